@@ -1,0 +1,62 @@
+//! How a command fails: what happened, why, what to do next, and with which exit code.
+
+use std::fmt;
+
+/// The exit codes that scripts may rely on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitKind {
+    /// 1: the command was understood and did not succeed.
+    Failed,
+    /// 2: the command line was wrong.
+    Usage,
+    /// 3: no daemon answers.
+    Unreachable,
+}
+
+impl ExitKind {
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Unreachable => 3,
+        }
+    }
+}
+
+/// A failure as the user reads it. Wrap it in `anyhow` like any error; `main` finds it again by downcasting.
+#[derive(Debug)]
+pub struct Failure {
+    pub kind: ExitKind,
+    /// What happened, a sentence without its full stop.
+    pub what: String,
+    /// What the user can do next; shown on a line of its own.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    pub fn failed(what: impl Into<String>) -> Self {
+        Self { kind: ExitKind::Failed, what: what.into(), hint: None }
+    }
+
+    pub fn usage(what: impl Into<String>) -> Self {
+        Self { kind: ExitKind::Usage, what: what.into(), hint: None }
+    }
+
+    pub fn unreachable(what: impl Into<String>) -> Self {
+        Self { kind: ExitKind::Unreachable, what: what.into(), hint: None }
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Failure {}

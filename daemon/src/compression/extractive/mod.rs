@@ -1,0 +1,1 @@
+//! The built-in compressor: deterministic, without a model or a network.

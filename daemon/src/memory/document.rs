@@ -1,0 +1,122 @@
+//! What can be found: the searchable face of a stored row.
+//!
+//! The index is derived. A document carries what is needed to find and rank it; what is shown comes from the store.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::{AgentName, ProjectKey, SessionId, Timestamp};
+use super::observation::{Importance, ObservationType};
+
+/// Which sort of row a document stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DocumentKind {
+    Observation,
+    Summary,
+    Prompt,
+    Response,
+    Plan,
+    Activity,
+}
+
+impl DocumentKind {
+    pub const ALL: [(Self, &'static str, char); 6] = [
+        (Self::Observation, "observation", 'o'),
+        (Self::Summary, "summary", 's'),
+        (Self::Prompt, "prompt", 'p'),
+        (Self::Response, "response", 'r'),
+        (Self::Plan, "plan", 'l'),
+        (Self::Activity, "activity", 'a'),
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(kind, ..)| *kind == self).map_or("observation", |(_, name, _)| name)
+    }
+
+    pub fn letter(self) -> char {
+        Self::ALL.iter().find(|(kind, ..)| *kind == self).map_or('o', |(.., letter)| *letter)
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known, _)| *known == name).map(|(kind, ..)| *kind)
+    }
+}
+
+/// A document's name: its kind and the row's number. People write `123` or `#123` for an observation and a letter
+/// with a number for the rest, e.g. `p12`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DocumentKey {
+    pub kind: DocumentKind,
+    pub row: i64,
+}
+
+impl DocumentKey {
+    /// Reads what people write; `None` if it is no such id.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim().trim_start_matches('#');
+        let mut letters = text.chars();
+        let first = letters.next()?;
+        if first.is_ascii_digit() {
+            return Some(Self { kind: DocumentKind::Observation, row: text.parse().ok()? });
+        }
+        let kind = DocumentKind::ALL.iter().find(|(.., letter)| *letter == first.to_ascii_lowercase())?.0;
+        let digits = letters.as_str();
+        digits.starts_with(|c: char| c.is_ascii_digit()).then(|| digits.parse().ok())?.map(|row| Self { kind, row })
+    }
+}
+
+impl fmt::Display for DocumentKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            DocumentKind::Observation => write!(f, "{}", self.row),
+            other => write!(f, "{}{}", other.letter(), self.row),
+        }
+    }
+}
+
+/// Whether what an observation says still holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    #[default]
+    Active,
+    /// The problem it tells of is solved.
+    Resolved,
+    /// A newer observation says it better or says otherwise.
+    Superseded,
+}
+
+impl Status {
+    pub const ALL: [(Self, &'static str); 3] =
+        [(Self::Active, "active"), (Self::Resolved, "resolved"), (Self::Superseded, "superseded")];
+
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(status, _)| *status == self).map_or("active", |(_, name)| name)
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|(status, _)| *status)
+    }
+}
+
+/// One row as the index sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    pub key: DocumentKey,
+    /// The identity of the project, not its display name.
+    pub project: ProjectKey,
+    /// The display name (`project:` in a query matches either).
+    pub project_name: String,
+    pub agent: AgentName,
+    pub session: SessionId,
+    pub observation_type: Option<ObservationType>,
+    pub status: Status,
+    pub importance: Importance,
+    pub at: Timestamp,
+    /// Relative to the project's folder where they lie beneath it.
+    pub files: Vec<String>,
+    pub title: String,
+    pub body: String,
+}

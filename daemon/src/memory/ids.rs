@@ -1,0 +1,103 @@
+//! Identities: a newtype for every id, so that two numbers in a signature cannot be swapped.
+
+use std::fmt;
+
+pub use recall_protocol::wire::EventId;
+use serde::{Deserialize, Serialize};
+
+/// Defines ids that are row numbers of the store.
+macro_rules! row_id {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub i64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )+};
+}
+
+row_id! {
+    /// A session's row. The agent's own name for it is [`SessionId`].
+    SessionRow,
+    /// A prompt batch: one prompt and everything until the next.
+    BatchId,
+    /// One tool call, subagent event or other happening inside a batch.
+    ActivityId,
+    /// An observation. This is the number people cite, as in `#123`.
+    ObservationId,
+    /// A session's summary.
+    SummaryId,
+    /// A unit of compression work.
+    JobId,
+    /// A project's row. What makes two folders one project is [`ProjectKey`].
+    ProjectRow,
+}
+
+/// Defines ids that are texts given by somebody else and never interpreted.
+macro_rules! text_id {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub String);
+
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(text.to_owned())
+            }
+        }
+    )+};
+}
+
+text_id! {
+    /// The agent's own session id, never invented and never a path. Unique together with the [`AgentName`].
+    SessionId,
+    /// The agent's own id of one prompt and the turn it starts (Claude Code: `prompt_id`).
+    PromptId,
+    /// Which agent speaks: the first word of the shim's command line, e.g. `claude-code`.
+    AgentName,
+    /// What makes a project the same in every clone and worktree, e.g. `git:github.com/acme/shop`.
+    ProjectKey,
+}
+
+/// What names a session everywhere: two agents may use the same id.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionKey {
+    pub agent: AgentName,
+    pub id: SessionId,
+}
+
+impl fmt::Display for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.agent, self.id)
+    }
+}
+
+/// Milliseconds since 1970, UTC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// Milliseconds from `earlier` to this, never negative.
+    pub fn since(self, earlier: Self) -> i64 {
+        self.0.saturating_sub(earlier.0).max(0)
+    }
+}

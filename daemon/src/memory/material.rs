@@ -1,0 +1,139 @@
+//! What a compressor reads: a closed prompt batch, told in the same words whatever the agent.
+//!
+//! The store keeps each call as its agent sent it; `agents/` reads it into an [`Action`] when it is needed, so a
+//! better reading of an agent's format reaches old rows too.
+
+use super::ids::{EventId, Timestamp};
+
+/// A closed batch, or a chunk of a long one, with what came directly before it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BatchMaterial {
+    pub prompt_number: u32,
+    pub source: BatchSource,
+    /// The user's words. Absent for a recovery batch.
+    pub prompt: Option<Said>,
+    /// The agent's final answer. Absent when the turn never reached its end.
+    pub response: Option<Said>,
+    /// The answer that ended the batch before: what a "yes, do that" refers to.
+    pub previous_response: Option<String>,
+    /// In the order in which they happened.
+    pub steps: Vec<Step>,
+    /// The project's folder: paths beneath it are told relative to it.
+    pub root: Option<String>,
+}
+
+/// A text and the event that brought it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Said {
+    pub event: EventId,
+    pub text: String,
+}
+
+/// Who started a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum BatchSource {
+    #[default]
+    User,
+    /// A machine's prompt: a background agent or shell has ended.
+    AgentNotification,
+    /// The agent program itself: a schedule, a loop, a poll.
+    System,
+    /// Work on a plan.
+    Plan,
+    /// Opened for activities that had no batch.
+    Recovery,
+    /// The prompt was wholly private: nothing of it is kept.
+    Private,
+    /// Typed while the agent worked on another prompt.
+    Queued,
+}
+
+impl BatchSource {
+    pub const ALL: [(Self, &'static str); 7] = [
+        (Self::User, "user"),
+        (Self::AgentNotification, "agent_notification"),
+        (Self::System, "system"),
+        (Self::Plan, "plan"),
+        (Self::Recovery, "recovery"),
+        (Self::Private, "private"),
+        (Self::Queued, "queued"),
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(source, _)| *source == self).map_or("user", |(_, name)| name)
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|(source, _)| *source)
+    }
+}
+
+/// One thing the agent did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    pub event: EventId,
+    pub at: Timestamp,
+    /// The agent's own name of the tool.
+    pub tool: String,
+    /// The call did not succeed; `Action::Command::output` or `Step::error` says how.
+    pub outcome: Outcome,
+    /// The agent that did it, where it was not the main one.
+    pub subagent: Option<String>,
+    pub action: Action,
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Done,
+    Failed { error: String },
+}
+
+impl Outcome {
+    pub fn is_failed(&self) -> bool {
+        matches!(self, Self::Failed { .. })
+    }
+}
+
+/// What a call did, in words that fit every agent. Texts are whole; compressors cut them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    Read { path: String },
+    /// Some text of a file was replaced; several replacements of one call stand in order.
+    Edit { path: String, changes: Vec<Change> },
+    Write { path: String, content: String, kind: WriteKind },
+    Command { command: String, description: Option<String>, output: String },
+    /// Looking for files or for text in files.
+    Search { pattern: String, path: Option<String>, output: String },
+    Fetch { url: String, question: Option<String>, output: String },
+    /// Work given to a subagent, and what it said at the end.
+    Delegate { description: String, prompt: String, answer: Option<String> },
+    /// Questions put to the user, with the answers.
+    Ask { exchanges: Vec<(String, String)> },
+    /// A plan that the user approved.
+    Plan { text: String, path: Option<String> },
+    /// The task list: each entry with its state.
+    Tasks { entries: Vec<(String, String)> },
+    Other { input: String, output: String },
+}
+
+/// One replacement inside a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub before: String,
+    pub after: String,
+}
+
+/// Whether a written file was there before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteKind {
+    Created,
+    Replaced,
+}
+
+/// A whole session, for its summary.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionMaterial {
+    /// In order; the last may be without a response.
+    pub batches: Vec<BatchMaterial>,
+}

@@ -1,0 +1,12 @@
+//! What does this event mean, and what is worth keeping of it?
+//!
+//! The domain as plain values, and the functions that move them: ids, lifecycle events, sessions and their prompt
+//! batches, the material that compressors read, observations and summaries.
+//!
+//! **Invariant:** nothing here does IO, reads a clock, or knows tokio, SQL or the JSON of any agent. Time arrives
+//! as an argument.
+
+pub mod document;
+pub mod ids;
+pub mod material;
+pub mod observation;

@@ -1,0 +1,10 @@
+//! What recall's shim and daemon say to each other, and where files live.
+//!
+//! Everything both binaries must agree on is here and nowhere else: the frame and its codec, the values that
+//! travel in it, the folders, the spool's format, and the removal of private text. The crate is small on purpose:
+//! the shim links it, and every dependency added here is felt at every hook.
+//!
+//! **Invariant:** no async runtime (but for the optional half of [`frame`] that takes any reader), no regex, no
+//! JSON tree, no database.
+
+pub mod wire;

@@ -1,0 +1,184 @@
+//! The values that travel: one request, one reply, per connection or several in a row.
+//!
+//! Rules of evolution (bincode knows no field names): variants are only ever appended, a changed shape is a new
+//! variant, and golden frames of every version stay in the tests. Nothing here may be skipped, flattened or
+//! untagged when it is serialised. An agent's own JSON travels as bytes, so that an agent's update never needs a
+//! new shim.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Sixteen random bytes made by the shim. Delivered twice, stored once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct EventId(pub [u8; 16]);
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EventId({self})")
+    }
+}
+
+impl std::str::FromStr for EventId {
+    type Err = NotAnEventId;
+
+    fn from_str(text: &str) -> Result<Self, NotAnEventId> {
+        let mut bytes = [0; 16];
+        if text.len() != 32 || !text.is_ascii() {
+            return Err(NotAnEventId);
+        }
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| NotAnEventId)?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| NotAnEventId)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// The text is not 32 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an event id is 32 hexadecimal digits")]
+pub struct NotAnEventId;
+
+/// What a client asks of the daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// A hook fired: keep this event and say what the agent's stdout shall be.
+    Deliver(Deliver),
+    /// `recall search`, `recall ctl` and the like.
+    Query(Query),
+}
+
+/// One lifecycle event as the shim saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deliver {
+    pub event_id: EventId,
+    /// The agent's id as given on the shim's command line, e.g. `claude-code`.
+    pub agent: String,
+    /// The event's name from the command line; empty where the payload names it.
+    pub event_name: String,
+    /// Wall clock when the shim had read the payload, milliseconds since 1970 (UTC).
+    pub captured_at_ms: i64,
+    /// The machine's boot id, so that events of one boot are ordered by `boot_ns` whatever the wall clock does.
+    pub boot_id: [u8; 16],
+    /// Time since boot (CLOCK_BOOTTIME), nanoseconds.
+    pub boot_ns: u64,
+    pub context: ShimContext,
+    /// The agent's JSON, private text removed and long strings shortened; or what came, if it was no JSON.
+    #[serde(with = "serde_bytes")]
+    pub payload: Vec<u8>,
+    pub flags: Flags,
+}
+
+/// Where the shim ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShimContext {
+    pub pid: u32,
+    pub cwd: String,
+    /// The agent's own word for the project's folder (`CLAUDE_PROJECT_DIR`), where it has one.
+    pub project_dir: Option<String>,
+    /// The agent's config folder where the user moved it (`CLAUDE_CONFIG_DIR`).
+    pub config_dir: Option<String>,
+}
+
+/// What the shim did to the payload, as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flags(pub u32);
+
+impl Flags {
+    /// The prompt consisted of private text only; its text is not in the payload.
+    pub const WHOLLY_PRIVATE: Self = Self(1);
+    /// Stdin ended, or the deadline came, before the JSON value was complete.
+    pub const INCOMPLETE: Self = Self(1 << 1);
+    /// At least one long string was shortened; the mark inside it tells its true length.
+    pub const SHORTENED: Self = Self(1 << 2);
+    /// A private or own tag was removed.
+    pub const STRIPPED: Self = Self(1 << 3);
+    /// The bytes are no JSON; tags were removed bytewise.
+    pub const NOT_JSON: Self = Self(1 << 4);
+
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// The answer to any request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// The event is durable. `stdout` is what the agent shall read, byte for byte; often nothing.
+    Ack {
+        #[serde(with = "serde_bytes")]
+        stdout: Vec<u8>,
+    },
+    /// The event was stored before and had no second effect.
+    Duplicate {
+        #[serde(with = "serde_bytes")]
+        stdout: Vec<u8>,
+    },
+    /// No permit within the deadline, or the writer failed: keep the event and offer it again.
+    Busy,
+    /// The frame is larger than the daemon takes.
+    TooBig,
+    /// The frame's version is unknown; these are the ones understood.
+    Version { min: u8, max: u8 },
+    /// The daemon is stopping: keep the event and offer it again.
+    ShuttingDown,
+    /// The request was understood and refused.
+    Invalid(String),
+    /// The answer to a query: one JSON object in the documented shape.
+    Json(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// A query failed: what happened, and what the user can do.
+    Failed { what: String, hint: String },
+}
+
+/// Administration and reading. Times are milliseconds since 1970; absent means unbounded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Query {
+    Ping,
+    Status,
+    /// Answers when all that was accepted before is stored, compressed once and searchable.
+    Flush,
+    /// Drain, suspend live sessions, commit the index, exit.
+    Stop,
+    Sessions(Filter),
+    /// One session by the agent's id or an unambiguous beginning of it.
+    Session { id: String },
+    Jobs(Filter),
+    Search { text: String, filter: Filter, explain: Explain },
+    /// An observation (`123`, `#123`) or another document (`p12`, `r12`, `s12`, `a12`).
+    Show { id: String },
+    /// What happened around a document or in a session, in order of time.
+    Timeline { id: String, before: u32, after: u32 },
+    /// What the next session in `cwd` would be given; with a prompt, what that prompt would be given.
+    Context { cwd: String, prompt: Option<String> },
+    /// What was injected into a session, when and why.
+    Why { id: String },
+}
+
+/// Whether a result says how its score came about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Explain {
+    #[default]
+    No,
+    Yes,
+}
+
+/// What most reading commands can be narrowed by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filter {
+    /// A project's display name, its identity, or an absolute folder whose project is meant.
+    pub project: Option<String>,
+    pub since_ms: Option<i64>,
+    pub limit: Option<u32>,
+}

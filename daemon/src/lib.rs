@@ -1,6 +1,6 @@
 //! recall: a memory for coding agents that outlives the session.
 
+pub mod cli;
+pub mod compression;
 pub mod memory;
 pub mod search;
-pub mod compression;
-pub mod cli;

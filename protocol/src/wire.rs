@@ -153,17 +153,34 @@ pub enum Query {
     Stop,
     Sessions(Filter),
     /// One session by the agent's id or an unambiguous beginning of it.
-    Session { id: String },
+    Session {
+        id: String,
+    },
     Jobs(Filter),
-    Search { text: String, filter: Filter, explain: Explain },
+    Search {
+        text: String,
+        filter: Filter,
+        explain: Explain,
+    },
     /// An observation (`123`, `#123`) or another document (`p12`, `r12`, `s12`, `a12`).
-    Show { id: String },
+    Show {
+        id: String,
+    },
     /// What happened around a document or in a session, in order of time.
-    Timeline { id: String, before: u32, after: u32 },
+    Timeline {
+        id: String,
+        before: u32,
+        after: u32,
+    },
     /// What the next session in `cwd` would be given; with a prompt, what that prompt would be given.
-    Context { cwd: String, prompt: Option<String> },
+    Context {
+        cwd: String,
+        prompt: Option<String>,
+    },
     /// What was injected into a session, when and why.
-    Why { id: String },
+    Why {
+        id: String,
+    },
 }
 
 /// Whether a result says how its score came about.

@@ -63,7 +63,10 @@ impl DocumentKey {
         }
         let kind = DocumentKind::ALL.iter().find(|(.., letter)| *letter == first.to_ascii_lowercase())?.0;
         let digits = letters.as_str();
-        digits.starts_with(|c: char| c.is_ascii_digit()).then(|| digits.parse().ok())?.map(|row| Self { kind, row })
+        digits
+            .starts_with(|c: char| c.is_ascii_digit())
+            .then(|| digits.parse().ok())?
+            .map(|row| Self { kind, row })
     }
 }
 

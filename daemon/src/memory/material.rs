@@ -98,23 +98,58 @@ impl Outcome {
 /// What a call did, in words that fit every agent. Texts are whole; compressors cut them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    Read { path: String },
+    Read {
+        path: String,
+    },
     /// Some text of a file was replaced; several replacements of one call stand in order.
-    Edit { path: String, changes: Vec<Change> },
-    Write { path: String, content: String, kind: WriteKind },
-    Command { command: String, description: Option<String>, output: String },
+    Edit {
+        path: String,
+        changes: Vec<Change>,
+    },
+    Write {
+        path: String,
+        content: String,
+        kind: WriteKind,
+    },
+    Command {
+        command: String,
+        description: Option<String>,
+        output: String,
+    },
     /// Looking for files or for text in files.
-    Search { pattern: String, path: Option<String>, output: String },
-    Fetch { url: String, question: Option<String>, output: String },
+    Search {
+        pattern: String,
+        path: Option<String>,
+        output: String,
+    },
+    Fetch {
+        url: String,
+        question: Option<String>,
+        output: String,
+    },
     /// Work given to a subagent, and what it said at the end.
-    Delegate { description: String, prompt: String, answer: Option<String> },
+    Delegate {
+        description: String,
+        prompt: String,
+        answer: Option<String>,
+    },
     /// Questions put to the user, with the answers.
-    Ask { exchanges: Vec<(String, String)> },
+    Ask {
+        exchanges: Vec<(String, String)>,
+    },
     /// A plan that the user approved.
-    Plan { text: String, path: Option<String> },
+    Plan {
+        text: String,
+        path: Option<String>,
+    },
     /// The task list: each entry with its state.
-    Tasks { entries: Vec<(String, String)> },
-    Other { input: String, output: String },
+    Tasks {
+        entries: Vec<(String, String)>,
+    },
+    Other {
+        input: String,
+        output: String,
+    },
 }
 
 /// One replacement inside a file.

@@ -1,6 +1,12 @@
 //! recall: a memory for coding agents that outlives the session.
+//!
+//! The rooms, from the ground up; a room imports only rooms above it in this list.
 
-pub mod cli;
-pub mod compression;
 pub mod memory;
+pub mod agents;
+pub mod repository;
+pub mod store;
 pub mod search;
+pub mod compression;
+pub mod config;
+pub mod cli;

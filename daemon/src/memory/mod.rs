@@ -6,7 +6,12 @@
 //! **Invariant:** nothing here does IO, reads a clock, or knows tokio, SQL or the JSON of any agent. Time arrives
 //! as an argument.
 
-pub mod document;
 pub mod ids;
+pub mod event;
+pub mod session;
+pub mod project;
 pub mod material;
 pub mod observation;
+pub mod document;
+pub mod context;
+pub mod tokens;

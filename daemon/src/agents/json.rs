@@ -1,0 +1,112 @@
+//! Reading JSON that somebody else wrote: only the outermost object is opened, last key wins, nothing is refused
+//! for being of an unexpected type.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use super::Unreadable;
+
+/// The fields of one JSON object, each as its author wrote it.
+pub struct Fields(BTreeMap<String, Box<RawValue>>);
+
+impl Fields {
+    /// # Errors
+    /// When the bytes are not UTF-8 or not one JSON object.
+    pub fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
+        Ok(Self(serde_json::from_str(std::str::from_utf8(bytes)?)?))
+    }
+
+    /// The JSON text of a field; `null` counts as absent.
+    pub fn raw(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(|value| value.get()).filter(|text| *text != "null")
+    }
+
+    /// The first of several spellings that is there.
+    pub fn raw_of(&self, names: &[&str]) -> Option<&str> {
+        names.iter().find_map(|name| self.raw(name))
+    }
+
+    /// A field that is a string. Lone surrogates become U+FFFD instead of an error: agents cut texts anywhere.
+    pub fn text(&self, name: &str) -> Option<String> {
+        string(self.raw(name)?)
+    }
+
+    /// The same, where an empty string says as little as none.
+    pub fn word(&self, name: &str) -> Option<String> {
+        self.text(name).filter(|text| !text.is_empty())
+    }
+
+    pub fn number(&self, name: &str) -> Option<i64> {
+        let raw = self.raw(name)?;
+        raw.parse().ok().or_else(|| raw.parse::<f64>().ok().map(|number| number as i64))
+    }
+}
+
+/// Decodes a JSON string; `None` if the value is none.
+pub fn string(raw: &str) -> Option<String> {
+    if !raw.starts_with('"') {
+        return None;
+    }
+    serde_json::from_str(raw).ok().or_else(|| serde_json::from_str(&without_lone_surrogates(raw)).ok())
+}
+
+/// Replaces every `\uD800`–`\uDFFF` that has no partner by `\uFFFD`.
+fn without_lone_surrogates(raw: &str) -> String {
+    let unit = |at: usize| {
+        let digits = raw.get(at..at + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut out = String::with_capacity(raw.len());
+    let mut rest = 0;
+    while let Some(found) = raw.get(rest..).and_then(|tail| tail.find('\\')) {
+        let at = rest + found;
+        out.push_str(raw.get(rest..at).unwrap_or_default());
+        let taken = match (unit(at), unit(at + 6)) {
+            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => 12,
+            (Some(0xD800..=0xDFFF), _) => {
+                out.push_str("\\uFFFD");
+                rest = at + 6;
+                continue;
+            }
+            (Some(_), _) => 6,
+            (None, _) => 1 + raw.get(at + 1..).and_then(|tail| tail.chars().next()).map_or(0, char::len_utf8),
+        };
+        out.push_str(raw.get(at..at + taken).unwrap_or_default());
+        rest = at + taken;
+    }
+    out.push_str(raw.get(rest..).unwrap_or_default());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_of_equal_keys_wins_and_null_is_absent() {
+        let fields = Fields::read(br#"{"a": 1, "a": "two", "b": null, "n": 2.0}"#).unwrap();
+        assert_eq!(fields.text("a").as_deref(), Some("two"));
+        assert_eq!(fields.raw("b"), None);
+        assert_eq!(fields.number("n"), Some(2));
+    }
+
+    #[test]
+    fn lone_surrogates_are_replaced_and_pairs_are_kept() {
+        for (raw, expected) in [
+            (r#""a\ud800b""#, "a\u{FFFD}b"),
+            (r#""\udc00\ud83d\ude00""#, "\u{FFFD}😀"),
+            (r#""x\\ud800\ud800""#, "x\\ud800\u{FFFD}"),
+            (r#""é\n\udfff""#, "é\n\u{FFFD}"),
+        ] {
+            assert_eq!(string(raw).as_deref(), Some(expected), "{raw}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_object_is_an_error() {
+        for bad in [&b"[]"[..], b"", b"{", b"{\"a\":", b"\xff", b"nonsense", b"{} {}"] {
+            assert!(Fields::read(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The agents: one file (or folder) each, and the table of them.
+//!
+//! An agent's reader turns its raw JSON into a [`LifecycleEvent`]; its answer turns context into exactly the bytes
+//! that agent wants on a hook's stdout.
+//!
+//! **Invariant:** nothing here stores, searches or decides what an event means.
+
+pub mod claude_code;
+pub mod json;
+
+use recall_protocol::wire::Deliver;
+
+use crate::memory::event::LifecycleEvent;
+use crate::memory::material::Action;
+
+/// What recall must know of an agent.
+pub struct AgentSpec {
+    /// The first word of the shim's command line.
+    pub name: &'static str,
+    /// How people call it.
+    pub display_name: &'static str,
+    /// Reads one delivery.
+    pub read: fn(&Deliver) -> Result<LifecycleEvent, Unreadable>,
+    /// Renders an answer as the hook's stdout. Empty means: print nothing.
+    pub answer: fn(&Answer) -> Vec<u8>,
+    /// Says what a stored call did, from the tool's name and the agent's JSON of input and response.
+    pub action: fn(tool_name: &str, input: &str, response: Option<&str>) -> Action,
+}
+
+/// What shall be said to the agent, and to the user beside it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The event that is answered, in the agent's own spelling.
+    pub event_name: String,
+    /// For the model.
+    pub context: Option<String>,
+    /// One line for the user.
+    pub notice: Option<String>,
+}
+
+/// Why a payload is no event.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    #[error("not UTF-8: {0}")]
+    NotUtf8(#[from] std::str::Utf8Error),
+    #[error("not a JSON object: {0}")]
+    NotJson(#[from] serde_json::Error),
+    #[error("no session id")]
+    NoSession,
+    #[error("no event name, neither in the payload nor on the command line")]
+    NoEvent,
+}
+
+/// Every agent recall speaks with.
+pub const AGENTS: &[AgentSpec] = &[claude_code::SPEC];
+
+/// The agent of that name. An unknown one is read in Claude Code's dialect, which many agents copied, and is told
+/// nothing, since nobody knows how it wants to hear it.
+pub fn spec(name: &str) -> &'static AgentSpec {
+    AGENTS.iter().find(|spec| spec.name == name).unwrap_or(&UNKNOWN)
+}
+
+const UNKNOWN: AgentSpec = AgentSpec {
+    name: "unknown",
+    display_name: "an unknown agent",
+    read: claude_code::SPEC.read,
+    answer: |_| Vec::new(),
+    action: claude_code::SPEC.action,
+};

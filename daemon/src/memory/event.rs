@@ -1,0 +1,106 @@
+//! What happened, in the same words whatever the agent.
+//!
+//! `agents/` reads an agent's JSON into these values; `session` decides what they mean.
+
+use super::ids::{EventId, PromptId, SessionId, Timestamp};
+use super::material::BatchSource;
+
+/// One lifecycle event of one session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LifecycleEvent {
+    pub session: SessionId,
+    /// The turn it belongs to, where the agent says so.
+    pub prompt: Option<PromptId>,
+    pub cwd: Option<String>,
+    pub transcript_path: Option<String>,
+    /// The subagent it happened in; `None` on the main thread.
+    pub subagent: Option<Subagent>,
+    pub what: What,
+}
+
+/// A helper that the main agent started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subagent {
+    pub id: String,
+    pub kind: Option<String>,
+}
+
+/// The happening itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    SessionStart { source: StartSource },
+    Prompt { text: PromptText, source: BatchSource },
+    /// A tool call that has ended, well or not.
+    Tool(ToolCall),
+    /// The agent is about to shorten its conversation.
+    PreCompact { trigger: String },
+    /// The main agent ended its turn.
+    Stop { message: Option<String> },
+    SessionEnd { reason: String },
+    /// Valid, and without a rule of its own; kept as it came.
+    Other { name: String, detail: String },
+}
+
+/// Why a session starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartSource {
+    Startup,
+    Resume,
+    Clear,
+    Compact,
+    Fork,
+}
+
+impl StartSource {
+    pub const ALL: [(Self, &'static str); 5] = [
+        (Self::Startup, "startup"),
+        (Self::Resume, "resume"),
+        (Self::Clear, "clear"),
+        (Self::Compact, "compact"),
+        (Self::Fork, "fork"),
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(source, _)| *source == self).map_or("startup", |(_, name)| name)
+    }
+
+    /// Reads the agent's word; an unknown or missing one is a plain start.
+    pub fn parse(name: &str) -> Self {
+        Self::ALL.iter().find(|(_, known)| *known == name).map_or(Self::Startup, |(source, _)| *source)
+    }
+}
+
+/// A prompt's text, or the fact that all of it was private.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PromptText {
+    Text(String),
+    WhollyPrivate,
+}
+
+/// A tool call as the agent reported it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCall {
+    pub name: String,
+    /// The agent's id of the call; the second key against double delivery.
+    pub use_id: Option<String>,
+    /// The call's input, the agent's own JSON.
+    pub input: String,
+    pub result: ToolResult,
+    pub duration_ms: Option<i64>,
+}
+
+/// How the call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolResult {
+    /// The agent's own JSON.
+    Done(String),
+    /// The agent's text of what went wrong.
+    Failed(String),
+}
+
+/// When and where an event was taken, as the shim saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capture {
+    pub event: EventId,
+    pub at: Timestamp,
+}

@@ -1,0 +1,167 @@
+//! Which project is it? One repository is one project, in whatever clone, worktree or subfolder one works.
+//!
+//! A project has several identities of different strength: its remote, its first commit, the folder of its
+//! repository, or a plain path where there is no repository. The strongest one names it; the weaker ones recognise
+//! it before it had a stronger one.
+
+use super::ids::{ProjectKey, ProjectRow};
+
+/// What was read of a repository, or of the lack of one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RepositoryFacts {
+    /// The address of `origin`, else of the first remote.
+    pub remote: Option<String>,
+    pub root_commit: Option<String>,
+    /// The folder with the objects, shared by all worktrees.
+    pub common_dir: Option<String>,
+    /// The folder of the work tree, or the plain folder.
+    pub folder: String,
+}
+
+/// The identities of what was found, strongest first; never empty.
+pub fn identities(facts: &RepositoryFacts) -> Vec<ProjectKey> {
+    let remote = facts.remote.as_deref().and_then(normalise_remote).map(|remote| format!("git:{remote}"));
+    let root = facts.root_commit.as_deref().map(|commit| format!("root:{commit}"));
+    let folder = match &facts.common_dir {
+        Some(dir) => format!("dir:{dir}"),
+        None => format!("path:{}", facts.folder),
+    };
+    [remote, root, Some(folder)].into_iter().flatten().map(ProjectKey).collect()
+}
+
+/// The name people see: the folder of the main work tree, also in a worktree beside it.
+pub fn display_name(facts: &RepositoryFacts) -> String {
+    let main_tree = facts.common_dir.as_deref().and_then(|dir| dir.strip_suffix("/.git"));
+    let path = main_tree.unwrap_or(&facts.folder).trim_end_matches('/');
+    let last = path.rsplit('/').next().unwrap_or(path);
+    let name = last.strip_suffix(".git").unwrap_or(last);
+    if name.is_empty() { "/".to_owned() } else { name.to_owned() }
+}
+
+/// A remote's address as `host/path`, the same however it was written; a path stays a path. `None` if empty.
+///
+/// Credentials, scheme, port and a trailing `.git` do not make another project; the host's case does not either.
+pub fn normalise_remote(url: &str) -> Option<String> {
+    let url = url.trim().trim_end_matches('/');
+    let url = url.strip_suffix(".git").unwrap_or(url).trim_end_matches('/');
+    if url.is_empty() {
+        return None;
+    }
+    if let Some((scheme, rest)) = url.split_once("://") {
+        if scheme == "file" {
+            return Some(rest.to_owned());
+        }
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let host = authority.rsplit('@').next().unwrap_or(authority);
+        let host = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit())).map_or(host, |(host, _)| host);
+        return Some(format!("{}/{}", host.to_ascii_lowercase(), path.trim_start_matches('/')));
+    }
+    // git@host:path, the form without a scheme. A slash before the colon makes it a path.
+    if let Some((login, path)) = url.split_once(':').filter(|(login, _)| !login.contains('/')) {
+        let host = login.rsplit('@').next().unwrap_or(login);
+        return Some(format!("{}/{}", host.to_ascii_lowercase(), path.trim_start_matches('/')));
+    }
+    Some(url.to_owned())
+}
+
+/// A project that one of the identities points at, with all it was ever seen with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub project: ProjectRow,
+    pub aliases: Vec<ProjectKey>,
+}
+
+/// Which of the known projects it is; `known` in the order of the identities that found them.
+///
+/// A weaker identity counts only where nothing stronger speaks against it: two forks share their first commit and
+/// are two projects, for each has a remote of its own; a folder that held another repository before is not it.
+pub fn choose(identities: &[ProjectKey], known: &[Known]) -> Option<ProjectRow> {
+    let contradicts = |project: &Known| {
+        identities.iter().any(|identity| {
+            let strength = strength(identity);
+            let same_kind = || project.aliases.iter().filter(|alias| self::strength(alias) == strength);
+            strength > Strength::Folder && same_kind().next().is_some() && !project.aliases.contains(identity)
+        })
+    };
+    let strongest = identities.first()?;
+    known
+        .iter()
+        .find(|project| project.aliases.contains(strongest))
+        .or_else(|| known.iter().find(|project| !contradicts(project)))
+        .map(|project| project.project)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Strength {
+    Folder,
+    RootCommit,
+    Remote,
+}
+
+fn strength(identity: &ProjectKey) -> Strength {
+    match identity.as_str().split_once(':').map(|(kind, _)| kind) {
+        Some("git") => Strength::Remote,
+        Some("root") => Strength::RootCommit,
+        _ => Strength::Folder,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remote_is_the_same_however_it_is_written() {
+        for url in [
+            "git@github.com:acme/shop.git",
+            "https://github.com/acme/shop",
+            "https://GitHub.com/acme/shop.git/",
+            "ssh://git@github.com:22/acme/shop.git",
+            "https://user:token@github.com/acme/shop.git",
+            "git://github.com/acme/shop",
+        ] {
+            assert_eq!(normalise_remote(url).as_deref(), Some("github.com/acme/shop"), "{url}");
+        }
+        assert_eq!(normalise_remote("/srv/git/shop.git").as_deref(), Some("/srv/git/shop"));
+        assert_eq!(normalise_remote("file:///srv/git/shop").as_deref(), Some("/srv/git/shop"));
+        assert_eq!(normalise_remote("  "), None);
+    }
+
+    #[test]
+    fn names_come_from_the_main_work_tree() {
+        let name = |common: Option<&str>, folder: &str| {
+            let common_dir = common.map(str::to_owned);
+            display_name(&RepositoryFacts { common_dir, folder: folder.to_owned(), ..Default::default() })
+        };
+        assert_eq!(name(Some("/home/dev/shop/.git"), "/home/dev/shop-feature"), "shop");
+        assert_eq!(name(Some("/srv/git/shop.git"), "/srv/git/shop.git"), "shop.git".trim_end_matches(".git"));
+        assert_eq!(name(None, "/home/dev/notes/"), "notes");
+        assert_eq!(name(None, "/"), "/");
+    }
+
+    fn keys(texts: &[&str]) -> Vec<ProjectKey> {
+        texts.iter().map(|text| ProjectKey::from(*text)).collect()
+    }
+
+    #[track_caller]
+    fn check(identities: &[&str], known: &[&[&str]], expected: Option<i64>) {
+        let known: Vec<_> =
+            (1..).zip(known).map(|(row, aliases)| Known { project: ProjectRow(row), aliases: keys(aliases) }).collect();
+        assert_eq!(choose(&keys(identities), &known), expected.map(ProjectRow));
+    }
+
+    #[test]
+    fn weaker_identities_recognise_a_project_until_a_stronger_one_contradicts() {
+        check(&["git:a", "dir:/x"], &[&["git:a", "dir:/y"]], Some(1));
+        // It got its remote later.
+        check(&["git:a", "root:1", "dir:/x"], &[&["root:1", "dir:/x"]], Some(1));
+        // A moved folder without a remote.
+        check(&["root:1", "dir:/new"], &[&["root:1", "dir:/old"]], Some(1));
+        // A fork of the same first commit.
+        check(&["git:fork", "root:1", "dir:/f"], &[&["git:a", "root:1", "dir:/x"]], None);
+        // The folder was used for another repository.
+        check(&["root:2", "dir:/x"], &[&["root:1", "dir:/x"]], None);
+        check(&["dir:/x"], &[&["git:a", "dir:/x"]], Some(1));
+        check(&["path:/x"], &[], None);
+    }
+}

@@ -1,0 +1,179 @@
+//! What a folder's repository says about itself, read from its files.
+//!
+//! Starting git costs more than a whole hook may take, so its files are read as gitrepository-layout(5) and
+//! git-config(5) describe them. Whatever cannot be read is simply not known.
+//!
+//! **Invariant:** reads a handful of small files and never writes.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::memory::project::RepositoryFacts;
+
+/// No file of interest is larger; what is, is read up to here.
+const MOST_BYTES: u64 = 256 * 1024;
+/// A clone of a clone of a clone on one disk; more is a circle.
+const MOST_CLONES: u32 = 4;
+
+/// Reads what can be known of the project in `folder`.
+pub fn facts(folder: &Path) -> RepositoryFacts {
+    let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    follow(&folder, MOST_CLONES)
+}
+
+fn follow(folder: &Path, clones: u32) -> RepositoryFacts {
+    let Some((tree, git_dir)) = find_git_dir(folder) else {
+        return RepositoryFacts { folder: text(folder), ..Default::default() };
+    };
+    let common_dir = common_dir(&git_dir);
+    let remote = read(&common_dir.join("config")).and_then(|config| remote_url(&config));
+    let root_commit = read(&common_dir.join("logs/HEAD")).and_then(|log| first_commit(&log));
+    let facts =
+        RepositoryFacts { remote, root_commit, common_dir: Some(text(&common_dir)), folder: text(&tree) };
+    match origin_on_this_disk(&facts, &tree).filter(|_| clones > 0) {
+        // A clone of a local repository is that repository's project.
+        Some(origin) => RepositoryFacts { folder: facts.folder, ..follow(&origin, clones - 1) },
+        None => facts,
+    }
+}
+
+fn origin_on_this_disk(facts: &RepositoryFacts, tree: &Path) -> Option<PathBuf> {
+    let remote = facts.remote.as_deref()?;
+    let path = remote.strip_prefix("file://").unwrap_or(remote);
+    let is_path = path.starts_with('/') || path.starts_with("./") || path.starts_with("../");
+    let origin = fs::canonicalize(tree.join(is_path.then_some(path)?)).ok()?;
+    (Some(text(&origin)) != facts.common_dir && find_git_dir(&origin).is_some()).then_some(origin)
+}
+
+/// The work tree around `folder` and its git folder.
+fn find_git_dir(folder: &Path) -> Option<(PathBuf, PathBuf)> {
+    folder.ancestors().find_map(|tree| {
+        let dot_git = tree.join(".git");
+        let kind = fs::symlink_metadata(&dot_git).ok();
+        if kind.as_ref().is_some_and(fs::Metadata::is_file) {
+            // A worktree or submodule: the file points at the folder.
+            let pointer = read(&dot_git)?;
+            let target = pointer.trim().strip_prefix("gitdir:")?.trim().to_owned();
+            return Some((tree.to_owned(), fs::canonicalize(tree.join(target)).ok()?));
+        }
+        if dot_git.join("HEAD").is_file() {
+            return Some((tree.to_owned(), fs::canonicalize(&dot_git).unwrap_or(dot_git)));
+        }
+        // A bare repository is its own git folder.
+        let bare = tree.join("HEAD").is_file() && tree.join("objects").is_dir() && tree.join("config").is_file();
+        bare.then(|| (tree.to_owned(), tree.to_owned()))
+    })
+}
+
+/// The folder that all worktrees of a repository share.
+fn common_dir(git_dir: &Path) -> PathBuf {
+    let shared = read(&git_dir.join("commondir")).map(|relative| git_dir.join(relative.trim()));
+    shared.and_then(|dir| fs::canonicalize(dir).ok()).unwrap_or_else(|| git_dir.to_owned())
+}
+
+/// The address of `origin`, else of the first remote in the file.
+fn remote_url(config: &str) -> Option<String> {
+    let mut section = None;
+    let mut urls: Vec<(String, String)> = Vec::new();
+    for line in config.lines().map(str::trim) {
+        if let Some(header) = line.strip_prefix('[') {
+            section = header.strip_prefix("remote \"").and_then(|rest| rest.split('"').next()).map(str::to_owned);
+        } else if let (Some(remote), Some((key, value))) = (&section, line.split_once('='))
+            && key.trim().eq_ignore_ascii_case("url")
+        {
+            urls.push((remote.clone(), value.trim().trim_matches('"').to_owned()));
+        }
+    }
+    let origin = urls.iter().position(|(remote, _)| remote == "origin").unwrap_or(0);
+    urls.into_iter().nth(origin).map(|(_, url)| url)
+}
+
+/// The commit the repository began with, where its own log remembers the beginning: the first entry of a
+/// repository that was not cloned has no commit before it.
+fn first_commit(log: &str) -> Option<String> {
+    let mut words = log.lines().next()?.split_whitespace();
+    let (before, first) = (words.next()?, words.next()?);
+    let is_hash = |text: &str| text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let initial = before.bytes().all(|byte| byte == b'0') && log.lines().next()?.contains("commit (initial)");
+    (initial && is_hash(first)).then(|| first.to_owned())
+}
+
+fn read(path: &Path) -> Option<String> {
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::project::{display_name, identities};
+
+    const COMMIT: &str = "8b1a9953c4611296a827abf8c47804d78b1a9953";
+
+    fn repository(folder: &Path, config: &str) {
+        fs::create_dir_all(folder.join(".git/logs")).unwrap();
+        fs::create_dir_all(folder.join("src/api")).unwrap();
+        fs::write(folder.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        fs::write(folder.join(".git/config"), config).unwrap();
+        let zero = "0".repeat(40);
+        let log = format!("{zero} {COMMIT} Dev <dev@example.com> 1700000000 +0000\tcommit (initial): Start\n");
+        fs::write(folder.join(".git/logs/HEAD"), log).unwrap();
+    }
+
+    fn keys(folder: &Path) -> Vec<String> {
+        identities(&facts(folder)).into_iter().map(|key| key.0).collect()
+    }
+
+    #[test]
+    fn a_subfolder_a_worktree_and_a_local_clone_are_the_same_project() {
+        let home = tempfile::tempdir().unwrap();
+        let shop = home.path().join("shop");
+        repository(&shop, "[core]\n\tbare = false\n");
+        let root = format!("root:{COMMIT}");
+        assert_eq!(keys(&shop)[0], root);
+        assert_eq!(keys(&shop.join("src/api")), keys(&shop));
+
+        let worktree = home.path().join("shop-feature");
+        fs::create_dir_all(shop.join(".git/worktrees/feature")).unwrap();
+        fs::create_dir_all(&worktree).unwrap();
+        fs::write(shop.join(".git/worktrees/feature/commondir"), "../..\n").unwrap();
+        fs::write(worktree.join(".git"), "gitdir: ../shop/.git/worktrees/feature\n").unwrap();
+        assert_eq!(keys(&worktree), keys(&shop));
+        assert_eq!(display_name(&facts(&worktree)), "shop");
+
+        let clone = home.path().join("elsewhere");
+        repository(&clone, &format!("[remote \"origin\"]\n\turl = {}\n", shop.display()));
+        assert_eq!(keys(&clone), keys(&shop));
+    }
+
+    #[test]
+    fn the_remote_names_the_project_and_origin_comes_first() {
+        let home = tempfile::tempdir().unwrap();
+        let config = "[remote \"fork\"]\n\turl = git@github.com:me/shop.git\n[remote \"origin\"]\n\
+                      \tfetch = +refs/heads/*\n\turl = https://github.com/acme/shop.git\n[branch \"main\"]\n\tremote = fork\n";
+        repository(home.path(), config);
+        assert_eq!(keys(home.path())[0], "git:github.com/acme/shop");
+    }
+
+    #[test]
+    fn without_a_repository_the_path_is_all_there_is() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("notes");
+        fs::create_dir(&folder).unwrap();
+        let found = keys(&folder);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("path:/") && found[0].ends_with("/notes"));
+        // Two folders of the same name are two projects; one that is not there is no error.
+        assert_ne!(found, keys(&home.path().join("other/notes")));
+    }
+}

@@ -1,0 +1,70 @@
+//! Projects and the identities they were seen with.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::StoreError;
+use crate::memory::ids::{ProjectKey, ProjectRow, Timestamp};
+use crate::memory::project::{Known, choose};
+
+/// A project as people see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProjectInfo {
+    pub row: ProjectRow,
+    pub key: ProjectKey,
+    pub name: String,
+}
+
+/// Finds the project of these identities, or makes it; remembers the identities that are new.
+pub(super) fn resolve(
+    db: &Connection,
+    identities: &[ProjectKey],
+    name: &str,
+    at: Timestamp,
+) -> Result<ProjectRow, StoreError> {
+    let project = match lookup(db, identities)? {
+        Some(known) => known,
+        None => {
+            let key = identities.first().map_or("unknown", ProjectKey::as_str);
+            db.prepare_cached("INSERT INTO projects (key, name, created_at) VALUES (?1, ?2, ?3)")?
+                .execute(params![key, name, at.0])?;
+            ProjectRow(db.last_insert_rowid())
+        }
+    };
+    for identity in identities {
+        db.prepare_cached("INSERT OR IGNORE INTO project_aliases (alias, project) VALUES (?1, ?2)")?
+            .execute(params![identity.as_str(), project.0])?;
+    }
+    Ok(project)
+}
+
+fn lookup(db: &Connection, identities: &[ProjectKey]) -> Result<Option<ProjectRow>, StoreError> {
+    let mut by_alias = db.prepare_cached("SELECT project FROM project_aliases WHERE alias = ?1")?;
+    let mut aliases_of = db.prepare_cached("SELECT alias FROM project_aliases WHERE project = ?1")?;
+    let mut known = Vec::new();
+    for identity in identities {
+        let Some(project) = by_alias.query_row([identity.as_str()], |row| row.get::<_, i64>(0)).optional()? else {
+            continue;
+        };
+        let aliases = aliases_of.query_map([project], |row| row.get::<_, String>(0))?;
+        let aliases = aliases.map(|alias| alias.map(ProjectKey)).collect::<Result<_, _>>()?;
+        known.push(Known { project: ProjectRow(project), aliases });
+    }
+    Ok(choose(identities, &known))
+}
+
+/// The project of these identities, if it was seen before. Changes nothing.
+///
+/// # Errors
+/// When the database refuses.
+pub fn find_project(db: &Connection, identities: &[ProjectKey]) -> Result<Option<ProjectInfo>, StoreError> {
+    lookup(db, identities)?.map(|row| project(db, row)).transpose()
+}
+
+/// # Errors
+/// When there is no such project or the database refuses.
+pub fn project(db: &Connection, row: ProjectRow) -> Result<ProjectInfo, StoreError> {
+    let mut statement = db.prepare_cached("SELECT key, name FROM projects WHERE id = ?1")?;
+    Ok(statement.query_row([row.0], |found| {
+        Ok(ProjectInfo { row, key: ProjectKey(found.get(0)?), name: found.get(1)? })
+    })?)
+}

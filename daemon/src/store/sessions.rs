@@ -1,0 +1,379 @@
+//! Reading sessions: what an actor needs to go on, what a compressor reads, what people are shown.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::reading::{ObservationRow, SummaryRow, observation_columns, read_observation, read_summary, summary_columns};
+use super::text::Unpacked;
+use super::{ProjectInfo, StoreError};
+use crate::memory::ids::{
+    ActivityId, AgentName, BatchId, EventId, ObservationId, ProjectKey, ProjectRow, PromptId, SessionId, SessionKey,
+    SessionRow, Timestamp,
+};
+use crate::memory::material::BatchSource;
+use crate::memory::session::{Batch, BatchState, Response, Seq, Session, SessionStatus};
+
+/// A session as its actor takes it up again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownSession {
+    pub row: SessionRow,
+    pub project: ProjectInfo,
+    pub root: Option<String>,
+    pub session: Session,
+    /// What it was told since its context was last emptied.
+    pub told: Vec<ObservationId>,
+}
+
+/// # Errors
+/// When the database refuses.
+pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSession>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT s.id, s.status, s.life, s.last_event_at, s.root, p.id, p.key, p.name,
+                (SELECT ifnull(max(prompt_number), 0) FROM prompt_batches WHERE session = s.id)
+         FROM sessions s JOIN projects p ON p.id = s.project WHERE s.agent = ?1 AND s.session_id = ?2",
+    )?;
+    let found = statement
+        .query_row([key.agent.as_str(), key.id.as_str()], |row| {
+            let status: String = row.get(1)?;
+            Ok(KnownSession {
+                row: SessionRow(row.get(0)?),
+                project: ProjectInfo {
+                    row: ProjectRow(row.get(5)?),
+                    key: ProjectKey(row.get(6)?),
+                    name: row.get(7)?,
+                },
+                root: row.get(4)?,
+                session: Session {
+                    status: SessionStatus::parse(&status).unwrap_or_default(),
+                    life: row.get(2)?,
+                    prompts: row.get(8)?,
+                    batches: Vec::new(),
+                    last_event: Timestamp(row.get(3)?),
+                },
+                told: Vec::new(),
+            })
+        })
+        .optional()?;
+    let Some(mut known) = found else { return Ok(None) };
+    known.session.batches = session_batches(db, known.row)?;
+    known.told = told(db, known.row)?;
+    Ok(Some(known))
+}
+
+fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT seq, prompt_id, source, status, response_event IS NOT NULL FROM prompt_batches
+         WHERE session = ?1 ORDER BY seq",
+    )?;
+    let rows = statement.query_map([session.0], |row| {
+        let (source, status): (String, String) = (row.get(2)?, row.get(3)?);
+        Ok(Batch {
+            seq: Seq(row.get(0)?),
+            prompt: row.get::<_, Option<String>>(1)?.map(PromptId),
+            source: BatchSource::parse(&source).unwrap_or_default(),
+            state: match status.as_str() {
+                "open" => BatchState::Open,
+                "waiting" => BatchState::Waiting,
+                _ => BatchState::Closed,
+            },
+            response: if row.get(4)? { Response::Known } else { Response::Missing },
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The observations given to a session since its context was last emptied by a compaction.
+fn told(db: &Connection, session: SessionRow) -> Result<Vec<ObservationId>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT DISTINCT json_extract(item.value, '$.id') FROM injections i, json_each(i.items) item
+         WHERE i.session = ?1 AND json_extract(item.value, '$.kind') = 'observation'
+           AND i.id >= ifnull((SELECT max(id) FROM injections WHERE session = ?1 AND moment = 'compact'), 0)",
+    )?;
+    let rows = statement.query_map([session.0], |row| row.get::<_, Option<i64>>(0))?;
+    Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().map(ObservationId).collect())
+}
+
+/// Live sessions that were silent since `before`.
+///
+/// # Errors
+/// When the database refuses.
+pub fn quiet_sessions(db: &Connection, before: Timestamp) -> Result<Vec<SessionKey>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT agent, session_id FROM sessions WHERE last_event_at <= ?1 AND (status IN ('initialized', 'active')
+            OR EXISTS (SELECT 1 FROM prompt_batches b WHERE b.session = sessions.id AND b.status <> 'closed')
+               AND status <> 'suspended')
+         LIMIT 200",
+    )?;
+    let rows = statement.query_map([before.0], |row| {
+        Ok(SessionKey { agent: AgentName(row.get(0)?), id: SessionId(row.get(1)?) })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// A session as people see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionInfo {
+    pub row: SessionRow,
+    pub agent: AgentName,
+    pub id: SessionId,
+    pub project: ProjectInfo,
+    pub root: Option<String>,
+    pub status: String,
+    pub reason: Option<String>,
+    pub title: Option<String>,
+    pub prompts: u32,
+    pub activities: u32,
+    pub started_at: Timestamp,
+    pub last_event_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+}
+
+const SESSION_COLUMNS: &str = "s.id, s.agent, s.session_id, s.status, s.reason, s.title, s.prompts, s.activities,
+    s.started_at, s.ended_at, p.id, p.key, p.name, s.root, s.last_event_at";
+
+fn read_session(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
+    Ok(SessionInfo {
+        row: SessionRow(row.get(0)?),
+        agent: AgentName(row.get(1)?),
+        id: SessionId(row.get(2)?),
+        status: row.get(3)?,
+        reason: row.get(4)?,
+        title: row.get(5)?,
+        prompts: row.get(6)?,
+        activities: row.get(7)?,
+        started_at: Timestamp(row.get(8)?),
+        ended_at: row.get::<_, Option<i64>>(9)?.map(Timestamp),
+        project: ProjectInfo { row: ProjectRow(row.get(10)?), key: ProjectKey(row.get(11)?), name: row.get(12)? },
+        root: row.get(13)?,
+        last_event_at: Timestamp(row.get(14)?),
+    })
+}
+
+/// # Errors
+/// When there is no such session or the database refuses.
+pub fn session_info(db: &Connection, session: SessionRow) -> Result<SessionInfo, StoreError> {
+    let sql = format!(
+        "SELECT {SESSION_COLUMNS} FROM sessions s JOIN projects p ON p.id = s.project WHERE s.id = ?1"
+    );
+    Ok(db.prepare_cached(&sql)?.query_row([session.0], read_session)?)
+}
+
+/// The sessions whose id is `id`, or begins with it where none is; the latest first, three at most.
+///
+/// # Errors
+/// When the database refuses.
+pub fn find_sessions(db: &Connection, id: &str) -> Result<Vec<SessionInfo>, StoreError> {
+    let sql = |condition: &str| {
+        format!(
+            "SELECT {SESSION_COLUMNS} FROM sessions s JOIN projects p ON p.id = s.project
+             WHERE {condition} ORDER BY s.last_event_at DESC LIMIT 3"
+        )
+    };
+    let mut exact = db.prepare_cached(&sql("s.session_id = ?1"))?;
+    let found = exact.query_map([id], read_session)?.collect::<Result<Vec<_>, _>>()?;
+    if !found.is_empty() || id.is_empty() {
+        return Ok(found);
+    }
+    let mut beginning = db.prepare_cached(&sql("substr(s.session_id, 1, length(?1)) = ?1"))?;
+    Ok(beginning.query_map([id], read_session)?.collect::<Result<_, _>>()?)
+}
+
+/// The latest sessions first.
+///
+/// # Errors
+/// When the database refuses.
+pub fn session_list(
+    db: &Connection,
+    project: Option<ProjectRow>,
+    since: Option<Timestamp>,
+    limit: u32,
+) -> Result<Vec<SessionInfo>, StoreError> {
+    let sql = format!(
+        "SELECT {SESSION_COLUMNS} FROM sessions s JOIN projects p ON p.id = s.project
+         WHERE (?1 IS NULL OR s.project = ?1) AND s.last_event_at >= ?2 ORDER BY s.last_event_at DESC, s.id DESC LIMIT ?3"
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    let rows = statement.query_map(
+        params![project.map(|project| project.0), since.map_or(i64::MIN, |since| since.0), limit],
+        read_session,
+    )?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// A batch's row with its texts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatchRow {
+    pub id: BatchId,
+    pub prompt_number: u32,
+    pub source: BatchSource,
+    pub status: String,
+    pub prompt: Option<String>,
+    pub prompt_event: Option<EventId>,
+    pub response: Option<String>,
+    pub response_event: Option<EventId>,
+    pub opened_at: Timestamp,
+}
+
+/// A batch with the session it belongs to and the answer before it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredBatch {
+    pub batch: BatchRow,
+    pub session: SessionInfo,
+    pub previous_response: Option<String>,
+}
+
+const BATCH_COLUMNS: &str =
+    "id, prompt_number, source, status, prompt, prompt_event, response, response_event, opened_at";
+
+fn read_batch(row: &Row<'_>) -> rusqlite::Result<BatchRow> {
+    let source: String = row.get(2)?;
+    Ok(BatchRow {
+        id: BatchId(row.get(0)?),
+        prompt_number: row.get(1)?,
+        source: BatchSource::parse(&source).unwrap_or_default(),
+        status: row.get(3)?,
+        prompt: row.get::<_, Option<Unpacked>>(4)?.map(|text| text.0),
+        prompt_event: row.get::<_, Option<[u8; 16]>>(5)?.map(EventId),
+        response: row.get::<_, Option<Unpacked>>(6)?.map(|text| text.0),
+        response_event: row.get::<_, Option<[u8; 16]>>(7)?.map(EventId),
+        opened_at: Timestamp(row.get(8)?),
+    })
+}
+
+/// # Errors
+/// When there is no such batch or the database refuses.
+pub fn batch_row(db: &Connection, batch: BatchId) -> Result<StoredBatch, StoreError> {
+    let sql = format!("SELECT {BATCH_COLUMNS}, session, seq FROM prompt_batches WHERE id = ?1");
+    let (batch, session, seq) = db
+        .prepare_cached(&sql)?
+        .query_row([batch.0], |row| Ok((read_batch(row)?, row.get::<_, i64>(9)?, row.get::<_, i64>(10)?)))?;
+    let mut before = db.prepare_cached(
+        "SELECT response FROM prompt_batches WHERE session = ?1 AND seq < ?2 AND response IS NOT NULL
+         ORDER BY seq DESC LIMIT 1",
+    )?;
+    let previous = before.query_row([session, seq], |row| row.get::<_, Unpacked>(0)).optional()?;
+    Ok(StoredBatch {
+        batch,
+        session: session_info(db, SessionRow(session))?,
+        previous_response: previous.map(|text| text.0),
+    })
+}
+
+/// A session's batches in order.
+///
+/// # Errors
+/// When the database refuses.
+pub fn batches(db: &Connection, session: SessionRow) -> Result<Vec<BatchRow>, StoreError> {
+    let sql = format!("SELECT {BATCH_COLUMNS} FROM prompt_batches WHERE session = ?1 ORDER BY seq");
+    let mut statement = db.prepare_cached(&sql)?;
+    Ok(statement.query_map([session.0], read_batch)?.collect::<Result<_, _>>()?)
+}
+
+/// An activity's row with its texts; also the form of an aside.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActivityRow {
+    pub id: ActivityId,
+    pub batch: Option<BatchId>,
+    pub event: EventId,
+    /// `tool`, `other`, `private` or `aside`.
+    pub kind: String,
+    pub tool_name: String,
+    pub tool_use_id: Option<String>,
+    pub subagent: Option<String>,
+    pub failed: bool,
+    pub duration_ms: Option<i64>,
+    pub input: Option<String>,
+    pub response: Option<String>,
+    pub at: Timestamp,
+}
+
+pub(super) const ACTIVITY_COLUMNS: &str = "id, batch, event_id, kind, tool_name, tool_use_id,
+    ifnull(subagent_type, subagent), failed, duration_ms, input, response, at";
+
+pub(super) fn read_activity(row: &Row<'_>) -> rusqlite::Result<ActivityRow> {
+    Ok(ActivityRow {
+        id: ActivityId(row.get(0)?),
+        batch: row.get::<_, Option<i64>>(1)?.map(BatchId),
+        event: EventId(row.get(2)?),
+        kind: row.get(3)?,
+        tool_name: row.get(4)?,
+        tool_use_id: row.get(5)?,
+        subagent: row.get(6)?,
+        failed: row.get(7)?,
+        duration_ms: row.get(8)?,
+        input: row.get::<_, Option<Unpacked>>(9)?.map(|text| text.0),
+        response: row.get::<_, Option<Unpacked>>(10)?.map(|text| text.0),
+        at: Timestamp(row.get(11)?),
+    })
+}
+
+/// A session's activities in the order in which they happened.
+///
+/// # Errors
+/// When the database refuses.
+pub fn session_activities(
+    db: &Connection,
+    session: SessionRow,
+    batch: Option<BatchId>,
+) -> Result<Vec<ActivityRow>, StoreError> {
+    let (column, id) = batch.map_or(("session", session.0), |batch| ("batch", batch.0));
+    let sql = format!("SELECT {ACTIVITY_COLUMNS} FROM activities WHERE {column} = ?1 ORDER BY at, id");
+    let mut statement = db.prepare_cached(&sql)?;
+    Ok(statement.query_map([id], read_activity)?.collect::<Result<_, _>>()?)
+}
+
+/// # Errors
+/// When the database refuses.
+pub fn asides_of_batch(db: &Connection, batch: BatchId) -> Result<Vec<ActivityRow>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT id, batch, event_id, 'aside', tool_name, NULL, NULL, 0, NULL, input, response, at
+         FROM asides WHERE batch = ?1 ORDER BY at, id",
+    )?;
+    Ok(statement.query_map([batch.0], read_activity)?.collect::<Result<_, _>>()?)
+}
+
+/// The observations made of a session, and those of others that rest on it too, in order of their number.
+///
+/// # Errors
+/// When the database refuses.
+pub fn observations_of_session(db: &Connection, session: SessionRow) -> Result<Vec<ObservationRow>, StoreError> {
+    let sql = format!(
+        "SELECT {} WHERE o.session = ?1
+            OR o.id IN (SELECT observation FROM observation_sessions WHERE session = ?1) ORDER BY o.id",
+        observation_columns()
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    Ok(statement.query_map([session.0], read_observation)?.collect::<Result<_, _>>()?)
+}
+
+/// # Errors
+/// When the database refuses.
+pub fn summary_of_session(db: &Connection, session: SessionRow) -> Result<Option<SummaryRow>, StoreError> {
+    let sql = format!("SELECT {} WHERE m.session = ?1", summary_columns());
+    Ok(db.prepare_cached(&sql)?.query_row([session.0], read_summary).optional()?)
+}
+
+/// What a session was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InjectionRow {
+    pub at: Timestamp,
+    pub moment: String,
+    pub tokens: u32,
+    /// A JSON array.
+    pub items: String,
+}
+
+/// # Errors
+/// When the database refuses.
+pub fn injections(db: &Connection, session: SessionRow) -> Result<Vec<InjectionRow>, StoreError> {
+    let mut statement =
+        db.prepare_cached("SELECT at, moment, tokens, items FROM injections WHERE session = ?1 ORDER BY id")?;
+    let rows = statement.query_map([session.0], |row| {
+        Ok(InjectionRow {
+            at: Timestamp(row.get(0)?),
+            moment: row.get(1)?,
+            tokens: row.get(2)?,
+            items: row.get(3)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}

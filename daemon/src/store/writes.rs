@@ -1,0 +1,252 @@
+//! Everything the writer can be asked to put into the database, as values.
+//!
+//! Each write runs in a savepoint of its own inside the writer's group commit: one that fails takes only itself
+//! back. Nothing here is acknowledged; that is the writer's, after the commit.
+
+use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+
+use super::jobs::{self, FinishedJob, JobFailure, LeasedJob};
+use super::{StoreError, effects, projects};
+use crate::memory::ids::{AgentName, EventId, ProjectKey, ProjectRow, SessionKey, SessionRow, Timestamp};
+use crate::memory::session::Effect;
+
+/// What can be asked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// One event and all that follows from it.
+    Event(Box<Transaction>),
+    /// What time alone has brought about in a session.
+    Idle { session: SessionKey, effects: Vec<Effect>, at: Timestamp },
+    /// Something that came and was no event.
+    Unparsed(Box<Unparsed>),
+    /// Leases the next piece of compression work.
+    Lease { worker: String, now: Timestamp, until: Timestamp },
+    Finish(Box<FinishedJob>),
+    Fail(JobFailure),
+    /// Gives back what dead workers hold.
+    ExpireLeases { now: Timestamp },
+    /// Gives back what was leased before this daemon started.
+    ReleaseLeases,
+    Injected(Box<Injection>),
+    /// The daemon stops: every live session is stamped.
+    SuspendAll { at: Timestamp },
+    /// The index holds everything up to `upto`.
+    ForgetLog { upto: i64 },
+}
+
+/// What became of a write.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Written {
+    Event(StoredEvent),
+    /// It was stored before; nothing was changed.
+    Duplicate,
+    Leased(Option<LeasedJob>),
+    Done,
+}
+
+/// An event with all that follows from it, stored or not stored as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transaction {
+    pub session: SessionKey,
+    pub origin: SessionOrigin,
+    pub delivery: Delivery,
+    pub effects: Vec<Effect>,
+}
+
+/// Where a session runs. Fixed when the session is first stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionOrigin {
+    /// The identities of the project, strongest first; at least one.
+    pub project: Vec<ProjectKey>,
+    pub project_name: String,
+    /// The project's folder, for telling paths relative to it.
+    pub root: Option<String>,
+    pub cwd: Option<String>,
+    pub transcript_path: Option<String>,
+}
+
+/// The acceptance of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    pub event: EventId,
+    /// The second key: equal for two deliveries of the same happening under different event ids.
+    pub key: Option<[u8; 16]>,
+    pub agent: AgentName,
+    pub event_name: String,
+    pub captured_at: Timestamp,
+    pub boot_id: [u8; 16],
+    pub boot_ns: u64,
+    pub flags: u32,
+    pub stored_at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unparsed {
+    pub delivery: Delivery,
+    pub parse_error: String,
+    pub payload: Vec<u8>,
+}
+
+/// What a session was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Injection {
+    pub session: SessionKey,
+    pub at: Timestamp,
+    /// `start`, `prompt` and so on.
+    pub moment: String,
+    pub tokens: u32,
+    /// What was given and why, a JSON array.
+    pub items: String,
+}
+
+/// The rows of a stored event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredEvent {
+    pub session: SessionRow,
+    pub project: ProjectRow,
+}
+
+/// Carries one write out. The caller has opened a transaction.
+///
+/// # Errors
+/// When the database refuses; the savepoint is taken back then.
+pub fn execute(connection: &mut Connection, write: &Write) -> Result<Written, StoreError> {
+    let savepoint = connection.savepoint()?;
+    let written = perform(&savepoint, write);
+    match &written {
+        Ok(Written::Duplicate) | Err(_) => drop(savepoint),
+        Ok(_) => savepoint.commit()?,
+    }
+    written
+}
+
+fn perform(db: &Connection, write: &Write) -> Result<Written, StoreError> {
+    match write {
+        Write::Event(transaction) => event(db, transaction),
+        Write::Idle { session, effects, at } => idle(db, session, effects, *at),
+        Write::Unparsed(unparsed) => keep_unparsed(db, unparsed),
+        Write::Lease { worker, now, until } => Ok(Written::Leased(jobs::lease(db, worker, *now, *until)?)),
+        Write::Finish(finished) => jobs::finish(db, finished).map(|()| Written::Done),
+        Write::Fail(failure) => jobs::fail(db, failure).map(|()| Written::Done),
+        Write::ExpireLeases { now } => jobs::expire(db, *now).map(|()| Written::Done),
+        Write::ReleaseLeases => jobs::release(db).map(|()| Written::Done),
+        Write::Injected(injection) => injected(db, injection),
+        Write::SuspendAll { at } => suspend_all(db, *at),
+        Write::ForgetLog { upto } => {
+            db.prepare_cached("DELETE FROM index_log WHERE seq <= ?1")?.execute([upto])?;
+            Ok(Written::Done)
+        }
+    }
+}
+
+fn event(db: &Connection, transaction: &Transaction) -> Result<Written, StoreError> {
+    let delivery = &transaction.delivery;
+    let stored = match session_row(db, &transaction.session)? {
+        Some(stored) => stored,
+        None => create_session(db, transaction)?,
+    };
+    if !deliver(db, delivery, Some(stored.session))? {
+        return Ok(Written::Duplicate);
+    }
+    db.prepare_cached(
+        "UPDATE sessions SET last_event_at = max(last_event_at, ?2), cwd = ifnull(?3, cwd),
+                transcript_path = ifnull(?4, transcript_path), suspended_at = NULL WHERE id = ?1",
+    )?
+    .execute(params![
+        stored.session.0,
+        delivery.captured_at.0,
+        transaction.origin.cwd,
+        transaction.origin.transcript_path
+    ])?;
+    for effect in &transaction.effects {
+        effects::apply(db, stored, effect, delivery.captured_at)?;
+    }
+    Ok(Written::Event(stored))
+}
+
+fn idle(db: &Connection, session: &SessionKey, effects: &[Effect], at: Timestamp) -> Result<Written, StoreError> {
+    let Some(stored) = session_row(db, session)? else { return Ok(Written::Done) };
+    for effect in effects {
+        effects::apply(db, stored, effect, at)?;
+    }
+    Ok(Written::Event(stored))
+}
+
+fn session_row(db: &Connection, key: &SessionKey) -> Result<Option<StoredEvent>, StoreError> {
+    let mut statement =
+        db.prepare_cached("SELECT id, project FROM sessions WHERE agent = ?1 AND session_id = ?2")?;
+    let row = statement.query_row([key.agent.as_str(), key.id.as_str()], |row| {
+        Ok(StoredEvent { session: SessionRow(row.get(0)?), project: ProjectRow(row.get(1)?) })
+    });
+    Ok(row.optional()?)
+}
+
+fn create_session(db: &Connection, transaction: &Transaction) -> Result<StoredEvent, StoreError> {
+    let Transaction { session: key, origin, delivery, .. } = transaction;
+    let project = projects::resolve(db, &origin.project, &origin.project_name, delivery.captured_at)?;
+    db.prepare_cached(
+        "INSERT INTO sessions (agent, session_id, project, root, status, life, started_at, last_event_at)
+         VALUES (?1, ?2, ?3, ?4, 'initialized', 0, ?5, ?5)",
+    )?
+    .execute(params![key.agent.as_str(), key.id.as_str(), project.0, origin.root, delivery.captured_at.0])?;
+    Ok(StoredEvent { session: SessionRow(db.last_insert_rowid()), project })
+}
+
+/// Records the acceptance. `false`: it was recorded before, under this event id or this second key.
+fn deliver(db: &Connection, delivery: &Delivery, session: Option<SessionRow>) -> Result<bool, StoreError> {
+    let inserted = db
+        .prepare_cached(
+            "INSERT INTO deliveries (event_id, session, key, agent, event_name, captured_at, boot_id, boot_ns, flags, stored_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?
+        .execute(params![
+            delivery.event.0,
+            session.map(|row| row.0),
+            delivery.key,
+            delivery.agent.as_str(),
+            delivery.event_name,
+            delivery.captured_at.0,
+            delivery.boot_id,
+            // SQLite has no unsigned numbers; a boot lasts less than 292 years.
+            i64::try_from(delivery.boot_ns).unwrap_or(i64::MAX),
+            delivery.flags,
+            delivery.stored_at.0,
+        ]);
+    match inserted {
+        Ok(_) => Ok(true),
+        Err(rusqlite::Error::SqliteFailure(error, _)) if error.code == ErrorCode::ConstraintViolation => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn keep_unparsed(db: &Connection, unparsed: &Unparsed) -> Result<Written, StoreError> {
+    if !deliver(db, &unparsed.delivery, None)? {
+        return Ok(Written::Duplicate);
+    }
+    db.prepare_cached("INSERT INTO unparsed (event_id, parse_error, payload) VALUES (?1, ?2, ?3)")?.execute(
+        params![unparsed.delivery.event.0, unparsed.parse_error, unparsed.payload],
+    )?;
+    Ok(Written::Done)
+}
+
+fn injected(db: &Connection, injection: &Injection) -> Result<Written, StoreError> {
+    let Some(stored) = session_row(db, &injection.session)? else { return Ok(Written::Done) };
+    db.prepare_cached("INSERT INTO injections (session, at, moment, tokens, items) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![stored.session.0, injection.at.0, injection.moment, injection.tokens, injection.items])?;
+    Ok(Written::Done)
+}
+
+fn suspend_all(db: &Connection, at: Timestamp) -> Result<Written, StoreError> {
+    db.execute(
+        "UPDATE sessions SET status = 'suspended', suspended_at = ?1 WHERE status IN ('initialized', 'active')",
+        [at.0],
+    )?;
+    Ok(Written::Done)
+}
+
+/// Says that a row was written or is gone, so that the index follows.
+pub(super) fn log(db: &Connection, kind: &str, row: i64) -> Result<(), StoreError> {
+    db.prepare_cached("INSERT INTO index_log (kind, row) VALUES (?1, ?2)")?.execute(params![kind, row])?;
+    Ok(())
+}
+

@@ -4,7 +4,16 @@
 //! travel in it, the folders, the spool's format, and the removal of private text. The crate is small on purpose:
 //! the shim links it, and every dependency added here is felt at every hook.
 //!
-//! **Invariant:** no async runtime (but for the optional half of [`frame`] that takes any reader), no regex, no
-//! JSON tree, no database.
+//! **Invariant:** no async runtime, no regex, no JSON tree, no database.
 
 pub mod wire;
+
+pub mod codec;
+pub mod frame;
+
+pub mod boot;
+pub mod folder;
+pub mod paths;
+
+pub mod client;
+pub mod spool;

@@ -1,0 +1,119 @@
+//! When an event happened, in a time that nobody can set back.
+//!
+//! Events of one session are ordered by boot and by time since boot, so that a clock step, a daylight saving change
+//! or a late spool file cannot turn them round.
+//!
+//! Linux names every boot (`/proc/sys/kernel/random/boot_id`) and CLOCK_BOOTTIME counts through suspend. Where the
+//! boot's name cannot be read without foreign code (macOS keeps it behind `sysctl`), the id is all zeros and the
+//! time is the wall clock's: events stay comparable with each other, at the mercy of clock steps.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The id of a boot that has no readable name.
+pub const UNKNOWN_BOOT: [u8; 16] = [0; 16];
+
+/// A point in time relative to a boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BootStamp {
+    pub boot_id: [u8; 16],
+    /// Nanoseconds since that boot; since 1970 where `boot_id` is [`UNKNOWN_BOOT`].
+    pub boot_ns: u64,
+}
+
+impl BootStamp {
+    /// Reads the clock. Never fails: see the module on what stands in for a boot without a name.
+    pub fn now() -> Self {
+        match (read_boot_id(), since_boot_ns()) {
+            (Some(boot_id), Some(boot_ns)) => Self { boot_id, boot_ns },
+            (None, _) | (_, None) => Self { boot_id: UNKNOWN_BOOT, boot_ns: wall_ns() },
+        }
+    }
+}
+
+/// The wall clock in milliseconds since 1970 (UTC); 0 if the clock stands before that.
+pub fn wall_ms() -> i64 {
+    i64::try_from(wall_ns() / 1_000_000).unwrap_or(i64::MAX)
+}
+
+fn wall_ns() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(target_os = "linux")]
+fn read_boot_id() -> Option<[u8; 16]> {
+    use rustix::fs::{Mode, OFlags};
+
+    // One open and one read: the standard library's reader would first ask for the file's size.
+    let file =
+        rustix::fs::open("/proc/sys/kernel/random/boot_id", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .ok()?;
+    let mut text = [0; 36];
+    let read = rustix::io::read(&file, &mut text).ok()?;
+    parse_boot_id(text.get(..read)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_boot_id() -> Option<[u8; 16]> {
+    None
+}
+
+#[cfg(target_os = "linux")]
+fn since_boot_ns() -> Option<u64> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let seconds = u64::try_from(time.tv_sec).ok()?;
+    seconds.checked_mul(1_000_000_000)?.checked_add(u64::try_from(time.tv_nsec).ok()?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn since_boot_ns() -> Option<u64> {
+    None
+}
+
+/// Reads `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
+#[cfg(any(target_os = "linux", test))]
+fn parse_boot_id(text: &[u8]) -> Option<[u8; 16]> {
+    let mut id = [0; 16];
+    let mut digits = text.iter().filter(|byte| **byte != b'-').map(|byte| char::from(*byte).to_digit(16));
+    for byte in &mut id {
+        let (high, low) = (digits.next()??, digits.next()??);
+        *byte = u8::try_from(high << 4 | low).ok()?;
+    }
+    digits.next().is_none().then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_stamps_of_one_boot_are_in_order() {
+        let first = BootStamp::now();
+        let second = BootStamp::now();
+        assert_eq!(first.boot_id, second.boot_id);
+        assert!(first.boot_ns <= second.boot_ns);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn linux_names_its_boots() {
+        let stamp = BootStamp::now();
+        assert_ne!(stamp.boot_id, UNKNOWN_BOOT);
+        assert!(stamp.boot_ns < wall_ns());
+    }
+
+    #[test]
+    fn boot_ids_are_uuids() {
+        let id = parse_boot_id(b"01234567-89ab-cdef-0123-456789abcdef").expect("a uuid");
+        assert_eq!(
+            id,
+            [1, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 1, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef]
+        );
+        for text in
+            ["", "01234567", "g1234567-89ab-cdef-0123-456789abcdef", "01234567-89ab-cdef-0123-456789abcdef0"]
+        {
+            assert_eq!(parse_boot_id(text.as_bytes()), None, "{text}");
+        }
+    }
+}

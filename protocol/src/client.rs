@@ -1,0 +1,194 @@
+//! The blocking half of the socket: what the shim and every command use to reach the daemon.
+//!
+//! Nothing here waits past its deadline, and nothing is sent before the other end has been found to run as the
+//! same user: a socket that somebody else put in place gets no payload.
+//!
+//! A Unix socket whose backlog is full does not let a nonblocking client wait in line. On Linux `connect` fails with
+//! EAGAIN at once, and the descriptor it leaves behind polls as writable although it is not connected; the library
+//! reports success then. What gives it away is that such a socket has no peer. So the peer check, which is needed
+//! anyway, is also the check for a full backlog, and the attempt is repeated until the deadline.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::time::Duration;
+
+use interprocess::ConnectWaitMode;
+use interprocess::local_socket::traits::StreamCommon;
+use interprocess::local_socket::{ConnectOptions, GenericFilePath, ToFsName};
+use interprocess::os::unix::uds_local_socket::Stream;
+
+use crate::frame::{self, Deadline, FrameError};
+use crate::paths::{Paths, PathsError};
+use crate::wire::{Reply, Request};
+
+/// Between two attempts at a full backlog: short beside the shim's 60 ms, long beside the daemon's accept.
+const BACKLOG_PAUSE: Duration = Duration::from_millis(2);
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// No socket, or a file that nobody listens on any more.
+    #[error("no daemon listens")]
+    NothingListens,
+    /// A daemon is there and does not take connections fast enough.
+    #[error("the daemon took no connection before the deadline")]
+    Deadline,
+    #[error("the socket belongs to user {uid}")]
+    Foreign { uid: u32 },
+    #[error(transparent)]
+    Paths(#[from] PathsError),
+    #[error("cannot connect")]
+    Io(#[source] io::Error),
+}
+
+/// A connection to a daemon of the same user.
+#[derive(Debug)]
+pub struct Connection {
+    stream: Stream,
+}
+
+impl Connection {
+    /// Connects to the daemon where it should be, else where the lock file says it is.
+    pub fn open(paths: &Paths, deadline: Deadline) -> Result<Self, ConnectError> {
+        let first = match paths.socket() {
+            Ok(socket) => Self::open_socket(socket, deadline),
+            Err(error) => Err(error.into()),
+        };
+        match first {
+            Err(error @ (ConnectError::NothingListens | ConnectError::Paths(_))) => {
+                match paths.socket_in_lock_file() {
+                    Some(socket) => Self::open_socket(&socket, deadline),
+                    None => Err(error),
+                }
+            }
+            result => result,
+        }
+    }
+
+    /// Connects to one socket and checks who listens there.
+    pub fn open_socket(socket: &Path, deadline: Deadline) -> Result<Self, ConnectError> {
+        let name = socket.to_fs_name::<GenericFilePath>().map_err(ConnectError::Io)?;
+        let options =
+            ConnectOptions::new().name(name).wait_mode(ConnectWaitMode::Deferred).nonblocking_stream(true);
+        loop {
+            let left = deadline.remaining().ok_or(ConnectError::Deadline)?;
+            let stream: Stream = options.connect_sync_as().map_err(|error| match error.kind() {
+                ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::NotADirectory => {
+                    ConnectError::NothingListens
+                }
+                _ => ConnectError::Io(error),
+            })?;
+            match stream.peer_creds() {
+                Ok(peer) => {
+                    let uid = peer.euid().ok_or_else(|| ConnectError::Io(ErrorKind::Unsupported.into()))?;
+                    if uid != rustix::process::geteuid().as_raw() {
+                        return Err(ConnectError::Foreign { uid });
+                    }
+                    return Ok(Self { stream });
+                }
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::NotConnected) =>
+                {
+                    std::thread::sleep(BACKLOG_PAUSE.min(left));
+                }
+                Err(error) => return Err(ConnectError::Io(error)),
+            }
+        }
+    }
+
+    /// Sends one request and waits for its answer.
+    pub fn ask(&mut self, request: &Request, deadline: Deadline) -> Result<Reply, FrameError> {
+        self.ask_frame(&frame::encode_frame(request)?, deadline)
+    }
+
+    /// The same for a request that has been encoded already.
+    pub fn ask_frame(&mut self, request: &[u8], deadline: Deadline) -> Result<Reply, FrameError> {
+        frame::write_frame(&mut self.stream, request, deadline)?;
+        frame::read_frame(&mut self.stream, deadline)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::thread;
+
+    use super::*;
+    use crate::wire::Query;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn an_answer_comes_back() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let socket = dir.path().join("s");
+        let listener = UnixListener::bind(&socket).expect("bind");
+        let daemon = thread::spawn(move || {
+            let (mut client, _) = listener.accept().expect("accept");
+            let mut request = [0; 13];
+            client.read_exact(&mut request).expect("request");
+            client.write_all(&frame::encode_frame(&Reply::Busy).expect("fits")).expect("answer");
+            frame::decode_frame::<Request>(&request).expect("decodes")
+        });
+        let mut connection = Connection::open_socket(&socket, Deadline::after(SOON)).expect("connects");
+        let reply = connection.ask(&Request::Query(Query::Ping), Deadline::after(SOON)).expect("answer");
+        assert_eq!(reply, Reply::Busy);
+        assert_eq!(daemon.join().expect("daemon"), Request::Query(Query::Ping));
+    }
+
+    #[test]
+    fn nobody_there_is_said_at_once() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let check = |socket: &Path| {
+            let result = Connection::open_socket(socket, Deadline::after(SOON));
+            assert!(matches!(result, Err(ConnectError::NothingListens)), "{result:?}");
+        };
+        check(&dir.path().join("absent"));
+        check(&dir.path().join("no/folder"));
+        let stale = dir.path().join("stale");
+        drop(UnixListener::bind(&stale).expect("bind"));
+        check(&stale);
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").expect("write");
+        check(&file);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_full_backlog_is_waited_for_and_no_longer_than_the_deadline() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let socket = dir.path().join("s");
+        let listener = UnixListener::bind(&socket).expect("bind");
+        // A second listen() shrinks the backlog: one connection may wait.
+        rustix::net::listen(&listener, 0).expect("listen");
+        let _waiting = UnixStream::connect(&socket).expect("first in line");
+        let result = Connection::open_socket(&socket, Deadline::after(Duration::from_millis(10)));
+        assert!(matches!(result, Err(ConnectError::Deadline)), "{result:?}");
+
+        let daemon = thread::spawn(move || {
+            listener.accept().expect("first");
+            listener.accept().expect("second");
+        });
+        Connection::open_socket(&socket, Deadline::after(SOON)).expect("connects once there is room");
+        daemon.join().expect("daemon");
+    }
+
+    #[test]
+    #[cfg(not(target_os = "macos"))]
+    fn the_lock_file_leads_to_a_socket_elsewhere() {
+        use crate::paths::LockNote;
+
+        let dir = tempfile::tempdir().expect("temp dir");
+        let home = dir.path().join("home");
+        let paths = Paths::from_variables(&|name| (name == "RECALL_HOME").then(|| home.clone().into()))
+            .expect("paths");
+        paths.create_folders().expect("folders");
+        let result = Connection::open(&paths, Deadline::after(SOON));
+        assert!(matches!(result, Err(ConnectError::NothingListens)), "{result:?}");
+        let socket = dir.path().join("elsewhere");
+        let _listener = UnixListener::bind(&socket).expect("bind");
+        std::fs::write(paths.lock_file(), LockNote { pid: 1, socket }.to_bytes()).expect("write");
+        Connection::open(&paths, Deadline::after(SOON)).expect("connects");
+    }
+}

@@ -1,0 +1,156 @@
+//! Folders that belong to one user alone.
+//!
+//! Whatever recall writes is as private as what it was told, so its folders are 0700 and owned by the user, and a
+//! place that somebody else could have prepared (a symlink, a folder of another user) is refused, not repaired.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+/// Why a folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    #[error("{} is a symlink; recall's own folders must be real ones", path.display())]
+    Symlink { path: PathBuf },
+    #[error("{} is not a folder", path.display())]
+    NotAFolder { path: PathBuf },
+    #[error("{} belongs to user {owner}", path.display())]
+    Foreign { path: PathBuf, owner: u32 },
+    #[error("cannot create folder {}", path.display())]
+    Create {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot make folder {} private", path.display())]
+    Restrict {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// What stands at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FolderState {
+    /// A folder of ours that nobody else can enter.
+    Private,
+    /// A folder of ours that its group or others may enter.
+    Open,
+    /// A folder of another user, or one that cannot be looked at.
+    Foreign,
+    Symlink,
+    NotAFolder,
+    Absent,
+}
+
+/// Looks at a path without following a symlink at its end. One system call.
+pub fn look(path: &Path) -> FolderState {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => FolderState::Symlink,
+        Ok(found) if !found.is_dir() => FolderState::NotAFolder,
+        Ok(found) if found.uid() != rustix::process::geteuid().as_raw() => FolderState::Foreign,
+        Ok(found) if found.mode() & 0o077 != 0 => FolderState::Open,
+        Ok(_) => FolderState::Private,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => FolderState::Absent,
+        Err(_) => FolderState::Foreign,
+    }
+}
+
+/// Makes sure that `path` is a folder of ours with mode 0700, and creates it and its parents if it is not there.
+///
+/// The check and the change go through one open descriptor, so that nothing can be exchanged between them.
+pub fn create_private(path: &Path) -> Result<(), FolderError> {
+    let at = || path.to_path_buf();
+    if look(path) == FolderState::Absent {
+        // Parents that are missing become private as well, which is what XDG asks of them.
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(|source| FolderError::Create { path: at(), source })?;
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(folder) => folder,
+        Err(errno) => {
+            return Err(match look(path) {
+                FolderState::Symlink => FolderError::Symlink { path: at() },
+                FolderState::NotAFolder => FolderError::NotAFolder { path: at() },
+                FolderState::Private | FolderState::Open | FolderState::Foreign | FolderState::Absent => {
+                    FolderError::Create { path: at(), source: errno.into() }
+                }
+            });
+        }
+    };
+    let restrict = |source: rustix::io::Errno| FolderError::Restrict { path: at(), source: source.into() };
+    let found = rustix::fs::fstat(&folder).map_err(restrict)?;
+    if found.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(FolderError::Foreign { path: at(), owner: found.st_uid });
+    }
+    if found.st_mode & 0o077 != 0 {
+        rustix::fs::fchmod(&folder, Mode::RWXU).map_err(restrict)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::symlink_metadata(path).expect("exists").permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_new_folder_and_its_parents_are_private() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let path = dir.path().join("a/b");
+        create_private(&path).expect("created");
+        assert_eq!((mode(&path), mode(&dir.path().join("a"))), (0o700, 0o700));
+        create_private(&path).expect("again");
+        assert_eq!(look(&path), FolderState::Private);
+    }
+
+    #[test]
+    fn an_open_folder_is_closed() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
+        assert_eq!(look(dir.path()), FolderState::Open);
+        create_private(dir.path()).expect("closed");
+        assert_eq!(mode(dir.path()), 0o700);
+    }
+
+    #[test]
+    fn symlinks_and_files_are_refused() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let link = dir.path().join("link");
+        fs::create_dir(dir.path().join("real")).expect("mkdir");
+        std::os::unix::fs::symlink("real", &link).expect("symlink");
+        assert!(matches!(create_private(&link), Err(FolderError::Symlink { .. })));
+        std::os::unix::fs::symlink("nowhere", dir.path().join("dangling")).expect("symlink");
+        assert!(matches!(create_private(&dir.path().join("dangling")), Err(FolderError::Symlink { .. })));
+        fs::write(dir.path().join("file"), "").expect("write");
+        assert!(matches!(create_private(&dir.path().join("file")), Err(FolderError::NotAFolder { .. })));
+        assert!(matches!(create_private(&dir.path().join("file/below")), Err(FolderError::Create { .. })));
+    }
+
+    #[test]
+    fn a_folder_of_another_user_is_refused() {
+        // The root folder belongs to root; run as root, the test gives a folder away instead.
+        let dir = tempfile::tempdir().expect("temp dir");
+        let foreign = if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(dir.path(), Some(65534), None).expect("chown");
+            dir.path()
+        } else {
+            Path::new("/")
+        };
+        assert_eq!(look(foreign), FolderState::Foreign);
+        assert!(matches!(create_private(foreign), Err(FolderError::Foreign { .. })));
+    }
+}

@@ -1,0 +1,443 @@
+//! Where files live, computed alike by the shim, the daemon and every command.
+//!
+//! | what | default | with `RECALL_HOME=DIR` |
+//! |---|---|---|
+//! | config | `$XDG_CONFIG_HOME/recall/config.toml` | `DIR/config.toml` |
+//! | database, lock, index, backups | `$XDG_DATA_HOME/recall/` | `DIR/data/` |
+//! | spool, log | `$XDG_STATE_HOME/recall/` | `DIR/state/` |
+//! | socket | `$XDG_RUNTIME_DIR/recall/` if it is ours alone, else the state folder | `DIR/run/` |
+//!
+//! macOS has its own places instead of XDG's (the `directories` crate knows them). A socket's path is limited to
+//! about a hundred bytes; a longer one moves into the user's runtime folder under a name made from a hash of the
+//! long path, so that shim and daemon arrive at the same place without asking each other. Two processes with
+//! different environments may still disagree (a hook without `XDG_RUNTIME_DIR`): the lock file beside the database
+//! names the live socket, see [`LockNote`].
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use crate::folder::{self, FolderError, FolderState};
+
+/// The longest socket path the system takes, bytes without the closing NUL (`sun_path` of `sockaddr_un`).
+pub const MAX_SOCKET_PATH: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
+
+const SOCKET_NAME: &str = "recall.sock";
+
+/// Why there is no place for files.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PathsError {
+    #[error("neither HOME nor RECALL_HOME is set")]
+    NoHome,
+    #[error("{variable} must be an absolute path, not {}", path.display())]
+    NotAbsolute { variable: &'static str, path: PathBuf },
+    #[error(
+        "socket path {} is longer than {MAX_SOCKET_PATH} bytes and there is no private runtime folder; set RECALL_HOME to a shorter path",
+        path.display()
+    )]
+    SocketPathTooLong { path: PathBuf },
+}
+
+/// Every place recall uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paths {
+    config_file: PathBuf,
+    data_dir: PathBuf,
+    state_dir: PathBuf,
+    runtime_dir: PathBuf,
+    socket: Result<PathBuf, PathsError>,
+    /// `RECALL_HOME` itself, so that it is created private, too.
+    home: Option<PathBuf>,
+}
+
+impl Paths {
+    /// Reads `RECALL_HOME`, else `XDG_*` and `HOME`. Creates nothing.
+    pub fn from_env() -> Result<Self, PathsError> {
+        Self::from_variables(&|name| std::env::var_os(name))
+    }
+
+    /// The same from any source of variables. An empty variable counts as unset; a relative `XDG_*` is ignored,
+    /// as its specification demands; a relative `RECALL_HOME` is an error, because it would mean another memory
+    /// in every folder.
+    pub fn from_variables(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Self, PathsError> {
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let runtime = || set("XDG_RUNTIME_DIR").filter(|path| path.is_absolute());
+        if let Some(home) = set("RECALL_HOME") {
+            if !home.is_absolute() {
+                return Err(PathsError::NotAbsolute { variable: "RECALL_HOME", path: home });
+            }
+            let runtime_dir = home.join("run");
+            return Ok(Self {
+                config_file: home.join("config.toml"),
+                data_dir: home.join("data"),
+                state_dir: home.join("state"),
+                socket: socket_path(&runtime_dir, runtime()),
+                runtime_dir,
+                home: Some(home),
+            });
+        }
+        let places = Places::find(&set)?;
+        let runtime_dir = runtime()
+            .filter(|parent| usable_runtime(parent))
+            .map_or_else(|| places.state_dir.clone(), |parent| parent.join("recall"));
+        Ok(Self {
+            config_file: places.config_dir.join("config.toml"),
+            data_dir: places.data_dir,
+            state_dir: places.state_dir,
+            socket: socket_path(&runtime_dir, runtime()),
+            runtime_dir,
+            home: None,
+        })
+    }
+
+    pub fn config_file(&self) -> &Path {
+        &self.config_file
+    }
+
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.data_dir.join("recall.db")
+    }
+
+    /// Held by the daemon that serves; its text is a [`LockNote`].
+    pub fn lock_file(&self) -> PathBuf {
+        self.data_dir.join("recall.lock")
+    }
+
+    pub fn index_dir(&self) -> PathBuf {
+        self.data_dir.join("index")
+    }
+
+    pub fn backups_dir(&self) -> PathBuf {
+        self.data_dir.join("backups")
+    }
+
+    pub fn state_dir(&self) -> &Path {
+        &self.state_dir
+    }
+
+    pub fn spool_dir(&self) -> PathBuf {
+        self.state_dir.join("spool")
+    }
+
+    pub fn log_dir(&self) -> PathBuf {
+        self.state_dir.join("log")
+    }
+
+    pub fn log_file(&self) -> PathBuf {
+        self.log_dir().join("recall.log")
+    }
+
+    /// Made by the shim that starts a daemon; its age says when the last start was tried.
+    pub fn start_stamp(&self) -> PathBuf {
+        self.state_dir.join("daemon-start")
+    }
+
+    /// The folder of the socket (and of the fallback for a long path, its parent).
+    pub fn runtime_dir(&self) -> &Path {
+        self.socket.as_deref().ok().and_then(Path::parent).unwrap_or(&self.runtime_dir)
+    }
+
+    /// Where the daemon listens unless the lock file says otherwise.
+    ///
+    /// Fails only if the path is too long for a socket and no private runtime folder can stand in.
+    pub fn socket(&self) -> Result<&Path, PathsError> {
+        self.socket.as_deref().map_err(Clone::clone)
+    }
+
+    /// Where the daemon that holds the lock says it listens, if that is not [`Self::socket`].
+    pub fn socket_in_lock_file(&self) -> Option<PathBuf> {
+        let note = LockNote::read(&self.lock_file())?;
+        (Some(note.socket.as_path()) != self.socket.as_deref().ok()).then_some(note.socket)
+    }
+
+    /// Creates the data, state and runtime folders with mode 0700 and takes the group's and others' rights from
+    /// existing ones. Refuses a symlink, a file, and a folder of another user.
+    pub fn create_folders(&self) -> Result<(), FolderError> {
+        if let Some(home) = &self.home {
+            folder::create_private(home)?;
+        }
+        for path in [self.data_dir(), self.state_dir(), self.runtime_dir()] {
+            folder::create_private(path)?;
+        }
+        Ok(())
+    }
+
+    /// Creates only what the spool needs, for a shim that finds nothing set up.
+    pub fn create_state_folder(&self) -> Result<(), FolderError> {
+        if let Some(home) = &self.home {
+            folder::create_private(home)?;
+        }
+        folder::create_private(&self.state_dir)
+    }
+}
+
+/// What the daemon writes into its lock file: its process id, then the path of its socket, one a line. Further
+/// lines belong to later versions and are ignored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockNote {
+    pub pid: u32,
+    pub socket: PathBuf,
+}
+
+impl LockNote {
+    /// The lock file's bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = format!("{}\n", self.pid).into_bytes();
+        bytes.extend_from_slice(self.socket.as_os_str().as_bytes());
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// `None` unless both lines are there, whole, and the path is absolute.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut lines = bytes.split(|byte| *byte == b'\n');
+        let pid = std::str::from_utf8(lines.next()?).ok()?.trim().parse().ok()?;
+        let socket = PathBuf::from(OsStr::from_bytes(lines.next()?));
+        // The newline after the path shows that the writer got that far.
+        lines.next()?;
+        socket.is_absolute().then_some(Self { pid, socket })
+    }
+
+    /// Reads a lock file; `None` if there is none, if it is not a regular file of ours, or says nothing.
+    pub fn read(path: &Path) -> Option<Self> {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file =
+            fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;
+        let metadata = file.metadata().ok()?;
+        if !metadata.is_file() || metadata.uid() != rustix::process::geteuid().as_raw() {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        file.take(4096).read_to_end(&mut bytes).ok()?;
+        Self::parse(&bytes)
+    }
+}
+
+/// The platform's folders for one user.
+struct Places {
+    config_dir: PathBuf,
+    data_dir: PathBuf,
+    state_dir: PathBuf,
+}
+
+impl Places {
+    #[cfg(not(target_os = "macos"))]
+    fn find(set: &dyn Fn(&str) -> Option<PathBuf>) -> Result<Self, PathsError> {
+        let place = |variable: &str, below_home: &str| -> Result<PathBuf, PathsError> {
+            if let Some(path) = set(variable).filter(|path| path.is_absolute()) {
+                return Ok(path.join("recall"));
+            }
+            let home = set("HOME").ok_or(PathsError::NoHome)?;
+            if !home.is_absolute() {
+                return Err(PathsError::NotAbsolute { variable: "HOME", path: home });
+            }
+            Ok(home.join(below_home).join("recall"))
+        };
+        Ok(Self {
+            config_dir: place("XDG_CONFIG_HOME", ".config")?,
+            data_dir: place("XDG_DATA_HOME", ".local/share")?,
+            state_dir: place("XDG_STATE_HOME", ".local/state")?,
+        })
+    }
+
+    #[cfg(target_os = "macos")]
+    fn find(_set: &dyn Fn(&str) -> Option<PathBuf>) -> Result<Self, PathsError> {
+        let project = directories::ProjectDirs::from("", "", "recall").ok_or(PathsError::NoHome)?;
+        Ok(Self {
+            config_dir: project.config_dir().to_path_buf(),
+            data_dir: project.data_dir().to_path_buf(),
+            // macOS has no place for state; a folder of its own keeps the table's rows apart.
+            state_dir: project.data_local_dir().join("state"),
+        })
+    }
+}
+
+/// Whether `parent/recall` may hold our socket: it is a folder of ours with mode 0700, or can become one because
+/// `parent` is.
+fn usable_runtime(parent: &Path) -> bool {
+    match folder::look(&parent.join("recall")) {
+        FolderState::Private => true,
+        FolderState::Absent => folder::look(parent) == FolderState::Private,
+        FolderState::Open | FolderState::Foreign | FolderState::Symlink | FolderState::NotAFolder => false,
+    }
+}
+
+/// The socket's path, or its stand-in where that is too long.
+fn socket_path(runtime_dir: &Path, xdg_runtime: Option<PathBuf>) -> Result<PathBuf, PathsError> {
+    let path = runtime_dir.join(SOCKET_NAME);
+    if path.as_os_str().len() <= MAX_SOCKET_PATH {
+        return Ok(path);
+    }
+    let name = format!("{:016x}.sock", fnv1a(path.as_os_str().as_bytes()));
+    // A hook may run without the variable while the daemon has it: the usual place is tried in any case.
+    let usual = PathBuf::from(format!("/run/user/{}", rustix::process::geteuid().as_raw()));
+    xdg_runtime
+        .into_iter()
+        .chain([usual])
+        .filter(|parent| usable_runtime(parent))
+        .map(|parent| parent.join("recall").join(&name))
+        .find(|stand_in| stand_in.as_os_str().len() <= MAX_SOCKET_PATH)
+        .ok_or(PathsError::SocketPathTooLong { path })
+}
+
+/// FNV-1a, 64 bits. Only has to be the same in both binaries, whatever compiled them: the standard library's
+/// hasher promises no such thing. Nobody gains by a collision inside a folder that is ours alone.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// A path as text for the wire: not every path is UTF-8, and one that is not must not stop an event.
+pub fn lossy(path: PathBuf) -> String {
+    String::from_utf8(path.into_os_string().into_vec())
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn paths(variables: &[(&str, &str)]) -> Result<Paths, PathsError> {
+        let variables: HashMap<String, OsString> =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
+        Paths::from_variables(&|name| variables.get(name).cloned())
+    }
+
+    fn private_tempdir() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().expect("temp dir");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).expect("chmod");
+        dir
+    }
+
+    #[test]
+    fn recall_home_holds_everything() {
+        let paths = paths(&[("RECALL_HOME", "/r"), ("HOME", "/h"), ("XDG_DATA_HOME", "/d")]).expect("paths");
+        assert_eq!(paths.config_file(), Path::new("/r/config.toml"));
+        assert_eq!(paths.database(), Path::new("/r/data/recall.db"));
+        assert_eq!(paths.lock_file(), Path::new("/r/data/recall.lock"));
+        assert_eq!(paths.index_dir(), Path::new("/r/data/index"));
+        assert_eq!(paths.backups_dir(), Path::new("/r/data/backups"));
+        assert_eq!(paths.spool_dir(), Path::new("/r/state/spool"));
+        assert_eq!(paths.log_file(), Path::new("/r/state/log/recall.log"));
+        assert_eq!(paths.runtime_dir(), Path::new("/r/run"));
+        assert_eq!(paths.socket(), Ok(Path::new("/r/run/recall.sock")));
+    }
+
+    #[test]
+    #[cfg(not(target_os = "macos"))]
+    fn the_defaults_are_those_of_xdg() {
+        let paths = paths(&[("HOME", "/h"), ("XDG_STATE_HOME", "relative"), ("XDG_CONFIG_HOME", "/c")]);
+        let paths = paths.expect("paths");
+        assert_eq!(paths.config_file(), Path::new("/c/recall/config.toml"));
+        assert_eq!(paths.data_dir(), Path::new("/h/.local/share/recall"));
+        assert_eq!(paths.state_dir(), Path::new("/h/.local/state/recall"));
+        assert_eq!(paths.socket(), Ok(Path::new("/h/.local/state/recall/recall.sock")));
+    }
+
+    #[test]
+    #[cfg(not(target_os = "macos"))]
+    fn without_a_home_there_is_no_place() {
+        assert_eq!(paths(&[]), Err(PathsError::NoHome));
+        assert_eq!(paths(&[("RECALL_HOME", ""), ("HOME", "")]), Err(PathsError::NoHome));
+        assert!(matches!(paths(&[("RECALL_HOME", "here")]), Err(PathsError::NotAbsolute { .. })));
+        assert!(matches!(paths(&[("HOME", "here")]), Err(PathsError::NotAbsolute { .. })));
+    }
+
+    #[test]
+    #[cfg(not(target_os = "macos"))]
+    fn the_runtime_folder_must_be_ours_alone() {
+        let runtime = private_tempdir();
+        let at = |runtime: &Path| {
+            let runtime = runtime.to_str().expect("utf-8");
+            paths(&[("HOME", "/h"), ("XDG_RUNTIME_DIR", runtime)]).expect("paths").runtime_dir().to_path_buf()
+        };
+        let fallback = Path::new("/h/.local/state/recall");
+        assert_eq!(at(runtime.path()), runtime.path().join("recall"));
+
+        let ours = runtime.path().join("recall");
+        fs::create_dir(&ours).expect("mkdir");
+        fs::set_permissions(&ours, fs::Permissions::from_mode(0o750)).expect("chmod");
+        assert_eq!(at(runtime.path()), fallback, "open to the group");
+        fs::set_permissions(&ours, fs::Permissions::from_mode(0o700)).expect("chmod");
+        assert_eq!(at(runtime.path()), ours);
+
+        fs::rename(&ours, runtime.path().join("elsewhere")).expect("rename");
+        std::os::unix::fs::symlink("elsewhere", &ours).expect("symlink");
+        assert_eq!(at(runtime.path()), fallback, "a symlink");
+        fs::remove_file(&ours).expect("unlink");
+        fs::set_permissions(runtime.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
+        assert_eq!(at(runtime.path()), fallback, "a parent open to others");
+        assert_eq!(at(Path::new("relative")), fallback);
+    }
+
+    #[test]
+    fn a_long_socket_path_moves_to_the_runtime_folder() {
+        let runtime = private_tempdir();
+        let long = format!("/{}", "x".repeat(MAX_SOCKET_PATH));
+        let xdg = runtime.path().to_str().expect("utf-8");
+        let first = paths(&[("RECALL_HOME", &long), ("XDG_RUNTIME_DIR", xdg)]).expect("paths");
+        let socket = first.socket().expect("stand-in").to_path_buf();
+        assert!(
+            socket.starts_with(runtime.path().join("recall")) && socket.as_os_str().len() <= MAX_SOCKET_PATH
+        );
+        assert_eq!(first.runtime_dir(), runtime.path().join("recall"));
+
+        let other = format!("/{}", "y".repeat(MAX_SOCKET_PATH));
+        let other = paths(&[("RECALL_HOME", &other), ("XDG_RUNTIME_DIR", xdg)]).expect("paths");
+        assert_ne!(other.socket().expect("stand-in"), socket, "another home, another socket");
+    }
+
+    #[test]
+    fn the_longest_path_that_fits_is_taken_as_it_is() {
+        let home = format!("/{}", "x".repeat(MAX_SOCKET_PATH - "/".len() - "/run/recall.sock".len()));
+        let socket = paths(&[("RECALL_HOME", &home)]).expect("paths").socket().expect("fits").to_path_buf();
+        assert_eq!(socket, Path::new(&home).join("run/recall.sock"));
+        assert_eq!(socket.as_os_str().len(), MAX_SOCKET_PATH);
+    }
+
+    #[test]
+    fn the_lock_file_names_the_live_socket() {
+        let home = private_tempdir();
+        let paths = paths(&[("RECALL_HOME", home.path().to_str().expect("utf-8"))]).expect("paths");
+        assert_eq!(paths.socket_in_lock_file(), None);
+        paths.create_folders().expect("folders");
+        let note = LockNote { pid: 42, socket: PathBuf::from("/elsewhere/recall.sock") };
+        fs::write(paths.lock_file(), note.to_bytes()).expect("write");
+        assert_eq!(paths.socket_in_lock_file(), Some(note.socket));
+        let same = LockNote { pid: 42, socket: paths.socket().expect("fits").to_path_buf() };
+        fs::write(paths.lock_file(), same.to_bytes()).expect("write");
+        assert_eq!(paths.socket_in_lock_file(), None, "nothing new");
+    }
+
+    #[test]
+    fn a_lock_note_is_whole_or_nothing() {
+        let note = LockNote { pid: 7, socket: PathBuf::from("/s") };
+        assert_eq!(note.to_bytes(), b"7\n/s\n");
+        assert_eq!(LockNote::parse(b"7\n/s\nlater: more\n"), Some(note));
+        for torn in [&b""[..], b"7", b"7\n", b"7\n/s", b"x\n/s\n", b"7\nrelative\n", b"\n\n\n"] {
+            assert_eq!(LockNote::parse(torn), None, "{torn:?}");
+        }
+    }
+
+    #[test]
+    fn a_lock_file_behind_a_symlink_is_not_read() {
+        let dir = private_tempdir();
+        fs::write(dir.path().join("real"), "7\n/s\n").expect("write");
+        std::os::unix::fs::symlink("real", dir.path().join("link")).expect("symlink");
+        assert_eq!(LockNote::read(&dir.path().join("link")), None);
+        assert!(LockNote::read(&dir.path().join("real")).is_some());
+    }
+}

@@ -1,0 +1,513 @@
+//! The spool: where the shim leaves events when nobody answers.
+//!
+//! ```text
+//! spool/tmp/      being written; may be cut off, never read
+//! spool/new/      complete: the rename into it is the acceptance
+//! spool/bad/      could not be read; kept for a human
+//! spool/level     its length is what the spool holds, in units (see `UNIT`)
+//! spool/dropped   its length is the number of events that were not accepted
+//! ```
+//!
+//! One file per event, holding the same frame that would have gone over the socket. Its name begins with the capture
+//! time, so that a sorted listing is in order, and carries the event id. A file is removed only after its event is
+//! committed: an event can be read twice and never lost.
+//!
+//! **No fsync.** The promise is about processes that are killed, and what the kernel has taken survives that.
+//! Waiting for the disk would cost each hook from one to some tens of milliseconds while the agent waits, with a
+//! budget of twenty. A power cut can therefore tear the files of its last seconds; a torn file is recognised by its
+//! frame and moved to `bad/`.
+//!
+//! **Bounded.** Counting 50,000 files costs more than a hook may take, so each write appends to `level` instead and
+//! looks at its length: one unit for each file, and another for each further 10,737 bytes of it. At 50,000 units the
+//! spool is full: that is 50,000 small files or 512 MiB in large ones, whichever comes first. The daemon sets the
+//! level right after draining ([`Spool::settle`]).
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::OFlags;
+
+use crate::codec::MAX_BODY;
+use crate::folder::{self, FolderError};
+use crate::frame::{self, FrameError, HEADER_LEN, HeaderError};
+use crate::paths::Paths;
+use crate::wire::{Deliver, EventId, Request};
+
+/// Units the spool holds at most, and so the number of its files.
+pub const MAX_UNITS: u64 = 50_000;
+/// Bytes the spool holds at most.
+pub const MAX_BYTES: u64 = 512 * 1024 * 1024;
+/// A file takes one unit for each started piece of this many bytes.
+const UNIT: u64 = MAX_BYTES / MAX_UNITS;
+/// The largest file that is read.
+const MAX_FILE: u64 = (MAX_BODY + HEADER_LEN) as u64;
+
+/// Why an event was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolWriteError {
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error("the spool is full")]
+    Full,
+    #[error("cannot write to the spool at {}", path.display())]
+    Io {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Why a spool file was not read.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolReadError {
+    /// Somebody else has drained it: nothing is wrong.
+    #[error("the spool file is gone")]
+    Gone,
+    /// A newer shim wrote it. It stays where it is until a daemon comes that understands it.
+    #[error("the spool file has protocol version {version}")]
+    UnknownVersion { version: u8 },
+    /// Not a regular file of this user, larger than a frame can be, cut off or damaged: belongs in `bad/`.
+    #[error("the spool file is no event: {why}")]
+    Bad {
+        why: &'static str,
+        #[source]
+        source: Option<FrameError>,
+    },
+    /// The disk, not the file, is at fault: try again.
+    #[error("cannot read the spool file")]
+    Io(#[source] io::Error),
+}
+
+/// The name of a file in `new/`. Names sort by capture time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpoolName(String);
+
+impl SpoolName {
+    /// `captured_at_ms` before 1970 counts as 1970.
+    pub fn new(captured_at_ms: i64, event_id: EventId) -> Self {
+        Self(format!("{:015}-{event_id}", captured_at_ms.max(0)))
+    }
+
+    /// `None` for what the shim did not name.
+    pub fn parse(name: &OsStr) -> Option<Self> {
+        let name = name.to_str()?;
+        let (time, id) = name.split_once('-')?;
+        let digits = time.len() >= 15 && time.bytes().all(|byte| byte.is_ascii_digit());
+        (digits && id.parse::<EventId>().is_ok()).then(|| Self(name.to_owned()))
+    }
+
+    pub fn event_id(&self) -> Option<EventId> {
+        self.0.split_once('-')?.1.parse().ok()
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What lies in `new/`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpoolSize {
+    pub files: u64,
+    pub bytes: u64,
+}
+
+/// One user's spool. Cheap to make: nothing is opened before it is needed.
+#[derive(Clone, Debug)]
+pub struct Spool {
+    dir: PathBuf,
+    /// Counts drops where the spool's own disk takes not even one byte; the runtime folder is mostly in memory.
+    second_dropped: PathBuf,
+}
+
+impl Spool {
+    pub fn new(paths: &Paths) -> Self {
+        Self { dir: paths.spool_dir(), second_dropped: paths.runtime_dir().join("dropped") }
+    }
+
+    /// Creates the spool's folders. The state folder must exist.
+    pub fn create_folders(&self) -> Result<(), FolderError> {
+        for path in [self.dir.clone(), self.dir.join("tmp"), self.new_dir(), self.dir.join("bad")] {
+            folder::create_private(&path)?;
+        }
+        Ok(())
+    }
+
+    /// The folder to watch for arrivals.
+    pub fn new_dir(&self) -> PathBuf {
+        self.dir.join("new")
+    }
+
+    /// Keeps a frame. When this returns `Ok`, the event is accepted. Missing folders are [`SpoolWriteError::Io`] with
+    /// `NotFound`, so that the usual case need not look for them.
+    pub fn write(&self, name: &SpoolName, frame: &[u8]) -> Result<(), SpoolWriteError> {
+        self.take_units(frame.len() as u64)?;
+        let being_written = self.dir.join("tmp").join(name.as_str());
+        let failed = |source| SpoolWriteError::Io { path: being_written.clone(), source };
+        let result = create_new(&being_written)
+            .and_then(|mut file| file.write_all(frame))
+            .and_then(|()| fs::rename(&being_written, self.file(name)));
+        if let Err(source) = result {
+            // A full disk needs its bytes back; a name that exists already is somebody else's file.
+            if source.kind() != ErrorKind::AlreadyExists {
+                let _ = fs::remove_file(&being_written);
+            }
+            return Err(failed(source));
+        }
+        Ok(())
+    }
+
+    /// Counts an event that could not be kept anywhere. Best effort: there may be no place for a byte.
+    pub fn count_drop(&self) {
+        for path in [self.dropped_file(), self.second_dropped.clone()] {
+            let counted = append(&path).and_then(|mut file| file.write_all(b"."));
+            if counted.is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// How many events were not accepted since the spool was made.
+    pub fn dropped(&self) -> u64 {
+        [self.dropped_file(), self.second_dropped.clone()]
+            .iter()
+            .filter_map(|path| fs::symlink_metadata(path).ok())
+            .map(|found| found.len())
+            .fold(0, u64::saturating_add)
+    }
+
+    /// The names of what waits, oldest first, at most `most`. Files the shim did not name are left out.
+    pub fn list(&self, most: usize) -> io::Result<Vec<SpoolName>> {
+        let entries = match fs::read_dir(self.new_dir()) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            names.extend(SpoolName::parse(&entry?.file_name()));
+        }
+        names.sort_unstable();
+        names.truncate(most);
+        Ok(names)
+    }
+
+    /// Reads one event. A symlink, a pipe or a foreign file is not opened for its content.
+    pub fn read(&self, name: &SpoolName) -> Result<Deliver, SpoolReadError> {
+        let bad = |why| SpoolReadError::Bad { why, source: None };
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened =
+            OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(self.file(name));
+        let file = match opened {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(SpoolReadError::Gone),
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+                return Err(bad("a symlink"));
+            }
+            Err(error) => return Err(SpoolReadError::Io(error)),
+        };
+        let metadata = file.metadata().map_err(SpoolReadError::Io)?;
+        if !metadata.is_file() {
+            return Err(bad("not a regular file"));
+        }
+        if metadata.uid() != rustix::process::geteuid().as_raw() {
+            return Err(bad("a file of another user"));
+        }
+        if metadata.len() > MAX_FILE {
+            return Err(bad("too large"));
+        }
+        let mut bytes = Vec::new();
+        file.take(MAX_FILE).read_to_end(&mut bytes).map_err(SpoolReadError::Io)?;
+        match frame::decode_frame(&bytes) {
+            Ok(Request::Deliver(deliver)) if Some(deliver.event_id) == name.event_id() => Ok(deliver),
+            Ok(Request::Deliver(_)) => Err(bad("another event than its name says")),
+            Ok(Request::Query(_)) => Err(bad("a query")),
+            Err(FrameError::Header(HeaderError::UnknownVersion { version })) => {
+                Err(SpoolReadError::UnknownVersion { version })
+            }
+            Err(error) => Err(SpoolReadError::Bad { why: "damaged", source: Some(error) }),
+        }
+    }
+
+    /// Removes a file whose event is committed. That it is gone already is fine.
+    pub fn remove(&self, name: &SpoolName) -> io::Result<()> {
+        match fs::remove_file(self.file(name)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Moves a file that is no event out of the way, to be looked at by a human.
+    pub fn move_to_bad(&self, name: &SpoolName) -> io::Result<()> {
+        match fs::rename(self.file(name), self.dir.join("bad").join(name.as_str())) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Counts what waits and sets the level to it. For the daemon, after it has drained: the shim only adds.
+    ///
+    /// A file that arrives while this counts may be left out of the level until the next time.
+    pub fn settle(&self) -> io::Result<SpoolSize> {
+        let (mut size, mut units) = (SpoolSize::default(), 0_u64);
+        for name in self.list(usize::MAX)? {
+            let Ok(found) = fs::symlink_metadata(self.file(&name)) else { continue };
+            size.files = size.files.saturating_add(1);
+            size.bytes = size.bytes.saturating_add(found.len());
+            units = units.saturating_add(units_of(found.len()));
+        }
+        append(&self.level_file())?.set_len(units)?;
+        Ok(size)
+    }
+
+    /// Removes what killed shims left in `tmp/` longer than `age` ago; it was never accepted.
+    pub fn sweep(&self, now: SystemTime, age: Duration) -> io::Result<u64> {
+        let mut swept = 0;
+        for entry in fs::read_dir(self.dir.join("tmp"))? {
+            let entry = entry?;
+            let modified = entry.metadata().and_then(|found| found.modified());
+            let old =
+                modified.is_ok_and(|modified| now.duration_since(modified).is_ok_and(|since| since > age));
+            if old && fs::remove_file(entry.path()).is_ok() {
+                swept += 1;
+            }
+        }
+        Ok(swept)
+    }
+
+    /// Adds a file of `bytes` to the level. A file that then is not written makes the level too high, never too low.
+    fn take_units(&self, bytes: u64) -> Result<(), SpoolWriteError> {
+        let path = self.level_file();
+        let failed = |source| SpoolWriteError::Io { path: path.clone(), source };
+        let mut level = append(&path).map_err(failed)?;
+        let (held, more) = (level.metadata().map_err(failed)?.len(), units_of(bytes));
+        if held.saturating_add(more) > MAX_UNITS {
+            return Err(SpoolWriteError::Full);
+        }
+        let marks = [b'.'; (MAX_FILE / UNIT + 1) as usize];
+        let marks = marks.get(..usize::try_from(more).unwrap_or(usize::MAX)).unwrap_or(&marks);
+        level.write_all(marks).map_err(failed)
+    }
+
+    fn file(&self, name: &SpoolName) -> PathBuf {
+        self.new_dir().join(name.as_str())
+    }
+
+    fn level_file(&self) -> PathBuf {
+        self.dir.join("level")
+    }
+
+    fn dropped_file(&self) -> PathBuf {
+        self.dir.join("dropped")
+    }
+}
+
+fn units_of(bytes: u64) -> u64 {
+    bytes.div_ceil(UNIT).max(1)
+}
+
+fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits().cast_signed())
+        .open(path)
+}
+
+fn append(path: &Path) -> io::Result<File> {
+    // NONBLOCK: a pipe put in the file's place must not hold the hook.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::wire::{Flags, ShimContext};
+
+    struct Home {
+        spool: Spool,
+        dir: tempfile::TempDir,
+    }
+
+    fn home() -> Home {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let path = dir.path().to_path_buf();
+        let paths = Paths::from_variables(&|name| (name == "RECALL_HOME").then(|| path.clone().into()))
+            .expect("paths");
+        paths.create_folders().expect("folders");
+        let spool = Spool::new(&paths);
+        spool.create_folders().expect("folders");
+        Home { spool, dir }
+    }
+
+    fn event(id: u8, payload: &[u8]) -> Deliver {
+        Deliver {
+            event_id: EventId([id; 16]),
+            agent: "claude-code".to_owned(),
+            event_name: "Stop".to_owned(),
+            captured_at_ms: 1_700_000_000_000,
+            boot_id: [3; 16],
+            boot_ns: 5,
+            context: ShimContext::default(),
+            payload: payload.to_vec(),
+            flags: Flags::default(),
+        }
+    }
+
+    fn write(spool: &Spool, event: &Deliver) -> SpoolName {
+        let name = SpoolName::new(event.captured_at_ms, event.event_id);
+        let frame = frame::encode_frame(&Request::Deliver(event.clone())).expect("fits");
+        spool.write(&name, &frame).expect("accepted");
+        name
+    }
+
+    #[test]
+    fn what_was_written_is_read_back_and_removed() {
+        let Home { spool, dir: _dir } = home();
+        let event = event(1, b"{}");
+        let name = write(&spool, &event);
+        assert_eq!(spool.list(10).expect("lists"), std::slice::from_ref(&name));
+        assert_eq!(spool.read(&name).expect("reads"), event);
+        assert_eq!(fs::metadata(spool.file(&name)).expect("exists").permissions().mode() & 0o777, 0o600);
+        spool.remove(&name).expect("removes");
+        spool.remove(&name).expect("a second time");
+        assert!(matches!(spool.read(&name), Err(SpoolReadError::Gone)));
+        assert!(spool.list(10).expect("lists").is_empty());
+    }
+
+    #[test]
+    fn names_sort_by_time_and_carry_the_id() {
+        let early = SpoolName::new(999, EventId([255; 16]));
+        let late = SpoolName::new(1_700_000_000_000, EventId([0; 16]));
+        assert!(SpoolName::new(-5, EventId([9; 16])) < early && early < late);
+        assert_eq!(early.event_id(), Some(EventId([255; 16])));
+        assert_eq!(SpoolName::parse(OsStr::new(late.as_str())), Some(late));
+        for foreign in ["", "x", "-", "000000000000001-xyz", ".#lock", "1-00000000000000000000000000000000"] {
+            assert_eq!(SpoolName::parse(OsStr::new(foreign)), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_listing_is_the_oldest_first() {
+        let Home { spool, dir: _dir } = home();
+        let names: Vec<_> = [30, 10, 20]
+            .into_iter()
+            .map(|time| write(&spool, &Deliver { captured_at_ms: time, ..event(time as u8, b"") }))
+            .collect();
+        fs::write(spool.new_dir().join("stray"), "").expect("write");
+        assert_eq!(spool.list(2).expect("lists"), [names[1].clone(), names[2].clone()]);
+    }
+
+    #[test]
+    fn damaged_files_go_to_bad() {
+        let Home { spool, dir } = home();
+        let name = write(&spool, &event(1, b"{}"));
+        let whole = fs::read(spool.file(&name)).expect("reads");
+        for damaged in [&whole[..whole.len() - 1], &whole[..3], b"", &[&whole[..], b"x"].concat()] {
+            fs::write(spool.file(&name), damaged).expect("write");
+            assert!(matches!(spool.read(&name), Err(SpoolReadError::Bad { .. })));
+        }
+        let other = frame::encode_frame(&Request::Deliver(event(2, b""))).expect("fits");
+        fs::write(spool.file(&name), other).expect("write");
+        assert!(matches!(spool.read(&name), Err(SpoolReadError::Bad { .. })));
+        spool.move_to_bad(&name).expect("moves");
+        assert!(dir.path().join("state/spool/bad").join(name.as_str()).exists());
+        assert!(spool.list(10).expect("lists").is_empty());
+    }
+
+    #[test]
+    fn a_newer_version_stays_for_whoever_understands_it() {
+        let Home { spool, dir: _dir } = home();
+        let name = write(&spool, &event(1, b"{}"));
+        let mut frame = fs::read(spool.file(&name)).expect("reads");
+        frame[4] = 2;
+        fs::write(spool.file(&name), frame).expect("write");
+        assert!(matches!(spool.read(&name), Err(SpoolReadError::UnknownVersion { version: 2 })));
+    }
+
+    #[test]
+    fn symlinks_and_pipes_are_not_followed() {
+        let Home { spool, dir: _dir } = home();
+        let name = write(&spool, &event(1, b"{}"));
+        let real = spool.dir.join("real");
+        fs::rename(spool.file(&name), &real).expect("rename");
+        std::os::unix::fs::symlink(&real, spool.file(&name)).expect("symlink");
+        assert!(matches!(spool.read(&name), Err(SpoolReadError::Bad { why: "a symlink", .. })));
+        fs::remove_file(spool.file(&name)).expect("unlink");
+        fs::create_dir(spool.file(&name)).expect("mkdir");
+        assert!(matches!(spool.read(&name), Err(SpoolReadError::Bad { .. })));
+    }
+
+    #[test]
+    fn a_full_spool_refuses_and_counts() {
+        let Home { spool, dir: _dir } = home();
+        append(&spool.level_file()).expect("level").set_len(MAX_UNITS - 1).expect("set");
+        let last = write(&spool, &event(1, b"{}"));
+        let frame = frame::encode_frame(&Request::Deliver(event(2, b"{}"))).expect("fits");
+        let name = SpoolName::new(0, EventId([2; 16]));
+        assert!(matches!(spool.write(&name, &frame), Err(SpoolWriteError::Full)));
+        spool.count_drop();
+        assert_eq!(spool.dropped(), 1);
+        assert_eq!(spool.list(10).expect("lists"), [last]);
+
+        assert_eq!(spool.settle().expect("settles").files, 1);
+        spool.write(&name, &frame).expect("room again");
+        assert_eq!(fs::metadata(spool.level_file()).expect("level").len(), 2);
+    }
+
+    #[test]
+    fn large_files_take_more_of_the_level() {
+        assert_eq!([0, 1, UNIT, UNIT + 1, 4 << 20].map(units_of), [1, 1, 1, 2, 391]);
+        let Home { spool, dir: _dir } = home();
+        write(&spool, &event(1, &vec![b'x'; 1 << 20]));
+        let level = fs::metadata(spool.level_file()).expect("level").len();
+        let size = spool.settle().expect("settles");
+        assert_eq!(fs::metadata(spool.level_file()).expect("level").len(), level);
+        assert!(size.bytes > 1 << 20 && level == units_of(size.bytes));
+    }
+
+    #[test]
+    fn drops_are_counted_elsewhere_if_the_spool_is_gone() {
+        let Home { spool, dir } = home();
+        fs::remove_dir_all(dir.path().join("state")).expect("remove");
+        spool.count_drop();
+        spool.count_drop();
+        assert_eq!(spool.dropped(), 2);
+    }
+
+    #[test]
+    fn missing_folders_are_not_found() {
+        let Home { spool, dir } = home();
+        fs::remove_dir_all(dir.path().join("state")).expect("remove");
+        let result = spool.write(&SpoolName::new(0, EventId([0; 16])), b"");
+        assert!(
+            matches!(&result, Err(SpoolWriteError::Io { source, .. }) if source.kind() == ErrorKind::NotFound),
+            "{result:?}"
+        );
+        assert!(spool.list(1).expect("lists").is_empty());
+    }
+
+    #[test]
+    fn leftovers_of_killed_shims_are_swept() {
+        let Home { spool, dir: _dir } = home();
+        let left = spool.dir.join("tmp/left");
+        fs::write(&left, "half").expect("write");
+        let (now, hour) = (SystemTime::now(), Duration::from_secs(3600));
+        assert_eq!(spool.sweep(now, hour).expect("sweeps"), 0);
+        assert_eq!(spool.sweep(now + hour * 2, hour).expect("sweeps"), 1);
+        assert!(!left.exists());
+    }
+}

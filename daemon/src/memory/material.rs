@@ -172,3 +172,20 @@ pub struct SessionMaterial {
     /// In order; the last may be without a response.
     pub batches: Vec<BatchMaterial>,
 }
+
+/// Bytes of text in an action: what reading it would cost.
+pub fn size(action: &Action) -> usize {
+    let pairs = |pairs: &[(String, String)]| pairs.iter().map(|(left, right)| left.len() + right.len()).sum();
+    match action {
+        Action::Read { path } => path.len(),
+        Action::Edit { changes, .. } => changes.iter().map(|change| change.before.len() + change.after.len()).sum(),
+        Action::Write { content, .. } => content.len(),
+        Action::Command { command, output, .. } => command.len() + output.len(),
+        Action::Search { output, .. } | Action::Fetch { output, .. } => output.len(),
+        Action::Delegate { prompt, answer, .. } => prompt.len() + answer.as_ref().map_or(0, String::len),
+        Action::Ask { exchanges } => pairs(exchanges),
+        Action::Tasks { entries } => pairs(entries),
+        Action::Plan { text, .. } => text.len(),
+        Action::Other { input, output } => input.len() + output.len(),
+    }
+}

@@ -11,6 +11,7 @@ pub mod event;
 pub mod session;
 pub mod project;
 pub mod material;
+pub mod digest;
 pub mod observation;
 pub mod document;
 pub mod context;

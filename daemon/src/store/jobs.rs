@@ -175,6 +175,21 @@ pub(super) fn fail(db: &Connection, failure: &JobFailure) -> Result<(), StoreErr
     Ok(())
 }
 
+pub(super) fn give_back(
+    db: &Connection,
+    worker: &str,
+    error: &str,
+    (retry_at, max_attempts, now): (Timestamp, u32, Timestamp),
+) -> Result<(), StoreError> {
+    db.prepare_cached(
+        "UPDATE jobs SET status = iif(attempts >= ?4, 'dead', 'retrying'), error = ?2, not_before = ?3,
+                finished_at = iif(attempts >= ?4, ?5, NULL), worker = NULL, lease_until = NULL
+         WHERE worker = ?1 AND status = 'running'",
+    )?
+    .execute(params![worker, error, retry_at.0, max_attempts, now.0])?;
+    Ok(())
+}
+
 pub(super) fn expire(db: &Connection, now: Timestamp) -> Result<(), StoreError> {
     db.prepare_cached(
         "UPDATE jobs SET status = 'pending', worker = NULL, lease_until = NULL

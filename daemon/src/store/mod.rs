@@ -58,6 +58,8 @@ pub enum StoreError {
     Json(#[from] serde_json::Error),
     #[error("a stored text cannot be decompressed: {0}")]
     Text(#[from] std::io::Error),
+    #[error("the database cannot be written: {0}")]
+    Unavailable(String),
     #[error("batch {0} of the session is not stored")]
     NoSuchBatch(u32),
 }

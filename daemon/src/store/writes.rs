@@ -23,7 +23,9 @@ pub enum Write {
     Lease { worker: String, now: Timestamp, until: Timestamp },
     Finish(Box<FinishedJob>),
     Fail(JobFailure),
-    /// Gives back what dead workers hold.
+    /// A worker died: what it held is tried again at `retry_at`, or parked after `max_attempts`.
+    GiveBack { worker: String, error: String, retry_at: Timestamp, max_attempts: u32, now: Timestamp },
+    /// Gives back what was leased for too long.
     ExpireLeases { now: Timestamp },
     /// Gives back what was leased before this daemon started.
     ReleaseLeases,
@@ -128,6 +130,9 @@ fn perform(db: &Connection, write: &Write) -> Result<Written, StoreError> {
         Write::Lease { worker, now, until } => Ok(Written::Leased(jobs::lease(db, worker, *now, *until)?)),
         Write::Finish(finished) => jobs::finish(db, finished).map(|()| Written::Done),
         Write::Fail(failure) => jobs::fail(db, failure).map(|()| Written::Done),
+        Write::GiveBack { worker, error, retry_at, max_attempts, now } => {
+            jobs::give_back(db, worker, error, (*retry_at, *max_attempts, *now)).map(|()| Written::Done)
+        }
         Write::ExpireLeases { now } => jobs::expire(db, *now).map(|()| Written::Done),
         Write::ReleaseLeases => jobs::release(db).map(|()| Written::Done),
         Write::Injected(injection) => injected(db, injection),

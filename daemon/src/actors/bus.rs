@@ -1,0 +1,91 @@
+//! What happened, for whoever listens: the indexer and the compressors wake by it, `flush` and tests wait on it.
+//!
+//! Listeners that are too slow miss events and learn that they did; nobody waits for them.
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::broadcast;
+
+use super::door::Door;
+use crate::memory::ids::{JobId, SessionKey};
+
+/// A listener that falls further behind has missed something.
+const CAPACITY: usize = 1024;
+
+/// What can be heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// Rows were committed that the index has to follow.
+    RowsWritten,
+    /// There is compression work.
+    WorkQueued,
+    SessionStarted { session: SessionKey, life: u32 },
+    SessionEnded { session: SessionKey, reason: String },
+    BatchClosed { session: SessionKey },
+    JobDone { job: JobId },
+    JobFailed { job: Option<JobId> },
+    /// The index holds everything the log said up to here.
+    Indexed { upto: i64 },
+}
+
+pub enum BusMessage {
+    Publish(Happening),
+}
+
+/// The end that everybody holds.
+#[derive(Clone)]
+pub struct BusHandle {
+    door: Door<BusMessage>,
+    listeners: broadcast::Sender<Happening>,
+}
+
+impl Default for BusHandle {
+    fn default() -> Self {
+        Self { door: Door::default(), listeners: broadcast::channel(CAPACITY).0 }
+    }
+}
+
+impl BusHandle {
+    pub fn publish(&self, happening: Happening) {
+        // Without a bus there is nobody to hear it either.
+        let _ = self.door.tell(BusMessage::Publish(happening));
+    }
+
+    pub fn listen(&self) -> broadcast::Receiver<Happening> {
+        self.listeners.subscribe()
+    }
+
+    pub(super) fn door(&self) -> &Door<BusMessage> {
+        &self.door
+    }
+}
+
+pub(super) struct Bus;
+
+impl Actor for Bus {
+    type Msg = BusMessage;
+    type State = broadcast::Sender<Happening>;
+    type Arguments = BusHandle;
+
+    async fn pre_start(
+        &self,
+        _me: ActorRef<BusMessage>,
+        handle: BusHandle,
+    ) -> Result<Self::State, ActorProcessingErr> {
+        Ok(handle.listeners)
+    }
+
+    async fn handle(
+        &self,
+        _me: ActorRef<BusMessage>,
+        message: BusMessage,
+        listeners: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            BusMessage::Publish(happening) => {
+                // An error means that nobody listens.
+                let _ = listeners.send(happening);
+            }
+        }
+        Ok(())
+    }
+}

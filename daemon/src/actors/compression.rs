@@ -1,0 +1,226 @@
+//! Supervises the compressors: a pool of fixed size whose crashed members are replaced.
+//!
+//! Five crashes within a minute open the circuit: nobody is replaced until a minute has passed, and jobs wait.
+//! Capturing does not notice any of it.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use tokio::time::Instant;
+
+use super::bus::Happening;
+use super::clock;
+use super::compressor::{CompressorActor, CompressorArguments, CompressorMessage, retry_delay_ms};
+use super::door::Door;
+use crate::memory::ids::Timestamp;
+use crate::store::Write;
+
+const CRASH_WINDOW: Duration = Duration::from_secs(60);
+const CRASHES_TO_OPEN: usize = 5;
+const OPEN_FOR: Duration = Duration::from_secs(60);
+/// Retries become due without anybody saying so.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+pub enum CompressionMessage {
+    /// There is work.
+    Wake,
+    /// A member is missing; its turn to be replaced has come.
+    Refill { slot: usize },
+    /// The circuit may close again.
+    TryAgain,
+    Observe(RpcReplyPort<CompressionCounters>),
+}
+
+/// What `recall ctl status` shows of compression.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompressionCounters {
+    pub restarts: u64,
+    pub circuit: Circuit,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Circuit {
+    #[default]
+    Closed,
+    /// Too many crashes: nobody works for a while.
+    Open,
+}
+
+impl Circuit {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+        }
+    }
+}
+
+pub type CompressionDoor = Door<CompressionMessage>;
+
+pub(super) struct Compression;
+
+pub struct CompressionState {
+    /// Everything a member needs but its name.
+    template: CompressorArguments,
+    members: HashMap<ActorId, Member>,
+    crashes: VecDeque<Instant>,
+    incarnations: u64,
+    counters: CompressionCounters,
+}
+
+struct Member {
+    slot: usize,
+    worker: String,
+    actor: ActorRef<CompressorMessage>,
+}
+
+impl Actor for Compression {
+    type Msg = CompressionMessage;
+    type State = CompressionState;
+    type Arguments = CompressorArguments;
+
+    async fn pre_start(
+        &self,
+        me: ActorRef<CompressionMessage>,
+        template: CompressorArguments,
+    ) -> Result<CompressionState, ActorProcessingErr> {
+        for slot in 0..template.policy.concurrency {
+            me.send_message(CompressionMessage::Refill { slot })?;
+        }
+        me.send_interval(LOOK_EVERY, || CompressionMessage::Wake);
+        wake_on_work(&me, &template);
+        Ok(CompressionState {
+            template,
+            members: HashMap::new(),
+            crashes: VecDeque::new(),
+            incarnations: 0,
+            counters: CompressionCounters::default(),
+        })
+    }
+
+    async fn handle(
+        &self,
+        me: ActorRef<CompressionMessage>,
+        message: CompressionMessage,
+        state: &mut CompressionState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            CompressionMessage::Wake => state.wake(),
+            CompressionMessage::Refill { slot } => state.refill(&me, slot).await,
+            CompressionMessage::TryAgain => state.try_again(&me).await,
+            CompressionMessage::Observe(counters) => {
+                let _ = counters.send(state.counters);
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        me: ActorRef<CompressionMessage>,
+        event: SupervisionEvent,
+        state: &mut CompressionState,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(who, error) => state.replace(&me, who.get_id(), &error.to_string()),
+            SupervisionEvent::ActorTerminated(who, ..) => {
+                state.members.remove(&who.get_id());
+            }
+            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {}
+        }
+        Ok(())
+    }
+}
+
+/// Tells the pool when work is queued.
+fn wake_on_work(me: &ActorRef<CompressionMessage>, template: &CompressorArguments) {
+    let (me, mut happenings) = (me.clone(), template.bus.listen());
+    tokio::spawn(async move {
+        loop {
+            match happenings.recv().await {
+                Ok(Happening::WorkQueued) | Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {
+                    if me.send_message(CompressionMessage::Wake).is_err() {
+                        return;
+                    }
+                }
+                Ok(_) => {}
+                Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
+            }
+        }
+    });
+}
+
+impl CompressionState {
+    fn wake(&self) {
+        for member in self.members.values() {
+            // One that has just died is replaced by the supervision event.
+            let _ = member.actor.send_message(CompressorMessage::Wake);
+        }
+    }
+
+    async fn refill(&mut self, me: &ActorRef<CompressionMessage>, slot: usize) {
+        if self.counters.circuit == Circuit::Open || self.members.values().any(|member| member.slot == slot) {
+            return;
+        }
+        self.incarnations += 1;
+        let worker = format!("compressor-{slot}-{}", self.incarnations);
+        let arguments = CompressorArguments { worker: worker.clone(), ..self.template.clone() };
+        match Actor::spawn_linked(None, CompressorActor, arguments, me.get_cell()).await {
+            Ok((actor, _)) => {
+                self.members.insert(actor.get_id(), Member { slot, worker, actor });
+            }
+            Err(error) => tracing::error!(%error, "cannot start a compressor"),
+        }
+    }
+
+    /// Gives back what the dead member held and sees to its replacement.
+    fn replace(&mut self, me: &ActorRef<CompressionMessage>, dead: ActorId, error: &str) {
+        let Some(Member { slot, worker, .. }) = self.members.remove(&dead) else { return };
+        tracing::error!(%worker, %error, "a compressor failed");
+        self.counters.restarts += 1;
+        let now = Instant::now();
+        self.crashes.push_back(now);
+        while self.crashes.front().is_some_and(|first| now.duration_since(*first) > CRASH_WINDOW) {
+            self.crashes.pop_front();
+        }
+        let crashes = u32::try_from(self.crashes.len()).unwrap_or(u32::MAX);
+        let wall = clock::now();
+        let given_back = self.template.writer.queue(Write::GiveBack {
+            worker,
+            error: error.to_owned(),
+            retry_at: Timestamp(wall.0.saturating_add(retry_delay_ms(1))),
+            max_attempts: self.template.policy.max_attempts,
+            now: wall,
+        });
+        let bus = self.template.bus.clone();
+        tokio::spawn(async move {
+            if let Err(error) = given_back.await {
+                tracing::warn!(%error, "a dead compressor's job waits for its lease to expire");
+            }
+            bus.publish(Happening::JobFailed { job: None });
+        });
+        if self.crashes.len() >= CRASHES_TO_OPEN {
+            tracing::error!("compression pauses: too many crashes");
+            self.counters.circuit = Circuit::Open;
+            me.send_after(OPEN_FOR, || CompressionMessage::TryAgain);
+        } else {
+            let delay = Duration::from_millis(retry_delay_ms(crashes).unsigned_abs() / 10);
+            me.send_after(delay + jitter(delay), move || CompressionMessage::Refill { slot });
+        }
+    }
+
+    async fn try_again(&mut self, me: &ActorRef<CompressionMessage>) {
+        self.counters.circuit = Circuit::Closed;
+        self.crashes.clear();
+        for slot in 0..self.template.policy.concurrency {
+            self.refill(me, slot).await;
+        }
+    }
+}
+
+/// Up to a half of `delay`, so that members that died together do not come back together.
+fn jitter(delay: Duration) -> Duration {
+    let random = uuid::Uuid::now_v7().as_bytes().last().copied().unwrap_or_default();
+    delay.mul_f64(f64::from(random) / 510.0)
+}

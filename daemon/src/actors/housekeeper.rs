@@ -1,0 +1,235 @@
+//! What nobody else remembers: silent sessions, leases of the dead, and the spool.
+//!
+//! The spool is drained when the daemon starts, when something falls into it, and with every round of housekeeping:
+//! commit first, remove after.
+
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use recall_protocol::spool::{Spool, SpoolName, SpoolReadError};
+use recall_protocol::wire::Reply;
+
+use super::clock;
+use super::door::Door;
+use super::intake::Intake;
+use super::sessions::SessionsMessage;
+use crate::memory::ids::Timestamp;
+use crate::memory::session::IdlePolicy;
+use crate::store::{self, Readers, Write};
+
+/// Spool files of one listing; the next round takes the rest.
+const DRAIN_STEP: usize = 1000;
+/// How often the spool folder is looked at. A look is one system call while nothing has changed.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+pub enum HousekeeperMessage {
+    /// A round of everything.
+    Round,
+    /// Has something fallen into the spool?
+    LookAtSpool,
+    /// Answers when all that lies in the spool has been offered once.
+    Drain(RpcReplyPort<Drained>),
+    /// A drain is over.
+    Over(Drained),
+}
+
+/// What a drain did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drained {
+    pub stored: u64,
+    /// No frame of ours: moved aside.
+    pub bad: u64,
+    /// Could not be stored now; they stay.
+    pub left: u64,
+}
+
+pub type HousekeeperDoor = Door<HousekeeperMessage>;
+
+#[derive(Clone)]
+pub struct HousekeeperArguments {
+    pub spool: Spool,
+    pub intake: Intake,
+    pub readers: Readers,
+    pub idle: IdlePolicy,
+    pub every: Duration,
+}
+
+pub(super) struct Housekeeper;
+
+pub struct HousekeeperState {
+    arguments: HousekeeperArguments,
+    drain: Drain,
+    waiting: Vec<RpcReplyPort<Drained>>,
+    /// The spool folder's own time of change when it was last emptied.
+    seen: Option<std::time::SystemTime>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Drain {
+    Idle,
+    Running,
+    /// Asked for again while it runs: what fell in after its listing counts too.
+    RunningAndWanted,
+}
+
+impl Actor for Housekeeper {
+    type Msg = HousekeeperMessage;
+    type State = HousekeeperState;
+    type Arguments = HousekeeperArguments;
+
+    async fn pre_start(
+        &self,
+        me: ActorRef<HousekeeperMessage>,
+        arguments: HousekeeperArguments,
+    ) -> Result<HousekeeperState, ActorProcessingErr> {
+        me.send_interval(arguments.every, || HousekeeperMessage::Round);
+        me.send_interval(LOOK_EVERY, || HousekeeperMessage::LookAtSpool);
+        me.send_message(HousekeeperMessage::Round)?;
+        Ok(HousekeeperState { arguments, drain: Drain::Idle, waiting: Vec::new(), seen: None })
+    }
+
+    async fn handle(
+        &self,
+        me: ActorRef<HousekeeperMessage>,
+        message: HousekeeperMessage,
+        state: &mut HousekeeperState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            HousekeeperMessage::Round => {
+                state.start_drain(&me);
+                state.round();
+            }
+            HousekeeperMessage::LookAtSpool => state.look_at_spool(&me),
+            HousekeeperMessage::Drain(done) => {
+                state.waiting.push(done);
+                state.start_drain(&me);
+            }
+            HousekeeperMessage::Over(drained) => state.over(&me, drained),
+        }
+        Ok(())
+    }
+}
+
+impl HousekeeperState {
+    /// Silent sessions and expired leases.
+    fn round(&self) {
+        let HousekeeperArguments { intake, readers, idle, .. } = self.arguments.clone();
+        tokio::spawn(async move {
+            let now = clock::now();
+            let before = Timestamp(now.0.saturating_sub(idle.batch_ms.min(idle.session_ms)));
+            let quiet = tokio::task::spawn_blocking(move || readers.read(|db| store::quiet_sessions(db, before)));
+            match quiet.await {
+                Ok(Ok(others)) => {
+                    let _ = intake.sessions.tell(SessionsMessage::LookAtClock { now, others });
+                }
+                Ok(Err(error)) => tracing::warn!(%error, "cannot look for silent sessions"),
+                Err(error) => tracing::error!(%error, "looking for silent sessions panicked"),
+            }
+            if let Err(error) = intake.writer.write(Write::ExpireLeases { now }).await {
+                tracing::warn!(%error, "cannot take leases back");
+            }
+        });
+    }
+
+    fn look_at_spool(&mut self, me: &ActorRef<HousekeeperMessage>) {
+        let changed = std::fs::metadata(self.arguments.spool.new_dir()).and_then(|folder| folder.modified()).ok();
+        if changed != self.seen {
+            self.start_drain(me);
+        }
+    }
+
+    fn start_drain(&mut self, me: &ActorRef<HousekeeperMessage>) {
+        if self.drain != Drain::Idle {
+            self.drain = Drain::RunningAndWanted;
+            return;
+        }
+        self.drain = Drain::Running;
+        let (me, spool, intake) = (me.clone(), self.arguments.spool.clone(), self.arguments.intake.clone());
+        tokio::spawn(async move {
+            let drained = drain(&spool, &intake).await;
+            let _ = me.send_message(HousekeeperMessage::Over(drained));
+        });
+    }
+
+    fn over(&mut self, me: &ActorRef<HousekeeperMessage>, drained: Drained) {
+        if drained != Drained::default() {
+            tracing::info!(stored = drained.stored, bad = drained.bad, left = drained.left, "drained the spool");
+        }
+        let again = self.drain == Drain::RunningAndWanted;
+        self.drain = Drain::Idle;
+        if again {
+            return self.start_drain(me);
+        }
+        if drained.left == 0 {
+            self.seen =
+                std::fs::metadata(self.arguments.spool.new_dir()).and_then(|folder| folder.modified()).ok();
+        }
+        for done in self.waiting.drain(..) {
+            let _ = done.send(drained);
+        }
+    }
+}
+
+/// Offers every file once, oldest first.
+async fn drain(spool: &Spool, intake: &Intake) -> Drained {
+    let mut drained = Drained::default();
+    let mut last: Option<SpoolName> = None;
+    loop {
+        let listing = spool.clone();
+        let names = match tokio::task::spawn_blocking(move || listing.list(usize::MAX)).await {
+            Ok(Ok(names)) => names,
+            Ok(Err(error)) => {
+                if error.kind() != std::io::ErrorKind::NotFound {
+                    tracing::warn!(%error, "cannot list the spool");
+                }
+                return drained;
+            }
+            Err(_) => return drained,
+        };
+        let mut names: Vec<_> = names.into_iter().filter(|name| last.as_ref().is_none_or(|last| name > last)).collect();
+        names.sort_unstable();
+        names.truncate(DRAIN_STEP);
+        let Some(newest) = names.last().cloned() else { break };
+        for name in names {
+            drain_one(spool, intake, name, &mut drained).await;
+        }
+        last = Some(newest);
+    }
+    let spool = spool.clone();
+    if let Ok(Err(error)) = tokio::task::spawn_blocking(move || spool.settle()).await {
+        tracing::warn!(%error, "cannot count the spool");
+    }
+    drained
+}
+
+async fn drain_one(spool: &Spool, intake: &Intake, name: SpoolName, drained: &mut Drained) {
+    let (reading, reading_name) = (spool.clone(), name.clone());
+    let deliver = match tokio::task::spawn_blocking(move || reading.read(&reading_name)).await {
+        Ok(Ok(deliver)) => deliver,
+        Ok(Err(SpoolReadError::Gone)) => return,
+        Ok(Err(SpoolReadError::Bad { why, .. })) => {
+            tracing::warn!(file = name.as_str(), why, "a spool file is no event");
+            let _ = spool.move_to_bad(&name);
+            drained.bad += 1;
+            return;
+        }
+        Ok(Err(error)) => {
+            tracing::warn!(file = name.as_str(), %error, "a spool file stays");
+            drained.left += 1;
+            return;
+        }
+        Err(_) => {
+            drained.left += 1;
+            return;
+        }
+    };
+    match intake.take(deliver).await {
+        Reply::Ack { .. } | Reply::Duplicate { .. } => {
+            drained.stored += 1;
+            if let Err(error) = spool.remove(&name) {
+                tracing::warn!(file = name.as_str(), %error, "a stored spool file stays");
+            }
+        }
+        _ => drained.left += 1,
+    }
+}

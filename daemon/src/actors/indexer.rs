@@ -1,0 +1,287 @@
+//! The only tantivy writer: follows the store's log from its own high-water mark.
+//!
+//! A commit costs milliseconds whatever it holds, so changes are collected for a moment; `flush` does not wait for
+//! that moment. Whatever is wrong with the index, it is made anew from the store, and searching goes on meanwhile
+//! with what is there already.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use tokio::sync::broadcast::error::RecvError;
+
+use super::bus::{BusHandle, Happening};
+use super::documents::document;
+use super::door::Door;
+use super::recollection::IndexDoor;
+use super::writer::WriterHandle;
+use crate::memory::document::{DocumentKey, DocumentKind};
+use crate::search::index::{Index, IndexError, OpenIndexError, Opened, Writer};
+use crate::store::{self, Readers, StoreError, Write};
+
+/// How long changes are collected.
+const COLLECT_FOR: Duration = Duration::from_millis(250);
+/// Log entries of one step, and documents of one commit of a rebuild.
+const STEP: u32 = 500;
+const REBUILD_STEP: u32 = 5_000;
+
+pub enum IndexerMessage {
+    /// The log has grown.
+    Follow,
+    /// The changes were collected long enough.
+    Collected,
+    /// Answers when the index holds all that was committed before.
+    Flush(RpcReplyPort<()>),
+    /// The thread is done and the writer is back.
+    Followed(Box<Progress>),
+    Observe(RpcReplyPort<IndexCounters>),
+}
+
+/// What came of a run over the log.
+pub struct Progress {
+    writer: Option<Writer>,
+    upto: i64,
+    error: Option<String>,
+}
+
+/// What `recall ctl status` shows of the index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexCounters {
+    pub high_water: i64,
+    pub rebuilds: u64,
+}
+
+pub type IndexerDoor = Door<IndexerMessage>;
+
+#[derive(Clone)]
+pub struct IndexerArguments {
+    pub folder: PathBuf,
+    pub readers: Readers,
+    pub writer: WriterHandle,
+    pub door: IndexDoor,
+    pub bus: BusHandle,
+}
+
+pub(super) struct Indexer;
+
+pub struct IndexerState {
+    arguments: IndexerArguments,
+    /// `None` while the thread works with it.
+    writer: Option<Writer>,
+    wanted: Wanted,
+    /// Those who wait for a run that starts after they asked.
+    waiting: Vec<RpcReplyPort<()>>,
+    served_next: Vec<RpcReplyPort<()>>,
+    counters: IndexCounters,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Nothing,
+    /// A timer runs; more changes may join.
+    Soon,
+    Now,
+}
+
+impl Actor for Indexer {
+    type Msg = IndexerMessage;
+    type State = IndexerState;
+    type Arguments = IndexerArguments;
+
+    async fn pre_start(
+        &self,
+        me: ActorRef<IndexerMessage>,
+        arguments: IndexerArguments,
+    ) -> Result<IndexerState, ActorProcessingErr> {
+        let folder = arguments.folder.clone();
+        let (opened, fresh) = tokio::task::spawn_blocking(move || open(&folder)).await??;
+        let Opened { index, writer } = opened;
+        arguments.door.open_to(index);
+        let counters =
+            IndexCounters { high_water: writer.high_water(), rebuilds: u64::from(fresh == Origin::Recreated) };
+        follow_the_log(&me, &arguments);
+        me.send_message(IndexerMessage::Collected)?;
+        Ok(IndexerState {
+            arguments,
+            writer: Some(writer),
+            wanted: Wanted::Now,
+            waiting: Vec::new(),
+            served_next: Vec::new(),
+            counters,
+        })
+    }
+
+    async fn handle(
+        &self,
+        me: ActorRef<IndexerMessage>,
+        message: IndexerMessage,
+        state: &mut IndexerState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            IndexerMessage::Follow => {
+                if state.wanted == Wanted::Nothing {
+                    state.wanted = Wanted::Soon;
+                    me.send_after(COLLECT_FOR, || IndexerMessage::Collected);
+                }
+            }
+            IndexerMessage::Collected => {
+                state.wanted = Wanted::Now;
+                state.run(&me);
+            }
+            IndexerMessage::Flush(done) => {
+                state.waiting.push(done);
+                state.wanted = Wanted::Now;
+                state.run(&me);
+            }
+            IndexerMessage::Followed(progress) => state.followed(&me, *progress)?,
+            IndexerMessage::Observe(counters) => {
+                let _ = counters.send(state.counters);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Kept,
+    Recreated,
+}
+
+/// Opens the index, or makes an empty one where there is none to be trusted.
+fn open(folder: &std::path::Path) -> Result<(Opened, Origin), OpenIndexError> {
+    match Index::open(folder) {
+        Ok(opened) => Ok((opened, Origin::Kept)),
+        Err(OpenIndexError::Unusable { path, why }) => {
+            tracing::warn!(index = %path.display(), %why, "the index is made anew");
+            Ok((Index::recreate(folder)?, Origin::Recreated))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn follow_the_log(me: &ActorRef<IndexerMessage>, arguments: &IndexerArguments) {
+    let (me, mut happenings) = (me.clone(), arguments.bus.listen());
+    tokio::spawn(async move {
+        loop {
+            match happenings.recv().await {
+                Ok(Happening::RowsWritten) | Err(RecvError::Lagged(_)) => {
+                    if me.send_message(IndexerMessage::Follow).is_err() {
+                        return;
+                    }
+                }
+                Ok(_) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    });
+}
+
+impl IndexerState {
+    fn run(&mut self, me: &ActorRef<IndexerMessage>) {
+        let Some(mut writer) = self.writer.take() else { return };
+        self.wanted = Wanted::Nothing;
+        self.served_next.append(&mut self.waiting);
+        let (me, readers) = (me.clone(), self.arguments.readers.clone());
+        tokio::spawn(async move {
+            let work = tokio::task::spawn_blocking(move || {
+                let outcome = catch_up(&mut writer, &readers);
+                let error = outcome.err().map(|error| error.to_string());
+                Progress { upto: writer.high_water(), writer: Some(writer), error }
+            });
+            let progress = work.await.unwrap_or_else(|error| Progress {
+                writer: None,
+                upto: 0,
+                error: Some(error.to_string()),
+            });
+            let _ = me.send_message(IndexerMessage::Followed(Box::new(progress)));
+        });
+    }
+
+    /// # Errors
+    /// When the index is damaged: the supervisor starts another indexer, which makes the index anew.
+    fn followed(&mut self, me: &ActorRef<IndexerMessage>, progress: Progress) -> Result<(), ActorProcessingErr> {
+        let Progress { writer, upto, error } = progress;
+        if let Some(error) = error {
+            return Err(error.into());
+        }
+        self.writer = writer;
+        if upto > self.counters.high_water {
+            self.counters.high_water = upto;
+            let forgotten = self.arguments.writer.queue(Write::ForgetLog { upto });
+            tokio::spawn(async move {
+                if let Err(error) = forgotten.await {
+                    tracing::warn!(%error, "the index log could not be shortened");
+                }
+            });
+        }
+        self.arguments.bus.publish(Happening::Indexed { upto });
+        for done in self.served_next.drain(..) {
+            let _ = done.send(());
+        }
+        if self.wanted == Wanted::Now || !self.waiting.is_empty() {
+            self.run(me);
+        }
+        Ok(())
+    }
+}
+
+/// Why the index could not follow.
+#[derive(Debug, thiserror::Error)]
+enum CatchUpError {
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+fn catch_up(writer: &mut Writer, readers: &Readers) -> Result<(), CatchUpError> {
+    let newest = readers.read(store::highest_log_entry)?;
+    if writer.high_water() > newest {
+        // The index knows more than the store: the store is an older one. It starts over.
+        writer.clear()?;
+    }
+    if writer.high_water() == 0 && newest > 0 {
+        return rebuild(writer, readers, newest);
+    }
+    loop {
+        let after = writer.high_water();
+        let entries = readers.read(|db| store::documents_after(db, after, STEP))?;
+        let Some(last) = entries.last() else { return Ok(()) };
+        let mut keys: Vec<DocumentKey> = entries.iter().map(|entry| entry.key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            put(writer, readers, key)?;
+        }
+        writer.commit(last.seq)?;
+    }
+}
+
+/// Puts in everything there is. `newest` was read before, so what is written meanwhile is followed afterwards.
+fn rebuild(writer: &mut Writer, readers: &Readers, newest: i64) -> Result<(), CatchUpError> {
+    tracing::info!("the index is built from the database");
+    for (kind, ..) in DocumentKind::ALL {
+        let mut after = 0;
+        loop {
+            let keys = readers.read(|db| store::scan_documents(db, kind, after, REBUILD_STEP))?;
+            let Some(last) = keys.last() else { break };
+            after = last.row;
+            for key in keys {
+                put(writer, readers, key)?;
+            }
+            // Found already, but not yet complete: a crash begins again.
+            writer.commit(0)?;
+        }
+    }
+    writer.commit(newest)?;
+    Ok(())
+}
+
+fn put(writer: &mut Writer, readers: &Readers, key: DocumentKey) -> Result<(), CatchUpError> {
+    match readers.read(|db| store::load_document(db, key))? {
+        Some(row) => writer.put(&document(key, &row))?,
+        None => writer.delete(key),
+    }
+    Ok(())
+}

@@ -1,0 +1,234 @@
+//! What is given back: asks the store and the index, lets `memory/` choose, and never waits for a compressor.
+
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::clock;
+use crate::config::Notice;
+use crate::memory::context::{Block, Budgets, Material, Moment, Note, SummaryNote, assemble};
+use crate::memory::document::DocumentKind;
+use crate::memory::event::StartSource;
+use crate::memory::ids::{ObservationId, SessionId, Timestamp};
+use crate::memory::session::Ask;
+use crate::search::index::Index;
+use crate::search::query::Query;
+use crate::search::request::{Request, Scope};
+use crate::store::{self, ObservationRow, ProjectInfo, Readers, StoreError, SummaryRow};
+
+/// Of the newest and of the weightiest observations so many are considered at a start.
+const CANDIDATES: u32 = 120;
+/// So many of the index's best hits are considered for a prompt.
+const HITS: usize = 12;
+/// An observation that answers a prompt less surely is not worth the interruption.
+const RELEVANCE_FLOOR: f32 = 0.35;
+/// An answer that takes longer would miss the shim's deadline; the agent then simply gets none.
+const ANSWER_WITHIN: Duration = Duration::from_millis(45);
+
+/// The index's reader, replaced when the index is rebuilt. Empty while there is none.
+#[derive(Clone, Default)]
+pub struct IndexDoor(Arc<RwLock<Option<Index>>>);
+
+impl IndexDoor {
+    pub fn open_to(&self, index: Index) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(index);
+    }
+
+    pub fn close(&self) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    pub fn index(&self) -> Option<Index> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Recollection {
+    pub readers: Readers,
+    pub index: IndexDoor,
+    pub budgets: Budgets,
+    pub notice: Notice,
+}
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    pub project: ProjectInfo,
+    /// Its own observations are no news to it; `None` for somebody who only looks.
+    pub session: Option<SessionId>,
+    pub told: HashSet<ObservationId>,
+    /// When it was last heard of, for what came about since.
+    pub last_event: Timestamp,
+}
+
+/// What goes out, and the record of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recalled {
+    pub block: Block,
+    /// `None`: nothing was asked for.
+    pub moment: Option<Moment>,
+    /// One line for the user.
+    pub notice: Option<String>,
+}
+
+impl Recollection {
+    /// The answer for an agent. On any trouble it is empty: no answer is better than a late or a wrong one.
+    pub async fn answer(&self, ask: Ask, asker: Asker) -> Recalled {
+        let this = self.clone();
+        let work = tokio::task::spawn_blocking(move || this.recall(&ask, &asker));
+        match tokio::time::timeout(ANSWER_WITHIN, work).await {
+            Ok(Ok(Ok(recalled))) => recalled,
+            Ok(Ok(Err(error))) => {
+                tracing::warn!(%error, "cannot recall");
+                Recalled::default()
+            }
+            Ok(Err(error)) => {
+                tracing::error!(%error, "recalling panicked");
+                Recalled::default()
+            }
+            Err(_) => {
+                tracing::warn!("recalling took too long");
+                Recalled::default()
+            }
+        }
+    }
+
+    /// Blocks; for threads that may.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn recall(&self, ask: &Ask, asker: &Asker) -> Result<Recalled, StoreError> {
+        let moment = match ask {
+            Ask::Start(StartSource::Startup | StartSource::Clear) => Moment::Start,
+            Ask::Start(StartSource::Resume | StartSource::Fork) => Moment::Resume,
+            Ask::Start(StartSource::Compact) => Moment::Compact,
+            Ask::Prompt(_) => Moment::Prompt,
+        };
+        let budget = moment.budget(&self.budgets);
+        if budget == 0 {
+            return Ok(Recalled::default());
+        }
+        let now = clock::now();
+        let material = self.readers.read(|db| match ask {
+            Ask::Start(_) => standing(db, moment, asker),
+            Ask::Prompt(prompt) => self.bearing_on(db, prompt, asker, now),
+        })?;
+        let block = assemble(moment, &material, budget, now);
+        let notice = (moment == Moment::Start && self.notice == Notice::Shown)
+            .then(|| notice(&block, &asker.project.name))
+            .flatten();
+        Ok(Recalled { block, moment: Some(moment), notice })
+    }
+
+    /// The observations of the project that a prompt is about.
+    fn bearing_on(
+        &self,
+        db: &Connection,
+        prompt: &str,
+        asker: &Asker,
+        now: Timestamp,
+    ) -> Result<Material, StoreError> {
+        let Some(index) = self.index.index() else { return Ok(Material::default()) };
+        let request = Request {
+            scope: Scope::Project(asker.project.key.clone()),
+            kinds: vec![DocumentKind::Observation],
+            limit: HITS,
+            ..Request::new(Query::plain(prompt), now)
+        };
+        let hits = match index.search(&request) {
+            Ok(hits) => hits.hits,
+            Err(error) => {
+                tracing::warn!(%error, "cannot search");
+                return Ok(Material::default());
+            }
+        };
+        let mut observations = Vec::new();
+        for hit in hits.into_iter().filter(|hit| hit.relevance >= RELEVANCE_FLOOR) {
+            let id = ObservationId(hit.key.row);
+            if asker.told.contains(&id) {
+                continue;
+            }
+            let row = store::observation(db, id)?;
+            // What this very session has found out stands in its own conversation.
+            let elsewhere = row.filter(|row| asker.session.is_none() || row.session != asker.session);
+            observations.extend(elsewhere.map(|row| note(row, hit.relevance)));
+        }
+        Ok(Material { project: asker.project.name.clone(), summary: None, observations })
+    }
+}
+
+/// What a session that starts, goes on or was compacted should know.
+fn standing(db: &Connection, moment: Moment, asker: &Asker) -> Result<Material, StoreError> {
+    let project = asker.project.row;
+    let rows = store::candidates(db, project, CANDIDATES)?;
+    let own = |row: &ObservationRow| asker.session.is_some() && row.session == asker.session;
+    let observations = rows.into_iter().filter(|row| match moment {
+        Moment::Resume => !own(row) && !asker.told.contains(&row.id) && row.created_at > asker.last_event,
+        // The conversation is gone, and with it what the session was told and found out.
+        Moment::Start | Moment::Compact | Moment::Prompt => true,
+    });
+    let summary = match (moment, &asker.session) {
+        (Moment::Resume, _) => None,
+        (Moment::Compact, Some(session)) => own_summary(db, session)?,
+        (_, session) => store::latest_summary(db, project, session.as_ref())?,
+    };
+    Ok(Material {
+        project: asker.project.name.clone(),
+        summary: summary.map(summary_note),
+        observations: observations.map(|row| note(row, 0.0)).collect(),
+    })
+}
+
+fn own_summary(db: &Connection, session: &SessionId) -> Result<Option<SummaryRow>, StoreError> {
+    match store::find_sessions(db, session.as_str())?.first() {
+        Some(info) => store::summary_of_session(db, info.row),
+        None => Ok(None),
+    }
+}
+
+fn note(row: ObservationRow, relevance: f32) -> Note {
+    Note {
+        id: row.id,
+        kind: row.kind,
+        title: row.title,
+        narrative: row.narrative,
+        facts: row.facts,
+        importance: row.importance,
+        at: row.created_at,
+        relevance,
+    }
+}
+
+fn summary_note(row: SummaryRow) -> SummaryNote {
+    SummaryNote {
+        id: row.id.0,
+        title: row.title,
+        request: row.request,
+        completed: row.completed,
+        learned: row.learned,
+        next_steps: row.next_steps,
+        at: row.created_at,
+    }
+}
+
+/// What the user reads at a start. Nothing was given: nothing is said.
+fn notice(block: &Block, project: &str) -> Option<String> {
+    let observations = block.items.iter().filter(|item| item.kind == "observation").count();
+    let summary = block.items.iter().any(|item| item.kind == "summary");
+    let given = match (observations, summary) {
+        (0, false) => return None,
+        (0, true) => "the last session's summary".to_owned(),
+        (1, false) => "1 note".to_owned(),
+        (1, true) => "the last session's summary and 1 note".to_owned(),
+        (many, false) => format!("{many} notes"),
+        (many, true) => format!("the last session's summary and {many} notes"),
+    };
+    Some(format!(
+        "recall: gave {given} about {project} (~{} tokens). See them with `recall context`.",
+        block.tokens
+    ))
+}

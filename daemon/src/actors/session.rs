@@ -1,0 +1,397 @@
+//! One live session: owns its batches and its mailbox, and what it was told.
+//!
+//! It decides with `memory::session` on the state it holds and queues the effects at the writer without waiting, so
+//! events of one session are committed in the order in which they came and still share a commit. Its state is ahead
+//! of the store for that moment; when a write fails, or turns out to have been there before, the state is dropped
+//! and read again before the next event.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use recall_protocol::wire::{Deliver, Reply};
+
+use super::bus::{BusHandle, Happening};
+use super::clock;
+use super::recollection::{Asker, Recalled, Recollection};
+use super::writer::WriterHandle;
+use crate::agents::{self, Answer};
+use crate::memory::event::{Capture, LifecycleEvent};
+use crate::memory::ids::{EventId, ObservationId, SessionKey, Timestamp};
+use crate::memory::project::{display_name, identities};
+use crate::memory::session::{Ask, CapturePolicy, Decision, Effect, IdlePolicy, Session};
+use crate::repository;
+use crate::store::{
+    self, Delivery, Injection, ProjectInfo, SessionOrigin, StoreError, Transaction, Write, Written,
+};
+
+/// A happening that waits to be stored.
+pub struct Arrival {
+    pub event: LifecycleEvent,
+    pub deliver: Deliver,
+    /// The second key against double delivery.
+    pub key: Option<[u8; 16]>,
+    pub reply: RpcReplyPort<Reply>,
+}
+
+pub enum SessionMessage {
+    Deliver(Box<Arrival>),
+    /// Looks whether something has been silent for too long. Answers whether the session is at rest and may go.
+    LookAtClock { now: Timestamp, at_rest: RpcReplyPort<bool> },
+    /// What became of a write that was queued.
+    Settled(Settled),
+}
+
+/// What became of an event.
+pub struct Settled {
+    outcome: SettledAs,
+    told: Vec<ObservationId>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SettledAs {
+    Stored,
+    /// The state went ahead of what the store took: it has to be read again.
+    NotStored,
+}
+
+/// What every session needs.
+#[derive(Clone)]
+pub struct SessionContext {
+    pub writer: WriterHandle,
+    pub bus: BusHandle,
+    pub recollection: Recollection,
+    pub capture: CapturePolicy,
+    pub idle: IdlePolicy,
+}
+
+pub(super) struct SessionActor;
+
+pub struct SessionArguments {
+    pub key: SessionKey,
+    pub context: SessionContext,
+}
+
+pub struct SessionState {
+    key: SessionKey,
+    context: SessionContext,
+    /// `None` until the first event, or after the state has gone astray.
+    held: Option<Held>,
+    /// Writes that are on their way.
+    in_flight: usize,
+}
+
+struct Held {
+    session: Session,
+    /// Known once it is stored.
+    project: Option<ProjectInfo>,
+    root: Option<String>,
+    told: HashSet<ObservationId>,
+    /// The events this actor has taken; older ones the store knows.
+    taken: HashSet<EventId>,
+    keys: HashSet<[u8; 16]>,
+}
+
+impl Actor for SessionActor {
+    type Msg = SessionMessage;
+    type State = SessionState;
+    type Arguments = SessionArguments;
+
+    async fn pre_start(
+        &self,
+        _me: ActorRef<SessionMessage>,
+        arguments: SessionArguments,
+    ) -> Result<SessionState, ActorProcessingErr> {
+        let SessionArguments { key, context } = arguments;
+        let mut state = SessionState { key, context, held: None, in_flight: 0 };
+        state.rehydrate().await?;
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        me: ActorRef<SessionMessage>,
+        message: SessionMessage,
+        state: &mut SessionState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            SessionMessage::Deliver(arrival) => state.deliver(&me, *arrival).await,
+            SessionMessage::LookAtClock { now, at_rest } => {
+                let resting = state.look_at_clock(&me, now).await;
+                let _ = at_rest.send(resting);
+            }
+            SessionMessage::Settled(settled) => state.settle(&settled),
+        }
+        Ok(())
+    }
+}
+
+impl SessionState {
+    /// Reads what the store knows.
+    async fn rehydrate(&mut self) -> Result<(), StoreError> {
+        let (readers, key) = (self.context.recollection.readers.clone(), self.key.clone());
+        let known = tokio::task::spawn_blocking(move || readers.read(|db| store::known_session(db, &key)))
+            .await
+            .map_err(|error| StoreError::Unavailable(error.to_string()))??;
+        self.held = Some(match known {
+            Some(known) => Held {
+                session: known.session,
+                project: Some(known.project),
+                root: known.root,
+                told: known.told.into_iter().collect(),
+                taken: HashSet::new(),
+                keys: HashSet::new(),
+            },
+            None => Held {
+                session: Session::default(),
+                project: None,
+                root: None,
+                told: HashSet::new(),
+                taken: HashSet::new(),
+                keys: HashSet::new(),
+            },
+        });
+        Ok(())
+    }
+
+    async fn deliver(&mut self, me: &ActorRef<SessionMessage>, arrival: Arrival) {
+        if self.held.is_none() {
+            // What is still on its way was decided on the lost state; only the store knows what came of it.
+            if self.in_flight > 0 || self.rehydrate().await.is_err() {
+                let _ = arrival.reply.send(Reply::Busy);
+                return;
+            }
+        }
+        let Arrival { event, deliver, key, reply } = arrival;
+        let origin = self.origin(&event, &deliver).await;
+        let Some(held) = &mut self.held else { return };
+        let known_key = key.is_some_and(|key| held.keys.contains(&key));
+        if held.taken.contains(&deliver.event_id) || known_key {
+            // Taken and perhaps not yet committed: the answer may only be given when it is.
+            let answer = if self.in_flight > 0 { Reply::Busy } else { Reply::Duplicate { stdout: Vec::new() } };
+            let _ = reply.send(answer);
+            return;
+        }
+        let capture = Capture { event: deliver.event_id, at: Timestamp(deliver.captured_at_ms) };
+        let before = held.session.clone();
+        let last_event = before.last_event;
+        let Decision { next, effects, ask } = before.on_event(&event, capture, &self.context.capture);
+        held.session = next;
+        held.taken.insert(deliver.event_id);
+        held.keys.extend(key);
+        if matches!(ask, Some(Ask::Start(crate::memory::event::StartSource::Compact))) {
+            // The conversation is gone, and what was told with it.
+            held.told.clear();
+        }
+        let happenings = happenings(&self.key, held.session.life, &effects);
+        let transaction = Transaction {
+            session: self.key.clone(),
+            origin,
+            delivery: delivery(&self.key, &deliver, event_name(&event), key),
+            effects,
+        };
+        let stored = self.context.writer.queue(Write::Event(Box::new(transaction)));
+        self.in_flight += 1;
+        let errand = Errand {
+            me: me.clone(),
+            key: self.key.clone(),
+            context: self.context.clone(),
+            told: held.told.clone(),
+            last_event,
+            event_name: event_name(&event).to_owned(),
+            happenings,
+            ask,
+            reply,
+        };
+        tokio::spawn(errand.run(stored));
+    }
+
+    /// Where the session runs. Looked up once: a session does not change its project.
+    async fn origin(&self, event: &LifecycleEvent, deliver: &Deliver) -> SessionOrigin {
+        let mut origin = SessionOrigin {
+            cwd: event.cwd.clone(),
+            transcript_path: event.transcript_path.clone(),
+            ..SessionOrigin::default()
+        };
+        let settled = self.held.as_ref().is_some_and(|held| held.project.is_some());
+        if settled {
+            return origin;
+        }
+        let shim = &deliver.context;
+        let folder = shim.project_dir.clone().or_else(|| event.cwd.clone()).unwrap_or_else(|| shim.cwd.clone());
+        let looked_up = tokio::task::spawn_blocking(move || repository::facts(&PathBuf::from(folder))).await;
+        if let Ok(facts) = looked_up {
+            origin.project = identities(&facts);
+            origin.project_name = display_name(&facts);
+            origin.root = Some(facts.folder);
+        }
+        origin
+    }
+
+    fn settle(&mut self, settled: &Settled) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        match settled.outcome {
+            SettledAs::NotStored => self.held = None,
+            SettledAs::Stored => {
+                if let Some(held) = &mut self.held {
+                    held.told.extend(&settled.told);
+                }
+            }
+        }
+    }
+
+    /// Lets time do what it does to a silent session. True: nothing more can come of waiting.
+    async fn look_at_clock(&mut self, me: &ActorRef<SessionMessage>, now: Timestamp) -> bool {
+        if self.in_flight > 0 || (self.held.is_none() && self.rehydrate().await.is_err()) {
+            return false;
+        }
+        let Some(held) = &mut self.held else { return false };
+        let Decision { next, effects, .. } = held.session.clone().on_idle(now, self.context.idle);
+        if effects.is_empty() {
+            let silent = now.since(held.session.last_event) > self.context.idle.batch_ms;
+            return silent && held.session.is_at_rest();
+        }
+        held.session = next;
+        let happenings = happenings(&self.key, held.session.life, &effects);
+        // A life that ends by silence ended with its last event.
+        let write = Write::Idle { session: self.key.clone(), effects, at: now };
+        let stored = self.context.writer.queue(write);
+        self.in_flight += 1;
+        let (me, bus) = (me.clone(), self.context.bus.clone());
+        tokio::spawn(async move {
+            let outcome = match stored.await {
+                Ok(_) => {
+                    happenings.into_iter().for_each(|happening| bus.publish(happening));
+                    SettledAs::Stored
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "an idle session could not be stored");
+                    SettledAs::NotStored
+                }
+            };
+            let _ = me.send_message(SessionMessage::Settled(Settled { outcome, told: Vec::new() }));
+        });
+        false
+    }
+}
+
+/// What is left to do for an event once it is queued: wait for the commit, recall, answer, and report back.
+struct Errand {
+    me: ActorRef<SessionMessage>,
+    key: SessionKey,
+    context: SessionContext,
+    told: HashSet<ObservationId>,
+    last_event: Timestamp,
+    event_name: String,
+    happenings: Vec<Happening>,
+    ask: Option<Ask>,
+    reply: RpcReplyPort<Reply>,
+}
+
+impl Errand {
+    async fn run(self, stored: impl Future<Output = Result<Written, super::writer::WriteFailed>>) {
+        let (outcome, reply, told) = match stored.await {
+            Ok(Written::Event(row)) => {
+                self.happenings.iter().for_each(|happening| self.context.bus.publish(happening.clone()));
+                let recalled = match &self.ask {
+                    Some(ask) => self.recall(ask.clone(), row.project).await,
+                    None => Recalled::default(),
+                };
+                let told = self.record(&recalled);
+                let answer = Answer {
+                    event_name: self.event_name.clone(),
+                    context: Some(recalled.block.text).filter(|text| !text.is_empty()),
+                    notice: recalled.notice,
+                };
+                let stdout = (agents::spec(self.key.agent.as_str()).answer)(&answer);
+                (SettledAs::Stored, Reply::Ack { stdout }, told)
+            }
+            Ok(Written::Duplicate) => (SettledAs::NotStored, Reply::Duplicate { stdout: Vec::new() }, Vec::new()),
+            Ok(Written::Leased(_) | Written::Done) => (SettledAs::NotStored, Reply::Busy, Vec::new()),
+            Err(error) => {
+                tracing::warn!(%error, "an event could not be stored");
+                (SettledAs::NotStored, Reply::Busy, Vec::new())
+            }
+        };
+        // First the state, then the answer: the agent's next event finds what was told in this one.
+        let _ = self.me.send_message(SessionMessage::Settled(Settled { outcome, told }));
+        let _ = self.reply.send(reply);
+    }
+
+    async fn recall(&self, ask: Ask, project: crate::memory::ids::ProjectRow) -> Recalled {
+        let readers = self.context.recollection.readers.clone();
+        let project = tokio::task::spawn_blocking(move || readers.read(|db| store::project(db, project))).await;
+        let Ok(Ok(project)) = project else { return Recalled::default() };
+        let asker = Asker {
+            project,
+            session: Some(self.key.id.clone()),
+            told: self.told.clone(),
+            last_event: self.last_event,
+        };
+        self.context.recollection.answer(ask, asker).await
+    }
+
+    /// Writes down what is given, and says which observations it were.
+    fn record(&self, recalled: &Recalled) -> Vec<ObservationId> {
+        let (Some(moment), false) = (recalled.moment, recalled.block.items.is_empty()) else { return Vec::new() };
+        let items = serde_json::to_string(&recalled.block.items).unwrap_or_else(|_| "[]".to_owned());
+        let injection = Injection {
+            session: self.key.clone(),
+            at: clock::now(),
+            moment: moment.as_str().to_owned(),
+            tokens: recalled.block.tokens,
+            items,
+        };
+        let queued = self.context.writer.queue(Write::Injected(Box::new(injection)));
+        tokio::spawn(async move {
+            if let Err(error) = queued.await {
+                tracing::warn!(%error, "an injection could not be recorded");
+            }
+        });
+        let given = recalled.block.items.iter().filter(|item| item.kind == "observation");
+        given.map(|item| ObservationId(item.id)).collect()
+    }
+}
+
+fn delivery(key: &SessionKey, deliver: &Deliver, event_name: &str, second: Option<[u8; 16]>) -> Delivery {
+    Delivery {
+        event: deliver.event_id,
+        key: second,
+        agent: key.agent.clone(),
+        event_name: event_name.to_owned(),
+        captured_at: Timestamp(deliver.captured_at_ms),
+        boot_id: deliver.boot_id,
+        boot_ns: deliver.boot_ns,
+        flags: deliver.flags.0,
+        stored_at: clock::now(),
+    }
+}
+
+/// The event in the words of the agents that recall answers.
+fn event_name(event: &LifecycleEvent) -> &str {
+    use crate::memory::event::What;
+    match &event.what {
+        What::SessionStart { .. } => "SessionStart",
+        What::Prompt { .. } => "UserPromptSubmit",
+        What::Tool(call) if call.is_failed() => "PostToolUseFailure",
+        What::Tool(_) => "PostToolUse",
+        What::PreCompact { .. } => "PreCompact",
+        What::Stop { .. } => "Stop",
+        What::SessionEnd { .. } => "SessionEnd",
+        What::Other { name, .. } => name,
+    }
+}
+
+fn happenings(session: &SessionKey, life: u32, effects: &[Effect]) -> Vec<Happening> {
+    effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::BeginLife { .. } => Some(Happening::SessionStarted { session: session.clone(), life }),
+            Effect::Complete { reason } => {
+                Some(Happening::SessionEnded { session: session.clone(), reason: reason.clone() })
+            }
+            Effect::CloseBatch { .. } => Some(Happening::BatchClosed { session: session.clone() }),
+            _ => None,
+        })
+        .collect()
+}

@@ -1,0 +1,150 @@
+//! Supervises the sessions: finds or starts the actor of an event, and forgets actors that are at rest.
+//!
+//! A session actor that crashes takes only itself down: the callers of its unanswered events get no answer, so
+//! their shims spool, and the next event starts it anew from the store. An event that crashed its session twice is
+//! kept as it came instead of being tried for ever.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+
+use super::door::Door;
+use super::session::{Arrival, SessionActor, SessionArguments, SessionContext, SessionMessage};
+use crate::memory::ids::{SessionKey, Timestamp};
+
+pub enum SessionsMessage {
+    Deliver { key: SessionKey, arrival: Box<Arrival> },
+    /// Lets every session look at the clock, those too that have no actor but something left open.
+    LookAtClock { now: Timestamp, others: Vec<SessionKey> },
+    /// A session is at rest: its actor may go.
+    Retire(SessionKey),
+    /// How many actors there are.
+    Count(RpcReplyPort<usize>),
+}
+
+pub type SessionsDoor = Door<SessionsMessage>;
+
+pub(super) struct Sessions;
+
+pub struct SessionsState {
+    context: SessionContext,
+    live: HashMap<SessionKey, ActorRef<SessionMessage>>,
+    keys: HashMap<ActorId, SessionKey>,
+}
+
+impl Actor for Sessions {
+    type Msg = SessionsMessage;
+    type State = SessionsState;
+    type Arguments = SessionContext;
+
+    async fn pre_start(
+        &self,
+        _me: ActorRef<SessionsMessage>,
+        context: SessionContext,
+    ) -> Result<SessionsState, ActorProcessingErr> {
+        Ok(SessionsState { context, live: HashMap::new(), keys: HashMap::new() })
+    }
+
+    async fn handle(
+        &self,
+        me: ActorRef<SessionsMessage>,
+        message: SessionsMessage,
+        state: &mut SessionsState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            SessionsMessage::Deliver { key, arrival } => state.deliver(&me, key, arrival),
+            SessionsMessage::LookAtClock { now, others } => state.look_at_clock(&me, now, others),
+            SessionsMessage::Retire(key) => state.retire(&key),
+            SessionsMessage::Count(count) => {
+                let _ = count.send(state.live.len());
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _me: ActorRef<SessionsMessage>,
+        event: SupervisionEvent,
+        state: &mut SessionsState,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(who, error) => {
+                let key = state.forget(who.get_id());
+                tracing::error!(session = key.map(|key| key.to_string()), %error, "a session actor failed");
+            }
+            SupervisionEvent::ActorTerminated(who, ..) => {
+                state.forget(who.get_id());
+            }
+            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {}
+        }
+        Ok(())
+    }
+}
+
+/// How long a session may think about the time.
+const CLOCK_WITHIN: Duration = Duration::from_secs(10);
+
+impl SessionsState {
+    fn deliver(&mut self, me: &ActorRef<SessionsMessage>, key: SessionKey, arrival: Box<Arrival>) {
+        if let Some(session) = self.session(me, key) {
+            // Not taken: the reply port is dropped with the message and the caller tells its client BUSY.
+            let _ = session.send_message(SessionMessage::Deliver(arrival));
+        }
+    }
+
+    fn session(&mut self, me: &ActorRef<SessionsMessage>, key: SessionKey) -> Option<ActorRef<SessionMessage>> {
+        if let Some(session) = self.live.get(&key) {
+            return Some(session.clone());
+        }
+        let arguments = SessionArguments { key: key.clone(), context: self.context.clone() };
+        // Messages queue while it reads the store; a start that fails drops them, and their callers say BUSY.
+        match ractor::ActorRuntime::spawn_linked_instant(None, SessionActor, arguments, me.get_cell()) {
+            Ok((session, _)) => {
+                self.keys.insert(session.get_id(), key.clone());
+                self.live.insert(key, session.clone());
+                Some(session)
+            }
+            Err(error) => {
+                tracing::error!(%error, "cannot start a session actor");
+                None
+            }
+        }
+    }
+
+    fn look_at_clock(&mut self, me: &ActorRef<SessionsMessage>, now: Timestamp, others: Vec<SessionKey>) {
+        let mut keys: Vec<SessionKey> = self.live.keys().cloned().collect();
+        keys.extend(others.into_iter().filter(|key| !self.live.contains_key(key)));
+        for key in keys {
+            let Some(session) = self.session(me, key.clone()) else { continue };
+            let me = me.clone();
+            tokio::spawn(async move {
+                let (port, answer) = ractor::concurrency::oneshot();
+                let message = SessionMessage::LookAtClock { now, at_rest: port.into() };
+                if session.send_message(message).is_err() {
+                    return;
+                }
+                if let Ok(Ok(true)) = tokio::time::timeout(CLOCK_WITHIN, answer).await {
+                    let _ = me.send_message(SessionsMessage::Retire(key));
+                }
+            });
+        }
+    }
+
+    fn retire(&mut self, key: &SessionKey) {
+        if let Some(session) = self.live.remove(key) {
+            self.keys.remove(&session.get_id());
+            // What is in its mailbox is still handled; an event that comes later starts another.
+            let _ = session.drain();
+        }
+    }
+
+    fn forget(&mut self, actor: ActorId) -> Option<SessionKey> {
+        let key = self.keys.remove(&actor)?;
+        if self.live.get(&key).is_some_and(|session| session.get_id() == actor) {
+            self.live.remove(&key);
+        }
+        Some(key)
+    }
+}

@@ -1,0 +1,127 @@
+//! A call in a few lines, for the index: what was done to what, and the beginning and end of what came of it.
+
+use super::material::{Action, Outcome};
+
+/// What the index keeps of a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Digest {
+    pub title: String,
+    pub body: String,
+    pub files: Vec<String>,
+}
+
+/// Characters of an output that are worth finding again, at its beginning and at its end.
+const HEAD: usize = 1200;
+const TAIL: usize = 600;
+
+/// Tells a call. Paths beneath `root` are told relative to it.
+pub fn digest(tool: &str, action: &Action, outcome: &Outcome, root: Option<&str>) -> Digest {
+    let path = |path: &str| relative(path, root);
+    let mut told = match action {
+        Action::Read { path: file } => Digest { title: path(file), body: String::new(), files: vec![path(file)] },
+        Action::Edit { path: file, changes } => {
+            let changed: Vec<_> =
+                changes.iter().map(|change| format!("{}\n{}", ends(&change.before), ends(&change.after))).collect();
+            Digest { title: path(file), body: changed.join("\n"), files: vec![path(file)] }
+        }
+        Action::Write { path: file, content, .. } => {
+            Digest { title: path(file), body: ends(content), files: vec![path(file)] }
+        }
+        Action::Command { command, description, output } => Digest {
+            title: description.clone().unwrap_or_else(|| first_line(command)),
+            body: format!("{}\n{}", ends(command), ends(output)),
+            files: Vec::new(),
+        },
+        Action::Search { pattern, path: place, output } => {
+            let place = place.as_deref().map(path).unwrap_or_default();
+            Digest { title: format!("{pattern} {place}").trim().to_owned(), body: ends(output), files: Vec::new() }
+        }
+        Action::Fetch { url, question, output } => Digest {
+            title: url.clone(),
+            body: format!("{}\n{}", question.as_deref().unwrap_or_default(), ends(output)),
+            files: Vec::new(),
+        },
+        Action::Delegate { description, prompt, answer } => Digest {
+            title: description.clone(),
+            body: format!("{}\n{}", ends(prompt), ends(answer.as_deref().unwrap_or_default())),
+            files: Vec::new(),
+        },
+        Action::Ask { exchanges } => pairs("questions", exchanges),
+        Action::Tasks { entries } => pairs("tasks", entries),
+        Action::Plan { text, path: file } => Digest {
+            title: first_line(text),
+            body: ends(text),
+            files: file.iter().map(|file| path(file)).collect(),
+        },
+        Action::Other { input, output } => {
+            Digest { title: String::new(), body: format!("{}\n{}", ends(input), ends(output)), files: Vec::new() }
+        }
+    };
+    told.title = format!("{tool} {}", told.title).trim().to_owned();
+    if let Outcome::Failed { error } = outcome {
+        told.title = format!("{} (failed)", told.title);
+        told.body = format!("{}\n{}", ends(error), told.body);
+    }
+    told.body = told.body.trim().to_owned();
+    told
+}
+
+fn pairs(title: &str, pairs: &[(String, String)]) -> Digest {
+    let lines: Vec<_> = pairs.iter().map(|(left, right)| format!("{left}: {right}")).collect();
+    Digest { title: title.to_owned(), body: ends(&lines.join("\n")), files: Vec::new() }
+}
+
+/// A path as the project's people say it.
+pub fn relative(path: &str, root: Option<&str>) -> String {
+    let beneath = root
+        .map(|root| root.trim_end_matches('/'))
+        .filter(|root| !root.is_empty())
+        .and_then(|root| path.strip_prefix(root))
+        .and_then(|rest| rest.strip_prefix('/'))
+        .filter(|rest| !rest.is_empty());
+    beneath.unwrap_or(path).to_owned()
+}
+
+fn first_line(text: &str) -> String {
+    text.trim_start().lines().next().unwrap_or_default().chars().take(120).collect()
+}
+
+/// A long text's beginning and end, cut between characters.
+fn ends(text: &str) -> String {
+    let text = text.trim();
+    if text.len() <= HEAD + TAIL {
+        return text.to_owned();
+    }
+    let head = text.get(..text.floor_char_boundary(HEAD)).unwrap_or_default();
+    let tail = text.get(text.ceil_char_boundary(text.len() - TAIL)..).unwrap_or_default();
+    format!("{head}\n…\n{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_command_tells_its_error_first_and_long_output_keeps_both_ends() {
+        let output = format!("BEGIN{}END", "ü".repeat(5000));
+        let action = Action::Command { command: "make".to_owned(), description: None, output };
+        let told = digest("Bash", &action, &Outcome::Failed { error: "Exit code 2".to_owned() }, None);
+        assert_eq!(told.title, "Bash make (failed)");
+        assert!(told.body.starts_with("Exit code 2\nmake\nBEGIN"));
+        assert!(told.body.ends_with("END") && told.body.len() < 2500);
+    }
+
+    #[test]
+    fn paths_are_told_relative_to_the_project() {
+        for (path, root, expected) in [
+            ("/p/shop/src/a.js", Some("/p/shop"), "src/a.js"),
+            ("/p/shop/src/a.js", Some("/p/shop/"), "src/a.js"),
+            ("/p/shopping/a.js", Some("/p/shop"), "/p/shopping/a.js"),
+            ("/p/shop", Some("/p/shop"), "/p/shop"),
+            ("/etc/hosts", Some("/"), "/etc/hosts"),
+            ("src/a.js", None, "src/a.js"),
+        ] {
+            assert_eq!(relative(path, root), expected);
+        }
+    }
+}

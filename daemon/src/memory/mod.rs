@@ -10,3 +10,4 @@ pub mod document;
 pub mod ids;
 pub mod material;
 pub mod observation;
+pub mod ranking;

@@ -9,4 +9,5 @@ pub mod store;
 pub mod search;
 pub mod compression;
 pub mod config;
+pub mod actors;
 pub mod cli;

@@ -16,3 +16,4 @@ pub mod observation;
 pub mod document;
 pub mod context;
 pub mod tokens;
+pub mod ranking;

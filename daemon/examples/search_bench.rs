@@ -1,0 +1,268 @@
+//! Measures the search with the code that the daemon uses.
+//!
+//! Answers a retrieval benchmark: `search_bench --docs docs.jsonl` reads one question per line from standard input
+//! and writes the ids of the answers. `search_bench --synthetic 100000` measures time and memory instead.
+
+use std::collections::HashMap;
+use std::io::{BufRead, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use clap::Parser;
+use serde::Deserialize;
+
+use recall::memory::document::{Document, DocumentKey, DocumentKind, Status};
+use recall::memory::ids::{AgentName, ProjectKey, SessionId, Timestamp};
+use recall::memory::observation::Importance;
+use recall::search::{Index, Opened, Query, Request, Scope};
+
+#[derive(Parser)]
+struct Arguments {
+    /// Documents, one JSON object per line
+    #[arg(long)]
+    docs: Option<PathBuf>,
+    /// Measure over so many made-up documents
+    #[arg(long)]
+    synthetic: Option<u32>,
+    /// Where the index lies; a temporary folder otherwise
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// Write the best relevance of each question to standard error, in every scope
+    #[arg(long)]
+    relevance: bool,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let temporary;
+    let folder = match &arguments.folder {
+        Some(folder) => folder.clone(),
+        None => {
+            temporary = tempfile::tempdir()?;
+            temporary.path().to_owned()
+        }
+    };
+    match (&arguments.docs, arguments.synthetic) {
+        (Some(docs), None) => answer_questions(docs, &folder, arguments.relevance),
+        (None, Some(count)) => synthetic::measure(count, &folder),
+        _ => bail!("give either --docs or --synthetic"),
+    }
+}
+
+#[derive(Deserialize)]
+struct BenchDocument {
+    id: String,
+    scope: String,
+    session: String,
+    seq: i64,
+    text: String,
+    #[serde(default)]
+    speaker: String,
+    #[serde(default)]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct Question {
+    qid: String,
+    scope: String,
+    query: String,
+    k: usize,
+}
+
+impl BenchDocument {
+    fn document(&self, row: i64) -> Document {
+        let kind = match self.kind.as_str() {
+            "UserPromptSubmit" => DocumentKind::Prompt,
+            "Stop" => DocumentKind::Response,
+            // Conversations between people: all turns are of one kind.
+            "" => DocumentKind::Prompt,
+            _ => DocumentKind::Activity,
+        };
+        let body = if self.speaker.is_empty() {
+            self.text.clone()
+        } else {
+            format!("{}: {}", self.speaker, self.text)
+        };
+        Document {
+            key: DocumentKey { kind, row },
+            project: ProjectKey(self.scope.clone()),
+            project_name: self.scope.clone(),
+            agent: AgentName::from("bench"),
+            session: SessionId(self.session.clone()),
+            observation_type: None,
+            status: Status::Active,
+            importance: Importance::clamped(5),
+            at: Timestamp(self.seq * 60_000),
+            files: Vec::new(),
+            title: String::new(),
+            body,
+        }
+    }
+}
+
+fn answer_questions(docs: &Path, folder: &Path, show_relevance: bool) -> anyhow::Result<()> {
+    let lines = std::fs::read_to_string(docs).with_context(|| docs.display().to_string())?;
+    let Opened { index, mut writer } = Index::open(folder)?;
+    let mut ids = HashMap::new();
+    let mut scopes: Vec<String> = Vec::new();
+    for (row, line) in (1..).zip(lines.lines()) {
+        let document: BenchDocument = serde_json::from_str(line)?;
+        writer.put(&document.document(row))?;
+        if !scopes.contains(&document.scope) {
+            scopes.push(document.scope.clone());
+        }
+        ids.insert(row, document.id);
+    }
+    writer.commit(ids.len() as i64)?;
+    let mut out = std::io::stdout().lock();
+    for line in std::io::stdin().lock().lines() {
+        let question: Question = serde_json::from_str(&line?)?;
+        let mut request = Request::new(Query::plain(&question.query), Timestamp(0));
+        request.scope = Scope::Project(ProjectKey(question.scope.clone()));
+        request.limit = question.k;
+        let hits = index.search(&request)?;
+        let found: Vec<&String> = hits.hits.iter().filter_map(|hit| ids.get(&hit.key.row)).collect();
+        serde_json::to_writer(&mut out, &serde_json::json!({"qid": question.qid, "ids": found}))?;
+        writeln!(out)?;
+        out.flush()?;
+        if show_relevance {
+            write_relevance(&index, &question, &scopes)?;
+        }
+    }
+    Ok(())
+}
+
+/// How relevant the best of each project seems: a question belongs to one of them, the others must stay low.
+fn write_relevance(index: &Index, question: &Question, scopes: &[String]) -> anyhow::Result<()> {
+    for scope in scopes {
+        let mut request = Request::new(Query::plain(&question.query), Timestamp(0));
+        request.scope = Scope::Project(ProjectKey(scope.clone()));
+        request.kinds = vec![DocumentKind::Prompt, DocumentKind::Response];
+        let best = index.search(&request)?.hits.iter().map(|hit| hit.relevance).fold(0.0, f32::max);
+        let place = if *scope == question.scope { "own" } else { "other" };
+        writeln!(std::io::stderr(), "{place} {best:.3} {}", question.query)?;
+    }
+    Ok(())
+}
+
+/// Time and memory over documents made of a vocabulary with the usual skew.
+mod synthetic {
+    use super::*;
+
+    const VOCABULARY: u64 = 60_000;
+    const WORDS_PER_DOCUMENT: u64 = 120;
+    const PROJECTS: u64 = 5;
+    const QUERIES: usize = 500;
+
+    /// A small generator with a fixed seed: runs are comparable and need no crate.
+    struct Numbers(u64);
+
+    impl Numbers {
+        fn next(&mut self) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.0 >> 33
+        }
+
+        /// A word's rank, low ranks far more often: the logarithm of ranks is even.
+        fn word(&mut self) -> String {
+            let even = self.next() as f64 / (1u64 << 31) as f64;
+            let rank = (VOCABULARY as f64).powf(even) as u64;
+            spelled(rank)
+        }
+
+        fn text(&mut self, words: u64) -> String {
+            (0..words).map(|_| self.word()).collect::<Vec<_>>().join(" ")
+        }
+    }
+
+    /// A pronounceable word for a number, a different one for each.
+    fn spelled(mut rank: u64) -> String {
+        const CONSONANTS: &[u8] = b"bdfgklmnprtvz";
+        const VOWELS: &[u8] = b"aeiou";
+        let mut word = String::new();
+        loop {
+            word.push(char::from(CONSONANTS[(rank % 13) as usize]));
+            rank /= 13;
+            word.push(char::from(VOWELS[(rank % 5) as usize]));
+            rank /= 5;
+            if rank == 0 {
+                return word + "x";
+            }
+        }
+    }
+
+    pub(super) fn measure(count: u32, folder: &Path) -> anyhow::Result<()> {
+        let started = Instant::now();
+        let Opened { index, mut writer } = Index::open(folder)?;
+        writeln!(std::io::stderr(), "open {:?}, {} documents", started.elapsed(), index.documents())?;
+        let mut numbers = Numbers(1);
+        if index.documents() == 0 {
+            fill(&mut writer, &mut numbers, count)?;
+        }
+        writeln!(std::io::stderr(), "filled after {:?}; {}", started.elapsed(), memory()?)?;
+        for (name, words) in [("1 word", 1), ("3 words", 3), ("6 words", 6), ("a prompt of 500 words", 500)] {
+            for scope in [Scope::Everything, Scope::Project(ProjectKey::from("p1"))] {
+                let mut times = Vec::new();
+                for _ in 0..QUERIES {
+                    let mut request = Request::new(Query::plain(&numbers.text(words)), Timestamp(0));
+                    request.scope = scope.clone();
+                    let asked = Instant::now();
+                    index.search(&request)?;
+                    times.push(asked.elapsed());
+                }
+                times.sort();
+                let at =
+                    |share: f64| times.get((share * QUERIES as f64) as usize).copied().unwrap_or_default();
+                writeln!(std::io::stderr(), "{name:22} {scope:?}: p50 {:?} p99 {:?}", at(0.5), at(0.99))?;
+            }
+        }
+        let asked = Instant::now();
+        for round in 0..20 {
+            writer.put(&document(&mut numbers, i64::from(count) + round))?;
+            writer.commit(round)?;
+        }
+        writeln!(std::io::stderr(), "put and commit {:?} each; {}", asked.elapsed() / 20, memory()?)?;
+        Ok(())
+    }
+
+    fn fill(writer: &mut recall::search::Writer, numbers: &mut Numbers, count: u32) -> anyhow::Result<()> {
+        for row in 0..count {
+            writer.put(&document(numbers, i64::from(row)))?;
+            if row % 500 == 499 {
+                writer.commit(i64::from(row))?;
+            }
+        }
+        writer.commit(i64::from(count))?;
+        Ok(())
+    }
+
+    fn document(numbers: &mut Numbers, row: i64) -> Document {
+        let kinds = DocumentKind::ALL.map(|(kind, ..)| kind);
+        Document {
+            key: DocumentKey { kind: kinds[row as usize % kinds.len()], row },
+            project: ProjectKey(format!("p{}", row as u64 % PROJECTS)),
+            project_name: "shop".to_owned(),
+            agent: AgentName::from("bench"),
+            session: SessionId(format!("s{}", row / 200)),
+            observation_type: None,
+            status: Status::Active,
+            importance: Importance::clamped(row % 10),
+            at: Timestamp(row * 1_000),
+            files: vec![format!("src/{}/{}.rs", numbers.word(), numbers.word())],
+            title: numbers.text(8),
+            body: numbers.text(WORDS_PER_DOCUMENT),
+        }
+    }
+
+    fn memory() -> anyhow::Result<String> {
+        let status = std::fs::read_to_string("/proc/self/status")?;
+        let lines: Vec<String> = status
+            .lines()
+            .filter(|line| ["VmRSS", "RssAnon", "RssFile", "VmHWM"].iter().any(|name| line.starts_with(name)))
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        Ok(lines.join(", "))
+    }
+}

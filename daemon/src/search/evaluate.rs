@@ -1,0 +1,314 @@
+//! Answers a request: one pass over the posting lists, then a closer look at the best.
+//!
+//! Term by term, every document's strength and coverage are added up in flat arrays. That is linear in the length
+//! of the posting lists, whatever the query, and gives the frequencies inside the scope, the scores and the total
+//! together. For the best candidates positions are read and the final score is taken apart into its factors.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use tantivy::columnar::Column;
+use tantivy::fieldnorm::FieldNormReader;
+use tantivy::postings::Postings;
+use tantivy::schema::IndexRecordOption;
+use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
+
+use crate::memory::document::DocumentKey;
+use crate::memory::ids::Timestamp;
+use crate::memory::ranking::{
+    Factors, Frequency, HIGHEST_TRAIT_FACTOR, Nearness, Place, TextMatch, Traits, information, presence,
+    relevance,
+};
+
+use super::filter::{ConditionBuilder, Conditions, NearWork, population};
+use super::proximity::{Weighted, closeness};
+use super::request::{Hit, Hits, Request};
+use super::schema::{self, Fields, PackedTraits};
+use super::terms::{self, Wanted};
+
+/// How many candidates get the closer look, unless more hits are asked for.
+const CANDIDATES: usize = 200;
+
+pub(crate) fn evaluate(searcher: &Searcher, fields: &Fields, request: &Request) -> tantivy::Result<Hits> {
+    let wanted = terms::wanted(&request.query);
+    if wanted.is_empty() && !(request.query.words.is_empty() && request.query.phrases.is_empty()) {
+        // Signs without a word in them: nothing can be found by them.
+        return Ok(Hits::default());
+    }
+    let terms = terms::select(searcher, fields, wanted)?;
+    let segments = Segment::open_all(searcher, fields, request)?;
+    let tally = Tally::count(fields, &segments, &terms)?;
+    let (candidates, total) = choose(&segments, &tally, request);
+    let hits = judge(fields, &segments, &tally, candidates, request)?;
+    Ok(Hits { hits, total })
+}
+
+/// A segment with everything a request needs of it.
+struct Segment<'a> {
+    reader: &'a SegmentReader,
+    /// The place of its first document among those of all segments.
+    first: usize,
+    population: Option<Arc<BitSet>>,
+    conditions: Conditions,
+    near: Option<NearWork>,
+    traits: Column<u64>,
+    at: Column<i64>,
+    row: Column<i64>,
+}
+
+impl<'a> Segment<'a> {
+    fn open_all(searcher: &'a Searcher, fields: &Fields, request: &Request) -> tantivy::Result<Vec<Self>> {
+        let conditions = ConditionBuilder { searcher, fields, request };
+        let mut first = 0;
+        let mut segments = Vec::new();
+        for reader in searcher.segment_readers() {
+            let columns = reader.fast_fields();
+            segments.push(Self {
+                reader,
+                first,
+                population: population(reader, &request.scope)?,
+                conditions: conditions.build(reader)?,
+                near: NearWork::of(reader, fields, request)?,
+                traits: columns.u64(schema::TRAITS)?,
+                at: columns.i64(schema::AT)?,
+                row: columns.i64(schema::ROW)?,
+            });
+            first += reader.max_doc() as usize;
+        }
+        Ok(segments)
+    }
+
+    fn holds(&self, doc: DocId) -> bool {
+        self.population.as_ref().is_none_or(|docs| docs.contains(doc))
+    }
+
+    fn size(&self) -> usize {
+        self.population.as_ref().map_or(self.reader.max_doc() as usize, |docs| docs.len())
+    }
+
+    fn traits(&self, doc: DocId, now: Timestamp) -> Traits {
+        let packed = PackedTraits(self.traits.first(doc).unwrap_or_default());
+        Traits {
+            kind: packed.kind(),
+            status: packed.status(),
+            importance: packed.importance(),
+            age: now.since(Timestamp(self.at.first(doc).unwrap_or_default())),
+            nearness: self.near.as_ref().map_or(Nearness::Elsewhere, |near| near.nearness(doc)),
+        }
+    }
+}
+
+/// What has been added up for one document.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    strength: f32,
+    information: f32,
+    /// One bit per term.
+    found: u32,
+}
+
+/// The sums of all documents, and what the terms turned out to tell.
+struct Tally<'a> {
+    terms: Vec<Weighted<'a>>,
+    sums: Vec<Sum>,
+    /// What a document could reach that has every term.
+    whole: f32,
+}
+
+impl<'a> Tally<'a> {
+    fn count(fields: &Fields, segments: &[Segment<'_>], terms: &'a [Wanted]) -> tantivy::Result<Self> {
+        let documents: usize = segments.iter().map(|segment| segment.reader.max_doc() as usize).sum();
+        let mut tokens = 0;
+        for segment in segments {
+            tokens += segment.reader.inverted_index(fields.text)?.total_num_tokens();
+        }
+        let average_length = if documents == 0 { 0.0 } else { tokens as f32 / documents as f32 };
+        // Lengths are stored in one byte, so the factor for each is worth computing once.
+        let population = segments.iter().map(Segment::size).sum::<usize>();
+        let population = u32::try_from(population).unwrap_or(u32::MAX);
+        let mut tally = Self { terms: Vec::new(), sums: vec![Sum::default(); documents], whole: 0.0 };
+        let mut matches: Vec<(usize, f32)> = Vec::new();
+        for (place, term) in terms.iter().enumerate().take(terms::MOST_TERMS) {
+            matches.clear();
+            for segment in segments {
+                collect(fields, segment, term, average_length, &mut matches)?;
+            }
+            let frequency =
+                Frequency { documents: u32::try_from(matches.len()).unwrap_or(u32::MAX), population };
+            let information = information(frequency, term.commonness) * term.share;
+            for (document, presence) in &matches {
+                if let Some(sum) = tally.sums.get_mut(*document) {
+                    sum.strength += presence * information;
+                    sum.information += information;
+                    sum.found |= 1 << place;
+                }
+            }
+            tally.whole += information;
+            tally.terms.push(Weighted { term, information });
+        }
+        Ok(tally)
+    }
+
+    fn text_match(&self, document: usize, proximity: f32) -> TextMatch {
+        if self.terms.is_empty() {
+            // Only conditions were asked for: every document that fulfils them fits fully, and is evidence of nothing.
+            return TextMatch { strength: 1.0, coverage: 1.0, evidence: 0.0, proximity: 0.0 };
+        }
+        let sum = self.sums.get(document).copied().unwrap_or_default();
+        let whole = self.whole.max(f32::MIN_POSITIVE);
+        TextMatch {
+            strength: (sum.strength / whole).min(1.0),
+            coverage: (sum.information / whole).min(1.0),
+            evidence: sum.information,
+            proximity,
+        }
+    }
+
+    fn matched(&self, document: usize) -> Vec<String> {
+        let found = self.sums.get(document).map_or(0, |sum| sum.found);
+        let has = |place: usize| found >> place & 1 == 1;
+        self.terms
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| has(*place))
+            .map(|(_, t)| t.term.text.clone())
+            .collect()
+    }
+}
+
+/// Appends the documents with a term and its presence in each.
+fn collect(
+    fields: &Fields,
+    segment: &Segment<'_>,
+    term: &Wanted,
+    average_length: f32,
+    matches: &mut Vec<(usize, f32)>,
+) -> tantivy::Result<()> {
+    let in_text = segment.reader.inverted_index(fields.text)?;
+    let lookup = Term::from_field_text(fields.text, &term.text);
+    let Some(mut postings) = in_text.read_postings(&lookup, IndexRecordOption::WithFreqs)? else {
+        return Ok(());
+    };
+    let lookup = Term::from_field_text(fields.title, &term.text);
+    let mut titles =
+        segment.reader.inverted_index(fields.title)?.read_postings(&lookup, IndexRecordOption::Basic)?;
+    let lengths = segment.reader.get_fieldnorms_reader(fields.text)?;
+    while postings.doc() != TERMINATED {
+        let doc = postings.doc();
+        if segment.holds(doc) {
+            let in_title =
+                titles.as_mut().is_some_and(|titles| titles.doc().max(doc) == doc && titles.seek(doc) == doc);
+            let place = if in_title { Place::Title } else { Place::Text };
+            let length = FieldNormReader::id_to_fieldnorm(lengths.fieldnorm_id(doc));
+            matches.push((
+                segment.first + doc as usize,
+                presence(postings.term_freq(), place, length, average_length),
+            ));
+        }
+        postings.advance();
+    }
+    Ok(())
+}
+
+/// A document that may become a hit.
+#[derive(Clone, Copy)]
+struct Candidate {
+    score: f32,
+    segment: usize,
+    doc: DocId,
+}
+
+impl Ord for Candidate {
+    /// By score; among equals the later document is the lesser, so that order does not depend on luck.
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.score
+            .total_cmp(&other.score)
+            .then_with(|| (other.segment, other.doc).cmp(&(self.segment, self.doc)))
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Candidate {}
+
+/// The most promising documents that fulfil every condition, and how many fulfil them in all.
+fn choose(segments: &[Segment<'_>], tally: &Tally<'_>, request: &Request) -> (Vec<Candidate>, usize) {
+    let most = request.limit.min(Request::MOST_HITS).max(CANDIDATES);
+    let mut best: BinaryHeap<Reverse<Candidate>> = BinaryHeap::with_capacity(most + 1);
+    let mut total = 0;
+    for (place, segment) in segments.iter().enumerate() {
+        for doc in 0..segment.reader.max_doc() {
+            let document = segment.first + doc as usize;
+            let fits = if tally.terms.is_empty() {
+                segment.holds(doc)
+            } else {
+                tally.sums.get(document).is_some_and(|sum| sum.found != 0)
+            };
+            if !fits || !(segment.conditions.is_empty() || segment.conditions.admits(doc)) {
+                continue;
+            }
+            total += 1;
+            let text = tally.text_match(document, 0.0);
+            let floor = if best.len() < most { 0.0 } else { best.peek().map_or(0.0, |least| least.0.score) };
+            if best.len() >= most && text.strength * HIGHEST_TRAIT_FACTOR <= floor {
+                continue;
+            }
+            let score = Factors::new(text, segment.traits(doc, request.now)).score();
+            best.push(Reverse(Candidate { score, segment: place, doc }));
+            if best.len() > most {
+                best.pop();
+            }
+        }
+    }
+    (best.into_iter().map(|Reverse(candidate)| candidate).collect(), total)
+}
+
+/// Gives the candidates their final score and keeps the best.
+fn judge(
+    fields: &Fields,
+    segments: &[Segment<'_>],
+    tally: &Tally<'_>,
+    mut candidates: Vec<Candidate>,
+    request: &Request,
+) -> tantivy::Result<Vec<Hit>> {
+    candidates.sort_unstable_by_key(|candidate| (candidate.segment, candidate.doc));
+    let mut judged: Vec<(Candidate, TextMatch, Factors)> = Vec::with_capacity(candidates.len());
+    for group in candidates.chunk_by(|a, b| a.segment == b.segment) {
+        let Some(segment) = group.first().and_then(|candidate| segments.get(candidate.segment)) else {
+            continue;
+        };
+        let docs: Vec<DocId> = group.iter().map(|candidate| candidate.doc).collect();
+        let close = closeness(segment.reader, fields, &tally.terms, &docs)?;
+        for (candidate, proximity) in group.iter().zip(close) {
+            let text = tally.text_match(segment.first + candidate.doc as usize, proximity);
+            let factors = Factors::new(text, segment.traits(candidate.doc, request.now));
+            judged.push((Candidate { score: factors.score(), ..*candidate }, text, factors));
+        }
+    }
+    judged.sort_by(|a, b| b.0.cmp(&a.0));
+    judged.truncate(request.limit.min(Request::MOST_HITS));
+    let hits = judged.into_iter().filter_map(|(candidate, text, factors)| {
+        let segment = segments.get(candidate.segment)?;
+        let packed = PackedTraits(segment.traits.first(candidate.doc)?);
+        Some(Hit {
+            key: DocumentKey { kind: packed.kind(), row: segment.row.first(candidate.doc)? },
+            at: Timestamp(segment.at.first(candidate.doc)?),
+            score: candidate.score,
+            relevance: relevance(text),
+            factors,
+            matched: tally.matched(segment.first + candidate.doc as usize),
+        })
+    });
+    Ok(hits.collect())
+}

@@ -1,0 +1,245 @@
+//! Conditions on documents, made ready for one segment.
+
+use std::collections::HashMap;
+use std::mem::{Discriminant, discriminant};
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use tantivy::columnar::Column;
+use tantivy::query::{EnableScoring, PhraseQuery, Query as _, TermQuery};
+use tantivy::schema::{Field, IndexRecordOption};
+use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
+
+use super::query::Filter;
+use super::request::{Request, Scope};
+use super::schema::{self, Fields, PackedTraits};
+use super::tokenizer::{CodeTokenizer, Form};
+
+/// Whether a document fits. Several conditions of one kind are alternatives.
+enum Condition {
+    Kinds(Column<u64>, u32),
+    Types(Column<u64>, u32),
+    Since(Column<i64>, i64),
+    /// Texts of a column by their numbers: each range is one text or all texts with a common start.
+    Texts(Column<u64>, Vec<(Bound<u64>, Bound<u64>)>),
+    Among(BitSet),
+    Either(Vec<Condition>),
+}
+
+impl Condition {
+    fn admits(&self, doc: DocId) -> bool {
+        match self {
+            Self::Kinds(traits, set) => {
+                traits.first(doc).is_some_and(|packed| PackedTraits(packed).kind_set() & set != 0)
+            }
+            Self::Types(traits, set) => {
+                traits.first(doc).is_some_and(|packed| PackedTraits(packed).type_set() & set != 0)
+            }
+            Self::Since(at, earliest) => at.first(doc).is_some_and(|at| at >= *earliest),
+            Self::Texts(numbers, ranges) => {
+                numbers.first(doc).is_some_and(|number| ranges.iter().any(|range| range.contains(&number)))
+            }
+            Self::Among(docs) => docs.contains(doc),
+            Self::Either(conditions) => conditions.iter().any(|condition| condition.admits(doc)),
+        }
+    }
+}
+
+/// All conditions of a request in one segment.
+#[derive(Default)]
+pub(crate) struct Conditions {
+    required: Vec<Condition>,
+    excluded: Vec<Condition>,
+}
+
+impl Conditions {
+    pub(crate) fn admits(&self, doc: DocId) -> bool {
+        self.required.iter().all(|condition| condition.admits(doc))
+            && !self.excluded.iter().any(|condition| condition.admits(doc))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.required.is_empty() && self.excluded.is_empty()
+    }
+}
+
+/// Makes a request's conditions ready, segment by segment.
+pub(crate) struct ConditionBuilder<'a> {
+    pub searcher: &'a Searcher,
+    pub fields: &'a Fields,
+    pub request: &'a Request,
+}
+
+impl ConditionBuilder<'_> {
+    /// Everything but the scope.
+    pub(crate) fn build(&self, segment: &SegmentReader) -> tantivy::Result<Conditions> {
+        let query = &self.request.query;
+        let mut conditions = Conditions::default();
+        let required = &mut conditions.required;
+        if !self.request.kinds.is_empty() {
+            let set = self.request.kinds.iter().fold(0, |set, kind| set | schema::kind_bit(*kind));
+            required.push(Condition::Kinds(traits(segment)?, set));
+        }
+        if let Some(earliest) = self.request.since {
+            required.push(Condition::Since(segment.fast_fields().i64(schema::AT)?, earliest.0));
+        }
+        let mut by_key: HashMap<Discriminant<Filter>, Vec<Condition>> = HashMap::new();
+        for filter in &query.filters {
+            by_key.entry(discriminant(filter)).or_default().push(self.filter(segment, filter)?);
+        }
+        required.extend(by_key.into_values().map(Condition::Either));
+        for phrase in &query.phrases {
+            required.extend(self.text(segment, self.fields.text, phrase)?);
+        }
+        for text in &query.without.texts {
+            conditions.excluded.extend(self.text(segment, self.fields.text, text)?);
+        }
+        for filter in &query.without.filters {
+            conditions.excluded.push(self.filter(segment, filter)?);
+        }
+        Ok(conditions)
+    }
+
+    fn filter(&self, segment: &SegmentReader, filter: &Filter) -> tantivy::Result<Condition> {
+        Ok(match filter {
+            Filter::Type(kind) => Condition::Types(traits(segment)?, schema::type_bit(*kind)),
+            Filter::Kind(kind) => Condition::Kinds(traits(segment)?, schema::kind_bit(*kind)),
+            Filter::File(path) => self
+                .text(segment, self.fields.file, path)?
+                .unwrap_or_else(|| Condition::Among(BitSet::with_max_value(segment.max_doc()))),
+            Filter::Project(name) => Condition::Either(vec![
+                equals(segment, schema::PROJECT, &[name])?,
+                equals(segment, schema::PROJECT_NAME, &[name.to_lowercase().as_str()])?,
+            ]),
+            Filter::Agent(name) => equals(segment, schema::AGENT, &[name])?,
+            Filter::Session(start) => starts_with(segment, schema::SESSION, start)?,
+            Filter::Since(since) => {
+                // A time before the calendar begins excludes nothing.
+                let earliest =
+                    since.resolve(self.request.now, &self.request.zone).map_or(i64::MIN, |at| at.0);
+                Condition::Since(segment.fast_fields().i64(schema::AT)?, earliest)
+            }
+        })
+    }
+
+    /// The documents with these words in this order. `None` if the text has no words.
+    fn text(&self, segment: &SegmentReader, field: Field, text: &str) -> tantivy::Result<Option<Condition>> {
+        let terms = phrase_terms(field, text);
+        let query: Box<dyn tantivy::query::Query> = match terms.as_slice() {
+            [] => return Ok(None),
+            [(_, term)] => Box::new(TermQuery::new(term.clone(), IndexRecordOption::Basic)),
+            _ => Box::new(PhraseQuery::new_with_offset(terms)),
+        };
+        let weight = query.weight(EnableScoring::disabled_from_searcher(self.searcher))?;
+        let mut docs = BitSet::with_max_value(segment.max_doc());
+        let mut scorer = weight.scorer(segment, 1.0)?;
+        while scorer.doc() != TERMINATED {
+            docs.insert(scorer.doc());
+            scorer.advance();
+        }
+        Ok(Some(Condition::Among(docs)))
+    }
+}
+
+/// A phrase is made of the smallest terms: compounds overlap their parts, and single characters their pairs.
+fn phrase_terms(field: Field, text: &str) -> Vec<(usize, Term)> {
+    let tokens = CodeTokenizer::default().tokens(text);
+    let has_pairs = tokens.iter().any(|token| token.form == Form::Pair);
+    tokens
+        .into_iter()
+        .filter(|token| match token.form {
+            Form::Word | Form::Part | Form::Pair => true,
+            Form::Character => !has_pairs,
+            Form::Compound | Form::ShortHash => false,
+        })
+        .map(|token| (token.position, Term::from_field_text(field, &token.text)))
+        .collect()
+}
+
+fn traits(segment: &SegmentReader) -> tantivy::Result<Column<u64>> {
+    segment.fast_fields().u64(schema::TRAITS)
+}
+
+/// Documents whose column holds one of the texts.
+fn equals(segment: &SegmentReader, column: &str, texts: &[&str]) -> tantivy::Result<Condition> {
+    let Some(column) = segment.fast_fields().str(column)? else { return Ok(Condition::Either(Vec::new())) };
+    let mut ranges = Vec::new();
+    for text in texts {
+        if let Some(number) = column.dictionary().term_ord(text.as_bytes())? {
+            ranges.push((Bound::Included(number), Bound::Included(number)));
+        }
+    }
+    Ok(Condition::Texts(column.ords().clone(), ranges))
+}
+
+fn starts_with(segment: &SegmentReader, column: &str, start: &str) -> tantivy::Result<Condition> {
+    let Some(column) = segment.fast_fields().str(column)? else { return Ok(Condition::Either(Vec::new())) };
+    // 0xFF is in no UTF-8 text, so this sorts behind every text with that start.
+    let mut behind = start.as_bytes().to_vec();
+    behind.push(0xff);
+    let range = column
+        .dictionary()
+        .term_bounds_to_ord(Bound::Included(start.as_bytes().to_vec()), Bound::Excluded(behind))?;
+    Ok(Condition::Texts(column.ords().clone(), vec![range]))
+}
+
+/// The documents of one segment that belong to the scope and are not deleted. `None`: all of them.
+pub(crate) fn population(segment: &SegmentReader, scope: &Scope) -> tantivy::Result<Option<Arc<BitSet>>> {
+    let condition = match scope {
+        Scope::Everything if !segment.has_deletes() => return Ok(None),
+        Scope::Everything => None,
+        Scope::Project(key) => Some(equals(segment, schema::PROJECT, &[key.as_str()])?),
+    };
+    let mut docs = BitSet::with_max_value(segment.max_doc());
+    for doc in segment.doc_ids_alive() {
+        if condition.as_ref().is_none_or(|condition| condition.admits(doc)) {
+            docs.insert(doc);
+        }
+    }
+    Ok(Some(Arc::new(docs)))
+}
+
+/// The documents of one segment that are near the work at hand.
+pub(crate) struct NearWork {
+    same_file: BitSet,
+    same_branch: Condition,
+}
+
+impl NearWork {
+    /// `None` if the request names no work.
+    pub(crate) fn of(
+        segment: &SegmentReader,
+        fields: &Fields,
+        request: &Request,
+    ) -> tantivy::Result<Option<Self>> {
+        let work = &request.work;
+        if work.files.is_empty() && work.branch_sessions.is_empty() {
+            return Ok(None);
+        }
+        let mut same_file = BitSet::with_max_value(segment.max_doc());
+        let paths = segment.inverted_index(fields.path)?;
+        for file in &work.files {
+            let term = Term::from_field_text(fields.path, file);
+            if let Some(mut postings) = paths.read_postings(&term, IndexRecordOption::Basic)? {
+                while postings.doc() != TERMINATED {
+                    same_file.insert(postings.doc());
+                    postings.advance();
+                }
+            }
+        }
+        let sessions: Vec<&str> = work.branch_sessions.iter().map(|id| id.as_str()).collect();
+        let same_branch = equals(segment, schema::SESSION, &sessions)?;
+        Ok(Some(Self { same_file, same_branch }))
+    }
+
+    pub(crate) fn nearness(&self, doc: DocId) -> crate::memory::ranking::Nearness {
+        use crate::memory::ranking::Nearness;
+        if self.same_file.contains(doc) {
+            Nearness::SameFile
+        } else if self.same_branch.admits(doc) {
+            Nearness::SameBranch
+        } else {
+            Nearness::Elsewhere
+        }
+    }
+}

@@ -1,0 +1,646 @@
+//! The index on disk: opening it, writing to it, and knowing when it is no good.
+//!
+//! - One [`Writer`] exists per folder; an operating-system lock sees to that and goes when the process goes.
+//! - What was committed is searchable when [`Writer::commit`] returns, and survives the process at any moment.
+//! - A commit carries the schema's version and the caller's high-water mark, so a restart knows where to go on.
+//! - Whatever is wrong with the files is [`OpenIndexError::Unusable`]: the caller takes a fresh index with
+//!   [`Index::recreate`] and fills it from the store. Checksums over every file are compared on opening, because a
+//!   flipped bit in a posting list is otherwise a wrong answer or a panic in the middle of a search.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tantivy::directory::error::LockError;
+use tantivy::indexer::{IndexWriterOptions, LogMergePolicy};
+use tantivy::{IndexReader, IndexSettings, IndexWriter, ReloadPolicy, TantivyError};
+
+use crate::memory::document::{Document, DocumentKey};
+
+use super::evaluate::evaluate;
+use super::request::{Hits, Request};
+use super::schema::{self, Fields, SCHEMA_VERSION};
+use super::tokenizer;
+
+/// The least that tantivy accepts, and enough: documents come one by one.
+const WRITER_MEMORY: usize = 15_000_000;
+
+/// Reads the index. Cheap to clone; clones share one reader and see each commit at once.
+#[derive(Clone)]
+pub struct Index {
+    reader: IndexReader,
+    fields: Fields,
+}
+
+/// Writes the index. At most one per folder.
+pub struct Writer {
+    writer: IndexWriter,
+    index: tantivy::Index,
+    reader: IndexReader,
+    fields: Fields,
+    high_water: i64,
+}
+
+/// Both halves of an opened index.
+pub struct Opened {
+    pub index: Index,
+    pub writer: Writer,
+}
+
+/// Why an index could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenIndexError {
+    /// Another process writes to it. Rebuilding would do harm.
+    #[error("index {} is in use by another process", path.display())]
+    Locked { path: PathBuf },
+    /// The folder itself cannot be made or read, so a rebuilt index could not be put there either.
+    #[error("cannot use index folder {}", path.display())]
+    Folder {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// The files are damaged, incomplete or of another version: rebuild.
+    #[error("index {} has to be rebuilt: {why}", path.display())]
+    Unusable { path: PathBuf, why: Unusable },
+}
+
+/// What is wrong with an index that has to be rebuilt.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    #[error("it has schema version {found:?}, this program writes {SCHEMA_VERSION}")]
+    OtherVersion { found: Option<u32> },
+    #[error("damaged files: {}", .0.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "))]
+    Damaged(Vec<PathBuf>),
+    #[error("{0}")]
+    Unreadable(TantivyError),
+    #[error("reading it panicked")]
+    Panicked,
+}
+
+/// Why a search or a write failed.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    #[error("index: {0}")]
+    Engine(#[from] TantivyError),
+    /// Only damaged files make the engine panic: reopen, which finds the damage.
+    #[error("index is damaged")]
+    Damaged,
+}
+
+/// What a commit carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct CommitNote {
+    schema: u32,
+    high_water: i64,
+}
+
+impl Index {
+    /// Opens the index in `folder` for reading and writing, makes it where there is none.
+    pub fn open(folder: &Path) -> Result<Opened, OpenIndexError> {
+        std::fs::create_dir_all(folder)
+            .map_err(|source| OpenIndexError::Folder { path: folder.to_owned(), source })?;
+        // Damaged files can make the engine panic before their checksums are compared.
+        catch_unwind(AssertUnwindSafe(|| open_unguarded(folder))).unwrap_or_else(|_| {
+            Err(OpenIndexError::Unusable { path: folder.to_owned(), why: Unusable::Panicked })
+        })
+    }
+
+    /// Removes whatever is in `folder` and opens an empty index there. The high-water mark starts at 0.
+    ///
+    /// The caller must know that nobody uses the old one: after [`OpenIndexError::Unusable`] that is so.
+    pub fn recreate(folder: &Path) -> Result<Opened, OpenIndexError> {
+        let failed = |source| OpenIndexError::Folder { path: folder.to_owned(), source };
+        match std::fs::remove_dir_all(folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            Ok(()) | Err(_) => {}
+        }
+        Self::open(folder)
+    }
+
+    /// Answers a request from what was last committed.
+    pub fn search(&self, request: &Request) -> Result<Hits, IndexError> {
+        let searcher = self.reader.searcher();
+        // Files can go bad while they are open; that must cost an answer, not the process.
+        catch_unwind(AssertUnwindSafe(|| evaluate(&searcher, &self.fields, request)))
+            .map_err(|_| IndexError::Damaged)?
+            .map_err(IndexError::from)
+    }
+
+    /// Documents that can be found.
+    pub fn documents(&self) -> u64 {
+        self.reader.searcher().num_docs()
+    }
+}
+
+fn open_unguarded(folder: &Path) -> Result<Opened, OpenIndexError> {
+    let unusable = |why| OpenIndexError::Unusable { path: folder.to_owned(), why };
+    let engine = |error: TantivyError| match error {
+        TantivyError::LockFailure(LockError::LockBusy, _) => {
+            OpenIndexError::Locked { path: folder.to_owned() }
+        }
+        other => unusable(Unusable::Unreadable(other)),
+    };
+    let (schema, fields) = schema::build();
+    let is_new = !folder.join("meta.json").exists();
+    if is_new && holds_segments(folder) {
+        return Err(unusable(Unusable::Damaged(vec![PathBuf::from("meta.json")])));
+    }
+    let index = if is_new {
+        tantivy::Index::builder()
+            .schema(schema.clone())
+            .settings(IndexSettings::default())
+            .create_in_dir(folder)
+            .map_err(engine)?
+    } else {
+        tantivy::Index::open_in_dir(folder).map_err(engine)?
+    };
+    let note = match &index.load_metas().map_err(engine)?.payload {
+        Some(payload) => serde_json::from_str::<CommitNote>(payload).ok(),
+        // Made and never committed to: whatever version made it, it is empty.
+        None if index.schema() == schema => Some(CommitNote { schema: SCHEMA_VERSION, high_water: 0 }),
+        None => None,
+    };
+    let note = note
+        .filter(|note| note.schema == SCHEMA_VERSION && index.schema() == schema)
+        .ok_or_else(|| unusable(Unusable::OtherVersion { found: note.map(|note| note.schema) }))?;
+    let damaged = index.validate_checksum().map_err(engine)?;
+    if !damaged.is_empty() {
+        let mut damaged: Vec<PathBuf> = damaged.into_iter().collect();
+        damaged.sort();
+        return Err(unusable(Unusable::Damaged(damaged)));
+    }
+    index.tokenizers().register(tokenizer::NAME, schema::analyzer());
+    let options = IndexWriterOptions::builder()
+        .num_worker_threads(1)
+        .num_merge_threads(1)
+        .memory_budget_per_thread(WRITER_MEMORY)
+        .build();
+    let writer: IndexWriter = index.writer_with_options(options).map_err(engine)?;
+    writer.set_merge_policy(Box::new(merge_policy()));
+    // Opening the reader opens every segment, so a missing file is noticed here.
+    let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(engine)?;
+    let high_water = note.high_water;
+    Ok(Opened {
+        index: Index { reader: reader.clone(), fields },
+        writer: Writer { writer, index, reader, fields, high_water },
+    })
+}
+
+/// Whether anything but the engine's locks lies there: without its list of segments that is a torn index.
+fn holds_segments(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|entries| {
+        entries.flatten().any(|entry| {
+            entry.path().extension().is_some_and(|extension| extension == "term" || extension == "idx")
+        })
+    })
+}
+
+/// Few segments, so that a search opens few dictionaries; and deleted text goes with the next merge of its segment
+/// instead of staying for ever.
+fn merge_policy() -> LogMergePolicy {
+    let mut policy = LogMergePolicy::default();
+    policy.set_min_num_segments(4);
+    policy.set_min_layer_size(2_000);
+    policy.set_del_docs_ratio_before_merge(0.2);
+    policy
+}
+
+impl Writer {
+    /// Adds a document, in place of the one with its key. Seen after the next commit.
+    pub fn put(&mut self, document: &Document) -> Result<(), IndexError> {
+        self.delete(document.key);
+        self.writer.add_document(self.fields.document(document))?;
+        Ok(())
+    }
+
+    /// Removes a document. Seen after the next commit; its words leave the disk with [`Writer::purge`].
+    pub fn delete(&mut self, key: DocumentKey) {
+        self.writer.delete_term(self.fields.key_term(key));
+    }
+
+    /// Makes everything so far durable and searchable, with the caller's mark of how far the store was followed.
+    pub fn commit(&mut self, high_water: i64) -> Result<(), IndexError> {
+        let note = serde_json::to_string(&CommitNote { schema: SCHEMA_VERSION, high_water })
+            .map_err(TantivyError::from)?;
+        let mut prepared = self.writer.prepare_commit()?;
+        prepared.set_payload(&note);
+        prepared.commit()?;
+        self.high_water = high_water;
+        self.reader.reload()?;
+        Ok(())
+    }
+
+    /// The mark of the last commit; 0 for a new index.
+    pub fn high_water(&self) -> i64 {
+        self.high_water
+    }
+
+    /// Removes every document and commits with the mark 0.
+    pub fn clear(&mut self) -> Result<(), IndexError> {
+        self.writer.delete_all_documents()?;
+        self.commit(0)?;
+        self.collect_garbage()
+    }
+
+    /// Rewrites what holds deleted documents, so that their words are no longer on disk. Waits until it is done:
+    /// tens of milliseconds for each ten thousand documents.
+    pub fn purge(&mut self) -> Result<(), IndexError> {
+        let torn: Vec<_> = self
+            .index
+            .searchable_segment_metas()?
+            .into_iter()
+            .filter(tantivy::SegmentMeta::has_deletes)
+            .map(|segment| segment.id())
+            .collect();
+        if !torn.is_empty() {
+            self.writer.merge(&torn).wait()?;
+        }
+        self.reader.reload()?;
+        self.collect_garbage()
+    }
+
+    fn collect_garbage(&mut self) -> Result<(), IndexError> {
+        self.writer.garbage_collect_files().wait()?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::memory::document::{DocumentKind, Status};
+    use crate::memory::ids::{AgentName, ProjectKey, SessionId, Timestamp};
+    use crate::memory::observation::{Importance, ObservationType};
+    use crate::memory::ranking::RELEVANCE_FLOOR;
+    use crate::search::query::{Query, parse};
+    use crate::search::request::{Scope, WorkAtHand};
+
+    const NOW: Timestamp = Timestamp(1_795_262_400_000);
+    const DAY: i64 = 86_400_000;
+
+    fn observation(row: i64, title: &str, body: &str) -> Document {
+        Document {
+            key: DocumentKey { kind: DocumentKind::Observation, row },
+            project: ProjectKey::from("git:github.com/acme/shop"),
+            project_name: "Shop".to_owned(),
+            agent: AgentName::from("claude-code"),
+            session: SessionId::from("ab12-session"),
+            observation_type: Some(ObservationType::Discovery),
+            status: Status::Active,
+            importance: Importance::clamped(5),
+            at: NOW,
+            files: Vec::new(),
+            title: title.to_owned(),
+            body: body.to_owned(),
+        }
+    }
+
+    struct Fixture {
+        folder: tempfile::TempDir,
+        opened: Opened,
+    }
+
+    fn filled(documents: &[Document]) -> Fixture {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut opened = Index::open(folder.path()).expect("a new index opens");
+        for document in documents {
+            opened.writer.put(document).expect("documents are accepted");
+        }
+        opened.writer.commit(7).expect("commits");
+        Fixture { folder, opened }
+    }
+
+    /// The small memory that most searches below look into.
+    fn shop() -> Fixture {
+        let mut gateway =
+            observation(2, "Payment gateway retries", "Timeouts of the gateway are retried three times.");
+        gateway.files = vec!["src/payment/gateway.rs".to_owned()];
+        gateway.observation_type = Some(ObservationType::Decision);
+        gateway.at = Timestamp(NOW.0 - 40 * DAY);
+        let mut other = observation(3, "Login of the other project", "The login page there is slow as well.");
+        other.project = ProjectKey::from("git:github.com/acme/blog");
+        other.project_name = "Blog".to_owned();
+        other.agent = AgentName::from("Codex");
+        let mut output =
+            observation(4, "", "login page slow\nsrc/auth/login.rs: getUserName called, commit 2b47979a1f");
+        output.key.kind = DocumentKind::Activity;
+        output.observation_type = None;
+        output.session = SessionId::from("cd34");
+        filled(&[
+            observation(
+                1,
+                "Login was slow because of bcrypt",
+                "The login page ran bcrypt with cost 14 on the request thread.",
+            ),
+            gateway,
+            other,
+            output,
+        ])
+    }
+
+    fn found(index: &Index, request: &Request) -> String {
+        let hits = index.search(request).expect("searching works");
+        hits.hits.iter().map(|hit| hit.key.to_string()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[track_caller]
+    fn check(query: &str, expected: &str) {
+        let shop = shop();
+        assert_eq!(found(&shop.opened.index, &Request::new(parse(query), NOW)), expected, "for {query:?}");
+    }
+
+    #[test]
+    fn words_find_and_rank() {
+        check("slow login", "1 3 a4");
+        check("gateways", "2");
+        check("nowhere", "");
+        check("the", "1 2 3");
+        check("user_name", "a4");
+        check("2b47979", "a4");
+        check("#2b47979a1f", "a4");
+        check("?!", "");
+    }
+
+    #[test]
+    fn phrases_negations_and_filters() {
+        check(r#""page slow""#, "a4");
+        check(r#"login "request thread""#, "1");
+        check("login -bcrypt", "3 a4");
+        check(r#"login -"page slow""#, "1 3");
+        check("login kind:activity", "a4");
+        check("type:decision", "2");
+        check("type:decision type:discovery login", "1 3");
+        check("login -type:discovery", "a4");
+        check("login project:blog", "3");
+        check("login project:git:github.com/acme/blog", "3");
+        check("login agent:codex", "3");
+        check("login session:cd", "a4");
+        check("login session:cd34 -kind:activity", "");
+        check("file:gateway.rs", "2");
+        check("file:payment/gateway", "2");
+        check("file:src/gateway.rs", "");
+        check("gateway since:2d", "");
+        check("gateway since:2026-10-01", "2");
+    }
+
+    #[test]
+    fn a_query_of_nothing_lists_everything_newest_first() {
+        let shop = shop();
+        let hits = shop.opened.index.search(&Request::new(parse(""), NOW)).expect("searching works");
+        assert_eq!(hits.total, 4);
+        assert!(hits.hits.iter().all(|hit| hit.relevance == 0.0));
+        assert_eq!(hits.hits.last().map(|hit| hit.key.to_string()).as_deref(), Some("a4"));
+    }
+
+    #[test]
+    fn a_request_narrows() {
+        let shop = shop();
+        let index = &shop.opened.index;
+        let mut request = Request::new(parse("login"), NOW);
+        request.scope = Scope::Project(ProjectKey::from("git:github.com/acme/shop"));
+        assert_eq!(found(index, &request), "1 a4");
+        request.kinds = vec![DocumentKind::Activity, DocumentKind::Plan];
+        assert_eq!(found(index, &request), "a4");
+        request.since = Some(Timestamp(NOW.0 + 1));
+        assert_eq!(found(index, &request), "");
+        let mut request = Request::new(parse("login"), NOW);
+        request.limit = 1;
+        let hits = index.search(&request).expect("searching works");
+        assert_eq!((hits.hits.len(), hits.total), (1, 3));
+    }
+
+    #[test]
+    fn the_work_at_hand_comes_first() {
+        let mut near = observation(2, "Cache warms up late", "see there");
+        near.files = vec!["src/cache.rs".to_owned()];
+        let mut branch = observation(3, "Cache warms up late", "see there");
+        branch.session = SessionId::from("on-branch");
+        let filled = filled(&[observation(1, "Cache warms up late", "see there"), near, branch]);
+        let mut request = Request::new(parse("cache"), NOW);
+        assert_eq!(found(&filled.opened.index, &request), "1 2 3");
+        request.work = WorkAtHand {
+            files: vec!["src/cache.rs".to_owned()],
+            branch_sessions: vec![SessionId::from("on-branch")],
+        };
+        assert_eq!(found(&filled.opened.index, &request), "2 3 1");
+    }
+
+    #[track_caller]
+    fn best_relevance(prompt: &str) -> f32 {
+        let shop = shop();
+        let hits =
+            shop.opened.index.search(&Request::new(Query::plain(prompt), NOW)).expect("searching works");
+        hits.hits.iter().map(|hit| hit.relevance).fold(0.0, f32::max)
+    }
+
+    #[test]
+    fn a_topic_is_relevant_and_a_command_is_not() {
+        for prompt in ["why is login slow?", "the payment gateway times out", "look at bcrypt again please"] {
+            let best = best_relevance(prompt);
+            assert!(best >= RELEVANCE_FLOOR, "{prompt}: {best}");
+        }
+        for prompt in
+            ["thanks", "run the tests", "ok, go ahead and commit", "add a page for invoices in dark mode"]
+        {
+            let best = best_relevance(prompt);
+            assert!(best < RELEVANCE_FLOOR, "{prompt}: {best}");
+        }
+    }
+
+    #[test]
+    fn the_score_is_the_product_of_what_explains_it() {
+        let shop = shop();
+        let hits =
+            shop.opened.index.search(&Request::new(parse("slow login"), NOW)).expect("searching works");
+        for hit in &hits.hits {
+            let product: f32 = hit.factors.named().iter().map(|(_, factor)| factor).product();
+            assert!((product - hit.score).abs() < 1e-6);
+            assert_eq!(hit.matched, ["slow", "login"]);
+        }
+    }
+
+    #[test]
+    fn a_document_is_replaced_and_removed() {
+        let Fixture { folder, mut opened } =
+            filled(&[observation(1, "old words", ""), observation(2, "stays", "")]);
+        opened.writer.put(&observation(1, "new words", "")).expect("documents are accepted");
+        assert_eq!(found(&opened.index, &Request::new(parse("old"), NOW)), "1", "not before the commit");
+        opened.writer.commit(8).expect("commits");
+        assert_eq!(found(&opened.index, &Request::new(parse("old"), NOW)), "");
+        assert_eq!(found(&opened.index, &Request::new(parse("new"), NOW)), "1");
+        opened.writer.delete(DocumentKey { kind: DocumentKind::Observation, row: 1 });
+        opened.writer.commit(9).expect("commits");
+        assert_eq!(found(&opened.index, &Request::new(parse("words"), NOW)), "");
+        assert_eq!(opened.index.documents(), 1);
+        drop(folder);
+    }
+
+    #[test]
+    fn what_was_committed_survives_reopening() {
+        let Fixture { folder, mut opened } = filled(&[observation(1, "kept", "")]);
+        opened.writer.put(&observation(2, "never committed", "")).expect("documents are accepted");
+        drop(opened);
+        let opened = Index::open(folder.path()).expect("opens again");
+        assert_eq!(opened.writer.high_water(), 7);
+        assert_eq!(opened.index.documents(), 1);
+    }
+
+    #[test]
+    fn a_new_index_starts_at_zero_even_when_reopened() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for _ in 0..2 {
+            let opened = Index::open(folder.path()).expect("opens");
+            assert_eq!((opened.writer.high_water(), opened.index.documents()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn clear_empties_and_resets_the_mark() {
+        let Fixture { folder: _folder, mut opened } = filled(&[observation(1, "gone", "")]);
+        opened.writer.clear().expect("clears");
+        assert_eq!((opened.index.documents(), opened.writer.high_water()), (0, 0));
+        opened.writer.put(&observation(1, "back", "")).expect("documents are accepted");
+        opened.writer.commit(1).expect("commits");
+        assert_eq!(found(&opened.index, &Request::new(parse("back"), NOW)), "1");
+    }
+
+    #[test]
+    fn purge_takes_forgotten_words_off_the_disk() {
+        let Fixture { folder, mut opened } =
+            filled(&[observation(1, "zanzibarsecret", ""), observation(2, "other", "")]);
+        assert!(is_on_disk(folder.path(), "zanzibarsecret"), "the check sees what is there");
+        opened.writer.delete(DocumentKey { kind: DocumentKind::Observation, row: 1 });
+        opened.writer.commit(8).expect("commits");
+        opened.writer.purge().expect("purges");
+        assert!(!is_on_disk(folder.path(), "zanzibarsecret"));
+        assert_eq!((opened.index.documents(), opened.writer.high_water()), (1, 8));
+        drop(opened);
+        assert_eq!(Index::open(folder.path()).expect("opens again").writer.high_water(), 8);
+    }
+
+    /// Whether any file holds the end of the word: dictionaries leave out beginnings that neighbours share.
+    fn is_on_disk(folder: &Path, word: &str) -> bool {
+        let tail = &word.as_bytes()[word.len() - 8..];
+        fs::read_dir(folder).expect("the folder is there").flatten().any(|entry| {
+            fs::read(entry.path()).is_ok_and(|bytes| bytes.windows(8).any(|window| window == tail))
+        })
+    }
+
+    #[test]
+    fn a_second_writer_is_told_that_it_is_locked() {
+        let filled = filled(&[]);
+        assert!(matches!(Index::open(filled.folder.path()), Err(OpenIndexError::Locked { .. })));
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_is_no_reason_to_rebuild() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("file");
+        fs::write(&file, "").expect("writes");
+        assert!(matches!(Index::open(&file.join("index")), Err(OpenIndexError::Folder { .. })));
+    }
+
+    /// Closes a filled index, damages it, expects that it is called unusable and that a fresh one can take its place.
+    #[track_caller]
+    fn check_damage(damage: impl Fn(&Path), expected: impl Fn(&Unusable) -> bool) {
+        let Fixture { folder, opened } = shop();
+        drop(opened);
+        damage(folder.path());
+        match Index::open(folder.path()) {
+            Err(OpenIndexError::Unusable { why, .. }) => assert!(expected(&why), "{why}"),
+            Err(other) => panic!("{other}"),
+            Ok(_) => panic!("the damage went unnoticed"),
+        }
+        let fresh = Index::recreate(folder.path()).expect("a fresh index takes its place");
+        assert_eq!((fresh.index.documents(), fresh.writer.high_water()), (0, 0));
+    }
+
+    fn segment_files(folder: &Path) -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> = fs::read_dir(folder)
+            .expect("the folder is there")
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| {
+                path.extension().is_some_and(|kind| kind != "json" && kind != "lock")
+                    && !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'))
+            })
+            .collect();
+        files.sort();
+        files
+    }
+
+    #[test]
+    fn damaged_metadata_means_rebuild() {
+        check_damage(
+            |folder| {
+                let meta = folder.join("meta.json");
+                let whole = fs::read(&meta).expect("reads");
+                fs::write(&meta, &whole[..whole.len() / 2]).expect("writes");
+            },
+            |why| matches!(why, Unusable::Unreadable(_)),
+        );
+        check_damage(
+            |folder| fs::write(folder.join("meta.json"), "").expect("writes"),
+            |why| matches!(why, Unusable::Unreadable(_)),
+        );
+        check_damage(
+            |folder| fs::remove_file(folder.join("meta.json")).expect("removes"),
+            |why| matches!(why, Unusable::Damaged(_)),
+        );
+    }
+
+    #[test]
+    fn each_missing_segment_file_means_rebuild() {
+        for place in 0..segment_files(shop().folder.path()).len() {
+            check_damage(
+                |folder| fs::remove_file(&segment_files(folder)[place]).expect("removes"),
+                |why| matches!(why, Unusable::Unreadable(_) | Unusable::Damaged(_) | Unusable::Panicked),
+            );
+        }
+    }
+
+    #[test]
+    fn each_flipped_bit_means_rebuild() {
+        for place in 0..segment_files(shop().folder.path()).len() {
+            for share in [0, 1, 2, 3] {
+                check_damage(
+                    |folder| {
+                        let file = &segment_files(folder)[place];
+                        let mut bytes = fs::read(file).expect("reads");
+                        let at = (bytes.len() - 1) * share / 3;
+                        bytes[at] ^= 0x10;
+                        fs::write(file, bytes).expect("writes");
+                    },
+                    |why| matches!(why, Unusable::Unreadable(_) | Unusable::Damaged(_) | Unusable::Panicked),
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn another_schema_version_means_rebuild() {
+        check_damage(
+            |folder| {
+                let meta = folder.join("meta.json");
+                let text = fs::read_to_string(&meta).expect("reads");
+                let note = |schema| format!(r#"{{\"schema\":{schema},"#);
+                assert!(text.contains(&note(SCHEMA_VERSION)), "{text}");
+                fs::write(&meta, text.replace(&note(SCHEMA_VERSION), &note(SCHEMA_VERSION + 1)))
+                    .expect("writes");
+            },
+            |why| matches!(why, Unusable::OtherVersion { found: Some(found) } if *found == SCHEMA_VERSION + 1),
+        );
+        check_damage(
+            |folder| {
+                let meta = folder.join("meta.json");
+                let text = fs::read_to_string(&meta).expect("reads");
+                fs::write(&meta, text.replace("high_water", "low_water")).expect("writes");
+            },
+            |why| matches!(why, Unusable::OtherVersion { found: None }),
+        );
+    }
+}

@@ -1,0 +1,105 @@
+//! How close together a document has the words that the query has close together.
+//!
+//! Positions are read for the best candidates only; they are the costly part of the posting lists.
+
+use tantivy::postings::Postings;
+use tantivy::schema::IndexRecordOption;
+use tantivy::{DocId, DocSet, SegmentReader, Term};
+
+use super::schema::Fields;
+use super::terms::{Neighbours, Wanted};
+
+/// Words further apart than this beyond their distance in the query have nothing to do with each other.
+const FARTHEST: u32 = 10;
+/// Positions read of one term in one document; the first ones are where a text says what it is about.
+const MOST_POSITIONS: usize = 64;
+
+/// A term of the query with what it tells, where it stands in the query.
+pub(crate) struct Weighted<'a> {
+    pub term: &'a Wanted,
+    pub information: f32,
+}
+
+/// The closeness, 0 to 1, of each of `docs`, which are ascending documents of the segment.
+pub(crate) fn closeness(
+    segment: &SegmentReader,
+    fields: &Fields,
+    terms: &[Weighted<'_>],
+    docs: &[DocId],
+) -> tantivy::Result<Vec<f32>> {
+    let terms: Vec<&Weighted<'_>> =
+        terms.iter().filter(|weighted| weighted.term.has_neighbours == Neighbours::Yes).collect();
+    let mut closeness = vec![0.0; docs.len()];
+    if terms.len() < 2 {
+        return Ok(closeness);
+    }
+    let index = segment.inverted_index(fields.text)?;
+    let mut positions: Vec<Vec<Vec<u32>>> = Vec::with_capacity(terms.len());
+    for weighted in &terms {
+        let term = Term::from_field_text(fields.text, &weighted.term.text);
+        let mut of_docs = vec![Vec::new(); docs.len()];
+        if let Some(mut postings) = index.read_postings(&term, IndexRecordOption::WithFreqsAndPositions)? {
+            for (doc, found) in docs.iter().zip(&mut of_docs) {
+                if postings.doc() < *doc {
+                    postings.seek(*doc);
+                }
+                if postings.doc() == *doc {
+                    postings.positions(found);
+                    found.truncate(MOST_POSITIONS);
+                }
+            }
+        }
+        positions.push(of_docs);
+    }
+    let mut whole = 0.0;
+    for (pair, places) in terms.windows(2).zip(positions.windows(2)) {
+        let ([first, second], [first_places, second_places]) = (pair, places) else { continue };
+        let weight = first.information.min(second.information);
+        whole += weight;
+        let apart = second.term.position.saturating_sub(first.term.position);
+        let apart = u32::try_from(apart).unwrap_or(u32::MAX);
+        for ((sum, left), right) in closeness.iter_mut().zip(first_places).zip(second_places) {
+            *sum += weight * pair_closeness(left, right, apart);
+        }
+    }
+    if whole > 0.0 {
+        closeness.iter_mut().for_each(|sum| *sum /= whole);
+    }
+    Ok(closeness)
+}
+
+/// 1 where the second word follows the first exactly as in the query, falling with every word of difference.
+fn pair_closeness(first: &[u32], second: &[u32], apart: u32) -> f32 {
+    let mut nearest = u32::MAX;
+    for at in first {
+        let expected = at.saturating_add(apart);
+        let behind = second.partition_point(|place| *place < expected);
+        for place in second.get(behind.saturating_sub(1)..).unwrap_or_default().iter().take(2) {
+            nearest = nearest.min(place.abs_diff(expected));
+        }
+    }
+    if nearest > FARTHEST { 0.0 } else { 1.0 / (1.0 + nearest as f32 / 2.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pair_closeness;
+
+    #[test]
+    fn closeness_falls_with_distance() {
+        for (first, second, apart, expected) in [
+            (&[3][..], &[4][..], 1, 1.0),
+            (&[3], &[5], 1, 1.0 / 1.5),
+            (&[4], &[3], 1, 0.5),
+            (&[3, 50], &[20, 51], 1, 1.0),
+            (&[3], &[40], 1, 0.0),
+            (&[3], &[], 1, 0.0),
+            (&[], &[3], 1, 0.0),
+            (&[0], &[3], 3, 1.0),
+            (&[u32::MAX], &[0], u32::MAX, 0.0),
+        ] {
+            let closeness = pair_closeness(first, second, apart);
+            assert!((closeness - expected).abs() < 1e-6, "{first:?} {second:?}: {closeness}");
+        }
+    }
+}

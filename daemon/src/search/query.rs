@@ -1,0 +1,340 @@
+//! What people type into a search: words, `"exact phrases"`, `-word` and `key:value` for the known keys.
+//!
+//! Nothing is a syntax error. A quote that never closes, a key nobody knows, a value that makes no sense: all of it
+//! is text to look for. Text that was not typed as a query, such as a prompt, goes through [`Query::plain`], where a
+//! dash is a dash.
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp as Instant};
+
+use crate::memory::document::DocumentKind;
+use crate::memory::ids::Timestamp;
+use crate::memory::observation::ObservationType;
+
+/// A search as it was meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// Looked for in a forgiving way: more of them is better, none is required.
+    pub words: Vec<String>,
+    /// Required, word by word in this order.
+    pub phrases: Vec<String>,
+    /// A result passes if for each key at least one of its values fits.
+    pub filters: Vec<Filter>,
+    pub without: Without,
+}
+
+/// What no result may have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Without {
+    /// Words and phrases.
+    pub texts: Vec<String>,
+    pub filters: Vec<Filter>,
+}
+
+/// A condition on what a document is rather than on what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Filter {
+    Type(ObservationType),
+    Kind(DocumentKind),
+    /// A path or any consecutive part of one: `login.rs`, `auth/login`.
+    File(String),
+    /// A project's identity or its display name.
+    Project(String),
+    Agent(String),
+    /// A session's id or the start of one.
+    Session(String),
+    Since(Since),
+}
+
+/// A point in time as people write it; what it means depends on when it is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Since(String);
+
+impl Since {
+    /// Reads `2d`, `3w`, `1 month`, `today`, `yesterday`, `2026-11-01` and RFC 3339 times.
+    pub fn parse(text: &str) -> Option<Self> {
+        let since = Self(text.to_owned());
+        since.resolve(Timestamp(0), &TimeZone::UTC).map(|_| since)
+    }
+
+    /// The earliest time meant. `None` where the calendar does not reach that far.
+    pub fn resolve(&self, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        let text = self.0.trim().to_ascii_lowercase();
+        let now = Instant::from_millisecond(now.0).ok()?.to_zoned(zone.clone());
+        let start = match text.as_str() {
+            "today" => now.start_of_day().ok()?,
+            "yesterday" => now.yesterday().ok()?.start_of_day().ok()?,
+            _ => {
+                if let Ok(instant) = self.0.trim().parse::<Instant>() {
+                    return Some(Timestamp(instant.as_millisecond()));
+                }
+                if let Ok(date) = text.parse::<Date>() {
+                    date.to_zoned(zone.clone()).ok()?
+                } else {
+                    let span = text.trim_end_matches("ago").trim().parse::<Span>().ok()?;
+                    now.checked_sub(span.abs()).ok()?
+                }
+            }
+        };
+        Some(Timestamp(start.timestamp().as_millisecond()))
+    }
+}
+
+impl Query {
+    /// Takes the text as words only, whatever signs it holds.
+    pub fn plain(text: &str) -> Self {
+        Self { words: text.split_whitespace().map(str::to_owned).collect(), ..Self::default() }
+    }
+
+    /// Everything a result should contain, in the order of the query.
+    pub fn wanted_text(&self) -> String {
+        let texts: Vec<&str> = self.words.iter().chain(&self.phrases).map(String::as_str).collect();
+        texts.join(" ")
+    }
+}
+
+/// Reads a query. Never fails; what is no operator is a word.
+pub fn parse(text: &str) -> Query {
+    let mut query = Query::default();
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let (item, after) = take_item(rest);
+        item.add_to(&mut query);
+        rest = after.trim_start();
+    }
+    query
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Polarity {
+    With,
+    Without,
+}
+
+enum Item<'a> {
+    Word(Polarity, &'a str),
+    Phrase(Polarity, &'a str),
+    Filter(Polarity, Filter),
+}
+
+impl Item<'_> {
+    fn add_to(self, query: &mut Query) {
+        match self {
+            Self::Word(Polarity::With, text) => query.words.push(text.to_owned()),
+            Self::Phrase(Polarity::With, text) => query.phrases.push(text.to_owned()),
+            Self::Filter(Polarity::With, filter) => query.filters.push(filter),
+            Self::Word(Polarity::Without, text) | Self::Phrase(Polarity::Without, text) => {
+                query.without.texts.push(text.to_owned());
+            }
+            Self::Filter(Polarity::Without, filter) => query.without.filters.push(filter),
+        }
+    }
+}
+
+/// Takes the first item off `text`, which does not start with a space and is not empty.
+fn take_item(text: &str) -> (Item<'_>, &str) {
+    let (polarity, body) = match text.strip_prefix('-') {
+        // `-1` is a number and `--flag` a flag; both are looked for.
+        Some(body) if body.starts_with(|c: char| c.is_alphabetic() || is_quote(c)) => {
+            (Polarity::Without, body)
+        }
+        _ => (Polarity::With, text),
+    };
+    if let Some((phrase, after)) = take_quoted(body) {
+        return (Item::Phrase(polarity, phrase), after);
+    }
+    if let Some((filter, after)) = take_filter(body) {
+        return (Item::Filter(polarity, filter), after);
+    }
+    let (word, after) = take_bare(body);
+    (Item::Word(polarity, word), after)
+}
+
+fn is_quote(c: char) -> bool {
+    matches!(c, '"' | '\u{201c}' | '\u{201d}')
+}
+
+/// A closed pair of quotes with something in it.
+fn take_quoted(text: &str) -> Option<(&str, &str)> {
+    let inner = text.strip_prefix(is_quote)?;
+    let end = inner.find(is_quote)?;
+    let (phrase, close) = inner.split_at_checked(end)?;
+    let after = close.strip_prefix(is_quote)?;
+    (!phrase.trim().is_empty()).then_some((phrase, after))
+}
+
+/// Up to the next space. A quote inside a word belongs to it.
+fn take_bare(text: &str) -> (&str, &str) {
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    text.split_at_checked(end).unwrap_or((text, ""))
+}
+
+fn take_filter(text: &str) -> Option<(Filter, &str)> {
+    let (key, value_and_rest) = text.split_once(':')?;
+    let key = Key::parse(key)?;
+    let (value, after) = take_quoted(value_and_rest).unwrap_or_else(|| take_bare(value_and_rest));
+    let filter = key.filter(value.trim())?;
+    Some((filter, after))
+}
+
+#[derive(Clone, Copy)]
+enum Key {
+    Type,
+    Kind,
+    File,
+    Project,
+    Agent,
+    Session,
+    Since,
+}
+
+impl Key {
+    fn parse(name: &str) -> Option<Self> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "type" => Self::Type,
+            "kind" => Self::Kind,
+            "file" | "path" => Self::File,
+            "project" => Self::Project,
+            "agent" => Self::Agent,
+            "session" => Self::Session,
+            "since" => Self::Since,
+            _ => return None,
+        })
+    }
+
+    /// `None` if the value is none of this key's: then the whole is text.
+    fn filter(self, value: &str) -> Option<Filter> {
+        if value.is_empty() {
+            return None;
+        }
+        let lower = value.to_ascii_lowercase();
+        match self {
+            Self::Type => ObservationType::parse(&lower.replace('-', "_")).map(Filter::Type),
+            Self::Kind => DocumentKind::parse(&lower).map(Filter::Kind),
+            Self::File => Some(Filter::File(value.to_owned())),
+            Self::Project => Some(Filter::Project(value.to_owned())),
+            Self::Agent => Some(Filter::Agent(lower)),
+            Self::Session => Some(Filter::Session(value.to_owned())),
+            Self::Since => Since::parse(value).map(Filter::Since),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Writes a query the way the tables below do.
+    fn render(query: &Query) -> String {
+        let mut items: Vec<String> = query.words.clone();
+        items.extend(query.phrases.iter().map(|text| format!("<{text}>")));
+        items.extend(query.filters.iter().map(|filter| format!("{filter:?}")));
+        items.extend(query.without.texts.iter().map(|text| format!("not <{text}>")));
+        items.extend(query.without.filters.iter().map(|filter| format!("not {filter:?}")));
+        items.join(" | ")
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(render(&parse(text)), expected, "for {text:?}");
+    }
+
+    #[test]
+    fn words_phrases_and_negations() {
+        check("slow login", "slow | login");
+        check(r#"slow "login page" fix"#, "slow | fix | <login page>");
+        check("login -oauth", "login | not <oauth>");
+        check(r#"login -"single sign on""#, "login | not <single sign on>");
+        check("\u{201c}login page\u{201d}", "<login page>");
+    }
+
+    #[test]
+    fn known_keys_filter() {
+        check("type:decision db", "db | Type(Decision)");
+        check("type:trade-off Type:TRADE_OFF", "Type(TradeOff) | Type(TradeOff)");
+        check("kind:plan", "Kind(Plan)");
+        check("file:src/a.rs", r#"File("src/a.rs")"#);
+        check(r#"file:"my file.rs" x"#, r#"x | File("my file.rs")"#);
+        check(
+            "project:Shop agent:Codex session:ab12",
+            r#"Project("Shop") | Agent("codex") | Session("ab12")"#,
+        );
+        check("since:2d", r#"Since(Since("2d"))"#);
+        check("-type:change x", "x | not Type(Change)");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_text() {
+        check("foo:bar", "foo:bar");
+        check("type:nonsense", "type:nonsense");
+        check("since:someday", "since:someday");
+        check("file:", "file:");
+        check(r#""unclosed quote"#, r#""unclosed | quote"#);
+        check(r#"say "" twice"#, r#"say | "" | twice"#);
+        check("a - b --flag -1", "a | - | b | --flag | -1");
+        check("(a AND [b", "(a | AND | [b");
+        check("path/to/file.rs:42", "path/to/file.rs:42");
+        check("http://x.y/?q=1", "http://x.y/?q=1");
+        check("  ", "");
+    }
+
+    #[test]
+    fn plain_text_has_no_operators() {
+        assert_eq!(
+            render(&Query::plain("- fix -x type:plan \"a b\"")),
+            "- | fix | -x | type:plan | \"a | b\""
+        );
+    }
+
+    #[test]
+    fn times_are_resolved_when_asked() {
+        // 2026-11-21T12:00:00Z
+        let now = Timestamp(1_795_262_400_000);
+        for (text, expected) in [
+            ("2d", "2026-11-19T12:00:00Z"),
+            ("3w", "2026-10-31T12:00:00Z"),
+            ("1 month ago", "2026-10-21T12:00:00Z"),
+            ("90m", "2026-11-21T10:30:00Z"),
+            ("today", "2026-11-21T00:00:00Z"),
+            ("yesterday", "2026-11-20T00:00:00Z"),
+            ("2026-11-01", "2026-11-01T00:00:00Z"),
+            ("2026-11-01T10:00:00+01:00", "2026-11-01T09:00:00Z"),
+        ] {
+            let resolved = Since::parse(text).and_then(|since| since.resolve(now, &TimeZone::UTC));
+            let instant = Instant::from_millisecond(resolved.expect(text).0).expect(text);
+            assert_eq!(instant.to_string(), expected, "{text}");
+        }
+        assert_eq!(Since::parse("someday"), None);
+    }
+
+    #[test]
+    fn a_day_starts_in_the_readers_zone() {
+        let zone = TimeZone::fixed(jiff::tz::offset(2));
+        let since = Since::parse("2026-11-01").expect("a date");
+        let start = since.resolve(Timestamp(1_795_262_400_000), &zone).expect("in the calendar");
+        assert_eq!(Instant::from_millisecond(start.0).expect("a time").to_string(), "2026-10-31T22:00:00Z");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_a_syntax_error(text in "\\PC{0,60}|[-a-z:\" 0-9]{0,60}") {
+            let query = parse(&text);
+            // Every word of the input turns up somewhere unless it is a filter.
+            let kept = render(&query);
+            for word in text.split_whitespace().filter(|word| word.chars().all(char::is_alphanumeric)) {
+                prop_assert!(kept.contains(word), "{word:?} of {text:?} got lost in {kept:?}");
+            }
+        }
+
+        #[test]
+        fn any_time_is_read_without_panic(text in "\\PC{0,20}|-?[0-9]{1,19} ?[dwmyhs]", now in any::<i64>()) {
+            let since = Since(text);
+            if let Some(start) = since.resolve(Timestamp(now), &TimeZone::UTC) {
+                prop_assert!(Instant::from_millisecond(start.0).is_ok());
+            }
+        }
+    }
+}

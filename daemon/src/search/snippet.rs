@@ -1,0 +1,130 @@
+//! The part of a text that shows why it was found.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::memory::ranking::{Frequency, information};
+
+use super::query::Query;
+use super::terms;
+use super::tokenizer::{CodeTokenizer, Token};
+
+const ELISION: char = '…';
+
+/// The stretch of `text` with the most telling words of the query, at most `max_chars` characters long, as plain text
+/// on one line. Cut at word boundaries; an elision mark stands where something was left out and counts as a character.
+pub fn snippet(text: &str, query: &Query, max_chars: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= max_chars {
+        return line;
+    }
+    // One elision mark on each side.
+    let Some(room) = max_chars.checked_sub(2).filter(|room| *room > 0) else { return String::new() };
+    let ends: Vec<usize> = line.char_indices().map(|(at, _)| at).chain([line.len()]).collect();
+    let start = best_start(&line, query, &ends, room);
+    let (from, to) = whole_words(&line, &ends, start, room);
+    let mut shown = String::new();
+    if from > 0 {
+        shown.push(ELISION);
+    }
+    shown.push_str(line.get(from..to).unwrap_or_default().trim());
+    if to < line.len() {
+        shown.push(ELISION);
+    }
+    shown
+}
+
+/// The character at which the best window begins.
+fn best_start(line: &str, query: &Query, ends: &[usize], room: usize) -> usize {
+    let worth: HashMap<String, f32> = terms::wanted(query)
+        .into_iter()
+        .map(|term| {
+            let unknown = Frequency { documents: 0, population: 0 };
+            (term.text, information(unknown, term.commonness) * term.share)
+        })
+        .collect();
+    let char_at = |byte: usize| ends.partition_point(|end| *end < byte);
+    let places: Vec<(usize, usize, Token)> = CodeTokenizer::default()
+        .tokens(line)
+        .into_iter()
+        .filter(|token| worth.contains_key(&token.text))
+        .map(|token| (char_at(token.span.start), char_at(token.span.end), token))
+        .collect();
+    // Some words of what comes before make the match readable.
+    let lead = room / 5;
+    let mut best = (0.0, 0);
+    for (index, (start, _, _)) in places.iter().enumerate() {
+        let mut seen = HashSet::new();
+        let mut sum = 0.0;
+        // The window is short, so this looks at a handful of terms.
+        for (_, end, token) in places.iter().skip(index) {
+            if *end > start + room - lead {
+                break;
+            }
+            if seen.insert(&token.text) {
+                sum += worth.get(&token.text).copied().unwrap_or_default();
+            }
+        }
+        if sum > best.0 {
+            best = (sum, *start);
+        }
+    }
+    best.1.saturating_sub(lead)
+}
+
+/// Bytes of the window from character `start` on, drawn in to whole words where there are spaces.
+fn whole_words(line: &str, ends: &[usize], start: usize, room: usize) -> (usize, usize) {
+    let last = ends.len().saturating_sub(1);
+    let start = start.min(last.saturating_sub(room));
+    let byte = |char_index: usize| ends.get(char_index).copied().unwrap_or(line.len());
+    let (mut from, mut to) = (byte(start), byte(start + room));
+    let window = line.get(from..to).unwrap_or_default();
+    let inside_word = |at: usize| {
+        let before = line.get(..at).is_some_and(|head| head.ends_with(|c: char| !c.is_whitespace()));
+        let after = line.get(at..).is_some_and(|tail| tail.starts_with(|c: char| !c.is_whitespace()));
+        before && after
+    };
+    // A word that takes a third of the window is cut rather than lost.
+    let reach = window.len() / 3;
+    let head = window.find(' ').filter(|space| inside_word(from) && *space <= reach);
+    let tail = window.rfind(' ').filter(|space| inside_word(to) && window.len() - space <= reach);
+    to = tail.map_or(to, |space| from + space);
+    from += head.map_or(0, |space| space + 1);
+    (from.min(to), to)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::search::query::parse;
+
+    const TEXT: &str = "We looked at many things on that day and found little of note. Then the login page was slow \
+        because bcrypt ran with a cost of fourteen on the request thread. Nothing else of interest followed.";
+
+    #[track_caller]
+    fn check(query: &str, max_chars: usize, expected: &str) {
+        assert_eq!(snippet(TEXT, &parse(query), max_chars), expected);
+    }
+
+    #[test]
+    fn the_window_holds_the_matches() {
+        check("bcrypt login", 60, "…Then the login page was slow because bcrypt ran with a…");
+        check("interest", 40, "…thread. Nothing else of interest followed.");
+        check("absent", 30, "We looked at many things on…");
+        check("login", 2, "");
+    }
+
+    #[test]
+    fn short_texts_are_shown_whole_on_one_line() {
+        assert_eq!(snippet("two\n  lines", &parse("x"), 40), "two lines");
+    }
+
+    proptest! {
+        #[test]
+        fn never_longer_than_asked(text in "\\PC{0,200}", query in "\\PC{0,20}", max_chars in 0usize..100) {
+            let shown = snippet(&text, &parse(&query), max_chars);
+            prop_assert!(shown.chars().count() <= max_chars);
+        }
+    }
+}

@@ -10,4 +10,5 @@ pub mod search;
 pub mod compression;
 pub mod config;
 pub mod actors;
+pub mod server;
 pub mod cli;

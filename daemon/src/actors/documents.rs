@@ -37,7 +37,7 @@ pub fn document(key: DocumentKey, row: &DocumentRow) -> Document {
             body: summary_body(row),
             ..of_session(key, session, row.created_at)
         },
-        DocumentRow::Prompt { text, at, session } | DocumentRow::Response { text, at, session } => {
+        DocumentRow::Prompt { text, at, session, .. } | DocumentRow::Response { text, at, session, .. } => {
             Document { body: text.clone(), ..of_session(key, session, *at) }
         }
         DocumentRow::Activity { row, session } => {

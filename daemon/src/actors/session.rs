@@ -85,7 +85,6 @@ struct Held {
     session: Session,
     /// Known once it is stored.
     project: Option<ProjectInfo>,
-    root: Option<String>,
     told: HashSet<ObservationId>,
     /// The events this actor has taken; older ones the store knows.
     taken: HashSet<EventId>,
@@ -137,7 +136,6 @@ impl SessionState {
             Some(known) => Held {
                 session: known.session,
                 project: Some(known.project),
-                root: known.root,
                 told: known.told.into_iter().collect(),
                 taken: HashSet::new(),
                 keys: HashSet::new(),
@@ -145,7 +143,6 @@ impl SessionState {
             None => Held {
                 session: Session::default(),
                 project: None,
-                root: None,
                 told: HashSet::new(),
                 taken: HashSet::new(),
                 keys: HashSet::new(),

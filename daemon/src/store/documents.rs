@@ -43,8 +43,8 @@ pub fn highest_log_entry(db: &Connection) -> Result<i64, StoreError> {
 pub enum DocumentRow {
     Observation { row: Box<ObservationRow>, session: Option<Box<SessionInfo>>, project: super::ProjectInfo },
     Summary { row: Box<SummaryRow>, session: Box<SessionInfo> },
-    Prompt { text: String, at: Timestamp, session: Box<SessionInfo> },
-    Response { text: String, at: Timestamp, session: Box<SessionInfo> },
+    Prompt { text: String, number: u32, at: Timestamp, session: Box<SessionInfo> },
+    Response { text: String, number: u32, at: Timestamp, session: Box<SessionInfo> },
     Activity { row: Box<ActivityRow>, session: Box<SessionInfo> },
 }
 
@@ -62,10 +62,11 @@ pub fn load_document(db: &Connection, key: DocumentKey) -> Result<Option<Documen
                 Err(StoreError::Sqlite(rusqlite::Error::QueryReturnedNoRows)) => return Ok(None),
                 Err(error) => return Err(error),
             };
-            let (at, session) = (found.batch.opened_at, Box::new(found.session));
+            let (at, number) = (found.batch.opened_at, found.batch.prompt_number);
+            let session = Box::new(found.session);
             Ok(match key.kind {
-                DocumentKind::Prompt => found.batch.prompt.map(|text| DocumentRow::Prompt { text, at, session }),
-                _ => found.batch.response.map(|text| DocumentRow::Response { text, at, session }),
+                DocumentKind::Prompt => found.batch.prompt.map(|text| DocumentRow::Prompt { text, number, at, session }),
+                _ => found.batch.response.map(|text| DocumentRow::Response { text, number, at, session }),
             })
         }
         DocumentKind::Activity => {
@@ -101,6 +102,15 @@ fn load_summary(db: &Connection, id: i64) -> Result<Option<DocumentRow>, StoreEr
     };
     let session = Box::new(session_info(db, row.session_row)?);
     Ok(Some(DocumentRow::Summary { row: Box::new(row), session }))
+}
+
+/// The number of the prompt that opened a batch.
+///
+/// # Errors
+/// When there is no such batch or the database refuses.
+pub fn prompt_number(db: &Connection, batch: BatchId) -> Result<u32, StoreError> {
+    let mut statement = db.prepare_cached("SELECT prompt_number FROM prompt_batches WHERE id = ?1")?;
+    Ok(statement.query_row([batch.0], |row| row.get(0))?)
 }
 
 /// The keys of everything that can be found, `limit` at a time after `after` within one kind, for a rebuild.

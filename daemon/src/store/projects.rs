@@ -68,3 +68,18 @@ pub fn project(db: &Connection, row: ProjectRow) -> Result<ProjectInfo, StoreErr
         Ok(ProjectInfo { row, key: ProjectKey(found.get(0)?), name: found.get(1)? })
     })?)
 }
+
+/// The projects that people mean by a name: those of that identity or display name.
+///
+/// # Errors
+/// When the database refuses.
+pub fn projects_named(db: &Connection, name: &str) -> Result<Vec<ProjectInfo>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT id, key, name FROM projects
+         WHERE name = ?1 OR id IN (SELECT project FROM project_aliases WHERE alias = ?1) ORDER BY id",
+    )?;
+    let rows = statement.query_map([name], |row| {
+        Ok(ProjectInfo { row: ProjectRow(row.get(0)?), key: ProjectKey(row.get(1)?), name: row.get(2)? })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}

@@ -17,7 +17,6 @@ use crate::memory::session::{Batch, BatchState, Response, Seq, Session, SessionS
 pub struct KnownSession {
     pub row: SessionRow,
     pub project: ProjectInfo,
-    pub root: Option<String>,
     pub session: Session,
     /// What it was told since its context was last emptied.
     pub told: Vec<ObservationId>,
@@ -27,7 +26,7 @@ pub struct KnownSession {
 /// When the database refuses.
 pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSession>, StoreError> {
     let mut statement = db.prepare_cached(
-        "SELECT s.id, s.status, s.life, s.last_event_at, s.root, p.id, p.key, p.name,
+        "SELECT s.id, s.status, s.life, s.last_event_at, p.id, p.key, p.name,
                 (SELECT ifnull(max(prompt_number), 0) FROM prompt_batches WHERE session = s.id)
          FROM sessions s JOIN projects p ON p.id = s.project WHERE s.agent = ?1 AND s.session_id = ?2",
     )?;
@@ -37,15 +36,14 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
             Ok(KnownSession {
                 row: SessionRow(row.get(0)?),
                 project: ProjectInfo {
-                    row: ProjectRow(row.get(5)?),
-                    key: ProjectKey(row.get(6)?),
-                    name: row.get(7)?,
+                    row: ProjectRow(row.get(4)?),
+                    key: ProjectKey(row.get(5)?),
+                    name: row.get(6)?,
                 },
-                root: row.get(4)?,
                 session: Session {
                     status: SessionStatus::parse(&status).unwrap_or_default(),
                     life: row.get(2)?,
-                    prompts: row.get(8)?,
+                    prompts: row.get(7)?,
                     batches: Vec::new(),
                     last_event: Timestamp(row.get(3)?),
                 },
@@ -177,23 +175,23 @@ pub fn find_sessions(db: &Connection, id: &str) -> Result<Vec<SessionInfo>, Stor
     Ok(beginning.query_map([id], read_session)?.collect::<Result<_, _>>()?)
 }
 
-/// The latest sessions first.
+/// The latest sessions first, of some projects or of all.
 ///
 /// # Errors
 /// When the database refuses.
 pub fn session_list(
     db: &Connection,
-    project: Option<ProjectRow>,
+    project: Option<&[ProjectRow]>,
     since: Option<Timestamp>,
     limit: u32,
 ) -> Result<Vec<SessionInfo>, StoreError> {
     let sql = format!(
         "SELECT {SESSION_COLUMNS} FROM sessions s JOIN projects p ON p.id = s.project
-         WHERE (?1 IS NULL OR s.project = ?1) AND s.last_event_at >= ?2 ORDER BY s.last_event_at DESC, s.id DESC LIMIT ?3"
+         WHERE (?1 IS NULL OR s.project IN (SELECT value FROM json_each(?1))) AND s.last_event_at >= ?2 ORDER BY s.last_event_at DESC, s.id DESC LIMIT ?3"
     );
     let mut statement = db.prepare_cached(&sql)?;
     let rows = statement.query_map(
-        params![project.map(|project| project.0), since.map_or(i64::MIN, |since| since.0), limit],
+        params![project.map(serde_json::to_string).transpose()?, since.map_or(i64::MIN, |since| since.0), limit],
         read_session,
     )?;
     Ok(rows.collect::<Result<_, _>>()?)

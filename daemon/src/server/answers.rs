@@ -1,0 +1,434 @@
+//! The shapes that other programs may rely on: fields are added, never renamed. Times are RFC 3339.
+
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::memory::document::{DocumentKey, DocumentKind};
+use crate::memory::ids::Timestamp;
+use crate::store::{ActivityRow, BatchRow, InjectionRow, JobRow, ObservationRow, SessionInfo, SummaryRow, TimelineRow};
+
+/// A point in time as others read it.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment(pub Timestamp);
+
+impl Serialize for Moment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Out of the calendar's range is damage; the beginning of time says so as well as anything.
+        let time = jiff::Timestamp::from_millisecond(self.0.0).unwrap_or_default();
+        serializer.collect_str(&time)
+    }
+}
+
+/// An id as others read it: a number for an observation, a letter and a number for the rest.
+#[derive(Clone, Copy, Debug)]
+pub struct PublicId(pub DocumentKey);
+
+impl Serialize for PublicId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.kind {
+            DocumentKind::Observation => serializer.serialize_i64(self.0.row),
+            _ => serializer.collect_str(&self.0),
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub struct SearchAnswer {
+    pub results: Vec<SearchResult>,
+    pub total: usize,
+    pub took_ms: u64,
+    /// The index is being made anew: not everything can be found yet.
+    pub degraded: bool,
+}
+
+#[derive(Serialize)]
+pub struct SearchResult {
+    pub id: PublicId,
+    pub kind: &'static str,
+    #[serde(rename = "type")]
+    pub observation_type: Option<&'static str>,
+    pub title: String,
+    pub snippet: String,
+    pub project: String,
+    pub agent: String,
+    pub session_id: Option<String>,
+    pub prompt_number: Option<u32>,
+    pub created_at: Moment,
+    pub score: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<Explanation>,
+}
+
+/// How a score came about: the product of its factors.
+#[derive(Serialize)]
+pub struct Explanation {
+    pub relevance: f32,
+    pub factors: serde_json::Map<String, serde_json::Value>,
+    pub matched: Vec<String>,
+}
+
+/// `show`, `timeline` and `context`.
+#[derive(Serialize)]
+pub struct TextAnswer<T: Serialize> {
+    pub text: String,
+    pub tokens: u32,
+    pub items: Vec<T>,
+}
+
+#[derive(Serialize)]
+pub struct ObservationAnswer {
+    pub id: i64,
+    pub uuid: String,
+    #[serde(rename = "type")]
+    pub observation_type: &'static str,
+    pub title: String,
+    pub subtitle: Option<String>,
+    pub narrative: String,
+    pub facts: Vec<String>,
+    pub concepts: Vec<String>,
+    pub files_read: Vec<String>,
+    pub files_modified: Vec<String>,
+    pub importance: u8,
+    pub status: &'static str,
+    pub superseded_by: Option<i64>,
+    pub origin: String,
+    pub session_id: Option<String>,
+    pub prompt_number: Option<u32>,
+    pub evidence: Vec<String>,
+    pub created_at: Moment,
+}
+
+impl From<ObservationRow> for ObservationAnswer {
+    fn from(row: ObservationRow) -> Self {
+        Self {
+            id: row.id.0,
+            uuid: row.uuid,
+            observation_type: row.kind.as_str(),
+            title: row.title,
+            subtitle: row.subtitle,
+            narrative: row.narrative,
+            facts: row.facts,
+            concepts: row.concepts,
+            files_read: row.files_read,
+            files_modified: row.files_modified,
+            importance: row.importance.get(),
+            status: row.status.as_str(),
+            superseded_by: row.superseded_by.map(|id| id.0),
+            origin: row.origin,
+            session_id: row.session.map(|session| session.0),
+            prompt_number: row.prompt_number,
+            evidence: row.evidence,
+            created_at: Moment(row.created_at),
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub struct SummaryAnswer {
+    pub id: PublicId,
+    pub session_id: String,
+    pub title: String,
+    pub request: String,
+    pub investigated: String,
+    pub learned: String,
+    pub completed: String,
+    pub next_steps: String,
+    pub notes: String,
+    pub created_at: Moment,
+}
+
+impl From<SummaryRow> for SummaryAnswer {
+    fn from(row: SummaryRow) -> Self {
+        Self {
+            id: PublicId(DocumentKey { kind: DocumentKind::Summary, row: row.id.0 }),
+            session_id: row.session.0,
+            title: row.title,
+            request: row.request,
+            investigated: row.investigated,
+            learned: row.learned,
+            completed: row.completed,
+            next_steps: row.next_steps,
+            notes: row.notes,
+            created_at: Moment(row.created_at),
+        }
+    }
+}
+
+/// Any other stored text: a prompt, an answer, an activity.
+#[derive(Serialize)]
+pub struct DocumentAnswer {
+    pub id: PublicId,
+    pub kind: &'static str,
+    pub title: String,
+    pub text: String,
+    pub project: String,
+    pub session_id: Option<String>,
+    pub prompt_number: Option<u32>,
+    pub created_at: Moment,
+}
+
+#[derive(Serialize)]
+pub struct TimelineItem {
+    pub id: Option<PublicId>,
+    pub kind: String,
+    #[serde(rename = "type")]
+    pub observation_type: Option<String>,
+    pub title: String,
+    pub session_id: Option<String>,
+    pub created_at: Moment,
+}
+
+impl From<TimelineRow> for TimelineItem {
+    fn from(row: TimelineRow) -> Self {
+        let kind = DocumentKind::parse(&row.kind);
+        let line = row.label.split_whitespace().collect::<Vec<_>>().join(" ");
+        Self {
+            id: kind.map(|kind| PublicId(DocumentKey { kind, row: row.row })),
+            kind: row.kind,
+            observation_type: row.observation_type,
+            title: shortened(&line, 160),
+            session_id: row.session.map(|session| session.0),
+            created_at: Moment(row.at),
+        }
+    }
+}
+
+/// At most `most` characters, the last an ellipsis where something is missing.
+pub fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(most.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+#[derive(Serialize)]
+pub struct SessionsAnswer {
+    pub sessions: Vec<SessionLine>,
+}
+
+#[derive(Serialize)]
+pub struct SessionLine {
+    pub session_id: String,
+    pub agent: String,
+    pub project: String,
+    pub status: String,
+    pub title: Option<String>,
+    pub prompts: u32,
+    pub activities: u32,
+    pub started_at: Moment,
+    pub ended_at: Option<Moment>,
+}
+
+impl From<SessionInfo> for SessionLine {
+    fn from(info: SessionInfo) -> Self {
+        Self {
+            session_id: info.id.0,
+            agent: info.agent.0,
+            project: info.project.name,
+            status: info.status,
+            title: info.title,
+            prompts: info.prompts,
+            activities: info.activities,
+            started_at: Moment(info.started_at),
+            ended_at: info.ended_at.map(Moment),
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub struct SessionAnswer {
+    pub session_id: String,
+    pub agent: String,
+    pub project: String,
+    pub project_id: String,
+    pub status: String,
+    pub reason: Option<String>,
+    pub title: Option<String>,
+    pub started_at: Moment,
+    pub ended_at: Option<Moment>,
+    pub batches: Vec<BatchAnswer>,
+    pub observations: Vec<ObservationAnswer>,
+    pub summary: Option<SummaryAnswer>,
+    pub injections: Vec<InjectionAnswer>,
+}
+
+#[derive(Serialize)]
+pub struct BatchAnswer {
+    pub prompt_number: u32,
+    pub source: &'static str,
+    pub status: &'static str,
+    pub prompt: Option<String>,
+    pub prompt_event_id: Option<String>,
+    pub response: Option<String>,
+    pub response_event_id: Option<String>,
+    pub activities: Vec<ActivityAnswer>,
+}
+
+impl BatchAnswer {
+    pub fn new(row: BatchRow, activities: Vec<ActivityRow>) -> Self {
+        Self {
+            prompt_number: row.prompt_number,
+            source: row.source.as_str(),
+            status: if row.status == "closed" { "closed" } else { "open" },
+            prompt: row.prompt,
+            prompt_event_id: row.prompt_event.map(|event| event.to_string()),
+            response: row.response,
+            response_event_id: row.response_event.map(|event| event.to_string()),
+            activities: activities.into_iter().map(ActivityAnswer::from).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub struct ActivityAnswer {
+    pub event_id: String,
+    pub kind: String,
+    pub tool_name: String,
+    pub tool_use_id: Option<String>,
+    pub failed: bool,
+    /// The agent's own JSON, or a text where it was none.
+    pub input: Option<Box<RawValue>>,
+    pub response: Option<Box<RawValue>>,
+    pub subagent: Option<String>,
+    pub duration_ms: Option<i64>,
+    pub at: Moment,
+}
+
+impl From<ActivityRow> for ActivityAnswer {
+    fn from(row: ActivityRow) -> Self {
+        Self {
+            event_id: row.event.to_string(),
+            kind: row.kind,
+            tool_name: row.tool_name,
+            tool_use_id: row.tool_use_id,
+            failed: row.failed,
+            input: row.input.and_then(json_or_text),
+            response: row.response.and_then(json_or_text),
+            subagent: row.subagent,
+            duration_ms: row.duration_ms,
+            at: Moment(row.at),
+        }
+    }
+}
+
+fn json_or_text(text: String) -> Option<Box<RawValue>> {
+    RawValue::from_string(text.clone())
+        .ok()
+        .or_else(|| serde_json::value::to_raw_value(&text).ok())
+}
+
+#[derive(Serialize)]
+pub struct InjectionAnswer {
+    pub at: Moment,
+    pub moment: String,
+    pub tokens: u32,
+    pub items: Option<Box<RawValue>>,
+}
+
+impl From<InjectionRow> for InjectionAnswer {
+    fn from(row: InjectionRow) -> Self {
+        Self { at: Moment(row.at), moment: row.moment, tokens: row.tokens, items: json_or_text(row.items) }
+    }
+}
+
+#[derive(Serialize)]
+pub struct WhyAnswer {
+    pub session_id: String,
+    pub injections: Vec<InjectionAnswer>,
+}
+
+#[derive(Serialize)]
+pub struct JobsAnswer {
+    pub jobs: Vec<JobLine>,
+}
+
+#[derive(Serialize)]
+pub struct JobLine {
+    pub id: i64,
+    pub kind: String,
+    pub session_id: String,
+    pub status: String,
+    pub attempts: u32,
+    pub error: Option<String>,
+}
+
+impl From<JobRow> for JobLine {
+    fn from(row: JobRow) -> Self {
+        Self {
+            id: row.id.0,
+            kind: row.kind,
+            session_id: row.session.0,
+            status: row.status,
+            attempts: row.attempts,
+            error: row.error,
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub struct StatusAnswer {
+    pub version: &'static str,
+    pub pid: u32,
+    pub uptime_s: u64,
+    pub protocol: u8,
+    pub home: String,
+    pub sessions: SessionCounts,
+    pub events: EventCounts,
+    pub jobs: JobCounts,
+    pub observations: i64,
+    pub summaries: i64,
+    pub index: IndexState,
+    pub compression: CompressionState,
+    pub bytes: ByteCounts,
+    pub rss_bytes: u64,
+}
+
+#[derive(Serialize)]
+pub struct SessionCounts {
+    pub live: i64,
+    pub total: i64,
+}
+
+/// `duplicates` since the daemon started; `spooled`: files that wait now; `dropped`: events the full spool refused.
+#[derive(Serialize)]
+pub struct EventCounts {
+    pub stored: i64,
+    pub duplicates: u64,
+    pub spooled: u64,
+    pub dropped: u64,
+    pub unparsed: i64,
+}
+
+#[derive(Serialize)]
+pub struct JobCounts {
+    pub pending: i64,
+    pub running: i64,
+    pub retrying: i64,
+    pub done: i64,
+    pub dead: i64,
+}
+
+#[derive(Serialize)]
+pub struct IndexState {
+    pub documents: u64,
+    /// Log entries that the index does not hold yet.
+    pub behind: i64,
+}
+
+#[derive(Serialize)]
+pub struct CompressionState {
+    pub backend: String,
+    pub circuit: &'static str,
+    pub tokens_today: u64,
+    pub restarts: u64,
+}
+
+#[derive(Serialize)]
+pub struct ByteCounts {
+    pub database: u64,
+    pub index: u64,
+    pub spool: u64,
+    pub log: u64,
+}

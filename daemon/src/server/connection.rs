@@ -1,0 +1,123 @@
+//! One connection: who is it, what does it want, what is it told.
+//!
+//! The peer's user is checked before a byte is read, a frame's length before it is given room, and each wait has
+//! its deadline: a client that says nothing, or says it slowly, only loses its own place.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use interprocess::local_socket::tokio::Stream;
+use interprocess::local_socket::traits::StreamCommon as _;
+use recall_protocol::frame::{
+    self, FrameError, HEADER_LEN, Header, HeaderError, MAX_VERSION, MIN_VERSION,
+};
+use recall_protocol::wire::{Deliver, Reply, Request};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use super::gate::Reception;
+use super::queries;
+
+/// From accept, or from the last answer, to the next frame's header.
+const HEADER_WITHIN: Duration = Duration::from_secs(10);
+/// For a whole body: 16 MiB over a local socket take far less.
+const BODY_WITHIN: Duration = Duration::from_secs(5);
+const WRITE_WITHIN: Duration = Duration::from_secs(5);
+/// A shim gives up after 60 ms; a permit later than this is of no use to it.
+const PERMIT_WITHIN: Duration = Duration::from_millis(40);
+
+/// Serves requests until the client goes away or misbehaves.
+pub async fn serve(mut stream: Stream, reception: Reception) {
+    if !is_ours(&stream) {
+        return;
+    }
+    loop {
+        let header = match read_header(&mut stream).await {
+            Ok(Some(header)) => header,
+            Ok(None) => return,
+            Err(refusal) => {
+                let _ = write(&mut stream, &refusal).await;
+                return;
+            }
+        };
+        let Some(request) = read_request(&mut stream, header).await else {
+            let _ = write(&mut stream, &Reply::Invalid("the frame holds no request".to_owned())).await;
+            return;
+        };
+        let reply = match request {
+            Request::Deliver(deliver) => take(deliver, &reception).await,
+            Request::Query(query) => queries::answer(query, &reception).await,
+        };
+        if write(&mut stream, &reply).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Another user's process is nobody we talk to, even if it found the way in.
+fn is_ours(stream: &Stream) -> bool {
+    let peer = stream.peer_creds().ok().and_then(|credentials| credentials.euid());
+    let ours = rustix::process::geteuid().as_raw();
+    if peer != Some(ours) {
+        tracing::warn!(?peer, "refused a connection of another user");
+    }
+    peer == Some(ours)
+}
+
+/// `None`: the client is gone, or silent for too long. An error is the refusal to send.
+async fn read_header(stream: &mut Stream) -> Result<Option<Header>, Reply> {
+    let mut bytes = [0; HEADER_LEN];
+    match timeout(HEADER_WITHIN, stream.read_exact(&mut bytes)).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(_)) | Err(_) => return Ok(None),
+    }
+    match frame::parse_header(bytes) {
+        Ok(header) => Ok(Some(header)),
+        Err(HeaderError::UnknownVersion { .. }) => Err(Reply::Version { min: MIN_VERSION, max: MAX_VERSION }),
+        Err(HeaderError::TooBig { .. }) => Err(Reply::TooBig),
+    }
+}
+
+async fn read_request(stream: &mut Stream, header: Header) -> Option<Request> {
+    let mut body = Vec::new();
+    let mut limited = stream.take(header.len as u64);
+    // Memory grows with what arrives, not with what the length claims.
+    match timeout(BODY_WITHIN, limited.read_to_end(&mut body)).await {
+        Ok(Ok(read)) if read == header.len => {}
+        Ok(_) | Err(_) => return None,
+    }
+    match frame::decode_body(header, &body) {
+        Ok(request) => Some(request),
+        Err(error) => {
+            tracing::warn!(length = header.len, error = %kind(&error), "a frame holds no request");
+            None
+        }
+    }
+}
+
+/// What was wrong, without what it was.
+fn kind(error: &FrameError) -> &'static str {
+    match error {
+        FrameError::Torn => "torn",
+        FrameError::Deadline => "deadline",
+        _ => "undecodable",
+    }
+}
+
+async fn take(deliver: Deliver, reception: &Reception) -> Reply {
+    if reception.closing.load(Ordering::Acquire) {
+        return Reply::ShuttingDown;
+    }
+    match timeout(PERMIT_WITHIN, reception.permits.acquire()).await {
+        Ok(Ok(_permit)) => reception.house.intake.take(deliver).await,
+        Ok(Err(_)) | Err(_) => Reply::Busy,
+    }
+}
+
+async fn write(stream: &mut Stream, reply: &Reply) -> Result<(), FrameError> {
+    let bytes = frame::encode_frame(reply)?;
+    match timeout(WRITE_WITHIN, stream.write_all(&bytes)).await {
+        Ok(written) => written.map_err(FrameError::Io),
+        Err(_) => Err(FrameError::Deadline),
+    }
+}

@@ -1,0 +1,70 @@
+//! `recall ctl flush`: returns when all that was accepted before it is stored, compressed once and searchable.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::{Instant, timeout};
+
+use crate::actors::door::NoAnswer;
+use crate::actors::housekeeper::HousekeeperMessage;
+use crate::actors::indexer::IndexerMessage;
+use crate::actors::root::House;
+use crate::store;
+
+/// A machine that is asleep or a model that hangs must not hold a script for ever.
+const WITHIN: Duration = Duration::from_secs(300);
+/// The bus tells when a job is done; this is for the event that nobody heard.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// What was waited for.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Flushed {
+    pub spooled_stored: u64,
+    /// Spool files that cannot be stored now.
+    pub spooled_left: u64,
+    pub took_ms: u64,
+}
+
+/// Why it did not return in time.
+#[derive(Debug, thiserror::Error)]
+pub enum FlushError {
+    #[error("part of the daemon does not answer")]
+    NoAnswer(#[from] NoAnswer),
+    #[error("{0} compression jobs are still not done")]
+    StillWorking(i64),
+    #[error("the database does not answer: {0}")]
+    Store(#[from] store::StoreError),
+}
+
+/// # Errors
+/// When part of the daemon does not answer, or work is not done within five minutes.
+pub async fn flush(house: &House) -> Result<Flushed, FlushError> {
+    let started = Instant::now();
+    let drained = house.housekeeper.ask(HousekeeperMessage::Drain, WITHIN).await?;
+    house.writer.settle().await?;
+    wait_for_jobs(house, started + WITHIN).await?;
+    house.indexer.ask(IndexerMessage::Flush, WITHIN).await?;
+    Ok(Flushed {
+        spooled_stored: drained.stored,
+        spooled_left: drained.left,
+        took_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+    })
+}
+
+/// Until no job owes its first result. A job that failed is retried without anybody waiting for it.
+async fn wait_for_jobs(house: &House, deadline: Instant) -> Result<(), FlushError> {
+    let mut happenings = house.bus.listen();
+    loop {
+        let readers = house.readers.clone();
+        let counted = tokio::task::spawn_blocking(move || readers.read(store::unfinished_jobs)).await;
+        let unfinished = counted.map_err(|_| NoAnswer)??;
+        if unfinished == 0 {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            return Err(FlushError::StillWorking(unfinished));
+        }
+        // Whatever is heard, or nothing for a while: look again.
+        let _ = timeout(LOOK_AGAIN, happenings.recv()).await;
+    }
+}

@@ -1,0 +1,95 @@
+//! One daemon for each home.
+//!
+//! The lock that is held on the open file is the truth; the process id and the socket written into it are
+//! information. The system drops the lock when the process ends, however it ends.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use recall_protocol::paths::LockNote;
+
+/// The held lock. Dropping it lets another daemon start.
+pub struct Instance {
+    file: File,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum InstanceError {
+    /// Nothing is wrong: another daemon serves this home.
+    #[error("another daemon is running{}", .0.as_ref().map(|note| format!(" (pid {})", note.pid)).unwrap_or_default())]
+    Taken(Option<LockNote>),
+    #[error("cannot use lock file {}", path.display())]
+    File { path: PathBuf, #[source] source: std::io::Error },
+}
+
+impl Instance {
+    /// Takes the lock, or says who has it. Never waits.
+    ///
+    /// # Errors
+    /// When another daemon holds it or the file cannot be used.
+    pub fn claim(path: &Path) -> Result<Self, InstanceError> {
+        let failed = |source| InstanceError::File { path: path.to_owned(), source };
+        let nofollow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(nofollow)
+            .open(path)
+            .map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { file }),
+            Err(TryLockError::WouldBlock) => Err(InstanceError::Taken(LockNote::read(path))),
+            Err(TryLockError::Error(source)) => Err(failed(source)),
+        }
+    }
+
+    /// Writes down where this daemon listens, for clients whose own path finds nothing.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn announce(&mut self, socket: &Path) -> std::io::Result<()> {
+        let note = LockNote { pid: std::process::id(), socket: socket.to_owned() };
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        self.file.write_all(&note.to_bytes())?;
+        self.file.sync_data()
+    }
+
+    /// Leaves the file without a note.
+    pub fn retract(&mut self) {
+        if let Err(error) = self.file.set_len(0) {
+            tracing::warn!(%error, "the lock file keeps its note");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_is_told_who_was_first() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("lock");
+        let mut first = Instance::claim(&path).unwrap();
+        first.announce(Path::new("/run/user/7/recall/recall.sock")).unwrap();
+        let Err(InstanceError::Taken(Some(note))) = Instance::claim(&path) else { panic!("claimed twice") };
+        assert_eq!(note.pid, std::process::id());
+        drop(first);
+        assert!(Instance::claim(&path).is_ok());
+    }
+
+    #[test]
+    fn a_symlink_is_no_lock() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, target) = (home.path().join("lock"), home.path().join("target"));
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        assert!(matches!(Instance::claim(&path), Err(InstanceError::File { .. })));
+        assert!(!target.exists());
+    }
+}

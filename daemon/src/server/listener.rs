@@ -1,0 +1,71 @@
+//! The socket: inherited from the service manager, or made here.
+//!
+//! A socket file that refuses connections was left by a daemon that died; only while the instance lock is held may
+//! it be removed, so a live daemon's socket never is. An inherited socket belongs to who made it and stays.
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+
+use interprocess::local_socket::tokio::Listener;
+use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
+use interprocess::os::unix::local_socket::ListenerOptionsExt;
+use interprocess::os::unix::uds_local_socket::tokio::Listener as UnixListener;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    #[error("cannot listen on {}", path.display())]
+    Bind { path: PathBuf, #[source] source: io::Error },
+    #[error("cannot use the socket given by the service manager")]
+    Inherited(#[source] io::Error),
+}
+
+/// Where connections come in.
+pub struct Door {
+    pub listener: Listener,
+    pub origin: SocketOrigin,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketOrigin {
+    Inherited,
+    Own,
+}
+
+/// Opens the door. Must be called inside the runtime, with the instance lock held.
+///
+/// # Errors
+/// When the socket can be neither inherited nor made.
+pub fn open(path: &Path) -> Result<Door, ListenError> {
+    if let Some(fd) = inherited().map_err(ListenError::Inherited)? {
+        let listener = UnixListener::try_from(fd).map_err(ListenError::Inherited)?;
+        return Ok(Door { listener: listener.into(), origin: SocketOrigin::Inherited });
+    }
+    let failed = |source| ListenError::Bind { path: path.to_owned(), source };
+    match std::fs::remove_file(path) {
+        // The lock is ours, so whoever made it is gone.
+        Ok(()) => tracing::info!("removed the socket of a daemon that died"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error)),
+    }
+    let name = path.to_fs_name::<GenericFilePath>().map_err(failed)?;
+    let options = ListenerOptions::new().name(name).reclaim_name(false);
+    // macOS knows no mode before bind; there the folder's 0700 and the peer check keep others out.
+    let options = if cfg!(target_os = "macos") { options } else { options.mode(0o600) };
+    let listener = options.create_tokio().map_err(failed)?;
+    Ok(Door { listener, origin: SocketOrigin::Own })
+}
+
+/// The socket that systemd passes on (sd_listen_fds(3)), if there is one.
+fn inherited() -> io::Result<Option<OwnedFd>> {
+    let Some(fd) = sd_notify::listen_fds()?.next() else { return Ok(None) };
+    Ok(Some(own(fd)))
+}
+
+/// Takes an inherited descriptor over. The only unsafe code of the daemon.
+#[allow(unsafe_code)]
+fn own(fd: RawFd) -> OwnedFd {
+    // SAFETY: the service manager's protocol says that this descriptor is open and ours alone; `open` is called
+    // once, before anything else could have taken it.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}

@@ -1,0 +1,13 @@
+//! The daemon as a process: one instance, one socket, and what may come through it.
+//!
+//! **Invariant:** knows nothing of what an event means; it checks who speaks, what a frame may be, and passes on.
+
+pub mod instance;
+pub mod listener;
+pub mod log;
+pub mod gate;
+pub mod connection;
+pub mod answers;
+pub mod queries;
+pub mod flush;
+pub mod run;

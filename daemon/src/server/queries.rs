@@ -1,0 +1,463 @@
+//! What can be asked over the socket, and the answers in JSON. Reading goes to read-only connections on threads
+//! that may block; a query changes nothing.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use recall_protocol::frame::PROTOCOL_VERSION;
+use recall_protocol::wire::{Explain, Filter, Query, Reply};
+use rusqlite::Connection;
+use serde::Serialize;
+
+use super::answers::{
+    BatchAnswer, ByteCounts, CompressionState, DocumentAnswer, EventCounts, Explanation, IndexState, JobCounts,
+    JobsAnswer, Moment, ObservationAnswer, PublicId, SearchAnswer, SearchResult, SessionAnswer, SessionCounts,
+    SessionsAnswer, StatusAnswer, SummaryAnswer, TextAnswer, TimelineItem, WhyAnswer,
+};
+use super::flush::flush;
+use super::gate::Reception;
+use crate::actors::clock;
+use crate::actors::compression::CompressionMessage;
+use crate::actors::documents::title_and_text;
+use crate::actors::indexer::IndexerMessage;
+use crate::actors::recollection::Asker;
+use crate::actors::root::House;
+use crate::memory::document::DocumentKey;
+use crate::memory::event::StartSource;
+use crate::memory::ids::{ProjectKey, ProjectRow, Timestamp};
+use crate::memory::project::{display_name, identities};
+use crate::memory::session::Ask;
+use crate::memory::tokens::estimate;
+use crate::repository;
+use crate::search::query;
+use crate::search::request::{Request, Scope};
+use crate::search::snippet::snippet;
+use crate::store::{self, DocumentRow, ProjectInfo, SessionInfo, StoreError};
+
+/// Rows of a listing unless the user says otherwise.
+const LIMIT: u32 = 20;
+const MOST_ROWS: u32 = 10_000;
+const SNIPPET_CHARS: usize = 240;
+const OBSERVE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Why a query has no answer, in words for the user.
+struct Refused {
+    what: String,
+    hint: String,
+}
+
+impl Refused {
+    fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: hint.into() }
+    }
+}
+
+impl From<StoreError> for Refused {
+    fn from(error: StoreError) -> Self {
+        Self::new(format!("The database refused: {error}"), "Run `recall doctor`; the daemon's log says more.")
+    }
+}
+
+/// Answers a query. Never fails: a refusal is an answer.
+pub async fn answer(query: Query, reception: &Reception) -> Reply {
+    let house = reception.house.clone();
+    let answer = match query {
+        Query::Ping => json(&serde_json::json!({"version": env!("CARGO_PKG_VERSION"), "pid": std::process::id()})),
+        Query::Status => status(reception).await,
+        Query::Flush => match flush(&house).await {
+            Ok(flushed) => json(&flushed),
+            Err(error) => Err(Refused::new(format!("Not everything is done: {error}"), "See `recall ctl jobs`.")),
+        },
+        Query::Stop => {
+            // Somebody has asked already if it is full.
+            let _ = reception.stop.try_send(());
+            json(&serde_json::json!({"stopping": true}))
+        }
+        Query::Sessions(filter) => blocking(move || sessions(&house, &filter)).await,
+        Query::Session { id } => blocking(move || session(&house, &id)).await,
+        Query::Jobs(filter) => blocking(move || jobs(&house, &filter)).await,
+        Query::Search { text, filter, explain } => blocking(move || search(&house, &text, &filter, explain)).await,
+        Query::Show { id } => blocking(move || show(&house, &id)).await,
+        Query::Timeline { id, before, after } => blocking(move || timeline(&house, &id, (before, after))).await,
+        Query::Context { cwd, prompt } => blocking(move || context(&house, &cwd, prompt)).await,
+        Query::Why { id } => blocking(move || why(&house, &id)).await,
+    };
+    match answer {
+        Ok(bytes) => Reply::Json(bytes),
+        Err(Refused { what, hint }) => Reply::Failed { what, hint },
+    }
+}
+
+type Answer = Result<Vec<u8>, Refused>;
+
+async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a query panicked");
+        Err(Refused::new("The daemon could not answer", "This is a bug; its log says more."))
+    })
+}
+
+fn json(value: &impl Serialize) -> Answer {
+    serde_json::to_vec(value).map_err(|error| Refused::new(format!("Cannot write the answer: {error}"), ""))
+}
+
+fn limit(filter: &Filter) -> u32 {
+    filter.limit.unwrap_or(LIMIT).min(MOST_ROWS)
+}
+
+/// The projects a filter means; `None`: all of them.
+fn projects(db: &Connection, filter: &Filter) -> Result<Option<Vec<ProjectInfo>>, Refused> {
+    let Some(name) = &filter.project else { return Ok(None) };
+    let found = if Path::new(name).is_absolute() {
+        store::find_project(db, &identities(&repository::facts(Path::new(name))))?.into_iter().collect()
+    } else {
+        store::projects_named(db, name)?
+    };
+    if found.is_empty() {
+        let what = format!("Nothing is remembered of a project {name:?}");
+        return Err(Refused::new(what, "`recall ctl sessions` shows the projects there are."));
+    }
+    Ok(Some(found))
+}
+
+fn sessions(house: &House, filter: &Filter) -> Answer {
+    let found: Result<Vec<SessionInfo>, Refused> = read(house, |db| {
+        let rows: Option<Vec<ProjectRow>> =
+            projects(db, filter)?.map(|found| found.iter().map(|project| project.row).collect());
+        Ok(store::session_list(db, rows.as_deref(), filter.since_ms.map(Timestamp), limit(filter))?)
+    });
+    json(&SessionsAnswer { sessions: found?.into_iter().map(Into::into).collect() })
+}
+
+/// Reads with a reader whose refusals are words for the user.
+fn read<T>(house: &House, query: impl FnOnce(&Connection) -> Result<T, Refused>) -> Result<T, Refused> {
+    house.readers.read(|db| Ok(query(db)))?
+}
+
+fn jobs(house: &House, filter: &Filter) -> Answer {
+    let rows = house.readers.read(|db| store::jobs(db, filter.since_ms.map(Timestamp), limit(filter)))?;
+    json(&JobsAnswer { jobs: rows.into_iter().map(Into::into).collect() })
+}
+
+/// The one session an id means.
+fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refused> {
+    let mut found = store::find_sessions(db, id)?;
+    match found.len() {
+        0 => {
+            Err(Refused::new(format!("There is no session {id:?}"), "`recall ctl sessions` lists those there are."))
+        }
+        1 => Ok(found.remove(0)),
+        _ if found.iter().all(|session| session.id.as_str() == id) => Ok(found.remove(0)),
+        _ => Err(Refused::new(format!("Several sessions begin with {id:?}"), "Give more of the id.")),
+    }
+}
+
+fn session(house: &House, id: &str) -> Answer {
+    let answer = read(house, |db| {
+        let info = one_session(db, id)?;
+        let mut batches = Vec::new();
+        for batch in store::batches(db, info.row)? {
+            let activities = store::session_activities(db, info.row, Some(batch.id))?;
+            batches.push(BatchAnswer::new(batch, activities));
+        }
+        let observations = store::observations_of_session(db, info.row)?;
+        Ok(SessionAnswer {
+            batches,
+            observations: observations.into_iter().map(Into::into).collect(),
+            summary: store::summary_of_session(db, info.row)?.map(SummaryAnswer::from),
+            injections: store::injections(db, info.row)?.into_iter().map(Into::into).collect(),
+            session_id: info.id.0,
+            agent: info.agent.0,
+            project: info.project.name,
+            project_id: info.project.key.0,
+            status: info.status,
+            reason: info.reason,
+            title: info.title,
+            started_at: Moment(info.started_at),
+            ended_at: info.ended_at.map(Moment),
+        })
+    })?;
+    json(&answer)
+}
+
+fn why(house: &House, id: &str) -> Answer {
+    let answer = read(house, |db| {
+        let info = one_session(db, id)?;
+        let injections = store::injections(db, info.row)?.into_iter().map(Into::into).collect();
+        Ok(WhyAnswer { session_id: info.id.0, injections })
+    })?;
+    json(&answer)
+}
+
+fn search(house: &House, text: &str, filter: &Filter, explain: Explain) -> Answer {
+    let started = Instant::now();
+    let Some(index) = house.recollection.index.index() else {
+        return Err(Refused::new("The index is not ready", "It is being built; try again in a moment."));
+    };
+    let mut query = query::parse(text);
+    let scope = read(house, |db| {
+        Ok(match projects(db, filter)?.as_deref() {
+            None => Scope::Everything,
+            Some([only]) => Scope::Project(only.key.clone()),
+            Some(several) => {
+                query.filters.extend(several.iter().map(|each| query::Filter::Project(each.key.0.clone())));
+                Scope::Everything
+            }
+        })
+    })?;
+    let request = Request {
+        scope,
+        since: filter.since_ms.map(Timestamp),
+        limit: limit(filter) as usize,
+        zone: jiff::tz::TimeZone::system(),
+        ..Request::new(query.clone(), clock::now())
+    };
+    let hits = index
+        .search(&request)
+        .map_err(|error| Refused::new(format!("The index refused: {error}"), "Run `recall doctor`."))?;
+    let results = read(house, |db| {
+        let mut results = Vec::new();
+        for hit in hits.hits {
+            // Gone since it was indexed: not found.
+            let Some(row) = store::load_document(db, hit.key)? else { continue };
+            let (title, body) = title_and_text(&row);
+            let place = Place::of(db, &row)?;
+            results.push(SearchResult {
+                id: PublicId(hit.key),
+                kind: hit.key.kind.as_str(),
+                observation_type: place.observation_type,
+                title,
+                snippet: snippet(&body, &query, SNIPPET_CHARS),
+                project: place.project,
+                agent: place.agent,
+                session_id: place.session,
+                prompt_number: place.prompt_number,
+                created_at: Moment(hit.at),
+                score: hit.score,
+                why: (explain == Explain::Yes).then(|| Explanation {
+                    relevance: hit.relevance,
+                    factors: hit.factors.named().iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect(),
+                    matched: hit.matched,
+                }),
+            });
+        }
+        Ok(results)
+    })?;
+    let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    json(&SearchAnswer { results, total: hits.total, took_ms, degraded: false })
+}
+
+/// Where a document belongs, for showing.
+struct Place {
+    project: String,
+    agent: String,
+    session: Option<String>,
+    prompt_number: Option<u32>,
+    observation_type: Option<&'static str>,
+    at: Timestamp,
+    project_row: ProjectRow,
+}
+
+impl Place {
+    fn of(db: &Connection, row: &DocumentRow) -> Result<Self, StoreError> {
+        let of_session = |session: &SessionInfo, prompt_number, at| Self {
+            project: session.project.name.clone(),
+            agent: session.agent.0.clone(),
+            session: Some(session.id.0.clone()),
+            prompt_number,
+            observation_type: None,
+            at,
+            project_row: session.project.row,
+        };
+        Ok(match row {
+            DocumentRow::Observation { row, session, project } => Self {
+                project: project.name.clone(),
+                agent: session.as_ref().map(|session| session.agent.0.clone()).unwrap_or_default(),
+                session: row.session.as_ref().map(|session| session.0.clone()),
+                prompt_number: row.prompt_number,
+                observation_type: Some(row.kind.as_str()),
+                at: row.created_at,
+                project_row: row.project,
+            },
+            DocumentRow::Summary { row, session } => of_session(session, None, row.created_at),
+            DocumentRow::Prompt { number, at, session, .. } | DocumentRow::Response { number, at, session, .. } => {
+                of_session(session, Some(*number), *at)
+            }
+            DocumentRow::Activity { row, session } => {
+                let number = row.batch.map(|batch| store::prompt_number(db, batch)).transpose()?;
+                of_session(session, number, row.at)
+            }
+        })
+    }
+}
+
+fn parse_id(id: &str) -> Result<DocumentKey, Refused> {
+    DocumentKey::parse(id).ok_or_else(|| {
+        Refused::new(
+            format!("{id:?} is no id"),
+            "An observation's id is a number (123 or #123); others are a letter and a number (p12, r12, s12, a12).",
+        )
+    })
+}
+
+fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Refused> {
+    store::load_document(db, key)?.ok_or_else(|| {
+        let what = format!("There is no {} {key}", key.kind.as_str());
+        Refused::new(what, "`recall search WORDS` finds what there is.")
+    })
+}
+
+fn show(house: &House, id: &str) -> Answer {
+    let key = parse_id(id)?;
+    let (row, place) = read(house, |db| {
+        let row = load(db, key)?;
+        let place = Place::of(db, &row)?;
+        Ok((row, place))
+    })?;
+    let (title, body) = title_and_text(&row);
+    let text = format!("{title}\n\n{body}");
+    let tokens = estimate(&text);
+    match row {
+        DocumentRow::Observation { row, .. } => {
+            json(&TextAnswer { text, tokens, items: vec![ObservationAnswer::from(*row)] })
+        }
+        DocumentRow::Summary { row, .. } => json(&TextAnswer { text, tokens, items: vec![SummaryAnswer::from(*row)] }),
+        DocumentRow::Prompt { .. } | DocumentRow::Response { .. } | DocumentRow::Activity { .. } => {
+            let item = DocumentAnswer {
+                id: PublicId(key),
+                kind: key.kind.as_str(),
+                title,
+                text: body.clone(),
+                project: place.project,
+                session_id: place.session,
+                prompt_number: place.prompt_number,
+                created_at: Moment(place.at),
+            };
+            json(&TextAnswer { text: body, tokens, items: vec![item] })
+        }
+    }
+}
+
+fn timeline(house: &House, id: &str, around: (u32, u32)) -> Answer {
+    let rows = read(house, |db| {
+        // A document's id, or a session's.
+        let (project, at) = match DocumentKey::parse(id) {
+            Some(key) => {
+                let place = Place::of(db, &load(db, key)?)?;
+                (place.project_row, place.at)
+            }
+            None => {
+                let session = one_session(db, id)?;
+                (session.project.row, session.started_at)
+            }
+        };
+        Ok(store::timeline(db, project, at, around)?)
+    })?;
+    let items: Vec<TimelineItem> = rows.into_iter().map(Into::into).collect();
+    let lines: Vec<String> = items.iter().map(timeline_line).collect();
+    let text = lines.join("\n");
+    json(&TextAnswer { tokens: estimate(&text), text, items })
+}
+
+fn timeline_line(item: &TimelineItem) -> String {
+    let time = jiff::Timestamp::from_millisecond(item.created_at.0.0).unwrap_or_default();
+    let id = item.id.map(|id| format!("#{} ", id.0)).unwrap_or_default();
+    let kind = item.observation_type.as_deref().unwrap_or(&item.kind);
+    format!("{} {id}{kind}: {}", time.strftime("%Y-%m-%d %H:%M"), item.title)
+}
+
+fn context(house: &House, cwd: &str, prompt: Option<String>) -> Answer {
+    let facts = repository::facts(Path::new(cwd));
+    let keys = identities(&facts);
+    let known = house.readers.read(|db| store::find_project(db, &keys))?;
+    // A project nobody has worked in has nothing to say, which is an answer.
+    let project = known.unwrap_or_else(|| ProjectInfo {
+        row: ProjectRow(0),
+        key: keys.into_iter().next().unwrap_or_else(|| ProjectKey(String::new())),
+        name: display_name(&facts),
+    });
+    let asker =
+        Asker { project, session: None, told: std::collections::HashSet::new(), last_event: Timestamp(0) };
+    let ask = prompt.map_or(Ask::Start(StartSource::Startup), Ask::Prompt);
+    let block = house.recollection.recall(&ask, &asker)?.block;
+    json(&TextAnswer { text: block.text, tokens: block.tokens, items: block.items })
+}
+
+async fn status(reception: &Reception) -> Answer {
+    let house = &reception.house;
+    let compression = house.compression.ask(CompressionMessage::Observe, OBSERVE_WITHIN).await.unwrap_or_default();
+    let index = house.indexer.ask(IndexerMessage::Observe, OBSERVE_WITHIN).await.unwrap_or_default();
+    let reception = reception.clone();
+    blocking(move || {
+        let house = &reception.house;
+        let paths = &reception.home;
+        let (counts, newest) =
+            house.readers.read(|db| Ok((store::statistics(db)?, store::highest_log_entry(db)?)))?;
+        let spool = house.spool.settle().unwrap_or_default();
+        let database = ["", "-wal", "-shm"].iter().map(|suffix| {
+            let mut path = paths.database().into_os_string();
+            path.push(suffix);
+            file_bytes(Path::new(&path))
+        });
+        json(&StatusAnswer {
+            version: env!("CARGO_PKG_VERSION"),
+            pid: std::process::id(),
+            uptime_s: reception.started_at.elapsed().as_secs(),
+            protocol: PROTOCOL_VERSION,
+            home: paths.data_dir().to_string_lossy().into_owned(),
+            sessions: SessionCounts { live: counts.sessions_live, total: counts.sessions },
+            events: EventCounts {
+                stored: counts.events,
+                duplicates: house.intake.counters.duplicates.load(Ordering::Relaxed),
+                spooled: spool.files,
+                dropped: house.spool.dropped(),
+                unparsed: counts.unparsed,
+            },
+            jobs: JobCounts {
+                pending: counts.jobs_pending,
+                running: counts.jobs_running,
+                retrying: counts.jobs_retrying,
+                done: counts.jobs_done,
+                dead: counts.jobs_dead,
+            },
+            observations: counts.observations,
+            summaries: counts.summaries,
+            index: IndexState {
+                documents: house.recollection.index.index().map_or(0, |index| index.documents()),
+                behind: (newest - index.high_water).max(0),
+            },
+            compression: CompressionState {
+                backend: house.backend.clone(),
+                circuit: compression.circuit.as_str(),
+                tokens_today: 0,
+                restarts: compression.restarts,
+            },
+            bytes: ByteCounts {
+                database: database.sum(),
+                index: folder_bytes(&paths.index_dir()),
+                spool: spool.bytes,
+                log: folder_bytes(&paths.log_dir()),
+            },
+            rss_bytes: rss_bytes(),
+        })
+    })
+    .await
+}
+
+fn file_bytes(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |file| file.len())
+}
+
+fn folder_bytes(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).filter(std::fs::Metadata::is_file).map(|file| file.len()).sum()
+}
+
+/// Resident memory of this process as proc(5) tells it; 0 where there is no such file.
+fn rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}

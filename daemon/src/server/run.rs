@@ -1,0 +1,150 @@
+//! The life of the daemon, from top to bottom.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::Actor;
+use recall_protocol::folder::FolderError;
+use recall_protocol::paths::{Paths, PathsError};
+use recall_protocol::spool::Spool;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::gate::{Gate, GateMessage, Reception};
+use super::instance::{Instance, InstanceError};
+use super::listener::{self, ListenError, SocketOrigin};
+use crate::actors::clock;
+use crate::actors::indexer::IndexerMessage;
+use crate::actors::root::{self, Blueprint, House, Root};
+use crate::compression::Compressor;
+use crate::compression::extractive::Extractive;
+use crate::config::Config;
+use crate::store::{self, OpenStoreError, Write};
+
+/// Why the daemon does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error(transparent)]
+    Paths(#[from] PathsError),
+    #[error(transparent)]
+    Instance(#[from] InstanceError),
+    #[error(transparent)]
+    Store(#[from] OpenStoreError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error("cannot create folder {}", .0.display())]
+    DataFolder(std::path::PathBuf, #[source] std::io::Error),
+    #[error("cannot start: {0}")]
+    Start(String),
+    #[error("cannot wait for signals")]
+    Signals(#[source] std::io::Error),
+    #[error("the daemon's root failed")]
+    RootFailed,
+}
+
+/// How long events that are on their way may take at the end.
+const DRAIN_WITHIN: Duration = Duration::from_secs(5);
+
+/// Runs until a signal or `recall ctl stop`.
+///
+/// # Errors
+/// When it cannot start, or when restarting its parts did not help.
+pub async fn run(paths: Paths, config: Config) -> Result<(), RunError> {
+    run_with(paths, config, Arc::new(Extractive::default())).await
+}
+
+/// The same with a compressor of one's own, for tests of the whole tree.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_with(paths: Paths, config: Config, compressor: Arc<dyn Compressor>) -> Result<(), RunError> {
+    paths.create_folders()?;
+    let backups = paths.backups_dir();
+    std::fs::create_dir_all(&backups).map_err(|error| RunError::DataFolder(backups.clone(), error))?;
+    let spool = Spool::new(&paths);
+    spool.create_folders()?;
+    let mut instance = Instance::claim(&paths.lock_file())?;
+    // Whoever connects from here on waits in the backlog instead of spooling.
+    let socket = paths.socket()?.to_owned();
+    let door = listener::open(&socket)?;
+    if let Err(error) = instance.announce(&socket) {
+        tracing::warn!(%error, "the lock file does not say where the daemon listens");
+    }
+    // Opened once here for its errors: inside the tree they would be retried.
+    drop(store::open_writer(&paths.database(), &backups, config.durability)?);
+
+    let blueprint = Blueprint {
+        database: paths.database(),
+        backups,
+        index_folder: paths.index_dir(),
+        spool,
+        config,
+        compressor,
+    };
+    let house = House::new(&blueprint);
+    let (tree, mut tree_ended) = Actor::spawn(None, Root, (blueprint, house.clone()))
+        .await
+        .map_err(|error| RunError::Start(error.to_string()))?;
+    if let Err(error) = house.writer.write(Write::ReleaseLeases).await {
+        tracing::warn!(%error, "leases of the last run wait until they expire");
+    }
+    let (stop, mut stop_asked) = mpsc::channel(1);
+    let reception = Reception::new(house.clone(), Arc::new(paths), stop);
+    let permits = Arc::clone(&reception.permits);
+    let all_permits = u32::try_from(permits.available_permits()).unwrap_or(u32::MAX);
+    let (gate, _) = Actor::spawn(None, Gate, (door.listener, reception))
+        .await
+        .map_err(|error| RunError::Start(error.to_string()))?;
+    tell_service_manager(&[sd_notify::NotifyState::Ready]);
+    let watchdog = tokio::spawn(feed_watchdog(house.clone()));
+    tracing::info!(pid = std::process::id(), version = env!("CARGO_PKG_VERSION"), "ready");
+
+    let mut terminated = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
+    let mut interrupted = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
+    let outcome = tokio::select! {
+        _ = terminated.recv() => Ok(()),
+        _ = interrupted.recv() => Ok(()),
+        _ = stop_asked.recv() => Ok(()),
+        _ = &mut tree_ended => Err(RunError::RootFailed),
+    };
+
+    tell_service_manager(&[sd_notify::NotifyState::Stopping]);
+    watchdog.abort();
+    let _ = gate.send_message(GateMessage::Close);
+    if outcome.is_ok() {
+        // Every permit back means that every event is acknowledged.
+        let _ = tokio::time::timeout(DRAIN_WITHIN, permits.acquire_many(all_permits)).await;
+        if let Err(error) = house.writer.write(Write::SuspendAll { at: clock::now() }).await {
+            tracing::error!(%error, "live sessions are not stamped as suspended");
+        }
+        let _ = house.indexer.ask(IndexerMessage::Flush, DRAIN_WITHIN).await;
+        root::stop(&tree).await;
+    }
+    if door.origin == SocketOrigin::Own {
+        let _ = std::fs::remove_file(&socket);
+    }
+    instance.retract();
+    tracing::info!("stopped");
+    outcome
+}
+
+fn tell_service_manager(state: &[sd_notify::NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(state) {
+        tracing::warn!(%error, "the service manager was not told");
+    }
+}
+
+/// Feeds the watchdog after a commit that has come through, and only then: a daemon that accepts and cannot store
+/// is not alive.
+async fn feed_watchdog(house: House) {
+    let Some(limit) = sd_notify::watchdog_enabled() else { return };
+    let mut rounds = tokio::time::interval(limit / 3);
+    loop {
+        rounds.tick().await;
+        if house.writer.write(Write::ExpireLeases { now: clock::now() }).await.is_ok() {
+            tell_service_manager(&[sd_notify::NotifyState::Watchdog]);
+        }
+    }
+}

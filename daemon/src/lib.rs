@@ -4,3 +4,4 @@ pub mod cli;
 pub mod compression;
 pub mod memory;
 pub mod search;
+pub mod service;

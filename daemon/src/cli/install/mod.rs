@@ -1,0 +1,3 @@
+//! temporary
+pub mod hook_entry;
+pub mod hook_settings;

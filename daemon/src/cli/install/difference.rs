@@ -13,7 +13,7 @@ const PLACE: Style = AnsiColor::Cyan.on_default();
 /// Writes the difference with three lines of context. `before` is `None` for a file that does not exist yet.
 ///
 /// The text is coloured; a writer such as `anstream`'s takes the colour away where nobody sees it.
-pub fn write_difference(
+pub(crate) fn write_difference(
     out: &mut dyn Write,
     path: &Path,
     before: Option<&str>,

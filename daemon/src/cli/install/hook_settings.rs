@@ -101,10 +101,11 @@ pub fn uninstall(text: &str) -> Result<Removal, SettingsError> {
         for property in hooks.properties() {
             entries += sweep(&property, Kept::Nothing);
         }
-        if entries > 0 && hooks.properties().is_empty() {
-            if let Some(property) = file.settings()?.get("hooks") {
-                property.remove();
-            }
+        if entries > 0
+            && hooks.properties().is_empty()
+            && let Some(property) = file.settings()?.get("hooks")
+        {
+            property.remove();
         }
     }
     Ok(Removal { text: file.text(), entries })

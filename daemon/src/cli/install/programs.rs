@@ -14,14 +14,14 @@ const SHIM: &str = "recall-shim";
 
 /// The two programs, as absolute paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Programs {
-    pub recall: PathBuf,
-    pub shim: PathBuf,
+pub(crate) struct Programs {
+    pub(crate) recall: PathBuf,
+    pub(crate) shim: PathBuf,
 }
 
 /// Why the programs cannot be named.
 #[derive(Debug, Error, PartialEq, Eq)]
-pub enum ProgramsError {
+pub(crate) enum ProgramsError {
     #[error("cannot tell where recall itself is")]
     NoRecall,
     #[error("there is no executable recall-shim in {}", .0.display())]
@@ -35,7 +35,7 @@ pub enum ProgramsError {
 
 impl Programs {
     /// The running `recall` and the shim beside it, or the shim at `wish`.
-    pub fn find(environment: &Environment, wish: Option<&Path>) -> Result<Self, ProgramsError> {
+    pub(crate) fn find(environment: &Environment, wish: Option<&Path>) -> Result<Self, ProgramsError> {
         let real = std::env::current_exe().map_err(|_| ProgramsError::NoRecall)?;
         let called = std::env::args_os().next();
         Self::beside(environment, called.as_deref(), &real, wish)

@@ -20,7 +20,7 @@ const MAX_LINKS: usize = 40;
 
 /// Why a settings file could not be read or replaced.
 #[derive(Debug, Error)]
-pub enum FileError {
+pub(crate) enum FileError {
     #[error("cannot {deed} {}", path.display())]
     Io { deed: &'static str, path: PathBuf, source: io::Error },
     #[error("{} is no regular file of at most 16 MiB", path.display())]
@@ -32,7 +32,7 @@ pub enum FileError {
 
 /// A settings file, which need not exist.
 #[derive(Clone, Debug)]
-pub struct SettingsFile {
+pub(crate) struct SettingsFile {
     /// Where the agent looks.
     path: PathBuf,
     /// Where the bytes are, past all symlinks.
@@ -41,7 +41,7 @@ pub struct SettingsFile {
 
 impl SettingsFile {
     /// Follows the symlinks of `path`, dangling ones too.
-    pub fn at(path: &Path) -> Result<Self, FileError> {
+    pub(crate) fn at(path: &Path) -> Result<Self, FileError> {
         let mut target = path.to_path_buf();
         for _ in 0..MAX_LINKS {
             let Ok(next) = fs::read_link(&target) else {
@@ -53,45 +53,45 @@ impl SettingsFile {
         Err(io_error("follow the symlinks of", path)(io::Error::from(ErrorKind::InvalidInput)))
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Where the one backup lies: beside the path that the agent reads.
-    pub fn backup_path(&self) -> PathBuf {
+    pub(crate) fn backup_path(&self) -> PathBuf {
         let mut name = self.path.file_name().unwrap_or_default().to_owned();
         name.push(BACKUP_SUFFIX);
         self.path.with_file_name(name)
     }
 
     /// The text, or `None` when there is no such file.
-    pub fn read(&self) -> Result<Option<String>, FileError> {
+    pub(crate) fn read(&self) -> Result<Option<String>, FileError> {
         read(&self.target)
     }
 
     /// The text before recall, if a copy was kept.
-    pub fn read_backup(&self) -> Result<Option<String>, FileError> {
+    pub(crate) fn read_backup(&self) -> Result<Option<String>, FileError> {
         read(&self.backup_path())
     }
 
     /// Replaces the file, or makes it together with its folder.
-    pub fn write(&self, text: &str) -> Result<(), FileError> {
+    pub(crate) fn write(&self, text: &str) -> Result<(), FileError> {
         let folder = folder_of(&self.target);
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(io_error("make", folder))?;
         replace(&self.target, &self.target, text)
     }
 
     /// Keeps `text` as the backup, with the mode of the settings.
-    pub fn write_backup(&self, text: &str) -> Result<(), FileError> {
+    pub(crate) fn write_backup(&self, text: &str) -> Result<(), FileError> {
         replace(&self.backup_path(), &self.target, text)
     }
 
     /// Removes the file. Only for one that recall made: through a symlink the target goes and the link stays.
-    pub fn remove(&self) -> Result<(), FileError> {
+    pub(crate) fn remove(&self) -> Result<(), FileError> {
         remove(&self.target)
     }
 
-    pub fn remove_backup(&self) -> Result<(), FileError> {
+    pub(crate) fn remove_backup(&self) -> Result<(), FileError> {
         remove(&self.backup_path())
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// What `claude --version` may take. It answers within one second on a small machine; twice that under load.
-pub const DEADLINE: Duration = Duration::from_secs(5);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 /// A version is a short line.
 const MAX_ANSWER: u64 = 4096;
 
@@ -26,7 +26,7 @@ pub struct AgentVersion(pub u32, pub u32, pub u32);
 
 impl AgentVersion {
     /// The first `1.2.3` in a text such as `2.1.329 (Claude Code)`.
-    pub fn find(text: &str) -> Option<Self> {
+    pub(crate) fn find(text: &str) -> Option<Self> {
         text.split(|character: char| !character.is_ascii_digit() && character != '.').find_map(|word| {
             let mut numbers = word.split('.').map(str::parse::<u32>);
             match (numbers.next(), numbers.next(), numbers.next()) {
@@ -45,7 +45,7 @@ impl fmt::Display for AgentVersion {
 
 /// Runs `program --version`. `None` when it cannot be started, says nothing that looks like a version, or takes
 /// longer than `deadline`.
-pub fn ask(program: &Path, deadline: Duration) -> Option<AgentVersion> {
+pub(crate) fn ask(program: &Path, deadline: Duration) -> Option<AgentVersion> {
     let mut child = Command::new(program)
         .arg("--version")
         .stdin(Stdio::null())
@@ -91,8 +91,6 @@ fn end(child: &mut Child) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn the_first_three_numbers_are_the_version() {
@@ -110,27 +108,25 @@ mod tests {
         assert!(AgentVersion(2, 1, 139) > AgentVersion(2, 1, 76));
     }
 
-    /// Asks a shell script; `exec sleep` stands for an agent that hangs, which the deadline or the answer must beat.
-    fn answer_of(script: &str) -> Option<AgentVersion> {
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("claude");
-        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        ask(&program, Duration::from_secs(20))
+    /// Asks one of the scripts that stand in for an agent. They are files of the repository, because a program that
+    /// was written a moment ago may still be open in another test's child ("text file busy").
+    fn answer_of(agent: &str) -> Option<AgentVersion> {
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agents").join(agent);
+        assert!(program.exists(), "{}", program.display());
+        ask(&program, Duration::from_secs(60))
     }
 
     #[test]
     fn an_answer_counts_even_when_the_program_stays() {
-        assert_eq!(answer_of("echo '2.1.329 (Claude Code)'"), Some(AgentVersion(2, 1, 329)));
-        assert_eq!(answer_of("printf 2.1.329"), Some(AgentVersion(2, 1, 329)));
-        assert_eq!(answer_of("echo 2.1.329; sleep 600 & exec sleep 600"), Some(AgentVersion(2, 1, 329)));
+        for agent in ["claude", "without-newline", "lingering"] {
+            assert_eq!(answer_of(agent), Some(AgentVersion(2, 1, 329)), "{agent}");
+        }
     }
 
     #[test]
     fn no_answer_is_none() {
-        assert_eq!(answer_of("exit 1"), None);
-        assert_eq!(answer_of("echo hello"), None);
-        assert_eq!(answer_of("exec yes no version here"), None);
+        assert_eq!(answer_of("failing"), None);
+        assert_eq!(answer_of("talking"), None);
         assert_eq!(ask(Path::new("/nonexistent/claude"), DEADLINE), None);
         assert_eq!(ask(Path::new("/bin/cat"), Duration::ZERO), None);
     }

@@ -48,7 +48,7 @@ impl AgentSpec {
         (self.folder)(environment).is_dir() || self.find_program(environment).is_some()
     }
 
-    /// Asks the program; see [`version::ask`].
+    /// Asks the program, for at most a few seconds. `None` when it is not found or does not answer.
     pub fn version(&self, environment: &Environment) -> Option<AgentVersion> {
         version::ask(&self.find_program(environment)?, version::DEADLINE)
     }

@@ -11,7 +11,7 @@ use anyhow::Context;
 use super::agent::AgentSpec;
 use super::difference::write_difference;
 use super::hook_entry::Hook;
-use super::hook_settings::{self, SettingsError};
+use super::hook_settings::{self, HookSwitch, SettingsError};
 use super::settings_file::SettingsFile;
 use crate::cli::failure::Failure;
 use crate::service::environment::Environment;
@@ -63,7 +63,7 @@ impl Edit {
             Deed::Register(hooks) => registered(before.as_deref(), hooks),
             Deed::Remove => removed(before.as_deref(), &file),
         };
-        let after = after.map_err(|error| refusal(agent, &file, &error))?;
+        let after = after.map_err(|error| refusal(agent, &file, &error, before.as_deref()))?;
         Ok(Self { agent, file, deed, before, after })
     }
 
@@ -134,18 +134,27 @@ fn is_without_us(text: &str) -> bool {
     hook_settings::survey(text).is_ok_and(|survey| survey.entries.is_empty())
 }
 
-fn refusal(agent: &AgentSpec, file: &SettingsFile, error: &SettingsError) -> Failure {
+fn refusal(agent: &AgentSpec, file: &SettingsFile, error: &SettingsError, text: Option<&str>) -> Failure {
     let path = file.path().display();
+    let title = agent.title;
     match error {
         SettingsError::Json { line, column, what } => {
             Failure::failed(format!("{path}:{line}:{column}: {what}; nothing was changed")).hint(format!(
-                "{} ignores a file that is no valid JSON as a whole; mend line {line} and run this again",
-                agent.title
+                "{title} ignores a file that is no valid JSON as a whole; mend line {line} and run this again"
             ))
         }
-        SettingsError::Shape(_) => Failure::failed(format!("{path}: {error}; nothing was changed")).hint(
-            "recall does not touch settings of a shape that it does not know; mend them and run this again",
-        ),
+        SettingsError::Shape(_) => {
+            let survey = hook_settings::survey(text.unwrap_or_default());
+            let switch = match survey.map(|survey| survey.switch) {
+                Ok(HookSwitch::Off) => {
+                    format!(" (disableAllHooks is true there too, so {title} runs no hooks)")
+                }
+                _ => String::new(),
+            };
+            Failure::failed(format!("{path}: {error}; nothing was changed")).hint(format!(
+                "recall does not touch settings of a shape that it does not know; mend them and run this again{switch}"
+            ))
+        }
     }
 }
 
@@ -273,5 +282,13 @@ mod tests {
         check("6-broken", Deed::Remove, "settings.json:2:3: key must be a string");
         check("7-unusual-shapes", register(), "hooks.PreToolUse is an object");
         check("7-unusual-shapes", register(), "hooks.PostToolUse is null");
+    }
+
+    #[test]
+    fn a_refusal_says_that_hooks_are_off_as_well() {
+        let place = place(Some(include_str!("../../../tests/settings/7-unusual-shapes.json")));
+        let error = place.plan(Deed::Register((AGENT.hooks)(None, "/bin/recall-shim"))).unwrap_err();
+        let hint = error.downcast_ref::<Failure>().unwrap().hint.clone().unwrap();
+        assert!(hint.contains("disableAllHooks is true"), "{hint}");
     }
 }

@@ -40,8 +40,8 @@ impl HookCommand {
 }
 
 impl Hook {
-    /// The entry as JSON, in the order in which people write these keys.
-    fn to_value(&self) -> Map<String, Value> {
+    /// What the entry says, in the order in which people write these keys.
+    pub fn fields(&self) -> Map<String, Value> {
         let mut entry = Map::new();
         entry.insert("type".into(), "command".into());
         match &self.command {
@@ -57,23 +57,20 @@ impl Hook {
         entry
     }
 
-    /// The entry for the editor of settings files.
-    pub fn to_input(&self) -> CstInputValue {
-        input(Value::Object(self.to_value()))
-    }
-
     /// The group that holds this entry alone. It has no matcher: recall wants every occurrence of the event.
     pub fn to_group(&self) -> CstInputValue {
-        CstInputValue::Object(vec![("hooks".into(), CstInputValue::Array(vec![self.to_input()]))])
+        let entry = input(Value::Object(self.fields()));
+        CstInputValue::Object(vec![("hooks".into(), CstInputValue::Array(vec![entry]))])
     }
 
     /// True when `entry` says exactly what this hook would be written as.
     pub fn is_written_as(&self, entry: &Value) -> bool {
-        entry.as_object().is_some_and(|entry| *entry == self.to_value())
+        entry.as_object().is_some_and(|entry| *entry == self.fields())
     }
 }
 
-fn input(value: Value) -> CstInputValue {
+/// A value as the editor of settings files takes it.
+pub fn input(value: Value) -> CstInputValue {
     match value {
         Value::Null => CstInputValue::Null,
         Value::Bool(bool) => CstInputValue::Bool(bool),
@@ -179,7 +176,7 @@ mod tests {
             let shell = HookCommand::shell(&program, &["claude-code"]);
             let exec = HookCommand::Exec { program: program.clone(), args: vec!["claude-code".into()] };
             for command in [shell, exec] {
-                let entry = Value::Object(Hook { event: "Stop", command, timeout_s: 10 }.to_value());
+                let entry = Value::Object(Hook { event: "Stop", command, timeout_s: 10 }.fields());
                 prop_assert_eq!(shim_of(&entry), Some(program.clone()));
             }
         }

@@ -12,7 +12,7 @@ use jsonc_parser::cst::{CstArray, CstNode, CstObject, CstObjectProp, CstRootNode
 use serde_json::Value;
 use thiserror::Error;
 
-use super::hook_entry::{Hook, shim_of};
+use super::hook_entry::{Hook, input, shim_of};
 
 /// Why settings cannot be edited. None of these has changed anything.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -330,9 +330,26 @@ fn keep_one(event: &CstObjectProp, hook: &Hook) -> Kept {
     }
     let Some(entry) = ours.into_iter().next() else { return Kept::Nothing };
     if let Some(object) = entry.node.as_object() {
-        object.replace_with(hook.to_input());
+        update(&object, hook);
     }
     Kept::At(entry.place)
+}
+
+/// Changes an entry key by key, so that lines which are right already stay as they are.
+fn update(entry: &CstObject, hook: &Hook) {
+    let fields = hook.fields();
+    for property in entry.properties() {
+        if !fields.iter().any(|(name, _)| *name == name_of(&property)) {
+            property.remove();
+        }
+    }
+    for (name, value) in fields {
+        match entry.get(&name) {
+            Some(property) if property.value().is_some_and(|node| value_of(&node) == value) => {}
+            Some(property) => property.set_value(input(value)),
+            None => drop(entry.append(&name, input(value))),
+        }
+    }
 }
 
 /// Removes our entries of one event but the kept one, and what is empty thereby. Returns how many went.
@@ -523,6 +540,22 @@ mod tests {
         let after = installed(ALREADY);
         assert!(!after.contains("/opt/recall-0.0.1"));
         assert!(after.contains("echo mine") && after.contains("total-recall-backup.sh"));
+        let updated =
+            after.split("\"UserPromptSubmit\": ").nth(1).and_then(|rest| rest.split("\"Post").next());
+        assert_snapshot!(updated.expect("is there"), @r#"
+        [
+              {
+                "hooks": [
+                  {
+                    "type": "command",
+                    "command": "/home/dev/.local/bin/recall-shim",
+                    "timeout": 10,
+                    "args": ["claude-code"]
+                  }
+                ]
+              }
+            ],
+        "#);
         assert_snapshot!(uninstall(&after).expect("uninstalls").text, @r#"
         {
           "hooks": {
@@ -623,6 +656,35 @@ mod tests {
         assert_eq!(plugin(r#"{"enabledPlugins": {"recall@team": true}}"#), Some("recall@team".into()));
         assert_eq!(plugin(r#"{"enabledPlugins": {"recall@team": false}}"#), None);
         assert_eq!(plugin(r#"{"enabledPlugins": {"recaller@team": true}}"#), None);
+    }
+
+    #[test]
+    fn an_outdated_entry_is_changed_where_it_stands() {
+        let before = r#"{
+  "hooks": {
+    "Stop": [
+      {
+        "hooks": [
+          {
+            "timeout": 5,
+            "command": "/old/recall-shim",
+            "async": true,
+            "type": "command"
+          }
+        ]
+      }
+    ]
+  }
+}"#;
+        let entry = r#"
+            "timeout": 10,
+            "command": "/home/dev/.local/bin/recall-shim",
+            "type": "command",
+            "args": ["claude-code"]
+          }
+"#;
+        let after = install(before, &hooks()[3..4]).expect("installs");
+        assert!(after.contains(entry), "{after}");
     }
 
     #[test]

@@ -128,6 +128,7 @@ mod tests {
         assert_eq!(answer_of("failing"), None);
         assert_eq!(answer_of("talking"), None);
         assert_eq!(ask(Path::new("/nonexistent/claude"), DEADLINE), None);
-        assert_eq!(ask(Path::new("/bin/cat"), Duration::ZERO), None);
+        let silent = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agents/silent");
+        assert_eq!(ask(Path::new(silent), Duration::ZERO), None);
     }
 }

@@ -11,4 +11,5 @@ pub mod compression;
 pub mod config;
 pub mod actors;
 pub mod server;
+pub mod service;
 pub mod cli;

@@ -3,3 +3,5 @@
 //! **Invariant:** commands talk to the daemon over its socket and never open the database while one runs.
 
 pub mod failure;
+pub mod install;
+pub mod uninstall;

@@ -1,0 +1,93 @@
+//! Whether changes may be made: shown only, asked for at the terminal, agreed to beforehand, or neither.
+
+use std::io::{BufRead, IsTerminal, Write};
+
+use crate::cli::failure::Failure;
+
+/// How the user wants changes to be made.
+pub(crate) enum Consent<'a> {
+    /// `--dry-run`: show them and write nothing.
+    ShowOnly,
+    /// `--yes`.
+    Given,
+    /// Ask, and read the answer from here.
+    Ask(&'a mut dyn BufRead),
+    /// There is nobody to ask.
+    Unavailable,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Go,
+    Leave,
+}
+
+impl<'a> Consent<'a> {
+    /// Asks at `input` only where stdin is a terminal: a script that waits for an answer would wait for ever.
+    pub(crate) fn at_terminal(input: &'a mut dyn BufRead) -> Self {
+        if std::io::stdin().is_terminal() { Self::Ask(input) } else { Self::Unavailable }
+    }
+
+    /// True when the user sees the changes before anything happens.
+    pub(crate) fn shows_changes(&self) -> bool {
+        matches!(self, Self::ShowOnly | Self::Ask(_))
+    }
+
+    /// Decides, asking if need be. Everything but a clear yes means no.
+    pub(crate) fn obtain(self, question: &str, out: &mut dyn Write) -> anyhow::Result<Answer> {
+        match self {
+            Self::ShowOnly => {
+                writeln!(out, "Nothing was changed, as --dry-run asked.")?;
+                Ok(Answer::Leave)
+            }
+            Self::Given => Ok(Answer::Go),
+            Self::Ask(input) => {
+                write!(out, "{question} [y/N] ")?;
+                out.flush()?;
+                let mut answer = String::new();
+                input.read_line(&mut answer)?;
+                if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+                    return Ok(Answer::Go);
+                }
+                writeln!(out, "Nothing was changed.")?;
+                Ok(Answer::Leave)
+            }
+            Self::Unavailable => {
+                Err(Failure::usage("there is no terminal to ask at, so nothing was changed")
+                    .hint("run it again with --yes to agree beforehand, or with --dry-run to see the changes")
+                    .into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clear_yes_goes_ahead() {
+        #[track_caller]
+        fn check(typed: &str, answer: Answer) {
+            let mut input = typed.as_bytes();
+            let mut out = Vec::new();
+            assert_eq!(Consent::Ask(&mut input).obtain("Do it?", &mut out).unwrap(), answer);
+            assert!(out.starts_with(b"Do it? [y/N] "));
+        }
+        check("y\n", Answer::Go);
+        check(" YES \n", Answer::Go);
+        check("n\n", Answer::Leave);
+        check("\n", Answer::Leave);
+        check("", Answer::Leave);
+        check("yep\n", Answer::Leave);
+    }
+
+    #[test]
+    fn without_a_terminal_the_way_out_is_named() {
+        let error = Consent::Unavailable.obtain("Do it?", &mut Vec::new()).unwrap_err();
+        let failure = error.downcast_ref::<Failure>().unwrap();
+        assert_eq!(failure.kind.code(), 2);
+        assert!(failure.hint.as_deref().unwrap().contains("--yes"));
+    }
+}

@@ -1,0 +1,294 @@
+//! One agent's settings, before and after: worked out first, shown, then made.
+//!
+//! **Guarantees.** The change is worked out again from the file as it is at the moment of writing, because agents
+//! rewrite their settings themselves. Before the first change a copy is kept; removing recall brings those bytes
+//! back where nothing else has changed since, and removes a file that only recall had made.
+
+use std::io::Write;
+
+use anyhow::Context;
+
+use super::agent::AgentSpec;
+use super::difference::write_difference;
+use super::hook_entry::Hook;
+use super::hook_settings::{self, HookSwitch, SettingsError};
+use super::settings_file::SettingsFile;
+use crate::cli::failure::Failure;
+use crate::service::environment::Environment;
+
+/// What is to be done to an agent's hooks.
+#[derive(Clone, Debug)]
+pub(crate) enum Deed {
+    /// Register these, and only these.
+    Register(Vec<Hook>),
+    /// Take away all of ours.
+    Remove,
+}
+
+/// A change of one agent's settings, worked out and not yet made.
+#[derive(Debug)]
+pub(crate) struct Edit {
+    pub(crate) agent: &'static AgentSpec,
+    pub(crate) file: SettingsFile,
+    deed: Deed,
+    before: Option<String>,
+    after: After,
+}
+
+/// What the settings become.
+#[derive(Debug, PartialEq, Eq)]
+enum After {
+    Unchanged,
+    Text(String),
+    /// The very bytes of the backup, which is needed no longer.
+    Restored(String),
+    /// No file: recall had made it.
+    Gone,
+}
+
+impl Edit {
+    /// Works the change out. Fails for settings that cannot be read or have an unusual shape, changing nothing.
+    pub(crate) fn plan(
+        agent: &'static AgentSpec,
+        environment: &Environment,
+        deed: Deed,
+    ) -> anyhow::Result<Self> {
+        let file = SettingsFile::at(&agent.settings_path(environment))?;
+        Self::of(agent, file, deed)
+    }
+
+    fn of(agent: &'static AgentSpec, file: SettingsFile, deed: Deed) -> anyhow::Result<Self> {
+        let before = file.read()?;
+        let after = match &deed {
+            Deed::Register(hooks) => registered(before.as_deref(), hooks),
+            Deed::Remove => removed(before.as_deref(), &file),
+        };
+        let after = after.map_err(|error| refusal(agent, &file, &error, before.as_deref()))?;
+        Ok(Self { agent, file, deed, before, after })
+    }
+
+    pub(crate) fn is_needed(&self) -> bool {
+        self.after != After::Unchanged
+    }
+
+    /// The settings as they will be; `None` for no file.
+    pub(crate) fn text(&self) -> Option<&str> {
+        match &self.after {
+            After::Unchanged => self.before.as_deref(),
+            After::Text(text) | After::Restored(text) => Some(text),
+            After::Gone => None,
+        }
+    }
+
+    pub(crate) fn show(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        write_difference(out, self.file.path(), self.before.as_deref(), self.text())?;
+        Ok(())
+    }
+
+    /// Makes the change, on what the file holds now.
+    pub(crate) fn apply(self) -> anyhow::Result<()> {
+        let now = Self::of(self.agent, self.file, self.deed)?;
+        let written = match &now.after {
+            After::Unchanged => Ok(()),
+            After::Text(text) => now.keep_backup().and_then(|()| now.file.write(text)),
+            After::Restored(text) => now.file.write(text).and_then(|()| now.file.remove_backup()),
+            After::Gone => now.file.remove(),
+        };
+        written.with_context(|| format!("the settings of {} are as they were", now.agent.title))
+    }
+
+    /// Keeps the newest text without recall in it. One that has recall in it is kept only for want of a better one.
+    fn keep_backup(&self) -> Result<(), super::settings_file::FileError> {
+        match (&self.deed, &self.before) {
+            (Deed::Register(_), Some(before))
+                if is_without_us(before) || self.file.read_backup()?.is_none() =>
+            {
+                self.file.write_backup(before)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn registered(before: Option<&str>, hooks: &[Hook]) -> Result<After, SettingsError> {
+    let text = hook_settings::install(before.unwrap_or_default(), hooks)?;
+    Ok(if before == Some(text.as_str()) { After::Unchanged } else { After::Text(text) })
+}
+
+fn removed(before: Option<&str>, file: &SettingsFile) -> Result<After, SettingsError> {
+    let Some(before) = before else { return Ok(After::Unchanged) };
+    let removal = hook_settings::uninstall(before)?;
+    if removal.entries == 0 {
+        return Ok(After::Unchanged);
+    }
+    // A backup that cannot be read is no reason to leave the hooks in.
+    let backup = file.read_backup().ok().flatten().filter(|backup| is_without_us(backup));
+    Ok(match backup {
+        Some(backup) if hook_settings::same_settings(&backup, &removal.text) => After::Restored(backup),
+        None if hook_settings::same_settings("{}", &removal.text) => After::Gone,
+        _ => After::Text(removal.text),
+    })
+}
+
+fn is_without_us(text: &str) -> bool {
+    hook_settings::survey(text).is_ok_and(|survey| survey.entries.is_empty())
+}
+
+fn refusal(agent: &AgentSpec, file: &SettingsFile, error: &SettingsError, text: Option<&str>) -> Failure {
+    let path = file.path().display();
+    let title = agent.title;
+    match error {
+        SettingsError::Json { line, column, what } => {
+            Failure::failed(format!("{path}:{line}:{column}: {what}; nothing was changed")).hint(format!(
+                "{title} ignores a file that is no valid JSON as a whole; mend line {line} and run this again"
+            ))
+        }
+        SettingsError::Shape(_) => {
+            let survey = hook_settings::survey(text.unwrap_or_default());
+            let switch = match survey.map(|survey| survey.switch) {
+                Ok(HookSwitch::Off) => {
+                    format!(" (disableAllHooks is true there too, so {title} runs no hooks)")
+                }
+                _ => String::new(),
+            };
+            Failure::failed(format!("{path}: {error}; nothing was changed")).hint(format!(
+                "recall does not touch settings of a shape that it does not know; mend them and run this again{switch}"
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::agent::AGENTS;
+    use super::*;
+    use std::fs;
+    use std::path::PathBuf;
+
+    struct Place {
+        _folder: tempfile::TempDir,
+        environment: Environment,
+        settings: PathBuf,
+    }
+
+    const AGENT: &AgentSpec = AGENTS[0];
+
+    fn place(settings: Option<&str>) -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = Environment::new(folder.path().into(), []);
+        let path = AGENT.settings_path(&environment);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        if let Some(text) = settings {
+            fs::write(&path, text).unwrap();
+        }
+        Place { _folder: folder, environment, settings: path }
+    }
+
+    impl Place {
+        fn plan(&self, deed: Deed) -> anyhow::Result<Edit> {
+            Edit::plan(AGENT, &self.environment, deed)
+        }
+
+        fn install(&self, shim: &str) {
+            self.plan(Deed::Register((AGENT.hooks)(None, shim))).unwrap().apply().unwrap();
+        }
+
+        fn uninstall(&self) {
+            self.plan(Deed::Remove).unwrap().apply().unwrap();
+        }
+
+        fn files(&self) -> Vec<(String, String)> {
+            let entries = fs::read_dir(self.settings.parent().unwrap()).unwrap().map(Result::unwrap);
+            let mut files: Vec<_> = entries
+                .map(|entry| {
+                    let text = fs::read_to_string(entry.path()).unwrap();
+                    (entry.file_name().into_string().unwrap(), text)
+                })
+                .collect();
+            files.sort();
+            files
+        }
+    }
+
+    #[test]
+    fn every_sound_file_comes_back_byte_for_byte() {
+        for name in ["1-empty", "2-other-hooks", "3-full-user-settings", "4-tabs-no-final-newline"] {
+            let path = format!("{}/tests/settings/{name}.json", env!("CARGO_MANIFEST_DIR"));
+            let text = fs::read_to_string(path).unwrap();
+            let place = place(Some(&text));
+            place.install("/old/recall-shim");
+            place.install("/new/recall-shim");
+            assert_eq!(place.files()[1], ("settings.json.recall-backup".into(), text.clone()), "{name}");
+            place.uninstall();
+            assert_eq!(place.files(), [("settings.json".into(), text)], "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_install_made_goes_again() {
+        let place = place(None);
+        place.install("/old/recall-shim");
+        place.install("/new/recall-shim");
+        assert!(fs::read_to_string(&place.settings).unwrap().contains("/new/recall-shim"));
+        place.uninstall();
+        place.uninstall();
+        assert!(!place.settings.exists());
+    }
+
+    #[test]
+    fn what_changed_in_between_is_kept() {
+        let place = place(Some("{\"model\": \"opus\"}"));
+        place.install("/bin/recall-shim");
+        let text = fs::read_to_string(&place.settings).unwrap();
+        fs::write(&place.settings, text.replace("opus", "sonnet")).unwrap();
+        place.uninstall();
+        assert_eq!(hook_settings::uninstall(&place.files()[0].1).unwrap().entries, 0);
+        assert!(place.files()[0].1.contains("sonnet"));
+    }
+
+    #[test]
+    fn a_change_after_planning_is_not_overwritten() {
+        let place = place(Some("{}"));
+        let edit = place.plan(Deed::Register((AGENT.hooks)(None, "/bin/recall-shim"))).unwrap();
+        fs::write(&place.settings, "{\"model\": \"opus\"}").unwrap();
+        edit.apply().unwrap();
+        let text = fs::read_to_string(&place.settings).unwrap();
+        assert!(text.contains("opus") && text.contains("recall-shim"));
+    }
+
+    #[test]
+    fn installing_twice_writes_nothing() {
+        let place = place(Some("{}"));
+        place.install("/bin/recall-shim");
+        let edit = place.plan(Deed::Register((AGENT.hooks)(None, "/bin/recall-shim"))).unwrap();
+        assert!(!edit.is_needed());
+    }
+
+    #[test]
+    fn refusals_name_the_place_and_change_nothing() {
+        #[track_caller]
+        fn check(name: &str, deed: Deed, expected: &str) {
+            let path = format!("{}/tests/settings/{name}.json", env!("CARGO_MANIFEST_DIR"));
+            let text = fs::read_to_string(path).unwrap();
+            let place = place(Some(&text));
+            let error = place.plan(deed).unwrap_err();
+            let failure = error.downcast_ref::<Failure>().unwrap();
+            assert_eq!(failure.kind.code(), 1);
+            assert!(failure.what.contains(expected), "{failure}");
+            assert_eq!(place.files(), [("settings.json".into(), text)]);
+        }
+        let register = || Deed::Register((AGENT.hooks)(None, "/bin/recall-shim"));
+        check("6-broken", register(), "settings.json:2:3: key must be a string");
+        check("6-broken", Deed::Remove, "settings.json:2:3: key must be a string");
+        check("7-unusual-shapes", register(), "hooks.PreToolUse is an object");
+        check("7-unusual-shapes", register(), "hooks.PostToolUse is null");
+    }
+
+    #[test]
+    fn a_refusal_says_that_hooks_are_off_as_well() {
+        let place = place(Some(include_str!("../../../tests/settings/7-unusual-shapes.json")));
+        let error = place.plan(Deed::Register((AGENT.hooks)(None, "/bin/recall-shim"))).unwrap_err();
+        let hint = error.downcast_ref::<Failure>().unwrap().hint.clone().unwrap();
+        assert!(hint.contains("disableAllHooks is true"), "{hint}");
+    }
+}

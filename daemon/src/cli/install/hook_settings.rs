@@ -1,0 +1,743 @@
+//! Edits the `hooks` of a JSON settings file and leaves every other byte as it is.
+//!
+//! The shape is the one Claude Code made common: `{"hooks": {"<Event>": [{"matcher", "hooks": [entry]}]}}`. These
+//! functions turn text into text; reading and writing the file is `settings_file`'s.
+//!
+//! **Guarantees.** Foreign entries keep their bytes and their places. After [`install`] each wanted event has exactly
+//! one entry of ours and no other event has any. [`uninstall`] takes away our entries and what became empty thereby,
+//! nothing else. Whatever does not have the shape is refused by name, never repaired.
+
+use jsonc_parser::ParseOptions;
+use jsonc_parser::cst::{CstArray, CstNode, CstObject, CstObjectProp, CstRootNode};
+use serde_json::Value;
+use thiserror::Error;
+
+use super::hook_entry::{Hook, input, shim_of};
+
+/// Why settings cannot be edited. None of these has changed anything.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum SettingsError {
+    /// No valid JSON; line and column count from 1. The agent ignores such a file as a whole.
+    #[error("line {line}, column {column}: {what}")]
+    Json { line: usize, column: usize, what: String },
+    /// Valid JSON of another shape; each text names the place and what is there.
+    #[error("{}", .0.join("; "))]
+    Shape(Vec<String>),
+}
+
+/// What [`uninstall`] made of a text.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Removal {
+    pub text: String,
+    /// How many entries of ours there were.
+    pub entries: usize,
+}
+
+/// Whether the agent runs any hooks at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookSwitch {
+    On,
+    /// `disableAllHooks` is true: hooks are registered and never run.
+    Off,
+}
+
+/// An entry of ours, as it stands in the settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoundEntry {
+    pub event: String,
+    /// The shim's path as the entry spells it.
+    pub shim: String,
+    pub entry: Value,
+    pub reach: Reach,
+}
+
+/// Which occurrences of its event a group sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    Every,
+    /// The group has a matcher that leaves some out.
+    Some,
+}
+
+/// What is registered now.
+#[derive(Debug, PartialEq)]
+pub struct Survey {
+    pub entries: Vec<FoundEntry>,
+    pub switch: HookSwitch,
+    /// An enabled plugin named `recall` (as `recall@marketplace`): it brings hooks of its own.
+    pub plugin: Option<String>,
+}
+
+/// Registers `hooks` and takes our entries away from every other event. Equal text means that nothing was to do.
+pub fn install(text: &str, hooks: &[Hook]) -> Result<String, SettingsError> {
+    let file = Parsed::of(text)?;
+    file.check_shapes()?;
+    let settings = file.settings()?;
+    let registered = settings.object_value_or_set("hooks");
+    for property in registered.properties() {
+        let event = name_of(&property);
+        let kept = match hooks.iter().find(|hook| hook.event == event) {
+            Some(hook) => keep_one(&property, hook),
+            None => Kept::Nothing,
+        };
+        sweep(&property, kept);
+    }
+    for hook in hooks {
+        let present = registered.get(hook.event).is_some_and(|event| !our_entries(&event).is_empty());
+        if !present {
+            let groups = registered.array_value_or_set(hook.event);
+            groups.ensure_multiline();
+            groups.append(hook.to_group());
+        }
+    }
+    Ok(file.text())
+}
+
+/// Takes away all entries of ours, in whatever event, and the groups, events and `hooks` that this empties.
+pub fn uninstall(text: &str) -> Result<Removal, SettingsError> {
+    let file = Parsed::of(text)?;
+    let mut entries = 0;
+    if let Some(hooks) = file.hooks() {
+        for property in hooks.properties() {
+            entries += sweep(&property, Kept::Nothing);
+        }
+        if entries > 0
+            && hooks.properties().is_empty()
+            && let Some(property) = file.settings()?.get("hooks")
+        {
+            property.remove();
+        }
+    }
+    Ok(Removal { text: file.text(), entries })
+}
+
+/// Reads what is registered, forgiving every shape that it does not know.
+pub fn survey(text: &str) -> Result<Survey, SettingsError> {
+    let file = Parsed::of(text)?;
+    let mut entries = Vec::new();
+    for property in file.hooks().map(|hooks| hooks.properties()).unwrap_or_default() {
+        let event = name_of(&property);
+        entries.extend(our_entries(&property).into_iter().map(|ours| FoundEntry {
+            event: event.clone(),
+            shim: ours.shim,
+            entry: ours.value,
+            reach: ours.reach,
+        }));
+    }
+    let switch = match file.value.get("disableAllHooks") {
+        Some(Value::Bool(true)) => HookSwitch::Off,
+        _ => HookSwitch::On,
+    };
+    let plugins = file.value.get("enabledPlugins").and_then(Value::as_object);
+    let plugin = plugins
+        .into_iter()
+        .flatten()
+        .find(|(name, enabled)| name.split('@').next() == Some("recall") && **enabled != Value::Bool(false))
+        .map(|(name, _)| name.clone());
+    Ok(Survey { entries, switch, plugin })
+}
+
+/// True when both texts mean the same settings, apart from hook lists that are there but empty.
+///
+/// That is how the settings before an installation are recognised after its removal.
+pub fn same_settings(one: &str, other: &str) -> bool {
+    let meaning = |text: &str| -> Option<Value> {
+        let mut value = Parsed::of(text).ok()?.value;
+        if let Some(hooks) = value.get_mut("hooks").and_then(Value::as_object_mut) {
+            hooks.retain(|_, groups| groups.as_array().is_none_or(|groups| !groups.is_empty()));
+            if hooks.is_empty() {
+                value.as_object_mut()?.shift_remove("hooks");
+            }
+        }
+        Some(value)
+    };
+    meaning(one).is_some_and(|one| Some(one) == meaning(other))
+}
+
+/// A settings text, parsed twice: strictly, as the agent does, and as a tree that remembers every byte.
+struct Parsed {
+    byte_order_mark: &'static str,
+    value: Value,
+    tree: CstRootNode,
+}
+
+impl Parsed {
+    fn of(text: &str) -> Result<Self, SettingsError> {
+        let (byte_order_mark, body) = match text.strip_prefix('\u{feff}') {
+            Some(body) => ("\u{feff}", body),
+            None => ("", text),
+        };
+        // Nothing at all is what `touch` leaves behind; it holds no setting that could be lost.
+        let body = if body.trim().is_empty() { "{}\n" } else { body };
+        let value = serde_json::from_str(body).map_err(|error| json_error(&error))?;
+        let strict = ParseOptions {
+            allow_comments: false,
+            allow_loose_object_property_names: false,
+            allow_trailing_commas: false,
+            allow_missing_commas: false,
+            allow_single_quoted_strings: false,
+            allow_hexadecimal_numbers: false,
+            allow_unary_plus_numbers: false,
+        };
+        let tree = CstRootNode::parse(body, &strict).map_err(|error| SettingsError::Json {
+            line: error.line_display(),
+            column: error.column_display(),
+            what: error.kind().to_string(),
+        })?;
+        Ok(Self { byte_order_mark, value, tree })
+    }
+
+    fn text(&self) -> String {
+        format!("{}{}", self.byte_order_mark, self.tree)
+    }
+
+    fn settings(&self) -> Result<CstObject, SettingsError> {
+        let refusal = || SettingsError::Shape(vec![unusual("the file", &self.value, "an object")]);
+        self.tree.object_value().ok_or_else(refusal)
+    }
+
+    fn hooks(&self) -> Option<CstObject> {
+        self.tree.object_value()?.object_value("hooks")
+    }
+
+    /// Refuses what an edit could not leave intact, all of it in one message.
+    fn check_shapes(&self) -> Result<(), SettingsError> {
+        let settings = self.settings()?;
+        let mut problems = Vec::new();
+        repeated_names(&settings, "", &mut problems);
+        if let Some(hooks) = self.value.get("hooks") {
+            match (hooks, self.hooks()) {
+                (Value::Object(events), Some(tree)) => {
+                    repeated_names(&tree, "hooks.", &mut problems);
+                    for (event, groups) in events {
+                        check_event(event, groups, &mut problems);
+                    }
+                }
+                _ => problems.push(unusual("hooks", hooks, "an object")),
+            }
+        }
+        if problems.is_empty() { Ok(()) } else { Err(SettingsError::Shape(problems)) }
+    }
+}
+
+fn json_error(error: &serde_json::Error) -> SettingsError {
+    let text = error.to_string();
+    let what = text.split(" at line ").next().unwrap_or(&text).to_owned();
+    SettingsError::Json { line: error.line(), column: error.column(), what }
+}
+
+/// A name that stands twice: parsers disagree about which one counts, so an edit might touch the wrong one.
+fn repeated_names(object: &CstObject, place: &str, problems: &mut Vec<String>) {
+    let mut names: Vec<String> = object.properties().iter().map(name_of).collect();
+    names.sort_unstable();
+    let mut previous = None;
+    for name in &names {
+        // Above the hooks only the name we edit matters; the rest is not touched.
+        let matters = !place.is_empty() || name == "hooks";
+        if previous == Some(name) && matters {
+            problems.push(format!("{place}{name} is there more than once"));
+        }
+        previous = Some(name);
+    }
+}
+
+fn check_event(event: &str, groups: &Value, problems: &mut Vec<String>) {
+    let place = format!("hooks.{event}");
+    let Some(groups) = groups.as_array() else {
+        problems.push(unusual(&place, groups, "an array"));
+        return;
+    };
+    for (index, group) in groups.iter().enumerate() {
+        match group {
+            Value::Object(fields) => {
+                if let Some(entries) = fields.get("hooks").filter(|entries| !entries.is_array()) {
+                    problems.push(unusual(&format!("{place}[{index}].hooks"), entries, "an array"));
+                }
+            }
+            other => problems.push(unusual(&format!("{place}[{index}]"), other, "an object")),
+        }
+    }
+}
+
+fn unusual(place: &str, found: &Value, wanted: &str) -> String {
+    let found = match found {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    };
+    format!("{place} is {found} where {wanted} belongs")
+}
+
+fn name_of(property: &CstObjectProp) -> String {
+    property.name().and_then(|name| name.decoded_value().ok()).unwrap_or_default()
+}
+
+fn value_of(node: &CstNode) -> Value {
+    serde_json::from_str(&node.to_string()).unwrap_or_default()
+}
+
+/// An entry of ours with its place in the tree.
+struct OurEntry {
+    node: CstNode,
+    value: Value,
+    shim: String,
+    reach: Reach,
+    /// Index of its group, then its own within the group.
+    place: (usize, usize),
+}
+
+fn groups_of(event: &CstObjectProp) -> Vec<CstObject> {
+    let groups = event.array_value().map(|groups| groups.elements()).unwrap_or_default();
+    groups.iter().filter_map(CstNode::as_object).collect()
+}
+
+fn our_entries(event: &CstObjectProp) -> Vec<OurEntry> {
+    let mut ours = Vec::new();
+    for (group_index, group) in groups_of(event).iter().enumerate() {
+        let reach = match group.get("matcher").and_then(|matcher| matcher.value()).map(|node| value_of(&node))
+        {
+            None | Some(Value::Null) => Reach::Every,
+            Some(Value::String(matcher)) if matcher.is_empty() || matcher == "*" => Reach::Every,
+            Some(_) => Reach::Some,
+        };
+        let entries = group.array_value("hooks").map(|hooks| hooks.elements()).unwrap_or_default();
+        for (entry_index, node) in entries.into_iter().enumerate() {
+            let value = value_of(&node);
+            if let Some(shim) = shim_of(&value) {
+                ours.push(OurEntry { node, value, shim, reach, place: (group_index, entry_index) });
+            }
+        }
+    }
+    ours
+}
+
+/// Which entry of ours a sweep leaves in its place.
+#[derive(Clone, Copy)]
+enum Kept {
+    Nothing,
+    At((usize, usize)),
+}
+
+/// Chooses the entry that may stay and brings it up to date; without one that sees every occurrence, none stays.
+fn keep_one(event: &CstObjectProp, hook: &Hook) -> Kept {
+    let ours: Vec<_> = our_entries(event).into_iter().filter(|entry| entry.reach == Reach::Every).collect();
+    let current = ours.iter().find(|entry| hook.is_written_as(&entry.value));
+    if let Some(entry) = current {
+        return Kept::At(entry.place);
+    }
+    let Some(entry) = ours.into_iter().next() else { return Kept::Nothing };
+    if let Some(object) = entry.node.as_object() {
+        update(&object, hook);
+    }
+    Kept::At(entry.place)
+}
+
+/// Changes an entry key by key, so that lines which are right already stay as they are.
+fn update(entry: &CstObject, hook: &Hook) {
+    let fields = hook.fields();
+    for property in entry.properties() {
+        if !fields.iter().any(|(name, _)| *name == name_of(&property)) {
+            property.remove();
+        }
+    }
+    for (name, value) in fields {
+        match entry.get(&name) {
+            Some(property) if property.value().is_some_and(|node| value_of(&node) == value) => {}
+            Some(property) => property.set_value(input(value)),
+            None => drop(entry.append(&name, input(value))),
+        }
+    }
+}
+
+/// Removes our entries of one event but the kept one, and what is empty thereby. Returns how many went.
+fn sweep(event: &CstObjectProp, kept: Kept) -> usize {
+    let mut removed = 0;
+    let ours = our_entries(event);
+    let groups = groups_of(event);
+    for (index, group) in groups.into_iter().enumerate() {
+        let mut removed_here = 0;
+        for entry in ours.iter().filter(|entry| entry.place.0 == index) {
+            if matches!(kept, Kept::At(place) if place == entry.place) {
+                continue;
+            }
+            entry.node.clone().remove();
+            removed_here += 1;
+        }
+        let left = group.array_value("hooks").map_or(0, |hooks: CstArray| hooks.elements().len());
+        if removed_here > 0 && left == 0 {
+            group.remove();
+        }
+        removed += removed_here;
+    }
+    let left = event.array_value().map_or(0, |groups| groups.elements().len());
+    if removed > 0 && left == 0 {
+        event.clone().remove();
+    }
+    removed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::hook_entry::HookCommand;
+    use super::*;
+    use insta::assert_snapshot;
+    use proptest::prelude::*;
+
+    const EMPTY: &str = include_str!("../../../tests/settings/1-empty.json");
+    const OTHER_HOOKS: &str = include_str!("../../../tests/settings/2-other-hooks.json");
+    const FULL: &str = include_str!("../../../tests/settings/3-full-user-settings.json");
+    const TABS: &str = include_str!("../../../tests/settings/4-tabs-no-final-newline.json");
+    const ALREADY: &str = include_str!("../../../tests/settings/5-already-recall.json");
+    const BROKEN: &str = include_str!("../../../tests/settings/6-broken.json");
+    const UNUSUAL: &str = include_str!("../../../tests/settings/7-unusual-shapes.json");
+    const SHIM: &str = "/home/dev/.local/bin/recall-shim";
+    const EVENTS: [&str; 5] = ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "PreCompact"];
+
+    fn hooks() -> Vec<Hook> {
+        let exec = HookCommand::Exec { program: SHIM.into(), args: vec!["claude-code".into()] };
+        EVENTS.map(|event| Hook { event, command: exec.clone(), timeout_s: 10 }).to_vec()
+    }
+
+    /// The text after installation, having checked all that holds for every file.
+    #[track_caller]
+    fn installed(before: &str) -> String {
+        let after = install(before, &hooks()).expect("installs");
+        let found = survey(&after).expect("what we wrote is JSON").entries;
+        let mut events: Vec<_> = found.iter().map(|entry| entry.event.as_str()).collect();
+        events.sort_unstable();
+        let mut expected = EVENTS;
+        expected.sort_unstable();
+        assert_eq!(events, expected, "exactly one entry for each event");
+        for entry in &found {
+            assert!(hooks().iter().all(|hook| hook.is_written_as(&entry.entry)), "{entry:?}");
+        }
+        assert_eq!(install(&after, &hooks()), Ok(after.clone()), "installing twice changes nothing");
+        after
+    }
+
+    /// Installs and uninstalls; the settings must be back, in meaning and in the order of their keys.
+    #[track_caller]
+    fn round_trip(before: &str) -> String {
+        let removal = uninstall(&installed(before)).expect("uninstalls");
+        assert_eq!(removal.entries, EVENTS.len());
+        assert!(same_settings(&removal.text, before), "{}", removal.text);
+        assert_eq!(uninstall(&removal.text).map(|again| again.entries), Ok(0));
+        removal.text
+    }
+
+    fn json(text: &str) -> Value {
+        serde_json::from_str(text).expect("test JSON")
+    }
+
+    #[test]
+    fn an_empty_file_gets_only_our_hooks_and_is_empty_again() {
+        assert_snapshot!(install(EMPTY, &hooks()[..2]).expect("installs"), @r#"
+        {
+          "hooks": {
+            "SessionStart": [
+              {
+                "hooks": [
+                  {
+                    "type": "command",
+                    "command": "/home/dev/.local/bin/recall-shim",
+                    "args": ["claude-code"],
+                    "timeout": 10
+                  }
+                ]
+              }
+            ],
+            "UserPromptSubmit": [
+              {
+                "hooks": [
+                  {
+                    "type": "command",
+                    "command": "/home/dev/.local/bin/recall-shim",
+                    "args": ["claude-code"],
+                    "timeout": 10
+                  }
+                ]
+              }
+            ]
+          }
+        }
+        "#);
+        assert_eq!(round_trip(EMPTY), EMPTY);
+        assert_eq!(round_trip(""), EMPTY);
+    }
+
+    #[test]
+    fn foreign_hooks_stay_in_their_places_and_ours_come_after_them() {
+        let after = json(&installed(OTHER_HOOKS));
+        let before = json(OTHER_HOOKS);
+        for (event, groups) in before["hooks"].as_object().expect("hooks") {
+            let groups = groups.as_array().expect("groups");
+            assert_eq!(
+                after["hooks"][event].as_array().expect("groups")[..groups.len()],
+                groups[..],
+                "{event}"
+            );
+        }
+        let names =
+            |value: &Value| value["hooks"].as_object().expect("hooks").keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&after)[..names(&before).len()], names(&before)[..]);
+        assert_eq!(round_trip(OTHER_HOOKS), OTHER_HOOKS);
+    }
+
+    #[test]
+    fn other_settings_keep_every_byte() {
+        let after = installed(FULL);
+        let (head, _) = FULL.split_once("\"hooks\"").expect("has hooks");
+        assert!(after.starts_with(head), "numbers, text and order above the hooks are untouched");
+        assert_eq!(round_trip(FULL), FULL);
+    }
+
+    #[test]
+    fn tabs_and_a_missing_last_newline_stay() {
+        assert_snapshot!(install(TABS, &hooks()[..1]).expect("installs"), @r#"
+        {
+        	"model": "sonnet",
+        	"hooks": {
+        		"Stop": [
+        			{ "hooks": [ { "type": "command", "command": "echo done" } ] }
+        		],
+        		"SessionStart": [
+        			{
+        				"hooks": [
+        					{
+        						"type": "command",
+        						"command": "/home/dev/.local/bin/recall-shim",
+        						"args": ["claude-code"],
+        						"timeout": 10
+        					}
+        				]
+        			}
+        		]
+        	},
+        	"permissions": { "allow": ["Bash(ls:*)"], "deny": [] }
+        }
+        "#);
+        let after = installed(TABS);
+        assert!(!after.ends_with('\n'));
+        assert!(after.lines().all(|line| !line.starts_with(' ')), "{after}");
+        round_trip(TABS);
+    }
+
+    #[test]
+    fn carriage_returns_and_a_byte_order_mark_stay() {
+        let windows = FULL.replace('\n', "\r\n");
+        let after = installed(&windows);
+        assert_eq!(after.matches('\n').count(), after.matches("\r\n").count());
+        assert_eq!(round_trip(&windows), windows);
+        let marked = format!("\u{feff}{FULL}");
+        assert_eq!(round_trip(&marked), marked);
+    }
+
+    #[test]
+    fn old_entries_are_replaced_and_lookalikes_left_alone() {
+        let after = installed(ALREADY);
+        assert!(!after.contains("/opt/recall-0.0.1"));
+        assert!(after.contains("echo mine") && after.contains("total-recall-backup.sh"));
+        let updated =
+            after.split("\"UserPromptSubmit\": ").nth(1).and_then(|rest| rest.split("\"Post").next());
+        assert_snapshot!(updated.expect("is there"), @r#"
+        [
+              {
+                "hooks": [
+                  {
+                    "type": "command",
+                    "command": "/home/dev/.local/bin/recall-shim",
+                    "timeout": 10,
+                    "args": ["claude-code"]
+                  }
+                ]
+              }
+            ],
+        "#);
+        assert_snapshot!(uninstall(&after).expect("uninstalls").text, @r#"
+        {
+          "hooks": {
+            "PostToolUse": [
+              {
+                "matcher": "*",
+                "hooks": [
+                  {
+                    "type": "command",
+                    "command": "echo mine"
+                  }
+                ]
+              }
+            ],
+            "PreCompact": [
+              {
+                "hooks": [
+                  {
+                    "type": "command",
+                    "command": "/home/dev/bin/total-recall-backup.sh"
+                  }
+                ]
+              }
+            ]
+          }
+        }
+        "#);
+        assert_eq!(uninstall(ALREADY).map(|removal| removal.entries), Ok(3));
+    }
+
+    #[test]
+    fn one_entry_stays_of_several_and_it_sees_every_occurrence() {
+        let ours = r#"{"type": "command", "command": "/old/recall-shim", "args": ["claude-code"]}"#;
+        let groups = format!(
+            r#"[{{"matcher": "startup", "hooks": [{ours}, {{"type": "command", "command": "a"}}]}},
+                {{"hooks": [{ours}]}}, {{"matcher": "*", "hooks": [{ours}]}}]"#
+        );
+        let before = format!(r#"{{"hooks": {{"SessionStart": {groups}, "Notification": {groups}}}}}"#);
+        let after = json(&installed(&before));
+        let groups = after["hooks"]["SessionStart"].as_array().expect("groups");
+        assert_eq!(groups.len(), 2);
+        assert_eq!(
+            groups[0]["hooks"].as_array().expect("entries").len(),
+            1,
+            "the foreign one stays with its matcher"
+        );
+        assert!(groups[1].get("matcher").is_none());
+        assert_eq!(
+            after["hooks"]["Notification"].as_array().expect("groups").len(),
+            1,
+            "an event we do not want"
+        );
+    }
+
+    #[test]
+    fn broken_json_is_refused_with_its_line() {
+        let error = install(BROKEN, &hooks()).expect_err("a comment is no JSON");
+        assert_snapshot!(error, @"line 2, column 3: key must be a string");
+        assert_eq!(uninstall(BROKEN), Err(error));
+        for broken in ["{", "{\"a\": 01}", "{'a': 1}", "{\"a\": 1,}", "nul", "{} {}", "{\"a\": \"\t\"}"] {
+            assert!(matches!(install(broken, &hooks()), Err(SettingsError::Json { .. })), "{broken}");
+        }
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        assert!(matches!(install(&deep, &hooks()), Err(SettingsError::Json { .. })));
+    }
+
+    #[test]
+    fn unusual_shapes_are_refused_by_name_and_hold_nothing_to_remove() {
+        assert_snapshot!(install(UNUSUAL, &hooks()).expect_err("refuses"), @"hooks.PostToolUse is null where an array belongs; hooks.PreToolUse is an object where an array belongs");
+        assert_eq!(uninstall(UNUSUAL), Ok(Removal { text: UNUSUAL.into(), entries: 0 }));
+        assert_eq!(survey(UNUSUAL).map(|survey| survey.switch), Ok(HookSwitch::Off));
+
+        #[track_caller]
+        fn check(text: &str, place: &str) {
+            let error = install(text, &hooks()).expect_err(text).to_string();
+            assert!(error.contains(place), "{error}");
+        }
+        check("[]", "the file is an array");
+        check(r#"{"hooks": []}"#, "hooks is an array");
+        check(r#"{"hooks": {"Stop": [null]}}"#, "hooks.Stop[0] is null");
+        check(r#"{"hooks": {"Stop": [{"hooks": {}}]}}"#, "hooks.Stop[0].hooks is an object");
+        check(r#"{"hooks": {"Stop": [], "Stop": []}}"#, "hooks.Stop is there more than once");
+        check(r#"{"hooks": {}, "hooks": {}}"#, "hooks is there more than once");
+    }
+
+    #[test]
+    fn an_empty_event_of_the_user_s_may_go_and_counts_as_the_same() {
+        let before = "{\n  \"hooks\": {\n    \"Stop\": []\n  }\n}\n";
+        assert_eq!(round_trip(before), EMPTY);
+        assert!(!same_settings(before, r#"{"hooks": {"Stop": [{}]}}"#));
+        assert!(!same_settings("{}", r#"{"model": "opus"}"#));
+        assert!(!same_settings("{}", "{"));
+    }
+
+    #[test]
+    fn a_plugin_of_ours_is_seen_unless_it_is_switched_off() {
+        let plugin = |text: &str| survey(text).expect("JSON").plugin;
+        assert_eq!(plugin(r#"{"enabledPlugins": {"recall@team": true}}"#), Some("recall@team".into()));
+        assert_eq!(plugin(r#"{"enabledPlugins": {"recall@team": false}}"#), None);
+        assert_eq!(plugin(r#"{"enabledPlugins": {"recaller@team": true}}"#), None);
+    }
+
+    #[test]
+    fn an_outdated_entry_is_changed_where_it_stands() {
+        let before = r#"{
+  "hooks": {
+    "Stop": [
+      {
+        "hooks": [
+          {
+            "timeout": 5,
+            "command": "/old/recall-shim",
+            "async": true,
+            "type": "command"
+          }
+        ]
+      }
+    ]
+  }
+}"#;
+        let entry = r#"
+            "timeout": 10,
+            "command": "/home/dev/.local/bin/recall-shim",
+            "type": "command",
+            "args": ["claude-code"]
+          }
+"#;
+        let after = install(before, &hooks()[3..4]).expect("installs");
+        assert!(after.contains(entry), "{after}");
+    }
+
+    #[test]
+    fn paths_with_odd_characters_are_written_as_json() {
+        let program = "/home/ü \"x\"\\\n\u{1}/recall-shim";
+        let exec = HookCommand::Exec { program: program.into(), args: vec!["claude-code".into()] };
+        let after = install("{}", &[Hook { event: "Stop", command: exec, timeout_s: 10 }]).expect("installs");
+        assert_eq!(survey(&after).expect("JSON").entries[0].shim, program);
+    }
+
+    /// Settings as they may grow: keys of ours and others', entries in all forms, nested a little.
+    fn settings() -> impl Strategy<Value = Value> {
+        let entry = prop_oneof![
+            Just(serde_json::json!({"type": "command", "command": "echo mine"})),
+            Just(serde_json::json!({"type": "http", "url": "https://example.com"})),
+            Just(
+                serde_json::json!({"type": "command", "command": SHIM, "args": ["claude-code"], "timeout": 10})
+            ),
+            Just(
+                serde_json::json!({"type": "command", "command": "/old/recall-shim claude-code", "timeout": 5})
+            ),
+        ];
+        let matcher = prop_oneof![Just(None), Just(Some("")), Just(Some("*")), Just(Some("Bash"))];
+        let group =
+            (matcher, prop::collection::vec(entry, 0..4)).prop_map(|(matcher, entries)| match matcher {
+                Some(matcher) => serde_json::json!({"matcher": matcher, "hooks": entries}),
+                None => serde_json::json!({"hooks": entries}),
+            });
+        let event =
+            prop_oneof![Just("SessionStart"), Just("Stop"), Just("Notification"), Just("PostToolUse")];
+        let events = prop::collection::btree_map(event, prop::collection::vec(group, 0..4), 0..4);
+        (events, any::<Option<u8>>()).prop_map(|(events, other)| match other {
+            Some(other) => serde_json::json!({"other": other, "hooks": events}),
+            None => serde_json::json!({"hooks": events}),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_mixture_ends_with_one_entry_each_and_without_any(value in settings(), pretty: bool) {
+            let before = if pretty { format!("{value:#}") } else { value.to_string() };
+            let after = installed(&before);
+            let gone = uninstall(&after).expect("uninstalls").text;
+            let bare = uninstall(&before).expect("uninstalls").text;
+            prop_assert!(same_settings(&gone, &bare), "{}\n{}", gone, bare);
+            prop_assert_eq!(json(&after)["other"].clone(), value["other"].clone());
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in ".{0,60}") {
+            let _ = install(&text, &hooks());
+            let _ = uninstall(&text);
+            let _ = survey(&text);
+        }
+    }
+}

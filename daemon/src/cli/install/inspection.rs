@@ -1,0 +1,311 @@
+//! What `recall doctor` shows of the agents: which hooks are registered, and whether they can work.
+//!
+//! Reads only. Settings that cannot be read are a finding like any other and never an error.
+
+use std::path::{Path, PathBuf};
+
+use super::agent::{AGENTS, AgentSpec};
+use super::hook_entry::Hook;
+use super::hook_settings::{self, FoundEntry, HookSwitch, Reach, Survey};
+use super::programs::Programs;
+use super::settings_file::SettingsFile;
+use super::version::AgentVersion;
+use crate::service::environment::{Environment, is_executable};
+
+/// How recall stands with one agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentReport {
+    /// As on the command line.
+    pub agent: &'static str,
+    /// As people call it.
+    pub title: &'static str,
+    pub presence: Presence,
+    /// The agent's program, where it was found.
+    pub program: Option<PathBuf>,
+    /// `None` when the program was not found or did not answer in time.
+    pub version: Option<AgentVersion>,
+    pub settings: PathBuf,
+    pub state: SettingsState,
+}
+
+/// Whether the agent seems to be in use here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    Found,
+    Absent,
+}
+
+/// What the agent's settings say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettingsState {
+    /// There is no settings file.
+    Missing,
+    /// The text says why; the agent itself ignores such a file.
+    Unreadable(String),
+    Read {
+        /// One line for each event that recall wants or is registered for, the wanted ones first.
+        events: Vec<EventReport>,
+        /// Off: no hook runs, whatever else is right.
+        switch: HookSwitch,
+        /// An enabled plugin that brings the same hooks, so that every event is told twice.
+        plugin: Option<String>,
+    },
+}
+
+/// One event of one agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventReport {
+    pub event: String,
+    pub state: EventState,
+}
+
+/// How one event is registered; of several findings the one that matters most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventState {
+    Installed,
+    /// Wanted and not registered.
+    Missing,
+    /// The hook's program is not there: the agent complains at every event.
+    ShimMissing(PathBuf),
+    ShimNotExecutable(PathBuf),
+    /// Registered this many times, so that every event is told as often.
+    Duplicate(usize),
+    /// A matcher hides some of its occurrences.
+    Partial,
+    /// Another `recall-shim` than the one beside this `recall`.
+    OtherShim(PathBuf),
+    /// The right program in another form or with another time limit than this version would write.
+    Outdated,
+    /// Registered, but not wanted for this version of the agent.
+    Unwanted,
+}
+
+impl AgentReport {
+    /// True when every wanted event is registered as it should be and hooks are on.
+    pub fn is_healthy(&self) -> bool {
+        match &self.state {
+            SettingsState::Read { events, switch: HookSwitch::On, plugin: None } => {
+                events.iter().all(|event| event.state == EventState::Installed)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Looks at every agent that recall knows, for the user of this process. Without a home folder there is none.
+pub fn inspect() -> Vec<AgentReport> {
+    let Some(environment) = Environment::of_process() else { return Vec::new() };
+    let shim = Programs::find(&environment, None).ok().map(|programs| programs.shim);
+    AGENTS.iter().map(|agent| inspect_agent(agent, &environment, shim.as_deref())).collect()
+}
+
+/// Looks at one agent; `shim` is the one that its hooks should name.
+fn inspect_agent(agent: &AgentSpec, environment: &Environment, shim: Option<&Path>) -> AgentReport {
+    let version = agent.version(environment);
+    let settings = agent.settings_path(environment);
+    let wanted = (agent.hooks)(version, shim.and_then(Path::to_str).unwrap_or_default());
+    AgentReport {
+        agent: agent.name,
+        title: agent.title,
+        presence: if agent.is_present(environment) { Presence::Found } else { Presence::Absent },
+        program: agent.find_program(environment),
+        version,
+        state: settings_state(&settings, &wanted, shim, environment),
+        settings,
+    }
+}
+
+fn settings_state(
+    path: &Path,
+    wanted: &[Hook],
+    shim: Option<&Path>,
+    environment: &Environment,
+) -> SettingsState {
+    let text = match SettingsFile::at(path).and_then(|file| file.read()) {
+        Ok(Some(text)) => text,
+        Ok(None) => return SettingsState::Missing,
+        Err(error) => return SettingsState::Unreadable(error.to_string()),
+    };
+    match hook_settings::survey(&text) {
+        Ok(survey) => SettingsState::Read {
+            events: events(&survey, wanted, shim, environment),
+            switch: survey.switch,
+            plugin: survey.plugin,
+        },
+        Err(error) => SettingsState::Unreadable(error.to_string()),
+    }
+}
+
+fn events(
+    survey: &Survey,
+    wanted: &[Hook],
+    shim: Option<&Path>,
+    environment: &Environment,
+) -> Vec<EventReport> {
+    let entries_of = |event: &str| -> Vec<&FoundEntry> {
+        survey.entries.iter().filter(|entry| entry.event == event).collect()
+    };
+    let mut reports: Vec<EventReport> = wanted
+        .iter()
+        .map(|hook| EventReport {
+            event: hook.event.to_owned(),
+            state: event_state(&entries_of(hook.event), hook, shim, environment),
+        })
+        .collect();
+    for entry in &survey.entries {
+        if !reports.iter().any(|report| report.event == entry.event) {
+            reports.push(EventReport { event: entry.event.clone(), state: EventState::Unwanted });
+        }
+    }
+    reports
+}
+
+fn event_state(
+    entries: &[&FoundEntry],
+    hook: &Hook,
+    shim: Option<&Path>,
+    environment: &Environment,
+) -> EventState {
+    let Some(entry) = entries.first() else { return EventState::Missing };
+    let found = shim_path(&entry.shim, environment);
+    match &found {
+        Some(path) if !path.exists() => return EventState::ShimMissing(path.clone()),
+        Some(path) if !is_executable(path) => return EventState::ShimNotExecutable(path.clone()),
+        None => return EventState::ShimMissing(entry.shim.clone().into()),
+        Some(_) => {}
+    }
+    if entries.len() > 1 {
+        return EventState::Duplicate(entries.len());
+    }
+    if entry.reach == Reach::Some {
+        return EventState::Partial;
+    }
+    match (found, shim) {
+        (Some(found), Some(shim)) if found != shim => EventState::OtherShim(found),
+        // Without a shim of our own there is nothing to compare with.
+        (_, Some(_)) if !hook.is_written_as(&entry.entry) => EventState::Outdated,
+        _ => EventState::Installed,
+    }
+}
+
+/// The file that a hook starts: as it stands there, from the home folder, or from the `PATH`. Other variables are
+/// the agent's to expand.
+fn shim_path(spelled: &str, environment: &Environment) -> Option<PathBuf> {
+    let home = environment.home();
+    for prefix in ["~/", "$HOME/", "${HOME}/"] {
+        if let Some(rest) = spelled.strip_prefix(prefix) {
+            return Some(home.join(rest));
+        }
+    }
+    if spelled.contains('/') { Some(spelled.into()) } else { environment.program(spelled) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    const AGENT: &AgentSpec = AGENTS[0];
+
+    struct Place {
+        folder: tempfile::TempDir,
+        environment: Environment,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let environment = Environment::new(folder.path().into(), []);
+            fs::create_dir(folder.path().join(".claude")).unwrap();
+            for (name, mode) in
+                [("recall-shim", 0o755), ("other/recall-shim", 0o755), ("plain/recall-shim", 0o644)]
+            {
+                let path = folder.path().join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(&path, "").unwrap();
+                fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            }
+            Self { folder, environment }
+        }
+
+        fn shim(&self) -> PathBuf {
+            self.folder.path().join("recall-shim")
+        }
+
+        fn write(&self, text: &str) {
+            fs::write(AGENT.settings_path(&self.environment), text).unwrap();
+        }
+
+        /// Installs for this shim, then changes the text.
+        fn install(&self, shim: &Path, change: impl FnOnce(String) -> String) {
+            let hooks = (AGENT.hooks)(None, shim.to_str().unwrap());
+            self.write(&change(hook_settings::install("{}", &hooks).unwrap()));
+        }
+
+        fn report(&self) -> AgentReport {
+            inspect_agent(AGENT, &self.environment, Some(&self.shim()))
+        }
+
+        #[track_caller]
+        fn check(&self, event: &str, expected: EventState) {
+            let SettingsState::Read { events, .. } = self.report().state else {
+                panic!("settings are readable")
+            };
+            let found = events.into_iter().find(|report| report.event == event);
+            assert_eq!(found.map(|report| report.state), Some(expected));
+        }
+    }
+
+    #[test]
+    fn what_install_wrote_is_healthy() {
+        let place = Place::new();
+        assert_eq!(place.report().state, SettingsState::Missing);
+        place.install(&place.shim(), |text| text);
+        assert!(place.report().is_healthy(), "{:?}", place.report());
+        assert_eq!(place.report().presence, Presence::Found);
+    }
+
+    #[test]
+    fn each_fault_is_told_apart() {
+        let place = Place::new();
+        let path = |name: &str| place.folder.path().join(name);
+        place.write("{}");
+        place.check("Stop", EventState::Missing);
+        place.install(&path("other/recall-shim"), |text| text);
+        place.check("Stop", EventState::OtherShim(path("other/recall-shim")));
+        place.install(&path("plain/recall-shim"), |text| text);
+        place.check("Stop", EventState::ShimNotExecutable(path("plain/recall-shim")));
+        place.install(&path("gone/recall-shim"), |text| text);
+        place.check("Stop", EventState::ShimMissing(path("gone/recall-shim")));
+        place.install(&place.shim(), |text| text.replace("\"timeout\": 10", "\"timeout\": 5"));
+        place.check("Stop", EventState::Outdated);
+        place.install(&place.shim(), |text| text.replace("\"Stop\"", "\"Notification\""));
+        place.check("Stop", EventState::Missing);
+        place.check("Notification", EventState::Unwanted);
+        place.install(&place.shim(), |text| {
+            text.replace("\"hooks\": [\n", "\"matcher\": \"x\", \"hooks\": [\n")
+        });
+        place.check("Stop", EventState::Partial);
+        let group = r#"{"hooks": [{"type": "command", "command": "~/recall-shim claude-code"}]}"#;
+        place.install(&place.shim(), |text| text.replace("\"Stop\": [", &format!("\"Stop\": [{group},")));
+        place.check("Stop", EventState::Duplicate(2));
+        place.write(&format!(r#"{{"hooks": {{"Stop": [{}]}}}}"#, group.replace("~/", "")));
+        place.check("Stop", EventState::ShimMissing("recall-shim".into()));
+        assert!(!place.report().is_healthy());
+    }
+
+    #[test]
+    fn switches_plugins_and_broken_files_are_seen() {
+        let place = Place::new();
+        place.install(&place.shim(), |text| text.replacen('{', "{\"disableAllHooks\": true,", 1));
+        assert!(matches!(place.report().state, SettingsState::Read { switch: HookSwitch::Off, .. }));
+        assert!(!place.report().is_healthy());
+        let plugin = "{\"enabledPlugins\": {\"recall@x\": true},";
+        place.install(&place.shim(), |text| text.replacen('{', plugin, 1));
+        assert!(!place.report().is_healthy());
+        place.write(include_str!("../../../tests/settings/6-broken.json"));
+        let why = "line 2, column 3: key must be a string";
+        assert_eq!(place.report().state, SettingsState::Unreadable(why.into()));
+    }
+}

@@ -1,0 +1,230 @@
+//! Reads and replaces a user's settings file.
+//!
+//! **Guarantees.** A reader sees the old file or the new one, never a part: the text goes to a temporary file in the
+//! same folder, reaches the disk, and is renamed. A symlink stays and its target is replaced (people keep their
+//! settings in a repository). Mode and owner are kept; a file that recall makes is for the user alone.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// Added to the file's name for the one copy that is kept of the settings before recall.
+const BACKUP_SUFFIX: &str = ".recall-backup";
+/// More than any settings file; what is larger is none.
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
+/// As many symlinks as the kernel follows.
+const MAX_LINKS: usize = 40;
+
+/// Why a settings file could not be read or replaced.
+#[derive(Debug, Error)]
+pub(crate) enum FileError {
+    #[error("cannot {deed} {}", path.display())]
+    Io { deed: &'static str, path: PathBuf, source: io::Error },
+    #[error("{} is no regular file of at most 16 MiB", path.display())]
+    NotAFile { path: PathBuf },
+    /// Agents read their settings as UTF-8 and so do we; guessing would change bytes.
+    #[error("{}: byte {offset} is not valid UTF-8", path.display())]
+    NotUtf8 { path: PathBuf, offset: usize },
+}
+
+/// A settings file, which need not exist.
+#[derive(Clone, Debug)]
+pub(crate) struct SettingsFile {
+    /// Where the agent looks.
+    path: PathBuf,
+    /// Where the bytes are, past all symlinks.
+    target: PathBuf,
+}
+
+impl SettingsFile {
+    /// Follows the symlinks of `path`, dangling ones too.
+    pub(crate) fn at(path: &Path) -> Result<Self, FileError> {
+        let mut target = path.to_path_buf();
+        for _ in 0..MAX_LINKS {
+            let Ok(next) = fs::read_link(&target) else {
+                return Ok(Self { path: path.to_path_buf(), target });
+            };
+            // `join` takes an absolute link as it is.
+            target = target.parent().unwrap_or(Path::new("")).join(next);
+        }
+        Err(io_error("follow the symlinks of", path)(io::Error::from(ErrorKind::InvalidInput)))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the one backup lies: beside the path that the agent reads.
+    pub(crate) fn backup_path(&self) -> PathBuf {
+        let mut name = self.path.file_name().unwrap_or_default().to_owned();
+        name.push(BACKUP_SUFFIX);
+        self.path.with_file_name(name)
+    }
+
+    /// The text, or `None` when there is no such file.
+    pub(crate) fn read(&self) -> Result<Option<String>, FileError> {
+        read(&self.target)
+    }
+
+    /// The text before recall, if a copy was kept.
+    pub(crate) fn read_backup(&self) -> Result<Option<String>, FileError> {
+        read(&self.backup_path())
+    }
+
+    /// Replaces the file, or makes it together with its folder.
+    pub(crate) fn write(&self, text: &str) -> Result<(), FileError> {
+        let folder = folder_of(&self.target);
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(io_error("make", folder))?;
+        replace(&self.target, &self.target, text)
+    }
+
+    /// Keeps `text` as the backup, with the mode of the settings.
+    pub(crate) fn write_backup(&self, text: &str) -> Result<(), FileError> {
+        replace(&self.backup_path(), &self.target, text)
+    }
+
+    /// Removes the file. Only for one that recall made: through a symlink the target goes and the link stays.
+    pub(crate) fn remove(&self) -> Result<(), FileError> {
+        remove(&self.target)
+    }
+
+    pub(crate) fn remove_backup(&self) -> Result<(), FileError> {
+        remove(&self.backup_path())
+    }
+}
+
+fn io_error(deed: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
+    let path = path.to_path_buf();
+    move |source| FileError::Io { deed, path, source }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn read(path: &Path) -> Result<Option<String>, FileError> {
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io_error("read", path)(error)),
+    };
+    // A pipe in place of the file would keep us waiting for ever.
+    if !metadata.is_file() || metadata.len() > MAX_BYTES {
+        return Err(FileError::NotAFile { path: path.to_path_buf() });
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(io_error("read", path))?;
+    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(io_error("read", path))?;
+    let text = String::from_utf8(bytes).map_err(|error| FileError::NotUtf8 {
+        path: path.to_path_buf(),
+        offset: error.utf8_error().valid_up_to(),
+    })?;
+    Ok(Some(text))
+}
+
+/// Puts `text` at `path`, with mode and owner of `like` where that exists.
+fn replace(path: &Path, like: &Path, text: &str) -> Result<(), FileError> {
+    let folder = folder_of(path);
+    let failed = |deed| io_error(deed, path);
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".recall-")
+        .tempfile_in(folder)
+        .map_err(io_error("make a temporary file in", folder))?;
+    temporary.write_all(text.as_bytes()).map_err(failed("write"))?;
+    if let Ok(metadata) = fs::metadata(like) {
+        let file = temporary.as_file();
+        // Only root may give files away; for everybody else the owner is right already.
+        let ours = file.metadata().map_err(failed("write"))?;
+        if (ours.uid(), ours.gid()) != (metadata.uid(), metadata.gid()) {
+            let _ = fchown(file, Some(metadata.uid()), Some(metadata.gid()));
+        }
+        let mode = Permissions::from_mode(metadata.mode() & 0o7777);
+        file.set_permissions(mode).map_err(failed("set the mode of"))?;
+    }
+    temporary.as_file().sync_all().map_err(failed("write"))?;
+    temporary.persist(path).map_err(|error| failed("replace")(error.error))?;
+    // Without this a power failure may bring the old name back; nothing is torn either way.
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    Ok(())
+}
+
+fn remove(path: &Path) -> Result<(), FileError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(io_error("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    #[test]
+    fn a_new_file_and_its_folder_are_for_the_user_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join(".claude/settings.json");
+        let file = SettingsFile::at(&path).unwrap();
+        assert_eq!(file.read().unwrap(), None);
+        file.write("{}").unwrap();
+        assert_eq!(file.read().unwrap().as_deref(), Some("{}"));
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        file.remove().unwrap();
+        file.remove().unwrap();
+        assert_eq!(file.read().unwrap(), None);
+    }
+
+    #[test]
+    fn the_mode_stays_and_no_other_file_is_left() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("settings.json");
+        fs::write(&path, "before").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o664)).unwrap();
+        let file = SettingsFile::at(&path).unwrap();
+        file.write_backup("before").unwrap();
+        file.write("after").unwrap();
+        assert_eq!((mode(&path), mode(&file.backup_path())), (0o664, 0o664));
+        assert_eq!(file.read_backup().unwrap().as_deref(), Some("before"));
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_symlink_stays_and_its_target_is_replaced() {
+        let home = tempfile::tempdir().unwrap();
+        let (links, dotfiles) = (home.path().join("links"), home.path().join("dotfiles"));
+        fs::create_dir(&links).unwrap();
+        let path = links.join("settings.json");
+        symlink("middle", &path).unwrap();
+        symlink(dotfiles.join("claude.json"), links.join("middle")).unwrap();
+        let file = SettingsFile::at(&path).unwrap();
+        file.write("dangling until now").unwrap();
+        file.write("after").unwrap();
+        assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(dotfiles.join("claude.json")).unwrap(), "after");
+        assert_eq!(file.backup_path(), links.join("settings.json.recall-backup"));
+    }
+
+    #[test]
+    fn what_is_no_text_file_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("settings.json");
+        fs::create_dir(&path).unwrap();
+        assert!(matches!(SettingsFile::at(&path).unwrap().read(), Err(FileError::NotAFile { .. })));
+        let path = home.path().join("latin-1.json");
+        fs::write(&path, b"{\"name\": \"J\xf6rg\"}").unwrap();
+        assert!(matches!(
+            SettingsFile::at(&path).unwrap().read(),
+            Err(FileError::NotUtf8 { offset: 11, .. })
+        ));
+        let path = home.path().join("loop");
+        symlink("loop", &path).unwrap();
+        assert!(matches!(SettingsFile::at(&path), Err(FileError::Io { .. })));
+    }
+}

@@ -1,0 +1,136 @@
+//! The launch agent of macOS: `recall.daemon`, started at login and after a crash.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::commands::{CommandError, Commands};
+use super::environment::Environment;
+use super::{ServiceError, UnitFile, line_of, passed_on};
+
+const AGENT: &str = include_str!("../../../launchd/recall.daemon.plist");
+const LABEL: &str = "recall.daemon";
+/// What installation replaces in the property list.
+const PROGRAM: &str = "<string>/usr/local/bin/recall</string>";
+const NO_VARIABLES: &str = "\t<key>EnvironmentVariables</key>\n\t<dict>\n\t</dict>\n";
+
+fn launchctl(commands: &dyn Commands, args: &[&str]) -> Result<String, CommandError> {
+    commands.run(OsStr::new("launchctl"), args)
+}
+
+/// The session that agents of this user live in while somebody is logged in at the screen.
+fn domain() -> String {
+    format!("gui/{}", rustix::process::getuid().as_raw())
+}
+
+fn target() -> String {
+    format!("{}/{LABEL}", domain())
+}
+
+pub(super) fn unavailable(commands: &dyn Commands) -> Option<String> {
+    match launchctl(commands, &["print", &domain()]) {
+        Ok(_) => None,
+        Err(_) => Some("launchd has no graphical session of this user".into()),
+    }
+}
+
+pub(super) fn paths(environment: &Environment) -> Vec<PathBuf> {
+    vec![environment.home().join("Library/LaunchAgents").join(format!("{LABEL}.plist"))]
+}
+
+pub(super) fn files(recall: &Path, environment: &Environment) -> Result<Vec<UnitFile>, ServiceError> {
+    let text = agent_text(recall, environment)?;
+    Ok(paths(environment).into_iter().map(|path| UnitFile { path, text: text.clone() }).collect())
+}
+
+fn agent_text(recall: &Path, environment: &Environment) -> Result<String, ServiceError> {
+    let mut variables = String::from("\t<key>EnvironmentVariables</key>\n\t<dict>\n");
+    for (name, folder) in passed_on(environment)? {
+        variables += &format!("\t\t<key>{name}</key>\n\t\t<string>{}</string>\n", escaped(&folder));
+    }
+    variables += "\t</dict>\n";
+    let program = format!("<string>{}</string>", escaped(&line_of(recall)?));
+    Ok(AGENT.replacen(PROGRAM, &program, 1).replacen(NO_VARIABLES, &variables, 1))
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// The first of the program arguments.
+pub(super) fn program(text: &str) -> Option<PathBuf> {
+    let (_, arguments) = text.split_once("<key>ProgramArguments</key>")?;
+    let (_, first) = arguments.split_once("<string>")?;
+    let (path, _) = first.split_once("</string>")?;
+    Some(path.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").into())
+}
+
+pub(super) fn start(
+    commands: &dyn Commands,
+    files: &[UnitFile],
+    stop_daemon: impl FnOnce(),
+) -> Result<(), ServiceError> {
+    // An agent is loaded anew only after it was unloaded; usually there is none yet.
+    let _ = launchctl(commands, &["bootout", &target()]);
+    stop_daemon();
+    for file in files {
+        launchctl(commands, &["bootstrap", &domain(), &line_of(&file.path)?])?;
+    }
+    Ok(())
+}
+
+pub(super) fn stop(commands: &dyn Commands) {
+    let _ = launchctl(commands, &["bootout", &target()]);
+}
+
+pub(super) fn is_listening(commands: &dyn Commands) -> bool {
+    launchctl(commands, &["print", &target()]).is_ok()
+}
+
+pub(super) fn states(commands: &dyn Commands) -> Vec<(String, String)> {
+    let state = match launchctl(commands, &["print", &target()]) {
+        Ok(text) => {
+            text.lines().find_map(|line| line.trim().strip_prefix("state = ")).unwrap_or("loaded").to_owned()
+        }
+        Err(_) => "not loaded".to_owned(),
+    };
+    vec![(LABEL.to_owned(), state)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plist::Value;
+
+    fn parse(text: &str) -> plist::Dictionary {
+        let value = Value::from_reader_xml(text.as_bytes()).expect("a property list");
+        value.into_dictionary().expect("a dictionary")
+    }
+
+    #[test]
+    fn the_property_list_in_the_repository_is_one() {
+        let agent = parse(AGENT);
+        assert_eq!(agent["Label"].as_string(), Some(LABEL));
+        assert_eq!(agent["Umask"].as_unsigned_integer(), Some(0o077));
+        assert_eq!(agent["KeepAlive"].as_dictionary().unwrap()["SuccessfulExit"].as_boolean(), Some(false));
+        assert!(
+            AGENT.contains(PROGRAM) && AGENT.contains(NO_VARIABLES),
+            "what installation replaces is there"
+        );
+    }
+
+    #[test]
+    fn path_and_folders_survive_the_markup() {
+        let variables = [("XDG_STATE_HOME".into(), "/data/<mine>".into())];
+        let environment = Environment::new("/Users/dev".into(), variables);
+        let recall = Path::new("/Users/R&D <x>/bin/recall");
+        let text = agent_text(recall, &environment).unwrap();
+        let agent = parse(&text);
+        let arguments = agent["ProgramArguments"].as_array().unwrap();
+        assert_eq!(arguments[0].as_string(), recall.to_str());
+        assert_eq!(arguments[1].as_string(), Some("daemon"));
+        let variables = agent["EnvironmentVariables"].as_dictionary().unwrap();
+        assert_eq!(variables["XDG_STATE_HOME"].as_string(), Some("/data/<mine>"));
+        assert_eq!(program(&text).as_deref(), Some(recall));
+        assert_eq!(program("<plist/>"), None);
+    }
+}

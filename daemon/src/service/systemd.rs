@@ -1,0 +1,210 @@
+//! The systemd user units: `recall.socket`, which is enabled, and `recall.service`, which connecting to it starts.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::commands::{CommandError, Commands};
+use super::environment::Environment;
+use super::{ServiceError, UnitFile, line_of, passed_on, remove};
+
+const SOCKET_UNIT: &str = include_str!("../../../systemd/recall.socket");
+const SERVICE_UNIT: &str = include_str!("../../../systemd/recall.service");
+const SOCKET: &str = "recall.socket";
+const SERVICE: &str = "recall.service";
+/// The line of the service that names the program; everything else stays as it is in the repository.
+const EXEC_START: &str = "ExecStart=";
+
+fn systemctl(commands: &dyn Commands, args: &[&str]) -> Result<String, CommandError> {
+    let args: Vec<_> = std::iter::once("--user").chain(args.iter().copied()).collect();
+    commands.run(OsStr::new("systemctl"), &args)
+}
+
+/// Why the user's manager cannot be used, in one line; `None` when it answers.
+pub(super) fn unavailable(commands: &dyn Commands) -> Option<String> {
+    match systemctl(commands, &["show-environment"]) {
+        Ok(_) => None,
+        Err(CommandError::NotStarted { .. }) => Some("there is no systemd here".into()),
+        Err(_) => Some("no systemd user manager answers here".into()),
+    }
+}
+
+fn folder(environment: &Environment) -> PathBuf {
+    let config = environment.folder("XDG_CONFIG_HOME").filter(|folder| folder.is_absolute());
+    config.unwrap_or_else(|| environment.home().join(".config")).join("systemd/user")
+}
+
+pub(super) fn paths(environment: &Environment) -> Vec<PathBuf> {
+    [SOCKET, SERVICE].map(|name| folder(environment).join(name)).to_vec()
+}
+
+pub(super) fn files(recall: &Path, environment: &Environment) -> Result<Vec<UnitFile>, ServiceError> {
+    let texts = [SOCKET_UNIT.to_owned(), service_text(recall, environment)?];
+    let files = paths(environment).into_iter().zip(texts);
+    Ok(files.map(|(path, text)| UnitFile { path, text }).collect())
+}
+
+fn service_text(recall: &Path, environment: &Environment) -> Result<String, ServiceError> {
+    let mut lines = Vec::new();
+    for line in SERVICE_UNIT.lines() {
+        if line.starts_with(EXEC_START) {
+            for (name, folder) in passed_on(environment)? {
+                lines.push(format!("Environment={}", quoted(&format!("{name}={folder}"))));
+            }
+            lines.push(format!("{EXEC_START}{} daemon", quoted(&line_of(recall)?)));
+        } else {
+            lines.push(line.to_owned());
+        }
+    }
+    Ok(lines.join("\n") + "\n")
+}
+
+/// A word as systemd reads it back: in double quotes, `%` doubled (see "Quoting" in systemd.syntax(7)).
+fn quoted(word: &str) -> String {
+    format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"))
+}
+
+/// The program that a service's text starts; the reverse of what [`quoted`] did to it.
+pub(super) fn program(text: &str) -> Option<PathBuf> {
+    let line = text.lines().find_map(|line| line.strip_prefix(EXEC_START))?;
+    let Some(rest) = line.strip_prefix('"') else {
+        return line.split_whitespace().next().map(PathBuf::from);
+    };
+    let mut word = String::new();
+    let mut characters = rest.chars();
+    loop {
+        match characters.next()? {
+            '"' => return Some(word.into()),
+            // Either sign stands before the one that is meant.
+            '\\' | '%' => word.push(characters.next()?),
+            other => word.push(other),
+        }
+    }
+}
+
+/// Makes the manager read the files anew and listen.
+pub(super) fn start(commands: &dyn Commands, stop_daemon: impl FnOnce()) -> Result<(), ServiceError> {
+    systemctl(commands, &["daemon-reload"])?;
+    // A socket cannot be renewed while its service runs. That neither is loaded yet is the usual case.
+    let _ = systemctl(commands, &["stop", SOCKET, SERVICE]);
+    stop_daemon();
+    systemctl(commands, &["enable", "--now", SOCKET])?;
+    Ok(())
+}
+
+/// Stops both units. Without a manager nothing of it runs, so a failure is no obstacle.
+pub(super) fn stop(commands: &dyn Commands) {
+    let _ = systemctl(commands, &["disable", "--now", SOCKET]);
+    let _ = systemctl(commands, &["stop", SERVICE]);
+}
+
+/// Clears what is left once the files are gone.
+pub(super) fn forget(commands: &dyn Commands, environment: &Environment) -> Result<(), ServiceError> {
+    // `disable` removes this link unless no manager answered.
+    remove(&folder(environment).join("sockets.target.wants").join(SOCKET))?;
+    let _ = systemctl(commands, &["daemon-reload"]);
+    Ok(())
+}
+
+pub(super) fn is_listening(commands: &dyn Commands) -> bool {
+    ["is-enabled", "is-active"].iter().all(|verb| systemctl(commands, &[verb, "--quiet", SOCKET]).is_ok())
+}
+
+pub(super) fn states(commands: &dyn Commands) -> Vec<(String, String)> {
+    let state = |unit: &str| match systemctl(commands, &["is-active", unit]) {
+        // `is-active` says every state but the good ones with a failing status.
+        Ok(state) | Err(CommandError::Failed { output: state, .. }) => state,
+        Err(error) => error.to_string(),
+    };
+    [SOCKET, SERVICE].map(|unit| (unit.to_owned(), state(unit))).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    /// Sections, each with its keys; a key that stands twice or outside a section fails the test.
+    fn parse(text: &str) -> HashMap<String, HashMap<String, String>> {
+        let mut sections: HashMap<String, HashMap<String, String>> = HashMap::new();
+        let mut current = None;
+        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+                current = Some(name.to_owned());
+                continue;
+            }
+            let (key, value) = line.split_once('=').expect(line);
+            let section = sections.entry(current.clone().expect("a section first")).or_default();
+            assert_eq!(section.insert(key.to_owned(), value.to_owned()), None, "{key} twice");
+        }
+        sections
+    }
+
+    fn environment(variables: &[(&str, &str)]) -> Environment {
+        let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
+        Environment::new("/home/dev".into(), variables)
+    }
+
+    #[test]
+    fn the_socket_is_for_the_user_alone_and_never_gives_up() {
+        let unit = parse(SOCKET_UNIT);
+        assert_eq!(unit["Socket"]["ListenStream"], "%t/recall/recall.sock");
+        assert_eq!(unit["Socket"]["SocketMode"], "0600");
+        assert_eq!(unit["Socket"]["DirectoryMode"], "0700");
+        assert_eq!(unit["Socket"]["TriggerLimitIntervalSec"], "0");
+        assert_eq!(unit["Install"]["WantedBy"], "sockets.target");
+    }
+
+    #[test]
+    fn the_service_is_watched_and_restarted_for_ever() {
+        let unit = parse(SERVICE_UNIT);
+        assert_eq!(unit["Service"]["Type"], "notify");
+        assert_eq!(unit["Service"]["Restart"], "on-failure");
+        assert_eq!(unit["Unit"]["StartLimitIntervalSec"], "0");
+        assert!(unit["Service"].contains_key("WatchdogSec"));
+        assert_eq!(unit["Unit"]["Requires"], SOCKET);
+        assert_eq!(unit["Install"]["Also"], SOCKET);
+    }
+
+    #[test]
+    fn only_the_program_differs_from_the_repository() {
+        let text = service_text(Path::new("/opt/my bin/recall"), &environment(&[])).unwrap();
+        let differing: Vec<_> =
+            text.lines().zip(SERVICE_UNIT.lines()).filter(|(ours, given)| ours != given).collect();
+        let program = "ExecStart=\"/opt/my bin/recall\" daemon";
+        assert_eq!(differing, [(program, "ExecStart=/usr/local/bin/recall daemon")]);
+        assert_eq!(text.lines().count(), SERVICE_UNIT.lines().count());
+    }
+
+    #[test]
+    fn folders_that_the_shell_moved_are_passed_on() {
+        let environment = environment(&[
+            ("XDG_STATE_HOME", "/data/100% \"mine\""),
+            ("XDG_DATA_HOME", "relative"),
+            ("XDG_CONFIG_HOME", ""),
+        ]);
+        let unit = parse(&service_text(Path::new("/usr/bin/recall"), &environment).unwrap());
+        assert_eq!(unit["Service"]["Environment"], r#""XDG_STATE_HOME=/data/100%% \"mine\"""#);
+    }
+
+    #[test]
+    fn a_path_of_two_lines_is_refused() {
+        let refused = service_text(Path::new("/opt/a\nExecStartPre=/bin/rm"), &environment(&[]));
+        assert!(matches!(refused, Err(ServiceError::Path(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn the_program_is_read_back_as_it_was_written(path in "/[a-zA-Z0-9 '%$äß./\"\\\\-]{0,40}") {
+            let text = service_text(Path::new(&path), &environment(&[])).unwrap();
+            prop_assert_eq!(program(&text), Some(PathBuf::from(path)));
+        }
+    }
+
+    #[test]
+    fn unquoted_programs_are_read_too() {
+        assert_eq!(program(SERVICE_UNIT), Some("/usr/local/bin/recall".into()));
+        assert_eq!(program("[Service]\n"), None);
+        assert_eq!(program("ExecStart=\"/unclosed"), None);
+    }
+}

@@ -3,5 +3,138 @@
 //! **Invariant:** commands talk to the daemon over its socket and never open the database while one runs.
 
 pub mod failure;
+pub mod client;
+pub mod terminal;
+pub mod filter;
+pub mod daemon;
+pub mod search;
+pub mod show;
+pub mod timeline;
+pub mod context;
+pub mod why;
+pub mod ctl;
 pub mod install;
 pub mod uninstall;
+pub mod doctor;
+pub mod demo;
+pub mod completions;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::{ExitKind, Failure};
+
+/// A memory for coding agents that outlives the session.
+///
+/// Agents tell recall what happens through their hooks; recall keeps it, finds it again and gives the relevant part
+/// to later sessions. Nothing leaves this machine.
+#[derive(Debug, Parser)]
+#[command(name = "recall", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Connect recall to the agents on this machine
+    Install(install::InstallArgs),
+    /// Disconnect recall from the agents; what it remembers stays
+    Uninstall(uninstall::UninstallArgs),
+    /// Say what is installed, running and reachable
+    Doctor(doctor::DoctorArgs),
+    /// Play a recorded session and show what the next one would be given
+    Demo(demo::DemoArgs),
+    /// Find what was observed, asked, answered and done
+    Search(search::SearchArgs),
+    /// Show an observation, prompt, answer or activity
+    Show(show::ShowArgs),
+    /// Show what happened around an observation or in a session
+    Timeline(timeline::TimelineArgs),
+    /// Show what the next session in a folder would be given
+    Context(context::ContextArgs),
+    /// Show what a session was given, when and why
+    Why(why::WhyArgs),
+    /// Administer the daemon
+    #[command(subcommand)]
+    Ctl(ctl::CtlCommand),
+    /// Run the daemon in the foreground (for the service manager)
+    Daemon(daemon::DaemonArgs),
+    /// Write a completion script for a shell
+    Completions(completions::CompletionsArgs),
+}
+
+/// Runs a command line and says with which code to exit.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let parsed = match Arguments::try_parse_from(arguments) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            // Help and version are no errors; clap knows which of them goes where.
+            let code = if error.use_stderr() { ExitKind::Usage.code() } else { 0 };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+    let outcome = dispatch(parsed.command, &mut out).and_then(|()| Ok(out.flush()?));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => report(&error),
+    }
+}
+
+fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
+    match command {
+        Command::Install(args) => install::run(&args, out),
+        Command::Uninstall(args) => uninstall::run(&args, out),
+        Command::Doctor(args) => doctor::run(&args, out),
+        Command::Demo(args) => demo::run(&args, out),
+        Command::Search(args) => search::run(&args, out),
+        Command::Show(args) => show::run(&args, out),
+        Command::Timeline(args) => timeline::run(&args, out),
+        Command::Context(args) => context::run(&args, out),
+        Command::Why(args) => why::run(&args, out),
+        Command::Ctl(command) => ctl::run(command, out),
+        Command::Daemon(args) => daemon::run(&args, out),
+        Command::Completions(args) => completions::run(&args, out),
+    }
+}
+
+/// Whoever read our output has heard enough.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// Says what happened, why, and what to do next.
+fn report(error: &anyhow::Error) -> ExitCode {
+    let mut err = anstream::AutoStream::auto(std::io::stderr().lock());
+    let (red, bold) = (terminal::ERROR, terminal::BOLD);
+    let _ = writeln!(err, "{red}error:{red:#} {bold}{error}{bold:#}.");
+    for cause in error.chain().skip(1) {
+        let _ = writeln!(err, "  because: {cause}");
+    }
+    let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
+    if let Some(hint) = failure.and_then(|failure| failure.hint.as_ref()) {
+        let _ = writeln!(err, "  hint: {hint}");
+    }
+    ExitCode::from(failure.map_or(ExitKind::Failed, |failure| failure.kind).code())
+}
+
+/// The command line as clap knows it, for completion scripts.
+pub(crate) fn command_line() -> clap::Command {
+    <Arguments as clap::CommandFactory>::command()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_command_line_is_sound() {
+        super::command_line().debug_assert();
+    }
+}

@@ -1,0 +1,41 @@
+//! `recall ctl`: administering the daemon. Never starts one.
+
+pub mod status;
+pub mod sessions;
+pub mod session;
+pub mod jobs;
+pub mod flush;
+pub mod stop;
+
+use std::io::Write;
+
+use clap::Subcommand;
+
+#[derive(Debug, Subcommand)]
+pub enum CtlCommand {
+    /// Show how the daemon is doing
+    Status(status::StatusArgs),
+    /// List sessions, the latest first
+    Sessions(sessions::SessionsArgs),
+    /// Show a session: its batches, observations and summary
+    Session(session::SessionArgs),
+    /// List compression jobs, the newest first
+    Jobs(jobs::JobsArgs),
+    /// Wait until all that was accepted is stored, compressed and searchable
+    Flush(flush::FlushArgs),
+    /// Stop the daemon; live sessions are suspended, not ended
+    Stop(stop::StopArgs),
+}
+
+/// # Errors
+/// When the daemon does not answer or refuses.
+pub fn run(command: CtlCommand, out: &mut dyn Write) -> anyhow::Result<()> {
+    match command {
+        CtlCommand::Status(args) => status::run(&args, out),
+        CtlCommand::Sessions(args) => sessions::run(&args, out),
+        CtlCommand::Session(args) => session::run(&args, out),
+        CtlCommand::Jobs(args) => jobs::run(&args, out),
+        CtlCommand::Flush(args) => flush::run(&args, out),
+        CtlCommand::Stop(args) => stop::run(&args, out),
+    }
+}

@@ -1,0 +1,98 @@
+//! `recall ctl status`: how the daemon is doing.
+
+use std::io::Write;
+
+use clap::Args;
+use recall_protocol::wire::Query;
+use serde_json::Value;
+
+use crate::cli::client::{Client, Start};
+use crate::cli::terminal::{BOLD, GOOD, WARNING, bytes, number, text};
+
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// # Errors
+/// When the daemon does not answer.
+pub fn run(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let answer = Client::connect(Start::Never)?.ask(Query::Status)?;
+    if args.json {
+        out.write_all(&answer.bytes)?;
+        return Ok(writeln!(out)?);
+    }
+    Ok(tell(out, &answer.value)?)
+}
+
+fn tell(out: &mut dyn Write, status: &Value) -> std::io::Result<()> {
+    let null = Value::Null;
+    let part = |key: &str| status.get(key).unwrap_or(&null);
+    let (sessions, events, jobs) = (part("sessions"), part("events"), part("jobs"));
+    let (index, compression, size) = (part("index"), part("compression"), part("bytes"));
+    writeln!(
+        out,
+        "{BOLD}recall {}{BOLD:#} {GOOD}running{GOOD:#}, pid {}, up {}, {} resident",
+        text(status, "version"),
+        number(status, "pid"),
+        duration(number(status, "uptime_s")),
+        bytes(number(status, "rss_bytes"))
+    )?;
+    writeln!(out, "  memory       {}", text(status, "home"))?;
+    writeln!(out, "  sessions     {} live, {} in all", number(sessions, "live"), number(sessions, "total"))?;
+    writeln!(
+        out,
+        "  events       {} stored, {} came twice, {} wait in the spool, {} unreadable",
+        number(events, "stored"),
+        number(events, "duplicates"),
+        number(events, "spooled"),
+        number(events, "unparsed")
+    )?;
+    if number(events, "dropped") > 0 {
+        writeln!(out, "  {WARNING}dropped      {} events: the spool was full{WARNING:#}", number(events, "dropped"))?;
+    }
+    writeln!(
+        out,
+        "  remembered   {} observations, {} summaries",
+        number(status, "observations"),
+        number(status, "summaries")
+    )?;
+    writeln!(
+        out,
+        "  index        {} documents, {} behind",
+        number(index, "documents"),
+        number(index, "behind")
+    )?;
+    writeln!(
+        out,
+        "  compression  {}, {} waiting, {} running, {} retrying, {} done, {} dead",
+        text(compression, "backend"),
+        number(jobs, "pending"),
+        number(jobs, "running"),
+        number(jobs, "retrying"),
+        number(jobs, "done"),
+        number(jobs, "dead")
+    )?;
+    if text(compression, "circuit") == "open" {
+        writeln!(out, "  {WARNING}compression pauses after too many crashes; events are stored all the same{WARNING:#}")?;
+    }
+    writeln!(
+        out,
+        "  on disk      {} database, {} index, {} spool, {} log",
+        bytes(number(size, "database")),
+        bytes(number(size, "index")),
+        bytes(number(size, "spool")),
+        bytes(number(size, "log"))
+    )
+}
+
+fn duration(seconds: i64) -> String {
+    match seconds {
+        ..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..86_400 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}

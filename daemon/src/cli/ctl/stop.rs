@@ -1,0 +1,50 @@
+//! `recall ctl stop`: ending the daemon cleanly, and waiting until it is gone.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+use recall_protocol::paths::{LockNote, Paths};
+use recall_protocol::wire::Query;
+
+use crate::cli::client::{Client, Start};
+use crate::cli::failure::Failure;
+use crate::server::instance::Instance;
+
+#[derive(Debug, Args)]
+pub struct StopArgs {
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const GONE_WITHIN: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// # Errors
+/// When no daemon answers, or it does not end in time.
+pub fn run(args: &StopArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let paths = Paths::from_env().context("finding recall's folders")?;
+    let pid = LockNote::read(&paths.lock_file()).map(|note| note.pid);
+    let answer = Client::connect_at(&paths, Start::Never)?.ask(Query::Stop)?;
+    let deadline = Instant::now() + GONE_WITHIN;
+    // The system drops the lock when the process ends. Another pid in it: the service manager started the next.
+    while Instance::claim(&paths.lock_file()).is_err() {
+        let holder = LockNote::read(&paths.lock_file()).map(|note| note.pid);
+        if holder.is_some() && holder != pid {
+            break;
+        }
+        if Instant::now() >= deadline {
+            return Err(Failure::failed("The daemon was asked to stop and has not ended")
+                .hint(format!("The log says what it waits for: {}.", paths.log_file().display()))
+                .into());
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    if args.json {
+        out.write_all(&answer.bytes)?;
+        return Ok(writeln!(out)?);
+    }
+    Ok(writeln!(out, "The daemon has stopped.")?)
+}

@@ -1,0 +1,104 @@
+//! `recall daemon`: the daemon in the foreground.
+
+use std::io::Write;
+
+use anyhow::Context;
+use clap::Args;
+use recall_protocol::paths::Paths;
+
+use super::failure::Failure;
+use crate::config::Config;
+use crate::server::instance::InstanceError;
+use crate::server::run::RunError;
+use crate::server::{log, run};
+use crate::store::OpenStoreError;
+
+#[derive(Debug, Args)]
+pub struct DaemonArgs {}
+
+/// Threads for everything that does not block: recall is a guest on somebody's laptop.
+const WORKERS: usize = 2;
+/// Threads that may block, at most; they end when idle.
+const BLOCKING_THREADS: usize = 16;
+
+/// # Errors
+/// When the daemon cannot start, or its parts keep failing.
+pub fn run(_args: &DaemonArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let paths = Paths::from_env().context("finding recall's folders")?;
+    log::start(&paths.log_file());
+    let config = Config::load(paths.config_file()).unwrap_or_else(|error| {
+        // Capturing must not stop for a typing mistake; `recall doctor` names it.
+        tracing::error!(%error, "the config is not used; running on the defaults");
+        Config::default()
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
+    let outcome = runtime.block_on(run::run(paths.clone(), config));
+    // A lost compressor thread must not keep the process.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
+    match outcome {
+        Ok(()) => Ok(()),
+        Err(RunError::Instance(InstanceError::Taken(note))) => {
+            let pid = note.map(|note| format!(" (pid {})", note.pid)).unwrap_or_default();
+            if std::env::var_os("LISTEN_FDS").is_some() {
+                // The service manager holds a connection for us: saying "done" would start us again at once.
+                return Err(Failure::failed(format!("Another daemon is running{pid}"))
+                    .hint("Stop it with `recall ctl stop`; the service then takes over.")
+                    .into());
+            }
+            writeln!(out, "Another daemon is running{pid}; this one is not needed.")?;
+            Ok(())
+        }
+        Err(error) => {
+            tracing::error!(error = %chain(&error), "the daemon does not run");
+            Err(explain(error, &paths))
+        }
+    }
+}
+
+fn chain(error: &RunError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+/// What the user can do about it. Events go to the spool meanwhile, so nothing is lost.
+fn explain(error: RunError, paths: &Paths) -> anyhow::Error {
+    let what = chain(&error);
+    let hint = match &error {
+        RunError::Store(OpenStoreError::TooNew { .. }) => {
+            "Install the newer recall again; this one does not touch what it does not understand. Events wait in the spool."
+                .to_owned()
+        }
+        RunError::Store(_) => format!(
+            "Look at {} and its rights and free space; backups lie in {}. Events wait in the spool.",
+            paths.database().display(),
+            paths.backups_dir().display()
+        ),
+        RunError::Folder(_) | RunError::DataFolder(..) => {
+            "Make the folder yours and writable, or point RECALL_HOME to one that is.".to_owned()
+        }
+        RunError::Paths(_) => "Set RECALL_HOME to a short absolute path.".to_owned(),
+        RunError::Listen(_) => {
+            format!("Look at {} and its rights.", paths.runtime_dir().display())
+        }
+        RunError::Instance(_) | RunError::Start(_) | RunError::Signals(_) | RunError::RootFailed => {
+            format!("The log says more: {}.", paths.log_file().display())
+        }
+    };
+    Failure::failed(capitalised(&what)).hint(hint).into()
+}
+
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
+}

@@ -1,0 +1,299 @@
+//! `recall doctor`: what is installed, running and reachable, and what to do about what is not.
+
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use recall_protocol::client::{ConnectError, Connection};
+use recall_protocol::folder::{self, FolderState};
+use recall_protocol::frame::Deadline;
+use recall_protocol::paths::Paths;
+use recall_protocol::spool::Spool;
+use serde::Serialize;
+
+use super::client::{Client, Start, this_program};
+use super::failure::Failure;
+use super::install::inspection::{self, AgentReport, EventState, Presence, SettingsState};
+use super::install::hook_settings::HookSwitch;
+use super::terminal::{BOLD, DIM, ERROR, GOOD, WARNING, text};
+use crate::config::Config;
+use crate::service;
+
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Health {
+    Good,
+    /// Works, and could be better.
+    Note,
+    Bad,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Finding {
+    health: Health,
+    area: &'static str,
+    what: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    healthy: bool,
+    findings: Vec<Finding>,
+}
+
+/// # Errors
+/// When something is broken; a [`Failure`] with exit code 1.
+pub fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let paths = Paths::from_env().context("finding recall's folders")?;
+    let mut findings = Vec::new();
+    programs(&mut findings);
+    folders(&paths, &mut findings);
+    config(&paths, &mut findings);
+    daemon(&paths, &mut findings);
+    spool(&paths, &mut findings);
+    agents(&mut findings);
+    service_manager(&mut findings);
+    let broken = findings.iter().filter(|finding| finding.health == Health::Bad).count();
+    if args.json {
+        serde_json::to_writer(&mut *out, &Report { healthy: broken == 0, findings })?;
+        writeln!(out)?;
+    } else {
+        tell(out, &findings)?;
+    }
+    if broken == 0 {
+        return Ok(());
+    }
+    let what = if broken == 1 { "One thing is broken".to_owned() } else { format!("{broken} things are broken") };
+    Err(Failure::failed(what).into())
+}
+
+fn tell(out: &mut dyn Write, findings: &[Finding]) -> std::io::Result<()> {
+    let mut area = "";
+    for finding in findings {
+        if finding.area != area {
+            area = finding.area;
+            writeln!(out, "{BOLD}{area}{BOLD:#}")?;
+        }
+        match finding.health {
+            Health::Good => writeln!(out, "  {GOOD}ok{GOOD:#}    {}", finding.what)?,
+            Health::Note => writeln!(out, "  {WARNING}note{WARNING:#}  {}", finding.what)?,
+            Health::Bad => writeln!(out, "  {ERROR}bad{ERROR:#}   {}", finding.what)?,
+        }
+        if let Some(hint) = &finding.hint {
+            writeln!(out, "        {DIM}{hint}{DIM:#}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Collects findings of one area.
+struct Area<'a> {
+    name: &'static str,
+    findings: &'a mut Vec<Finding>,
+}
+
+impl Area<'_> {
+    fn good(&mut self, what: impl Into<String>) {
+        self.add(Health::Good, what.into(), None);
+    }
+
+    fn note(&mut self, what: impl Into<String>, hint: &str) {
+        self.add(Health::Note, what.into(), Some(hint.to_owned()));
+    }
+
+    fn bad(&mut self, what: impl Into<String>, hint: &str) {
+        self.add(Health::Bad, what.into(), Some(hint.to_owned()));
+    }
+
+    fn add(&mut self, health: Health, what: String, hint: Option<String>) {
+        let hint = hint.filter(|hint| !hint.is_empty());
+        self.findings.push(Finding { health, area: self.name, what, hint });
+    }
+}
+
+fn programs(findings: &mut Vec<Finding>) {
+    let mut area = Area { name: "programs", findings };
+    match this_program() {
+        Ok(program) => {
+            area.good(format!("recall {} at {}", env!("CARGO_PKG_VERSION"), program.display()));
+            let shim = program.with_file_name("recall-shim");
+            if shim.is_file() {
+                area.good(format!("recall-shim beside it at {}", shim.display()));
+            } else {
+                area.bad(
+                    format!("there is no recall-shim beside it at {}", shim.display()),
+                    "Install both programs into one folder: ./install.sh does.",
+                );
+            }
+        }
+        Err(error) => area.bad(format!("{error:#}"), ""),
+    }
+}
+
+fn folders(paths: &Paths, findings: &mut Vec<Finding>) {
+    let mut area = Area { name: "folders", findings };
+    for (name, path) in
+        [("data", paths.data_dir()), ("state", paths.state_dir()), ("socket", paths.runtime_dir())]
+    {
+        let shown = format!("{name} folder {}", path.display());
+        match folder::look(path) {
+            FolderState::Private => area.good(shown),
+            FolderState::Absent => area.note(format!("{shown} is not there yet"), "The daemon makes it."),
+            FolderState::Open => {
+                area.note(format!("{shown} is open to others"), "The daemon closes it when it starts.");
+            }
+            FolderState::Foreign => area.bad(format!("{shown} belongs to another user"), "Make it yours."),
+            FolderState::Symlink => area.bad(format!("{shown} is a symlink"), "Put a real folder in its place."),
+            FolderState::NotAFolder => area.bad(format!("{shown} is no folder"), "Move that file away."),
+        }
+    }
+    if let Err(error) = paths.socket() {
+        area.bad(error.to_string(), "");
+    }
+}
+
+fn config(paths: &Paths, findings: &mut Vec<Finding>) {
+    let mut area = Area { name: "config", findings };
+    let file = paths.config_file();
+    match Config::load(file) {
+        Ok(_) if file.exists() => area.good(file.display().to_string()),
+        Ok(_) => area.good(format!("no {}: everything at its default", file.display())),
+        Err(error) => {
+            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+            area.bad(format!("{error}{cause}"), "The daemon runs on the defaults until the file is right.");
+        }
+    }
+}
+
+fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
+    let mut area = Area { name: "daemon", findings };
+    match Connection::open(paths, Deadline::after(ANSWER_WITHIN)) {
+        Ok(_) => match Client::connect_at(paths, Start::Never)
+            .and_then(|mut client| client.ask_within(recall_protocol::wire::Query::Status, ANSWER_WITHIN))
+        {
+            Ok(answer) => {
+                let version = text(&answer.value, "version").to_owned();
+                let pid = super::terminal::number(&answer.value, "pid");
+                area.good(format!("running and answering: version {version}, pid {pid}"));
+                if version != env!("CARGO_PKG_VERSION") {
+                    area.note(
+                        format!("it is of another version than this program ({})", env!("CARGO_PKG_VERSION")),
+                        "`recall ctl stop` ends it; the next hook starts the new one.",
+                    );
+                }
+                let dead = answer.value.pointer("/jobs/dead").and_then(serde_json::Value::as_i64).unwrap_or(0);
+                if dead > 0 {
+                    area.note(format!("{dead} compression jobs were given up"), "See `recall ctl jobs`.");
+                }
+            }
+            Err(error) => area.bad(format!("{error:#}"), "The log may say why; `recall ctl stop` and a new start may help."),
+        },
+        Err(ConnectError::NothingListens) => {
+            area.note("not running", "Nothing is lost: the next hook starts it, and events wait in the spool.");
+        }
+        Err(error) => area.bad(format!("cannot be reached: {error}"), "Is another user's socket in the way?"),
+    }
+}
+
+fn spool(paths: &Paths, findings: &mut Vec<Finding>) {
+    let mut area = Area { name: "spool", findings };
+    let spool = Spool::new(paths);
+    let waiting = spool.list(usize::MAX).map_or(0, |names| names.len());
+    area.good(format!("{waiting} events wait for the daemon"));
+    if spool.dropped() > 0 {
+        area.bad(
+            format!("{} events were dropped because the spool was full", spool.dropped()),
+            "The daemon was away for long: start it, and see that it stays.",
+        );
+    }
+}
+
+fn agents(findings: &mut Vec<Finding>) {
+    let mut area = Area { name: "agents", findings };
+    for report in inspection::inspect() {
+        agent(&mut area, &report);
+    }
+}
+
+fn agent(area: &mut Area<'_>, report: &AgentReport) {
+    let version = report.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+    let title = format!("{}{version}", report.title);
+    if report.presence == Presence::Absent {
+        return area.note(format!("{} is not on this machine", report.title), "");
+    }
+    let install = format!("Run `recall install --agent {}`.", report.agent);
+    let settings = report.settings.display();
+    let (events, switch, plugin) = match &report.state {
+        SettingsState::Missing => return area.note(format!("{title}: not connected"), &install),
+        SettingsState::Unreadable(why) => {
+            return area.bad(format!("{title}: {why}"), "The agent ignores such a file, and every hook in it.");
+        }
+        SettingsState::Read { events, switch, plugin } => (events, switch, plugin),
+    };
+    let healthy = events.iter().filter(|event| event.state == EventState::Installed).count();
+    if events.iter().all(|event| event.state == EventState::Missing) {
+        area.note(format!("{title}: not connected"), &install);
+    } else if healthy == events.len() {
+        area.good(format!("{title}: {healthy} events connected in {settings}"));
+    } else {
+        for event in events.iter().filter(|event| event.state != EventState::Installed) {
+            let name = &event.event;
+            let what = match &event.state {
+                EventState::Installed => continue,
+                EventState::Missing => format!("{name} is not connected"),
+                EventState::ShimMissing(path) => format!("{name} runs {}, which is not there", path.display()),
+                EventState::ShimNotExecutable(path) => {
+                    format!("{name} runs {}, which is no program", path.display())
+                }
+                EventState::Duplicate(times) => format!("{name} is connected {times} times"),
+                EventState::Partial => format!("{name} has a matcher that hides some of it"),
+                EventState::OtherShim(path) => format!("{name} runs another shim, {}", path.display()),
+                EventState::Outdated => format!("{name} is connected in an older form"),
+                EventState::Unwanted => format!("{name} is connected and not used"),
+            };
+            area.bad(format!("{title}: {what}"), &install);
+        }
+    }
+    if *switch != HookSwitch::On {
+        area.bad(format!("{title}: hooks are switched off in {settings}"), "Remove disableAllHooks.");
+    }
+    if let Some(plugin) = plugin {
+        area.bad(format!("{title}: the plugin {plugin} tells every event a second time"), "Keep one of the two.");
+    }
+}
+
+fn service_manager(findings: &mut Vec<Finding>) {
+    let mut area = Area { name: "service", findings };
+    match service::status() {
+        Ok(service::Status::Unavailable(why)) => {
+            area.note(format!("no service manager: {why}"), "The shim starts the daemon by itself.");
+        }
+        Ok(service::Status::NotInstalled) => {
+            area.note("not set up as a service", "`recall install` does it; until then the shim starts the daemon.");
+        }
+        Ok(service::Status::Installed(installed)) => {
+            let program = installed.program.as_deref().map_or_else(|| Path::new("?").display(), Path::display);
+            if installed.program_state == service::ProgramState::Missing {
+                return area.bad(format!("it would start {program}, which is not there"), "Run `recall install`.");
+            }
+            let units: Vec<_> = installed.units.iter().map(|(unit, state)| format!("{unit} {state}")).collect();
+            area.good(format!("{program}: {}", units.join(", ")));
+        }
+        Err(error) => area.note(error.to_string(), ""),
+    }
+}

@@ -1,0 +1,81 @@
+//! `recall search`: finding things again.
+
+use std::io::Write;
+
+use clap::Args;
+use recall_protocol::wire::{Explain, Query};
+use serde_json::Value;
+
+use super::client::{Client, Start};
+use super::filter::FilterArgs;
+use super::terminal::{self, ACCENT, BOLD, DIM, list, number, text};
+
+#[derive(Debug, Args)]
+pub struct SearchArgs {
+    /// Words, "exact phrases", -without, and type: kind: file: project: agent: session: since:
+    #[arg(required = true, allow_hyphen_values = true, num_args = 1..)]
+    query: Vec<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Say how each score came about
+    #[arg(long)]
+    explain: bool,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// # Errors
+/// When the daemon does not answer or refuses.
+pub fn run(args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let filter = args.filter.filter()?;
+    let explain = if args.explain { Explain::Yes } else { Explain::No };
+    let query = Query::Search { text: args.query.join(" "), filter, explain };
+    let answer = Client::connect(Start::IfNeeded)?.ask(query)?;
+    if args.json {
+        out.write_all(&answer.bytes)?;
+        return Ok(writeln!(out)?);
+    }
+    let results = list(&answer.value, "results");
+    for result in results {
+        entry(out, result)?;
+    }
+    let (shown, total) = (results.len(), number(&answer.value, "total"));
+    if shown == 0 {
+        writeln!(out, "Nothing found.")?;
+    } else {
+        let took = number(&answer.value, "took_ms");
+        writeln!(out, "{DIM}{shown} of {total}, {took} ms. `recall show ID` tells more.{DIM:#}")?;
+    }
+    Ok(())
+}
+
+fn entry(out: &mut dyn Write, result: &Value) -> std::io::Result<()> {
+    let kind = match text(result, "type") {
+        "" => text(result, "kind"),
+        observation => observation,
+    };
+    let (id, time) = (terminal::id(result), terminal::time(result, "created_at"));
+    let (title, project) = (text(result, "title"), text(result, "project"));
+    writeln!(out, "{ACCENT}{id}{ACCENT:#} {BOLD}{title}{BOLD:#}")?;
+    writeln!(out, "   {DIM}{kind}, {project}, {time}{DIM:#}")?;
+    let snippet = text(result, "snippet");
+    if !snippet.is_empty() && snippet != title {
+        writeln!(out, "   {snippet}")?;
+    }
+    if let Some(why) = result.get("why") {
+        let factors: Vec<String> = why
+            .get("factors")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| format!("{name} {:.2}", value.as_f64().unwrap_or_default()))
+            .collect();
+        let score = result.get("score").and_then(Value::as_f64).unwrap_or_default();
+        let relevance = why.get("relevance").and_then(Value::as_f64).unwrap_or_default();
+        let matched: Vec<&str> = list(why, "matched").iter().filter_map(Value::as_str).collect();
+        writeln!(out, "   {DIM}score {score:.3} = {}{DIM:#}", factors.join(" x "))?;
+        writeln!(out, "   {DIM}relevance {relevance:.2}, matched {}{DIM:#}", matched.join(" "))?;
+    }
+    Ok(())
+}

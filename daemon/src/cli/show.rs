@@ -1,0 +1,103 @@
+//! `recall show`: everything about one thing.
+
+use std::io::Write;
+
+use clap::Args;
+use recall_protocol::wire::Query;
+use serde_json::Value;
+
+use super::client::{Client, Start};
+use super::terminal::{self, ACCENT, BOLD, DIM, list, number, text};
+
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// 123 or #123 for an observation; p12 a prompt, r12 an answer, s12 a summary, a12 an activity
+    id: String,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// # Errors
+/// When the daemon does not answer or there is no such thing.
+pub fn run(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let answer = Client::connect(Start::IfNeeded)?.ask(Query::Show { id: args.id.clone() })?;
+    if args.json {
+        out.write_all(&answer.bytes)?;
+        return Ok(writeln!(out)?);
+    }
+    for item in list(&answer.value, "items") {
+        if item.get("narrative").is_some() {
+            observation(out, item)?;
+        } else if item.get("request").is_some() {
+            summary(out, item)?;
+        } else {
+            writeln!(out, "{ACCENT}{}{ACCENT:#} {DIM}{}{DIM:#}", terminal::id(item), origin(item))?;
+            writeln!(out, "\n{}", text(item, "text"))?;
+        }
+    }
+    Ok(())
+}
+
+fn origin(item: &Value) -> String {
+    let mut parts = vec![terminal::time(item, "created_at")];
+    for key in ["type", "kind", "project", "origin"] {
+        parts.extend(Some(text(item, key).to_owned()).filter(|part| !part.is_empty()));
+    }
+    let session = text(item, "session_id");
+    if !session.is_empty() {
+        parts.push(format!("session {session}"));
+    }
+    parts.join(", ")
+}
+
+fn observation(out: &mut dyn Write, item: &Value) -> std::io::Result<()> {
+    writeln!(out, "{ACCENT}{}{ACCENT:#} {BOLD}{}{BOLD:#}", terminal::id(item), text(item, "title"))?;
+    let (status, importance) = (text(item, "status"), number(item, "importance"));
+    writeln!(out, "{DIM}{}, importance {importance}, {status}{DIM:#}", origin(item))?;
+    for part in [text(item, "subtitle"), text(item, "narrative")] {
+        if !part.is_empty() {
+            writeln!(out, "\n{part}")?;
+        }
+    }
+    let texts = |key| list(item, key).iter().filter_map(Value::as_str).collect::<Vec<_>>();
+    let facts = texts("facts");
+    if !facts.is_empty() {
+        writeln!(out)?;
+        facts.iter().try_for_each(|fact| writeln!(out, "- {fact}"))?;
+    }
+    for (label, key) in [("Concepts", "concepts"), ("Changed", "files_modified"), ("Read", "files_read")] {
+        let values = texts(key);
+        if !values.is_empty() {
+            writeln!(out, "{DIM}{label}:{DIM:#} {}", values.join(", "))?;
+        }
+    }
+    Ok(())
+}
+
+fn summary(out: &mut dyn Write, item: &Value) -> std::io::Result<()> {
+    writeln!(out, "{ACCENT}{}{ACCENT:#} {BOLD}{}{BOLD:#}", terminal::id(item), text(item, "title"))?;
+    writeln!(out, "{DIM}{}{DIM:#}", origin(item))?;
+    fields(out, item)
+}
+
+/// A summary's fields that say something.
+///
+/// # Errors
+/// When the output cannot be written.
+pub fn fields(out: &mut dyn Write, summary: &Value) -> std::io::Result<()> {
+    for (label, key) in [
+        ("Asked", "request"),
+        ("Looked at", "investigated"),
+        ("Learned", "learned"),
+        ("Done", "completed"),
+        ("Open", "next_steps"),
+        ("Notes", "notes"),
+    ] {
+        let value = text(summary, key);
+        if !value.is_empty() {
+            writeln!(out, "{BOLD}{label}:{BOLD:#} {value}")?;
+        }
+    }
+    Ok(())
+}

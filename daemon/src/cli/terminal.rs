@@ -1,0 +1,107 @@
+//! How things look: colours where a terminal shows them, aligned columns, plain text in a pipe.
+
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use serde_json::Value;
+
+pub const BOLD: Style = Style::new().bold();
+pub const DIM: Style = Style::new().dimmed();
+pub const ERROR: Style = AnsiColor::Red.on_default().bold();
+pub const GOOD: Style = AnsiColor::Green.on_default();
+pub const WARNING: Style = AnsiColor::Yellow.on_default();
+pub const ACCENT: Style = AnsiColor::Cyan.on_default();
+
+/// A text of an answer, or "" where it has none.
+pub fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A whole number of an answer, or 0.
+pub fn number(value: &Value, key: &str) -> i64 {
+    value.get(key).and_then(Value::as_i64).unwrap_or_default()
+}
+
+/// The entries of a list of an answer.
+pub fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// An id as people cite it.
+pub fn id(value: &Value) -> String {
+    match value.get("id") {
+        Some(Value::Number(number)) => format!("#{number}"),
+        Some(Value::String(id)) => id.clone(),
+        _ => String::new(),
+    }
+}
+
+/// A time as people read it: the local minute.
+pub fn time(value: &Value, key: &str) -> String {
+    let parsed = text(value, key).parse::<jiff::Timestamp>();
+    let local = parsed.map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
+    local.map(|time| time.strftime("%Y-%m-%d %H:%M").to_string()).unwrap_or_default()
+}
+
+/// Bytes as people read them.
+pub fn bytes(count: i64) -> String {
+    const UNITS: [&str; 4] = ["B", "KiB", "MiB", "GiB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let name = UNITS.get(unit).copied().unwrap_or("B");
+    if unit == 0 { format!("{count} B") } else { format!("{value:.1} {name}") }
+}
+
+/// A table whose columns are as wide as their widest cell; the last is left ragged.
+///
+/// # Errors
+/// When the output cannot be written.
+pub fn table(out: &mut dyn Write, head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.chain(head.get(column).map(|cell| cell.len())).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    write!(out, "{DIM}")?;
+    line(out, &widths, head)?;
+    writeln!(out, "{DIM:#}")?;
+    for row in rows {
+        line(out, &widths, row)?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn line<S: AsRef<str>>(out: &mut dyn Write, widths: &[usize], cells: &[S]) -> io::Result<()> {
+    for (column, cell) in cells.iter().enumerate() {
+        let cell = cell.as_ref();
+        let last = column + 1 == cells.len();
+        let width = if last { 0 } else { widths.get(column).copied().unwrap_or(0) };
+        let padding = width.saturating_sub(cell.chars().count()) + if last { 0 } else { 2 };
+        write!(out, "{cell}{}", " ".repeat(padding))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let mut out = Vec::new();
+        let rows = [vec!["a".to_owned(), "1".to_owned()], vec!["über".to_owned(), "22".to_owned()]];
+        table(&mut out, &["NAME", "N"], &rows).unwrap();
+        let plain = anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string();
+        assert_eq!(plain, "NAME  N\na     1\nüber  22\n");
+    }
+
+    #[test]
+    fn sizes_are_readable() {
+        assert_eq!([0, 1023, 1024, 5 << 20].map(bytes), ["0 B", "1023 B", "1.0 KiB", "5.0 MiB"]);
+    }
+}

@@ -1,0 +1,44 @@
+//! `recall timeline`: what happened around a moment.
+
+use std::io::Write;
+
+use clap::Args;
+use recall_protocol::wire::Query;
+
+use super::client::{Client, Start};
+use super::terminal::{self, ACCENT, DIM, list, text};
+
+#[derive(Debug, Args)]
+pub struct TimelineArgs {
+    /// An observation, prompt or other id, or a session's id
+    id: String,
+    /// Entries before it
+    #[arg(long, default_value_t = 10)]
+    before: u32,
+    /// Entries after it
+    #[arg(long, default_value_t = 10)]
+    after: u32,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// # Errors
+/// When the daemon does not answer or there is no such thing.
+pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let query = Query::Timeline { id: args.id.clone(), before: args.before, after: args.after };
+    let answer = Client::connect(Start::IfNeeded)?.ask(query)?;
+    if args.json {
+        out.write_all(&answer.bytes)?;
+        return Ok(writeln!(out)?);
+    }
+    for item in list(&answer.value, "items") {
+        let kind = match text(item, "type") {
+            "" => text(item, "kind"),
+            observation => observation,
+        };
+        let (time, id) = (terminal::time(item, "created_at"), terminal::id(item));
+        writeln!(out, "{DIM}{time}{DIM:#} {ACCENT}{id:>6}{ACCENT:#} {kind:11} {}", text(item, "title"))?;
+    }
+    Ok(())
+}

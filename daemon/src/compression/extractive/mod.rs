@@ -1,1 +1,98 @@
 //! The built-in compressor: deterministic, without a model or a network.
+//!
+//! It believes that the knowledge of a batch has already been written down by somebody: by the agent in its final
+//! answer, in commit messages and notes, by the user in the prompt. It cuts these texts into passages, weighs each by
+//! its wording (causes, rules, changes, choices, names, numbers), and writes the best of them out without saying
+//! anything twice. Source that was merely read and the output of tools are hardly looked at: they are large and say
+//! little that the answer does not.
+//!
+//! The time is linear in the size of a batch, and of every text only the beginning is looked at.
+
+mod candidate;
+mod compose;
+mod cue;
+mod failure;
+mod files;
+mod gather;
+mod identifier;
+mod markdown;
+mod request;
+mod selection;
+mod sentence;
+mod shell;
+mod statement;
+mod summary;
+
+use compose::{Composed, Setting, Work};
+use files::TouchedFiles;
+
+use super::{CompressionError, Compressor};
+use crate::memory::material::{BatchMaterial, SessionMaterial};
+use crate::memory::observation::{ObservationDraft, SummaryDraft};
+
+/// The built-in compressor. It has no settings and never fails.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extractive;
+
+impl Compressor for Extractive {
+    fn origin(&self) -> String {
+        "extractive".to_owned()
+    }
+
+    fn observe(&self, batch: &BatchMaterial) -> Result<Vec<ObservationDraft>, CompressionError> {
+        Ok(observations(batch).into_iter().map(|composed| composed.draft).collect())
+    }
+
+    fn summarize(&self, session: &SessionMaterial) -> Result<Option<SummaryDraft>, CompressionError> {
+        Ok(summary::summarize(session))
+    }
+}
+
+/// The observations of a batch with what they were worth, best first.
+fn observations(batch: &BatchMaterial) -> Vec<Composed> {
+    let files = TouchedFiles::of(batch);
+    let setting = Setting { files: &files, work: work(batch, &files) };
+    let candidates = gather::candidates(batch);
+    selection::select(
+        candidates.iter().filter_map(|candidate| compose::compose(candidate, setting)).collect(),
+    )
+}
+
+/// What sort of work a batch was, from what it changed and how people spoke of it.
+fn work(batch: &BatchMaterial, files: &TouchedFiles) -> Work {
+    let committed = batch.steps.iter().any(|step| match &step.action {
+        crate::memory::material::Action::Command { command, output, .. } => {
+            !step.outcome.is_failed() && !statement::statements(command, output).is_empty()
+        }
+        _ => false,
+    });
+    if !files.any_modified() && !committed {
+        return Work::Inquiry;
+    }
+    let spoken = [&batch.prompt, &batch.response].into_iter().flatten();
+    let is_repair = spoken.into_iter().any(|said| {
+        let head: String = said.text.chars().take(600).collect();
+        cue::mentions(
+            &head,
+            &[
+                "fix",
+                "fixed",
+                "fixes",
+                "bug",
+                "error",
+                "broken",
+                "fails",
+                "failing",
+                "issue",
+                "regression",
+                "crash",
+                "problem",
+                "fehler",
+                "kaputt",
+                "behoben",
+                "wrong",
+            ],
+        )
+    });
+    if is_repair { Work::Repair } else { Work::Building }
+}

@@ -1,0 +1,356 @@
+//! Makes an observation of a candidate: chooses its sentences, gives it a title, a type and an importance.
+//!
+//! An observation is read in a context window that costs money, so nothing is said twice: the title is the first
+//! sentence, not a copy of it.
+
+use std::collections::BTreeSet;
+
+use super::candidate::{self, Candidate, Origin};
+use super::cue;
+use super::files::TouchedFiles;
+use super::identifier;
+use super::markdown::{Role, Sentence};
+use super::sentence::{self, shortened};
+use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
+
+/// Bytes of title, narrative and facts of an ordinary observation: about 100 tokens.
+const BODY: usize = 400;
+
+/// Bytes of a title.
+const TITLE: usize = 120;
+
+/// Sentences worth less are left out, in tenths of a point.
+const LEAST: i32 = 8;
+
+/// A candidate written out, with what it was worth.
+#[derive(Clone, Debug)]
+pub(super) struct Composed {
+    pub(super) draft: ObservationDraft,
+    pub(super) worth: i32,
+    pub(super) origin: Origin,
+    pub(super) reference: Option<String>,
+}
+
+/// What the whole batch says about its observations.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting<'a> {
+    pub(super) files: &'a TouchedFiles,
+    pub(super) work: Work,
+}
+
+/// What sort of work the batch was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Nothing was changed.
+    Inquiry,
+    /// Something wrong was put right.
+    Repair,
+    /// Something was added or changed.
+    Building,
+}
+
+/// Writes the candidate out. `None`: it has nothing to say.
+pub(super) fn compose(candidate: &Candidate, setting: Setting<'_>) -> Option<Composed> {
+    let chosen = chosen(candidate);
+    let (title, chosen) = titled(candidate, chosen)?;
+    let mut narrative = String::new();
+    let mut facts = Vec::new();
+    for sentence in chosen {
+        if sentence.role == Role::Item {
+            facts.push(sentence.text);
+        } else {
+            if !narrative.is_empty() {
+                narrative.push(' ');
+            }
+            narrative.push_str(&sentence.text);
+        }
+    }
+    let kind = candidate.kind.unwrap_or_else(|| kind(candidate, setting.work));
+    let subtitle = candidate.reference.clone();
+    let told = format!("{title} {narrative} {}", facts.join(" "));
+    let touched = setting.files.named_in(&told, candidate.origin);
+    let mut evidence = candidate.evidence.clone();
+    for event in touched.events {
+        if !evidence.contains(&event) {
+            evidence.push(event);
+        }
+    }
+    let worth = candidate.worth();
+    Some(Composed {
+        draft: ObservationDraft {
+            concepts: concepts(candidate, &told),
+            kind,
+            title,
+            subtitle,
+            narrative,
+            facts,
+            files_read: touched.read,
+            files_modified: touched.modified,
+            importance: importance(candidate, kind, worth),
+            evidence,
+        },
+        worth,
+        origin: candidate.origin,
+        reference: candidate.reference.clone(),
+    })
+}
+
+/// The best sentences that fit, in their own order; one that leans on its predecessor brings it along.
+fn chosen(candidate: &Candidate) -> Vec<Sentence> {
+    let sentences = &candidate.passage.sentences;
+    let keeps_all = matches!(candidate.origin, Origin::User | Origin::Failure | Origin::OpenEnd);
+    let mut ranked: Vec<(usize, i32)> = sentences
+        .iter()
+        .enumerate()
+        .map(|(index, sentence)| (index, candidate::worth(sentence)))
+        .filter(|(_, worth)| keeps_all || *worth >= LEAST)
+        .collect();
+    ranked.sort_by_key(|(index, worth)| (std::cmp::Reverse(*worth), *index));
+    let mut room = BODY.saturating_sub(candidate.title.as_ref().map_or(0, String::len) / 2);
+    let mut taken = BTreeSet::new();
+    for (index, _) in ranked {
+        let Some(sentence) = sentences.get(index) else { continue };
+        let leans_on = (sentence.role == Role::Prose && candidate::is_dependent(&sentence.text))
+            .then(|| index.checked_sub(1))
+            .flatten()
+            .filter(|before| !taken.contains(before));
+        let before = leans_on.and_then(|before| sentences.get(before)).map_or(0, |before| before.text.len());
+        let needed = sentence.text.len() + before;
+        if needed <= room || taken.is_empty() {
+            room = room.saturating_sub(needed);
+            taken.insert(index);
+            taken.extend(leans_on);
+        }
+    }
+    taken.iter().filter_map(|index| sentences.get(*index).cloned()).collect()
+}
+
+/// The title and what is left of the sentences.
+fn titled(candidate: &Candidate, mut chosen: Vec<Sentence>) -> Option<(String, Vec<Sentence>)> {
+    if let Some(title) = &candidate.title {
+        let mut title = shortened(&sentence::tidy(title), TITLE);
+        if candidate.origin == Origin::User && !chosen.is_empty() {
+            title = shortened(&title, TITLE);
+        }
+        return Some((title, clipped(chosen)));
+    }
+    let heading = candidate.passage.heading.as_deref().filter(|heading| !heading.is_empty());
+    if let Some(heading) = heading.filter(|heading| candidate::is_telling(heading)) {
+        return (!chosen.is_empty()).then(|| (shortened(heading, TITLE), clipped(chosen)));
+    }
+    let first = leading(&chosen)?;
+    let sentence = chosen.remove(first);
+    let label =
+        heading.filter(|heading| is_label(heading)).map_or(String::new(), |heading| format!("{heading}: "));
+    let (head, rest) = headline(&candidate::standing(&sentence.text), TITLE.saturating_sub(label.len()));
+    if let Some(rest) = rest {
+        chosen.insert(0, Sentence { text: rest, role: Role::Prose });
+    }
+    Some((format!("{label}{head}"), clipped(chosen)))
+}
+
+/// The sentence that a title is made of: the first that stands alone and is not much weaker than the best.
+fn leading(chosen: &[Sentence]) -> Option<usize> {
+    let best = chosen.iter().map(candidate::worth).max()?;
+    chosen
+        .iter()
+        .position(|sentence| {
+            candidate::worth(sentence) * 10 >= best * 6 && !candidate::is_dependent(&sentence.text)
+        })
+        .or_else(|| (!chosen.is_empty()).then_some(0))
+}
+
+/// Sentences of the body at a readable length.
+fn clipped(chosen: Vec<Sentence>) -> Vec<Sentence> {
+    chosen
+        .into_iter()
+        .map(|sentence| Sentence { text: shortened(&sentence.text, BODY), ..sentence })
+        .collect()
+}
+
+/// Whether a short heading adds something in front of a sentence: `Root cause: …`, but not `Summary: …`.
+fn is_label(heading: &str) -> bool {
+    const EMPTY: &[&str] = &[
+        "summary",
+        "done",
+        "result",
+        "results",
+        "analysis",
+        "overview",
+        "changes",
+        "what changed",
+        "what i changed",
+        "what was done",
+        "notes",
+        "context",
+        "details",
+        "background",
+        "findings",
+        "answer",
+        "fixed",
+        "fix",
+        "also",
+        "verified",
+        "verification",
+        "in short",
+        "tl",
+        "short answer",
+        "conclusion",
+        "changes made",
+        "what i did",
+        "zusammenfassung",
+        "ergebnis",
+        "fazit",
+        "änderungen",
+        "kurz",
+    ];
+    heading.len() <= 48 && !cue::begins_with(heading, EMPTY)
+}
+
+/// The beginning of a sentence that can stand as a line by itself, and what is left of it.
+fn headline(text: &str, limit: usize) -> (String, Option<String>) {
+    if text.len() <= limit {
+        return (text.trim_end_matches(['.', ':', ' ']).to_owned(), None);
+    }
+    let head = text.get(..sentence::floor_boundary(text, limit)).unwrap_or_default();
+    let breaks = [" — ", " – ", "; ", ": ", ", so ", ", but ", ", because ", ", which ", " because ", ", "];
+    let cut = breaks
+        .iter()
+        .filter_map(|at| head.rfind(at).map(|position| (position, at.len())))
+        .find(|(position, _)| *position >= limit / 3 && balanced(head.get(..*position).unwrap_or_default()));
+    match cut {
+        Some((position, separator)) => {
+            let keeps = text
+                .get(position..position + separator)
+                .unwrap_or_default()
+                .trim_matches([' ', ',', ';', ':', '—', '–']);
+            let rest = text.get(position + separator..).unwrap_or_default();
+            let rest = if keeps.is_empty() { rest.to_owned() } else { format!("{keeps} {rest}") };
+            (text.get(..position).unwrap_or_default().to_owned(), Some(rest))
+        }
+        None => {
+            let title = shortened(text, limit);
+            let kept = title.trim_end_matches('…').len().min(text.len());
+            let rest = text.get(sentence::floor_boundary(text, kept)..).unwrap_or_default().trim_start();
+            (title, (!rest.is_empty()).then(|| format!("…{rest}")))
+        }
+    }
+}
+
+fn balanced(text: &str) -> bool {
+    text.matches('`').count() % 2 == 0 && text.matches('(').count() == text.matches(')').count()
+}
+
+/// What sort of knowledge the wording shows.
+fn kind(candidate: &Candidate, work: Work) -> ObservationType {
+    let cues = candidate.cues();
+    let heading = candidate.passage.heading.as_deref().unwrap_or_default();
+    let whole: String = candidate
+        .passage
+        .sentences
+        .iter()
+        .map(|sentence| sentence.text.as_str())
+        .collect::<Vec<_>>()
+        .join(" ");
+    if cue::mentions(
+        &whole,
+        &[
+            "vulnerability",
+            "vulnerable",
+            "injection",
+            "xss",
+            "csrf",
+            "cve",
+            "privilege escalation",
+            "sicherheitslücke",
+        ],
+    ) {
+        return ObservationType::Security;
+    }
+    if cue::mentions(heading, &["root cause", "cause", "why", "ursache", "warum", "grund"]) {
+        return ObservationType::Discovery;
+    }
+    if cue::mentions(
+        &whole,
+        &["trade-off", "tradeoff", "i'd not", "wouldn't do", "not worth", "at the cost of"],
+    ) {
+        return ObservationType::TradeOff;
+    }
+    if cue::mentions(heading, &["decision", "decisions", "entscheidung"])
+        || cue::mentions(&whole, &["decided to", "chose", "we agreed", "entschieden"])
+    {
+        return ObservationType::Decision;
+    }
+    let changed = cues.change > 0 && cues.change * 2 >= cues.rule && cues.proposal < 2;
+    match work {
+        Work::Repair if changed && says_done(&whole, heading) => ObservationType::Bugfix,
+        Work::Building if changed && says_done(&whole, heading) => ObservationType::Change,
+        _ if cues.rule >= 3 && cues.rule > cues.cause => ObservationType::Gotcha,
+        _ => ObservationType::Discovery,
+    }
+}
+
+fn says_done(whole: &str, heading: &str) -> bool {
+    const DONE: &[&str] = &[
+        "fixed",
+        "now",
+        "changed",
+        "replaced",
+        "added",
+        "removed",
+        "moved",
+        "renamed",
+        "updated",
+        "implemented",
+        "corrected",
+        "rewrote",
+        "split",
+        "extracted",
+        "fix",
+        "behoben",
+        "jetzt",
+        "ersetzt",
+        "hinzugefügt",
+        "entfernt",
+        "geändert",
+    ];
+    cue::mentions(whole, DONE) || cue::begins_with(heading, &["fix", "changes", "what changed"])
+}
+
+/// The weight of its sort, a little more or less by what the wording is worth.
+fn importance(candidate: &Candidate, kind: ObservationType, worth: i32) -> Importance {
+    let base = match (candidate.origin, kind) {
+        (Origin::Statement, ObservationType::Bugfix | ObservationType::Feature) => 8,
+        (Origin::Statement, _) => 6,
+        (Origin::User | Origin::Plan, _) => 7,
+        (Origin::OpenEnd, _) => 6,
+        (Origin::Note | Origin::Report, _) => 5,
+        (Origin::Failure, _) => 5,
+        (Origin::Answer, ObservationType::Gotcha | ObservationType::Bugfix | ObservationType::Security) => 7,
+        (Origin::Answer, ObservationType::Decision | ObservationType::TradeOff) => 6,
+        (Origin::Answer, _) => 6,
+    };
+    let is_cause =
+        candidate.passage.heading.as_deref().is_some_and(|heading| {
+            cue::mentions(heading, &["root cause", "cause", "the problem", "ursache"])
+        });
+    let step = match worth {
+        ..=49 => -1,
+        50..=94 => 0,
+        _ => 1,
+    };
+    Importance::clamped(base + step + i64::from(is_cause))
+}
+
+/// The topic, and names of the passage that its chosen sentences left out.
+fn concepts(candidate: &Candidate, told: &str) -> Vec<String> {
+    let told = told.to_lowercase();
+    let mut concepts: Vec<String> = candidate.topic.iter().cloned().collect();
+    let whole: Vec<&str> =
+        candidate.passage.sentences.iter().map(|sentence| sentence.text.as_str()).collect();
+    let names = identifier::all(&whole.join(" "));
+    concepts.extend(
+        names.into_iter().filter(|name| name.len() <= 32 && !told.contains(&name.to_lowercase())).take(3),
+    );
+    concepts
+}

@@ -1,0 +1,296 @@
+//! Collects the candidates of a batch from everything it left behind.
+
+use super::candidate::{Candidate, Origin, is_dependent, worth};
+use super::cue;
+use super::failure;
+use super::identifier;
+use super::markdown::{self, Passage, Role, Sentence};
+use super::request::{self, Answered};
+use super::sentence;
+use super::statement::{self, Medium, Statement};
+use crate::memory::ids::EventId;
+use crate::memory::material::{Action, BatchMaterial, BatchSource, Change, Said, Step};
+use crate::memory::observation::ObservationType;
+
+/// A written file is looked at up to here.
+const LONGEST_NOTE: usize = 12 * 1024;
+
+/// At most this many passages of one note or report.
+const MOST_PASSAGES: usize = 3;
+
+/// All candidates, in no particular order.
+pub(super) fn candidates(batch: &BatchMaterial) -> Vec<Candidate> {
+    if batch.source == BatchSource::Private {
+        return Vec::new();
+    }
+    let answer = answer(batch);
+    let mut found = Vec::new();
+    if let Some(answer) = answer {
+        found.extend(
+            markdown::passages(&answer.text)
+                .into_iter()
+                .map(|passage| Candidate::new(Origin::Answer, passage, answer.event)),
+        );
+        found.extend(open_end(answer));
+    }
+    let answered = if answer.is_some() { Answered::Yes } else { Answered::No };
+    found.extend(request::candidate(batch, answered));
+    found.extend(said_in_commands(batch));
+    found.extend(failure::candidate(batch));
+    for step in batch.steps.iter().filter(|step| !step.outcome.is_failed()) {
+        found.extend(from_step(step, answered));
+    }
+    found
+}
+
+/// The final answer, where it says more than that there is none.
+pub(super) fn answer(batch: &BatchMaterial) -> Option<&Said> {
+    if batch.source == BatchSource::Private {
+        return None;
+    }
+    batch.response.as_ref().filter(|said| {
+        let text = said.text.trim();
+        text.len() >= 32 || !identifier::all(text).is_empty()
+    })
+}
+
+fn from_step(step: &Step, answered: Answered) -> Vec<Candidate> {
+    match &step.action {
+        Action::Ask { exchanges } => {
+            exchanges.iter().filter_map(|exchange| chosen(exchange, step.event)).collect()
+        }
+        Action::Plan { text, .. } => plan(text, step.event).into_iter().collect(),
+        Action::Edit { path, changes } if is_prose(path) => note(&added(changes), step.event),
+        Action::Write { path, content, .. } if is_prose(path) => note(content, step.event),
+        Action::Delegate { answer: Some(report), .. } => {
+            let bonus = if answered == Answered::Yes { -25 } else { 0 };
+            best(markdown::passages(report), Origin::Report, step.event, bonus)
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A question put to the user, and what they chose.
+fn chosen((question, answer): &(String, String), event: EventId) -> Option<Candidate> {
+    let mut candidate =
+        Candidate::new(Origin::User, Passage::prose(None, &format!("Asked: {question}")), event);
+    if answer.trim().is_empty() {
+        return None;
+    }
+    candidate.title = Some(format!("User chose: {answer}"));
+    candidate.kind = Some(ObservationType::Decision);
+    // "Work on it now" and the like steer the session; a choice worth keeping names something.
+    let names = identifier::all(answer).len() + identifier::all(question).len();
+    candidate.bonus = 15 + 10 * i32::try_from(names.min(3)).unwrap_or(0);
+    Some(candidate)
+}
+
+fn plan(text: &str, event: EventId) -> Option<Candidate> {
+    let passages = markdown::passages(text);
+    let heading =
+        passages.iter().find_map(|passage| passage.section.clone().or_else(|| passage.heading.clone()));
+    let mut sentences: Vec<Sentence> = passages.into_iter().flat_map(|passage| passage.sentences).collect();
+    let first = sentences.first().map(|sentence| sentence.text.clone());
+    let title = heading.or(first)?;
+    sentences.retain(|sentence| sentence.text != title);
+    let named = if title.to_lowercase().starts_with("plan") { title } else { format!("Plan: {title}") };
+    let mut candidate =
+        Candidate::new(Origin::Plan, Passage { heading: None, section: None, sentences }, event);
+    candidate.title = Some(named);
+    candidate.kind = Some(ObservationType::Decision);
+    candidate.bonus = 45;
+    Some(candidate)
+}
+
+/// Files whose text is meant for readers.
+fn is_prose(path: &str) -> bool {
+    let name = identifier::file_name(path).to_lowercase();
+    [".md", ".mdx", ".txt", ".rst", ".adoc"].iter().any(|ending| name.ends_with(ending))
+        && name != "changelog.md"
+}
+
+/// The lines that the changes brought.
+fn added(changes: &[Change]) -> String {
+    let mut text = String::new();
+    for change in changes {
+        for line in
+            change.after.lines().filter(|line| line.trim().len() > 20 && !change.before.contains(*line))
+        {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn note(text: &str, event: EventId) -> Vec<Candidate> {
+    let body =
+        text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---")).map_or(text, |(_, body)| body);
+    let cut = sentence::floor_boundary(body, LONGEST_NOTE);
+    best(markdown::passages(body.get(..cut).unwrap_or_default()), Origin::Note, event, -12)
+}
+
+/// The best passages of a long text.
+fn best(passages: Vec<Passage>, origin: Origin, event: EventId, bonus: i32) -> Vec<Candidate> {
+    let mut found: Vec<Candidate> = passages
+        .into_iter()
+        .map(|passage| Candidate { bonus, ..Candidate::new(origin, passage, event) })
+        .collect();
+    found.sort_by_key(|candidate| std::cmp::Reverse(candidate.worth()));
+    found.truncate(MOST_PASSAGES);
+    found
+}
+
+/// Commits, pull requests and the like, one candidate each; a page about a commit just made only lends its address.
+fn said_in_commands(batch: &BatchMaterial) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for step in &batch.steps {
+        let Action::Command { command, output, .. } = &step.action else { continue };
+        if step.outcome.is_failed() {
+            continue;
+        }
+        found.extend(
+            statement::statements(command, output)
+                .into_iter()
+                .flat_map(|said| from_statement(&said, step.event)),
+        );
+    }
+    found
+}
+
+fn from_statement(said: &Statement, event: EventId) -> Vec<Candidate> {
+    let passages = markdown::passages(&said.body);
+    if matches!(said.medium, Medium::Comment | Medium::Issue) {
+        let mut found = best(passages, Origin::Statement, event, 0);
+        for candidate in &mut found {
+            candidate.reference.clone_from(&said.reference);
+        }
+        return found;
+    }
+    let sentences = passages.into_iter().flat_map(sentences_with_labels).collect();
+    let passage = Passage { heading: None, section: None, sentences };
+    let mut candidate = Candidate::new(Origin::Statement, passage, event);
+    let (kind, topic) = convention(&said.subject);
+    candidate.kind = Some(if said.medium == Medium::Revert { ObservationType::Bugfix } else { kind });
+    candidate.topic = topic;
+    candidate.title = Some(said.subject.clone());
+    candidate.reference = said.reference.as_ref().map(|reference| match said.medium {
+        Medium::Commit | Medium::Revert => format!("commit {reference}"),
+        _ => reference.clone(),
+    });
+    candidate.bonus = match kind {
+        ObservationType::Bugfix | ObservationType::Feature => 30,
+        _ => 12,
+    };
+    vec![candidate]
+}
+
+fn sentences_with_labels(passage: Passage) -> Vec<Sentence> {
+    let is_checklist = |text: &str| text.starts_with("[x]") || text.starts_with("[ ]");
+    passage.sentences.into_iter().filter(|sentence| !is_checklist(&sentence.text)).collect()
+}
+
+/// What a conventional subject line says of itself: its sort of change and its scope.
+fn convention(subject: &str) -> (ObservationType, Option<String>) {
+    let Some((prefix, _)) = subject.split_once(':').filter(|(prefix, _)| !prefix.contains(' ')) else {
+        let kind = if cue::begins_with(
+            subject,
+            &["fix", "fixes", "fixed", "bugfix", "hotfix", "revert", "behebe"],
+        ) {
+            ObservationType::Bugfix
+        } else if cue::begins_with(subject, &["refactor", "extract", "rename", "move", "simplify", "split"]) {
+            ObservationType::Refactor
+        } else if cue::begins_with(subject, &["add", "adds", "implement", "introduce", "support"]) {
+            ObservationType::Feature
+        } else {
+            ObservationType::Change
+        };
+        return (kind, None);
+    };
+    let (kind, scope) = prefix.trim_end_matches('!').split_once('(').unwrap_or((prefix, ""));
+    let kind = match kind.trim_end_matches('!').to_lowercase().as_str() {
+        "fix" | "bugfix" | "hotfix" | "revert" | "perf" => ObservationType::Bugfix,
+        "feat" | "feature" => ObservationType::Feature,
+        "refactor" => ObservationType::Refactor,
+        "security" | "sec" => ObservationType::Security,
+        _ => ObservationType::Change,
+    };
+    let scope = scope.trim_end_matches(')');
+    (kind, (!scope.is_empty()).then(|| scope.to_owned()))
+}
+
+/// What the answer leaves open: the last of its sentences that say so, with what they are about.
+fn open_end(answer: &Said) -> Option<Candidate> {
+    const OPEN: &[&str] = &[
+        "not pushed",
+        "not yet pushed",
+        "not committed",
+        "not merged",
+        "heads-up",
+        "heads up",
+        "follow-up",
+        "still need",
+        "still needs",
+        "open question",
+        "before merging",
+        "before pushing",
+        "remaining",
+        "unresolved",
+        "needs a decision",
+        "which approach",
+        "which do you",
+        "which option",
+        "would you prefer",
+        "next step",
+        "next steps",
+        "left to do",
+        "todo",
+        "you'll need to",
+        "noch offen",
+        "noch nicht",
+        "welche variante",
+        "nächster schritt",
+        "nächste schritte",
+    ];
+    let passages = markdown::passages(&answer.text);
+    let (at, passage) = passages.iter().enumerate().rev().take(4).find(|(_, passage)| {
+        let heading = passage.heading.as_deref().unwrap_or_default();
+        cue::mentions(heading, OPEN)
+            || passage.sentences.iter().any(|sentence| cue::mentions(&sentence.text, OPEN))
+    })?;
+    let index =
+        passage.sentences.iter().rposition(|sentence| cue::mentions(&sentence.text, OPEN)).unwrap_or(0);
+    let mut told: Vec<Sentence> = Vec::new();
+    let is_choice = passage.sentences.get(index).is_some_and(|sentence| sentence.text.ends_with('?'));
+    // A question asks about what stands before it; a statement is explained by what follows.
+    let before = if is_choice { 4 } else { 1 };
+    let start = index.saturating_sub(before);
+    let mut room = 420;
+    for (position, sentence) in passage.sentences.iter().enumerate().skip(start) {
+        let leads_up = position < index && !is_choice;
+        let is_kept = !leads_up || passage.sentences.get(index).is_some_and(|open| is_dependent(&open.text));
+        if is_kept && sentence.text.len() <= room && position <= index + 2 {
+            room -= sentence.text.len();
+            told.push(Sentence { role: Role::Prose, ..sentence.clone() });
+        }
+    }
+    let first = told.iter().position(|sentence| cue::mentions(&sentence.text, OPEN)).unwrap_or(0);
+    let lead = if is_choice { 0 } else { first };
+    let title = if lead < told.len() { told.remove(lead).text } else { return None };
+    let names: usize = told.iter().map(|sentence| identifier::all(&sentence.text).len()).sum::<usize>()
+        + identifier::all(&title).len();
+    let mut candidate =
+        Candidate::new(Origin::OpenEnd, Passage { sentences: told, ..Passage::default() }, answer.event);
+    candidate.title = Some(format!("Open: {title}"));
+    candidate.kind = Some(ObservationType::Decision);
+    // Later batches settle most of what is left open in the middle; the end of the answer is its firmest place.
+    candidate.bonus =
+        if at + 1 == passages.len() { 25 } else { 12 } + 6 * i32::try_from(names.min(4)).unwrap_or(0);
+    Some(candidate)
+}
+
+/// The worth of the best sentence of a text.
+pub(super) fn best_worth(text: &str) -> i32 {
+    let passages = markdown::passages(text);
+    passages.iter().flat_map(|passage| passage.sentences.iter()).map(worth).max().unwrap_or(0)
+}

@@ -19,6 +19,8 @@ pub(super) enum Origin {
     Plan,
     /// Prose that the agent wrote into a file.
     Note,
+    /// A comment in code that an edit brought.
+    Remark,
     /// A command that failed and what made it work.
     Failure,
     /// A subagent's report.
@@ -89,27 +91,10 @@ pub(super) fn worth(sentence: &Sentence) -> i32 {
 
 /// Headings that announce knowledge, and headings that announce routine.
 fn heading_bonus(heading: &str) -> i32 {
-    if cue::mentions(
-        heading,
-        &["root cause", "cause", "why", "problem", "the bug", "ursache", "problem", "warum"],
-    ) {
+    if cue::mentions(heading, "root cause, cause, why, problem, the bug, ursache, problem, warum") {
         return 15;
     }
-    if cue::mentions(
-        heading,
-        &[
-            "caveat",
-            "gotcha",
-            "note",
-            "warning",
-            "important",
-            "severe",
-            "decision",
-            "limitation",
-            "wichtig",
-            "achtung",
-        ],
-    ) {
+    if cue::mentions(heading, "caveat, gotcha, note, warning, important, severe, decision, limitation, wichtig, achtung") {
         return 10;
     }
     if is_routine(heading) {
@@ -119,24 +104,10 @@ fn heading_bonus(heading: &str) -> i32 {
 }
 
 fn is_routine(heading: &str) -> bool {
-    const ROUTINE: &[&str] = &[
-        "verified",
-        "verification",
-        "tests",
-        "test results",
-        "test plan",
-        "testing",
-        "files changed",
-        "files modified",
-        "usage",
-        "how to run",
-        "sources",
-        "build",
-        "checklist",
-        "tests added",
-        "commands",
-        "references",
-    ];
+    const ROUTINE: &str = "verified, verification, tests, test results, test plan, testing, files changed, files modified, \
+        usage, how to run, sources, build, checklist, tests added, commands, references, \
+        commit, commits, issue comment, pr, pull request, comment, proof, example, next steps, status, \
+        recommendation, options, fix scope, out of scope";
     cue::begins_with(heading, ROUTINE)
 }
 
@@ -144,50 +115,27 @@ fn is_routine(heading: &str) -> bool {
 pub(super) fn is_telling(heading: &str) -> bool {
     let words = heading.split_whitespace().count();
     let cues = cue::read(heading);
-    words >= 4 && (cues.names > 0 || cues.cause + cues.rule + cues.change + cues.choice > 0 || words >= 6)
+    if cue::begins_with(heading, LABELS) && cues.names == 0 {
+        return false;
+    }
+    words >= 4 && (cues.names > 0 || cues.rule + cues.change + cues.choice > 0 || words >= 6)
 }
+
+/// What a heading says by itself: `Fix (one line)` is `Fix`.
+pub(super) fn label(heading: &str) -> &str {
+    let end = heading.find([',', '(', '—', ':']).unwrap_or(heading.len());
+    heading.get(..end).unwrap_or_default().trim()
+}
+
+/// Words that name a sort of content, not a content.
+const LABELS: &str = "root cause, cause, fix, the fix, problem, the problem, proposed fix, solution, result, \
+    recommendation, bug, the bug, fix scope, ursache, lösung";
 
 /// Whether a sentence needs the one before it to be understood.
 pub(super) fn is_dependent(text: &str) -> bool {
-    cue::begins_with(
-        text,
-        &[
-            "it",
-            "this",
-            "that",
-            "these",
-            "those",
-            "they",
-            "so",
-            "which",
-            "but",
-            "and",
-            "also",
-            "then",
-            "otherwise",
-            "he",
-            "its",
-            "both",
-            "neither",
-            "instead",
-            "either",
-            "however",
-            "hence",
-            "therefore",
-            "same",
-            "es",
-            "das",
-            "dies",
-            "diese",
-            "so",
-            "aber",
-            "und",
-            "dann",
-            "damit",
-            "deshalb",
-            "sonst",
-        ],
-    )
+    cue::begins_with(text, "it, this, that, these, those, they, so, which, but, and, also, then, otherwise, he, \
+                its, both, neither, instead, either, however, hence, therefore, same, es, das, \
+                dies, diese, so, aber, und, dann, damit, deshalb, sonst")
 }
 
 /// The sentence as it stands in an observation: without an opening that only ties it to what was left out.

@@ -22,6 +22,9 @@ const TITLE: usize = 120;
 /// Sentences worth less are left out, in tenths of a point.
 const LEAST: i32 = 8;
 
+/// What the first sentence of a passage has before the others: it says what they are about.
+const LEAD: i32 = 8;
+
 /// A candidate written out, with what it was worth.
 #[derive(Clone, Debug)]
 pub(super) struct Composed {
@@ -102,7 +105,7 @@ fn chosen(candidate: &Candidate) -> Vec<Sentence> {
     let mut ranked: Vec<(usize, i32)> = sentences
         .iter()
         .enumerate()
-        .map(|(index, sentence)| (index, candidate::worth(sentence)))
+        .map(|(index, sentence)| (index, candidate::worth(sentence) + if index == 0 { LEAD } else { 0 }))
         .filter(|(_, worth)| keeps_all || *worth >= LEAST)
         .collect();
     ranked.sort_by_key(|(index, worth)| (std::cmp::Reverse(*worth), *index));
@@ -128,9 +131,9 @@ fn chosen(candidate: &Candidate) -> Vec<Sentence> {
 /// The title and what is left of the sentences.
 fn titled(candidate: &Candidate, mut chosen: Vec<Sentence>) -> Option<(String, Vec<Sentence>)> {
     if let Some(title) = &candidate.title {
-        let mut title = shortened(&sentence::tidy(title), TITLE);
-        if candidate.origin == Origin::User && !chosen.is_empty() {
-            title = shortened(&title, TITLE);
+        let (title, rest) = headline(&sentence::tidy(title), TITLE);
+        if let Some(rest) = rest {
+            chosen.insert(0, Sentence { text: rest, role: Role::Prose });
         }
         return Some((title, clipped(chosen)));
     }
@@ -140,8 +143,8 @@ fn titled(candidate: &Candidate, mut chosen: Vec<Sentence>) -> Option<(String, V
     }
     let first = leading(&chosen)?;
     let sentence = chosen.remove(first);
-    let label =
-        heading.filter(|heading| is_label(heading)).map_or(String::new(), |heading| format!("{heading}: "));
+    let label = heading.map(candidate::label).filter(|label| is_label(label));
+    let label = label.map_or(String::new(), |label| format!("{label}: "));
     let (head, rest) = headline(&candidate::standing(&sentence.text), TITLE.saturating_sub(label.len()));
     if let Some(rest) = rest {
         chosen.insert(0, Sentence { text: rest, role: Role::Prose });
@@ -154,10 +157,13 @@ fn leading(chosen: &[Sentence]) -> Option<usize> {
     let best = chosen.iter().map(candidate::worth).max()?;
     chosen
         .iter()
-        .position(|sentence| {
-            candidate::worth(sentence) * 10 >= best * 6 && !candidate::is_dependent(&sentence.text)
-        })
+        .position(|sentence| is_title(sentence, best, 6) && sentence.role == Role::Prose)
+        .or_else(|| chosen.iter().position(|sentence| is_title(sentence, best, 4)))
         .or_else(|| (!chosen.is_empty()).then_some(0))
+}
+
+fn is_title(sentence: &Sentence, best: i32, share: i32) -> bool {
+    candidate::worth(sentence) * 10 >= best * share && !candidate::is_dependent(&sentence.text)
 }
 
 /// Sentences of the body at a readable length.
@@ -170,40 +176,10 @@ fn clipped(chosen: Vec<Sentence>) -> Vec<Sentence> {
 
 /// Whether a short heading adds something in front of a sentence: `Root cause: …`, but not `Summary: …`.
 fn is_label(heading: &str) -> bool {
-    const EMPTY: &[&str] = &[
-        "summary",
-        "done",
-        "result",
-        "results",
-        "analysis",
-        "overview",
-        "changes",
-        "what changed",
-        "what i changed",
-        "what was done",
-        "notes",
-        "context",
-        "details",
-        "background",
-        "findings",
-        "answer",
-        "fixed",
-        "fix",
-        "also",
-        "verified",
-        "verification",
-        "in short",
-        "tl",
-        "short answer",
-        "conclusion",
-        "changes made",
-        "what i did",
-        "zusammenfassung",
-        "ergebnis",
-        "fazit",
-        "änderungen",
-        "kurz",
-    ];
+    const EMPTY: &str = "summary, done, result, results, analysis, overview, changes, what changed, what i changed, \
+        what was done, notes, context, details, background, findings, answer, fixed, fix, also, \
+        verified, verification, in short, tl, short answer, conclusion, changes made, what i did, \
+        zusammenfassung, ergebnis, fazit, änderungen, kurz";
     heading.len() <= 48 && !cue::begins_with(heading, EMPTY)
 }
 
@@ -252,32 +228,18 @@ fn kind(candidate: &Candidate, work: Work) -> ObservationType {
         .map(|sentence| sentence.text.as_str())
         .collect::<Vec<_>>()
         .join(" ");
-    if cue::mentions(
-        &whole,
-        &[
-            "vulnerability",
-            "vulnerable",
-            "injection",
-            "xss",
-            "csrf",
-            "cve",
-            "privilege escalation",
-            "sicherheitslücke",
-        ],
-    ) {
+    if cue::mentions(&whole, "vulnerability, vulnerable, injection, xss, csrf, cve, privilege escalation, \
+                sicherheitslücke") {
         return ObservationType::Security;
     }
-    if cue::mentions(heading, &["root cause", "cause", "why", "ursache", "warum", "grund"]) {
+    if cue::mentions(heading, "root cause, cause, why, ursache, warum, grund") {
         return ObservationType::Discovery;
     }
-    if cue::mentions(
-        &whole,
-        &["trade-off", "tradeoff", "i'd not", "wouldn't do", "not worth", "at the cost of"],
-    ) {
+    if cue::mentions(&whole, "trade-off, tradeoff, i'd not, wouldn't do, not worth, at the cost of") {
         return ObservationType::TradeOff;
     }
-    if cue::mentions(heading, &["decision", "decisions", "entscheidung"])
-        || cue::mentions(&whole, &["decided to", "chose", "we agreed", "entschieden"])
+    if cue::mentions(heading, "decision, decisions, entscheidung")
+        || cue::mentions(&whole, "decided to, chose, we agreed, entschieden")
     {
         return ObservationType::Decision;
     }
@@ -291,30 +253,9 @@ fn kind(candidate: &Candidate, work: Work) -> ObservationType {
 }
 
 fn says_done(whole: &str, heading: &str) -> bool {
-    const DONE: &[&str] = &[
-        "fixed",
-        "now",
-        "changed",
-        "replaced",
-        "added",
-        "removed",
-        "moved",
-        "renamed",
-        "updated",
-        "implemented",
-        "corrected",
-        "rewrote",
-        "split",
-        "extracted",
-        "fix",
-        "behoben",
-        "jetzt",
-        "ersetzt",
-        "hinzugefügt",
-        "entfernt",
-        "geändert",
-    ];
-    cue::mentions(whole, DONE) || cue::begins_with(heading, &["fix", "changes", "what changed"])
+    const DONE: &str = "fixed, now, changed, replaced, added, removed, moved, renamed, updated, implemented, corrected, \
+        rewrote, split, extracted, fix, behoben, jetzt, ersetzt, hinzugefügt, entfernt, geändert";
+    cue::mentions(whole, DONE) || cue::begins_with(heading, "fix, changes, what changed")
 }
 
 /// The weight of its sort, a little more or less by what the wording is worth.
@@ -324,7 +265,7 @@ fn importance(candidate: &Candidate, kind: ObservationType, worth: i32) -> Impor
         (Origin::Statement, _) => 6,
         (Origin::User | Origin::Plan, _) => 7,
         (Origin::OpenEnd, _) => 6,
-        (Origin::Note | Origin::Report, _) => 5,
+        (Origin::Note | Origin::Report | Origin::Remark, _) => 5,
         (Origin::Failure, _) => 5,
         (Origin::Answer, ObservationType::Gotcha | ObservationType::Bugfix | ObservationType::Security) => 7,
         (Origin::Answer, ObservationType::Decision | ObservationType::TradeOff) => 6,
@@ -332,7 +273,7 @@ fn importance(candidate: &Candidate, kind: ObservationType, worth: i32) -> Impor
     };
     let is_cause =
         candidate.passage.heading.as_deref().is_some_and(|heading| {
-            cue::mentions(heading, &["root cause", "cause", "the problem", "ursache"])
+            cue::mentions(heading, "root cause, cause, the problem, ursache")
         });
     let step = match worth {
         ..=49 => -1,

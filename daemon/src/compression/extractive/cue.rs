@@ -6,433 +6,70 @@
 use super::identifier;
 
 /// Why something is so.
-const CAUSE: &[&str] = &[
-    "because",
-    "root cause",
-    "caused by",
-    "cause",
-    "causes",
-    "due to",
-    "the reason",
-    "reason is",
-    "that's why",
-    "this is why",
-    "which is why",
-    "since",
-    "stems from",
-    "traced to",
-    "trace to",
-    "comes from",
-    "results in",
-    "leads to",
-    "so that",
-    "the culprit",
-    "the bug",
-    "the problem is",
-    "the issue is",
-    "the issue was",
-    "the problem was",
-    "turns out",
-    "as a result",
-    "hence",
-    "therefore",
-    "explains",
-    "in order to",
-    "means",
-    "meaning",
-    "happens when",
-    "so it",
-    "so the",
-    "weil",
-    "ursache",
-    "grund",
-    "deshalb",
-    "daher",
-    "dadurch",
-    "liegt an",
-    "verursacht",
-    "damit",
-];
+const CAUSE: &str = "because, root cause, caused by, cause, causes, due to, the reason, reason is, that's why, \
+    this is why, which is why, since, stems from, traced to, trace to, comes from, results in, \
+    leads to, so that, the culprit, the bug, the problem is, the issue is, the issue was, \
+    the problem was, turns out, as a result, hence, therefore, explains, in order to, means, \
+    meaning, happens when, so it, so the, weil, ursache, grund, deshalb, daher, dadurch, liegt an, \
+    verursacht, damit";
 
 /// What must be known before touching something: limits, surprises, rules.
-const RULE: &[&str] = &[
-    "must",
-    "must not",
-    "never",
-    "always",
-    "cannot",
-    "can't",
-    "only works",
-    "only",
-    "does not",
-    "doesn't",
-    "do not",
-    "don't",
-    "not supported",
-    "silently",
-    "silent",
-    "deadlock",
-    "deadlocks",
-    "race",
-    "blocks",
-    "hangs",
-    "hang",
-    "breaks",
-    "broke",
-    "broken",
-    "fails",
-    "fail",
-    "too late",
-    "instead of",
-    "rather than",
-    "regardless",
-    "even though",
-    "although",
-    "unless",
-    "otherwise",
-    "requires",
-    "required",
-    "needs",
-    "careful",
-    "beware",
-    "gotcha",
-    "caveat",
-    "pitfall",
-    "not just",
-    "no longer",
-    "without",
-    "before",
-    "whereas",
-    "unlike",
-    "by design",
-    "deliberate",
-    "deliberately",
-    "intentional",
-    "intentionally",
-    "on purpose",
-    "expected",
-    "wrong",
-    "missing",
-    "ignored",
-    "ignores",
-    "overwrites",
-    "overwrite",
-    "lost",
-    "leaks",
-    "leak",
-    "stale",
-    "limited",
-    "limit",
-    "unsafe",
-    "deprecated",
-    "undocumented",
-    "unexpected",
-    "mismatch",
-    "conflict",
-    "conflicts",
-    "muss",
-    "müssen",
-    "darf nicht",
-    "nie",
-    "niemals",
-    "immer",
-    "kann nicht",
-    "nur",
-    "statt",
-    "anstatt",
-    "ohne",
-    "obwohl",
-    "sonst",
-    "absichtlich",
-    "fehlt",
-    "kaputt",
-    "hängt",
-    "blockiert",
-    "ignoriert",
-    "nicht mehr",
-    "achtung",
-    "vorsicht",
-    "falsch",
-];
+const RULE: &str = "must, must not, never, always, cannot, can't, only works, only, does not, doesn't, do not, \
+    don't, not supported, silently, silent, deadlock, deadlocks, race, blocks, hangs, hang, breaks, \
+    broke, broken, fails, fail, too late, instead of, rather than, regardless, even though, \
+    although, unless, otherwise, requires, required, needs, careful, beware, gotcha, caveat, \
+    pitfall, not just, no longer, without, before, whereas, unlike, by design, deliberate, \
+    deliberately, intentional, intentionally, on purpose, expected, wrong, missing, ignored, \
+    ignores, overwrites, overwrite, lost, leaks, leak, stale, limited, limit, unsafe, deprecated, \
+    undocumented, unexpected, mismatch, conflict, conflicts, muss, müssen, darf nicht, nie, \
+    niemals, immer, kann nicht, nur, statt, anstatt, ohne, obwohl, sonst, absichtlich, fehlt, \
+    kaputt, hängt, blockiert, ignoriert, nicht mehr, achtung, vorsicht, falsch";
 
 /// What is different now.
-const CHANGE: &[&str] = &[
-    "fixed",
-    "fixes",
-    "fix",
-    "now",
-    "changed",
-    "replaced",
-    "replaces",
-    "added",
-    "adds",
-    "removed",
-    "removes",
-    "moved",
-    "renamed",
-    "switched",
-    "implemented",
-    "introduced",
-    "extracted",
-    "updated",
-    "reverted",
-    "refactored",
-    "rewrote",
-    "rewritten",
-    "migrated",
-    "bumped",
-    "upgraded",
-    "disabled",
-    "enabled",
-    "split",
-    "merged",
-    "set to",
-    "sets",
-    "no longer",
-    "resolved",
-    "corrected",
-    "built",
-    "created",
-    "stores",
-    "uses",
-    "behoben",
-    "jetzt",
-    "ersetzt",
-    "hinzugefügt",
-    "entfernt",
-    "geändert",
-    "umbenannt",
-    "umgestellt",
-    "korrigiert",
-    "eingebaut",
-];
+const CHANGE: &str = "fixed, fixes, fix, now, changed, replaced, replaces, added, adds, removed, removes, moved, \
+    renamed, switched, implemented, introduced, extracted, updated, reverted, refactored, rewrote, \
+    rewritten, migrated, bumped, upgraded, disabled, enabled, split, merged, set to, sets, \
+    no longer, resolved, corrected, built, created, stores, uses, behoben, jetzt, ersetzt, \
+    hinzugefügt, entfernt, geändert, umbenannt, umgestellt, korrigiert, eingebaut";
 
 /// What was chosen, and against what.
-const CHOICE: &[&str] = &[
-    "decided",
-    "decision",
-    "chose",
-    "chosen",
-    "choose",
-    "went with",
-    "going with",
-    "opted",
-    "prefer",
-    "preferred",
-    "trade-off",
-    "tradeoff",
-    "trade-offs",
-    "rejected",
-    "ruled out",
-    "alternative",
-    "alternatives",
-    "the cost",
-    "costs",
-    "at the price",
-    "more correct",
-    "simpler",
-    "deferred",
-    "postponed",
-    "out of scope",
-    "agreed",
-    "rationale",
-    "justification",
-    "i'd not",
-    "i would not",
-    "wouldn't",
-    "not worth",
-    "deliberately",
-    "versus",
-    "vs",
-    "entschieden",
-    "entscheidung",
-    "bevorzugt",
-    "verworfen",
-    "lieber",
-    "stattdessen",
-    "aufgeschoben",
-];
+const CHOICE: &str = "decided, decision, chose, chosen, choose, went with, going with, opted, prefer, preferred, \
+    trade-off, tradeoff, trade-offs, rejected, ruled out, alternative, alternatives, the cost, \
+    costs, at the price, more correct, simpler, deferred, postponed, out of scope, agreed, \
+    rationale, justification, i'd not, i would not, wouldn't, not worth, deliberately, versus, vs, \
+    entschieden, entscheidung, bevorzugt, verworfen, lieber, stattdessen, aufgeschoben";
 
 /// What is not settled or not done.
-const OPEN: &[&str] = &[
-    "not pushed",
-    "not yet",
-    "not committed",
-    "not merged",
-    "todo",
-    "follow-up",
-    "follow up",
-    "next step",
-    "next steps",
-    "remaining",
-    "remains",
-    "still need",
-    "still needs",
-    "still open",
-    "open question",
-    "left to do",
-    "to be done",
-    "later",
-    "before merging",
-    "before pushing",
-    "pending",
-    "waiting on",
-    "waiting for",
-    "needs a decision",
-    "unresolved",
-    "unsolved",
-    "heads-up",
-    "heads up",
-    "which approach",
-    "which do you",
-    "would you prefer",
-    "want me to",
-    "should i",
-    "shall i",
-    "would you like",
-    "ready for your",
-    "ready to merge",
-    "you'll need to",
-    "you need to",
-    "be sure to",
-    "remember to",
-    "when you are ready",
-    "let me know",
-    "noch nicht",
-    "offen",
-    "als nächstes",
-    "nächster schritt",
-    "nächste schritte",
-    "soll ich",
-    "ausstehend",
-    "später",
-    "bleibt",
-];
+const OPEN: &str = "not pushed, not yet, not committed, not merged, todo, follow-up, follow up, next step, \
+    next steps, remaining, remains, still need, still needs, still open, open question, left to do, \
+    to be done, later, before merging, before pushing, pending, waiting on, waiting for, \
+    needs a decision, unresolved, unsolved, heads-up, heads up, which approach, which do you, \
+    would you prefer, want me to, should i, shall i, would you like, ready for your, \
+    ready to merge, you'll need to, you need to, be sure to, remember to, when you are ready, \
+    let me know, noch nicht, offen, als nächstes, nächster schritt, nächste schritte, soll ich, \
+    ausstehend, später, bleibt";
 
 /// Offers, options and plans: nothing of it has happened.
-const PROPOSAL: &[&str] = &[
-    "proposed",
-    "proposal",
-    "suggest",
-    "suggestion",
-    "recommend",
-    "recommendation",
-    "option",
-    "options",
-    "could",
-    "would",
-    "might",
-    "may want",
-    "either",
-    "if you",
-    "i'd",
-    "we can",
-    "you can",
-    "plan",
-    "consider",
-    "possible",
-    "possibly",
-    "perhaps",
-    "maybe",
-    "my take",
-    "vorschlag",
-    "könnte",
-    "würde",
-    "könnten",
-    "vielleicht",
-    "empfehle",
-    "empfehlung",
-    "möglich",
-];
+const PROPOSAL: &str = "proposed, proposal, suggest, suggestion, recommend, recommendation, option, options, could, \
+    would, might, may want, either, if you, i'd, we can, you can, plan, consider, possible, \
+    possibly, perhaps, maybe, my take, vorschlag, könnte, würde, könnten, vielleicht, empfehle, \
+    empfehlung, möglich";
 
 /// How the work went rather than what it found out.
-const ROUTINE: &[&str] = &[
-    "tests pass",
-    "all tests",
-    "tests passed",
-    "tests green",
-    "all green",
-    "suite green",
-    "lint clean",
-    "tree clean",
-    "build clean",
-    "builds clean",
-    "build passes",
-    "up to date",
-    "no errors",
-    "compiles",
-    "successfully",
-    "working tree",
-    "pulled latest",
-    "pulled",
-    "build complete",
-    "all checks",
-    "clippy",
-    "no warnings",
-    "build/vet/test",
-    "build, vet",
-    "0 failed",
-    "everything passes",
-    "looks good",
-    "tests are passing",
-    "alle tests",
-    "erfolgreich",
-];
+const ROUTINE: &str = "tests pass, all tests, tests passed, tests green, all green, suite green, lint clean, \
+    tree clean, build clean, builds clean, build passes, up to date, no errors, compiles, \
+    successfully, working tree, pulled latest, pulled, build complete, all checks, clippy, \
+    no warnings, build/vet/test, 0 failed, everything passes, looks good, tests are passing, \
+    alle tests, erfolgreich";
 
 /// Talk between the agent and the user.
-const TALK: &[&str] = &[
-    "let me",
-    "i'll",
-    "i will",
-    "i'm going",
-    "going to",
-    "want me to",
-    "shall i",
-    "should i",
-    "let's",
-    "sure",
-    "great question",
-    "good question",
-    "you're right",
-    "you are right",
-    "here's what",
-    "here is what",
-    "here are",
-    "here's the",
-    "happy to",
-    "let me know",
-    "ready for the next",
-    "does this",
-    "is that what",
-    "hope this",
-    "try running",
-    "restart your",
-    "feel free",
-    "as you",
-    "i think",
-    "i see",
-    "sources",
-    "done",
-    "perfect",
-    "try it",
-    "try again",
-    "good catch",
-    "absolutely",
-    "reply with",
-    "sounds good",
-    "which approach",
-    "would you prefer",
-    "which do you",
-    "anything else",
-    "lass mich",
-    "soll ich",
-    "ich werde",
-    "gerne",
-    "fertig",
-    "hier ist",
-    "hier sind",
-    "du hast recht",
-];
+const TALK: &str = "let me, i'll, i will, i'm going, going to, want me to, shall i, should i, let's, sure, \
+    great question, good question, you're right, you are right, here's what, here is what, \
+    here are, here's the, happy to, let me know, ready for the next, does this, is that what, \
+    hope this, try running, restart your, feel free, as you, i think, i see, sources, done, \
+    perfect, try it, try again, good catch, absolutely, reply with, sounds good, which approach, \
+    would you prefer, which do you, anything else, lass mich, soll ich, ich werde, gerne, fertig, \
+    hier ist, hier sind, du hast recht";
 
 /// What a sentence is good for. Each count is of different cues found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -516,8 +153,13 @@ fn plain(text: &str) -> String {
     plain
 }
 
-fn count(plain: &str, phrases: &[&str]) -> usize {
-    phrases.iter().filter(|phrase| has(plain, phrase)).count()
+fn count(plain: &str, phrases: &str) -> usize {
+    each(phrases).filter(|phrase| has(plain, phrase)).count()
+}
+
+/// The phrases of a list: they are separated by commas.
+pub(super) fn each(phrases: &str) -> impl Iterator<Item = &str> {
+    phrases.split(',').map(str::trim)
 }
 
 fn has(plain: &str, phrase: &str) -> bool {
@@ -550,19 +192,17 @@ fn numbers(text: &str) -> usize {
     count
 }
 
-/// Whether any of these phrases is in the text.
-pub(super) fn mentions(text: &str, phrases: &[&str]) -> bool {
+/// Whether any of these phrases, separated by commas, is in the text.
+pub(super) fn mentions(text: &str, phrases: &str) -> bool {
     let plain = plain(text);
-    phrases.iter().any(|phrase| has(&plain, phrase))
+    each(phrases).any(|phrase| has(&plain, phrase))
 }
 
 /// Whether the text begins with one of these phrases.
-pub(super) fn begins_with(text: &str, phrases: &[&str]) -> bool {
+pub(super) fn begins_with(text: &str, phrases: &str) -> bool {
     let head: String = text.chars().take(60).collect();
     let plain = plain(&head);
-    phrases
-        .iter()
-        .any(|phrase| plain.trim_start().strip_prefix(phrase).is_some_and(|rest| rest.starts_with(' ')))
+    each(phrases).any(|phrase| plain.trim_start().strip_prefix(phrase).is_some_and(|rest| rest.starts_with(' ')))
 }
 
 #[cfg(test)]
@@ -596,8 +236,8 @@ mod tests {
     #[test]
     fn phrases_are_whole_words() {
         assert!(mentions("It isn't; however, that's why.", &["that's why"]));
-        assert!(!mentions("The casualty", &["cause", "casual"]));
+        assert!(!mentions("The casualty", "cause, casual"));
         assert!(begins_with("No, use X", &["no"]));
-        assert!(!begins_with("Note that", &["no"]));
+        assert!(!begins_with("Note that", "no"));
     }
 }

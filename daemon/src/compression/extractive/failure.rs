@@ -64,22 +64,8 @@ fn last_line(command: &str) -> String {
 
 /// The line that names a rule: what must not be, and what to use instead.
 fn rule(error: &str) -> Option<String> {
-    const RULES: &[&str] = &[
-        "must not",
-        "must be",
-        "use",
-        "instead",
-        "not allowed",
-        "forbidden",
-        "deprecated",
-        "required",
-        "disallowed",
-        "should be",
-        "should not",
-        "not permitted",
-        "unsupported",
-        "requires",
-    ];
+    const RULES: &str = "must not, must be, use, instead, not allowed, forbidden, deprecated, required, disallowed, \
+        should be, should not, not permitted, unsupported, requires";
     lines(error)
         .find(|line| is_diagnostic(line) && cue::mentions(line, RULES))
         .map(|line| message(line).to_owned())
@@ -87,22 +73,8 @@ fn rule(error: &str) -> Option<String> {
 
 /// The line that says what went wrong.
 fn complaint(error: &str) -> Option<String> {
-    const WRONG: &[&str] = &[
-        "error",
-        "fatal",
-        "no such file",
-        "not found",
-        "cannot",
-        "can't",
-        "denied",
-        "unknown",
-        "invalid",
-        "failed",
-        "refused",
-        "missing",
-        "unrecognized",
-        "undefined",
-    ];
+    const WRONG: &str = "error, fatal, no such file, not found, cannot, can't, denied, unknown, invalid, failed, \
+        refused, missing, unrecognized, undefined";
     lines(error).find(|line| cue::mentions(line, WRONG)).map(|line| sentence::tidy(message(line)))
 }
 

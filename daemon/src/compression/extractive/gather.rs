@@ -1,6 +1,9 @@
 //! Collects the candidates of a batch from everything it left behind.
 
-use super::candidate::{Candidate, Origin, is_dependent, worth};
+use std::collections::BTreeSet;
+
+use super::candidate::{Candidate, Origin, is_dependent};
+use super::comment;
 use super::cue;
 use super::failure;
 use super::identifier;
@@ -60,11 +63,20 @@ fn from_step(step: &Step, answered: Answered) -> Vec<Candidate> {
             exchanges.iter().filter_map(|exchange| chosen(exchange, step.event)).collect()
         }
         Action::Plan { text, .. } => plan(text, step.event).into_iter().collect(),
+        Action::Edit { path, changes } if !is_prose(path) => {
+            comment::blocks(&added(changes)).into_iter().filter_map(|text| remark(path, &text, step.event)).collect()
+        }
+        Action::Write { path, content, .. } if !is_prose(path) => {
+            comment::blocks(content).into_iter().filter_map(|text| remark(path, &text, step.event)).collect()
+        }
         Action::Edit { path, changes } if is_prose(path) => note(&added(changes), step.event),
         Action::Write { path, content, .. } if is_prose(path) => note(content, step.event),
         Action::Delegate { answer: Some(report), .. } => {
-            let bonus = if answered == Answered::Yes { -25 } else { 0 };
-            best(markdown::passages(report), Origin::Report, step.event, bonus)
+            // The final answer has already chosen from the report.
+            match answered {
+                Answered::Yes => Vec::new(),
+                Answered::No => best(markdown::passages(report), Origin::Report, step.event, 0),
+            }
         }
         _ => Vec::new(),
     }
@@ -82,6 +94,19 @@ fn chosen((question, answer): &(String, String), event: EventId) -> Option<Candi
     // "Work on it now" and the like steer the session; a choice worth keeping names something.
     let names = identifier::all(answer).len() + identifier::all(question).len();
     candidate.bonus = 15 + 10 * i32::try_from(names.min(3)).unwrap_or(0);
+    Some(candidate)
+}
+
+/// A comment that an edit brought: it says why the code is as it is.
+fn remark(path: &str, text: &str, event: EventId) -> Option<Candidate> {
+    let passage = Passage::prose(None, text);
+    let mut candidate = Candidate::new(Origin::Remark, passage, event);
+    let cues = candidate.cues();
+    if cues.cause + cues.rule < 2 {
+        return None;
+    }
+    candidate.topic = Some(identifier::file_name(path).to_owned());
+    candidate.bonus = -6;
     Some(candidate)
 }
 
@@ -113,9 +138,8 @@ fn is_prose(path: &str) -> bool {
 fn added(changes: &[Change]) -> String {
     let mut text = String::new();
     for change in changes {
-        for line in
-            change.after.lines().filter(|line| line.trim().len() > 20 && !change.before.contains(*line))
-        {
+        let known: BTreeSet<&str> = change.before.lines().map(str::trim).collect();
+        for line in change.after.lines().filter(|line| line.trim().is_empty() || !known.contains(line.trim())) {
             text.push_str(line);
             text.push('\n');
         }
@@ -193,14 +217,11 @@ fn sentences_with_labels(passage: Passage) -> Vec<Sentence> {
 /// What a conventional subject line says of itself: its sort of change and its scope.
 fn convention(subject: &str) -> (ObservationType, Option<String>) {
     let Some((prefix, _)) = subject.split_once(':').filter(|(prefix, _)| !prefix.contains(' ')) else {
-        let kind = if cue::begins_with(
-            subject,
-            &["fix", "fixes", "fixed", "bugfix", "hotfix", "revert", "behebe"],
-        ) {
+        let kind = if cue::begins_with(subject, "fix, fixes, fixed, bugfix, hotfix, revert, behebe") {
             ObservationType::Bugfix
-        } else if cue::begins_with(subject, &["refactor", "extract", "rename", "move", "simplify", "split"]) {
+        } else if cue::begins_with(subject, "refactor, extract, rename, move, simplify, split") {
             ObservationType::Refactor
-        } else if cue::begins_with(subject, &["add", "adds", "implement", "introduce", "support"]) {
+        } else if cue::begins_with(subject, "add, adds, implement, introduce, support") {
             ObservationType::Feature
         } else {
             ObservationType::Change
@@ -221,37 +242,11 @@ fn convention(subject: &str) -> (ObservationType, Option<String>) {
 
 /// What the answer leaves open: the last of its sentences that say so, with what they are about.
 fn open_end(answer: &Said) -> Option<Candidate> {
-    const OPEN: &[&str] = &[
-        "not pushed",
-        "not yet pushed",
-        "not committed",
-        "not merged",
-        "heads-up",
-        "heads up",
-        "follow-up",
-        "still need",
-        "still needs",
-        "open question",
-        "before merging",
-        "before pushing",
-        "remaining",
-        "unresolved",
-        "needs a decision",
-        "which approach",
-        "which do you",
-        "which option",
-        "would you prefer",
-        "next step",
-        "next steps",
-        "left to do",
-        "todo",
-        "you'll need to",
-        "noch offen",
-        "noch nicht",
-        "welche variante",
-        "nächster schritt",
-        "nächste schritte",
-    ];
+    const OPEN: &str = "not pushed, not yet pushed, not committed, not merged, heads-up, heads up, follow-up, \
+        still need, still needs, open question, before merging, before pushing, \
+        needs a decision, which approach, which do you, which option, would you prefer, next step, \
+        next steps, left to do, you'll need to, noch offen, noch nicht, welche variante, \
+        nächster schritt, nächste schritte";
     let passages = markdown::passages(&answer.text);
     let (at, passage) = passages.iter().enumerate().rev().take(4).find(|(_, passage)| {
         let heading = passage.heading.as_deref().unwrap_or_default();
@@ -281,16 +276,11 @@ fn open_end(answer: &Said) -> Option<Candidate> {
         + identifier::all(&title).len();
     let mut candidate =
         Candidate::new(Origin::OpenEnd, Passage { sentences: told, ..Passage::default() }, answer.event);
+    let title = title.strip_prefix("Open question: ").or_else(|| title.strip_prefix("One heads-up: ")).unwrap_or(&title);
     candidate.title = Some(format!("Open: {title}"));
     candidate.kind = Some(ObservationType::Decision);
     // Later batches settle most of what is left open in the middle; the end of the answer is its firmest place.
     candidate.bonus =
         if at + 1 == passages.len() { 25 } else { 12 } + 6 * i32::try_from(names.min(4)).unwrap_or(0);
     Some(candidate)
-}
-
-/// The worth of the best sentence of a text.
-pub(super) fn best_worth(text: &str) -> i32 {
-    let passages = markdown::passages(text);
-    passages.iter().flat_map(|passage| passage.sentences.iter()).map(worth).max().unwrap_or(0)
 }

@@ -20,6 +20,12 @@ const LONG_ITEM: usize = 150;
 /// Code blocks up to this many bytes in one line are kept as a sentence.
 const SHORT_CODE: usize = 100;
 
+/// A lead of so few words is a label for all that follows it.
+const LABEL_WORDS: usize = 3;
+
+/// Items longer than this are split into sentences.
+const SPLIT_ITEM: usize = 220;
+
 /// Where a sentence stood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
@@ -87,6 +93,8 @@ struct Reader {
     /// Inside a table, an image or raw HTML: nothing is taken.
     muted: usize,
     code: Option<String>,
+    /// The current passage's lead has said what it is about; another paragraph is about something else.
+    is_told: bool,
 }
 
 impl Reader {
@@ -191,15 +199,20 @@ impl Reader {
     }
 
     fn paragraph(&mut self, block: &Block) {
-        match split_lead(block) {
+        let lead = split_lead(block);
+        if lead.is_some() || self.is_told {
+            self.continue_section();
+        }
+        match lead {
             Some((lead, rest)) => {
-                self.close_passage();
                 self.current.section.clone_from(&self.section);
-                self.current.heading = Some(lead);
                 self.add(rest, Role::Prose);
                 if rest.trim().is_empty() {
-                    self.section.clone_from(&self.current.heading);
+                    self.section = Some(lead.clone());
                 }
+                // `Fix: …` goes on in the next paragraph; a lead that is a statement ends with its own.
+                self.is_told = !rest.trim().is_empty() && lead.split_whitespace().count() > LABEL_WORDS;
+                self.current.heading = Some(lead);
             }
             None => self.add(&block.text, Role::Prose),
         }
@@ -212,7 +225,8 @@ impl Reader {
     fn add(&mut self, text: &str, role: Role) {
         let texts = match role {
             Role::Prose => sentence::split(text),
-            Role::Item => vec![sentence::tidy(text)],
+            Role::Item if text.len() <= SPLIT_ITEM => vec![sentence::tidy(text)],
+            Role::Item => sentence::split(text),
         };
         let kept = texts.into_iter().filter(|text| text.chars().any(char::is_alphanumeric));
         self.current.sentences.extend(kept.map(|text| Sentence { text, role }));
@@ -224,24 +238,26 @@ impl Reader {
         let total: usize = items.iter().map(|item| item.text.len()).sum();
         let stand_alone = total > LONG_ITEM * items.len().max(1);
         for item in &items {
-            if !stand_alone {
-                self.add(&item.text, Role::Item);
-                continue;
-            }
-            match split_lead(item) {
+            match split_lead(item).filter(|_| stand_alone) {
                 Some((lead, rest)) => {
-                    self.close_passage();
+                    self.continue_section();
                     self.current.section.clone_from(&self.section);
-                    self.current.heading = Some(lead);
                     self.add(rest, Role::Prose);
+                    self.is_told = true;
+                    self.current.heading = Some(lead);
                 }
-                None => self.add(&item.text, Role::Item),
+                None => {
+                    if self.is_told {
+                        self.continue_section();
+                    }
+                    self.add(&item.text, Role::Item);
+                }
             }
-            if self.current.len() >= PASSAGE {
+            if stand_alone && self.current.len() >= PASSAGE {
                 self.continue_section();
             }
         }
-        if stand_alone {
+        if stand_alone && !items.is_empty() {
             self.continue_section();
         }
     }
@@ -259,6 +275,7 @@ impl Reader {
     }
 
     fn close_passage(&mut self) {
+        self.is_told = false;
         let passage = std::mem::take(&mut self.current);
         if !passage.sentences.is_empty() {
             self.done.push(passage);
@@ -280,7 +297,8 @@ fn split_lead(block: &Block) -> Option<(String, &str)> {
     let rest = block.text.get(block.lead?..)?;
     let ends = lead.trim_end().ends_with([':', '.', '!', '?']);
     let follows = rest.trim_start();
-    let separated = follows.is_empty() || follows.starts_with([':', '—', '–', '-', '.']);
+    let behind = follows.strip_prefix('(').and_then(|inner| inner.split_once(')')).map_or(follows, |(_, rest)| rest.trim_start());
+    let separated = follows.is_empty() || behind.starts_with([':', '—', '–', '-', '.']);
     let lead = plain_lead(lead);
     if !(ends || separated) || lead.is_empty() || lead.len() > 160 {
         return None;

@@ -9,6 +9,7 @@
 //! The time is linear in the size of a batch, and of every text only the beginning is looked at.
 
 mod candidate;
+mod comment;
 mod compose;
 mod cue;
 mod failure;
@@ -72,27 +73,8 @@ fn work(batch: &BatchMaterial, files: &TouchedFiles) -> Work {
     let spoken = [&batch.prompt, &batch.response].into_iter().flatten();
     let is_repair = spoken.into_iter().any(|said| {
         let head: String = said.text.chars().take(600).collect();
-        cue::mentions(
-            &head,
-            &[
-                "fix",
-                "fixed",
-                "fixes",
-                "bug",
-                "error",
-                "broken",
-                "fails",
-                "failing",
-                "issue",
-                "regression",
-                "crash",
-                "problem",
-                "fehler",
-                "kaputt",
-                "behoben",
-                "wrong",
-            ],
-        )
+        cue::mentions(&head, "fix, fixed, fixes, bug, error, broken, fails, failing, issue, regression, crash, \
+                problem, fehler, kaputt, behoben, wrong")
     });
     if is_repair { Work::Repair } else { Work::Building }
 }

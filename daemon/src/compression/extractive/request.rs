@@ -6,7 +6,7 @@ use super::candidate::{Candidate, Origin};
 use super::cue;
 use super::markdown::{Passage, Role, Sentence};
 use super::sentence;
-use crate::memory::material::{BatchMaterial, BatchSource, Said};
+use crate::memory::material::{Action, BatchMaterial, BatchSource, Said};
 use crate::memory::observation::ObservationType;
 
 /// Behind this a prompt is pasted material; its beginning and its end are the user's own words.
@@ -14,142 +14,27 @@ const HEAD: usize = 1_500;
 const TAIL: usize = 500;
 
 /// Rules for the work to come.
-const RULE: &[&str] = &[
-    "always",
-    "never",
-    "don't",
-    "do not",
-    "make sure",
-    "must",
-    "must not",
-    "from now on",
-    "in the future",
-    "prefer",
-    "i want",
-    "we use",
-    "we don't",
-    "please use",
-    "use only",
-    "only use",
-    "only",
-    "instead of",
-    "rather than",
-    "not anything",
-    "should not",
-    "shouldn't",
-    "should always",
-    "avoid",
-    "stick to",
-    "keep it",
-    "remember",
-    "no need to",
-    "ensure",
-    "without",
-    "immer",
-    "nie",
-    "niemals",
-    "bitte nicht",
-    "nicht",
-    "nutze",
-    "verwende",
-    "lieber",
-    "stattdessen",
-    "statt",
-    "nur",
-    "achte darauf",
-    "ab jetzt",
-    "auf keinen fall",
-];
+const RULE: &str = "always, never, please don't, please do not, make sure, must, must not, from now on, in the future, prefer, \
+    i want, we use, we don't, please use, use only, only use, only, instead of, rather than, \
+    not anything, and don't, but don't, so don't, and do not, you don't, do not use, don't use, should not, shouldn't, should always, avoid, stick to, keep it, remember, \
+    no need to, ensure, without, immer, nie, niemals, bitte nicht, nicht, nutze, verwende, lieber, \
+    stattdessen, statt, nur, achte darauf, ab jetzt, auf keinen fall";
 
 /// Openings that turn against what was just said or done.
-const CORRECTION: &[&str] = &[
-    "no",
-    "nope",
-    "but",
-    "wait",
-    "stop",
-    "actually",
-    "that's not",
-    "that is not",
-    "this is not",
-    "wrong",
-    "not quite",
-    "hmm",
-    "you're wrong",
-    "i meant",
-    "so unless",
-    "unless i",
-    "why did you",
-    "you forgot",
-    "that's wrong",
-    "still",
-    "nein",
-    "doch",
-    "falsch",
-    "halt",
-    "eigentlich",
-    "aber",
-    "moment",
-    "das stimmt nicht",
-    "so nicht",
-];
+const CORRECTION: &str = "no, nope, but, wait, stop, actually, that's not, that is not, this is not, wrong, not quite, \
+    hmm, you're wrong, i meant, so unless, unless i, why did you, you forgot, that's wrong, still, \
+    nein, doch, falsch, halt, eigentlich, aber, moment, das stimmt nicht, so nicht";
 
 /// Words inside a prompt that contradict.
-const CONTRADICTION: &[&str] = &[
-    "not what i",
-    "doesn't make sense",
-    "does not make",
-    "not make a lot of sense",
-    "already covered",
-    "already have",
-    "you should have",
-    "is wrong",
-    "that's not",
-    "isn't right",
-    "not correct",
-    "incorrect",
-    "the issue was",
-    "was not",
-    "misunderstanding",
-    "ergibt keinen sinn",
-    "stimmt nicht",
-    "war nicht",
-    "ist falsch",
-];
+const CONTRADICTION: &str = "not what i, doesn't make sense, does not make, not make a lot of sense, already covered, \
+    already have, you should have, is wrong, that's not, isn't right, not correct, incorrect, \
+    the issue was, was not, misunderstanding, ergibt keinen sinn, stimmt nicht, war nicht, \
+    ist falsch";
 
 /// Agreement and nothing else.
-const ASSENT: &[&str] = &[
-    "yes",
-    "y",
-    "yep",
-    "yeah",
-    "sure",
-    "ok",
-    "okay",
-    "go",
-    "go ahead",
-    "do it",
-    "please",
-    "please do",
-    "continue",
-    "proceed",
-    "sounds good",
-    "great",
-    "perfect",
-    "thanks",
-    "thank you",
-    "lgtm",
-    "fix it",
-    "ja",
-    "gerne",
-    "mach das",
-    "mach",
-    "weiter",
-    "genau",
-    "passt",
-    "danke",
-    "bitte",
-];
+const ASSENT: &str = "yes, y, yep, yeah, sure, ok, okay, go, go ahead, do it, please, please do, continue, proceed, \
+    sounds good, great, perfect, thanks, thank you, lgtm, fix it, ja, gerne, mach das, mach, \
+    weiter, genau, passt, danke, bitte";
 
 /// The user's own words of a prompt, without what the agent program put around them. `None`: nothing is left, or a
 /// machine said it.
@@ -216,10 +101,7 @@ pub(super) fn is_assent(words: &str) -> bool {
         .map(|character| if character.is_alphanumeric() || character == '\'' { character } else { ' ' })
         .collect();
     let mut rest = plain.trim();
-    while let Some(phrase) = ASSENT
-        .iter()
-        .filter(|phrase| {
-            rest.strip_prefix(**phrase).is_some_and(|tail| tail.is_empty() || tail.starts_with(' '))
+    while let Some(phrase) = cue::each(ASSENT).filter(|phrase| { rest.strip_prefix(*phrase).is_some_and(|tail| tail.is_empty() || tail.starts_with(' '))
         })
         .max_by_key(|phrase| phrase.len())
     {
@@ -236,14 +118,20 @@ pub(super) fn candidate(batch: &BatchMaterial, answered: Answered) -> Option<Can
         return None;
     }
     let all = sentences(&words);
-    let ruling: Vec<&String> =
-        all.iter().filter(|sentence| cue::mentions(sentence, RULE) && !asks(sentence)).collect();
+    let ruling: Vec<&String> = all.iter().filter(|sentence| rules(sentence)).collect();
     let corrects = cue::begins_with(&words, CORRECTION) || cue::mentions(&words, CONTRADICTION);
     let choice = choice(batch, &words);
     let told: Vec<&String> = if choice.is_some() || corrects || answered == Answered::No {
         all.iter().collect()
     } else {
         ruling.clone()
+    };
+    let weight = |sentence: &String| cue::read(sentence).worth() + if rules(sentence) { 20 } else { 0 };
+    let strongest = told.iter().max_by_key(|sentence| weight(sentence)).copied()?;
+    let told: Vec<&String> = if corrects || told.len() < 3 {
+        told
+    } else {
+        told.into_iter().skip_while(|sentence| *sentence != strongest).collect()
     };
     let first = told.first()?;
     let mut bonus = 20;
@@ -268,11 +156,15 @@ pub(super) fn candidate(batch: &BatchMaterial, answered: Answered) -> Option<Can
         passage.sentences.push(Sentence { text: object, role: Role::Prose });
     }
     let mut candidate = Candidate::new(Origin::User, passage, event);
-    let speaker = if answered == Answered::No { "User (unanswered)" } else { "User" };
-    candidate.title = Some(format!("{speaker}: {first}"));
+    let is_left = answered == Answered::No && batch.steps.iter().all(|step| !changes(&step.action));
+    candidate.title = Some(format!("{}: {first}", if is_left { "User (unanswered)" } else { "User" }));
     candidate.kind = Some(ObservationType::Decision);
     candidate.bonus = bonus;
     Some(candidate)
+}
+
+fn changes(action: &Action) -> bool {
+    matches!(action, Action::Edit { .. } | Action::Write { .. } | Action::Plan { .. })
 }
 
 /// Whether the batch has an answer worth the name.
@@ -280,6 +172,12 @@ pub(super) fn candidate(batch: &BatchMaterial, answered: Answered) -> Option<Can
 pub(super) enum Answered {
     Yes,
     No,
+}
+
+/// Whether a sentence lays something down. Questions do not, and what the user does not see or know is no rule.
+fn rules(sentence: &str) -> bool {
+    let forbids = cue::begins_with(sentence, "don't, do not, no, not");
+    !asks(sentence) && (forbids || cue::mentions(sentence, RULE))
 }
 
 fn asks(sentence: &str) -> bool {
@@ -294,7 +192,18 @@ fn choice(batch: &BatchMaterial, words: &str) -> Option<String> {
     }
     let previous = batch.previous_response.as_deref()?;
     let asked = closing_question(previous)?;
-    Some(format!("In answer to: {asked}"))
+    names_part(words, &asked).then(|| format!("In answer to: {asked}"))
+}
+
+/// Whether the words take one of the things the question names: `do stack`, but not `fix both`.
+fn names_part(words: &str, question: &str) -> bool {
+    let question = question.to_lowercase();
+    let picks = ["first", "second", "third", "option", "former", "latter", "erste", "zweite", "variante"];
+    words
+        .to_lowercase()
+        .split(|gap: char| !gap.is_alphanumeric())
+        .filter(|word| word.chars().count() > 3)
+        .any(|word| picks.contains(&word) || (question.contains(word) && !["this", "that", "want", "with", "diese", "das"].contains(&word)))
 }
 
 /// The claim that a correction turns against is mostly the first thing the answer before said.

@@ -1,6 +1,360 @@
-//! Sums a session up.
-use crate::memory::material::SessionMaterial;
-use crate::memory::observation::SummaryDraft;
-pub(super) fn summarize(_session: &SessionMaterial) -> Option<SummaryDraft> {
-    None
+//! Sums a session up: what was asked, what was found out, what was done, what is left.
+//!
+//! A summary stands first in the next session's context, so it is short and every field says something else. What a
+//! later batch took back is left out.
+
+use super::candidate::Origin;
+use super::compose::Composed;
+use super::cue;
+use super::gather;
+use super::identifier;
+use super::markdown;
+use super::request;
+use super::selection::Told;
+use super::sentence::{self, shortened};
+use super::shell;
+use super::statement::{self, Medium};
+use crate::memory::material::{Action, BatchMaterial, SessionMaterial};
+use crate::memory::observation::{ObservationType, SummaryDraft};
+
+/// Bytes of each field.
+const TITLE: usize = 130;
+const REQUEST: usize = 240;
+const LEARNED: usize = 420;
+const COMPLETED: usize = 340;
+const NEXT: usize = 240;
+const NOTES: usize = 130;
+
+/// Bytes of one entry of a field.
+const ENTRY: usize = 170;
+
+/// The longest sessions are summed up by their first and last batches.
+const MOST_BATCHES: usize = 200;
+
+/// The session in a few lines. `None`: nothing was asked and nothing done.
+pub(super) fn summarize(session: &SessionMaterial) -> Option<SummaryDraft> {
+    let batches: Vec<&BatchMaterial> = ends(&session.batches);
+    let observed: Vec<Vec<Composed>> = batches.iter().map(|batch| super::observations(batch)).collect();
+    let statements = Statements::of(&batches);
+    let request = requests(&batches);
+    let completed = completed(&batches, &statements);
+    let learned = learned(&observed, &statements);
+    let draft = SummaryDraft {
+        title: title(&batches, &observed, &statements),
+        request,
+        investigated: investigated(&batches),
+        learned,
+        completed,
+        next_steps: next_steps(&batches, &observed),
+        notes: checks(&batches),
+    };
+    let says_something = [&draft.request, &draft.learned, &draft.completed].into_iter().any(|field| !field.is_empty());
+    says_something.then_some(draft)
+}
+
+fn ends(batches: &[BatchMaterial]) -> Vec<&BatchMaterial> {
+    let half = MOST_BATCHES / 2;
+    let skipped = batches.len().saturating_sub(half)..;
+    let first = batches.iter().take(half);
+    first.chain(batches.get(skipped.start.max(half)..).unwrap_or_default()).collect()
+}
+
+/// What was committed and published in the session, as it stands at its end.
+struct Statements {
+    /// Subject and reference, in order.
+    standing: Vec<(String, Option<String>)>,
+    /// Subjects of commits that were taken back.
+    reverted: Vec<String>,
+}
+
+impl Statements {
+    fn of(batches: &[&BatchMaterial]) -> Self {
+        let mut found = Self { standing: Vec::new(), reverted: Vec::new() };
+        for step in batches.iter().flat_map(|batch| &batch.steps).filter(|step| !step.outcome.is_failed()) {
+            let Action::Command { command, output, .. } = &step.action else { continue };
+            for said in statement::statements(command, output) {
+                let reference = said.reference.as_ref().map(|reference| match said.medium {
+                    Medium::Commit | Medium::Revert => reference.split(' ').next().unwrap_or_default().to_owned(),
+                    _ => reference.clone(),
+                });
+                match said.medium {
+                    Medium::Comment if reference.is_some() => {
+                        found.standing.push(("comment posted".to_owned(), reference));
+                    }
+                    Medium::Comment => {}
+                    Medium::Revert => {
+                        let subject = said.subject.trim_start_matches("Revert ").trim_matches('"').to_owned();
+                        found.standing.retain(|(known, _)| *known != subject);
+                        found.standing.push((said.subject.clone(), reference));
+                        found.reverted.push(subject);
+                    }
+                    _ => found.standing.push((said.subject.clone(), reference)),
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The first request that says something, and the weightiest later ones.
+fn requests(batches: &[&BatchMaterial]) -> String {
+    let mut asked = batches.iter().filter_map(|batch| request::own_words(batch)).filter(|words| is_substantial(words));
+    let Some(first) = asked.next() else { return String::new() };
+    let mut field = Field::new(REQUEST);
+    field.add(&shortened(&sentence::tidy(&first), 170));
+    let mut later: Vec<(usize, String)> =
+        asked.filter_map(|words| request::sentences(&words).into_iter().next()).enumerate().collect();
+    later.sort_by_key(|(index, words)| (std::cmp::Reverse(cue::read(words).names), *index));
+    for (_, words) in later.into_iter().take(2) {
+        field.add(&shortened(&words, 90));
+    }
+    field.text
+}
+
+fn is_substantial(words: &str) -> bool {
+    !request::is_assent(words) && (words.split_whitespace().count() >= 6 || !identifier::all(words).is_empty())
+}
+
+fn title(batches: &[&BatchMaterial], observed: &[Vec<Composed>], statements: &Statements) -> String {
+    let asked = batches
+        .iter()
+        .filter_map(|batch| request::own_words(batch))
+        .find(|words| is_substantial(words))
+        .and_then(|words| request::sentences(&words).into_iter().next())
+        .map(|words| shortened(&words, 70));
+    let committed = statements.standing.iter().rev().map(|(subject, _)| subject).find(|subject| subject.contains(' ') && *subject != "comment posted");
+    let found = observed
+        .iter()
+        .flatten()
+        .filter(|composed| composed.origin != Origin::User)
+        .max_by_key(|composed| composed.worth)
+        .map(|composed| &composed.draft.title);
+    let outcome = committed.or(found).map(|outcome| outcome.as_str());
+    match (asked, outcome) {
+        (Some(asked), Some(outcome)) => shortened(&format!("{} → {outcome}", asked.trim_end_matches(['.', '?', ':', '…'])), TITLE + 20),
+        (Some(asked), None) => asked,
+        (None, outcome) => shortened(outcome.unwrap_or_default(), TITLE),
+    }
+}
+
+/// The few files that were looked at most.
+fn investigated(batches: &[&BatchMaterial]) -> String {
+    let mut files = Tally::default();
+    for step in batches.iter().flat_map(|batch| &batch.steps) {
+        if let Action::Read { path } = &step.action {
+            files.count(identifier::file_name(path));
+        }
+    }
+    files.most(3).join(", ")
+}
+
+/// The weightiest things found out that are still true.
+fn learned(observed: &[Vec<Composed>], statements: &Statements) -> String {
+    let mut found: Vec<&Composed> = observed
+        .iter()
+        .flatten()
+        .filter(|composed| matches!(composed.origin, Origin::Answer | Origin::Statement | Origin::Note | Origin::Remark | Origin::Report))
+        .filter(|composed| !statements.reverted.contains(&composed.draft.title))
+        .collect();
+    found.sort_by_key(|composed| std::cmp::Reverse(weight(composed)));
+    let mut told = Told::default();
+    let mut field = Field::new(LEARNED);
+    for composed in found {
+        let entry = essence(composed);
+        if field.has_room(&entry) && told.is_new(&entry) {
+            field.add(&entry);
+        }
+    }
+    field.text
+}
+
+/// Causes and pitfalls before news of work done.
+fn weight(composed: &Composed) -> i32 {
+    let sort = match composed.draft.kind {
+        ObservationType::Discovery | ObservationType::Gotcha | ObservationType::Security => 20,
+        ObservationType::TradeOff | ObservationType::Decision => 5,
+        _ => 0,
+    };
+    composed.worth.min(110) + sort + 12 * i32::from(composed.draft.importance.get())
+}
+
+/// An observation in one line: its title, and what follows directly.
+fn essence(composed: &Composed) -> String {
+    let draft = &composed.draft;
+    let next = sentence::split(&draft.narrative).into_iter().next().or_else(|| draft.facts.first().cloned());
+    match next {
+        Some(next) if draft.title.len() < 110 => shortened(&format!("{}: {next}", draft.title), ENTRY),
+        _ => shortened(&draft.title, ENTRY),
+    }
+}
+
+/// Commits and pages; where there are none, what the answers say was done.
+fn completed(batches: &[&BatchMaterial], statements: &Statements) -> String {
+    let mut field = Field::new(COMPLETED);
+    // The newest are the likeliest to be asked for; they are told in their own order.
+    let mut entries: Vec<String> = Vec::new();
+    let mut room = COMPLETED;
+    for (subject, reference) in statements.standing.iter().rev() {
+        let entry = match reference {
+            Some(reference) => format!("{} ({reference})", shortened(subject, 80)),
+            None => shortened(subject, 90),
+        };
+        if entry.len() + 2 <= room {
+            room -= entry.len() + 2;
+            entries.push(entry);
+        }
+    }
+    for entry in entries.iter().rev() {
+        field.add(entry);
+    }
+    if !field.text.is_empty() {
+        return field.text;
+    }
+    let mut done: Vec<(usize, i32, String)> = Vec::new();
+    for (index, batch) in batches.iter().enumerate() {
+        let Some(answer) = gather::answer(batch) else { continue };
+        let sentences = markdown::passages(&answer.text).into_iter().flat_map(|passage| passage.sentences);
+        for sentence in sentences {
+            let cues = cue::read(&sentence.text);
+            let says_done = cues.change + cues.routine > 0 && cues.proposal == 0 && !cues.is_question;
+            if says_done {
+                let weight = cues.worth() + i32::try_from(cues.routine.min(2) * 25).unwrap_or(0);
+                done.push((index, weight, sentence.text));
+            }
+        }
+    }
+    done.sort_by_key(|(index, weight, _)| (std::cmp::Reverse(*weight), std::cmp::Reverse(*index)));
+    let mut told = Told::default();
+    for (_, _, text) in done.into_iter().take(12) {
+        let entry = shortened(&text, ENTRY);
+        if field.has_room(&entry) && told.is_new(&entry) {
+            field.add(&entry);
+        }
+    }
+    field.text
+}
+
+/// What the end of the session leaves open.
+fn next_steps(batches: &[&BatchMaterial], observed: &[Vec<Composed>]) -> String {
+    let mut field = Field::new(NEXT);
+    let mut told = Told::default();
+    let ended = batches.iter().rposition(|batch| {
+        gather::answer(batch).is_some_and(|answer| answer.text.len() > 120 || cue::read(&answer.text).open > 0)
+            || request::own_words(batch).is_some_and(|words| is_substantial(&words))
+    });
+    let Some(last) = ended else { return String::new() };
+    for index in [Some(last), last.checked_sub(1)].into_iter().flatten() {
+        let entries = batches.get(index).map(|batch| open_ends(batch, observed.get(index).map_or(&[], Vec::as_slice)));
+        for entry in entries.unwrap_or_default() {
+            let entry = shortened(&entry, ENTRY);
+            if field.has_room(&entry) && told.is_new(&entry) {
+                field.add(&entry);
+            }
+        }
+        if field.text.len() > NEXT / 2 {
+            break;
+        }
+    }
+    field.text
+}
+
+fn open_ends(batch: &BatchMaterial, observed: &[Composed]) -> Vec<String> {
+    let mut entries = Vec::new();
+    for composed in observed.iter().filter(|composed| composed.origin == Origin::OpenEnd) {
+        entries.push(format!("{} {}", composed.draft.title.trim_start_matches("Open: "), composed.draft.narrative));
+    }
+    match gather::answer(batch) {
+        Some(answer) => {
+            let passages = markdown::passages(&answer.text);
+            let sentences = passages.iter().rev().take(3).rev().flat_map(|passage| &passage.sentences);
+            entries.extend(sentences.filter(|sentence| cue::read(&sentence.text).open > 0).map(|sentence| sentence.text.clone()));
+        }
+        None => entries.extend(request::own_words(batch).map(|words| format!("Unanswered: {}", sentence::tidy(&words)))),
+    }
+    let later = request::own_words(batch).filter(|words| cue::mentions(words, "todo, to do, later, next, follow-up, remind, später"));
+    if let Some(words) = later {
+        entries.push(sentence::tidy(&words));
+        entries.extend(batch.previous_response.as_deref().and_then(request::closing_question));
+    }
+    entries
+}
+
+/// The commands with which the work was checked, as they were typed.
+fn checks(batches: &[&BatchMaterial]) -> String {
+    let mut commands = Tally::default();
+    for step in batches.iter().flat_map(|batch| &batch.steps) {
+        let Action::Command { command, .. } = &step.action else { continue };
+        if command.len() > 600 {
+            continue;
+        }
+        for checked in shell::commands(command).iter().filter_map(|command| checking(&command.words)) {
+            commands.count(&checked);
+        }
+    }
+    let mut field = Field::new(NOTES);
+    for command in commands.most(3) {
+        field.add(&format!("`{command}`"));
+    }
+    if field.text.is_empty() { field.text } else { format!("Checks: {}", field.text) }
+}
+
+/// Counts names; only the first few different ones, so that the count stays cheap.
+#[derive(Default)]
+struct Tally {
+    counts: Vec<(String, usize)>,
+}
+
+impl Tally {
+    fn count(&mut self, name: &str) {
+        if let Some((_, count)) = self.counts.iter_mut().find(|(known, _)| known == name) {
+            *count += 1;
+        } else if self.counts.len() < 64 {
+            self.counts.push((name.to_owned(), 1));
+        }
+    }
+
+    fn most(mut self, number: usize) -> Vec<String> {
+        self.counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        self.counts.into_iter().take(number).map(|(name, _)| name).collect()
+    }
+}
+
+/// A command that tests, builds, formats or lints, without its redirections.
+fn checking(words: &[String]) -> Option<String> {
+    const VERBS: &str = "test, tests, lint, fmt, format, check, build, clippy, vet, bench, typecheck, tsc, pytest, jest, vitest, eslint, \
+        golangci-lint, tox, rspec, phpunit, mypy, ruff";
+    let plain = words.iter().take(5).any(|word| cue::each(VERBS).any(|verb| word == verb || word.starts_with(&format!("{verb}:"))));
+    if !plain {
+        return None;
+    }
+    let kept: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.contains(">&") && !word.starts_with('>')).collect();
+    let text = kept.join(" ").replace('`', "'");
+    (text.len() <= 70).then_some(text)
+}
+
+/// A field that grows up to its room, entries separated by semicolons.
+struct Field {
+    text: String,
+    room: usize,
+}
+
+impl Field {
+    fn new(room: usize) -> Self {
+        Self { text: String::new(), room }
+    }
+
+    fn has_room(&self, entry: &str) -> bool {
+        self.text.is_empty() || self.text.len() + entry.len() + 2 <= self.room
+    }
+
+    fn add(&mut self, entry: &str) {
+        let entry = entry.trim().trim_end_matches([';', '.']);
+        if entry.is_empty() || !self.has_room(entry) {
+            return;
+        }
+        if !self.text.is_empty() {
+            self.text.push_str("; ");
+        }
+        self.text.push_str(entry);
+    }
 }

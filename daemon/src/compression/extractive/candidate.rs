@@ -68,9 +68,19 @@ impl Candidate {
             worths.push(cue::read(title).worth());
         }
         worths.sort_unstable_by(|a, b| b.cmp(a));
-        let shares = [10, 6, 4, 2];
+        let shares = [10, 5, 3];
         let wording: i32 = worths.iter().zip(shares).map(|(worth, share)| worth.max(&0) * share / 10).sum();
-        wording + self.bonus + self.passage.heading.as_deref().map_or(0, heading_bonus)
+        let heading = self.passage.heading.as_deref().or(self.passage.section.as_deref());
+        wording + self.bonus + heading.map_or(0, heading_bonus)
+    }
+
+    /// Whether it stands under a heading that announces a cause.
+    pub(super) fn tells_cause(&self) -> bool {
+        let headings = [&self.passage.heading, &self.passage.section];
+        headings
+            .into_iter()
+            .flatten()
+            .any(|heading| cue::mentions(heading, "root cause, cause, the problem, ursache"))
     }
 
     /// The cues of the whole, heading included.
@@ -94,7 +104,10 @@ fn heading_bonus(heading: &str) -> i32 {
     if cue::mentions(heading, "root cause, cause, why, problem, the bug, ursache, problem, warum") {
         return 15;
     }
-    if cue::mentions(heading, "caveat, gotcha, note, warning, important, severe, decision, limitation, wichtig, achtung") {
+    if cue::mentions(
+        heading,
+        "caveat, gotcha, note, warning, important, severe, decision, limitation, wichtig, achtung",
+    ) {
         return 10;
     }
     if is_routine(heading) {
@@ -133,9 +146,12 @@ const LABELS: &str = "root cause, cause, fix, the fix, problem, the problem, pro
 
 /// Whether a sentence needs the one before it to be understood.
 pub(super) fn is_dependent(text: &str) -> bool {
-    cue::begins_with(text, "it, this, that, these, those, they, so, which, but, and, also, then, otherwise, he, \
+    cue::begins_with(
+        text,
+        "it, this, that, these, those, they, so, which, but, and, also, then, otherwise, he, \
                 its, both, neither, instead, either, however, hence, therefore, same, es, das, \
-                dies, diese, so, aber, und, dann, damit, deshalb, sonst")
+                dies, diese, so, aber, und, dann, damit, deshalb, sonst",
+    )
 }
 
 /// The sentence as it stands in an observation: without an opening that only ties it to what was left out.

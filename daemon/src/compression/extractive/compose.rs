@@ -14,7 +14,10 @@ use super::sentence::{self, shortened};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
 
 /// Bytes of title, narrative and facts of an ordinary observation: about 100 tokens.
-const BODY: usize = 400;
+const BODY: usize = 360;
+
+/// Bytes where cause and effect are told together.
+const LONG_BODY: usize = 480;
 
 /// Bytes of a title.
 const TITLE: usize = 120;
@@ -98,34 +101,65 @@ pub(super) fn compose(candidate: &Candidate, setting: Setting<'_>) -> Option<Com
     })
 }
 
-/// The best sentences that fit, in their own order; one that leans on its predecessor brings it along.
+/// The sentences that are told, in their own order: the best stretch of them, as a cause and its effect stand side by
+/// side, then single ones while there is room. Items of a list are each for themselves.
 fn chosen(candidate: &Candidate) -> Vec<Sentence> {
     let sentences = &candidate.passage.sentences;
     let keeps_all = matches!(candidate.origin, Origin::User | Origin::Failure | Origin::OpenEnd);
-    let mut ranked: Vec<(usize, i32)> = sentences
+    let worths: Vec<i32> = sentences
         .iter()
         .enumerate()
-        .map(|(index, sentence)| (index, candidate::worth(sentence) + if index == 0 { LEAD } else { 0 }))
-        .filter(|(_, worth)| keeps_all || *worth >= LEAST)
+        .map(|(index, sentence)| candidate::worth(sentence) + if index == 0 { LEAD } else { 0 })
+        .map(|worth| if keeps_all { worth.max(LEAST) } else { worth })
         .collect();
-    ranked.sort_by_key(|(index, worth)| (std::cmp::Reverse(*worth), *index));
-    let mut room = BODY.saturating_sub(candidate.title.as_ref().map_or(0, String::len) / 2);
+    let body = match candidate.origin {
+        Origin::Statement => LONG_BODY,
+        _ if candidate.tells_cause() => LONG_BODY,
+        _ => BODY,
+    };
+    let mut room = body.saturating_sub(candidate.title.as_ref().map_or(0, String::len) / 2);
     let mut taken = BTreeSet::new();
+    let items = sentences.iter().filter(|sentence| sentence.role == Role::Item).count();
+    if items * 2 < sentences.len() {
+        taken.extend(
+            best_stretch(sentences, &worths, room).filter(|index| worths.get(*index) >= Some(&LEAST)),
+        );
+        let used: usize =
+            taken.iter().filter_map(|index| sentences.get(*index)).map(|sentence| sentence.text.len()).sum();
+        room = room.saturating_sub(used);
+    }
+    let mut ranked: Vec<(usize, i32)> =
+        worths.into_iter().enumerate().filter(|(_, worth)| *worth >= LEAST).collect();
+    ranked.sort_by_key(|(index, worth)| (std::cmp::Reverse(*worth), *index));
     for (index, _) in ranked {
-        let Some(sentence) = sentences.get(index) else { continue };
-        let leans_on = (sentence.role == Role::Prose && candidate::is_dependent(&sentence.text))
-            .then(|| index.checked_sub(1))
-            .flatten()
-            .filter(|before| !taken.contains(before));
-        let before = leans_on.and_then(|before| sentences.get(before)).map_or(0, |before| before.text.len());
-        let needed = sentence.text.len() + before;
-        if needed <= room || taken.is_empty() {
-            room = room.saturating_sub(needed);
+        let Some(sentence) = sentences.get(index).filter(|_| !taken.contains(&index)) else { continue };
+        let stands = sentence.role == Role::Item || !candidate::is_dependent(&sentence.text);
+        if taken.is_empty() || (stands && sentence.text.len() <= room) {
+            room = room.saturating_sub(sentence.text.len());
             taken.insert(index);
-            taken.extend(leans_on);
         }
     }
     taken.iter().filter_map(|index| sentences.get(*index).cloned()).collect()
+}
+
+/// The stretch of neighbours that is worth most and fits the room.
+fn best_stretch(sentences: &[Sentence], worths: &[i32], room: usize) -> std::ops::Range<usize> {
+    let (mut start, mut length, mut worth) = (0, 0, 0);
+    let (mut best, mut best_worth) = (0..0, 0);
+    for (end, (sentence, gain)) in sentences.iter().zip(worths).enumerate() {
+        length += sentence.text.len();
+        worth += gain.max(&0);
+        while length > room && start < end {
+            length -= sentences.get(start).map_or(0, |first| first.text.len());
+            worth -= worths.get(start).map_or(0, |first| *first.max(&0));
+            start += 1;
+        }
+        if worth > best_worth && length <= room {
+            best_worth = worth;
+            best = start..end + 1;
+        }
+    }
+    best
 }
 
 /// The title and what is left of the sentences.
@@ -158,7 +192,10 @@ fn leading(chosen: &[Sentence]) -> Option<usize> {
     chosen
         .iter()
         .position(|sentence| is_title(sentence, best, 6) && sentence.role == Role::Prose)
-        .or_else(|| chosen.iter().position(|sentence| is_title(sentence, best, 4)))
+        .or_else(|| {
+            chosen.iter().position(|sentence| is_title(sentence, best, 4) && sentence.text.len() > 45)
+        })
+        .or_else(|| chosen.iter().position(|sentence| sentence.role == Role::Prose))
         .or_else(|| (!chosen.is_empty()).then_some(0))
 }
 
@@ -228,8 +265,11 @@ fn kind(candidate: &Candidate, work: Work) -> ObservationType {
         .map(|sentence| sentence.text.as_str())
         .collect::<Vec<_>>()
         .join(" ");
-    if cue::mentions(&whole, "vulnerability, vulnerable, injection, xss, csrf, cve, privilege escalation, \
-                sicherheitslücke") {
+    if cue::mentions(
+        &whole,
+        "vulnerability, vulnerable, injection, xss, csrf, cve, privilege escalation, \
+                sicherheitslücke",
+    ) {
         return ObservationType::Security;
     }
     if cue::mentions(heading, "root cause, cause, why, ursache, warum, grund") {
@@ -261,26 +301,19 @@ fn says_done(whole: &str, heading: &str) -> bool {
 /// The weight of its sort, a little more or less by what the wording is worth.
 fn importance(candidate: &Candidate, kind: ObservationType, worth: i32) -> Importance {
     let base = match (candidate.origin, kind) {
-        (Origin::Statement, ObservationType::Bugfix | ObservationType::Feature) => 8,
-        (Origin::Statement, _) => 6,
-        (Origin::User | Origin::Plan, _) => 7,
-        (Origin::OpenEnd, _) => 6,
-        (Origin::Note | Origin::Report | Origin::Remark, _) => 5,
-        (Origin::Failure, _) => 5,
-        (Origin::Answer, ObservationType::Gotcha | ObservationType::Bugfix | ObservationType::Security) => 7,
-        (Origin::Answer, ObservationType::Decision | ObservationType::TradeOff) => 6,
-        (Origin::Answer, _) => 6,
+        (Origin::Statement, ObservationType::Bugfix | ObservationType::Feature) => 7,
+        (Origin::Plan, _) => 7,
+        (Origin::Answer, ObservationType::Gotcha | ObservationType::Bugfix | ObservationType::Security) => 6,
+        (Origin::Failure | Origin::Remark | Origin::Note | Origin::Report, _) => 5,
+        (Origin::Statement | Origin::OpenEnd | Origin::Answer | Origin::User, _) => 6,
     };
-    let is_cause =
-        candidate.passage.heading.as_deref().is_some_and(|heading| {
-            cue::mentions(heading, "root cause, cause, the problem, ursache")
-        });
     let step = match worth {
-        ..=49 => -1,
-        50..=94 => 0,
-        _ => 1,
+        ..=44 => -1,
+        45..=69 => 0,
+        70..=94 => 1,
+        _ => 2,
     };
-    Importance::clamped(base + step + i64::from(is_cause))
+    Importance::clamped(base + step + i64::from(candidate.tells_cause()))
 }
 
 /// The topic, and names of the passage that its chosen sentences left out.
@@ -291,7 +324,7 @@ fn concepts(candidate: &Candidate, told: &str) -> Vec<String> {
         candidate.passage.sentences.iter().map(|sentence| sentence.text.as_str()).collect();
     let names = identifier::all(&whole.join(" "));
     concepts.extend(
-        names.into_iter().filter(|name| name.len() <= 32 && !told.contains(&name.to_lowercase())).take(3),
+        names.into_iter().filter(|name| name.len() <= 32 && !told.contains(&name.to_lowercase())).take(5),
     );
     concepts
 }

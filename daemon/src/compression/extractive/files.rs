@@ -6,8 +6,8 @@ use crate::memory::ids::EventId;
 use crate::memory::material::{Action, BatchMaterial};
 
 /// More files than these say less about an observation, not more.
-const MOST_MODIFIED: usize = 3;
-const MOST_READ: usize = 2;
+const MOST_MODIFIED: usize = 2;
+const MOST_READ: usize = 1;
 
 /// What the calls of a batch touched, each path once, in order.
 #[derive(Clone, Debug, Default)]

@@ -18,6 +18,9 @@ use crate::memory::observation::ObservationType;
 /// A written file is looked at up to here.
 const LONGEST_NOTE: usize = 12 * 1024;
 
+/// Where answer or commit say so much, comments in the code repeat it; in tenths of a point.
+const EXPLAINED: i32 = 40;
+
 /// At most this many passages of one note or report.
 const MOST_PASSAGES: usize = 3;
 
@@ -43,6 +46,13 @@ pub(super) fn candidates(batch: &BatchMaterial) -> Vec<Candidate> {
     for step in batch.steps.iter().filter(|step| !step.outcome.is_failed()) {
         found.extend(from_step(step, answered));
     }
+    let explained = found
+        .iter()
+        .filter(|candidate| matches!(candidate.origin, Origin::Answer | Origin::Statement))
+        .any(|candidate| candidate.worth() >= EXPLAINED);
+    if explained {
+        found.retain(|candidate| candidate.origin != Origin::Remark);
+    }
     found
 }
 
@@ -63,9 +73,10 @@ fn from_step(step: &Step, answered: Answered) -> Vec<Candidate> {
             exchanges.iter().filter_map(|exchange| chosen(exchange, step.event)).collect()
         }
         Action::Plan { text, .. } => plan(text, step.event).into_iter().collect(),
-        Action::Edit { path, changes } if !is_prose(path) => {
-            comment::blocks(&added(changes)).into_iter().filter_map(|text| remark(path, &text, step.event)).collect()
-        }
+        Action::Edit { path, changes } if !is_prose(path) => comment::blocks(&added(changes))
+            .into_iter()
+            .filter_map(|text| remark(path, &text, step.event))
+            .collect(),
         Action::Write { path, content, .. } if !is_prose(path) => {
             comment::blocks(content).into_iter().filter_map(|text| remark(path, &text, step.event)).collect()
         }
@@ -139,7 +150,8 @@ fn added(changes: &[Change]) -> String {
     let mut text = String::new();
     for change in changes {
         let known: BTreeSet<&str> = change.before.lines().map(str::trim).collect();
-        for line in change.after.lines().filter(|line| line.trim().is_empty() || !known.contains(line.trim())) {
+        for line in change.after.lines().filter(|line| line.trim().is_empty() || !known.contains(line.trim()))
+        {
             text.push_str(line);
             text.push('\n');
         }
@@ -247,6 +259,8 @@ fn open_end(answer: &Said) -> Option<Candidate> {
         needs a decision, which approach, which do you, which option, would you prefer, next step, \
         next steps, left to do, you'll need to, noch offen, noch nicht, welche variante, \
         nächster schritt, nächste schritte";
+    const CHOICE: &str =
+        "which approach, which do you, which option, would you prefer, welche variante, either";
     let passages = markdown::passages(&answer.text);
     let (at, passage) = passages.iter().enumerate().rev().take(4).find(|(_, passage)| {
         let heading = passage.heading.as_deref().unwrap_or_default();
@@ -255,28 +269,30 @@ fn open_end(answer: &Said) -> Option<Candidate> {
     })?;
     let index =
         passage.sentences.iter().rposition(|sentence| cue::mentions(&sentence.text, OPEN)).unwrap_or(0);
-    let mut told: Vec<Sentence> = Vec::new();
-    let is_choice = passage.sentences.get(index).is_some_and(|sentence| sentence.text.ends_with('?'));
-    // A question asks about what stands before it; a statement is explained by what follows.
-    let before = if is_choice { 4 } else { 1 };
-    let start = index.saturating_sub(before);
+    let open = passage.sentences.get(index)?;
+    // A question of choice asks about what stands before it; anything else is explained by what follows.
+    let is_choice = open.text.ends_with('?') && cue::mentions(&open.text, CHOICE);
+    let leans = is_dependent(&open.text);
+    let start = index.saturating_sub(if is_choice { 4 } else { usize::from(leans) });
+    let end = if is_choice { index } else { index + 2 };
     let mut room = 420;
-    for (position, sentence) in passage.sentences.iter().enumerate().skip(start) {
-        let leads_up = position < index && !is_choice;
-        let is_kept = !leads_up || passage.sentences.get(index).is_some_and(|open| is_dependent(&open.text));
-        if is_kept && sentence.text.len() <= room && position <= index + 2 {
+    let mut told: Vec<Sentence> = Vec::new();
+    for sentence in passage.sentences.get(start..).unwrap_or_default().iter().take(end + 1 - start) {
+        if sentence.text.len() <= room {
             room -= sentence.text.len();
             told.push(Sentence { role: Role::Prose, ..sentence.clone() });
         }
     }
-    let first = told.iter().position(|sentence| cue::mentions(&sentence.text, OPEN)).unwrap_or(0);
-    let lead = if is_choice { 0 } else { first };
-    let title = if lead < told.len() { told.remove(lead).text } else { return None };
+    if told.is_empty() {
+        return None;
+    }
+    let title = told.remove(0).text;
     let names: usize = told.iter().map(|sentence| identifier::all(&sentence.text).len()).sum::<usize>()
         + identifier::all(&title).len();
     let mut candidate =
         Candidate::new(Origin::OpenEnd, Passage { sentences: told, ..Passage::default() }, answer.event);
-    let title = title.strip_prefix("Open question: ").or_else(|| title.strip_prefix("One heads-up: ")).unwrap_or(&title);
+    let openings = ["Open question: ", "One heads-up: ", "Heads-up: ", "Next steps: ", "Next step: "];
+    let title = openings.iter().find_map(|opening| title.strip_prefix(opening)).unwrap_or(&title);
     candidate.title = Some(format!("Open: {title}"));
     candidate.kind = Some(ObservationType::Decision);
     // Later batches settle most of what is left open in the middle; the end of the answer is its firmest place.

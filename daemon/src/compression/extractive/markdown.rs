@@ -200,8 +200,12 @@ impl Reader {
 
     fn paragraph(&mut self, block: &Block) {
         let lead = split_lead(block);
-        if lead.is_some() || self.is_told {
+        if lead.is_some() {
             self.continue_section();
+        } else if self.is_told {
+            let about = self.current.heading.clone();
+            self.continue_section();
+            self.current.section = about;
         }
         match lead {
             Some((lead, rest)) => {
@@ -264,8 +268,12 @@ impl Reader {
 
     /// The next passage is still about the same heading.
     fn continue_section(&mut self) {
+        let told = !self.current.sentences.is_empty();
+        let heading = self.current.heading.clone().filter(|_| !told);
         self.close_passage();
-        self.current.heading.clone_from(&self.section);
+        // The first passage of a section bears its heading; the next ones have a title of their own.
+        self.current.heading = heading;
+        self.current.section.clone_from(&self.section);
     }
 
     fn close_section(&mut self) {
@@ -297,7 +305,10 @@ fn split_lead(block: &Block) -> Option<(String, &str)> {
     let rest = block.text.get(block.lead?..)?;
     let ends = lead.trim_end().ends_with([':', '.', '!', '?']);
     let follows = rest.trim_start();
-    let behind = follows.strip_prefix('(').and_then(|inner| inner.split_once(')')).map_or(follows, |(_, rest)| rest.trim_start());
+    let behind = follows
+        .strip_prefix('(')
+        .and_then(|inner| inner.split_once(')'))
+        .map_or(follows, |(_, rest)| rest.trim_start());
     let separated = follows.is_empty() || behind.starts_with([':', '—', '–', '-', '.']);
     let lead = plain_lead(lead);
     if !(ends || separated) || lead.is_empty() || lead.len() > 160 {

@@ -54,9 +54,18 @@ fn observations(batch: &BatchMaterial) -> Vec<Composed> {
     let files = TouchedFiles::of(batch);
     let setting = Setting { files: &files, work: work(batch, &files) };
     let candidates = gather::candidates(batch);
-    selection::select(
-        candidates.iter().filter_map(|candidate| compose::compose(candidate, setting)).collect(),
-    )
+    if std::env::var("DBG").is_ok() {
+        for c in &candidates {
+            if let Some(d) = compose::compose(c, setting) {
+                eprintln!(
+                    "{}",
+                    serde_json::json!({"b": batch.prompt_number, "worth": d.worth, "origin": format!("{:?}", c.origin), "kind": d.draft.kind, "h": c.passage.heading, "imp": d.draft.importance, "title": d.draft.title, "narrative": d.draft.narrative, "facts": d.draft.facts, "subtitle": d.draft.subtitle, "cues": format!("{:?}", c.cues())})
+                );
+            }
+        }
+    }
+    let composed = candidates.iter().filter_map(|candidate| compose::compose(candidate, setting)).collect();
+    selection::select(composed, batch.previous_response.as_deref().unwrap_or_default())
 }
 
 /// What sort of work a batch was, from what it changed and how people spoke of it.
@@ -73,8 +82,11 @@ fn work(batch: &BatchMaterial, files: &TouchedFiles) -> Work {
     let spoken = [&batch.prompt, &batch.response].into_iter().flatten();
     let is_repair = spoken.into_iter().any(|said| {
         let head: String = said.text.chars().take(600).collect();
-        cue::mentions(&head, "fix, fixed, fixes, bug, error, broken, fails, failing, issue, regression, crash, \
-                problem, fehler, kaputt, behoben, wrong")
+        cue::mentions(
+            &head,
+            "fix, fixed, fixes, bug, error, broken, fails, failing, issue, regression, crash, \
+                problem, fehler, kaputt, behoben, wrong",
+        )
     });
     if is_repair { Work::Repair } else { Work::Building }
 }

@@ -101,7 +101,9 @@ pub(super) fn is_assent(words: &str) -> bool {
         .map(|character| if character.is_alphanumeric() || character == '\'' { character } else { ' ' })
         .collect();
     let mut rest = plain.trim();
-    while let Some(phrase) = cue::each(ASSENT).filter(|phrase| { rest.strip_prefix(*phrase).is_some_and(|tail| tail.is_empty() || tail.starts_with(' '))
+    while let Some(phrase) = cue::each(ASSENT)
+        .filter(|phrase| {
+            rest.strip_prefix(*phrase).is_some_and(|tail| tail.is_empty() || tail.starts_with(' '))
         })
         .max_by_key(|phrase| phrase.len())
     {
@@ -128,7 +130,7 @@ pub(super) fn candidate(batch: &BatchMaterial, answered: Answered) -> Option<Can
     };
     let weight = |sentence: &String| cue::read(sentence).worth() + if rules(sentence) { 20 } else { 0 };
     let strongest = told.iter().max_by_key(|sentence| weight(sentence)).copied()?;
-    let told: Vec<&String> = if corrects || told.len() < 3 {
+    let told: Vec<&String> = if corrects || choice.is_some() || answered == Answered::No {
         told
     } else {
         told.into_iter().skip_while(|sentence| *sentence != strongest).collect()
@@ -203,7 +205,11 @@ fn names_part(words: &str, question: &str) -> bool {
         .to_lowercase()
         .split(|gap: char| !gap.is_alphanumeric())
         .filter(|word| word.chars().count() > 3)
-        .any(|word| picks.contains(&word) || (question.contains(word) && !["this", "that", "want", "with", "diese", "das"].contains(&word)))
+        .any(|word| {
+            picks.contains(&word)
+                || (question.contains(word)
+                    && !["this", "that", "want", "with", "diese", "das"].contains(&word))
+        })
 }
 
 /// The claim that a correction turns against is mostly the first thing the answer before said.

@@ -59,6 +59,11 @@ impl<'a> Reader<'a> {
                 self.rest = after;
                 self.end_word();
             }
+            // `2>&1` is one word.
+            '&' if self.word.as_deref().is_some_and(|word| word.ends_with(['>', '<'])) => {
+                self.rest = after;
+                self.push(first);
+            }
             ';' | '&' | '|' => {
                 self.rest = after;
                 self.end_word();
@@ -237,6 +242,7 @@ mod tests {
         check("cd /a && git commit -m 'one two' ; ls", &["cd|/a", "git|commit|-m|one two", "ls"]);
         check(r#"echo "a \"b\" $HOME" c\ d"#, &[r#"echo|a "b" $HOME|c d"#]);
         check("a # note\nb ''", &["a", "b|"]);
+        check("make 2>&1 | tail", &["make|2>&1", "tail"]);
         check("unclosed 'text", &["unclosed|text"]);
     }
 

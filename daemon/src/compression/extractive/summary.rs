@@ -28,6 +28,9 @@ const NOTES: usize = 130;
 /// Bytes of one entry of a field.
 const ENTRY: usize = 170;
 
+/// A request of so many bytes says what the session is about even where nothing came of it.
+const LONG_REQUEST: usize = 80;
+
 /// The longest sessions are summed up by their first and last batches.
 const MOST_BATCHES: usize = 200;
 
@@ -36,11 +39,12 @@ pub(super) fn summarize(session: &SessionMaterial) -> Option<SummaryDraft> {
     let batches: Vec<&BatchMaterial> = ends(&session.batches);
     let observed: Vec<Vec<Composed>> = batches.iter().map(|batch| super::observations(batch)).collect();
     let statements = Statements::of(&batches);
-    let request = requests(&batches);
+    let asked = asked(&batches, &observed);
+    let request = requests(&asked);
     let completed = completed(&batches, &statements);
     let learned = learned(&observed, &statements);
     let draft = SummaryDraft {
-        title: title(&batches, &observed, &statements),
+        title: title(&asked, &observed, &statements),
         request,
         investigated: investigated(&batches),
         learned,
@@ -48,7 +52,8 @@ pub(super) fn summarize(session: &SessionMaterial) -> Option<SummaryDraft> {
         next_steps: next_steps(&batches, &observed),
         notes: checks(&batches),
     };
-    let says_something = [&draft.request, &draft.learned, &draft.completed].into_iter().any(|field| !field.is_empty());
+    let says_something =
+        [&draft.request, &draft.learned, &draft.completed].into_iter().any(|field| !field.is_empty());
     says_something.then_some(draft)
 }
 
@@ -74,7 +79,9 @@ impl Statements {
             let Action::Command { command, output, .. } = &step.action else { continue };
             for said in statement::statements(command, output) {
                 let reference = said.reference.as_ref().map(|reference| match said.medium {
-                    Medium::Commit | Medium::Revert => reference.split(' ').next().unwrap_or_default().to_owned(),
+                    Medium::Commit | Medium::Revert => {
+                        reference.split(' ').next().unwrap_or_default().to_owned()
+                    }
                     _ => reference.clone(),
                 });
                 match said.medium {
@@ -96,14 +103,24 @@ impl Statements {
     }
 }
 
-/// The first request that says something, and the weightiest later ones.
-fn requests(batches: &[&BatchMaterial]) -> String {
-    let mut asked = batches.iter().filter_map(|batch| request::own_words(batch)).filter(|words| is_substantial(words));
-    let Some(first) = asked.next() else { return String::new() };
+/// The requests that came to something, or are long enough to mean something.
+fn asked(batches: &[&BatchMaterial], observed: &[Vec<Composed>]) -> Vec<String> {
+    let of_batch = |(batch, observed): (&&BatchMaterial, &Vec<Composed>)| {
+        let words = request::own_words(batch)?;
+        let counts =
+            !observed.is_empty() || words.len() >= LONG_REQUEST || !identifier::all(&words).is_empty();
+        (counts && is_substantial(&words)).then_some(words)
+    };
+    batches.iter().zip(observed).filter_map(of_batch).collect()
+}
+
+/// The first request, and the weightiest later ones.
+fn requests(asked: &[String]) -> String {
+    let Some((first, later)) = asked.split_first() else { return String::new() };
     let mut field = Field::new(REQUEST);
-    field.add(&shortened(&sentence::tidy(&first), 170));
+    field.add(&shortened(&sentence::tidy(first), 170));
     let mut later: Vec<(usize, String)> =
-        asked.filter_map(|words| request::sentences(&words).into_iter().next()).enumerate().collect();
+        later.iter().filter_map(|words| request::sentences(words).into_iter().next()).enumerate().collect();
     later.sort_by_key(|(index, words)| (std::cmp::Reverse(cue::read(words).names), *index));
     for (_, words) in later.into_iter().take(2) {
         field.add(&shortened(&words, 90));
@@ -112,17 +129,21 @@ fn requests(batches: &[&BatchMaterial]) -> String {
 }
 
 fn is_substantial(words: &str) -> bool {
-    !request::is_assent(words) && (words.split_whitespace().count() >= 6 || !identifier::all(words).is_empty())
+    !request::is_assent(words)
+        && (words.split_whitespace().count() >= 5 || !identifier::all(words).is_empty())
 }
 
-fn title(batches: &[&BatchMaterial], observed: &[Vec<Composed>], statements: &Statements) -> String {
-    let asked = batches
+fn title(asked: &[String], observed: &[Vec<Composed>], statements: &Statements) -> String {
+    let asked = asked
+        .first()
+        .and_then(|words| request::sentences(words).into_iter().next())
+        .map(|words| shortened(&words, 90));
+    let committed = statements
+        .standing
         .iter()
-        .filter_map(|batch| request::own_words(batch))
-        .find(|words| is_substantial(words))
-        .and_then(|words| request::sentences(&words).into_iter().next())
-        .map(|words| shortened(&words, 70));
-    let committed = statements.standing.iter().rev().map(|(subject, _)| subject).find(|subject| subject.contains(' ') && *subject != "comment posted");
+        .rev()
+        .map(|(subject, _)| subject)
+        .find(|subject| subject.contains(' ') && *subject != "comment posted");
     let found = observed
         .iter()
         .flatten()
@@ -131,7 +152,9 @@ fn title(batches: &[&BatchMaterial], observed: &[Vec<Composed>], statements: &St
         .map(|composed| &composed.draft.title);
     let outcome = committed.or(found).map(|outcome| outcome.as_str());
     match (asked, outcome) {
-        (Some(asked), Some(outcome)) => shortened(&format!("{} → {outcome}", asked.trim_end_matches(['.', '?', ':', '…'])), TITLE + 20),
+        (Some(asked), Some(outcome)) => {
+            shortened(&format!("{} → {outcome}", asked.trim_end_matches(['.', '?', ':', '…'])), TITLE + 20)
+        }
         (Some(asked), None) => asked,
         (None, outcome) => shortened(outcome.unwrap_or_default(), TITLE),
     }
@@ -153,7 +176,12 @@ fn learned(observed: &[Vec<Composed>], statements: &Statements) -> String {
     let mut found: Vec<&Composed> = observed
         .iter()
         .flatten()
-        .filter(|composed| matches!(composed.origin, Origin::Answer | Origin::Statement | Origin::Note | Origin::Remark | Origin::Report))
+        .filter(|composed| {
+            matches!(
+                composed.origin,
+                Origin::Answer | Origin::Statement | Origin::Note | Origin::Remark | Origin::Report
+            )
+        })
         .filter(|composed| !statements.reverted.contains(&composed.draft.title))
         .collect();
     found.sort_by_key(|composed| std::cmp::Reverse(weight(composed)));
@@ -239,12 +267,14 @@ fn next_steps(batches: &[&BatchMaterial], observed: &[Vec<Composed>]) -> String 
     let mut field = Field::new(NEXT);
     let mut told = Told::default();
     let ended = batches.iter().rposition(|batch| {
-        gather::answer(batch).is_some_and(|answer| answer.text.len() > 120 || cue::read(&answer.text).open > 0)
+        gather::answer(batch)
+            .is_some_and(|answer| answer.text.len() > 120 || cue::read(&answer.text).open > 0)
             || request::own_words(batch).is_some_and(|words| is_substantial(&words))
     });
     let Some(last) = ended else { return String::new() };
     for index in [Some(last), last.checked_sub(1)].into_iter().flatten() {
-        let entries = batches.get(index).map(|batch| open_ends(batch, observed.get(index).map_or(&[], Vec::as_slice)));
+        let entries =
+            batches.get(index).map(|batch| open_ends(batch, observed.get(index).map_or(&[], Vec::as_slice)));
         for entry in entries.unwrap_or_default() {
             let entry = shortened(&entry, ENTRY);
             if field.has_room(&entry) && told.is_new(&entry) {
@@ -261,17 +291,27 @@ fn next_steps(batches: &[&BatchMaterial], observed: &[Vec<Composed>]) -> String 
 fn open_ends(batch: &BatchMaterial, observed: &[Composed]) -> Vec<String> {
     let mut entries = Vec::new();
     for composed in observed.iter().filter(|composed| composed.origin == Origin::OpenEnd) {
-        entries.push(format!("{} {}", composed.draft.title.trim_start_matches("Open: "), composed.draft.narrative));
+        entries.push(format!(
+            "{} {}",
+            composed.draft.title.trim_start_matches("Open: "),
+            composed.draft.narrative
+        ));
     }
     match gather::answer(batch) {
         Some(answer) => {
             let passages = markdown::passages(&answer.text);
             let sentences = passages.iter().rev().take(3).rev().flat_map(|passage| &passage.sentences);
-            entries.extend(sentences.filter(|sentence| cue::read(&sentence.text).open > 0).map(|sentence| sentence.text.clone()));
+            entries.extend(
+                sentences
+                    .filter(|sentence| cue::read(&sentence.text).open > 0)
+                    .map(|sentence| sentence.text.clone()),
+            );
         }
-        None => entries.extend(request::own_words(batch).map(|words| format!("Unanswered: {}", sentence::tidy(&words)))),
+        None => entries
+            .extend(request::own_words(batch).map(|words| format!("Unanswered: {}", sentence::tidy(&words)))),
     }
-    let later = request::own_words(batch).filter(|words| cue::mentions(words, "todo, to do, later, next, follow-up, remind, später"));
+    let later = request::own_words(batch)
+        .filter(|words| cue::mentions(words, "todo, to do, later, next, follow-up, remind, später"));
     if let Some(words) = later {
         entries.push(sentence::tidy(&words));
         entries.extend(batch.previous_response.as_deref().and_then(request::closing_question));
@@ -323,11 +363,14 @@ impl Tally {
 fn checking(words: &[String]) -> Option<String> {
     const VERBS: &str = "test, tests, lint, fmt, format, check, build, clippy, vet, bench, typecheck, tsc, pytest, jest, vitest, eslint, \
         golangci-lint, tox, rspec, phpunit, mypy, ruff";
-    let plain = words.iter().take(5).any(|word| cue::each(VERBS).any(|verb| word == verb || word.starts_with(&format!("{verb}:"))));
+    let plain = words
+        .iter()
+        .take(5)
+        .any(|word| cue::each(VERBS).any(|verb| word == verb || word.starts_with(&format!("{verb}:"))));
     if !plain {
         return None;
     }
-    let kept: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.contains(">&") && !word.starts_with('>')).collect();
+    let kept: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.contains('>')).collect();
     let text = kept.join(" ").replace('`', "'");
     (text.len() <= 70).then_some(text)
 }

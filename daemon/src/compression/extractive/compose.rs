@@ -14,7 +14,7 @@ use super::sentence::{self, shortened};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
 
 /// Bytes of title, narrative and facts of an ordinary observation: about 100 tokens.
-const BODY: usize = 360;
+const BODY: usize = 300;
 
 /// Bytes where cause and effect are told together.
 const LONG_BODY: usize = 480;
@@ -35,6 +35,8 @@ pub(super) struct Composed {
     pub(super) worth: i32,
     pub(super) origin: Origin,
     pub(super) reference: Option<String>,
+    /// The weightiest sentence, whole.
+    pub(super) essence: String,
 }
 
 /// What the whole batch says about its observations.
@@ -58,6 +60,8 @@ pub(super) enum Work {
 /// Writes the candidate out. `None`: it has nothing to say.
 pub(super) fn compose(candidate: &Candidate, setting: Setting<'_>) -> Option<Composed> {
     let chosen = chosen(candidate);
+    let weightiest = chosen.iter().max_by_key(|sentence| (candidate::worth(sentence), std::cmp::Reverse(sentence.text.len())));
+    let essence = weightiest.map_or_else(String::new, |sentence| candidate::standing(&sentence.text));
     let (title, chosen) = titled(candidate, chosen)?;
     let mut narrative = String::new();
     let mut facts = Vec::new();
@@ -98,6 +102,7 @@ pub(super) fn compose(candidate: &Candidate, setting: Setting<'_>) -> Option<Com
         worth,
         origin: candidate.origin,
         reference: candidate.reference.clone(),
+        essence: if essence.is_empty() { candidate.title.clone().unwrap_or_default() } else { essence },
     })
 }
 

@@ -40,7 +40,7 @@ const CHOICE: &str = "decided, decision, chose, chosen, choose, went with, going
     entschieden, entscheidung, bevorzugt, verworfen, lieber, stattdessen, aufgeschoben";
 
 /// What is not settled or not done.
-const OPEN: &str = "not pushed, not yet, not committed, not merged, todo, follow-up, follow up, next step, \
+const OPEN: &str = "not pushed, not yet, not committed, not merged, follow-up, follow up, next step, \
     next steps, remaining, remains, still need, still needs, still open, open question, left to do, \
     to be done, later, before merging, before pushing, pending, waiting on, waiting for, \
     needs a decision, unresolved, unsolved, heads-up, heads up, which approach, which do you, \

@@ -33,6 +33,10 @@ pub(super) fn statements(command: &str, output: &str) -> Vec<Statement> {
     {
         return Vec::new();
     }
+    // Repositories made for a trial.
+    if command.contains("git init") {
+        return Vec::new();
+    }
     let mut commits = committed(output);
     shell::commands(command)
         .iter()

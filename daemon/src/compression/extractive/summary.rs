@@ -5,6 +5,7 @@
 
 use super::candidate::Origin;
 use super::compose::Composed;
+use super::files::TouchedFiles;
 use super::cue;
 use super::gather;
 use super::identifier;
@@ -18,12 +19,12 @@ use crate::memory::material::{Action, BatchMaterial, SessionMaterial};
 use crate::memory::observation::{ObservationType, SummaryDraft};
 
 /// Bytes of each field.
-const TITLE: usize = 130;
-const REQUEST: usize = 240;
+const TITLE: usize = 120;
+const REQUEST: usize = 190;
 const LEARNED: usize = 420;
-const COMPLETED: usize = 340;
-const NEXT: usize = 240;
-const NOTES: usize = 130;
+const COMPLETED: usize = 300;
+const NEXT: usize = 200;
+const NOTES: usize = 100;
 
 /// Bytes of one entry of a field.
 const ENTRY: usize = 170;
@@ -41,7 +42,7 @@ pub(super) fn summarize(session: &SessionMaterial) -> Option<SummaryDraft> {
     let statements = Statements::of(&batches);
     let asked = asked(&batches, &observed);
     let request = requests(&asked);
-    let completed = completed(&batches, &statements);
+    let completed = completed(&batches, &observed, &statements);
     let learned = learned(&observed, &statements);
     let draft = SummaryDraft {
         title: title(&asked, &observed, &statements),
@@ -118,26 +119,42 @@ fn asked(batches: &[&BatchMaterial], observed: &[Vec<Composed>]) -> Vec<String> 
 fn requests(asked: &[String]) -> String {
     let Some((first, later)) = asked.split_first() else { return String::new() };
     let mut field = Field::new(REQUEST);
-    field.add(&shortened(&sentence::tidy(first), 170));
+    field.add(&shortened(&plainly(first), 140));
     let mut later: Vec<(usize, String)> =
         later.iter().filter_map(|words| request::sentences(words).into_iter().next()).enumerate().collect();
     later.sort_by_key(|(index, words)| (std::cmp::Reverse(cue::read(words).names), *index));
     for (_, words) in later.into_iter().take(2) {
-        field.add(&shortened(&words, 90));
+        field.add(&shortened(&plainly(&words), 80));
     }
     field.text
 }
 
 fn is_substantial(words: &str) -> bool {
-    !request::is_assent(words)
-        && (words.split_whitespace().count() >= 5 || !identifier::all(words).is_empty())
+    let names = !identifier::all(words).is_empty() || words.contains("://");
+    !request::is_assent(words) && (words.split_whitespace().count() >= 5 || names)
+}
+
+/// A request without the courtesies it begins with.
+fn plainly(words: &str) -> String {
+    const COURTESY: &str = "please, can you please, can you, could you, i want you to, i want to, i'd like you to, i'd like to, \
+        i would like to, we need to, you need to, let's, i have the impression that, i had a quick question about, \
+        i have a question about, i'm currently, hey, hi, hello, ok, okay, so, now, kannst du bitte, kannst du, bitte, \
+        ich möchte";
+    let mut rest = sentence::tidy(words).replace("https://", "");
+    while let Some(courtesy) = cue::each(COURTESY).find(|courtesy| {
+        let head = rest.get(..courtesy.len()).unwrap_or_default();
+        head.eq_ignore_ascii_case(courtesy) && rest.get(courtesy.len()..).is_some_and(|tail| tail.starts_with([' ', ',']))
+    }) {
+        rest = rest.get(courtesy.len()..).unwrap_or_default().trim_start_matches([' ', ',']).to_owned();
+    }
+    rest
 }
 
 fn title(asked: &[String], observed: &[Vec<Composed>], statements: &Statements) -> String {
     let asked = asked
         .first()
         .and_then(|words| request::sentences(words).into_iter().next())
-        .map(|words| shortened(&words, 90));
+        .map(|words| shortened(&plainly(&words), TITLE / 2));
     let committed = statements
         .standing
         .iter()
@@ -153,7 +170,7 @@ fn title(asked: &[String], observed: &[Vec<Composed>], statements: &Statements) 
     let outcome = committed.or(found).map(|outcome| outcome.as_str());
     match (asked, outcome) {
         (Some(asked), Some(outcome)) => {
-            shortened(&format!("{} → {outcome}", asked.trim_end_matches(['.', '?', ':', '…'])), TITLE + 20)
+            shortened(&format!("{} → {outcome}", asked.trim_end_matches(['.', '?', ':', '…'])), TITLE)
         }
         (Some(asked), None) => asked,
         (None, outcome) => shortened(outcome.unwrap_or_default(), TITLE),
@@ -188,7 +205,7 @@ fn learned(observed: &[Vec<Composed>], statements: &Statements) -> String {
     let mut told = Told::default();
     let mut field = Field::new(LEARNED);
     for composed in found {
-        let entry = essence(composed);
+        let entry = shortened(&composed.essence, ENTRY);
         if field.has_room(&entry) && told.is_new(&entry) {
             field.add(&entry);
         }
@@ -206,18 +223,8 @@ fn weight(composed: &Composed) -> i32 {
     composed.worth.min(110) + sort + 12 * i32::from(composed.draft.importance.get())
 }
 
-/// An observation in one line: its title, and what follows directly.
-fn essence(composed: &Composed) -> String {
-    let draft = &composed.draft;
-    let next = sentence::split(&draft.narrative).into_iter().next().or_else(|| draft.facts.first().cloned());
-    match next {
-        Some(next) if draft.title.len() < 110 => shortened(&format!("{}: {next}", draft.title), ENTRY),
-        _ => shortened(&draft.title, ENTRY),
-    }
-}
-
 /// Commits and pages; where there are none, what the answers say was done.
-fn completed(batches: &[&BatchMaterial], statements: &Statements) -> String {
+fn completed(batches: &[&BatchMaterial], observed: &[Vec<Composed>], statements: &Statements) -> String {
     let mut field = Field::new(COMPLETED);
     // The newest are the likeliest to be asked for; they are told in their own order.
     let mut entries: Vec<String> = Vec::new();
@@ -238,28 +245,53 @@ fn completed(batches: &[&BatchMaterial], statements: &Statements) -> String {
     if !field.text.is_empty() {
         return field.text;
     }
-    let mut done: Vec<(usize, i32, String)> = Vec::new();
-    for (index, batch) in batches.iter().enumerate() {
-        let Some(answer) = gather::answer(batch) else { continue };
-        let sentences = markdown::passages(&answer.text).into_iter().flat_map(|passage| passage.sentences);
-        for sentence in sentences {
-            let cues = cue::read(&sentence.text);
-            let says_done = cues.change + cues.routine > 0 && cues.proposal == 0 && !cues.is_question;
-            if says_done {
-                let weight = cues.worth() + i32::try_from(cues.routine.min(2) * 25).unwrap_or(0);
-                done.push((index, weight, sentence.text));
-            }
+    let mut told = Told::default();
+    let mut done: Vec<String> = Vec::new();
+    let mut room = COMPLETED;
+    for (batch, observed) in batches.iter().zip(observed).rev() {
+        let Some(entry) = done_in(batch, observed).map(|entry| shortened(&entry, ENTRY)) else { continue };
+        if entry.len() + 2 <= room && told.is_new(&entry) {
+            room -= entry.len() + 2;
+            done.push(entry);
         }
     }
-    done.sort_by_key(|(index, weight, _)| (std::cmp::Reverse(*weight), std::cmp::Reverse(*index)));
-    let mut told = Told::default();
-    for (_, _, text) in done.into_iter().take(12) {
-        let entry = shortened(&text, ENTRY);
-        if field.has_room(&entry) && told.is_new(&entry) {
-            field.add(&entry);
-        }
+    for entry in done.iter().rev() {
+        field.add(entry);
     }
     field.text
+}
+
+/// What a batch without a commit did, in its answer's words. `None`: it only looked.
+fn done_in(batch: &BatchMaterial, observed: &[Composed]) -> Option<String> {
+    let ran = batch.steps.iter().any(|step| matches!(step.action, Action::Command { .. }));
+    let files: Vec<String> = TouchedFiles::of(batch)
+        .modified()
+        .take(2)
+        .map(|path| identifier::file_name(path).to_owned())
+        .collect();
+    if files.is_empty() && !ran {
+        return None;
+    }
+    let mut told: Vec<String> = Vec::new();
+    if let Some(answer) = gather::answer(batch) {
+        let passages = markdown::passages(&answer.text);
+        let sentences = passages.iter().flat_map(|passage| &passage.sentences);
+        let says_done = |text: &str| {
+            let cues = cue::read(text);
+            (cues.change + cues.routine > 0) && cues.proposal == 0 && !cues.is_question
+        };
+        told.extend(sentences.map(|sentence| sentence.text.clone()).filter(|text| says_done(text)).take(3));
+    }
+    let names: usize = told.iter().map(|text| identifier::all(text).len()).sum();
+    if names == 0 {
+        let explained = observed.iter().find(|composed| matches!(composed.origin, Origin::Remark | Origin::Answer));
+        told.extend(explained.map(|composed| composed.essence.clone()));
+    }
+    if told.is_empty() {
+        return None;
+    }
+    let text = told.iter().map(|text| text.trim_end_matches(['.', ':'])).collect::<Vec<_>>().join(", ");
+    Some(if files.is_empty() { text } else { format!("{}: {text}", files.join(", ")) })
 }
 
 /// What the end of the session leaves open.
@@ -297,6 +329,12 @@ fn open_ends(batch: &BatchMaterial, observed: &[Composed]) -> Vec<String> {
             composed.draft.narrative
         ));
     }
+    let later = request::own_words(batch)
+        .filter(|words| cue::mentions(words, "todo, to do, later, next, follow-up, remind, später"));
+    if let Some(words) = later {
+        entries.push(sentence::tidy(&words));
+        entries.extend(batch.previous_response.as_deref().and_then(request::closing_question));
+    }
     match gather::answer(batch) {
         Some(answer) => {
             let passages = markdown::passages(&answer.text);
@@ -309,12 +347,6 @@ fn open_ends(batch: &BatchMaterial, observed: &[Composed]) -> Vec<String> {
         }
         None => entries
             .extend(request::own_words(batch).map(|words| format!("Unanswered: {}", sentence::tidy(&words)))),
-    }
-    let later = request::own_words(batch)
-        .filter(|words| cue::mentions(words, "todo, to do, later, next, follow-up, remind, später"));
-    if let Some(words) = later {
-        entries.push(sentence::tidy(&words));
-        entries.extend(batch.previous_response.as_deref().and_then(request::closing_question));
     }
     entries
 }

@@ -27,6 +27,8 @@ pub(super) enum Origin {
     Report,
     /// What is left to do or to decide.
     OpenEnd,
+    /// A request that was worked on when the batch ended without an answer.
+    Unfinished,
 }
 
 /// A passage with what is known of it.

@@ -51,16 +51,16 @@ pub(super) struct Setting<'a> {
 pub(super) enum Work {
     /// Nothing was changed.
     Inquiry,
-    /// Something wrong was put right.
-    Repair,
-    /// Something was added or changed.
-    Building,
+    /// Files were changed or something was committed.
+    Done(ObservationType),
 }
 
 /// Writes the candidate out. `None`: it has nothing to say.
 pub(super) fn compose(candidate: &Candidate, setting: Setting<'_>) -> Option<Composed> {
     let chosen = chosen(candidate);
-    let weightiest = chosen.iter().max_by_key(|sentence| (candidate::worth(sentence), std::cmp::Reverse(sentence.text.len())));
+    let weightiest = chosen
+        .iter()
+        .max_by_key(|sentence| (candidate::worth(sentence), std::cmp::Reverse(sentence.text.len())));
     let essence = weightiest.map_or_else(String::new, |sentence| candidate::standing(&sentence.text));
     let (title, chosen) = titled(candidate, chosen)?;
     let mut narrative = String::new();
@@ -110,7 +110,8 @@ pub(super) fn compose(candidate: &Candidate, setting: Setting<'_>) -> Option<Com
 /// side, then single ones while there is room. Items of a list are each for themselves.
 fn chosen(candidate: &Candidate) -> Vec<Sentence> {
     let sentences = &candidate.passage.sentences;
-    let keeps_all = matches!(candidate.origin, Origin::User | Origin::Failure | Origin::OpenEnd);
+    let keeps_all =
+        matches!(candidate.origin, Origin::User | Origin::Failure | Origin::OpenEnd | Origin::Plan);
     let worths: Vec<i32> = sentences
         .iter()
         .enumerate()
@@ -290,8 +291,7 @@ fn kind(candidate: &Candidate, work: Work) -> ObservationType {
     }
     let changed = cues.change > 0 && cues.change * 2 >= cues.rule && cues.proposal < 2;
     match work {
-        Work::Repair if changed && says_done(&whole, heading) => ObservationType::Bugfix,
-        Work::Building if changed && says_done(&whole, heading) => ObservationType::Change,
+        Work::Done(kind) if changed && says_done(&whole, heading) => kind,
         _ if cues.rule >= 3 && cues.rule > cues.cause => ObservationType::Gotcha,
         _ => ObservationType::Discovery,
     }
@@ -309,7 +309,7 @@ fn importance(candidate: &Candidate, kind: ObservationType, worth: i32) -> Impor
         (Origin::Statement, ObservationType::Bugfix | ObservationType::Feature) => 7,
         (Origin::Plan, _) => 7,
         (Origin::Answer, ObservationType::Gotcha | ObservationType::Bugfix | ObservationType::Security) => 6,
-        (Origin::Failure | Origin::Remark | Origin::Note | Origin::Report, _) => 5,
+        (Origin::Failure | Origin::Remark | Origin::Note | Origin::Report | Origin::Unfinished, _) => 5,
         (Origin::Statement | Origin::OpenEnd | Origin::Answer | Origin::User, _) => 6,
     };
     let step = match worth {

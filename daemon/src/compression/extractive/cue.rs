@@ -192,6 +192,20 @@ fn numbers(text: &str) -> usize {
     count
 }
 
+/// What is not done or not decided, said so firmly that it is worth a note of its own.
+const LEFT: &str = "not pushed, not yet pushed, not committed, not merged, heads-up, heads up, follow-up, \
+        still need, still needs, open question, before merging, before pushing, \
+        needs a decision, which approach, which do you, which option, would you prefer, next step, \
+        next steps, left to do, you'll need to, noch offen, noch nicht, welche variante, \
+        nächster schritt, nächste schritte";
+
+/// Whether a sentence or heading says that something is left to do or to decide.
+pub(super) fn leaves_open(text: &str) -> bool {
+    let plain = plain(text);
+    let is_not_yet = has(&plain, "yet") && contractions(&plain) > 0;
+    is_not_yet || each(LEFT).any(|phrase| has(&plain, phrase))
+}
+
 /// Whether any of these phrases, separated by commas, is in the text.
 pub(super) fn mentions(text: &str, phrases: &str) -> bool {
     let plain = plain(text);

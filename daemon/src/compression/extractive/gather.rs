@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::candidate::{Candidate, Origin, is_dependent};
 use super::comment;
+use super::compose::Work;
 use super::cue;
 use super::failure;
 use super::identifier;
@@ -21,22 +22,26 @@ const LONGEST_NOTE: usize = 12 * 1024;
 /// Where answer or commit say so much, comments in the code repeat it; in tenths of a point.
 const EXPLAINED: i32 = 40;
 
+/// Added where the answer begins to tell of work done, in tenths of a point.
+const ACCOUNT: i32 = 12;
+
 /// At most this many passages of one note or report.
 const MOST_PASSAGES: usize = 3;
 
 /// All candidates, in no particular order.
-pub(super) fn candidates(batch: &BatchMaterial) -> Vec<Candidate> {
+pub(super) fn candidates(batch: &BatchMaterial, work: Work) -> Vec<Candidate> {
     if batch.source == BatchSource::Private {
         return Vec::new();
     }
     let answer = answer(batch);
     let mut found = Vec::new();
     if let Some(answer) = answer {
-        found.extend(
-            markdown::passages(&answer.text)
-                .into_iter()
-                .map(|passage| Candidate::new(Origin::Answer, passage, answer.event)),
-        );
+        let passages = markdown::passages(&answer.text).into_iter();
+        found.extend(passages.map(|passage| Candidate::new(Origin::Answer, passage, answer.event)));
+        // Of work done, the answer's beginning is worth telling however plainly it is said.
+        if let (Work::Done(_), Some(first)) = (work, found.first_mut()) {
+            first.bonus = ACCOUNT;
+        }
         found.extend(open_end(answer));
     }
     let answered = if answer.is_some() { Answered::Yes } else { Answered::No };
@@ -44,16 +49,37 @@ pub(super) fn candidates(batch: &BatchMaterial) -> Vec<Candidate> {
     found.extend(said_in_commands(batch));
     found.extend(failure::candidate(batch));
     for step in batch.steps.iter().filter(|step| !step.outcome.is_failed()) {
-        found.extend(from_step(step, answered));
+        found.extend(from_step(step));
     }
+    // What the answer tells at length, it has chosen from reports and comments itself.
     let explained = found
         .iter()
         .filter(|candidate| matches!(candidate.origin, Origin::Answer | Origin::Statement))
         .any(|candidate| candidate.worth() >= EXPLAINED);
     if explained {
-        found.retain(|candidate| candidate.origin != Origin::Remark);
+        found.retain(|candidate| !matches!(candidate.origin, Origin::Remark | Origin::Report));
     }
+    found.extend(unfinished(batch, &found));
     found
+}
+
+/// Work that ended without a word: what was asked for, with the files it changed.
+fn unfinished(batch: &BatchMaterial, found: &[Candidate]) -> Option<Candidate> {
+    let changed = batch.steps.iter().find(|step| {
+        !step.outcome.is_failed() && matches!(step.action, Action::Edit { .. } | Action::Write { .. })
+    })?;
+    let is_told =
+        found.iter().any(|candidate| candidate.origin != Origin::User && candidate.worth() >= EXPLAINED / 2);
+    if is_told || answer(batch).is_some() {
+        return None;
+    }
+    let words = request::own_words(batch).filter(|words| !request::is_assent(words))?;
+    let mut candidate = Candidate::new(Origin::Unfinished, Passage::default(), changed.event);
+    candidate.evidence.extend(batch.prompt.as_ref().map(|prompt| prompt.event));
+    candidate.title = Some(format!("Begun: {}", request::sentences(&words).into_iter().next()?));
+    candidate.kind = Some(ObservationType::Change);
+    candidate.bonus = 45;
+    Some(candidate)
 }
 
 /// The final answer, where it says more than that there is none.
@@ -67,7 +93,7 @@ pub(super) fn answer(batch: &BatchMaterial) -> Option<&Said> {
     })
 }
 
-fn from_step(step: &Step, answered: Answered) -> Vec<Candidate> {
+fn from_step(step: &Step) -> Vec<Candidate> {
     match &step.action {
         Action::Ask { exchanges } => {
             exchanges.iter().filter_map(|exchange| chosen(exchange, step.event)).collect()
@@ -83,11 +109,7 @@ fn from_step(step: &Step, answered: Answered) -> Vec<Candidate> {
         Action::Edit { path, changes } if is_prose(path) => note(&added(changes), step.event),
         Action::Write { path, content, .. } if is_prose(path) => note(content, step.event),
         Action::Delegate { answer: Some(report), .. } => {
-            // The final answer has already chosen from the report.
-            match answered {
-                Answered::Yes => Vec::new(),
-                Answered::No => best(markdown::passages(report), Origin::Report, step.event, 0),
-            }
+            best(markdown::passages(report), Origin::Report, step.event, 0)
         }
         _ => Vec::new(),
     }
@@ -102,9 +124,13 @@ fn chosen((question, answer): &(String, String), event: EventId) -> Option<Candi
     }
     candidate.title = Some(format!("User chose: {answer}"));
     candidate.kind = Some(ObservationType::Decision);
-    // "Work on it now" and the like steer the session; a choice worth keeping names something.
+    // "Work on it now" and the like steer the session and are soon forgotten.
+    let steers = cue::mentions(
+        question,
+        "would you like to do, like to do next, proceed, continue, start now, ready, weiter",
+    );
     let names = identifier::all(answer).len() + identifier::all(question).len();
-    candidate.bonus = 15 + 10 * i32::try_from(names.min(3)).unwrap_or(0);
+    candidate.bonus = if steers { 12 } else { 36 } + 6 * i32::try_from(names.min(3)).unwrap_or(0);
     Some(candidate)
 }
 
@@ -254,21 +280,14 @@ fn convention(subject: &str) -> (ObservationType, Option<String>) {
 
 /// What the answer leaves open: the last of its sentences that say so, with what they are about.
 fn open_end(answer: &Said) -> Option<Candidate> {
-    const OPEN: &str = "not pushed, not yet pushed, not committed, not merged, heads-up, heads up, follow-up, \
-        still need, still needs, open question, before merging, before pushing, \
-        needs a decision, which approach, which do you, which option, would you prefer, next step, \
-        next steps, left to do, you'll need to, noch offen, noch nicht, welche variante, \
-        nächster schritt, nächste schritte";
     const CHOICE: &str =
         "which approach, which do you, which option, would you prefer, welche variante, either";
     let passages = markdown::passages(&answer.text);
     let (at, passage) = passages.iter().enumerate().rev().take(4).find(|(_, passage)| {
         let heading = passage.heading.as_deref().unwrap_or_default();
-        cue::mentions(heading, OPEN)
-            || passage.sentences.iter().any(|sentence| cue::mentions(&sentence.text, OPEN))
+        cue::leaves_open(heading) || passage.sentences.iter().any(|sentence| cue::leaves_open(&sentence.text))
     })?;
-    let index =
-        passage.sentences.iter().rposition(|sentence| cue::mentions(&sentence.text, OPEN)).unwrap_or(0);
+    let index = passage.sentences.iter().rposition(|sentence| cue::leaves_open(&sentence.text)).unwrap_or(0);
     let open = passage.sentences.get(index)?;
     // A question of choice asks about what stands before it; anything else is explained by what follows.
     let is_choice = open.text.ends_with('?') && cue::mentions(&open.text, CHOICE);

@@ -28,8 +28,8 @@ use compose::{Composed, Setting, Work};
 use files::TouchedFiles;
 
 use super::{CompressionError, Compressor};
-use crate::memory::material::{BatchMaterial, SessionMaterial};
-use crate::memory::observation::{ObservationDraft, SummaryDraft};
+use crate::memory::material::{Action, BatchMaterial, Said, SessionMaterial};
+use crate::memory::observation::{ObservationDraft, ObservationType, SummaryDraft};
 
 /// The built-in compressor. It has no settings and never fails.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,7 +53,7 @@ impl Compressor for Extractive {
 fn observations(batch: &BatchMaterial) -> Vec<Composed> {
     let files = TouchedFiles::of(batch);
     let setting = Setting { files: &files, work: work(batch, &files) };
-    let candidates = gather::candidates(batch);
+    let candidates = gather::candidates(batch, setting.work);
     if std::env::var("DBG").is_ok() {
         for c in &candidates {
             if let Some(d) = compose::compose(c, setting) {
@@ -71,7 +71,7 @@ fn observations(batch: &BatchMaterial) -> Vec<Composed> {
 /// What sort of work a batch was, from what it changed and how people spoke of it.
 fn work(batch: &BatchMaterial, files: &TouchedFiles) -> Work {
     let committed = batch.steps.iter().any(|step| match &step.action {
-        crate::memory::material::Action::Command { command, output, .. } => {
+        Action::Command { command, output, .. } => {
             !step.outcome.is_failed() && !statement::statements(command, output).is_empty()
         }
         _ => false,
@@ -79,14 +79,24 @@ fn work(batch: &BatchMaterial, files: &TouchedFiles) -> Work {
     if !files.any_modified() && !committed {
         return Work::Inquiry;
     }
-    let spoken = [&batch.prompt, &batch.response].into_iter().flatten();
-    let is_repair = spoken.into_iter().any(|said| {
-        let head: String = said.text.chars().take(600).collect();
-        cue::mentions(
-            &head,
-            "fix, fixed, fixes, bug, error, broken, fails, failing, issue, regression, crash, \
-                problem, fehler, kaputt, behoben, wrong",
-        )
-    });
-    if is_repair { Work::Repair } else { Work::Building }
+    const REPAIR: &str = "fix, fixed, fixes, bug, error, broken, fails, failing, issue, regression, crash, problem, wrong, \
+        fehler, kaputt, behoben";
+    const EXTENSION: &str = "add, adds, added, implement, implemented, support, introduce, create, new, build, feature, \
+        neu, neue, hinzufügen, füge, baue";
+    const REORDERING: &str = "refactor, refactored, rename, renamed, extract, extracted, simplify, clean up, cleanup, \
+        split, move, moved, umbenennen, aufräumen";
+    let head = |said: &Option<Said>| {
+        said.as_ref().map_or(String::new(), |said| said.text.chars().take(600).collect())
+    };
+    let (asked, answered) = (head(&batch.prompt), head(&batch.response));
+    let kinds = [
+        (REPAIR, ObservationType::Bugfix),
+        (REORDERING, ObservationType::Refactor),
+        (EXTENSION, ObservationType::Feature),
+    ];
+    // The request says it better than the answer, which mentions errors and additions on the way.
+    let kind = [asked, answered]
+        .iter()
+        .find_map(|text| kinds.iter().find(|(words, _)| cue::mentions(text, words)).map(|(_, kind)| *kind));
+    Work::Done(kind.unwrap_or(ObservationType::Change))
 }

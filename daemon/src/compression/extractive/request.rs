@@ -13,6 +13,9 @@ use crate::memory::observation::ObservationType;
 const HEAD: usize = 1_500;
 const TAIL: usize = 500;
 
+/// Shorter prompts without a rule ask for something and no more.
+const SHORTEST: usize = 40;
+
 /// Rules for the work to come.
 const RULE: &str = "always, never, please don't, please do not, make sure, must, must not, from now on, in the future, prefer, \
     i want, we use, we don't, please use, use only, only use, only, instead of, rather than, \
@@ -121,8 +124,15 @@ pub(super) fn candidate(batch: &BatchMaterial, answered: Answered) -> Option<Can
     }
     let all = sentences(&words);
     let ruling: Vec<&String> = all.iter().filter(|sentence| rules(sentence)).collect();
-    let corrects = cue::begins_with(&words, CORRECTION) || cue::mentions(&words, CONTRADICTION);
+    // There is nothing to correct before something was said or done.
+    let follows = batch.previous_response.is_some() || batch.prompt_number > 1;
+    let is_long = words.split_whitespace().count() > 4;
+    let opens = cue::begins_with(&words, CORRECTION) && is_long;
+    let corrects = follows && (opens || cue::mentions(&words, CONTRADICTION));
     let choice = choice(batch, &words);
+    if words.chars().count() < SHORTEST && ruling.is_empty() && choice.is_none() && !corrects {
+        return None;
+    }
     let told: Vec<&String> = if choice.is_some() || corrects || answered == Answered::No {
         all.iter().collect()
     } else {
@@ -256,7 +266,7 @@ mod tests {
     fn rules_corrections_and_choices_are_told() {
         check("Never push to main from here.", "", Some("User: Never push to main from here."));
         check("Look at the parser. Use tabs, don't reformat.", "", Some("User: Use tabs, don't reformat."));
-        check("no, the server closes it", "", Some("User: no, the server closes it"));
+        check("no, the server closes it", "The client does.", Some("User: no, the server closes it"));
         check("take the second one", "A or B. Which do you want?", Some("User: take the second one"));
         check(
             "Bitte immer erst die Tests schreiben.",

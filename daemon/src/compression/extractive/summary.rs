@@ -5,8 +5,8 @@
 
 use super::candidate::Origin;
 use super::compose::Composed;
-use super::files::TouchedFiles;
 use super::cue;
+use super::files::TouchedFiles;
 use super::gather;
 use super::identifier;
 use super::markdown;
@@ -112,7 +112,16 @@ fn asked(batches: &[&BatchMaterial], observed: &[Vec<Composed>]) -> Vec<String> 
             !observed.is_empty() || words.len() >= LONG_REQUEST || !identifier::all(&words).is_empty();
         (counts && is_substantial(&words)).then_some(words)
     };
-    batches.iter().zip(observed).filter_map(of_batch).collect()
+    let asked: Vec<String> = batches.iter().zip(observed).filter_map(of_batch).collect();
+    if !asked.is_empty() {
+        return asked;
+    }
+    batches
+        .iter()
+        .filter_map(|batch| request::own_words(batch))
+        .filter(|words| is_substantial(words))
+        .take(1)
+        .collect()
 }
 
 /// The first request, and the weightiest later ones.
@@ -131,7 +140,7 @@ fn requests(asked: &[String]) -> String {
 
 fn is_substantial(words: &str) -> bool {
     let names = !identifier::all(words).is_empty() || words.contains("://");
-    !request::is_assent(words) && (words.split_whitespace().count() >= 5 || names)
+    !request::is_assent(words) && (words.split_whitespace().count() >= 3 || names)
 }
 
 /// A request without the courtesies it begins with.
@@ -143,7 +152,8 @@ fn plainly(words: &str) -> String {
     let mut rest = sentence::tidy(words).replace("https://", "");
     while let Some(courtesy) = cue::each(COURTESY).find(|courtesy| {
         let head = rest.get(..courtesy.len()).unwrap_or_default();
-        head.eq_ignore_ascii_case(courtesy) && rest.get(courtesy.len()..).is_some_and(|tail| tail.starts_with([' ', ',']))
+        head.eq_ignore_ascii_case(courtesy)
+            && rest.get(courtesy.len()..).is_some_and(|tail| tail.starts_with([' ', ',']))
     }) {
         rest = rest.get(courtesy.len()..).unwrap_or_default().trim_start_matches([' ', ',']).to_owned();
     }
@@ -284,7 +294,8 @@ fn done_in(batch: &BatchMaterial, observed: &[Composed]) -> Option<String> {
     }
     let names: usize = told.iter().map(|text| identifier::all(text).len()).sum();
     if names == 0 {
-        let explained = observed.iter().find(|composed| matches!(composed.origin, Origin::Remark | Origin::Answer));
+        let explained =
+            observed.iter().find(|composed| matches!(composed.origin, Origin::Remark | Origin::Answer));
         told.extend(explained.map(|composed| composed.essence.clone()));
     }
     if told.is_empty() {

@@ -122,7 +122,7 @@ fn is_routine(heading: &str) -> bool {
     const ROUTINE: &str = "verified, verification, tests, test results, test plan, testing, files changed, files modified, \
         usage, how to run, sources, build, checklist, tests added, commands, references, \
         commit, commits, issue comment, pr, pull request, comment, proof, example, next steps, status, \
-        recommendation, options, fix scope, out of scope";
+        fix scope, out of scope";
     cue::begins_with(heading, ROUTINE)
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::candidate::{self, Candidate, Origin};
 use super::cue;
-use super::files::TouchedFiles;
+use super::files::{About, TouchedFiles};
 use super::identifier;
 use super::markdown::{Role, Sentence};
 use super::sentence::{self, shortened};
@@ -18,6 +18,9 @@ const BODY: usize = 300;
 
 /// Bytes where cause and effect are told together.
 const LONG_BODY: usize = 480;
+
+/// A passage of so few bytes is told whole but for talk and routine.
+const SHORT: usize = 260;
 
 /// Bytes of a title.
 const TITLE: usize = 120;
@@ -44,6 +47,16 @@ pub(super) struct Composed {
 pub(super) struct Setting<'a> {
     pub(super) files: &'a TouchedFiles,
     pub(super) work: Work,
+    pub(super) detail: Detail,
+}
+
+/// How much an observation of the batch may say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// The batch has much to tell.
+    Brief,
+    /// What there is to tell is short.
+    Full,
 }
 
 /// What sort of work the batch was.
@@ -57,11 +70,8 @@ pub(super) enum Work {
 
 /// Writes the candidate out. `None`: it has nothing to say.
 pub(super) fn compose(candidate: &Candidate, setting: Setting<'_>) -> Option<Composed> {
-    let chosen = chosen(candidate);
-    let weightiest = chosen
-        .iter()
-        .max_by_key(|sentence| (candidate::worth(sentence), std::cmp::Reverse(sentence.text.len())));
-    let essence = weightiest.map_or_else(String::new, |sentence| candidate::standing(&sentence.text));
+    let chosen = chosen(candidate, setting.detail);
+    let essence = essence(&chosen);
     let (title, chosen) = titled(candidate, chosen)?;
     let mut narrative = String::new();
     let mut facts = Vec::new();
@@ -78,7 +88,14 @@ pub(super) fn compose(candidate: &Candidate, setting: Setting<'_>) -> Option<Com
     let kind = candidate.kind.unwrap_or_else(|| kind(candidate, setting.work));
     let subtitle = candidate.reference.clone();
     let told = format!("{title} {narrative} {}", facts.join(" "));
-    let touched = setting.files.named_in(&told, candidate.origin);
+    let about = match kind {
+        ObservationType::Bugfix
+        | ObservationType::Feature
+        | ObservationType::Refactor
+        | ObservationType::Change => About::Work,
+        _ => About::Knowledge,
+    };
+    let touched = setting.files.named_in(&told, about);
     let mut evidence = candidate.evidence.clone();
     for event in touched.events {
         if !evidence.contains(&event) {
@@ -106,9 +123,23 @@ pub(super) fn compose(candidate: &Candidate, setting: Setting<'_>) -> Option<Com
     })
 }
 
+/// The weightiest sentence, with the one before it where it leans on that.
+fn essence(chosen: &[Sentence]) -> String {
+    let weightiest = chosen
+        .iter()
+        .enumerate()
+        .max_by_key(|(index, sentence)| (candidate::worth(sentence), std::cmp::Reverse(*index)));
+    let Some((index, sentence)) = weightiest else { return String::new() };
+    let before = index.checked_sub(1).filter(|_| candidate::is_dependent(&sentence.text));
+    match before.and_then(|before| chosen.get(before)) {
+        Some(before) => format!("{} {}", before.text, sentence.text),
+        None => candidate::standing(&sentence.text),
+    }
+}
+
 /// The sentences that are told, in their own order: the best stretch of them, as a cause and its effect stand side by
 /// side, then single ones while there is room. Items of a list are each for themselves.
-fn chosen(candidate: &Candidate) -> Vec<Sentence> {
+fn chosen(candidate: &Candidate, detail: Detail) -> Vec<Sentence> {
     let sentences = &candidate.passage.sentences;
     let keeps_all =
         matches!(candidate.origin, Origin::User | Origin::Failure | Origin::OpenEnd | Origin::Plan);
@@ -116,11 +147,19 @@ fn chosen(candidate: &Candidate) -> Vec<Sentence> {
         .iter()
         .enumerate()
         .map(|(index, sentence)| candidate::worth(sentence) + if index == 0 { LEAD } else { 0 })
-        .map(|worth| if keeps_all { worth.max(LEAST) } else { worth })
+        .collect();
+    let short = sentences.iter().map(|sentence| sentence.text.len()).sum::<usize>() <= SHORT;
+    let worths: Vec<i32> = sentences
+        .iter()
+        .zip(worths)
+        .map(|(sentence, worth)| {
+            let is_said = keeps_all || (short && cue::read(&sentence.text).is_statement());
+            if is_said { worth.max(LEAST) } else { worth }
+        })
         .collect();
     let body = match candidate.origin {
         Origin::Statement => LONG_BODY,
-        _ if candidate.tells_cause() => LONG_BODY,
+        _ if candidate.tells_cause() || detail == Detail::Full => LONG_BODY,
         _ => BODY,
     };
     let mut room = body.saturating_sub(candidate.title.as_ref().map_or(0, String::len) / 2);

@@ -7,7 +7,7 @@ use super::identifier;
 
 /// Why something is so.
 const CAUSE: &str = "because, root cause, caused by, cause, causes, due to, the reason, reason is, that's why, \
-    this is why, which is why, since, stems from, traced to, trace to, comes from, results in, \
+    this is why, which is why, since, stems from, traced to, trace to, comes from, came from, because of, was that, results in, \
     leads to, so that, the culprit, the bug, the problem is, the issue is, the issue was, \
     the problem was, turns out, as a result, hence, therefore, explains, in order to, means, \
     meaning, happens when, so it, so the, weil, ursache, grund, deshalb, daher, dadurch, liegt an, \
@@ -108,6 +108,11 @@ pub(super) fn read(text: &str) -> Cues {
 }
 
 impl Cues {
+    /// Whether it says that something is so, rather than talking to the user or reporting routine.
+    pub(super) fn is_statement(&self) -> bool {
+        self.talk + self.routine == 0 && !self.is_question && self.length > 15
+    }
+
     /// What the sentence is worth, in tenths of a point: 30 and more is knowledge, below 10 is filling.
     pub(super) fn worth(&self) -> i32 {
         let some = |count: usize, first: i32, more: i32, most: usize| match count {

@@ -106,6 +106,11 @@ fn addition(failed: &str, retried: &str) -> Option<String> {
     if failed.len() > 2_000 || retried.len() > 2_000 {
         return None;
     }
+    let (failed, retried) = (failed.trim(), retried.trim());
+    let around = retried.strip_suffix(failed).or_else(|| retried.strip_prefix(failed)).map(str::trim);
+    if let Some(added) = around {
+        return (!added.is_empty() && added.len() <= 100).then(|| added.replace('`', "'"));
+    }
     let words = |command: &str| command.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let (before, after) = (words(failed), words(retried));
     let known: BTreeSet<&String> = before.iter().collect();

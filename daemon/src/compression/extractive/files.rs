@@ -1,6 +1,5 @@
 //! The files of a batch, from its tool calls: paths relative to the project's folder.
 
-use super::candidate::Origin;
 use super::identifier::file_name;
 use crate::memory::ids::EventId;
 use crate::memory::material::{Action, BatchMaterial};
@@ -14,6 +13,15 @@ const MOST_READ: usize = 1;
 pub(super) struct TouchedFiles {
     modified: Vec<(String, EventId)>,
     read: Vec<(String, EventId)>,
+}
+
+/// What an observation is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum About {
+    /// Work on files, named or not.
+    Work,
+    /// Something that is so.
+    Knowledge,
 }
 
 /// The files that belong to one observation, and the calls that changed them.
@@ -51,8 +59,8 @@ impl TouchedFiles {
         self.modified.iter().map(|(path, _)| path.as_str())
     }
 
-    /// The files whose names stand in a text; for a commit that names none, the first that were changed.
-    pub(super) fn named_in(&self, text: &str, origin: Origin) -> NamedFiles {
+    /// The files whose names stand in a text; for work that names none, the first that were changed.
+    pub(super) fn named_in(&self, text: &str, about: About) -> NamedFiles {
         let text = text.to_lowercase();
         let named = |path: &str| {
             let name = file_name(path).to_lowercase();
@@ -61,7 +69,7 @@ impl TouchedFiles {
         };
         let mut modified: Vec<&(String, EventId)> =
             self.modified.iter().filter(|(path, _)| named(path)).collect();
-        if modified.is_empty() && origin == Origin::Statement {
+        if modified.is_empty() && about == About::Work {
             modified = self.modified.iter().take(2).collect();
         }
         modified.truncate(MOST_MODIFIED);

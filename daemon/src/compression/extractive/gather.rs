@@ -25,6 +25,9 @@ const EXPLAINED: i32 = 40;
 /// Added where the answer begins to tell of work done, in tenths of a point.
 const ACCOUNT: i32 = 12;
 
+/// Added to a report that the answer does not repeat, in tenths of a point.
+const REPORT: i32 = 20;
+
 /// At most this many passages of one note or report.
 const MOST_PASSAGES: usize = 3;
 
@@ -44,8 +47,7 @@ pub(super) fn candidates(batch: &BatchMaterial, work: Work) -> Vec<Candidate> {
         }
         found.extend(open_end(answer));
     }
-    let answered = if answer.is_some() { Answered::Yes } else { Answered::No };
-    found.extend(request::candidate(batch, answered));
+    found.extend(request::candidate(batch, answered(batch)));
     found.extend(said_in_commands(batch));
     found.extend(failure::candidate(batch));
     for step in batch.steps.iter().filter(|step| !step.outcome.is_failed()) {
@@ -82,6 +84,17 @@ fn unfinished(batch: &BatchMaterial, found: &[Candidate]) -> Option<Candidate> {
     Some(candidate)
 }
 
+/// Whether the turn came to its end with words of the agent's own.
+pub(super) fn answered(batch: &BatchMaterial) -> Answered {
+    let said = batch.response.as_ref().map_or("", |said| said.text.trim());
+    // What Claude Code writes where its model had nothing to say.
+    if said.is_empty() || said.eq_ignore_ascii_case("no response requested.") {
+        Answered::No
+    } else {
+        Answered::Yes
+    }
+}
+
 /// The final answer, where it says more than that there is none.
 pub(super) fn answer(batch: &BatchMaterial) -> Option<&Said> {
     if batch.source == BatchSource::Private {
@@ -109,7 +122,7 @@ fn from_step(step: &Step) -> Vec<Candidate> {
         Action::Edit { path, changes } if is_prose(path) => note(&added(changes), step.event),
         Action::Write { path, content, .. } if is_prose(path) => note(content, step.event),
         Action::Delegate { answer: Some(report), .. } => {
-            best(markdown::passages(report), Origin::Report, step.event, 0)
+            best(markdown::passages(report), Origin::Report, step.event, REPORT)
         }
         _ => Vec::new(),
     }

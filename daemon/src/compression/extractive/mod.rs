@@ -24,7 +24,7 @@ mod shell;
 mod statement;
 mod summary;
 
-use compose::{Composed, Setting, Work};
+use compose::{Composed, Detail, Setting, Work};
 use files::TouchedFiles;
 
 use super::{CompressionError, Compressor};
@@ -52,7 +52,7 @@ impl Compressor for Extractive {
 /// The observations of a batch with what they were worth, best first.
 fn observations(batch: &BatchMaterial) -> Vec<Composed> {
     let files = TouchedFiles::of(batch);
-    let setting = Setting { files: &files, work: work(batch, &files) };
+    let setting = Setting { files: &files, work: work(batch, &files), detail: detail(batch) };
     let candidates = gather::candidates(batch, setting.work);
     if std::env::var("DBG").is_ok() {
         for c in &candidates {
@@ -66,6 +66,14 @@ fn observations(batch: &BatchMaterial) -> Vec<Composed> {
     }
     let composed = candidates.iter().filter_map(|candidate| compose::compose(candidate, setting)).collect();
     selection::select(composed, batch.previous_response.as_deref().unwrap_or_default())
+}
+
+/// Answers up to this many bytes are told in full.
+const SHORT_ANSWER: usize = 1_200;
+
+fn detail(batch: &BatchMaterial) -> Detail {
+    let length = gather::answer(batch).map_or(0, |answer| answer.text.len());
+    if length <= SHORT_ANSWER { Detail::Full } else { Detail::Brief }
 }
 
 /// What sort of work a batch was, from what it changed and how people spoke of it.

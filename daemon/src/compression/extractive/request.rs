@@ -18,7 +18,7 @@ const SHORTEST: usize = 40;
 
 /// Rules for the work to come.
 const RULE: &str = "always, never, please don't, please do not, make sure, must, must not, from now on, in the future, prefer, \
-    i want, we use, we don't, please use, use only, only use, only, instead of, rather than, \
+    we use, we don't, please use, use only, only use, only, instead of, rather than, \
     not anything, and don't, but don't, so don't, and do not, you don't, do not use, don't use, should not, shouldn't, should always, avoid, stick to, keep it, remember, \
     no need to, ensure, without, immer, nie, niemals, bitte nicht, nicht, nutze, verwende, lieber, \
     stattdessen, statt, nur, achte darauf, ab jetzt, auf keinen fall";

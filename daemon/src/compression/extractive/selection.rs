@@ -13,7 +13,7 @@ pub(super) const MOST: usize = 5;
 const LEAST: i32 = 42;
 
 /// The best of a batch is told down to this: a short answer has less to show for itself.
-const LEAST_BEST: i32 = 30;
+const LEAST_BEST: i32 = 24;
 
 /// A candidate with fewer tenths of the best one's worth is left out.
 const SHARE: i32 = 5;
@@ -43,7 +43,7 @@ pub(super) fn select(mut composed: Vec<Composed>, before: &str) -> Vec<Composed>
         let mut least = if is_first { LEAST_BEST } else { LEAST };
         if repeats(&words, &before, SAME) {
             match candidate.origin {
-                Origin::Answer => continue,
+                Origin::Answer | Origin::OpenEnd => continue,
                 Origin::Statement if is_page(&candidate) => {
                     shrink(&mut candidate);
                     least = LEAST_BEST;

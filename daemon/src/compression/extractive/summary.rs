@@ -10,7 +10,7 @@ use super::files::TouchedFiles;
 use super::gather;
 use super::identifier;
 use super::markdown;
-use super::request;
+use super::request::{self, Answered};
 use super::selection::Told;
 use super::sentence::{self, shortened};
 use super::shell;
@@ -174,7 +174,7 @@ fn title(asked: &[String], observed: &[Vec<Composed>], statements: &Statements) 
     let found = observed
         .iter()
         .flatten()
-        .filter(|composed| composed.origin != Origin::User)
+        .filter(|composed| !matches!(composed.origin, Origin::User | Origin::OpenEnd))
         .max_by_key(|composed| composed.worth)
         .map(|composed| &composed.draft.title);
     let outcome = committed.or(found).map(|outcome| outcome.as_str());
@@ -315,9 +315,10 @@ fn next_steps(batches: &[&BatchMaterial], observed: &[Vec<Composed>]) -> String 
             || request::own_words(batch).is_some_and(|words| is_substantial(&words))
     });
     let Some(last) = ended else { return String::new() };
-    for index in [Some(last), last.checked_sub(1)].into_iter().flatten() {
-        let entries =
-            batches.get(index).map(|batch| open_ends(batch, observed.get(index).map_or(&[], Vec::as_slice)));
+    let places = [(Some(last), Place::Last), (last.checked_sub(1), Place::Before)];
+    for (index, place) in places.into_iter().filter_map(|(index, place)| Some((index?, place))) {
+        let of_batch = observed.get(index).map_or(&[][..], Vec::as_slice);
+        let entries = batches.get(index).map(|batch| open_ends(batch, of_batch, place));
         for entry in entries.unwrap_or_default() {
             let entry = shortened(&entry, ENTRY);
             if field.has_room(&entry) && told.is_new(&entry) {
@@ -331,7 +332,21 @@ fn next_steps(batches: &[&BatchMaterial], observed: &[Vec<Composed>]) -> String 
     field.text
 }
 
-fn open_ends(batch: &BatchMaterial, observed: &[Composed]) -> Vec<String> {
+/// Where a batch stands at the session's end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Last,
+    /// Its questions have had an answer: the next prompt.
+    Before,
+}
+
+fn is_open(sentence: &str, place: Place) -> bool {
+    let cues = cue::read(sentence);
+    let is_offer = cues.is_question && place == Place::Last;
+    cue::leaves_open(sentence) || (cues.open > 0 && (cues.talk == 0 || is_offer))
+}
+
+fn open_ends(batch: &BatchMaterial, observed: &[Composed], place: Place) -> Vec<String> {
     let mut entries = Vec::new();
     for composed in observed.iter().filter(|composed| composed.origin == Origin::OpenEnd) {
         entries.push(format!(
@@ -352,12 +367,16 @@ fn open_ends(batch: &BatchMaterial, observed: &[Composed]) -> Vec<String> {
             let sentences = passages.iter().rev().take(3).rev().flat_map(|passage| &passage.sentences);
             entries.extend(
                 sentences
-                    .filter(|sentence| cue::read(&sentence.text).open > 0)
+                    .filter(|sentence| is_open(&sentence.text, place))
                     .map(|sentence| sentence.text.clone()),
             );
         }
-        None => entries
-            .extend(request::own_words(batch).map(|words| format!("Unanswered: {}", sentence::tidy(&words)))),
+        None if gather::answered(batch) == Answered::No => {
+            entries.extend(
+                request::own_words(batch).map(|words| format!("Unanswered: {}", sentence::tidy(&words))),
+            );
+        }
+        None => {}
     }
     entries
 }

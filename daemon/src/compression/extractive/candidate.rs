@@ -85,6 +85,12 @@ impl Candidate {
             .any(|heading| cue::mentions(heading, "root cause, cause, the problem, ursache"))
     }
 
+    /// Whether the sentence is part of it.
+    pub(super) fn tells(&self, text: &str) -> bool {
+        self.title.as_deref().is_some_and(|title| title.contains(text))
+            || self.passage.sentences.iter().any(|sentence| sentence.text == text)
+    }
+
     /// The cues of the whole, heading included.
     pub(super) fn cues(&self) -> Cues {
         let mut text = self.passage.heading.clone().unwrap_or_default();

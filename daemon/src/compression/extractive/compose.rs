@@ -14,10 +14,13 @@ use super::sentence::{self, shortened};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
 
 /// Bytes of title, narrative and facts of an ordinary observation: about 100 tokens.
-const BODY: usize = 300;
+const BODY: usize = 260;
 
 /// Bytes where cause and effect are told together.
 const LONG_BODY: usize = 480;
+
+/// Bytes of the question that a bare yes or no answers.
+const ASKED: usize = 110;
 
 /// A passage of so few bytes is told whole but for talk and routine.
 const SHORT: usize = 260;
@@ -26,7 +29,7 @@ const SHORT: usize = 260;
 const TITLE: usize = 120;
 
 /// Sentences worth less are left out, in tenths of a point.
-const LEAST: i32 = 8;
+const LEAST: i32 = 12;
 
 /// What the first sentence of a passage has before the others: it says what they are about.
 const LEAD: i32 = 8;
@@ -48,6 +51,8 @@ pub(super) struct Setting<'a> {
     pub(super) files: &'a TouchedFiles,
     pub(super) work: Work,
     pub(super) detail: Detail,
+    /// What the user asked, for answers that begin with yes or no.
+    pub(super) question: Option<&'a str>,
 }
 
 /// How much an observation of the batch may say.
@@ -70,7 +75,13 @@ pub(super) enum Work {
 
 /// Writes the candidate out. `None`: it has nothing to say.
 pub(super) fn compose(candidate: &Candidate, setting: Setting<'_>) -> Option<Composed> {
-    let chosen = chosen(candidate, setting.detail);
+    let mut chosen = chosen(candidate, setting.detail);
+    while chosen
+        .last()
+        .is_some_and(|last| last.role == Role::Prose && last.text.ends_with(':') && candidate.title.is_none())
+    {
+        chosen.pop();
+    }
     let essence = essence(&chosen);
     let (title, chosen) = titled(candidate, chosen)?;
     let mut narrative = String::new();
@@ -86,7 +97,12 @@ pub(super) fn compose(candidate: &Candidate, setting: Setting<'_>) -> Option<Com
         }
     }
     let kind = candidate.kind.unwrap_or_else(|| kind(candidate, setting.work));
-    let subtitle = candidate.reference.clone();
+    let subtitle = candidate.reference.clone().or_else(|| {
+        let replies =
+            cue::begins_with(&title, "yes, no, yep, nope, correct, right, exactly, ja, nein, genau, richtig");
+        let asked = setting.question.filter(|_| replies && candidate.origin == Origin::Answer)?;
+        Some(format!("Asked: {}", shortened(asked, ASKED)))
+    });
     let told = format!("{title} {narrative} {}", facts.join(" "));
     let about = match kind {
         ObservationType::Bugfix

@@ -39,13 +39,20 @@ pub(super) fn candidates(batch: &BatchMaterial, work: Work) -> Vec<Candidate> {
     let answer = answer(batch);
     let mut found = Vec::new();
     if let Some(answer) = answer {
+        let open = open_end(answer);
         let passages = markdown::passages(&answer.text).into_iter();
-        found.extend(passages.map(|passage| Candidate::new(Origin::Answer, passage, answer.event)));
+        found.extend(passages.filter_map(|mut passage| {
+            // What is left open is told as such and not as something that is so.
+            passage
+                .sentences
+                .retain(|sentence| !open.as_ref().is_some_and(|open| open.tells(&sentence.text)));
+            (!passage.sentences.is_empty()).then(|| Candidate::new(Origin::Answer, passage, answer.event))
+        }));
         // Of work done, the answer's beginning is worth telling however plainly it is said.
         if let (Work::Done(_), Some(first)) = (work, found.first_mut()) {
             first.bonus = ACCOUNT;
         }
-        found.extend(open_end(answer));
+        found.extend(open);
     }
     found.extend(request::candidate(batch, answered(batch)));
     found.extend(said_in_commands(batch));

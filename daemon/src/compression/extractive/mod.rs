@@ -52,7 +52,14 @@ impl Compressor for Extractive {
 /// The observations of a batch with what they were worth, best first.
 fn observations(batch: &BatchMaterial) -> Vec<Composed> {
     let files = TouchedFiles::of(batch);
-    let setting = Setting { files: &files, work: work(batch, &files), detail: detail(batch) };
+    let question = request::own_words(batch)
+        .and_then(|words| request::sentences(&words).into_iter().rfind(|said| said.ends_with('?')));
+    let setting = Setting {
+        files: &files,
+        work: work(batch, &files),
+        detail: detail(batch),
+        question: question.as_deref(),
+    };
     let candidates = gather::candidates(batch, setting.work);
     if std::env::var("DBG").is_ok() {
         for c in &candidates {

@@ -128,7 +128,8 @@ pub(super) fn candidate(batch: &BatchMaterial, answered: Answered) -> Option<Can
     let follows = batch.previous_response.is_some() || batch.prompt_number > 1;
     let is_long = words.split_whitespace().count() > 4;
     let opens = cue::begins_with(&words, CORRECTION) && is_long;
-    let corrects = follows && (opens || cue::mentions(&words, CONTRADICTION));
+    let is_question = answered == Answered::Yes && all.iter().all(|sentence| asks(sentence));
+    let corrects = follows && !is_question && (opens || cue::mentions(&words, CONTRADICTION));
     let choice = choice(batch, &words);
     if words.chars().count() < SHORTEST && ruling.is_empty() && choice.is_none() && !corrects {
         return None;

@@ -1,2 +1,382 @@
-use crate::memory::material::Action;
-pub fn action(_tool: &str, input: &str, response: Option<&str>) -> Action { Action::Other{input: input.into(), output: response.unwrap_or_default().into()} }
+//! Reads one Claude Code tool call into an [`Action`].
+//!
+//! Tools come and go between versions and results change their shape, so every field is optional here: what is not
+//! understood becomes [`Action::Other`] with the texts as they came, and nothing fails.
+
+use serde_json::Value;
+
+use crate::memory::material::{Action, Change, WriteKind};
+
+/// Says what a call did. `input` and `response` are the JSON texts of `tool_input` and `tool_response`; a failed
+/// call has no response.
+///
+/// A search of the web is a [`Action::Fetch`] without a url, its query being the question.
+pub fn action(tool_name: &str, input: &str, response: Option<&str>) -> Action {
+    let call = Call { input: parse(input), response: response.map_or(Value::Null, parse) };
+    match tool_name {
+        "Read" | "NotebookRead" => call.read(),
+        "Edit" | "MultiEdit" => call.edit(),
+        "NotebookEdit" => call.notebook_edit(),
+        "Write" => call.write(),
+        "Bash" | "PowerShell" => call.command(),
+        "Grep" | "Glob" | "LS" => call.search(),
+        "WebFetch" => call.fetch("prompt"),
+        "WebSearch" => call.fetch("query"),
+        "Agent" | "Task" => call.delegate(),
+        "AskUserQuestion" => call.ask(),
+        "ExitPlanMode" => call.plan(),
+        "TodoWrite" | "TaskCreate" | "TaskUpdate" => call.tasks(),
+        _ => None,
+    }
+    .unwrap_or_else(|| Action::Other {
+        input: input.to_owned(),
+        output: response.map_or_else(String::new, words),
+    })
+}
+
+/// A call's two sides. A reading is `None` where the one field is missing that the action is about.
+struct Call {
+    input: Value,
+    response: Value,
+}
+
+impl Call {
+    fn path(&self) -> Option<String> {
+        text(&self.input, &["file_path", "notebook_path", "path"])
+            .or_else(|| text(&self.response, &["filePath", "notebook_path"]))
+    }
+
+    fn read(&self) -> Option<Action> {
+        Some(Action::Read { path: self.path()? })
+    }
+
+    fn edit(&self) -> Option<Action> {
+        let mut changes: Vec<Change> = list(&self.input, "edits")
+            .iter()
+            .filter_map(|edit| change(edit, "old_string", "new_string"))
+            .collect();
+        changes.extend(change(&self.input, "old_string", "new_string"));
+        Some(Action::Edit { path: self.path()?, changes })
+    }
+
+    fn notebook_edit(&self) -> Option<Action> {
+        let before = text(&self.response, &["old_source"]).unwrap_or_default();
+        let after = text(&self.input, &["new_source"]).or_else(|| text(&self.response, &["new_source"]));
+        let changes = after.into_iter().map(|after| Change { before: before.clone(), after }).collect();
+        Some(Action::Edit { path: self.path()?, changes })
+    }
+
+    fn write(&self) -> Option<Action> {
+        let kind = match text(&self.response, &["type"]).as_deref() {
+            Some("update") => WriteKind::Replaced,
+            _ => WriteKind::Created,
+        };
+        let content = text(&self.input, &["content"]).or_else(|| text(&self.response, &["content"]));
+        Some(Action::Write { path: self.path()?, content: content.unwrap_or_default(), kind })
+    }
+
+    fn command(&self) -> Option<Action> {
+        let mut output = text(&self.response, &["stdout"]).unwrap_or_default();
+        if let Some(complaint) = text(&self.response, &["stderr"]).filter(|complaint| !complaint.is_empty()) {
+            if !output.is_empty() && !output.ends_with('\n') {
+                output.push('\n');
+            }
+            output.push_str(&complaint);
+        }
+        if let Value::String(whole) = &self.response {
+            output.push_str(whole);
+        }
+        Some(Action::Command {
+            command: text(&self.input, &["command"])?,
+            description: text(&self.input, &["description"]),
+            output,
+        })
+    }
+
+    fn search(&self) -> Option<Action> {
+        let found: Vec<&str> = list(&self.response, "filenames").iter().filter_map(Value::as_str).collect();
+        let output = text(&self.response, &["content"]).filter(|content| !content.is_empty());
+        Some(Action::Search {
+            pattern: text(&self.input, &["pattern", "path"])?,
+            path: text(&self.input, &["path"]),
+            output: output.unwrap_or_else(|| found.join("\n")),
+        })
+    }
+
+    fn fetch(&self, question: &str) -> Option<Action> {
+        let url = text(&self.input, &["url"]);
+        let question = text(&self.input, &[question]);
+        if url.is_none() && question.is_none() {
+            return None;
+        }
+        let said: Vec<&str> = list(&self.response, "results").iter().filter_map(Value::as_str).collect();
+        let output = text(&self.response, &["result"]).unwrap_or_else(|| said.join("\n"));
+        Some(Action::Fetch { url: url.unwrap_or_default(), question, output })
+    }
+
+    fn delegate(&self) -> Option<Action> {
+        let description = text(&self.input, &["description"]);
+        let prompt = text(&self.input, &["prompt"]);
+        if description.is_none() && prompt.is_none() {
+            return None;
+        }
+        // A background agent is only launched here; its answer comes with its own event.
+        let answer = blocks(list(&self.response, "content"));
+        let answer = answer.trim();
+        Some(Action::Delegate {
+            description: description.unwrap_or_default(),
+            prompt: prompt.unwrap_or_default(),
+            answer: (!answer.is_empty()).then(|| answer.to_owned()),
+        })
+    }
+
+    fn ask(&self) -> Option<Action> {
+        let answers =
+            [&self.response, &self.input].into_iter().find_map(|side| side.get("answers")?.as_object())?;
+        let exchanges = answers.iter().map(|(question, answer)| (question.clone(), spoken(answer))).collect();
+        Some(Action::Ask { exchanges })
+    }
+
+    fn plan(&self) -> Option<Action> {
+        let text_of_plan = text(&self.response, &["plan"])
+            .or_else(|| text(&self.input, &["plan"]))
+            .filter(|plan| !plan.is_empty())?;
+        let path = text(&self.response, &["filePath"]).or_else(|| text(&self.input, &["planFilePath"]));
+        Some(Action::Plan { text: text_of_plan, path })
+    }
+
+    fn tasks(&self) -> Option<Action> {
+        let mut entries: Vec<(String, String)> = list(&self.input, "todos")
+            .iter()
+            .filter_map(|todo| Some((text(todo, &["content"])?, text(todo, &["status"]).unwrap_or_default())))
+            .collect();
+        let task = self.response.get("task").unwrap_or(&Value::Null);
+        let subject = text(&self.input, &["subject"]).or_else(|| text(task, &["subject"]));
+        let number = text(&self.input, &["taskId"]).map(|number| format!("task {number}"));
+        if let Some(name) = subject.or(number) {
+            let state = text(&self.input, &["status"]).unwrap_or_else(|| "pending".to_owned());
+            entries.push((name, state));
+        }
+        (!entries.is_empty()).then_some(Action::Tasks { entries })
+    }
+}
+
+/// JSON where it is JSON, else the text itself.
+fn parse(json: &str) -> Value {
+    serde_json::from_str(json).unwrap_or_else(|_| Value::String(json.to_owned()))
+}
+
+/// The first of these fields that is there, as text.
+fn text(value: &Value, fields: &[&str]) -> Option<String> {
+    fields.iter().find_map(|field| match value.get(field)? {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    })
+}
+
+fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+    value.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn change(edit: &Value, before: &str, after: &str) -> Option<Change> {
+    Some(Change { before: text(edit, &[before]).unwrap_or_default(), after: text(edit, &[after])? })
+}
+
+/// The texts of content blocks, without the agent's own note about the tools used.
+fn blocks(content: &[Value]) -> String {
+    let texts: Vec<&str> = content
+        .iter()
+        .filter_map(|block| block.get("text")?.as_str())
+        .filter(|text| !text.starts_with("<tools-used-before-summary>"))
+        .collect();
+    texts.join("\n")
+}
+
+/// An answer as the user gave it; several choices are joined.
+fn spoken(answer: &Value) -> String {
+    match answer {
+        Value::String(text) => text.clone(),
+        Value::Array(choices) => choices.iter().map(spoken).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}
+
+/// What a result of unknown shape says: its text blocks where it has some, else the JSON itself.
+fn words(response: &str) -> String {
+    let value = parse(response);
+    let said = match &value {
+        Value::Array(content) => blocks(content),
+        Value::String(text) => text.clone(),
+        other => blocks(list(other, "content")),
+    };
+    if said.is_empty() { response.to_owned() } else { said }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(tool: &str, input: &str, response: &str, expected: Action) {
+        assert_eq!(action(tool, input, (!response.is_empty()).then_some(response)), expected);
+    }
+
+    fn owned(text: &str) -> String {
+        text.to_owned()
+    }
+
+    #[test]
+    fn files_are_read_edited_and_written() {
+        check("Read", r#"{"file_path":"/a/b.rs","limit":3}"#, "", Action::Read { path: owned("/a/b.rs") });
+        check(
+            "Edit",
+            r#"{"file_path":"/a","old_string":"x","new_string":"y","replace_all":false}"#,
+            r#"{"filePath":"/a","originalFile":"x"}"#,
+            Action::Edit {
+                path: owned("/a"),
+                changes: vec![Change { before: owned("x"), after: owned("y") }],
+            },
+        );
+        check(
+            "MultiEdit",
+            r#"{"file_path":"/a","edits":[{"old_string":"1","new_string":"2"},{"old_string":"3","new_string":""}]}"#,
+            "{}",
+            Action::Edit {
+                path: owned("/a"),
+                changes: vec![
+                    Change { before: owned("1"), after: owned("2") },
+                    Change { before: owned("3"), after: owned("") },
+                ],
+            },
+        );
+        check(
+            "NotebookEdit",
+            r#"{"notebook_path":"/n.ipynb","new_source":"print(2)"}"#,
+            r#"{"old_source":"print(1)"}"#,
+            Action::Edit {
+                path: owned("/n.ipynb"),
+                changes: vec![Change { before: owned("print(1)"), after: owned("print(2)") }],
+            },
+        );
+        check(
+            "Write",
+            r#"{"file_path":"/a","content":"t"}"#,
+            r#"{"type":"update"}"#,
+            Action::Write { path: owned("/a"), content: owned("t"), kind: WriteKind::Replaced },
+        );
+    }
+
+    #[test]
+    fn commands_carry_both_streams() {
+        check(
+            "Bash",
+            r#"{"command":"make","description":"Build"}"#,
+            r#"{"stdout":"ok","stderr":"warning: x"}"#,
+            Action::Command {
+                command: owned("make"),
+                description: Some(owned("Build")),
+                output: owned("ok\nwarning: x"),
+            },
+        );
+        check(
+            "PowerShell",
+            r#"{"command":"ls"}"#,
+            "",
+            Action::Command { command: owned("ls"), description: None, output: String::new() },
+        );
+    }
+
+    #[test]
+    fn looking_things_up() {
+        check(
+            "Glob",
+            r#"{"pattern":"**/*.rs"}"#,
+            r#"{"filenames":["a.rs","b.rs"]}"#,
+            Action::Search { pattern: owned("**/*.rs"), path: None, output: owned("a.rs\nb.rs") },
+        );
+        check(
+            "Grep",
+            r#"{"pattern":"x","path":"/s"}"#,
+            r#"{"filenames":[],"content":"a:1:x"}"#,
+            Action::Search { pattern: owned("x"), path: Some(owned("/s")), output: owned("a:1:x") },
+        );
+        check(
+            "WebSearch",
+            r#"{"query":"rounding"}"#,
+            r#"{"results":[{"content":[]},"Use cents."]}"#,
+            Action::Fetch {
+                url: String::new(),
+                question: Some(owned("rounding")),
+                output: owned("Use cents."),
+            },
+        );
+    }
+
+    #[test]
+    fn the_users_answers_plans_and_tasks() {
+        check(
+            "AskUserQuestion",
+            r#"{"questions":[],"answers":{"Which?":"EUR"}}"#,
+            r#"{"answers":{"Which?":"EUR","And?":["a","b"]}}"#,
+            Action::Ask { exchanges: vec![(owned("Which?"), owned("EUR")), (owned("And?"), owned("a, b"))] },
+        );
+        check(
+            "ExitPlanMode",
+            "{}",
+            r##"{"plan":"# Plan","filePath":"/p.md"}"##,
+            Action::Plan { text: owned("# Plan"), path: Some(owned("/p.md")) },
+        );
+        check(
+            "TaskUpdate",
+            r#"{"taskId":"1","status":"completed"}"#,
+            "{}",
+            Action::Tasks { entries: vec![(owned("task 1"), owned("completed"))] },
+        );
+        check(
+            "TodoWrite",
+            r#"{"todos":[{"content":"A","status":"pending"}]}"#,
+            "{}",
+            Action::Tasks { entries: vec![(owned("A"), owned("pending"))] },
+        );
+    }
+
+    #[test]
+    fn a_subagents_answer_is_without_the_note_about_its_tools() {
+        check(
+            "Agent",
+            r#"{"description":"d","prompt":"p"}"#,
+            r#"{"content":[{"type":"text","text":"<tools-used-before-summary>x</tools-used-before-summary>"},{"type":"text","text":"Fine."}]}"#,
+            Action::Delegate { description: owned("d"), prompt: owned("p"), answer: Some(owned("Fine.")) },
+        );
+        check(
+            "Agent",
+            r#"{"description":"d","prompt":"p"}"#,
+            r#"{"isAsync":true,"status":"async_launched"}"#,
+            Action::Delegate { description: owned("d"), prompt: owned("p"), answer: None },
+        );
+    }
+
+    #[test]
+    fn what_is_not_understood_is_kept_as_it_came() {
+        let other = |input: &str, output: &str| Action::Other { input: owned(input), output: owned(output) };
+        check(
+            "mcp__stock__get",
+            r#"{"sku":1}"#,
+            r#"[{"type":"text","text":"42"}]"#,
+            other(r#"{"sku":1}"#, "42"),
+        );
+        check("Read", r#"{"no":"path"}"#, "", other(r#"{"no":"path"}"#, ""));
+        check("Bash", "not json", "also not", other("not json", "also not"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_fail(tool in "(Read|Edit|Bash|Agent|TodoWrite|Glob|x)", input in ".*", response in ".*") {
+            let first = action(&tool, &input, Some(&response));
+            prop_assert_eq!(first, action(&tool, &input, Some(&response)));
+        }
+    }
+}

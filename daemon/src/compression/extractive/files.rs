@@ -1,0 +1,124 @@
+//! The files of a batch, from its tool calls: paths relative to the project's folder.
+
+use super::identifier::file_name;
+use crate::memory::ids::EventId;
+use crate::memory::material::{Action, BatchMaterial};
+
+/// More files than these say less about an observation, not more.
+const MOST_MODIFIED: usize = 2;
+const MOST_READ: usize = 1;
+
+/// What the calls of a batch touched, each path once, in order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TouchedFiles {
+    modified: Vec<(String, EventId)>,
+    read: Vec<(String, EventId)>,
+}
+
+/// What an observation is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum About {
+    /// Work on files, named or not.
+    Work,
+    /// Something that is so.
+    Knowledge,
+}
+
+/// The files that belong to one observation, and the calls that changed them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NamedFiles {
+    pub(super) modified: Vec<String>,
+    pub(super) read: Vec<String>,
+    pub(super) events: Vec<EventId>,
+}
+
+impl TouchedFiles {
+    pub(super) fn of(batch: &BatchMaterial) -> Self {
+        let mut files = Self::default();
+        for step in batch.steps.iter().filter(|step| !step.outcome.is_failed()) {
+            let (path, list) = match &step.action {
+                Action::Edit { path, .. } | Action::Write { path, .. } => (path, &mut files.modified),
+                Action::Read { path } => (path, &mut files.read),
+                _ => continue,
+            };
+            if let Some(path) = beneath(path, batch.root.as_deref())
+                && !list.iter().any(|(known, _)| *known == path)
+            {
+                list.push((path, step.event));
+            }
+        }
+        files
+    }
+
+    pub(super) fn any_modified(&self) -> bool {
+        !self.modified.is_empty()
+    }
+
+    /// The paths of the files that were changed, in order.
+    pub(super) fn modified(&self) -> impl Iterator<Item = &str> {
+        self.modified.iter().map(|(path, _)| path.as_str())
+    }
+
+    /// The files whose names stand in a text; for work that names none, the first that were changed.
+    pub(super) fn named_in(&self, text: &str, about: About) -> NamedFiles {
+        let text = text.to_lowercase();
+        let named = |path: &str| {
+            let name = file_name(path).to_lowercase();
+            let stem = name.split('.').next().unwrap_or_default();
+            text.contains(&name) || (stem.len() > 5 && text.contains(stem))
+        };
+        let mut modified: Vec<&(String, EventId)> =
+            self.modified.iter().filter(|(path, _)| named(path)).collect();
+        if modified.is_empty() && about == About::Work {
+            modified = self.modified.iter().take(2).collect();
+        }
+        modified.truncate(MOST_MODIFIED);
+        let read = self
+            .read
+            .iter()
+            .map(|(path, _)| path)
+            .filter(|path| named(path) && !modified.iter().any(|(known, _)| known == *path));
+        NamedFiles {
+            read: read.take(MOST_READ).cloned().collect(),
+            events: modified.iter().map(|(_, event)| *event).collect(),
+            modified: modified.into_iter().map(|(path, _)| path.clone()).collect(),
+        }
+    }
+}
+
+/// The path relative to the project. `None`: it lies outside, so it is scratch or another project's.
+fn beneath(path: &str, root: Option<&str>) -> Option<String> {
+    let path = path.replace('\\', "/");
+    let Some(root) = root.map(|root| root.replace('\\', "/")) else { return Some(path) };
+    let root = root.trim_end_matches('/');
+    let head = path.get(..root.len());
+    let inside = path.get(root.len()..).and_then(|rest| rest.strip_prefix('/'));
+    match (head, inside) {
+        // Drive letters and Windows folders are written in either case.
+        (Some(head), Some(inside))
+            if head == root || (root.get(1..2) == Some(":") && head.eq_ignore_ascii_case(root)) =>
+        {
+            Some(inside.to_owned())
+        }
+        _ => {
+            let is_absolute = path.starts_with('/') || path.get(1..2) == Some(":") || path.starts_with('~');
+            (!is_absolute).then_some(path)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_relative_to_the_project() {
+        let root = Some("/home/dev/shop");
+        assert_eq!(beneath("/home/dev/shop/src/a.rs", root).as_deref(), Some("src/a.rs"));
+        assert_eq!(beneath("/home/dev/shopping/a.rs", root), None);
+        assert_eq!(beneath("/tmp/x.rs", root), None);
+        assert_eq!(beneath("src/a.rs", root).as_deref(), Some("src/a.rs"));
+        assert_eq!(beneath("d:\\shop\\src\\a.rs", Some("D:/shop")).as_deref(), Some("src/a.rs"));
+        assert_eq!(beneath("/x/a.rs", None).as_deref(), Some("/x/a.rs"));
+    }
+}

@@ -1,0 +1,341 @@
+//! Collects the candidates of a batch from everything it left behind.
+
+use std::collections::BTreeSet;
+
+use super::candidate::{Candidate, Origin, is_dependent};
+use super::comment;
+use super::compose::Work;
+use super::cue;
+use super::failure;
+use super::identifier;
+use super::markdown::{self, Passage, Role, Sentence};
+use super::request::{self, Answered};
+use super::sentence;
+use super::statement::{self, Medium, Statement};
+use crate::memory::ids::EventId;
+use crate::memory::material::{Action, BatchMaterial, BatchSource, Change, Said, Step};
+use crate::memory::observation::ObservationType;
+
+/// A written file is looked at up to here.
+const LONGEST_NOTE: usize = 12 * 1024;
+
+/// Where answer or commit say so much, comments in the code repeat it; in tenths of a point.
+const EXPLAINED: i32 = 40;
+
+/// Added where the answer begins to tell of work done, in tenths of a point.
+const ACCOUNT: i32 = 12;
+
+/// Added to a report that the answer does not repeat, in tenths of a point.
+const REPORT: i32 = 20;
+
+/// At most this many passages of one note or report.
+const MOST_PASSAGES: usize = 3;
+
+/// All candidates, in no particular order.
+pub(super) fn candidates(batch: &BatchMaterial, work: Work) -> Vec<Candidate> {
+    if batch.source == BatchSource::Private {
+        return Vec::new();
+    }
+    let answer = answer(batch);
+    let mut found = Vec::new();
+    if let Some(answer) = answer {
+        let open = open_end(answer);
+        let passages = markdown::passages(&answer.text).into_iter();
+        found.extend(passages.filter_map(|mut passage| {
+            // What is left open is told as such and not as something that is so.
+            passage
+                .sentences
+                .retain(|sentence| !open.as_ref().is_some_and(|open| open.tells(&sentence.text)));
+            (!passage.sentences.is_empty()).then(|| Candidate::new(Origin::Answer, passage, answer.event))
+        }));
+        // Of work done, the answer's beginning is worth telling however plainly it is said.
+        if let (Work::Done(_), Some(first)) = (work, found.first_mut()) {
+            first.bonus = ACCOUNT;
+        }
+        found.extend(open);
+    }
+    found.extend(request::candidate(batch, answered(batch)));
+    found.extend(said_in_commands(batch));
+    found.extend(failure::candidate(batch));
+    for step in batch.steps.iter().filter(|step| !step.outcome.is_failed()) {
+        found.extend(from_step(step));
+    }
+    // What the answer tells at length, it has chosen from reports and comments itself.
+    let explained = found
+        .iter()
+        .filter(|candidate| matches!(candidate.origin, Origin::Answer | Origin::Statement))
+        .any(|candidate| candidate.worth() >= EXPLAINED);
+    if explained {
+        found.retain(|candidate| !matches!(candidate.origin, Origin::Remark | Origin::Report));
+    }
+    found.extend(unfinished(batch, &found));
+    found
+}
+
+/// Work that ended without a word: what was asked for, with the files it changed.
+fn unfinished(batch: &BatchMaterial, found: &[Candidate]) -> Option<Candidate> {
+    let changed = batch.steps.iter().find(|step| {
+        !step.outcome.is_failed() && matches!(step.action, Action::Edit { .. } | Action::Write { .. })
+    })?;
+    let is_told =
+        found.iter().any(|candidate| candidate.origin != Origin::User && candidate.worth() >= EXPLAINED / 2);
+    if is_told || answer(batch).is_some() {
+        return None;
+    }
+    let words = request::own_words(batch).filter(|words| !request::is_assent(words))?;
+    let mut candidate = Candidate::new(Origin::Unfinished, Passage::default(), changed.event);
+    candidate.evidence.extend(batch.prompt.as_ref().map(|prompt| prompt.event));
+    candidate.title = Some(format!("Begun: {}", request::sentences(&words).into_iter().next()?));
+    candidate.kind = Some(ObservationType::Change);
+    candidate.bonus = 45;
+    Some(candidate)
+}
+
+/// Whether the turn came to its end with words of the agent's own.
+pub(super) fn answered(batch: &BatchMaterial) -> Answered {
+    let said = batch.response.as_ref().map_or("", |said| said.text.trim());
+    // What Claude Code writes where its model had nothing to say.
+    if said.is_empty() || said.eq_ignore_ascii_case("no response requested.") {
+        Answered::No
+    } else {
+        Answered::Yes
+    }
+}
+
+/// The final answer, where it says more than that there is none.
+pub(super) fn answer(batch: &BatchMaterial) -> Option<&Said> {
+    if batch.source == BatchSource::Private {
+        return None;
+    }
+    batch.response.as_ref().filter(|said| {
+        let text = said.text.trim();
+        text.len() >= 32 || !identifier::all(text).is_empty()
+    })
+}
+
+fn from_step(step: &Step) -> Vec<Candidate> {
+    match &step.action {
+        Action::Ask { exchanges } => {
+            exchanges.iter().filter_map(|exchange| chosen(exchange, step.event)).collect()
+        }
+        Action::Plan { text, .. } => plan(text, step.event).into_iter().collect(),
+        Action::Edit { path, changes } if !is_prose(path) => comment::blocks(&added(changes))
+            .into_iter()
+            .filter_map(|text| remark(path, &text, step.event))
+            .collect(),
+        Action::Write { path, content, .. } if !is_prose(path) => {
+            comment::blocks(content).into_iter().filter_map(|text| remark(path, &text, step.event)).collect()
+        }
+        Action::Edit { path, changes } if is_prose(path) => note(&added(changes), step.event),
+        Action::Write { path, content, .. } if is_prose(path) => note(content, step.event),
+        Action::Delegate { answer: Some(report), .. } => {
+            best(markdown::passages(report), Origin::Report, step.event, REPORT)
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A question put to the user, and what they chose.
+fn chosen((question, answer): &(String, String), event: EventId) -> Option<Candidate> {
+    let mut candidate =
+        Candidate::new(Origin::User, Passage::prose(None, &format!("Asked: {question}")), event);
+    if answer.trim().is_empty() {
+        return None;
+    }
+    candidate.title = Some(format!("User chose: {answer}"));
+    candidate.kind = Some(ObservationType::Decision);
+    // "Work on it now" and the like steer the session and are soon forgotten.
+    let steers = cue::mentions(
+        question,
+        "would you like to do, like to do next, proceed, continue, start now, ready, weiter",
+    );
+    let names = identifier::all(answer).len() + identifier::all(question).len();
+    candidate.bonus = if steers { 12 } else { 36 } + 6 * i32::try_from(names.min(3)).unwrap_or(0);
+    Some(candidate)
+}
+
+/// A comment that an edit brought: it says why the code is as it is.
+fn remark(path: &str, text: &str, event: EventId) -> Option<Candidate> {
+    let passage = Passage::prose(None, text);
+    let mut candidate = Candidate::new(Origin::Remark, passage, event);
+    let cues = candidate.cues();
+    if cues.cause + cues.rule < 2 {
+        return None;
+    }
+    candidate.topic = Some(identifier::file_name(path).to_owned());
+    candidate.bonus = -6;
+    Some(candidate)
+}
+
+fn plan(text: &str, event: EventId) -> Option<Candidate> {
+    let passages = markdown::passages(text);
+    let heading =
+        passages.iter().find_map(|passage| passage.section.clone().or_else(|| passage.heading.clone()));
+    let mut sentences: Vec<Sentence> = passages.into_iter().flat_map(|passage| passage.sentences).collect();
+    let first = sentences.first().map(|sentence| sentence.text.clone());
+    let title = heading.or(first)?;
+    sentences.retain(|sentence| sentence.text != title);
+    let named = if title.to_lowercase().starts_with("plan") { title } else { format!("Plan: {title}") };
+    let mut candidate =
+        Candidate::new(Origin::Plan, Passage { heading: None, section: None, sentences }, event);
+    candidate.title = Some(named);
+    candidate.kind = Some(ObservationType::Decision);
+    candidate.bonus = 45;
+    Some(candidate)
+}
+
+/// Files whose text is meant for readers.
+fn is_prose(path: &str) -> bool {
+    let name = identifier::file_name(path).to_lowercase();
+    [".md", ".mdx", ".txt", ".rst", ".adoc"].iter().any(|ending| name.ends_with(ending))
+        && name != "changelog.md"
+}
+
+/// The lines that the changes brought.
+fn added(changes: &[Change]) -> String {
+    let mut text = String::new();
+    for change in changes {
+        let known: BTreeSet<&str> = change.before.lines().map(str::trim).collect();
+        for line in change.after.lines().filter(|line| line.trim().is_empty() || !known.contains(line.trim()))
+        {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn note(text: &str, event: EventId) -> Vec<Candidate> {
+    let body =
+        text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---")).map_or(text, |(_, body)| body);
+    let cut = sentence::floor_boundary(body, LONGEST_NOTE);
+    best(markdown::passages(body.get(..cut).unwrap_or_default()), Origin::Note, event, -12)
+}
+
+/// The best passages of a long text.
+fn best(passages: Vec<Passage>, origin: Origin, event: EventId, bonus: i32) -> Vec<Candidate> {
+    let mut found: Vec<Candidate> = passages
+        .into_iter()
+        .map(|passage| Candidate { bonus, ..Candidate::new(origin, passage, event) })
+        .collect();
+    found.sort_by_key(|candidate| std::cmp::Reverse(candidate.worth()));
+    found.truncate(MOST_PASSAGES);
+    found
+}
+
+/// Commits, pull requests and the like, one candidate each; a page about a commit just made only lends its address.
+fn said_in_commands(batch: &BatchMaterial) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for step in &batch.steps {
+        let Action::Command { command, output, .. } = &step.action else { continue };
+        if step.outcome.is_failed() {
+            continue;
+        }
+        found.extend(
+            statement::statements(command, output)
+                .into_iter()
+                .flat_map(|said| from_statement(&said, step.event)),
+        );
+    }
+    found
+}
+
+fn from_statement(said: &Statement, event: EventId) -> Vec<Candidate> {
+    let passages = markdown::passages(&said.body);
+    if matches!(said.medium, Medium::Comment | Medium::Issue) {
+        let mut found = best(passages, Origin::Statement, event, 0);
+        for candidate in &mut found {
+            candidate.reference.clone_from(&said.reference);
+        }
+        return found;
+    }
+    let sentences = passages.into_iter().flat_map(sentences_with_labels).collect();
+    let passage = Passage { heading: None, section: None, sentences };
+    let mut candidate = Candidate::new(Origin::Statement, passage, event);
+    let (kind, topic) = convention(&said.subject);
+    candidate.kind = Some(if said.medium == Medium::Revert { ObservationType::Bugfix } else { kind });
+    candidate.topic = topic;
+    candidate.title = Some(said.subject.clone());
+    candidate.reference = said.reference.as_ref().map(|reference| match said.medium {
+        Medium::Commit | Medium::Revert => format!("commit {reference}"),
+        _ => reference.clone(),
+    });
+    candidate.bonus = match kind {
+        ObservationType::Bugfix | ObservationType::Feature => 30,
+        _ => 12,
+    };
+    vec![candidate]
+}
+
+fn sentences_with_labels(passage: Passage) -> Vec<Sentence> {
+    let is_checklist = |text: &str| text.starts_with("[x]") || text.starts_with("[ ]");
+    passage.sentences.into_iter().filter(|sentence| !is_checklist(&sentence.text)).collect()
+}
+
+/// What a conventional subject line says of itself: its sort of change and its scope.
+fn convention(subject: &str) -> (ObservationType, Option<String>) {
+    let Some((prefix, _)) = subject.split_once(':').filter(|(prefix, _)| !prefix.contains(' ')) else {
+        let kind = if cue::begins_with(subject, "fix, fixes, fixed, bugfix, hotfix, revert, behebe") {
+            ObservationType::Bugfix
+        } else if cue::begins_with(subject, "refactor, extract, rename, move, simplify, split") {
+            ObservationType::Refactor
+        } else if cue::begins_with(subject, "add, adds, implement, introduce, support") {
+            ObservationType::Feature
+        } else {
+            ObservationType::Change
+        };
+        return (kind, None);
+    };
+    let (kind, scope) = prefix.trim_end_matches('!').split_once('(').unwrap_or((prefix, ""));
+    let kind = match kind.trim_end_matches('!').to_lowercase().as_str() {
+        "fix" | "bugfix" | "hotfix" | "revert" | "perf" => ObservationType::Bugfix,
+        "feat" | "feature" => ObservationType::Feature,
+        "refactor" => ObservationType::Refactor,
+        "security" | "sec" => ObservationType::Security,
+        _ => ObservationType::Change,
+    };
+    let scope = scope.trim_end_matches(')');
+    (kind, (!scope.is_empty()).then(|| scope.to_owned()))
+}
+
+/// What the answer leaves open: the last of its sentences that say so, with what they are about.
+fn open_end(answer: &Said) -> Option<Candidate> {
+    const CHOICE: &str =
+        "which approach, which do you, which option, would you prefer, welche variante, either";
+    let passages = markdown::passages(&answer.text);
+    let (at, passage) = passages.iter().enumerate().rev().take(4).find(|(_, passage)| {
+        let heading = passage.heading.as_deref().unwrap_or_default();
+        cue::leaves_open(heading) || passage.sentences.iter().any(|sentence| cue::leaves_open(&sentence.text))
+    })?;
+    let index = passage.sentences.iter().rposition(|sentence| cue::leaves_open(&sentence.text)).unwrap_or(0);
+    let open = passage.sentences.get(index)?;
+    // A question of choice asks about what stands before it; anything else is explained by what follows.
+    let is_choice = open.text.ends_with('?') && cue::mentions(&open.text, CHOICE);
+    let leans = is_dependent(&open.text);
+    let start = index.saturating_sub(if is_choice { 4 } else { usize::from(leans) });
+    let end = if is_choice { index } else { index + 2 };
+    let mut room = 420;
+    let mut told: Vec<Sentence> = Vec::new();
+    for sentence in passage.sentences.get(start..).unwrap_or_default().iter().take(end + 1 - start) {
+        if sentence.text.len() <= room {
+            room -= sentence.text.len();
+            told.push(Sentence { role: Role::Prose, ..sentence.clone() });
+        }
+    }
+    if told.is_empty() {
+        return None;
+    }
+    let title = told.remove(0).text;
+    let names: usize = told.iter().map(|sentence| identifier::all(&sentence.text).len()).sum::<usize>()
+        + identifier::all(&title).len();
+    let mut candidate =
+        Candidate::new(Origin::OpenEnd, Passage { sentences: told, ..Passage::default() }, answer.event);
+    let openings = ["Open question: ", "One heads-up: ", "Heads-up: ", "Next steps: ", "Next step: "];
+    let title = openings.iter().find_map(|opening| title.strip_prefix(opening)).unwrap_or(&title);
+    candidate.title = Some(format!("Open: {title}"));
+    candidate.kind = Some(ObservationType::Decision);
+    // Later batches settle most of what is left open in the middle; the end of the answer is its firmest place.
+    candidate.bonus =
+        if at + 1 == passages.len() { 25 } else { 12 } + 6 * i32::try_from(names.min(4)).unwrap_or(0);
+    Some(candidate)
+}

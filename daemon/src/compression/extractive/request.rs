@@ -1,0 +1,305 @@
+//! Reads the user's prompts: what they lay down, correct, choose or report, and what they leave unanswered.
+//!
+//! Prompts are the densest texts of a session: a rule or a correction stands in them once and nowhere else.
+
+use super::candidate::{Candidate, Origin};
+use super::cue;
+use super::markdown::{Passage, Role, Sentence};
+use super::sentence;
+use crate::memory::material::{Action, BatchMaterial, BatchSource, Said};
+use crate::memory::observation::ObservationType;
+
+/// Behind this a prompt is pasted material; its beginning and its end are the user's own words.
+const HEAD: usize = 1_500;
+const TAIL: usize = 500;
+
+/// Shorter prompts without a rule ask for something and no more.
+const SHORTEST: usize = 40;
+
+/// Rules for the work to come.
+const RULE: &str = "always, never, please don't, please do not, make sure, must, must not, from now on, in the future, prefer, \
+    we use, we don't, please use, use only, only use, only, instead of, rather than, \
+    not anything, and don't, but don't, so don't, and do not, you don't, do not use, don't use, should not, shouldn't, should always, avoid, stick to, keep it, remember, \
+    no need to, ensure, without, immer, nie, niemals, bitte nicht, nicht, nutze, verwende, lieber, \
+    stattdessen, statt, nur, achte darauf, ab jetzt, auf keinen fall";
+
+/// Openings that turn against what was just said or done.
+const CORRECTION: &str = "no, nope, but, wait, stop, actually, that's not, that is not, this is not, wrong, not quite, \
+    hmm, you're wrong, i meant, so unless, unless i, why did you, you forgot, that's wrong, still, \
+    nein, doch, falsch, halt, eigentlich, aber, moment, das stimmt nicht, so nicht";
+
+/// Words inside a prompt that contradict.
+const CONTRADICTION: &str = "not what i, doesn't make sense, does not make, not make a lot of sense, already covered, \
+    already have, you should have, is wrong, that's not, isn't right, not correct, incorrect, \
+    the issue was, was not, misunderstanding, ergibt keinen sinn, stimmt nicht, war nicht, \
+    ist falsch";
+
+/// Agreement and nothing else.
+const ASSENT: &str = "yes, y, yep, yeah, sure, ok, okay, go, go ahead, do it, please, please do, continue, proceed, \
+    sounds good, great, perfect, thanks, thank you, lgtm, fix it, ja, gerne, mach das, mach, \
+    weiter, genau, passt, danke, bitte";
+
+/// The user's own words of a prompt, without what the agent program put around them. `None`: nothing is left, or a
+/// machine said it.
+pub(super) fn own_words(batch: &BatchMaterial) -> Option<String> {
+    if matches!(batch.source, BatchSource::Private | BatchSource::AgentNotification | BatchSource::System) {
+        return None;
+    }
+    let Said { text, .. } = batch.prompt.as_ref()?;
+    let text = text.trim();
+    let from_machine = [
+        "<task-notification>",
+        "<local-command",
+        "<command-",
+        "<system-reminder>",
+        "[Request interrupted",
+        "Caveat: ",
+        "This session is being continued from",
+    ];
+    if from_machine.iter().any(|opening| text.starts_with(opening)) {
+        return None;
+    }
+    // A slash command's name says little; its arguments are the user's.
+    let text = match text.strip_prefix('/') {
+        Some(command) if !command.split_whitespace().next().unwrap_or_default().contains('/') => {
+            command.split_once(char::is_whitespace).map_or("", |(_, arguments)| arguments)
+        }
+        _ => text,
+    };
+    let words = without_pasted(text);
+    (!words.is_empty()).then_some(words)
+}
+
+/// Drops fenced blocks and the middle of very long prompts.
+fn without_pasted(text: &str) -> String {
+    let mut words = String::new();
+    let mut in_fence = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            in_fence = !in_fence;
+        } else if !in_fence {
+            words.push_str(line);
+            words.push('\n');
+        }
+    }
+    let words = words.trim();
+    if words.len() <= HEAD + TAIL {
+        return words.to_owned();
+    }
+    let head = words.get(..sentence::floor_boundary(words, HEAD)).unwrap_or_default();
+    let tail = words.get(sentence::floor_boundary(words, words.len() - TAIL)..).unwrap_or_default();
+    format!("{head}\n{tail}")
+}
+
+/// Sentences of the user's own words; every line begins a new one, as users seldom write full stops.
+pub(super) fn sentences(words: &str) -> Vec<String> {
+    words.lines().flat_map(sentence::split).collect()
+}
+
+/// Whether the prompt only agrees, or only says which number of a menu.
+pub(super) fn is_assent(words: &str) -> bool {
+    let plain: String = words
+        .to_lowercase()
+        .chars()
+        .map(|character| if character.is_alphanumeric() || character == '\'' { character } else { ' ' })
+        .collect();
+    let mut rest = plain.trim();
+    while let Some(phrase) = cue::each(ASSENT)
+        .filter(|phrase| {
+            rest.strip_prefix(*phrase).is_some_and(|tail| tail.is_empty() || tail.starts_with(' '))
+        })
+        .max_by_key(|phrase| phrase.len())
+    {
+        rest = rest.get(phrase.len()..).unwrap_or_default().trim_start();
+    }
+    rest.is_empty() || rest.chars().all(|character| character.is_ascii_digit())
+}
+
+/// What the user laid down in this prompt, at most one candidate.
+pub(super) fn candidate(batch: &BatchMaterial, answered: Answered) -> Option<Candidate> {
+    let words = own_words(batch)?;
+    let event = batch.prompt.as_ref()?.event;
+    if is_assent(&words) {
+        return None;
+    }
+    let all = sentences(&words);
+    let ruling: Vec<&String> = all.iter().filter(|sentence| rules(sentence)).collect();
+    // There is nothing to correct before something was said or done.
+    let follows = batch.previous_response.is_some() || batch.prompt_number > 1;
+    let is_long = words.split_whitespace().count() > 4;
+    let opens = cue::begins_with(&words, CORRECTION) && is_long;
+    let is_question = answered == Answered::Yes && all.iter().all(|sentence| asks(sentence));
+    let corrects = follows && !is_question && (opens || cue::mentions(&words, CONTRADICTION));
+    let choice = choice(batch, &words);
+    if words.chars().count() < SHORTEST && ruling.is_empty() && choice.is_none() && !corrects {
+        return None;
+    }
+    let told: Vec<&String> = if choice.is_some() || corrects || answered == Answered::No {
+        all.iter().collect()
+    } else {
+        ruling.clone()
+    };
+    let weight = |sentence: &String| cue::read(sentence).worth() + if rules(sentence) { 20 } else { 0 };
+    let strongest = told.iter().max_by_key(|sentence| weight(sentence)).copied()?;
+    let told: Vec<&String> = if corrects || choice.is_some() || answered == Answered::No {
+        told
+    } else {
+        told.into_iter().skip_while(|sentence| *sentence != strongest).collect()
+    };
+    let first = told.first()?;
+    let mut bonus = 20;
+    bonus += if ruling.is_empty() { 0 } else { 25 };
+    bonus += if corrects { 25 } else { 0 };
+    bonus += if choice.is_some() { 25 } else { 0 };
+    if answered == Answered::No && words.chars().count() >= 40 {
+        bonus += 15;
+    }
+    let mut passage = Passage::default();
+    let budget = 300;
+    let mut used = first.len();
+    for sentence in told.iter().skip(1) {
+        if used + sentence.len() > budget {
+            break;
+        }
+        used += sentence.len();
+        passage.sentences.push(Sentence { text: (*sentence).clone(), role: Role::Prose });
+    }
+    let object = choice.or_else(|| corrects.then(|| corrected(batch)).flatten());
+    if let Some(object) = object {
+        passage.sentences.push(Sentence { text: object, role: Role::Prose });
+    }
+    let mut candidate = Candidate::new(Origin::User, passage, event);
+    let is_left = answered == Answered::No && batch.steps.iter().all(|step| !changes(&step.action));
+    candidate.title = Some(format!("{}: {first}", if is_left { "User (unanswered)" } else { "User" }));
+    candidate.kind = Some(ObservationType::Decision);
+    candidate.bonus = bonus;
+    Some(candidate)
+}
+
+fn changes(action: &Action) -> bool {
+    matches!(action, Action::Edit { .. } | Action::Write { .. } | Action::Plan { .. })
+}
+
+/// Whether the batch has an answer worth the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answered {
+    Yes,
+    No,
+}
+
+/// Whether a sentence lays something down. Questions do not, and what the user does not see or know is no rule.
+fn rules(sentence: &str) -> bool {
+    let forbids = cue::begins_with(sentence, "don't, do not, no, not");
+    !asks(sentence) && (forbids || cue::mentions(sentence, RULE))
+}
+
+fn asks(sentence: &str) -> bool {
+    sentence.trim_end().ends_with('?')
+}
+
+/// What the prompt chose of: the question or offer that ended the answer before. A short prompt with words of its own
+/// after such a question is an answer to it.
+fn choice(batch: &BatchMaterial, words: &str) -> Option<String> {
+    if words.len() > 240 || words.trim_end().ends_with('?') {
+        return None;
+    }
+    let previous = batch.previous_response.as_deref()?;
+    let asked = closing_question(previous)?;
+    names_part(words, &asked).then(|| format!("In answer to: {asked}"))
+}
+
+/// Whether the words take one of the things the question names: `do stack`, but not `fix both`.
+fn names_part(words: &str, question: &str) -> bool {
+    let question = question.to_lowercase();
+    let picks = ["first", "second", "third", "option", "former", "latter", "erste", "zweite", "variante"];
+    words
+        .to_lowercase()
+        .split(|gap: char| !gap.is_alphanumeric())
+        .filter(|word| word.chars().count() > 3)
+        .any(|word| {
+            picks.contains(&word)
+                || (question.contains(word)
+                    && !["this", "that", "want", "with", "diese", "das"].contains(&word))
+        })
+}
+
+/// The claim that a correction turns against is mostly the first thing the answer before said.
+fn corrected(batch: &BatchMaterial) -> Option<String> {
+    let previous = batch.previous_response.as_deref()?;
+    let asked = closing_question(previous)?;
+    Some(format!("Said to: {asked}"))
+}
+
+/// The last question of an answer with what it is about.
+pub(super) fn closing_question(answer: &str) -> Option<String> {
+    let passages = super::markdown::passages(answer);
+    let sentences: Vec<&Sentence> =
+        passages.iter().rev().take(2).rev().flat_map(|passage| passage.sentences.iter()).collect();
+    let at = sentences.iter().rposition(|sentence| asks(&sentence.text))?;
+    let question = sentences.get(at)?;
+    let leans = question.text.len() < 60 || super::candidate::is_dependent(&question.text);
+    let before = at.checked_sub(1).filter(|_| leans).and_then(|before| sentences.get(before));
+    let mut told = before.map_or(String::new(), |before| format!("{} ", before.text));
+    told.push_str(&question.text);
+    Some(sentence::shortened(&told, 330))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::ids::EventId;
+
+    fn batch(prompt: &str, previous: &str) -> BatchMaterial {
+        BatchMaterial {
+            prompt: Some(Said { event: EventId([1; 16]), text: prompt.to_owned() }),
+            previous_response: (!previous.is_empty()).then(|| previous.to_owned()),
+            ..BatchMaterial::default()
+        }
+    }
+
+    #[track_caller]
+    fn check(prompt: &str, previous: &str, expected: Option<&str>) {
+        let found = candidate(&batch(prompt, previous), Answered::Yes);
+        assert_eq!(found.and_then(|found| found.title).as_deref(), expected);
+    }
+
+    #[test]
+    fn rules_corrections_and_choices_are_told() {
+        check("Never push to main from here.", "", Some("User: Never push to main from here."));
+        check("Look at the parser. Use tabs, don't reformat.", "", Some("User: Use tabs, don't reformat."));
+        check("no, the server closes it", "The client does.", Some("User: no, the server closes it"));
+        check("take the second one", "A or B. Which do you want?", Some("User: take the second one"));
+        check(
+            "Bitte immer erst die Tests schreiben.",
+            "",
+            Some("User: Bitte immer erst die Tests schreiben."),
+        );
+    }
+
+    #[test]
+    fn plain_requests_assent_and_menu_numbers_are_not() {
+        check("fix the login page", "", None);
+        check("yes please, go ahead", "Want me to?", None);
+        check("ok", "", None);
+        check("6", "", None);
+        check("/review", "", None);
+        check("can you look at src/a.rs?", "", None);
+    }
+
+    #[test]
+    fn machines_do_not_speak_for_the_user() {
+        assert_eq!(own_words(&batch("<task-notification>never</task-notification>", "")), None);
+        let mut private = batch("never", "");
+        private.source = BatchSource::Private;
+        assert_eq!(own_words(&private), None);
+    }
+
+    #[test]
+    fn a_choice_brings_its_question_along() {
+        let found =
+            candidate(&batch("do stack", "Fine.\n\nReset or stack? Which do you want?"), Answered::Yes);
+        let told =
+            found.map(|found| found.passage.sentences.iter().map(|s| s.text.clone()).collect::<String>());
+        assert_eq!(told.as_deref(), Some("In answer to: Reset or stack? Which do you want?"));
+    }
+}

@@ -55,7 +55,9 @@ struct BenchDocument {
     id: String,
     scope: String,
     session: String,
-    seq: i64,
+    #[serde(default)]
+    t_ms: i64,
+    ts: Option<String>,
     text: String,
     #[serde(default)]
     speaker: String,
@@ -72,6 +74,15 @@ struct Question {
 }
 
 impl BenchDocument {
+    /// Some documents tell the time of day, others the time since their session began.
+    fn at(&self) -> Timestamp {
+        let told = self
+            .ts
+            .as_deref()
+            .and_then(|ts| ts.parse::<jiff::civil::DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok());
+        Timestamp(told.map_or(self.t_ms, |told| told.timestamp().as_millisecond()))
+    }
+
     fn document(&self, row: i64) -> Document {
         let kind = match self.kind.as_str() {
             "UserPromptSubmit" => DocumentKind::Prompt,
@@ -94,7 +105,7 @@ impl BenchDocument {
             observation_type: None,
             status: Status::Active,
             importance: Importance::clamped(5),
-            at: Timestamp(self.seq * 60_000),
+            at: self.at(),
             files: Vec::new(),
             title: String::new(),
             body,
@@ -223,7 +234,9 @@ mod synthetic {
             writer.put(&document(&mut numbers, i64::from(count) + round))?;
             writer.commit(round)?;
         }
-        writeln!(std::io::stderr(), "put and commit {:?} each; {}", asked.elapsed() / 20, memory()?)?;
+        writeln!(std::io::stderr(), "put and commit {:?} each", asked.elapsed() / 20)?;
+        writer.settle()?;
+        writeln!(std::io::stderr(), "settled; {}", memory()?)?;
         Ok(())
     }
 
@@ -235,6 +248,7 @@ mod synthetic {
             }
         }
         writer.commit(i64::from(count))?;
+        writer.settle()?;
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! What the index keeps of a document, and in which form.
 
+use sha2::{Digest, Sha256};
 use tantivy::schema::{
     FAST, Field, INDEXED, IndexRecordOption, STRING, Schema, TextFieldIndexing, TextOptions,
 };
@@ -35,6 +36,7 @@ pub(crate) struct Fields {
     project_name: Field,
     agent: Field,
     session: Field,
+    conversation: Field,
 }
 
 pub(crate) const ROW: &str = "row";
@@ -44,6 +46,7 @@ pub(crate) const PROJECT: &str = "project";
 pub(crate) const PROJECT_NAME: &str = "project_name";
 pub(crate) const AGENT: &str = "agent";
 pub(crate) const SESSION: &str = "session";
+pub(crate) const CONVERSATION: &str = "conversation";
 
 pub(crate) fn build() -> (Schema, Fields) {
     let mut schema = Schema::builder();
@@ -65,6 +68,7 @@ pub(crate) fn build() -> (Schema, Fields) {
         project_name: schema.add_text_field(PROJECT_NAME, column()),
         agent: schema.add_text_field(AGENT, column()),
         session: schema.add_text_field(SESSION, column()),
+        conversation: schema.add_u64_field(CONVERSATION, FAST),
     };
     (schema.build(), fields)
 }
@@ -94,8 +98,18 @@ impl Fields {
         row.add_text(self.project_name, document.project_name.to_lowercase());
         row.add_text(self.agent, document.agent.as_str().to_lowercase());
         row.add_text(self.session, document.session.as_str());
+        row.add_u64(self.conversation, conversation(document));
         row
     }
+}
+
+/// A number for the document's session. The texts of a column are numbered anew in each segment; this is the same in
+/// all of them, on every machine and in every version of the program.
+fn conversation(document: &Document) -> u64 {
+    let name = format!("{}/{}", document.agent, document.session);
+    let digest: [u8; 32] = Sha256::digest(name.as_bytes()).into();
+    let (first, _) = digest.split_first_chunk().unwrap_or((&[0; 8], &[]));
+    u64::from_le_bytes(*first)
 }
 
 /// Kind, status, importance and type in one column, because ranking wants them together and for every match.

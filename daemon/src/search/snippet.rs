@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn the_window_holds_the_matches() {
         check("bcrypt login", 60, "…Then the login page was slow because bcrypt ran with a…");
-        check("interest", 40, "…thread. Nothing else of interest followed.");
+        check("interest", 40, "…Nothing else of interest followed.");
         check("absent", 30, "We looked at many things on…");
         check("login", 2, "");
     }

@@ -465,7 +465,7 @@ mod tests {
     #[test]
     fn prose_is_stemmed_and_folded() {
         check("Connections were failing", "connect were fail");
-        check("Café NAÏVE straße", "cafe naive strasse");
+        check("Café NAÏVE straße", "cafe naiv strass");
         check("cafe\u{301}", "cafe");
         check("colours behaviour hour", "color behavior hour");
         check("serialise serialize serialisation", "serial serial serial");

@@ -190,14 +190,12 @@ mod synthetic {
 
     /// A pronounceable word for a number, a different one for each.
     fn spelled(mut rank: u64) -> String {
-        const CONSONANTS: &[u8] = b"bdfgklmnprtvz";
-        const VOWELS: &[u8] = b"aeiou";
+        const SYLLABLES: [&str; 16] =
+            ["ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "ta", "ve", "zi", "do", "fu", "ga"];
         let mut word = String::new();
         loop {
-            word.push(char::from(CONSONANTS[(rank % 13) as usize]));
-            rank /= 13;
-            word.push(char::from(VOWELS[(rank % 5) as usize]));
-            rank /= 5;
+            word.extend(SYLLABLES.iter().cycle().nth((rank % 16) as usize));
+            rank /= 16;
             if rank == 0 {
                 return word + "x";
             }
@@ -253,9 +251,9 @@ mod synthetic {
     }
 
     fn document(numbers: &mut Numbers, row: i64) -> Document {
-        let kinds = DocumentKind::ALL.map(|(kind, ..)| kind);
+        let kind = DocumentKind::ALL.iter().cycle().nth(row as usize % 6);
         Document {
-            key: DocumentKey { kind: kinds[row as usize % kinds.len()], row },
+            key: DocumentKey { kind: kind.map_or(DocumentKind::Activity, |(kind, ..)| *kind), row },
             project: ProjectKey(format!("p{}", row as u64 % PROJECTS)),
             project_name: "shop".to_owned(),
             agent: AgentName::from("bench"),

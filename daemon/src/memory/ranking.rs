@@ -277,7 +277,10 @@ pub fn relevance(text: TextMatch) -> f32 {
 }
 
 /// From this relevance on a memory may be given unasked.
-pub const RELEVANCE_FLOOR: f32 = 0.5;
+///
+/// Measured on questions about real coding sessions, asked in the right and in every other project: above it lie two
+/// thirds of the right ones, and none of the others nor of two dozen everyday commands.
+pub const RELEVANCE_FLOOR: f32 = 0.45;
 
 #[cfg(test)]
 mod tests {

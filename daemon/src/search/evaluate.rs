@@ -172,20 +172,25 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Adds what the terms found tell about the subject.
+    /// Adds what the terms found tell about the subject. Words that only steer an agent support a subject; without
+    /// one they tell nothing.
     fn with_evidence(&self, document: usize, text: TextMatch) -> TextMatch {
         let found = self.sums.get(document).map_or(0, |sum| sum.found);
-        let (mut evidence, mut missed) = (0.0, 0.0);
+        let (mut subject, mut support, mut missed) = (0.0, 0.0, 0.0);
         for (place, weighted) in self.terms.iter().enumerate() {
             let told = weighted.information.min(1.0);
-            if found >> place & 1 == 1 {
-                evidence += told;
-            } else if weighted.term.commonness == Commonness::Content {
-                missed += told;
+            match (found >> place & 1, weighted.term.commonness) {
+                (1, Commonness::Content) => subject += told,
+                (1, Commonness::Command | Commonness::Function) => support += told,
+                (_, Commonness::Content) => missed += told,
+                (_, Commonness::Command | Commonness::Function) => {}
             }
         }
-        let asked: f32 = evidence + missed;
-        TextMatch { evidence, answered: if asked > 0.0 { evidence / asked } else { 0.0 }, ..text }
+        if subject <= 0.0 {
+            return text;
+        }
+        let evidence: f32 = subject + support;
+        TextMatch { evidence, answered: evidence / (evidence + missed), ..text }
     }
 
     fn matched(&self, document: usize) -> Vec<String> {
@@ -265,7 +270,7 @@ impl Eq for Candidate {}
 
 /// The most promising documents that fulfil every condition, and how many fulfil them in all.
 fn choose(segments: &[Segment<'_>], tally: &Tally<'_>, request: &Request) -> (Vec<Candidate>, usize) {
-    let most = request.limit.min(Request::MOST_HITS).max(CANDIDATES);
+    let most = request.limit.clamp(CANDIDATES, Request::MOST_HITS);
     let mut best: BinaryHeap<Reverse<Candidate>> = BinaryHeap::with_capacity(most + 1);
     let mut total = 0;
     for (place, segment) in segments.iter().enumerate() {
@@ -281,11 +286,14 @@ fn choose(segments: &[Segment<'_>], tally: &Tally<'_>, request: &Request) -> (Ve
             }
             total += 1;
             let text = tally.text_match(document, 0.0);
-            let floor = if best.len() < most { 0.0 } else { best.peek().map_or(0.0, |least| least.0.score) };
-            if best.len() >= most && text.strength * HIGHEST_TRAIT_FACTOR <= floor {
+            let floor = if best.len() < most { None } else { best.peek().map(|Reverse(least)| least.score) };
+            if floor.is_some_and(|floor| text.strength * HIGHEST_TRAIT_FACTOR <= floor) {
                 continue;
             }
             let score = Factors::new(text, segment.traits(doc, request.now)).score();
+            if floor.is_some_and(|floor| score <= floor) {
+                continue;
+            }
             best.push(Reverse(Candidate { score, segment: place, doc }));
             if best.len() > most {
                 best.pop();

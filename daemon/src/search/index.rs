@@ -499,6 +499,24 @@ mod tests {
     }
 
     #[test]
+    fn many_commits_leave_few_segments() {
+        let Fixture { folder: _folder, mut opened } = filled(&[]);
+        for row in 1..=40 {
+            opened.writer.put(&observation(row, "one of many", "")).expect("documents are accepted");
+            opened.writer.commit(row).expect("commits");
+        }
+        // The first merge to start may have left out the last commits; a commit after it takes them in.
+        for _ in 0..2 {
+            opened.writer.settle().expect("settles");
+            opened.writer.commit(40).expect("commits");
+        }
+        opened.writer.settle().expect("settles");
+        let segments = opened.index.reader.searcher().segment_readers().len();
+        assert!(segments <= 4, "{segments}");
+        assert_eq!(opened.index.documents(), 40);
+    }
+
+    #[test]
     fn purge_takes_forgotten_words_off_the_disk() {
         let Fixture { folder, mut opened } =
             filled(&[observation(1, "zanzibar", ""), observation(2, "other", "")]);
@@ -518,6 +536,17 @@ mod tests {
         assert_eq!(opened.writer.high_water(), 8);
         drop(opened);
         assert_eq!(Index::open(folder.path()).expect("opens again").writer.high_water(), 8);
+    }
+
+    #[test]
+    fn purge_copes_with_nothing_left_and_nothing_to_do() {
+        let Fixture { folder: _folder, mut opened } = filled(&[observation(1, "only", "")]);
+        opened.writer.purge().expect("nothing to do");
+        assert_eq!(opened.index.documents(), 1);
+        opened.writer.delete(DocumentKey { kind: DocumentKind::Observation, row: 1 });
+        opened.writer.commit(8).expect("commits");
+        opened.writer.purge().expect("nothing left");
+        assert_eq!(opened.index.documents(), 0);
     }
 
     #[test]

@@ -6,7 +6,9 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 
 use tantivy::indexer::{LogMergePolicy, MergePolicy};
 use tantivy::{FutureResult, IndexWriter, SegmentMeta};
@@ -52,10 +54,10 @@ impl Merges {
 
     /// Waits for the running merge. Its failure is no error: the segments are as they were and merge another time.
     pub(super) fn finish(&mut self) {
-        if let Some(merge) = self.running.take()
-            && let Err(error) = merge.wait()
-        {
-            tracing::warn!(%error, "merging index segments failed");
+        // Not `FutureResult::wait`: it panics once the result has been polled for.
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        while self.is_running_for(&waker) {
+            thread::park();
         }
     }
 
@@ -79,8 +81,13 @@ impl Merges {
     }
 
     fn is_running(&mut self) -> bool {
+        self.is_running_for(Waker::noop())
+    }
+
+    /// Whether a merge is running; if so, `waker` is told when it ends.
+    fn is_running_for(&mut self, waker: &Waker) -> bool {
         let Some(merge) = self.running.as_mut() else { return false };
-        match Pin::new(merge).poll(&mut Context::from_waker(Waker::noop())) {
+        match Pin::new(merge).poll(&mut Context::from_waker(waker)) {
             Poll::Pending => true,
             Poll::Ready(outcome) => {
                 if let Err(error) = outcome {
@@ -90,5 +97,14 @@ impl Merges {
                 false
             }
         }
+    }
+}
+
+/// Wakes a thread that waits for a merge.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }

@@ -10,11 +10,17 @@ use tantivy::{TantivyDocument, Term};
 use crate::memory::document::{Document, DocumentKey, DocumentKind, Status};
 use crate::memory::observation::{Importance, ObservationType};
 
+use super::terms::both_ends;
 use super::tokenizer::{self, CodeTokenizer};
 
 /// Counts up whenever documents would be indexed differently: fields, tokenizer, meaning of a field. An index of
 /// another version is rebuilt.
 pub const SCHEMA_VERSION: u32 = 1;
+
+/// Bytes of a body that can be found: its beginning and its end. What is longer is output that nobody wrote, and its
+/// middle would only thin out what the rest says.
+pub(super) const LONGEST_HEAD: usize = 49_152;
+pub(super) const LONGEST_TAIL: usize = 16_384;
 
 /// The fields. Columns are named by constants because tantivy opens them by name.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +91,8 @@ impl Fields {
     pub(crate) fn document(&self, document: &Document) -> TantivyDocument {
         let mut row = TantivyDocument::new();
         row.add_text(self.key, format!("{}{}", document.key.kind.letter(), document.key.row));
-        row.add_text(self.text, format!("{}\n{}", document.title, document.body));
+        let body = both_ends(&document.body, LONGEST_HEAD, LONGEST_TAIL);
+        row.add_text(self.text, format!("{}\n{body}", document.title));
         row.add_text(self.title, &document.title);
         for file in &document.files {
             row.add_text(self.file, file);

@@ -1,7 +1,12 @@
 //! Measures the search with the code that the daemon uses.
 //!
-//! Answers a retrieval benchmark: `search_bench --docs docs.jsonl` reads one question per line from standard input
-//! and writes the ids of the answers. `search_bench --synthetic 100000` measures time and memory instead.
+//! `search_bench --docs docs.jsonl` answers a retrieval benchmark: a question per line on standard input, e.g.
+//! `{"qid": "q1", "scope": "shop", "query": "why is login slow?", "k": 200}`, and per question a line with the ids of
+//! the answers, best first. A benchmark's runner starts it and keeps the score. With `--relevance` it also says how
+//! relevant the best answer of each scope seems, on standard error.
+//!
+//! `search_bench --synthetic 100000` measures time and memory over made-up documents instead. With `--folder` the
+//! index stays there and a second run measures a process that has only opened it.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
@@ -194,7 +199,7 @@ mod synthetic {
             ["ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "ta", "ve", "zi", "do", "fu", "ga"];
         let mut word = String::new();
         loop {
-            word.extend(SYLLABLES.iter().cycle().nth((rank % 16) as usize));
+            word.extend(SYLLABLES.get((rank % 16) as usize).copied());
             rank /= 16;
             if rank == 0 {
                 return word + "x";
@@ -251,7 +256,7 @@ mod synthetic {
     }
 
     fn document(numbers: &mut Numbers, row: i64) -> Document {
-        let kind = DocumentKind::ALL.iter().cycle().nth(row as usize % 6);
+        let kind = DocumentKind::ALL.get(row as usize % DocumentKind::ALL.len());
         Document {
             key: DocumentKey { kind: kind.map_or(DocumentKind::Activity, |(kind, ..)| *kind), row },
             project: ProjectKey(format!("p{}", row as u64 % PROJECTS)),

@@ -273,15 +273,14 @@ fn choose(segments: &[Segment<'_>], tally: &Tally<'_>, request: &Request) -> (Ve
     let most = request.limit.clamp(CANDIDATES, Request::MOST_HITS);
     let mut best: BinaryHeap<Reverse<Candidate>> = BinaryHeap::with_capacity(most + 1);
     let mut total = 0;
+    // A phrase may consist of function words, which are not looked up; its documents are known from the conditions.
+    let any_text = tally.terms.is_empty() || !request.query.phrases.is_empty();
     for (place, segment) in segments.iter().enumerate() {
         for doc in 0..segment.reader.max_doc() {
             let document = (segment.first + doc) as usize;
-            let fits = if tally.terms.is_empty() {
-                segment.holds(doc)
-            } else {
-                tally.sums.get(document).is_some_and(|sum| sum.found != 0)
-            };
-            if !fits || !(segment.conditions.is_empty() || segment.conditions.admits(doc)) {
+            let found = tally.sums.get(document).is_some_and(|sum| sum.found != 0);
+            let fits = found || any_text && segment.holds(doc);
+            if !(fits && segment.conditions.admits(doc)) {
                 continue;
             }
             total += 1;

@@ -10,6 +10,8 @@ use tantivy::query::{EnableScoring, PhraseQuery, Query as _, TermQuery};
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
 
+use crate::memory::ranking::Nearness;
+
 use super::query::Filter;
 use super::request::{Request, Scope};
 use super::schema::{self, Fields, PackedTraits};
@@ -56,10 +58,6 @@ impl Conditions {
     pub(crate) fn admits(&self, doc: DocId) -> bool {
         self.required.iter().all(|condition| condition.admits(doc))
             && !self.excluded.iter().any(|condition| condition.admits(doc))
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.required.is_empty() && self.excluded.is_empty()
     }
 }
 
@@ -232,8 +230,7 @@ impl NearWork {
         Ok(Some(Self { same_file, same_branch }))
     }
 
-    pub(crate) fn nearness(&self, doc: DocId) -> crate::memory::ranking::Nearness {
-        use crate::memory::ranking::Nearness;
+    pub(crate) fn nearness(&self, doc: DocId) -> Nearness {
         if self.same_file.contains(doc) {
             Nearness::SameFile
         } else if self.same_branch.admits(doc) {

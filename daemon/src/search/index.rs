@@ -357,6 +357,8 @@ mod tests {
     fn phrases_negations_and_filters() {
         check(r#""page slow""#, "a4");
         check(r#"login "request thread""#, "1");
+        check(r#"nowhere "there is""#, "3");
+        check(r#""is there""#, "");
         check("login -bcrypt", "3 a4");
         check(r#"login -"page slow""#, "3 1");
         check("login kind:activity", "a4");
@@ -417,6 +419,28 @@ mod tests {
             branch_sessions: vec![SessionId::from("on-branch")],
         };
         assert_eq!(found(&filled.opened.index, &request), "2 3 1");
+    }
+
+    #[test]
+    fn a_good_match_lifts_what_is_near_it_in_its_session() {
+        let mut beside = observation(2, "Workers were raised", "see there");
+        beside.at = Timestamp(NOW.0 - DAY);
+        let mut question = observation(3, "", "How many workers does the thumbnail queue need?");
+        question.at = Timestamp(NOW.0 - DAY - 60_000);
+        let mut elsewhere = observation(1, "Workers were raised", "see there");
+        elsewhere.session = SessionId::from("elsewhere");
+        elsewhere.at = Timestamp(NOW.0 - DAY);
+        let filled = filled(&[elsewhere, beside, question]);
+        let request = Request::new(parse("thumbnail queue workers"), NOW);
+        assert_eq!(found(&filled.opened.index, &request), "3 2 1");
+    }
+
+    #[test]
+    fn both_halves_can_move_between_threads() {
+        fn shared<T: Clone + Send + Sync>() {}
+        fn sent<T: Send>() {}
+        shared::<Index>();
+        sent::<Writer>();
     }
 
     #[track_caller]

@@ -6,7 +6,6 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
-use std::sync::Arc;
 
 use tantivy::columnar::Column;
 use tantivy::fieldnorm::FieldNormReader;
@@ -49,7 +48,7 @@ struct Segment<'a> {
     reader: &'a SegmentReader,
     /// The place of its first document among those of all segments.
     first: DocId,
-    population: Option<Arc<BitSet>>,
+    population: Option<BitSet>,
     conditions: Conditions,
     near: Option<NearWork>,
     traits: Column<u64>,

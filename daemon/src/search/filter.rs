@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 use std::ops::{Bound, RangeBounds};
-use std::sync::Arc;
 
 use tantivy::columnar::Column;
 use tantivy::query::{EnableScoring, PhraseQuery, Query as _, TermQuery};
@@ -182,7 +181,7 @@ fn starts_with(segment: &SegmentReader, column: &str, start: &str) -> tantivy::R
 }
 
 /// The documents of one segment that belong to the scope and are not deleted. `None`: all of them.
-pub(crate) fn population(segment: &SegmentReader, scope: &Scope) -> tantivy::Result<Option<Arc<BitSet>>> {
+pub(crate) fn population(segment: &SegmentReader, scope: &Scope) -> tantivy::Result<Option<BitSet>> {
     let condition = match scope {
         Scope::Everything if !segment.has_deletes() => return Ok(None),
         Scope::Everything => None,
@@ -194,7 +193,7 @@ pub(crate) fn population(segment: &SegmentReader, scope: &Scope) -> tantivy::Res
             docs.insert(doc);
         }
     }
-    Ok(Some(Arc::new(docs)))
+    Ok(Some(docs))
 }
 
 /// The documents of one segment that are near the work at hand.

@@ -436,6 +436,30 @@ mod tests {
     }
 
     #[test]
+    fn any_query_is_answered_in_order() {
+        let shop = shop();
+        let query =
+            "\\PC{0,30}|[-a-z:\" .]{0,40}|(login |slow |-page |\"the |type:decision |since:2d |file:a ){0,6}";
+        let mut runner = proptest::test_runner::TestRunner::default();
+        let outcome = runner.run(&proptest::string::string_regex(query).expect("a valid pattern"), |text| {
+            for query in [parse(&text), Query::plain(&text)] {
+                let hits = shop
+                    .opened
+                    .index
+                    .search(&Request::new(query, NOW))
+                    .map_err(|error| proptest::test_runner::TestCaseError::fail(error.to_string()))?;
+                proptest::prop_assert!(hits.hits.len() <= hits.total);
+                proptest::prop_assert!(hits.hits.is_sorted_by(|a, b| a.score >= b.score));
+                for hit in &hits.hits {
+                    proptest::prop_assert!(hit.score.is_finite() && (0.0..=1.0).contains(&hit.relevance));
+                }
+            }
+            Ok(())
+        });
+        assert!(outcome.is_ok(), "{outcome:?}");
+    }
+
+    #[test]
     fn both_halves_can_move_between_threads() {
         fn shared<T: Clone + Send + Sync>() {}
         fn sent<T: Send>() {}

@@ -194,8 +194,7 @@ fn is_unspaced(c: char) -> bool {
     ) && c.is_alphanumeric()
 }
 
-/// Bytes of the joiner at the start of `rest`: one of `. - '`-less signs, or up to three path signs as in `::` and
-/// `://`.
+/// Bytes of the joiner at the start of `rest`: a dot, a dash, or up to three path signs as in `::` and `://`.
 fn joiner_len(rest: &str) -> usize {
     let path = rest.bytes().take(3).take_while(|byte| PATH_JOINERS.contains(byte)).count();
     if path > 0 {

@@ -1,7 +1,12 @@
 //! Measures the search with the code that the daemon uses.
 //!
-//! Answers a retrieval benchmark: `search_bench --docs docs.jsonl` reads one question per line from standard input
-//! and writes the ids of the answers. `search_bench --synthetic 100000` measures time and memory instead.
+//! `search_bench --docs docs.jsonl` answers a retrieval benchmark: a question per line on standard input, e.g.
+//! `{"qid": "q1", "scope": "shop", "query": "why is login slow?", "k": 200}`, and per question a line with the ids of
+//! the answers, best first. A benchmark's runner starts it and keeps the score. With `--relevance` it also says how
+//! relevant the best answer of each scope seems, on standard error.
+//!
+//! `search_bench --synthetic 100000` measures time and memory over made-up documents instead. With `--folder` the
+//! index stays there and a second run measures a process that has only opened it.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
@@ -55,7 +60,9 @@ struct BenchDocument {
     id: String,
     scope: String,
     session: String,
-    seq: i64,
+    #[serde(default)]
+    t_ms: i64,
+    ts: Option<String>,
     text: String,
     #[serde(default)]
     speaker: String,
@@ -72,6 +79,15 @@ struct Question {
 }
 
 impl BenchDocument {
+    /// Some documents tell the time of day, others the time since their session began.
+    fn at(&self) -> Timestamp {
+        let told = self
+            .ts
+            .as_deref()
+            .and_then(|ts| ts.parse::<jiff::civil::DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok());
+        Timestamp(told.map_or(self.t_ms, |told| told.timestamp().as_millisecond()))
+    }
+
     fn document(&self, row: i64) -> Document {
         let kind = match self.kind.as_str() {
             "UserPromptSubmit" => DocumentKind::Prompt,
@@ -94,7 +110,7 @@ impl BenchDocument {
             observation_type: None,
             status: Status::Active,
             importance: Importance::clamped(5),
-            at: Timestamp(self.seq * 60_000),
+            at: self.at(),
             files: Vec::new(),
             title: String::new(),
             body,
@@ -179,14 +195,12 @@ mod synthetic {
 
     /// A pronounceable word for a number, a different one for each.
     fn spelled(mut rank: u64) -> String {
-        const CONSONANTS: &[u8] = b"bdfgklmnprtvz";
-        const VOWELS: &[u8] = b"aeiou";
+        const SYLLABLES: [&str; 16] =
+            ["ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "ta", "ve", "zi", "do", "fu", "ga"];
         let mut word = String::new();
         loop {
-            word.push(char::from(CONSONANTS[(rank % 13) as usize]));
-            rank /= 13;
-            word.push(char::from(VOWELS[(rank % 5) as usize]));
-            rank /= 5;
+            word.extend(SYLLABLES.get((rank % 16) as usize).copied());
+            rank /= 16;
             if rank == 0 {
                 return word + "x";
             }
@@ -223,25 +237,29 @@ mod synthetic {
             writer.put(&document(&mut numbers, i64::from(count) + round))?;
             writer.commit(round)?;
         }
-        writeln!(std::io::stderr(), "put and commit {:?} each; {}", asked.elapsed() / 20, memory()?)?;
+        writeln!(std::io::stderr(), "put and commit {:?} each", asked.elapsed() / 20)?;
+        writer.settle()?;
+        writeln!(std::io::stderr(), "settled; {}", memory()?)?;
         Ok(())
     }
 
     fn fill(writer: &mut recall::search::Writer, numbers: &mut Numbers, count: u32) -> anyhow::Result<()> {
         for row in 0..count {
             writer.put(&document(numbers, i64::from(row)))?;
-            if row % 500 == 499 {
+            // As a rebuild does: each commit is a segment that has to be merged.
+            if row % 5_000 == 4_999 {
                 writer.commit(i64::from(row))?;
             }
         }
         writer.commit(i64::from(count))?;
+        writer.settle()?;
         Ok(())
     }
 
     fn document(numbers: &mut Numbers, row: i64) -> Document {
-        let kinds = DocumentKind::ALL.map(|(kind, ..)| kind);
+        let kind = DocumentKind::ALL.get(row as usize % DocumentKind::ALL.len());
         Document {
-            key: DocumentKey { kind: kinds[row as usize % kinds.len()], row },
+            key: DocumentKey { kind: kind.map_or(DocumentKind::Activity, |(kind, ..)| *kind), row },
             project: ProjectKey(format!("p{}", row as u64 % PROJECTS)),
             project_name: "shop".to_owned(),
             agent: AgentName::from("bench"),

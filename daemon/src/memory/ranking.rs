@@ -8,6 +8,7 @@
 //! one.
 
 use super::document::{DocumentKind, Status};
+use super::ids::Timestamp;
 use super::observation::Importance;
 
 /// BM25's saturation of repeated words: the usual value.
@@ -20,6 +21,19 @@ const TITLE_REPEATS: f32 = 2.0;
 /// How many documents' worth of general expectation are mixed with what was counted: enough that a project of a few
 /// documents does not take every word for a rare one, and nothing beside a large one.
 const EXPECTED_DOCUMENTS: f32 = 1_000.0;
+
+/// One document in so many has a word that tells something: the unit of [`information`].
+const TELLING_FREQUENCY: f32 = 300.0;
+
+/// How much of the text's weight hangs on having every word asked for, on top of what each word brings.
+const COVERAGE_WEIGHT: f32 = 0.4;
+/// What all words standing together as in the query add.
+const PROXIMITY_WEIGHT: f32 = 0.5;
+/// What a perfect fit right beside a document is worth to it. A question, the work on it and the answer share
+/// their subject and rarely their words.
+const MOMENT_WEIGHT: f32 = 0.6;
+/// How fast that fades: milliseconds after which half is left.
+const MOMENT_HALF_LIFE: f32 = 300_000.0;
 
 /// How common a word is in any project, known before counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +52,7 @@ impl Commonness {
         match self {
             Self::Function => 0.6,
             Self::Command => 0.25,
-            Self::Content => 0.002,
+            Self::Content => 0.01,
         }
     }
 }
@@ -52,18 +66,14 @@ pub struct Frequency {
     pub population: u32,
 }
 
-/// What seeing a term tells, 0 (nothing) to 1: its inverse document frequency as a share of the highest there could
-/// be, from the count and the general expectation together.
+/// What seeing a term tells, from 0 (nothing): its inverse document frequency, from the count and the general
+/// expectation together, in units of what a word tells that one document in three hundred has.
 pub fn information(frequency: Frequency, commonness: Commonness) -> f32 {
     let population = frequency.population as f32 + EXPECTED_DOCUMENTS;
     let documents = frequency.documents.min(frequency.population) as f32
         + EXPECTED_DOCUMENTS * commonness.expected_share();
-    let highest = inverse_frequency(0.0, population);
-    (inverse_frequency(documents, population) / highest).clamp(0.0, 1.0)
-}
-
-fn inverse_frequency(documents: f32, population: f32) -> f32 {
-    (1.0 + (population - documents + 0.5).max(0.0) / (documents + 0.5)).ln()
+    let inverse = (1.0 + (population - documents + 0.5).max(0.0) / (documents + 0.5)).ln();
+    inverse / TELLING_FREQUENCY.ln()
 }
 
 /// How strongly a term speaks in one document, 0 to 1: BM25's term factor.
@@ -94,8 +104,11 @@ pub struct TextMatch {
     pub strength: f32,
     /// The information of the terms found, as a share of the query's: 0 to 1.
     pub coverage: f32,
-    /// The information found, in terms that tell everything: 0 to the number of terms.
+    /// The information found, where no term counts for more than one telling word: 0 to the number of terms.
     pub evidence: f32,
+    /// The share of what was asked that is found, 0 to 1. Words that only steer an agent are not missed: "please look
+    /// at bcrypt" asks for bcrypt.
+    pub answered: f32,
     /// How many of the query's neighbouring words are neighbours here too: 0 to 1.
     pub proximity: f32,
 }
@@ -129,6 +142,8 @@ pub struct Factors {
     pub text: f32,
     pub coverage: f32,
     pub proximity: f32,
+    /// What was said and done around it in its session fits too: 1 and more.
+    pub moment: f32,
     pub kind: f32,
     pub recency: f32,
     pub importance: f32,
@@ -137,20 +152,34 @@ pub struct Factors {
 }
 
 /// No product of the factors that need no text exceeds this; a search may skip what cannot reach its results.
-pub const HIGHEST_TRAIT_FACTOR: f32 = 2.0 * 1.15 * 1.15 * 1.4;
+pub const HIGHEST_TRAIT_FACTOR: f32 = 2.4 * 1.15 * 1.15 * 1.4;
 
 impl Factors {
     pub fn new(text: TextMatch, traits: Traits) -> Self {
         Self {
             text: text.strength,
-            coverage: 0.5 + 0.5 * text.coverage,
-            proximity: 1.0 + 0.5 * text.proximity,
+            coverage: 1.0 - COVERAGE_WEIGHT + COVERAGE_WEIGHT * text.coverage,
+            proximity: 1.0 + PROXIMITY_WEIGHT * text.proximity,
+            moment: 1.0,
             kind: kind_factor(traits.kind),
             recency: recency_factor(traits.age),
             importance: 1.0 + 0.03 * (f32::from(traits.importance.get()) - 5.0),
             status: status_factor(traits.status),
             nearness: nearness_factor(traits.nearness),
         }
+    }
+
+    /// How well the document's own words fit, without what lies around them.
+    pub fn own_fit(&self) -> f32 {
+        self.text * self.coverage * self.proximity
+    }
+
+    /// With the fit of what lies around the document, as [`surroundings`] finds it.
+    #[must_use]
+    pub fn amid(mut self, surroundings: f32) -> Self {
+        let own = self.own_fit();
+        self.moment = if own > 0.0 { 1.0 + MOMENT_WEIGHT * surroundings / own } else { 1.0 };
+        self
     }
 
     pub fn score(&self) -> f32 {
@@ -163,11 +192,12 @@ impl Factors {
     }
 
     /// Every factor with the name it is explained by.
-    pub fn named(&self) -> [(&'static str, f32); 8] {
+    pub fn named(&self) -> [(&'static str, f32); 9] {
         [
             ("text", self.text),
             ("coverage", self.coverage),
             ("proximity", self.proximity),
+            ("moment", self.moment),
             ("kind", self.kind),
             ("recency", self.recency),
             ("importance", self.importance),
@@ -180,20 +210,19 @@ impl Factors {
 /// What was concluded and said outweighs what was merely done: raw tool output mentions every word once.
 fn kind_factor(kind: DocumentKind) -> f32 {
     match kind {
-        DocumentKind::Observation => 2.0,
-        DocumentKind::Response => 1.8,
-        DocumentKind::Summary | DocumentKind::Prompt => 1.6,
-        DocumentKind::Plan => 1.5,
+        DocumentKind::Observation => 2.4,
+        DocumentKind::Response => 2.2,
+        DocumentKind::Summary | DocumentKind::Plan => 1.8,
+        DocumentKind::Prompt => 1.5,
         DocumentKind::Activity => 1.0,
     }
 }
 
-/// Halves every thirty days, from +15 % for what has just happened to nothing for what is old. Old knowledge is
-/// still knowledge: age decides between equals.
+/// From +15 % for what has just happened towards nothing, half of it after thirty days. Old knowledge is still
+/// knowledge: age decides between equals. A hyperbola, because this is computed for every match.
 fn recency_factor(age: i64) -> f32 {
-    const HALF_LIFE_DAYS: f32 = 30.0;
-    const DAY: f32 = 86_400_000.0;
-    1.0 + 0.15 * (-(age.max(0) as f32) / DAY / HALF_LIFE_DAYS).exp2()
+    const HALF_LIFE: f32 = 30.0 * 86_400_000.0;
+    1.0 + 0.15 / (1.0 + age.max(0) as f32 / HALF_LIFE)
 }
 
 fn status_factor(status: Status) -> f32 {
@@ -212,8 +241,31 @@ fn nearness_factor(nearness: Nearness) -> f32 {
     }
 }
 
-/// Evidence at which half of the doubt is gone, in terms that tell everything.
-const HALF_EVIDENCE: f32 = 0.8;
+/// For each document of one session the best fit of any other, fading with the time between them.
+///
+/// `moments` are the time and the own fit of each, in order of time.
+pub fn surroundings(moments: &[(Timestamp, f32)]) -> Vec<f32> {
+    let mut best = vec![0.0_f32; moments.len()];
+    spread(moments.iter().zip(&mut best));
+    spread(moments.iter().zip(&mut best).rev());
+    best
+}
+
+/// Carries the best fit so far from document to document.
+fn spread<'a>(places: impl Iterator<Item = (&'a (Timestamp, f32), &'a mut f32)>) {
+    let mut carried = 0.0_f32;
+    let mut last: Option<Timestamp> = None;
+    for ((at, fit), best) in places {
+        let passed = last.map_or(0, |last| at.since(last).max(last.since(*at)));
+        carried *= (-(passed as f32) / MOMENT_HALF_LIFE).exp2();
+        *best = best.max(carried);
+        carried = carried.max(*fit);
+        last = Some(*at);
+    }
+}
+
+/// Evidence at which half of the doubt is gone, in telling words.
+const HALF_EVIDENCE: f32 = 0.75;
 
 /// How sure one can be that a text is about what was asked, 0 to 1.
 ///
@@ -221,11 +273,14 @@ const HALF_EVIDENCE: f32 = 0.8;
 /// (three words of a long prompt are chance).
 pub fn relevance(text: TextMatch) -> f32 {
     let evidence = 1.0 - (-text.evidence.max(0.0) / HALF_EVIDENCE).exp2();
-    (evidence * text.coverage.clamp(0.0, 1.0).sqrt()).clamp(0.0, 1.0)
+    (evidence * text.answered.clamp(0.0, 1.0).sqrt()).clamp(0.0, 1.0)
 }
 
 /// From this relevance on a memory may be given unasked.
-pub const RELEVANCE_FLOOR: f32 = 0.5;
+///
+/// Measured on questions about real coding sessions, asked in the right and in every other project: above it lie two
+/// thirds of the right ones, and none of the others nor of two dozen everyday commands.
+pub const RELEVANCE_FLOOR: f32 = 0.45;
 
 #[cfg(test)]
 mod tests {
@@ -246,7 +301,7 @@ mod tests {
     }
 
     fn full() -> TextMatch {
-        TextMatch { strength: 0.8, coverage: 1.0, evidence: 1.5, proximity: 1.0 }
+        TextMatch { strength: 0.8, coverage: 1.0, evidence: 1.5, answered: 1.0, proximity: 1.0 }
     }
 
     /// Expects the first to score higher than the second with the same text.
@@ -284,6 +339,25 @@ mod tests {
     }
 
     #[test]
+    fn a_good_fit_shines_on_what_is_near_it_in_time() {
+        let minutes = |minutes: i64| Timestamp(minutes * 60_000);
+        let fits = [(minutes(0), 0.8), (minutes(5), 0.1), (minutes(10), 0.0), (minutes(600), 0.2)];
+        let around = surroundings(&fits);
+        for (found, expected) in around.iter().zip([0.05, 0.4, 0.2, 0.0]) {
+            assert!((found - expected).abs() < 1e-3, "{around:?}");
+        }
+        assert_eq!(surroundings(&[]), Vec::<f32>::new());
+    }
+
+    #[test]
+    fn surroundings_add_to_the_own_fit() {
+        let alone = Factors::new(full(), plain());
+        assert!(alone.amid(0.5).score() > alone.score());
+        assert_eq!(alone.amid(0.0).score(), alone.score());
+        assert_eq!(Factors::new(TextMatch::default(), plain()).amid(1.0).score(), 0.0);
+    }
+
+    #[test]
     fn rare_words_tell_more_than_common_ones() {
         let tell =
             |documents, commonness| information(Frequency { documents, population: 1_000 }, commonness);
@@ -298,14 +372,14 @@ mod tests {
         // The same share of documents has the word, in a memory of a hundred and in one of a hundred thousand.
         let at = |population| {
             let word = information(Frequency { documents: population / 50, population }, Commonness::Content);
-            relevance(TextMatch { coverage: 1.0, evidence: 2.0 * word, ..TextMatch::default() })
+            relevance(TextMatch { answered: 1.0, evidence: 2.0 * word, ..TextMatch::default() })
         };
         assert!((at(100) - at(100_000)).abs() < 0.25, "{} against {}", at(100), at(100_000));
     }
 
     #[test]
     fn relevance_needs_evidence_and_coverage() {
-        for (coverage, evidence, told) in [
+        for (answered, evidence, told) in [
             (1.0, 1.5, true),   // two telling words, both found
             (1.0, 0.75, true),  // one telling word, found
             (0.5, 0.75, false), // one of two
@@ -314,8 +388,8 @@ mod tests {
             (0.3, 3.0, true),   // a good part of a long prompt
             (0.0, 0.0, false),
         ] {
-            let relevance = relevance(TextMatch { coverage, evidence, ..TextMatch::default() });
-            assert_eq!(relevance >= RELEVANCE_FLOOR, told, "{coverage} {evidence}: {relevance}");
+            let relevance = relevance(TextMatch { answered, evidence, ..TextMatch::default() });
+            assert_eq!(relevance >= RELEVANCE_FLOOR, told, "{answered} {evidence}: {relevance}");
         }
     }
 
@@ -345,16 +419,16 @@ mod tests {
         #[test]
         fn every_number_stays_in_its_range(
             documents in any::<u32>(), population in any::<u32>(), repeats in any::<u32>(), length in any::<u32>(),
-            average in 0.0f32..1e6, coverage in -1.0f32..2.0, evidence in -1.0f32..1e6,
+            average in 0.0f32..1e6, answered in -1.0f32..2.0, evidence in -1.0f32..1e6,
         ) {
             for commonness in [Commonness::Function, Commonness::Command, Commonness::Content] {
                 let information = information(Frequency { documents, population }, commonness);
-                prop_assert!((0.0..=1.0).contains(&information));
+                prop_assert!((0.0..=4.0).contains(&information));
             }
             for place in [Place::Text, Place::Title] {
                 prop_assert!((0.0..=1.0).contains(&presence(repeats, place, length, average)));
             }
-            let relevance = relevance(TextMatch { coverage, evidence, ..TextMatch::default() });
+            let relevance = relevance(TextMatch { answered, evidence, ..TextMatch::default() });
             prop_assert!((0.0..=1.0).contains(&relevance));
         }
     }

@@ -6,7 +6,6 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
-use std::sync::Arc;
 
 use tantivy::columnar::Column;
 use tantivy::fieldnorm::FieldNormReader;
@@ -17,8 +16,8 @@ use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::Timestamp;
 use crate::memory::ranking::{
-    Factors, Frequency, HIGHEST_TRAIT_FACTOR, Nearness, Place, TextMatch, Traits, information, presence,
-    relevance,
+    Commonness, Factors, Frequency, HIGHEST_TRAIT_FACTOR, Nearness, Place, TextMatch, Traits, information,
+    presence, relevance, surroundings,
 };
 
 use super::filter::{ConditionBuilder, Conditions, NearWork, population};
@@ -48,13 +47,15 @@ pub(crate) fn evaluate(searcher: &Searcher, fields: &Fields, request: &Request) 
 struct Segment<'a> {
     reader: &'a SegmentReader,
     /// The place of its first document among those of all segments.
-    first: usize,
-    population: Option<Arc<BitSet>>,
+    first: DocId,
+    population: Option<BitSet>,
     conditions: Conditions,
     near: Option<NearWork>,
     traits: Column<u64>,
     at: Column<i64>,
     row: Column<i64>,
+    /// The same number for all documents of a session, in every segment.
+    conversation: Column<u64>,
 }
 
 impl<'a> Segment<'a> {
@@ -73,8 +74,9 @@ impl<'a> Segment<'a> {
                 traits: columns.u64(schema::TRAITS)?,
                 at: columns.i64(schema::AT)?,
                 row: columns.i64(schema::ROW)?,
+                conversation: columns.u64(schema::CONVERSATION)?,
             });
-            first += reader.max_doc() as usize;
+            first += reader.max_doc();
         }
         Ok(segments)
     }
@@ -87,13 +89,17 @@ impl<'a> Segment<'a> {
         self.population.as_ref().map_or(self.reader.max_doc() as usize, |docs| docs.len())
     }
 
+    fn at(&self, doc: DocId) -> Timestamp {
+        Timestamp(self.at.first(doc).unwrap_or_default())
+    }
+
     fn traits(&self, doc: DocId, now: Timestamp) -> Traits {
         let packed = PackedTraits(self.traits.first(doc).unwrap_or_default());
         Traits {
             kind: packed.kind(),
             status: packed.status(),
             importance: packed.importance(),
-            age: now.since(Timestamp(self.at.first(doc).unwrap_or_default())),
+            age: now.since(self.at(doc)),
             nearness: self.near.as_ref().map_or(Nearness::Elsewhere, |near| near.nearness(doc)),
         }
     }
@@ -124,11 +130,10 @@ impl<'a> Tally<'a> {
             tokens += segment.reader.inverted_index(fields.text)?.total_num_tokens();
         }
         let average_length = if documents == 0 { 0.0 } else { tokens as f32 / documents as f32 };
-        // Lengths are stored in one byte, so the factor for each is worth computing once.
         let population = segments.iter().map(Segment::size).sum::<usize>();
         let population = u32::try_from(population).unwrap_or(u32::MAX);
         let mut tally = Self { terms: Vec::new(), sums: vec![Sum::default(); documents], whole: 0.0 };
-        let mut matches: Vec<(usize, f32)> = Vec::new();
+        let mut matches: Vec<(u32, f32)> = Vec::new();
         for (place, term) in terms.iter().enumerate().take(terms::MOST_TERMS) {
             matches.clear();
             for segment in segments {
@@ -138,7 +143,7 @@ impl<'a> Tally<'a> {
                 Frequency { documents: u32::try_from(matches.len()).unwrap_or(u32::MAX), population };
             let information = information(frequency, term.commonness) * term.share;
             for (document, presence) in &matches {
-                if let Some(sum) = tally.sums.get_mut(*document) {
+                if let Some(sum) = tally.sums.get_mut(*document as usize) {
                     sum.strength += presence * information;
                     sum.information += information;
                     sum.found |= 1 << place;
@@ -150,19 +155,41 @@ impl<'a> Tally<'a> {
         Ok(tally)
     }
 
+    /// How the text fits, but for the evidence: see [`Self::with_evidence`].
     fn text_match(&self, document: usize, proximity: f32) -> TextMatch {
         if self.terms.is_empty() {
             // Only conditions were asked for: every document that fulfils them fits fully, and is evidence of nothing.
-            return TextMatch { strength: 1.0, coverage: 1.0, evidence: 0.0, proximity: 0.0 };
+            return TextMatch { strength: 1.0, coverage: 1.0, ..TextMatch::default() };
         }
         let sum = self.sums.get(document).copied().unwrap_or_default();
         let whole = self.whole.max(f32::MIN_POSITIVE);
         TextMatch {
             strength: (sum.strength / whole).min(1.0),
             coverage: (sum.information / whole).min(1.0),
-            evidence: sum.information,
             proximity,
+            ..TextMatch::default()
         }
+    }
+
+    /// Adds what the terms found tell about the subject. Words that only steer an agent support a subject; without
+    /// one they tell nothing.
+    fn with_evidence(&self, document: usize, text: TextMatch) -> TextMatch {
+        let found = self.sums.get(document).map_or(0, |sum| sum.found);
+        let (mut subject, mut support, mut missed) = (0.0, 0.0, 0.0);
+        for (place, weighted) in self.terms.iter().enumerate() {
+            let told = weighted.information.min(1.0);
+            match (found >> place & 1, weighted.term.commonness) {
+                (1, Commonness::Content) => subject += told,
+                (1, Commonness::Command | Commonness::Function) => support += told,
+                (_, Commonness::Content) => missed += told,
+                (_, Commonness::Command | Commonness::Function) => {}
+            }
+        }
+        if subject <= 0.0 {
+            return text;
+        }
+        let evidence: f32 = subject + support;
+        TextMatch { evidence, answered: evidence / (evidence + missed), ..text }
     }
 
     fn matched(&self, document: usize) -> Vec<String> {
@@ -183,7 +210,7 @@ fn collect(
     segment: &Segment<'_>,
     term: &Wanted,
     average_length: f32,
-    matches: &mut Vec<(usize, f32)>,
+    matches: &mut Vec<(u32, f32)>,
 ) -> tantivy::Result<()> {
     let in_text = segment.reader.inverted_index(fields.text)?;
     let lookup = Term::from_field_text(fields.text, &term.text);
@@ -201,10 +228,8 @@ fn collect(
                 titles.as_mut().is_some_and(|titles| titles.doc().max(doc) == doc && titles.seek(doc) == doc);
             let place = if in_title { Place::Title } else { Place::Text };
             let length = FieldNormReader::id_to_fieldnorm(lengths.fieldnorm_id(doc));
-            matches.push((
-                segment.first + doc as usize,
-                presence(postings.term_freq(), place, length, average_length),
-            ));
+            let presence = presence(postings.term_freq(), place, length, average_length);
+            matches.push((segment.first + doc, presence));
         }
         postings.advance();
     }
@@ -244,27 +269,29 @@ impl Eq for Candidate {}
 
 /// The most promising documents that fulfil every condition, and how many fulfil them in all.
 fn choose(segments: &[Segment<'_>], tally: &Tally<'_>, request: &Request) -> (Vec<Candidate>, usize) {
-    let most = request.limit.min(Request::MOST_HITS).max(CANDIDATES);
+    let most = request.limit.clamp(CANDIDATES, Request::MOST_HITS);
     let mut best: BinaryHeap<Reverse<Candidate>> = BinaryHeap::with_capacity(most + 1);
     let mut total = 0;
+    // A phrase may consist of function words, which are not looked up; its documents are known from the conditions.
+    let any_text = tally.terms.is_empty() || !request.query.phrases.is_empty();
     for (place, segment) in segments.iter().enumerate() {
         for doc in 0..segment.reader.max_doc() {
-            let document = segment.first + doc as usize;
-            let fits = if tally.terms.is_empty() {
-                segment.holds(doc)
-            } else {
-                tally.sums.get(document).is_some_and(|sum| sum.found != 0)
-            };
-            if !fits || !(segment.conditions.is_empty() || segment.conditions.admits(doc)) {
+            let document = (segment.first + doc) as usize;
+            let found = tally.sums.get(document).is_some_and(|sum| sum.found != 0);
+            let fits = found || any_text && segment.holds(doc);
+            if !(fits && segment.conditions.admits(doc)) {
                 continue;
             }
             total += 1;
             let text = tally.text_match(document, 0.0);
-            let floor = if best.len() < most { 0.0 } else { best.peek().map_or(0.0, |least| least.0.score) };
-            if best.len() >= most && text.strength * HIGHEST_TRAIT_FACTOR <= floor {
+            let floor = if best.len() < most { None } else { best.peek().map(|Reverse(least)| least.score) };
+            if floor.is_some_and(|floor| text.strength * HIGHEST_TRAIT_FACTOR <= floor) {
                 continue;
             }
             let score = Factors::new(text, segment.traits(doc, request.now)).score();
+            if floor.is_some_and(|floor| score <= floor) {
+                continue;
+            }
             best.push(Reverse(Candidate { score, segment: place, doc }));
             if best.len() > most {
                 best.pop();
@@ -283,7 +310,7 @@ fn judge(
     request: &Request,
 ) -> tantivy::Result<Vec<Hit>> {
     candidates.sort_unstable_by_key(|candidate| (candidate.segment, candidate.doc));
-    let mut judged: Vec<(Candidate, TextMatch, Factors)> = Vec::with_capacity(candidates.len());
+    let mut judged: Vec<Judged> = Vec::with_capacity(candidates.len());
     for group in candidates.chunk_by(|a, b| a.segment == b.segment) {
         let Some(segment) = group.first().and_then(|candidate| segments.get(candidate.segment)) else {
             continue;
@@ -291,24 +318,67 @@ fn judge(
         let docs: Vec<DocId> = group.iter().map(|candidate| candidate.doc).collect();
         let close = closeness(segment.reader, fields, &tally.terms, &docs)?;
         for (candidate, proximity) in group.iter().zip(close) {
-            let text = tally.text_match(segment.first + candidate.doc as usize, proximity);
+            let document = (segment.first + candidate.doc) as usize;
+            let text = tally.with_evidence(document, tally.text_match(document, proximity));
             let factors = Factors::new(text, segment.traits(candidate.doc, request.now));
-            judged.push((Candidate { score: factors.score(), ..*candidate }, text, factors));
+            judged.push(Judged { candidate: *candidate, text, factors });
         }
     }
-    judged.sort_by(|a, b| b.0.cmp(&a.0));
+    if !tally.terms.is_empty() {
+        let_moments_shine(segments, &mut judged);
+    }
+    for one in &mut judged {
+        one.candidate.score = one.factors.score();
+    }
+    let age_order =
+        |one: &Judged| segments.get(one.candidate.segment).map(|place| place.at(one.candidate.doc));
+    judged.sort_by(|a, b| {
+        // Among equals the newer is first.
+        b.candidate
+            .score
+            .total_cmp(&a.candidate.score)
+            .then_with(|| age_order(b).cmp(&age_order(a)))
+            .then_with(|| b.candidate.cmp(&a.candidate))
+    });
     judged.truncate(request.limit.min(Request::MOST_HITS));
-    let hits = judged.into_iter().filter_map(|(candidate, text, factors)| {
+    let hits = judged.into_iter().filter_map(|Judged { candidate, text, factors }| {
         let segment = segments.get(candidate.segment)?;
         let packed = PackedTraits(segment.traits.first(candidate.doc)?);
         Some(Hit {
             key: DocumentKey { kind: packed.kind(), row: segment.row.first(candidate.doc)? },
-            at: Timestamp(segment.at.first(candidate.doc)?),
+            at: segment.at(candidate.doc),
             score: candidate.score,
             relevance: relevance(text),
             factors,
-            matched: tally.matched(segment.first + candidate.doc as usize),
+            matched: tally.matched((segment.first + candidate.doc) as usize),
         })
     });
     Ok(hits.collect())
+}
+
+/// A candidate after the closer look.
+struct Judged {
+    candidate: Candidate,
+    text: TextMatch,
+    factors: Factors,
+}
+
+/// Lets each candidate gain by those around it in its session. Leaves them grouped by session.
+fn let_moments_shine(segments: &[Segment<'_>], judged: &mut [Judged]) {
+    let moment = |one: &Judged| {
+        let place = segments.get(one.candidate.segment)?;
+        let at = place.at(one.candidate.doc);
+        Some((place.conversation.first(one.candidate.doc)?, at))
+    };
+    judged.sort_by_cached_key(|one| (moment(one), one.candidate.segment, one.candidate.doc));
+    let conversation = |one: &Judged| moment(one).map(|(conversation, _)| conversation);
+    for group in judged.chunk_by_mut(|a, b| conversation(a) == conversation(b)) {
+        let moments: Vec<(Timestamp, f32)> = group
+            .iter()
+            .map(|one| (moment(one).map_or(Timestamp(0), |(_, at)| at), one.factors.own_fit()))
+            .collect();
+        for (one, around) in group.iter_mut().zip(surroundings(&moments)) {
+            one.factors = one.factors.amid(around);
+        }
+    }
 }

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 use std::ops::{Bound, RangeBounds};
-use std::sync::Arc;
 
 use tantivy::columnar::Column;
 use tantivy::query::{EnableScoring, PhraseQuery, Query as _, TermQuery};
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
+
+use crate::memory::ranking::Nearness;
 
 use super::query::Filter;
 use super::request::{Request, Scope};
@@ -56,10 +57,6 @@ impl Conditions {
     pub(crate) fn admits(&self, doc: DocId) -> bool {
         self.required.iter().all(|condition| condition.admits(doc))
             && !self.excluded.iter().any(|condition| condition.admits(doc))
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.required.is_empty() && self.excluded.is_empty()
     }
 }
 
@@ -184,7 +181,7 @@ fn starts_with(segment: &SegmentReader, column: &str, start: &str) -> tantivy::R
 }
 
 /// The documents of one segment that belong to the scope and are not deleted. `None`: all of them.
-pub(crate) fn population(segment: &SegmentReader, scope: &Scope) -> tantivy::Result<Option<Arc<BitSet>>> {
+pub(crate) fn population(segment: &SegmentReader, scope: &Scope) -> tantivy::Result<Option<BitSet>> {
     let condition = match scope {
         Scope::Everything if !segment.has_deletes() => return Ok(None),
         Scope::Everything => None,
@@ -196,7 +193,7 @@ pub(crate) fn population(segment: &SegmentReader, scope: &Scope) -> tantivy::Res
             docs.insert(doc);
         }
     }
-    Ok(Some(Arc::new(docs)))
+    Ok(Some(docs))
 }
 
 /// The documents of one segment that are near the work at hand.
@@ -232,8 +229,7 @@ impl NearWork {
         Ok(Some(Self { same_file, same_branch }))
     }
 
-    pub(crate) fn nearness(&self, doc: DocId) -> crate::memory::ranking::Nearness {
-        use crate::memory::ranking::Nearness;
+    pub(crate) fn nearness(&self, doc: DocId) -> Nearness {
         if self.same_file.contains(doc) {
             Nearness::SameFile
         } else if self.same_branch.admits(doc) {

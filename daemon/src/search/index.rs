@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tantivy::directory::error::LockError;
-use tantivy::indexer::{IndexWriterOptions, LogMergePolicy};
+use tantivy::indexer::{IndexWriterOptions, NoMergePolicy};
 use tantivy::{IndexReader, IndexSettings, IndexWriter, ReloadPolicy, TantivyError};
 
 use crate::memory::document::{Document, DocumentKey};
 
 use super::evaluate::evaluate;
+use super::merging::Merges;
 use super::request::{Hits, Request};
 use super::schema::{self, Fields, SCHEMA_VERSION};
 use super::tokenizer;
@@ -39,6 +40,7 @@ pub struct Writer {
     index: tantivy::Index,
     reader: IndexReader,
     fields: Fields,
+    merges: Merges,
     high_water: i64,
 }
 
@@ -178,13 +180,13 @@ fn open_unguarded(folder: &Path) -> Result<Opened, OpenIndexError> {
         .memory_budget_per_thread(WRITER_MEMORY)
         .build();
     let writer: IndexWriter = index.writer_with_options(options).map_err(engine)?;
-    writer.set_merge_policy(Box::new(merge_policy()));
+    writer.set_merge_policy(Box::new(NoMergePolicy));
     // Opening the reader opens every segment, so a missing file is noticed here.
     let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(engine)?;
     let high_water = note.high_water;
     Ok(Opened {
         index: Index { reader: reader.clone(), fields },
-        writer: Writer { writer, index, reader, fields, high_water },
+        writer: Writer { writer, index, reader, fields, merges: Merges::new(), high_water },
     })
 }
 
@@ -195,16 +197,6 @@ fn holds_segments(folder: &Path) -> bool {
             entry.path().extension().is_some_and(|extension| extension == "term" || extension == "idx")
         })
     })
-}
-
-/// Few segments, so that a search opens few dictionaries; and deleted text goes with the next merge of its segment
-/// instead of staying for ever.
-fn merge_policy() -> LogMergePolicy {
-    let mut policy = LogMergePolicy::default();
-    policy.set_min_num_segments(4);
-    policy.set_min_layer_size(2_000);
-    policy.set_del_docs_ratio_before_merge(0.2);
-    policy
 }
 
 impl Writer {
@@ -229,6 +221,7 @@ impl Writer {
         prepared.commit()?;
         self.high_water = high_water;
         self.reader.reload()?;
+        self.merges.start_due(&mut self.writer, &self.index)?;
         Ok(())
     }
 
@@ -239,29 +232,24 @@ impl Writer {
 
     /// Removes every document and commits with the mark 0.
     pub fn clear(&mut self) -> Result<(), IndexError> {
+        self.merges.finish();
         self.writer.delete_all_documents()?;
         self.commit(0)?;
-        self.collect_garbage()
+        self.settle()
     }
 
-    /// Rewrites what holds deleted documents, so that their words are no longer on disk. Waits until it is done:
-    /// tens of milliseconds for each ten thousand documents.
+    /// Rewrites what holds deleted documents, so that their words are no longer on disk. Commit first. Waits until it
+    /// is done: tens of milliseconds for each ten thousand documents.
     pub fn purge(&mut self) -> Result<(), IndexError> {
-        let torn: Vec<_> = self
-            .index
-            .searchable_segment_metas()?
-            .into_iter()
-            .filter(tantivy::SegmentMeta::has_deletes)
-            .map(|segment| segment.id())
-            .collect();
-        if !torn.is_empty() {
-            self.writer.merge(&torn).wait()?;
-        }
-        self.reader.reload()?;
-        self.collect_garbage()
+        self.merges.expunge(&mut self.writer, &self.index)?;
+        self.settle()
     }
 
-    fn collect_garbage(&mut self) -> Result<(), IndexError> {
+    /// Waits for the running merge and lets go of the files that it replaced. Worth a call when there is nothing else
+    /// to do: until the next commit searches hold on to the old ones.
+    pub fn settle(&mut self) -> Result<(), IndexError> {
+        self.merges.finish();
+        self.reader.reload()?;
         self.writer.garbage_collect_files().wait()?;
         Ok(())
     }
@@ -358,7 +346,7 @@ mod tests {
         check("slow login", "1 3 a4");
         check("gateways", "2");
         check("nowhere", "");
-        check("the", "1 2 3");
+        check("the", "3 1 2");
         check("user_name", "a4");
         check("2b47979", "a4");
         check("#2b47979a1f", "a4");
@@ -369,11 +357,13 @@ mod tests {
     fn phrases_negations_and_filters() {
         check(r#""page slow""#, "a4");
         check(r#"login "request thread""#, "1");
+        check(r#"nowhere "there is""#, "3");
+        check(r#""is there""#, "");
         check("login -bcrypt", "3 a4");
-        check(r#"login -"page slow""#, "1 3");
+        check(r#"login -"page slow""#, "3 1");
         check("login kind:activity", "a4");
         check("type:decision", "2");
-        check("type:decision type:discovery login", "1 3");
+        check("type:decision type:discovery login", "3 1");
         check("login -type:discovery", "a4");
         check("login project:blog", "3");
         check("login project:git:github.com/acme/blog", "3");
@@ -415,11 +405,13 @@ mod tests {
 
     #[test]
     fn the_work_at_hand_comes_first() {
+        let mut elsewhere = observation(1, "Cache warms up late", "see there");
+        elsewhere.session = SessionId::from("elsewhere");
         let mut near = observation(2, "Cache warms up late", "see there");
         near.files = vec!["src/cache.rs".to_owned()];
         let mut branch = observation(3, "Cache warms up late", "see there");
         branch.session = SessionId::from("on-branch");
-        let filled = filled(&[observation(1, "Cache warms up late", "see there"), near, branch]);
+        let filled = filled(&[elsewhere, near, branch]);
         let mut request = Request::new(parse("cache"), NOW);
         assert_eq!(found(&filled.opened.index, &request), "1 2 3");
         request.work = WorkAtHand {
@@ -427,6 +419,52 @@ mod tests {
             branch_sessions: vec![SessionId::from("on-branch")],
         };
         assert_eq!(found(&filled.opened.index, &request), "2 3 1");
+    }
+
+    #[test]
+    fn a_good_match_lifts_what_is_near_it_in_its_session() {
+        let mut beside = observation(2, "Workers were raised", "see there");
+        beside.at = Timestamp(NOW.0 - DAY);
+        let mut question = observation(3, "", "How many workers does the thumbnail queue need?");
+        question.at = Timestamp(NOW.0 - DAY - 60_000);
+        let mut elsewhere = observation(1, "Workers were raised", "see there");
+        elsewhere.session = SessionId::from("elsewhere");
+        elsewhere.at = Timestamp(NOW.0 - DAY);
+        let filled = filled(&[elsewhere, beside, question]);
+        let request = Request::new(parse("thumbnail queue workers"), NOW);
+        assert_eq!(found(&filled.opened.index, &request), "3 2 1");
+    }
+
+    #[test]
+    fn any_query_is_answered_in_order() {
+        let shop = shop();
+        let query =
+            "\\PC{0,30}|[-a-z:\" .]{0,40}|(login |slow |-page |\"the |type:decision |since:2d |file:a ){0,6}";
+        let mut runner = proptest::test_runner::TestRunner::default();
+        let outcome = runner.run(&proptest::string::string_regex(query).expect("a valid pattern"), |text| {
+            for query in [parse(&text), Query::plain(&text)] {
+                let hits = shop
+                    .opened
+                    .index
+                    .search(&Request::new(query, NOW))
+                    .map_err(|error| proptest::test_runner::TestCaseError::fail(error.to_string()))?;
+                proptest::prop_assert!(hits.hits.len() <= hits.total);
+                proptest::prop_assert!(hits.hits.is_sorted_by(|a, b| a.score >= b.score));
+                for hit in &hits.hits {
+                    proptest::prop_assert!(hit.score.is_finite() && (0.0..=1.0).contains(&hit.relevance));
+                }
+            }
+            Ok(())
+        });
+        assert!(outcome.is_ok(), "{outcome:?}");
+    }
+
+    #[test]
+    fn both_halves_can_move_between_threads() {
+        fn shared<T: Clone + Send + Sync>() {}
+        fn sent<T: Send>() {}
+        shared::<Index>();
+        sent::<Writer>();
     }
 
     #[track_caller]
@@ -509,25 +547,54 @@ mod tests {
     }
 
     #[test]
+    fn many_commits_leave_few_segments() {
+        let Fixture { folder: _folder, mut opened } = filled(&[]);
+        for row in 1..=40 {
+            opened.writer.put(&observation(row, "one of many", "")).expect("documents are accepted");
+            opened.writer.commit(row).expect("commits");
+        }
+        // The first merge to start may have left out the last commits; a commit after it takes them in.
+        for _ in 0..2 {
+            opened.writer.settle().expect("settles");
+            opened.writer.commit(40).expect("commits");
+        }
+        opened.writer.settle().expect("settles");
+        let segments = opened.index.reader.searcher().segment_readers().len();
+        assert!(segments <= 4, "{segments}");
+        assert_eq!(opened.index.documents(), 40);
+    }
+
+    #[test]
     fn purge_takes_forgotten_words_off_the_disk() {
         let Fixture { folder, mut opened } =
-            filled(&[observation(1, "zanzibarsecret", ""), observation(2, "other", "")]);
-        assert!(is_on_disk(folder.path(), "zanzibarsecret"), "the check sees what is there");
+            filled(&[observation(1, "zanzibar", ""), observation(2, "other", "")]);
+        // Counted from the dictionary on disk, which does not know about deletions.
+        let on_disk = |opened: &Opened| {
+            let term = tantivy::Term::from_field_text(opened.index.fields.text, "zanzibar");
+            opened.index.reader.searcher().doc_freq(&term).expect("the dictionary is readable")
+        };
+        let old_files = segment_files(folder.path());
         opened.writer.delete(DocumentKey { kind: DocumentKind::Observation, row: 1 });
         opened.writer.commit(8).expect("commits");
+        assert_eq!((on_disk(&opened), opened.index.documents()), (1, 1), "deleted, and still there");
         opened.writer.purge().expect("purges");
-        assert!(!is_on_disk(folder.path(), "zanzibarsecret"));
-        assert_eq!((opened.index.documents(), opened.writer.high_water()), (1, 8));
+        assert_eq!((on_disk(&opened), opened.index.documents()), (0, 1));
+        let left: Vec<_> = old_files.iter().filter(|file| file.exists()).collect();
+        assert!(left.is_empty(), "{left:?}");
+        assert_eq!(opened.writer.high_water(), 8);
         drop(opened);
         assert_eq!(Index::open(folder.path()).expect("opens again").writer.high_water(), 8);
     }
 
-    /// Whether any file holds the end of the word: dictionaries leave out beginnings that neighbours share.
-    fn is_on_disk(folder: &Path, word: &str) -> bool {
-        let tail = &word.as_bytes()[word.len() - 8..];
-        fs::read_dir(folder).expect("the folder is there").flatten().any(|entry| {
-            fs::read(entry.path()).is_ok_and(|bytes| bytes.windows(8).any(|window| window == tail))
-        })
+    #[test]
+    fn purge_copes_with_nothing_left_and_nothing_to_do() {
+        let Fixture { folder: _folder, mut opened } = filled(&[observation(1, "only", "")]);
+        opened.writer.purge().expect("nothing to do");
+        assert_eq!(opened.index.documents(), 1);
+        opened.writer.delete(DocumentKey { kind: DocumentKind::Observation, row: 1 });
+        opened.writer.commit(8).expect("commits");
+        opened.writer.purge().expect("nothing left");
+        assert_eq!(opened.index.documents(), 0);
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod vocabulary;
 
 mod evaluate;
 mod filter;
+mod merging;
 mod proximity;
 mod schema;
 mod terms;

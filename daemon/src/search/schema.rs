@@ -1,5 +1,6 @@
 //! What the index keeps of a document, and in which form.
 
+use sha2::{Digest, Sha256};
 use tantivy::schema::{
     FAST, Field, INDEXED, IndexRecordOption, STRING, Schema, TextFieldIndexing, TextOptions,
 };
@@ -9,11 +10,17 @@ use tantivy::{TantivyDocument, Term};
 use crate::memory::document::{Document, DocumentKey, DocumentKind, Status};
 use crate::memory::observation::{Importance, ObservationType};
 
+use super::terms::both_ends;
 use super::tokenizer::{self, CodeTokenizer};
 
 /// Counts up whenever documents would be indexed differently: fields, tokenizer, meaning of a field. An index of
 /// another version is rebuilt.
 pub const SCHEMA_VERSION: u32 = 1;
+
+/// Bytes of a body that can be found: its beginning and its end. What is longer is output that nobody wrote, and its
+/// middle would only thin out what the rest says.
+pub(super) const LONGEST_HEAD: usize = 49_152;
+pub(super) const LONGEST_TAIL: usize = 16_384;
 
 /// The fields. Columns are named by constants because tantivy opens them by name.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +42,7 @@ pub(crate) struct Fields {
     project_name: Field,
     agent: Field,
     session: Field,
+    conversation: Field,
 }
 
 pub(crate) const ROW: &str = "row";
@@ -44,6 +52,7 @@ pub(crate) const PROJECT: &str = "project";
 pub(crate) const PROJECT_NAME: &str = "project_name";
 pub(crate) const AGENT: &str = "agent";
 pub(crate) const SESSION: &str = "session";
+pub(crate) const CONVERSATION: &str = "conversation";
 
 pub(crate) fn build() -> (Schema, Fields) {
     let mut schema = Schema::builder();
@@ -65,6 +74,7 @@ pub(crate) fn build() -> (Schema, Fields) {
         project_name: schema.add_text_field(PROJECT_NAME, column()),
         agent: schema.add_text_field(AGENT, column()),
         session: schema.add_text_field(SESSION, column()),
+        conversation: schema.add_u64_field(CONVERSATION, FAST),
     };
     (schema.build(), fields)
 }
@@ -81,7 +91,8 @@ impl Fields {
     pub(crate) fn document(&self, document: &Document) -> TantivyDocument {
         let mut row = TantivyDocument::new();
         row.add_text(self.key, format!("{}{}", document.key.kind.letter(), document.key.row));
-        row.add_text(self.text, format!("{}\n{}", document.title, document.body));
+        let body = both_ends(&document.body, LONGEST_HEAD, LONGEST_TAIL);
+        row.add_text(self.text, format!("{}\n{body}", document.title));
         row.add_text(self.title, &document.title);
         for file in &document.files {
             row.add_text(self.file, file);
@@ -94,8 +105,18 @@ impl Fields {
         row.add_text(self.project_name, document.project_name.to_lowercase());
         row.add_text(self.agent, document.agent.as_str().to_lowercase());
         row.add_text(self.session, document.session.as_str());
+        row.add_u64(self.conversation, conversation(document));
         row
     }
+}
+
+/// A number for the document's session. The texts of a column are numbered anew in each segment; this is the same in
+/// all of them, on every machine and in every version of the program.
+fn conversation(document: &Document) -> u64 {
+    let name = format!("{}/{}", document.agent, document.session);
+    let digest: [u8; 32] = Sha256::digest(name.as_bytes()).into();
+    let (first, _) = digest.split_first_chunk().unwrap_or((&[0; 8], &[]));
+    u64::from_le_bytes(*first)
 }
 
 /// Kind, status, importance and type in one column, because ranking wants them together and for every match.

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use crate::memory::ranking::{Frequency, information};
 
 use super::query::Query;
+use super::schema::{LONGEST_HEAD, LONGEST_TAIL};
 use super::terms;
 use super::tokenizer::{CodeTokenizer, Token};
 
@@ -13,6 +14,8 @@ const ELISION: char = '…';
 /// The stretch of `text` with the most telling words of the query, at most `max_chars` characters long, as plain text
 /// on one line. Cut at word boundaries; an elision mark stands where something was left out and counts as a character.
 pub fn snippet(text: &str, query: &Query, max_chars: usize) -> String {
+    // What is not indexed cannot be the reason for a match.
+    let text = terms::both_ends(text, LONGEST_HEAD, LONGEST_TAIL);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= max_chars {
         return line;
@@ -110,7 +113,7 @@ mod tests {
     #[test]
     fn the_window_holds_the_matches() {
         check("bcrypt login", 60, "…Then the login page was slow because bcrypt ran with a…");
-        check("interest", 40, "…thread. Nothing else of interest followed.");
+        check("interest", 40, "…Nothing else of interest followed.");
         check("absent", 30, "We looked at many things on…");
         check("login", 2, "");
     }

@@ -1,5 +1,6 @@
 //! Which terms of a query are looked up, and what each is worth.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use tantivy::{Searcher, Term};
@@ -19,6 +20,10 @@ pub(crate) const MOST_TERMS: usize = 24;
 /// what they want; the middle of a long prompt is mostly pasted.
 const MOST_FIRST: usize = 128;
 const MOST_LAST: usize = 48;
+
+/// Bytes read of a long text, from its beginning and from its end, for the same reason.
+const LONGEST_HEAD: usize = 16_384;
+const LONGEST_TAIL: usize = 8_192;
 
 /// What a part of a compound counts beside the compound, which is a term too.
 const PART_SHARE: f32 = 0.5;
@@ -44,7 +49,8 @@ pub(crate) enum Neighbours {
 
 /// Reads the terms of a query, each once, in order. Function words are left out unless there is nothing else.
 pub(crate) fn wanted(query: &Query) -> Vec<Wanted> {
-    let tokens = CodeTokenizer::default().tokens(&query.wanted_text());
+    let tokens =
+        CodeTokenizer::default().tokens(&both_ends(&query.wanted_text(), LONGEST_HEAD, LONGEST_TAIL));
     let pairs: Vec<usize> =
         tokens.iter().filter(|token| token.form == Form::Pair).map(|token| token.position).collect();
     let mut by_text: HashMap<&str, usize> = HashMap::new();
@@ -78,6 +84,22 @@ pub(crate) fn wanted(query: &Query) -> Vec<Wanted> {
         terms.drain(MOST_FIRST..terms.len() - MOST_LAST);
     }
     terms
+}
+
+/// The text, or the beginning and end of a longer one.
+pub(super) fn both_ends(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
+    if text.len() <= head + tail {
+        return Cow::Borrowed(text);
+    }
+    let boundary = |mut at: usize| {
+        while !text.is_char_boundary(at) {
+            at += 1;
+        }
+        at
+    };
+    let first = text.get(..boundary(head)).unwrap_or_default();
+    let last = text.get(boundary(text.len() - tail)..).unwrap_or_default();
+    Cow::Owned(format!("{first}\n{last}"))
 }
 
 /// Positions of pairs come in ascending order.
@@ -157,6 +179,18 @@ mod tests {
         check("login Login logins", "login@0");
         check("getUserName", "getusername@0 user@1 name@2");
         check("登录慢 x 慢", "登录@0 录慢@1 x@3 慢@4");
+    }
+
+    #[test]
+    fn the_ends_of_a_long_text_are_cut_at_characters() {
+        for (text, head, tail, expected) in [
+            ("short", 3, 3, "short"),
+            ("abcdefghij", 2, 3, "ab\nhij"),
+            ("ééééé", 3, 3, "éé\né"),
+            ("", 0, 0, ""),
+        ] {
+            assert_eq!(both_ends(text, head, tail), expected, "{text}");
+        }
     }
 
     #[test]

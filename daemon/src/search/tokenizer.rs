@@ -194,8 +194,7 @@ fn is_unspaced(c: char) -> bool {
     ) && c.is_alphanumeric()
 }
 
-/// Bytes of the joiner at the start of `rest`: one of `. - '`-less signs, or up to three path signs as in `::` and
-/// `://`.
+/// Bytes of the joiner at the start of `rest`: a dot, a dash, or up to three path signs as in `::` and `://`.
 fn joiner_len(rest: &str) -> usize {
     let path = rest.bytes().take(3).take_while(|byte| PATH_JOINERS.contains(byte)).count();
     if path > 0 {
@@ -465,7 +464,7 @@ mod tests {
     #[test]
     fn prose_is_stemmed_and_folded() {
         check("Connections were failing", "connect were fail");
-        check("Café NAÏVE straße", "cafe naive strasse");
+        check("Café NAÏVE straße", "cafe naiv strass");
         check("cafe\u{301}", "cafe");
         check("colours behaviour hour", "color behavior hour");
         check("serialise serialize serialisation", "serial serial serial");

@@ -22,15 +22,19 @@ const FUNCTION_WORDS: &str = "a about above after again all also am an and any a
     who whom whose why will with within without won would wouldn yet you your yours yourself";
 
 /// Words that steer an agent and say nothing about the subject.
-const COMMAND_WORDS: &str = "able actually add ahead already another ask back bit branch bug build call change \
-    check clean code come commit complete continue correct create current cool debug delete different done edit \
-    error everything exactly example exist existing explain fail feature file find fine finish first fix fixed \
-    function give go good great happen hello help hey hi implement instead issue keep know last later line lint \
-    list look main make maybe merge method missing move need new next nice nothing ok okay old open perfect please \
-    possible problem proceed project pull push put question quick read ready really refactor remove rename \
-    repository request rerun result review rewrite right run same save say see seem set show simple something \
-    start started still stop summary support sure take task tell test thank thanks thing think time today try \
-    type update use using verify wait want way well whole work working write wrong yeah yes";
+const COMMAND_WORDS: &str = "able actually add ahead already another approach ask back better big bit branch bug build call case \
+    cause change check clean code comment commit complete continue cool correct create current debug \
+    delete describe detail different directory do done easy edit error everything exactly example exist \
+    existing explain fail fast feature file find fine finish first fix fixed folder full function give \
+    go good great happen hello help hey hi idea implement improve instead issue job keep kind know last \
+    later left line lint list little long look main make maybe merge message method missing move name \
+    need new next nice note nothing number ok okay old open option output part perfect place plan please \
+    point possible pr problem proceed project pull push put question quick read readme ready really \
+    reason refactor remove rename repo repository request rerun rest result review rewrite right run \
+    same save say second see seem set ship short show simple slightly small something sort start started \
+    state status step still stop style suggestion summary support sure take task tell test thank thanks \
+    thing think third time today tomorrow tool try two type understand undo update use using verify \
+    version wait want way well whole work working worth write wrong yeah yes yesterday";
 
 static STEMMED_FUNCTION_WORDS: LazyLock<HashSet<String>> = LazyLock::new(|| stems(FUNCTION_WORDS));
 static STEMMED_COMMAND_WORDS: LazyLock<HashSet<String>> = LazyLock::new(|| stems(COMMAND_WORDS));
@@ -39,9 +43,14 @@ fn stems(words: &str) -> HashSet<String> {
     CodeTokenizer::default().tokens(words).into_iter().map(|token| token.text).collect()
 }
 
+/// Numbers up to this many digits count things or choose from a list; longer ones name something.
+const SMALL_NUMBER_DIGITS: usize = 2;
+
 /// Places a term (as the tokenizer writes it).
 pub fn commonness(term: &str) -> Commonness {
-    if STEMMED_FUNCTION_WORDS.contains(term) {
+    if term.len() <= SMALL_NUMBER_DIGITS && term.bytes().all(|byte| byte.is_ascii_digit()) {
+        Commonness::Command
+    } else if STEMMED_FUNCTION_WORDS.contains(term) {
         Commonness::Function
     } else if STEMMED_COMMAND_WORDS.contains(term) {
         Commonness::Command
@@ -58,7 +67,7 @@ mod tests {
     fn inflections_are_placed_with_their_word() {
         for (words, expected) in [
             ("the what don't", Commonness::Function),
-            ("run running tests fixes thanks", Commonness::Command),
+            ("run running tests fixes thanks 2 14", Commonness::Command),
             ("login slow bcrypt 7660", Commonness::Content),
         ] {
             for token in CodeTokenizer::default().tokens(words) {

@@ -1,0 +1,110 @@
+//! When and how segments are merged.
+//!
+//! The engine would merge on its own threads at moments of its own, and whoever wants a segment rewritten meanwhile
+//! is told that it cannot be found. Here merges start after a commit, one at a time, and can be waited for, so that
+//! "forgotten" means gone from the disk when the call returns.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use tantivy::indexer::{LogMergePolicy, MergePolicy};
+use tantivy::{FutureResult, IndexWriter, SegmentMeta};
+
+/// Segments of one size are merged from this many on: few segments mean few dictionaries for a search to open.
+const SEGMENTS_BEFORE_MERGE: usize = 4;
+/// Segments below this many documents count as one size.
+const SMALLEST_SIZE: u32 = 2_000;
+/// The share of deleted documents at which a segment is rewritten. Never, says the engine's default, and replaced
+/// text would stay on disk for ever.
+const DELETED_BEFORE_MERGE: f32 = 0.2;
+
+/// The merges of one writer.
+pub(super) struct Merges {
+    policy: LogMergePolicy,
+    running: Option<FutureResult<Option<SegmentMeta>>>,
+}
+
+impl Merges {
+    pub(super) fn new() -> Self {
+        let mut policy = LogMergePolicy::default();
+        policy.set_min_num_segments(SEGMENTS_BEFORE_MERGE);
+        policy.set_min_layer_size(SMALLEST_SIZE);
+        policy.set_del_docs_ratio_before_merge(DELETED_BEFORE_MERGE);
+        Self { policy, running: None }
+    }
+
+    /// Starts a merge in the background if one is due and none is running.
+    pub(super) fn start_due(
+        &mut self,
+        writer: &mut IndexWriter,
+        index: &tantivy::Index,
+    ) -> tantivy::Result<()> {
+        if self.is_running() {
+            return Ok(());
+        }
+        let segments = index.searchable_segment_metas()?;
+        if let Some(candidate) = self.policy.compute_merge_candidates(&segments).into_iter().next() {
+            self.running = Some(writer.merge(&candidate.0));
+        }
+        Ok(())
+    }
+
+    /// Waits for the running merge. Its failure is no error: the segments are as they were and merge another time.
+    pub(super) fn finish(&mut self) {
+        // Not `FutureResult::wait`: it panics once the result has been polled for.
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        while self.is_running_for(&waker) {
+            thread::park();
+        }
+    }
+
+    /// Rewrites every segment that holds deleted documents, and waits for it.
+    pub(super) fn expunge(
+        &mut self,
+        writer: &mut IndexWriter,
+        index: &tantivy::Index,
+    ) -> tantivy::Result<()> {
+        self.finish();
+        let torn: Vec<_> = index
+            .searchable_segment_metas()?
+            .into_iter()
+            .filter(SegmentMeta::has_deletes)
+            .map(|segment| segment.id())
+            .collect();
+        if !torn.is_empty() {
+            writer.merge(&torn).wait()?;
+        }
+        Ok(())
+    }
+
+    fn is_running(&mut self) -> bool {
+        self.is_running_for(Waker::noop())
+    }
+
+    /// Whether a merge is running; if so, `waker` is told when it ends.
+    fn is_running_for(&mut self, waker: &Waker) -> bool {
+        let Some(merge) = self.running.as_mut() else { return false };
+        match Pin::new(merge).poll(&mut Context::from_waker(waker)) {
+            Poll::Pending => true,
+            Poll::Ready(outcome) => {
+                if let Err(error) = outcome {
+                    tracing::warn!(%error, "merging index segments failed");
+                }
+                self.running = None;
+                false
+            }
+        }
+    }
+}
+
+/// Wakes a thread that waits for a merge.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

@@ -1,1 +1,333 @@
-//! x
+//! A hermetic stage for end-to-end tests: its own home, the real binaries, and hooks run as an agent runs them.
+//!
+//! Nothing waits by sleeping: `recall ctl flush` says when everything is where it belongs. What a stage has started
+//! dies with it.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// One home, and the daemon that may run in it.
+pub struct Stage {
+    folder: tempfile::TempDir,
+    daemon: Option<Child>,
+    environment: Vec<(String, String)>,
+}
+
+/// How a process ended and what it said.
+#[derive(Debug)]
+pub struct Said {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Said {
+    pub fn code(&self) -> i32 {
+        self.status.code().unwrap_or(-1)
+    }
+
+    /// What was said, as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("no JSON ({error}): {:?} {:?}", self.stdout, self.stderr))
+    }
+
+    /// The context that a hook's answer carries for the model, or "".
+    pub fn context(&self) -> String {
+        let answer: Value = serde_json::from_str(&self.stdout).unwrap_or(Value::Null);
+        let context = answer.pointer("/hookSpecificOutput/additionalContext").and_then(Value::as_str);
+        context.unwrap_or_default().to_owned()
+    }
+}
+
+/// Where the binaries under test lie; builds them first, so that a test never runs yesterday's.
+pub fn binaries() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        // A test binary lies in TARGET/PROFILE/deps.
+        let profile = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().to_owned();
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--locked", "-p", "recall", "-p", "recall-shim", "--bins"]);
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        build.arg("--target-dir").arg(profile.parent().unwrap());
+        let built = build.current_dir(workspace()).status().unwrap();
+        assert!(built.success(), "the binaries under test do not build");
+        profile
+    })
+}
+
+/// The folder of the workspace's own manifest.
+pub fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Stage {
+    /// An empty home and an empty project, no daemon.
+    pub fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("rc-").tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("shop")).unwrap();
+        Self { folder, daemon: None, environment: Vec::new() }
+    }
+
+    /// The same with a `config.toml`.
+    #[must_use]
+    pub fn config(self, text: &str) -> Self {
+        std::fs::create_dir_all(self.home()).unwrap();
+        std::fs::write(self.home().join("config.toml"), text).unwrap();
+        self
+    }
+
+    /// The same with one more variable in the environment of everything that runs here.
+    #[must_use]
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The same with a daemon that answers.
+    #[must_use]
+    pub fn daemon(mut self) -> Self {
+        self.start_daemon();
+        self
+    }
+
+    /// `RECALL_HOME`.
+    pub fn home(&self) -> PathBuf {
+        self.folder.path().join("recall")
+    }
+
+    /// The project's folder.
+    pub fn project(&self) -> PathBuf {
+        self.folder.path().join("shop")
+    }
+
+    /// The user's home, where agents keep their settings.
+    pub fn user_home(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.home().join("run/recall.sock")
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.home().join("data/recall.db")
+    }
+
+    /// The files that wait in the spool.
+    pub fn spooled(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.home().join("state/spool/new")).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    }
+
+    /// A program under test, in this stage's environment and nothing else.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(binaries().join(program));
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.user_home())
+            .env("RECALL_HOME", self.home())
+            .env("RECALL_NO_DAEMON_START", "1")
+            .env("NO_COLOR", "1")
+            .env("TZ", "UTC")
+            .current_dir(self.project());
+        for (name, value) in &self.environment {
+            command.env(name, value);
+        }
+        command
+    }
+
+    #[track_caller]
+    pub fn start_daemon(&mut self) {
+        assert!(self.daemon.is_none(), "a daemon runs already");
+        let mut command = self.command("recall");
+        command.arg("daemon").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.daemon = Some(command.spawn().unwrap());
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while std::os::unix::net::UnixStream::connect(self.socket()).is_err() {
+            let ended = self.daemon.as_mut().unwrap().try_wait().unwrap();
+            assert!(ended.is_none(), "the daemon ended: {ended:?}\n{}", self.log());
+            assert!(Instant::now() < deadline, "the daemon does not listen\n{}", self.log());
+            // Nobody can be asked before it listens.
+            std::thread::yield_now();
+        }
+    }
+
+    pub fn daemon_pid(&self) -> u32 {
+        self.daemon.as_ref().expect("no daemon runs").id()
+    }
+
+    /// SIGKILL, not a polite stop.
+    pub fn kill_daemon(&mut self) {
+        let mut daemon = self.daemon.take().expect("no daemon runs");
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+    }
+
+    /// `recall ctl stop`, and the daemon's exit status.
+    pub fn stop_daemon(&mut self) -> ExitStatus {
+        let said = self.recall(["ctl", "stop"]);
+        assert_eq!(said.code(), 0, "{said:?}");
+        self.daemon.take().expect("no daemon runs").wait().unwrap()
+    }
+
+    /// What the daemon has logged.
+    pub fn log(&self) -> String {
+        let entries = std::fs::read_dir(self.home().join("state/log")).into_iter().flatten();
+        entries.filter_map(|entry| std::fs::read_to_string(entry.unwrap().path()).ok()).collect()
+    }
+
+    /// Runs a hook with these very bytes on its stdin.
+    pub fn hook_bytes(&self, arguments: &[&str], stdin: &[u8]) -> Said {
+        let mut command = self.command("recall-shim");
+        command.args(arguments);
+        run(command, stdin)
+    }
+
+    /// Runs a hook of Claude Code. Its promise is checked each time: exit 0, silent stderr, one object or nothing.
+    #[track_caller]
+    pub fn hook(&self, event: &Value) -> Said {
+        let mut line = serde_json::to_vec(event).unwrap();
+        line.push(b'\n');
+        let said = self.hook_bytes(&["claude-code"], &line);
+        assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{said:?}");
+        assert!(said.stdout.is_empty() || said.json().is_object(), "{said:?}");
+        said
+    }
+
+    /// Runs `recall`.
+    pub fn recall<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Said {
+        let mut command = self.command("recall");
+        command.args(arguments);
+        run(command, b"")
+    }
+
+    /// Runs `recall` with `--json` and expects it to succeed.
+    #[track_caller]
+    pub fn json<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Value {
+        let said = self.recall(arguments.into_iter().chain(["--json"]));
+        assert_eq!(said.code(), 0, "{said:?}");
+        said.json()
+    }
+
+    #[track_caller]
+    pub fn flush(&self) {
+        let said = self.recall(["ctl", "flush"]);
+        assert_eq!(said.code(), 0, "{said:?}\n{}", self.log());
+    }
+
+    /// A whole session: it starts, asks, works, answers and ends.
+    #[track_caller]
+    pub fn session(&self, id: &str, prompt: &str, calls: &[Value], answer: &str) {
+        self.hook(&self.event(id, "SessionStart", json!({"source": "startup"})));
+        self.hook(&self.event(id, "UserPromptSubmit", json!({"prompt": prompt, "prompt_id": format!("{id}-p1")})));
+        for (number, call) in calls.iter().enumerate() {
+            let mut call = call.clone();
+            call["tool_use_id"] = json!(format!("{id}-t{number}"));
+            call["prompt_id"] = json!(format!("{id}-p1"));
+            self.hook(&self.event(id, "PostToolUse", call));
+        }
+        let stop = json!({"last_assistant_message": answer, "prompt_id": format!("{id}-p1")});
+        self.hook(&self.event(id, "Stop", stop));
+        self.hook(&self.event(id, "SessionEnd", json!({"reason": "other"})));
+    }
+
+    /// An event of Claude Code with its base fields and these.
+    pub fn event(&self, session: &str, name: &str, fields: Value) -> Value {
+        let project = self.project();
+        let mut event = json!({
+            "session_id": session,
+            "transcript_path": format!("{}/.claude/projects/shop/{session}.jsonl", self.user_home().display()),
+            "cwd": project,
+            "hook_event_name": name,
+        });
+        for (key, value) in fields.as_object().into_iter().flatten() {
+            event[key] = value.clone();
+        }
+        event
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+        // A daemon that a command or the shim has started is nobody's child here.
+        let note = recall_protocol::paths::LockNote::read(&self.home().join("data/recall.lock"));
+        if let Some(pid) = note.and_then(|note| rustix::process::Pid::from_raw(note.pid.cast_signed())) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+/// Runs a program to its end.
+pub fn run(mut command: Command, stdin: &[u8]) -> Said {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It may have heard enough before the end.
+    let _ = child.stdin.take().unwrap().write_all(stdin);
+    let output = child.wait_with_output().unwrap();
+    Said {
+        status: output.status,
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// The events of a recorded session; numbers of the recording itself are removed.
+pub fn recording(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    text.lines()
+        .map(|line| {
+            let mut event: Value = serde_json::from_str(line).unwrap();
+            let object = event.as_object_mut().unwrap();
+            object.remove("_id");
+            object.remove("_t_ms");
+            event
+        })
+        .collect()
+}
+
+/// A copy in which everything that differs between two runs is masked: ids, times, paths of this stage, sizes.
+pub fn masked(value: &Value, stage: &Stage) -> Value {
+    let folder = stage.user_home().to_string_lossy().into_owned();
+    mask(value, "", &folder)
+}
+
+fn mask(value: &Value, key: &str, folder: &str) -> Value {
+    const VARYING: [&str; 15] = [
+        "uuid", "created_at", "started_at", "ended_at", "at", "took_ms", "pid", "uptime_s", "rss_bytes", "event_id",
+        "prompt_event_id", "response_event_id", "score", "version", "duration_ms",
+    ];
+    match value {
+        Value::Null => Value::Null,
+        _ if VARYING.contains(&key) => json!(format!("[{key}]")),
+        Value::Array(list) if key == "evidence" => json!(format!("[{} events]", list.len())),
+        Value::Object(sizes) if key == "bytes" => sizes.keys().map(|name| (name.clone(), json!("[bytes]"))).collect(),
+        Value::Object(object) => {
+            object.iter().map(|(key, value)| (key.clone(), mask(value, key, folder))).collect()
+        }
+        Value::Array(list) => list.iter().map(|value| mask(value, "", folder)).collect(),
+        Value::String(text) => json!(text.replace(folder, "[home]")),
+        other => other.clone(),
+    }
+}

@@ -241,7 +241,8 @@ fn catch_up(writer: &mut Writer, readers: &Readers) -> Result<(), CatchUpError> 
         // The index knows more than the store: the store is an older one. It starts over.
         writer.clear()?;
     }
-    if writer.high_water() == 0 && newest > 0 {
+    let is_empty = writer.high_water() == 0;
+    if is_empty && !readers.read(store::log_is_complete)? {
         return rebuild(writer, readers, newest);
     }
     loop {

@@ -32,8 +32,9 @@ pub fn identities(facts: &RepositoryFacts) -> Vec<ProjectKey> {
 /// The name people see: the folder of the main work tree, also in a worktree beside it.
 pub fn display_name(facts: &RepositoryFacts) -> String {
     let main_tree = facts.common_dir.as_deref().and_then(|dir| dir.strip_suffix("/.git"));
-    let path = main_tree.unwrap_or(&facts.folder).trim_end_matches('/');
-    let last = path.rsplit('/').next().unwrap_or(path);
+    let separators = ['/', '\\'];
+    let path = main_tree.unwrap_or(&facts.folder).trim_end_matches(separators);
+    let last = path.rsplit(separators).next().unwrap_or(path);
     let name = last.strip_suffix(".git").unwrap_or(last);
     if name.is_empty() { "/".to_owned() } else { name.to_owned() }
 }
@@ -137,6 +138,7 @@ mod tests {
         assert_eq!(name(Some("/srv/git/shop.git"), "/srv/git/shop.git"), "shop.git".trim_end_matches(".git"));
         assert_eq!(name(None, "/home/dev/notes/"), "notes");
         assert_eq!(name(None, "/"), "/");
+        assert_eq!(name(None, "C:\\code\\shop"), "shop");
     }
 
     fn keys(texts: &[&str]) -> Vec<ProjectKey> {

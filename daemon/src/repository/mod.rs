@@ -18,6 +18,10 @@ const MOST_CLONES: u32 = 4;
 
 /// Reads what can be known of the project in `folder`.
 pub fn facts(folder: &Path) -> RepositoryFacts {
+    if !folder.is_absolute() {
+        // Another system's path, or nonsense; whatever lies below our own folder has nothing to do with it.
+        return RepositoryFacts { folder: text(folder), ..Default::default() };
+    }
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     follow(&folder, MOST_CLONES)
 }
@@ -175,5 +179,8 @@ mod tests {
         assert!(found[0].starts_with("path:/") && found[0].ends_with("/notes"));
         // Two folders of the same name are two projects; one that is not there is no error.
         assert_ne!(found, keys(&home.path().join("other/notes")));
+        // Not ours to look up: this very project lies below the test's own folder.
+        assert_eq!(keys(Path::new("C:\\code\\shop")), ["path:C:\\code\\shop"]);
+        assert_eq!(keys(Path::new("src")), ["path:src"]);
     }
 }

@@ -38,6 +38,16 @@ pub fn highest_log_entry(db: &Connection) -> Result<i64, StoreError> {
     Ok(statement.query_row([], |row| row.get(0))?)
 }
 
+/// Whether the log still tells of every row: nothing was forgotten of it.
+///
+/// # Errors
+/// When the database refuses.
+pub fn log_is_complete(db: &Connection) -> Result<bool, StoreError> {
+    let mut statement = db.prepare_cached("SELECT min(seq) FROM index_log")?;
+    let first: Option<i64> = statement.query_row([], |row| row.get(0))?;
+    Ok(first == Some(1) || highest_log_entry(db)? == 0)
+}
+
 /// A row with what its document needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DocumentRow {

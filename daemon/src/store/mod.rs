@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-pub use documents::{DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, prompt_number, scan_documents};
+pub use documents::{DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, log_is_complete, prompt_number, scan_documents};
 pub use jobs::{FinishedJob, JobFailure, JobKind, JobResult, JobRow, LeasedJob, jobs, unfinished_jobs};
 pub use projects::{ProjectInfo, find_project, project, projects_named};
 pub use reading::{

@@ -1,0 +1,392 @@
+//! Prints, in one run, what recall costs: the shim's wall time beside a program that does nothing, durable events a
+//! second, and search, context and memory at three sizes.
+//!
+//! `cargo run --release -p recall-tests --bin recall-bench [-- --shim PATH] [--runs N] [--sizes 1000,10000,100000]`
+//!
+//! Times of one run compare with each other; those of two runs on a shared machine do not.
+
+// A measurement that cannot be made has nothing better to do than to say so and end.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use recall::memory::event::StartSource;
+use recall::memory::ids::{AgentName, EventId, ProjectKey, SessionId, SessionKey, Timestamp};
+use recall::memory::material::BatchSource;
+use recall::memory::observation::{Importance, ObservationDraft, ObservationType};
+use recall::memory::session::{BatchState, CloseReason, Effect, NewPrompt, Seq};
+use recall::store::{
+    Delivery, Durability, FinishedJob, JobResult, SessionOrigin, Transaction, Write as StoreWrite, Written, execute,
+    open_writer,
+};
+use recall_protocol::client::Connection;
+use recall_protocol::frame::Deadline;
+use recall_protocol::paths::Paths;
+use recall_protocol::wire::{Deliver, Explain, Filter, Flags, Query, Reply, Request, ShimContext};
+use serde_json::{Value, json};
+
+const CLIENTS: usize = 8;
+const EVENTS_PER_CLIENT: usize = 5_000;
+const QUERIES: usize = 1_000;
+const WORDS: &str = "login session token cache retry socket parser index writer reader batch timeout schema migration \
+                     cart discount receipt rounding currency price order stock invoice tax refund checkout webhook \
+                     daemon stream buffer render prompt terminal colour stack queue lock thread deadlock leak panic \
+                     config default flag path folder permission owner symlink cursor page query filter rank score";
+
+fn main() {
+    let options = Options::read();
+    recall_tests::binaries();
+    println!("# recall bench ({} shim runs, {CLIENTS} clients)\n", options.runs);
+    shim_times(&options);
+    throughput();
+    println!("\n| observations | search p50 ms | search p99 ms | context p50 ms | context p99 ms | prompt p50 ms | prompt p99 ms | daemon RSS MiB | index build s |");
+    println!("|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
+    for size in &options.sizes {
+        at_size(*size);
+    }
+}
+
+struct Options {
+    shim: PathBuf,
+    runs: usize,
+    sizes: Vec<usize>,
+}
+
+impl Options {
+    fn read() -> Self {
+        let mut options = Self {
+            shim: recall_tests::binaries().join("recall-shim"),
+            runs: 1_000,
+            sizes: vec![1_000, 10_000, 100_000],
+        };
+        let mut words = std::env::args().skip(1);
+        while let Some(word) = words.next() {
+            let value = words.next().expect("every option takes a value");
+            match word.as_str() {
+                "--shim" => options.shim = value.into(),
+                "--runs" => options.runs = value.parse().expect("a number of runs"),
+                "--sizes" => options.sizes = value.split(',').map(|size| size.parse().expect("a size")).collect(),
+                other => panic!("no such option: {other}"),
+            }
+        }
+        options
+    }
+}
+
+/// A daemon in a home of its own.
+struct House {
+    folder: tempfile::TempDir,
+    paths: Paths,
+    daemon: Option<Child>,
+}
+
+impl House {
+    fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("rb-").tempdir().unwrap();
+        let home = folder.path().as_os_str().to_owned();
+        let paths = Paths::from_variables(&|name: &str| (name == "RECALL_HOME").then(|| home.clone())).unwrap();
+        paths.create_folders().unwrap();
+        Self { folder, paths, daemon: None }
+    }
+
+    fn start(&mut self) {
+        let mut command = Command::new(recall_tests::binaries().join("recall"));
+        command.arg("daemon").env("RECALL_HOME", self.folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.daemon = Some(command.spawn().unwrap());
+        while Connection::open(&self.paths, Deadline::after(Duration::from_secs(1))).is_err() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn connect(&self) -> Connection {
+        Connection::open(&self.paths, Deadline::after(Duration::from_secs(5))).unwrap()
+    }
+
+    fn ask(&self, query: Query) -> Value {
+        let deadline = Deadline::after(Duration::from_secs(600));
+        match self.connect().ask(&Request::Query(query), deadline).unwrap() {
+            Reply::Json(bytes) => serde_json::from_slice(&bytes).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+    }
+}
+
+fn shim_times(options: &Options) {
+    let mut house = House::new();
+    house.start();
+    let payload = |size: usize| {
+        let event = json!({"session_id": "bench", "hook_event_name": "PostToolUse", "cwd": "/tmp", "tool_name": "Bash",
+            "tool_input": {"command": "cat notes"}, "tool_response": {"stdout": "x".repeat(size), "stderr": ""}});
+        event.to_string().into_bytes()
+    };
+    let (small, large) = (payload(850), payload(20_000));
+    let mut columns: [Vec<f64>; 3] = Default::default();
+    for _ in 0..options.runs {
+        // In turn, so that whatever the machine does meanwhile falls on all of them.
+        columns[0].push(run(Path::new("/bin/true"), &[], house.folder.path()));
+        columns[1].push(run(&options.shim, &small, house.folder.path()));
+        columns[2].push(run(&options.shim, &large, house.folder.path()));
+    }
+    println!("| program | p50 ms | p99 ms | p50 beside /bin/true |\n|---|---:|---:|---:|");
+    let nothing = percentile(&mut columns[0], 50.0);
+    for (name, times) in ["/bin/true", "shim, 1 KB", "shim, 20 KB"].iter().zip(&mut columns) {
+        let (p50, p99) = (percentile(times, 50.0), percentile(times, 99.0));
+        println!("| {name} | {p50:.2} | {p99:.2} | {:.2}x |", p50 / nothing);
+    }
+    let stored = house.ask(Query::Status)["events"]["stored"].clone();
+    println!("\nstored of {}: {stored}", 2 * options.runs);
+}
+
+/// Starts a program, feeds it, waits for its end: what an agent waits for.
+fn run(program: &Path, stdin: &[u8], home: &Path) -> f64 {
+    let begun = Instant::now();
+    let mut command = Command::new(program);
+    command.env_clear().env("RECALL_HOME", home).env("RECALL_NO_DAEMON_START", "1");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let _ = child.stdin.take().unwrap().write_all(stdin);
+    assert!(child.wait().unwrap().success());
+    begun.elapsed().as_secs_f64() * 1000.0
+}
+
+fn throughput() {
+    let mut house = House::new();
+    house.start();
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let house = &house;
+            scope.spawn(move || {
+                let mut connection = house.connect();
+                for number in 0..EVENTS_PER_CLIENT {
+                    let event = json!({"session_id": format!("client-{client}"), "hook_event_name": "PostToolUse",
+                        "cwd": "/tmp", "tool_name": "Bash", "tool_use_id": format!("t{number}"),
+                        "tool_input": {"command": format!("make step-{number}")},
+                        "tool_response": {"stdout": "x".repeat(700), "stderr": ""}});
+                    let request = deliver(&event, (client * EVENTS_PER_CLIENT + number) as u128 + 1);
+                    let reply = connection.ask(&request, Deadline::after(Duration::from_secs(20))).unwrap();
+                    assert!(matches!(reply, Reply::Ack { .. }), "{reply:?}");
+                }
+            });
+        }
+    });
+    let seconds = begun.elapsed().as_secs_f64();
+    let rate = (CLIENTS * EVENTS_PER_CLIENT) as f64 / seconds;
+    let status = house.ask(Query::Status);
+    assert_eq!(status["events"]["stored"], CLIENTS * EVENTS_PER_CLIENT);
+    println!("\ndurable events a second from {CLIENTS} clients: {rate:.0} (each acknowledged after an fsync)");
+    println!("daemon RSS afterwards: {:.1} MiB", status["rss_bytes"].as_f64().unwrap() / 1048576.0);
+}
+
+fn deliver(event: &Value, id: u128) -> Request {
+    Request::Deliver(Deliver {
+        event_id: EventId(id.to_be_bytes()),
+        agent: "claude-code".to_owned(),
+        event_name: String::new(),
+        captured_at_ms: now().0,
+        boot_id: [1; 16],
+        boot_ns: 0,
+        context: ShimContext { cwd: "/tmp".to_owned(), ..ShimContext::default() },
+        payload: event.to_string().into_bytes(),
+        flags: Flags::default(),
+    })
+}
+
+fn now() -> Timestamp {
+    recall::actors::clock::now()
+}
+
+fn at_size(size: usize) {
+    let mut house = House::new();
+    std::fs::create_dir_all(house.paths.backups_dir()).unwrap();
+    populate(&house.paths, size);
+    let begun = Instant::now();
+    house.start();
+    house.ask(Query::Flush);
+    let built = begun.elapsed().as_secs_f64();
+
+    let mut random = Random(7);
+    let searched = times(QUERIES, || {
+        let text = random.words(3);
+        let begun = Instant::now();
+        let filter = Filter { limit: Some(10), ..Filter::default() };
+        house.ask(Query::Search { text, filter, explain: Explain::No });
+        begun.elapsed()
+    });
+    let mut connection = house.connect();
+    let mut number = 0u128;
+    let mut hook = |event: Value| {
+        number += 1;
+        let request = deliver(&event, number + (1 << 64));
+        let begun = Instant::now();
+        let reply = connection.ask(&request, Deadline::after(Duration::from_secs(20))).unwrap();
+        let took = begun.elapsed();
+        let Reply::Ack { stdout } = reply else { panic!("{reply:?}") };
+        (took, stdout)
+    };
+    let mut silent = 0;
+    let mut session = 0;
+    let started = times(QUERIES / 2, || {
+        session += 1;
+        let (took, stdout) = hook(json!({"session_id": format!("new-{session}"), "cwd": "/bench/project",
+            "hook_event_name": "SessionStart", "source": "startup"}));
+        silent += usize::from(stdout.is_empty());
+        took
+    });
+    assert_eq!(silent, 0, "every start must be answered to be measured");
+    let mut session = 0;
+    let prompted = times(QUERIES / 2, || {
+        session += 1;
+        let prompt = format!("How does the {} handle the {}?", random.words(1), random.words(2));
+        hook(json!({"session_id": format!("new-{session}"), "cwd": "/bench/project",
+            "hook_event_name": "UserPromptSubmit", "prompt": prompt}))
+        .0
+    });
+    let status = house.ask(Query::Status);
+    assert_eq!(status["observations"], size);
+    let rss = status["rss_bytes"].as_f64().unwrap() / 1048576.0;
+    let [mut searched, mut started, mut prompted] = [searched, started, prompted];
+    println!(
+        "| {size} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {rss:.1} | {built:.1} |",
+        percentile(&mut searched, 50.0),
+        percentile(&mut searched, 99.0),
+        percentile(&mut started, 50.0),
+        percentile(&mut started, 99.0),
+        percentile(&mut prompted, 50.0),
+        percentile(&mut prompted, 99.0),
+    );
+}
+
+fn times(count: usize, mut measured: impl FnMut() -> Duration) -> Vec<f64> {
+    (0..count).map(|_| measured().as_secs_f64() * 1000.0).collect()
+}
+
+fn percentile(times: &mut [f64], percent: f64) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[((times.len() - 1) as f64 * percent / 100.0).round() as usize]
+}
+
+/// Fills a database through the store's own writes: sessions with prompts, answers and five observations a batch.
+fn populate(paths: &Paths, size: usize) {
+    let mut connection = open_writer(&paths.database(), &paths.backups_dir(), Durability::Normal).unwrap();
+    let mut random = Random(42);
+    let start = now().0 - 90 * 86_400_000;
+    let mut made = 0;
+    let mut batch = 0;
+    while made < size {
+        connection.execute_batch("BEGIN").unwrap();
+        for _ in 0..200 {
+            if made >= size {
+                break;
+            }
+            batch += 1;
+            let at = Timestamp(start + (made as i64) * 90 * 86_400_000 / size as i64);
+            execute(&mut connection, &asked(batch, at, &mut random)).unwrap();
+            let lease = StoreWrite::Lease { worker: "bench".to_owned(), now: at, until: at };
+            let Written::Leased(Some(job)) = execute(&mut connection, &lease).unwrap() else { panic!("no job") };
+            let drafts: Vec<_> = (0..5.min(size - made)).map(|n| draft(made + n, &mut random)).collect();
+            made += drafts.len();
+            let result = JobResult::Observations { drafts, source_tokens: 4_000 };
+            let finished = FinishedJob { job: job.id, result, origin: "extractive".to_owned(), now: at };
+            execute(&mut connection, &StoreWrite::Finish(Box::new(finished))).unwrap();
+        }
+        connection.execute_batch("COMMIT").unwrap();
+    }
+}
+
+/// One session with one closed batch.
+fn asked(number: usize, at: Timestamp, random: &mut Random) -> StoreWrite {
+    let event = EventId((number as u128).to_be_bytes());
+    let prompt = NewPrompt { event, text: Some(format!("Please look at the {}", random.words(8))) };
+    StoreWrite::Event(Box::new(Transaction {
+        session: SessionKey {
+            agent: AgentName::from("claude-code"),
+            id: SessionId(format!("session-{number}")),
+        },
+        origin: SessionOrigin {
+            project: vec![ProjectKey::from("path:/bench/project")],
+            project_name: "project".to_owned(),
+            root: Some("/bench/project".to_owned()),
+            cwd: None,
+            transcript_path: None,
+        },
+        delivery: Delivery {
+            event,
+            key: None,
+            agent: AgentName::from("claude-code"),
+            event_name: "UserPromptSubmit".to_owned(),
+            captured_at: at,
+            boot_id: [0; 16],
+            boot_ns: 0,
+            flags: 0,
+            stored_at: at,
+        },
+        effects: vec![
+            Effect::BeginLife { life: 1, source: StartSource::Startup },
+            Effect::OpenBatch {
+                seq: Seq(1),
+                number: 1,
+                source: BatchSource::User,
+                state: BatchState::Open,
+                prompt_id: None,
+                prompt: Some(prompt),
+            },
+            Effect::Respond { seq: Seq(1), event, text: format!("It was the {}.", random.words(60)) },
+            Effect::CloseBatch { seq: Seq(1), why: CloseReason::Stop },
+            Effect::CompressBatch { seq: Seq(1) },
+            Effect::Complete { reason: "other".to_owned() },
+        ],
+    }))
+}
+
+fn draft(number: usize, random: &mut Random) -> ObservationDraft {
+    let (kind, _) = ObservationType::ALL[number % ObservationType::ALL.len()];
+    ObservationDraft {
+        kind,
+        title: format!("{} {number}", random.words(7)),
+        subtitle: None,
+        narrative: random.words(45),
+        facts: vec![random.words(12)],
+        concepts: vec![random.words(1)],
+        files_read: Vec::new(),
+        files_modified: vec![format!("src/{}.rs", random.words(1))],
+        importance: Importance::clamped(1 + (number % 10) as i64),
+        evidence: Vec::new(),
+    }
+}
+
+/// The same words in every run (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn words(&mut self, count: usize) -> String {
+        let known: Vec<&str> = WORDS.split_whitespace().collect();
+        // Some words are common and most are rare, as in real text.
+        let words: Vec<String> = (0..count)
+            .map(|_| match self.next() % 3 {
+                0 => format!("{}{}", known[(self.next() % 60) as usize % known.len()], self.next() % 400),
+                _ => known[(self.next() % known.len() as u64) as usize].to_owned(),
+            })
+            .collect();
+        words.join(" ")
+    }
+}

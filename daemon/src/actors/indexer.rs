@@ -21,9 +21,8 @@ use crate::store::{self, Readers, StoreError, Write};
 
 /// How long changes are collected.
 const COLLECT_FOR: Duration = Duration::from_millis(250);
-/// Log entries of one step, and documents of one commit of a rebuild.
+/// Documents of one commit. More at once is hardly faster and leaves more memory behind.
 const STEP: u32 = 500;
-const REBUILD_STEP: u32 = 5_000;
 
 pub enum IndexerMessage {
     /// The log has grown.
@@ -248,7 +247,7 @@ fn catch_up(writer: &mut Writer, readers: &Readers) -> Result<(), CatchUpError> 
     loop {
         let after = writer.high_water();
         let entries = readers.read(|db| store::documents_after(db, after, STEP))?;
-        let Some(last) = entries.last() else { return Ok(()) };
+        let Some(last) = entries.last() else { break };
         let mut keys: Vec<DocumentKey> = entries.iter().map(|entry| entry.key).collect();
         keys.sort_unstable();
         keys.dedup();
@@ -257,6 +256,7 @@ fn catch_up(writer: &mut Writer, readers: &Readers) -> Result<(), CatchUpError> 
         }
         writer.commit(last.seq)?;
     }
+    Ok(writer.settle()?)
 }
 
 /// Puts in everything there is. `newest` was read before, so what is written meanwhile is followed afterwards.
@@ -265,7 +265,7 @@ fn rebuild(writer: &mut Writer, readers: &Readers, newest: i64) -> Result<(), Ca
     for (kind, ..) in DocumentKind::ALL {
         let mut after = 0;
         loop {
-            let keys = readers.read(|db| store::scan_documents(db, kind, after, REBUILD_STEP))?;
+            let keys = readers.read(|db| store::scan_documents(db, kind, after, STEP))?;
             let Some(last) = keys.last() else { break };
             after = last.row;
             for key in keys {
@@ -276,7 +276,7 @@ fn rebuild(writer: &mut Writer, readers: &Readers, newest: i64) -> Result<(), Ca
         }
     }
     writer.commit(newest)?;
-    Ok(())
+    Ok(writer.settle()?)
 }
 
 fn put(writer: &mut Writer, readers: &Readers, key: DocumentKey) -> Result<(), CatchUpError> {

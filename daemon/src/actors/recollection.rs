@@ -12,6 +12,7 @@ use crate::memory::context::{Block, Budgets, Material, Moment, Note, SummaryNote
 use crate::memory::document::DocumentKind;
 use crate::memory::event::StartSource;
 use crate::memory::ids::{ObservationId, SessionId, Timestamp};
+use crate::memory::ranking::RELEVANCE_FLOOR;
 use crate::memory::session::Ask;
 use crate::search::index::Index;
 use crate::search::query::Query;
@@ -22,8 +23,6 @@ use crate::store::{self, ObservationRow, ProjectInfo, Readers, StoreError, Summa
 const CANDIDATES: u32 = 120;
 /// So many of the index's best hits are considered for a prompt.
 const HITS: usize = 12;
-/// An observation that answers a prompt less surely is not worth the interruption.
-const RELEVANCE_FLOOR: f32 = 0.35;
 /// An answer that takes longer would miss the shim's deadline; the agent then simply gets none.
 const ANSWER_WITHIN: Duration = Duration::from_millis(45);
 

@@ -456,3 +456,284 @@ impl ToolCall {
         matches!(self.result, ToolResult::Failed(_))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::memory::ids::SessionId;
+
+    const IDLE: IdlePolicy = IdlePolicy { batch_ms: 300_000, session_ms: 3_600_000 };
+
+    fn policy() -> CapturePolicy {
+        CapturePolicy { skip_tools: vec!["TodoWrite".to_owned()] }
+    }
+
+    /// Reads one line of a story: `start`, `prompt p1 text`, `queued p1 text`, `private p1`, `machine p1`,
+    /// `tool p1 Read`, `stop p1 text`, `note p1`, `end other`, `wait 300`. A dash stands for no prompt id.
+    fn event(line: &str) -> Option<LifecycleEvent> {
+        let mut words = line.split_whitespace();
+        let kind = words.next().unwrap();
+        let mut id = || words.next().filter(|word| *word != "-").map(PromptId::from);
+        let (prompt, what) = match kind {
+            "start" => (None, What::SessionStart { source: StartSource::parse(words.next().unwrap_or("startup")) }),
+            "prompt" => {
+                let prompt = id();
+                let text = PromptText::Text(words.collect::<Vec<_>>().join(" "));
+                (prompt, What::Prompt { text, source: BatchSource::User })
+            }
+            "private" => (id(), What::Prompt { text: PromptText::WhollyPrivate, source: BatchSource::User }),
+            "machine" => {
+                let text = PromptText::Text("<task-notification>".to_owned());
+                (id(), What::Prompt { text, source: BatchSource::AgentNotification })
+            }
+            "tool" => {
+                let prompt = id();
+                let name = words.next().unwrap().to_owned();
+                let result = ToolResult::Done("{}".to_owned());
+                let call = ToolCall { name, use_id: None, input: "{}".to_owned(), result, duration_ms: None };
+                (prompt, What::Tool(call))
+            }
+            "stop" => {
+                let prompt = id();
+                let text = words.collect::<Vec<_>>().join(" ");
+                (prompt, What::Stop { message: Some(text).filter(|text| !text.is_empty()) })
+            }
+            "note" => (id(), What::Other { name: "Notification".to_owned(), detail: "{}".to_owned() }),
+            "compact" => (id(), What::PreCompact { trigger: "auto".to_owned() }),
+            "end" => (None, What::SessionEnd { reason: words.next().unwrap_or("other").to_owned() }),
+            "wait" => return None,
+            other => panic!("no such line: {other}"),
+        };
+        Some(LifecycleEvent {
+            session: SessionId::from("s"),
+            prompt,
+            cwd: None,
+            transcript_path: None,
+            subagent: None,
+            what,
+        })
+    }
+
+    fn play(story: &str) -> (Session, Vec<Effect>) {
+        let (mut session, mut effects) = (Session::default(), Vec::new());
+        let mut at = Timestamp(1_000);
+        for (number, line) in story.split(';').map(str::trim).enumerate() {
+            let decision = match event(line) {
+                Some(event) => {
+                    let capture = Capture { event: EventId((number as u128).to_be_bytes()), at };
+                    session.on_event(&event, capture, &policy())
+                }
+                None => {
+                    at.0 += line.strip_prefix("wait ").unwrap().parse::<i64>().unwrap() * 1000;
+                    session.on_idle(at, IDLE)
+                }
+            };
+            session = decision.next;
+            effects.extend(decision.effects);
+            at.0 += 1;
+        }
+        (session, effects)
+    }
+
+    /// The batches as the effects leave them: `1 closed(stop) user [Read] 'answer'`.
+    fn batches(effects: &[Effect]) -> String {
+        struct Row {
+            source: &'static str,
+            state: String,
+            calls: Vec<String>,
+            answer: String,
+        }
+        let mut rows: Vec<Row> = Vec::new();
+        let at = |seq: &Seq| seq.0 as usize - 1;
+        for effect in effects {
+            match effect {
+                Effect::OpenBatch { source, state, .. } => {
+                    let state = if *state == BatchState::Waiting { "waiting" } else { "open" }.to_owned();
+                    rows.push(Row { source: source.as_str(), state, calls: Vec::new(), answer: String::new() });
+                }
+                Effect::RunBatch { seq, .. } => rows[at(seq)].state = "open".to_owned(),
+                Effect::CloseBatch { seq, why } => rows[at(seq)].state = format!("closed({})", why.as_str()),
+                Effect::Respond { seq, text, .. } => rows[at(seq)].answer = format!(" '{text}'"),
+                Effect::AddActivity { seq: Some(seq), activity } => {
+                    let name = match &activity.content {
+                        ActivityContent::Tool(call) => call.name.clone(),
+                        ActivityContent::Other { name, .. } => format!("({name})"),
+                        ActivityContent::Hidden { name } => format!("hidden {name}"),
+                    };
+                    rows[at(seq)].calls.push(name);
+                }
+                _ => {}
+            }
+        }
+        let lines = rows.iter().enumerate().map(|(number, Row { source, state, calls, answer })| {
+            format!("{} {state} {source} [{}]{answer}", number + 1, calls.join(" "))
+        });
+        lines.collect::<Vec<_>>().join("; ")
+    }
+
+    #[track_caller]
+    fn check(story: &str, expected: &str) {
+        assert_eq!(batches(&play(story).1), expected);
+    }
+
+    #[test]
+    fn a_prompt_opens_a_batch_and_what_follows_belongs_to_it() {
+        check("start; prompt p1 hello; tool p1 Read; stop p1 done", "1 closed(stop) user [Read] 'done'");
+        check("start; prompt - a; tool - Read; prompt - b", "1 closed(next_prompt) user [Read]; 2 open user []");
+        check("start; prompt p1 a; end clear", "1 closed(session_end) user []");
+    }
+
+    #[test]
+    fn a_closed_batch_still_gets_what_is_its_own() {
+        // A background agent works on after Stop.
+        check(
+            "start; prompt p1 a; stop p1 x; tool p1 Bash; machine p2; stop p2 y",
+            "1 closed(stop) user [Bash] 'x'; 2 closed(stop) agent_notification [] 'y'",
+        );
+        let (_, effects) = play("start; prompt p1 a; stop p1 x; tool p1 Bash");
+        let compressions = effects.iter().filter(|effect| matches!(effect, Effect::CompressBatch { .. })).count();
+        assert_eq!(compressions, 2);
+    }
+
+    #[test]
+    fn a_prompt_typed_meanwhile_waits_for_the_answer() {
+        check(
+            "start; prompt p1 a; prompt p1 b; tool p1 Read; stop p1 both",
+            "1 closed(stop) user [Read] 'both'; 2 closed(stop) queued [] 'both'",
+        );
+        // Interrupted: what was typed becomes the next turn.
+        check(
+            "start; prompt p1 a; prompt p1 b; tool p2 Read; stop p2 second",
+            "1 closed(next_prompt) user []; 2 closed(stop) queued [Read] 'second'",
+        );
+        check(
+            "start; prompt p1 a; prompt p1 b; stop p2 second",
+            "1 closed(next_prompt) user []; 2 closed(stop) queued [] 'second'",
+        );
+    }
+
+    #[test]
+    fn nothing_of_a_private_prompt_is_kept() {
+        let story = "start; private p1; tool p1 Read; note p1; tool p1 TodoWrite; stop p1 secret; prompt p2 b";
+        check(story, "1 closed(stop) private [hidden Read hidden Notification]; 2 open user []");
+        let (session, effects) = play(story);
+        assert_eq!(session.prompts, 2);
+        assert!(!effects.contains(&Effect::CompressBatch { seq: Seq(1) }));
+    }
+
+    #[test]
+    fn a_call_without_any_prompt_opens_a_recovery_batch_and_a_note_never_does() {
+        check("tool - Read; stop - x", "1 closed(stop) recovery [Read] 'x'");
+        check("start; note -; note -; prompt p1 a", "1 open user []");
+        check("start; tool - TodoWrite", "");
+    }
+
+    #[test]
+    fn skipped_tools_make_no_activity_but_tell_the_batch() {
+        let (_, effects) = play("start; prompt p1 a; tool p1 TodoWrite; stop p1 x");
+        assert!(effects.iter().any(|effect| matches!(effect, Effect::AddAside { .. })));
+        assert!(!effects.iter().any(|effect| matches!(effect, Effect::AddActivity { .. })));
+    }
+
+    #[test]
+    fn the_last_word_of_a_turn_that_went_on_counts() {
+        check("start; prompt p1 a; stop p1 first; stop p1 second", "1 closed(stop) user [] 'second'");
+        check("start; prompt p1 a; end other; stop p1 late", "1 closed(session_end) user [] 'late'");
+    }
+
+    #[test]
+    fn silence_closes_first_the_batch_and_then_the_life() {
+        check("start; prompt p1 a; wait 299", "1 open user []");
+        check("start; prompt p1 a; wait 301", "1 closed(idle) user []");
+        let (session, effects) = play("start; prompt p1 a; wait 301; wait 3600; wait 3600");
+        assert_eq!(session.status, SessionStatus::Completed);
+        assert!(session.is_at_rest());
+        let ends = effects.iter().filter(|effect| matches!(effect, Effect::Complete { .. })).count();
+        assert_eq!(ends, 1);
+        // Closing by time is provisional.
+        let (session, _) = play("start; prompt p1 a; wait 7200; tool p1 Read");
+        assert_eq!((session.status, session.life), (SessionStatus::Active, 2));
+    }
+
+    #[test]
+    fn a_life_begins_and_ends_once() {
+        let lives = |story: &str| {
+            let (session, effects) = play(story);
+            let begun = effects.iter().filter(|effect| matches!(effect, Effect::BeginLife { .. })).count();
+            let ended = effects.iter().filter(|effect| matches!(effect, Effect::Complete { .. })).count();
+            (begun, ended, session.status)
+        };
+        assert_eq!(lives("start; prompt p1 a; end other; end other"), (1, 1, SessionStatus::Completed));
+        assert_eq!(lives("start; end clear; start resume"), (2, 1, SessionStatus::Initialized));
+        assert_eq!(lives("start; start compact; prompt p1 a"), (1, 0, SessionStatus::Active));
+        assert_eq!(lives("end other"), (1, 1, SessionStatus::Completed));
+        let suspended = Session { status: SessionStatus::Suspended, life: 1, ..Session::default() };
+        let resumed = event("tool - Read").unwrap();
+        let capture = Capture { event: EventId([9; 16]), at: Timestamp(1) };
+        let decision = suspended.on_event(&resumed, capture, &policy());
+        assert_eq!((decision.next.status, decision.next.life), (SessionStatus::Active, 1));
+    }
+
+    #[test]
+    fn only_a_start_and_a_users_prompt_are_answered() {
+        let ask = |story: &str| {
+            let (before, last) = story.rsplit_once(';').unwrap_or(("start", story));
+            let capture = Capture { event: EventId([7; 16]), at: Timestamp(9) };
+            play(before).0.on_event(&event(last.trim()).unwrap(), capture, &policy()).ask
+        };
+        assert_eq!(ask("start; start clear"), Some(Ask::Start(StartSource::Clear)));
+        assert_eq!(ask("start; prompt p1 why"), Some(Ask::Prompt("why".to_owned())));
+        for silent in ["start; machine p1", "start; private p1", "start; prompt p1 a; stop p1 x", "start; end other"] {
+            assert_eq!(ask(silent), None, "{silent}");
+        }
+    }
+
+    fn any_line() -> impl Strategy<Value = String> {
+        let id = prop::sample::select(vec!["-", "p1", "p2", "p3"]);
+        let kind = prop::sample::select(vec![
+            "start", "start resume", "start compact", "prompt", "private", "machine", "tool", "stop", "note",
+            "compact", "end", "wait",
+        ]);
+        (kind, id, 0u32..8000).prop_map(|(kind, id, seconds)| match kind {
+            "tool" => format!("tool {id} Read"),
+            "stop" => format!("stop {id} answer"),
+            "wait" => format!("wait {seconds}"),
+            "start" | "start resume" | "start compact" | "end" => kind.to_owned(),
+            other => format!("{other} {id} text"),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_of_events_leaves_a_sound_session(lines in prop::collection::vec(any_line(), 1..40)) {
+            let (session, effects) = play(&lines.join("; "));
+            let open = session.batches.iter().filter(|batch| batch.state == BatchState::Open).count();
+            prop_assert!(open <= 1);
+            prop_assert!(session.batches.iter().zip(1..).all(|(batch, seq)| batch.seq == Seq(seq)));
+            // Every effect names a batch that was opened before it.
+            let mut opened = 0;
+            let mut lives = 0i32;
+            for effect in &effects {
+                match effect {
+                    Effect::OpenBatch { seq, .. } => {
+                        opened += 1;
+                        prop_assert_eq!(*seq, Seq(opened));
+                    }
+                    Effect::RunBatch { seq, .. } | Effect::CloseBatch { seq, .. } | Effect::Respond { seq, .. }
+                    | Effect::AddAside { seq, .. } | Effect::CompressBatch { seq }
+                    | Effect::AddActivity { seq: Some(seq), .. } => prop_assert!(seq.0 >= 1 && seq.0 <= opened),
+                    Effect::BeginLife { .. } => lives += 1,
+                    Effect::Complete { .. } => lives -= 1,
+                    _ => {}
+                }
+                prop_assert!((0..=1).contains(&lives), "a life begins and ends once");
+            }
+            prop_assert_eq!(lives == 0, session.life == 0 || session.status == SessionStatus::Completed);
+            if session.status == SessionStatus::Completed {
+                prop_assert_eq!(open, 0);
+            }
+        }
+    }
+}

@@ -218,7 +218,9 @@ fn read_some<S: Read + AsFd>(
     loop {
         let left = deadline.remaining().ok_or(FrameError::Deadline)?;
         // An answer is never there at once, so waiting first saves the read that would only say so.
-        wait(stream, PollFlags::IN, left).map_err(FrameError::Io)?;
+        if wait(stream, PollFlags::IN, left).map_err(FrameError::Io)? == Waited::NotYet {
+            continue;
+        }
         match stream.read(free) {
             Ok(read) => return Ok(read),
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
@@ -227,11 +229,21 @@ fn read_some<S: Read + AsFd>(
     }
 }
 
-/// Waits until the descriptor is ready or `left` has passed; the caller's next look at the clock tells which.
-fn wait<F: AsFd>(stream: &F, flags: PollFlags, left: Duration) -> io::Result<()> {
+/// What waiting for a descriptor came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// A read or write will not block, be it that it reports an error.
+    Ready,
+    /// The time is up, or a signal came in between.
+    NotYet,
+}
+
+/// Waits until the descriptor is ready for `flags`, at most for `left`.
+pub fn wait<F: AsFd>(descriptor: &F, flags: PollFlags, left: Duration) -> io::Result<Waited> {
     let timeout = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
-    match rustix::event::poll(&mut [PollFd::new(stream, flags)], Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+    match rustix::event::poll(&mut [PollFd::new(descriptor, flags)], Some(&timeout)) {
+        Ok(0) | Err(rustix::io::Errno::INTR) => Ok(Waited::NotYet),
+        Ok(_) => Ok(Waited::Ready),
         Err(errno) => Err(errno.into()),
     }
 }

@@ -17,3 +17,11 @@ pub mod paths;
 
 pub mod client;
 pub mod spool;
+
+mod nesting;
+pub mod privacy;
+mod tag;
+
+pub mod elision;
+pub mod json_field;
+pub mod json_scan;

@@ -13,6 +13,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EventId(pub [u8; 16]);
 
+impl EventId {
+    /// A new id from the system's random numbers. Should there be none, the process id and the clock stand in: an
+    /// event with a weaker id is better than no event.
+    pub fn random() -> Self {
+        let mut bytes = [0; 16];
+        if getrandom::fill(&mut bytes).is_err() {
+            let stamp = crate::boot::BootStamp::now().boot_ns;
+            let stand_in = u128::from(stamp) << 64 | u128::from(std::process::id());
+            bytes = stand_in.to_le_bytes();
+        }
+        Self(bytes)
+    }
+}
+
 impl fmt::Display for EventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -30,7 +44,7 @@ impl std::str::FromStr for EventId {
 
     fn from_str(text: &str) -> Result<Self, NotAnEventId> {
         let mut bytes = [0; 16];
-        if text.len() != 32 || !text.is_ascii() {
+        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(NotAnEventId);
         }
         for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
@@ -198,4 +212,20 @@ pub struct Filter {
     pub project: Option<String>,
     pub since_ms: Option<i64>,
     pub limit: Option<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_ids_are_new_and_come_back_from_text() {
+        let (first, second) = (EventId::random(), EventId::random());
+        assert_ne!(first, second);
+        assert_eq!(first.to_string().parse(), Ok(first));
+        let odd = format!("{}+1", "0".repeat(30));
+        for text in ["", "00", "zz000000000000000000000000000000", odd.as_str()] {
+            assert_eq!(text.parse::<EventId>(), Err(NotAnEventId), "{text}");
+        }
+    }
 }

@@ -1,1 +1,54 @@
-fn main() {}
+//! `recall-shim AGENT [EVENT]`: hands one lifecycle event of a coding agent to recall's daemon and gets out of the way.
+//!
+//! Agents run this at every hook and wait for it, so this is the hot path of the whole project. In order:
+//!
+//! | step | at most |
+//! |---|---|
+//! | stop at once inside recall's own compressor (`RECALL_DISABLE=1`) | nothing is read |
+//! | read stdin until the first complete JSON value, cleaning it as it comes ([`input`]) | 1 s if it never completes |
+//! | stamp it, connect, check who listens, send it, read the answer ([`delivery`]) | 50 ms, or `RECALL_ANSWER_MS` |
+//! | no acknowledgement: keep it in the spool | 10 ms |
+//! | nobody listens: start the daemon, once in 10 s ([`launch`]); only a session's start waits for it | 1 s |
+//! | print the answer, whole or not at all ([`output`]) | 20 ms |
+//!
+//! Whatever happens, the exit code is 0 and stderr stays empty: agents show it to the user, feed it to the model, or
+//! take it for a refusal. Stdout is what the daemon rendered, or what the agent takes for "nothing to say"
+//! ([`agent`]). A missing agent name means `claude-code`, whose older versions run the program without its arguments.
+//!
+//! **Invariant:** no runtime, no regular expressions, no JSON tree, no command line parser.
+
+mod agent;
+mod delivery;
+mod input;
+mod launch;
+mod output;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use agent::Agent;
+
+fn main() -> ExitCode {
+    let started = Instant::now();
+    // Not even a bug of ours may block the agent or speak to it.
+    std::panic::set_hook(Box::new(|_| std::process::exit(0)));
+
+    let mut arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    let agent = Agent::named(arguments.next());
+    let event_name = arguments.next().unwrap_or_default();
+    if std::env::var_os("RECALL_DISABLE").is_some_and(|value| value == "1") {
+        output::print(agent.silence(&event_name).as_bytes());
+        return ExitCode::SUCCESS;
+    }
+
+    let cleaned = input::read(rustix::stdio::stdin(), started);
+    let event = delivery::Event::new(&agent, event_name, cleaned);
+    let answer = event.deliver().unwrap_or_default();
+    if answer.is_empty() {
+        let name = if agent.silence_depends_on_event() { event.name() } else { "".into() };
+        output::print(agent.silence(&name).as_bytes());
+    } else {
+        output::print(&answer);
+    }
+    ExitCode::SUCCESS
+}

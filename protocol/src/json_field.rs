@@ -1,0 +1,185 @@
+//! Reads one string field from the top level of a JSON object, without building a tree.
+//!
+//! The shim needs two facts of a payload, the event's name and whether the prompt is empty; everything else is the
+//! daemon's to read. Equal keys further inside are not mistaken for the field, and of equal keys at the top level
+//! the last counts, as with the parsers that agents and the daemon use.
+
+use std::borrow::Cow;
+
+use crate::json_scan::{Escape, RunEnd, string_run};
+
+/// The string that the field `name` has at the top level. `None` if there is no such field, if it is no string, or
+/// if the bytes are no object. Lone surrogates and bytes that are not UTF-8 become U+FFFD.
+///
+/// `name` is compared with the key as it is written: a key spelled with escapes is not found.
+pub fn field<'a>(json: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
+    let mut at = json.iter().position(|byte| !byte.is_ascii_whitespace())?;
+    if json.get(at) != Some(&b'{') {
+        return None;
+    }
+    let (mut depth, mut place, mut found) = (0_u64, Place::BeforeKey, None);
+    while let Some(byte) = json.get(at) {
+        at = at.saturating_add(1);
+        match byte {
+            b'"' => {
+                let rest = json.get(at..)?;
+                let (len, end) = string_run(rest, Escape::No);
+                let RunEnd::Quote = end else { return found.map(unescape) };
+                let inside = rest.get(..len)?;
+                at = at.saturating_add(len).saturating_add(1);
+                if depth == 1 {
+                    match place {
+                        Place::BeforeKey if inside == name.as_bytes() => place = Place::AfterOurKey,
+                        Place::BeforeKey => place = Place::Elsewhere,
+                        Place::OurValue => {
+                            found = Some(inside);
+                            place = Place::Elsewhere;
+                        }
+                        Place::AfterOurKey | Place::Elsewhere => {}
+                    }
+                }
+            }
+            b':' if depth == 1 && place == Place::AfterOurKey => {
+                place = Place::OurValue;
+                found = None;
+            }
+            b',' if depth == 1 => place = Place::BeforeKey,
+            b'{' | b'[' => {
+                depth = depth.saturating_add(1);
+                if place == Place::OurValue {
+                    place = Place::Elsewhere;
+                }
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    found.map(unescape)
+}
+
+/// Where in the outermost object the reader stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    BeforeKey,
+    AfterOurKey,
+    OurValue,
+    Elsewhere,
+}
+
+/// The text that the inside of a JSON string means.
+fn unescape(inside: &[u8]) -> Cow<'_, str> {
+    if memchr::memchr(b'\\', inside).is_none() {
+        return String::from_utf8_lossy(inside);
+    }
+    let mut text = String::new();
+    let mut rest = inside;
+    while let Some(plain) = memchr::memchr(b'\\', rest) {
+        let (before, escape) = rest.split_at_checked(plain).unwrap_or((rest, b""));
+        text.push_str(&String::from_utf8_lossy(before));
+        let (character, len) = read_escape(escape);
+        text.push(character);
+        rest = escape.get(len..).unwrap_or_default();
+    }
+    text.push_str(&String::from_utf8_lossy(rest));
+    Cow::Owned(text)
+}
+
+/// The character that the escape at the front stands for, and how long it is.
+fn read_escape(escape: &[u8]) -> (char, usize) {
+    let unit = |at: usize| -> Option<u16> {
+        let [b'\\', b'u', digits @ ..] = escape.get(at..at.saturating_add(6))? else { return None };
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let character = match escape.get(1) {
+        Some(b'n') => '\n',
+        Some(b't') => '\t',
+        Some(b'r') => '\r',
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'u') => {
+            let units = [unit(0).unwrap_or(0xfffd), unit(6).unwrap_or(0)];
+            return match char::decode_utf16(units).next() {
+                Some(Ok(character)) => (character, 6 * character.len_utf16()),
+                Some(Err(_)) | None => (char::REPLACEMENT_CHARACTER, 6),
+            };
+        }
+        Some(byte) if byte.is_ascii() => char::from(*byte),
+        Some(_) | None => return (char::REPLACEMENT_CHARACTER, 1),
+    };
+    (character, 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(json: &str, expected: Option<&str>) {
+        assert_eq!(field(json.as_bytes(), "name").as_deref(), expected, "{json}");
+    }
+
+    #[test]
+    fn only_the_top_level_counts() {
+        check(r#"{"name":"a"}"#, Some("a"));
+        check(r#" { "x" : {"name":"b"} , "name" : "a" }"#, Some("a"));
+        check(r#"{"x":[{"name":"b"}],"y":"name","name":"a"}"#, Some("a"));
+        check(r#"{"x":{"name":"b"}}"#, None);
+        check(r#"{"x":"name","y":"b"}"#, None);
+        check(r#"[{"name":"b"}]"#, None);
+        check(r#"["name","b"]"#, None);
+        check(r#"{"name":{"name":"b"}}"#, None);
+        check(r#"{"name":["b"],"x":"c"}"#, None);
+        check(r#"{"name":1,"x":"c"}"#, None);
+    }
+
+    #[test]
+    fn the_last_of_equal_keys_counts() {
+        check(r#"{"name":"a","name":"b"}"#, Some("b"));
+        check(r#"{"name":"a","name":1}"#, None);
+        check(r#"{"name":1,"name":"b"}"#, Some("b"));
+    }
+
+    #[test]
+    fn escapes_are_read() {
+        check(r#"{"name":"a\"\\\/\n\tä\u00e4\ud83d\ude00"}"#, Some("a\"\\/\n\tää😀"));
+        check(r#"{"name":"\ud83dx\u00"}"#, Some("\u{fffd}x\u{fffd}"));
+        check(r#"{"x\"":"b","name":"a"}"#, Some("a"));
+    }
+
+    #[test]
+    fn what_is_cut_off_gives_what_was_complete() {
+        check(r#"{"name":"a","x":"#, Some("a"));
+        check(r#"{"name":"a","x":"y"#, Some("a"));
+        check(r#"{"name":"a"#, None);
+        check("", None);
+        check("{", None);
+        check("text", None);
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_parser(text in ".{0,20}", other in ".{0,20}") {
+            let value = serde_json::json!({"x": {"name": other}, "name": text, "y": [other]});
+            let json = value.to_string();
+            prop_assert_eq!(field(json.as_bytes(), "name"), Some(Cow::Owned(text)));
+        }
+
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(
+            prop_oneof![any::<u8>(), prop::sample::select(&b"{}[]\":,\\unameadd0"[..])], 0..200))
+        {
+            if let Some(text) = field(&bytes, "name") {
+                let is_object = bytes.trim_ascii_start().first() == Some(&b'{');
+                prop_assert!(is_object);
+                prop_assert!(text.len() <= bytes.len() * 3);
+            }
+        }
+    }
+}

@@ -1,0 +1,461 @@
+//! Removal of what recall must not keep: `<private>…</private>` and recall's own injected blocks.
+//!
+//! It happens at the edge, in the shim, before anything is sent or written, and the daemon uses the same code on text
+//! that comes another way (transcripts, imports). The rules err on the side of hiding:
+//! - a tag that is never closed hides to the end of its text, and inside a JSON array the following elements too,
+//!   up to the end of that array or the closing tag (an agent may split one prompt into several text blocks);
+//! - a closing tag without an opening one is removed; an unfinished opening tag (`<private` and a space) counts;
+//! - blocks may be nested: the outer one ends at its own closing tag;
+//! - what is left when a block is cut out cannot become a tag by closing up: a space is put between where it could.
+//!
+//! Nothing here knows JSON: `json_scan` finds the strings and feeds them through a [`Stripper`].
+
+use std::borrow::Cow;
+
+use crate::tag::{MAX_UNDECIDED, Match, Opens, Side, match_closing_bracket, match_tag};
+
+/// Text without what is private.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stripped<'a> {
+    /// Borrowed if there was nothing to remove.
+    pub text: Cow<'a, str>,
+    pub removed: Removed,
+}
+
+/// Whether a tag was found and removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removed {
+    Nothing,
+    Tags,
+}
+
+/// Removes private text and own blocks from plain text.
+pub fn strip_text(text: &str) -> Stripped<'_> {
+    let (visible, removed) = strip_bytes(text.as_bytes());
+    let text = match visible {
+        Cow::Borrowed(_) => Cow::Borrowed(text),
+        // Tags are ASCII, so cutting them out leaves UTF-8; the lossy way round needs no proof of that.
+        Cow::Owned(bytes) => Cow::Owned(
+            String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()),
+        ),
+    };
+    Stripped { text, removed }
+}
+
+/// Removes private text and own blocks from bytes of any kind, taken as one text.
+pub fn strip_bytes(bytes: &[u8]) -> (Cow<'_, [u8]>, Removed) {
+    // Most texts have no bracket in any spelling, and then nothing is copied.
+    if memchr::memchr3(b'<', b'\\', b'&', bytes).is_none() {
+        return (Cow::Borrowed(bytes), Removed::Nothing);
+    }
+    let mut stripper = Stripper::default();
+    let mut visible = Vec::new();
+    stripper.feed(bytes, &mut |piece| visible.extend_from_slice(piece));
+    stripper.finish(&mut |piece| visible.extend_from_slice(piece));
+    match stripper.removed() {
+        Removed::Nothing => (Cow::Borrowed(bytes), Removed::Nothing),
+        Removed::Tags => (Cow::Owned(visible), Removed::Tags),
+    }
+}
+
+/// Removes tags from texts that arrive in pieces of any size, in constant memory.
+#[derive(Debug, Default)]
+pub(crate) struct Stripper {
+    opens: Opens,
+    place: Place,
+    /// The beginning of what may become a tag; never longer than `MAX_UNDECIDED`.
+    undecided: Vec<u8>,
+    /// The end of the visible text so far, to see whether it could close up with what follows into a tag.
+    recent: Vec<u8>,
+    removed: Option<Removed>,
+}
+
+/// Where in a text the stripper stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// Outside of tags; visible unless one is open.
+    #[default]
+    Text,
+    /// Between the name of an opening tag and its closing bracket.
+    Attributes,
+    /// After the name of a closing tag, where only white space may come before the bracket.
+    ClosingTag,
+}
+
+/// What one step over the input came to.
+enum Step {
+    /// Go on at this position.
+    To(usize),
+    /// The rest, from this position, is the undecided beginning of something.
+    Undecided(usize),
+}
+
+impl Stripper {
+    /// Begins a new text with tags open from before it.
+    pub(crate) fn start(&mut self, opens: Opens) {
+        self.opens = opens;
+        self.place = Place::Text;
+        self.undecided.clear();
+        self.recent.clear();
+    }
+
+    /// Takes a piece of the text and hands on what is visible of it.
+    pub(crate) fn feed(&mut self, piece: &[u8], visible: &mut dyn FnMut(&[u8])) {
+        if self.undecided.is_empty() {
+            self.walk(piece, visible);
+            return;
+        }
+        let mut joined = std::mem::take(&mut self.undecided);
+        joined.extend_from_slice(piece);
+        self.walk(&joined, visible);
+    }
+
+    /// Ends the text: what was undecided is no tag. Returns what is still open.
+    pub(crate) fn finish(&mut self, visible: &mut dyn FnMut(&[u8])) -> Opens {
+        let rest = std::mem::take(&mut self.undecided);
+        if self.place != Place::Attributes && !self.opens.any() {
+            visible(&rest);
+        }
+        self.opens
+    }
+
+    /// Whether any text since the stripper was made had a tag.
+    pub(crate) fn removed(&self) -> Removed {
+        self.removed.unwrap_or(Removed::Nothing)
+    }
+
+    fn walk(&mut self, input: &[u8], visible: &mut dyn FnMut(&[u8])) {
+        let mut at = 0;
+        while at < input.len() {
+            let step = match self.place {
+                Place::Text => self.walk_text(input, at, visible),
+                Place::Attributes => self.walk_attributes(input, at),
+                Place::ClosingTag => self.walk_closing_tag(input, at),
+            };
+            match step {
+                Step::To(next) => at = next,
+                Step::Undecided(from) => {
+                    let rest = input.get(from..).unwrap_or_default();
+                    debug_assert!(rest.len() <= MAX_UNDECIDED);
+                    self.undecided.extend_from_slice(rest);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Passes over text up to the next tag.
+    fn walk_text(&mut self, input: &[u8], from: usize, visible: &mut dyn FnMut(&[u8])) -> Step {
+        let mut at = from;
+        loop {
+            let rest = input.get(at..).unwrap_or_default();
+            let Some(found) = memchr::memchr3(b'<', b'\\', b'&', rest) else {
+                self.show(input.get(from..).unwrap_or_default(), visible);
+                return Step::To(input.len());
+            };
+            at = at.saturating_add(found);
+            match match_tag(input.get(at..).unwrap_or_default()) {
+                Match::No(len) => at = at.saturating_add(len.max(1)),
+                Match::Undecided => {
+                    self.show(input.get(from..at).unwrap_or_default(), visible);
+                    return Step::Undecided(at);
+                }
+                Match::Yes(tag) => {
+                    self.show(input.get(from..at).unwrap_or_default(), visible);
+                    self.keep_apart(visible);
+                    self.removed = Some(Removed::Tags);
+                    self.opens.apply(tag);
+                    self.place = match tag.side {
+                        Side::Open => Place::Attributes,
+                        Side::Close => Place::ClosingTag,
+                    };
+                    return Step::To(at.saturating_add(tag.len));
+                }
+            }
+        }
+    }
+
+    fn walk_attributes(&mut self, input: &[u8], from: usize) -> Step {
+        let mut at = from;
+        loop {
+            let rest = input.get(at..).unwrap_or_default();
+            let Some(found) = memchr::memchr3(b'>', b'\\', b'&', rest) else {
+                return Step::To(input.len());
+            };
+            at = at.saturating_add(found);
+            match match_closing_bracket(input.get(at..).unwrap_or_default()) {
+                Match::No(len) => at = at.saturating_add(len.max(1)),
+                Match::Undecided => return Step::Undecided(at),
+                Match::Yes(len) => {
+                    self.place = Place::Text;
+                    return Step::To(at.saturating_add(len));
+                }
+            }
+        }
+    }
+
+    fn walk_closing_tag(&mut self, input: &[u8], from: usize) -> Step {
+        let rest = input.get(from..).unwrap_or_default();
+        let space = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        let at = from.saturating_add(space);
+        let rest = input.get(at..).unwrap_or_default();
+        if rest.is_empty() {
+            return Step::To(at);
+        }
+        match match_closing_bracket(rest) {
+            Match::Undecided => Step::Undecided(at),
+            Match::Yes(len) => {
+                self.place = Place::Text;
+                Step::To(at.saturating_add(len))
+            }
+            Match::No(_) => {
+                self.place = Place::Text;
+                Step::To(at)
+            }
+        }
+    }
+
+    fn show(&mut self, piece: &[u8], visible: &mut dyn FnMut(&[u8])) {
+        if piece.is_empty() || self.opens.any() {
+            return;
+        }
+        visible(piece);
+        let end = piece.get(piece.len().saturating_sub(MAX_UNDECIDED)..).unwrap_or_default();
+        if end.len() == MAX_UNDECIDED {
+            self.recent.clear();
+        }
+        self.recent.extend_from_slice(end);
+        let surplus = self.recent.len().saturating_sub(MAX_UNDECIDED);
+        self.recent.drain(..surplus);
+    }
+
+    /// Puts a space where visible text ends like the beginning of a tag that what follows the cut could complete.
+    fn keep_apart(&mut self, visible: &mut dyn FnMut(&[u8])) {
+        if self.opens.any() {
+            return;
+        }
+        let mut at = 0;
+        while let Some(found) = memchr::memchr3(b'<', b'\\', b'&', self.recent.get(at..).unwrap_or_default())
+        {
+            at = at.saturating_add(found);
+            match match_tag(self.recent.get(at..).unwrap_or_default()) {
+                Match::Undecided => {
+                    self.show(b" ", visible);
+                    return;
+                }
+                Match::No(len) => at = at.saturating_add(len.max(1)),
+                Match::Yes(tag) => at = at.saturating_add(tag.len),
+            }
+        }
+    }
+}
+
+/// Tags left open by one element of an array, for the elements that follow it.
+#[derive(Debug, Default)]
+pub(crate) struct Carry {
+    /// One for each enclosing array that has something open, the innermost last.
+    arrays: Vec<OpenArray>,
+}
+
+#[derive(Debug)]
+struct OpenArray {
+    /// How many containers are open inside the document, this array included.
+    depth: usize,
+    opens: Opens,
+    reach: Reach,
+}
+
+/// Whether the element that left the tag open has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    SameElement,
+    FollowingElements,
+}
+
+/// Past this many arrays with open tags inside each other, an inner one is counted to the outer one: hides more.
+const MAX_OPEN_ARRAYS: usize = 1024;
+
+impl Carry {
+    /// What is open for a string that starts now.
+    pub(crate) fn opens(&self) -> Opens {
+        let reaching = self.arrays.iter().rev().find(|array| array.reach == Reach::FollowingElements);
+        reaching.map_or_else(Opens::default, |array| array.opens)
+    }
+
+    /// A string has ended with `after` open, having started with `before`. `array_depth` is the innermost array's.
+    pub(crate) fn string_ended(&mut self, before: Opens, after: Opens, array_depth: Option<usize>) {
+        if before == after {
+            return;
+        }
+        if !after.any() {
+            self.arrays.clear();
+            return;
+        }
+        let Some(depth) = array_depth else { return };
+        let full = self.arrays.len() >= MAX_OPEN_ARRAYS;
+        match self.arrays.last_mut() {
+            Some(array) if array.depth == depth && array.reach == Reach::FollowingElements => {
+                array.opens = after
+            }
+            Some(array) if array.depth == depth || full => array.opens = array.opens.union(after),
+            Some(_) | None => self.arrays.push(OpenArray { depth, opens: after, reach: Reach::SameElement }),
+        }
+    }
+
+    /// A comma separates two elements of the array at `depth`.
+    pub(crate) fn element_ended(&mut self, depth: usize) {
+        if let Some(array) = self.arrays.last_mut().filter(|array| array.depth == depth) {
+            array.reach = Reach::FollowingElements;
+        }
+    }
+
+    /// The container at `depth` is closed.
+    pub(crate) fn container_ended(&mut self, depth: usize) {
+        self.arrays.pop_if(|array| array.depth >= depth);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let stripped = strip_text(text);
+        assert_eq!(stripped.text, expected, "{text}");
+        assert_eq!(stripped.removed == Removed::Nothing, text == expected, "{text}");
+    }
+
+    #[test]
+    fn private_text_and_own_blocks_go() {
+        check("a <private>b</private> c", "a  c");
+        check("a<PRIVATE class=\"x\">b</Private >c", "ac");
+        check("<recall-context v=\"1\">old</recall-context>new", "new");
+        check("<claude-recall-context>old</claude-recall-context>new", "new");
+        check("x<claude-mem-context>\nold\n</claude-mem-context>", "x");
+        check("&lt;recall-context&gt;old&lt;/recall-context&gt; new", " new");
+        check(r"{\u003cprivate\u003eb\u003c/private\u003ec", "{c");
+        check(r#"{"a":"\\u003cprivate\\u003eb\\u003c\\/private\\u003ec"}"#, r#"{"a":"c"}"#);
+    }
+
+    #[test]
+    fn an_open_tag_hides_to_the_end() {
+        check("a <private>b", "a ");
+        check("a <private", "a <private");
+        check("a <private b", "a ");
+        check("<private a=\"</private>\">b</private>c", "c");
+        check("a <private>b</private", "a ");
+        check("<private></privat>b", "");
+    }
+
+    #[test]
+    fn a_lone_closing_tag_is_removed() {
+        check("a</private> b", "a b");
+        check("a</private", "a</private");
+        check("a</private b", "ab");
+    }
+
+    #[test]
+    fn nested_blocks_end_with_the_outer_one() {
+        check("a<private>b<private>c</private>d</private>e", "ae");
+        check("a<private>b<recall-context>c</private>d</recall-context>e", "ae");
+        check("a<recall-context>b<private>c</recall-context>d</private>e", "ae");
+    }
+
+    #[test]
+    fn what_is_left_does_not_close_up_into_a_tag() {
+        check("<pri<private>x</private>vate>y", "<pri vate>y");
+        check("<</private>private>y", "< private>y");
+        check(r"\</private>u003cprivate>y", r"\ u003cprivate>y");
+        check("<pri</private>va</private>te>y", "<pri vate>y");
+        check("&l</private>t;recall-context>y", "&l t;recall-context>y");
+    }
+
+    #[test]
+    fn other_text_is_left_alone_and_not_copied() {
+        for text in [
+            "",
+            "plain",
+            "a < b && c > d",
+            "<privateer>",
+            "Vec<private::Key>",
+            r"C:\users\n",
+            "&lt;private&gt;",
+        ] {
+            check(text, text);
+            assert!(matches!(strip_text(text).text, Cow::Borrowed(_)));
+        }
+    }
+
+    /// Text in which tags and their pieces are likely.
+    fn tagged_text() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            Just("<private>"),
+            Just("</private>"),
+            Just("<recall-context v=\"1\">"),
+            Just("</recall-context>"),
+            Just("<claude-mem-context>"),
+            Just("</claude-mem-context>"),
+            Just("<"),
+            Just("</"),
+            Just("<pri"),
+            Just("vate"),
+            Just(">"),
+            Just("private"),
+            Just("\\"),
+            Just("\\u003c"),
+            Just("\\\\u003e"),
+            Just("u003c"),
+            Just("&lt;"),
+            Just("&l"),
+            Just("t;"),
+            Just("&gt;"),
+            Just("recall-context"),
+            Just("/"),
+            Just(" "),
+            Just("x"),
+            Just("ä€😀"),
+            Just("\n"),
+            Just("PRIVATE"),
+            Just("\""),
+        ];
+        proptest::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn stripping_twice_changes_nothing_more(text in tagged_text()) {
+            let once = strip_text(&text);
+            let twice = strip_text(&once.text);
+            prop_assert_eq!(&twice.text, &once.text);
+            prop_assert_eq!(twice.removed, Removed::Nothing);
+        }
+
+        #[test]
+        fn pieces_of_any_size_give_the_same(text in tagged_text(), size in 1_usize..9) {
+            let mut stripper = Stripper::default();
+            let mut visible = Vec::new();
+            for piece in text.as_bytes().chunks(size) {
+                stripper.feed(piece, &mut |piece| visible.extend_from_slice(piece));
+            }
+            stripper.finish(&mut |piece| visible.extend_from_slice(piece));
+            prop_assert_eq!(String::from_utf8(visible).expect("utf-8"), strip_text(&text).text);
+        }
+
+        #[test]
+        fn no_secret_between_tags_gets_out(before in tagged_text(), after in tagged_text()) {
+            let text = format!("{before}<private>SECRET</private>{after}");
+            prop_assert!(!strip_text(&text).text.contains("SECRET"));
+        }
+
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let (visible, removed) = strip_bytes(&bytes);
+            prop_assert!(removed == Removed::Tags || visible == bytes);
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The tags whose content recall must not keep: the user's `<private>` and recall's own injected blocks.
+//!
+//! Pure recognition over bytes, used alike on plain text and on the inside of JSON strings as they stand on the wire.
+//! A bracket is found in three spellings: itself, `\u003c` (JSON encoders that escape for HTML, and JSON inside a JSON
+//! string, with any number of backslashes), and for recall's own blocks `&lt;` (an agent is known to hand injected
+//! text back in that form; a user's page about HTML must not vanish because it mentions `&lt;private&gt;`). Names are
+//! matched whatever their case; letters written as escapes are not looked for, since no encoder writes them.
+
+/// Names of tags, in the order of [`Opens`].
+const NAMES: [&[u8]; 4] = [b"private", b"recall-context", b"claude-recall-context", b"claude-mem-context"];
+/// The index of `private` in [`NAMES`].
+const PRIVATE: usize = 0;
+
+/// Longer runs of backslashes are let go in pieces; see [`match_tag`].
+pub(crate) const MAX_RUN: usize = 64;
+/// More bytes than any undecided beginning of a tag can have.
+pub(crate) const MAX_UNDECIDED: usize = 2 * MAX_RUN + 32;
+
+/// How many tags of each name are open. Blocks may be nested, so a count and not a flag.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Opens([u32; NAMES.len()]);
+
+impl Opens {
+    pub(crate) fn any(self) -> bool {
+        self != Self::default()
+    }
+
+    pub(crate) fn apply(&mut self, tag: Tag) {
+        if let Some(count) = self.0.get_mut(tag.name) {
+            *count = match tag.side {
+                Side::Open => count.saturating_add(1),
+                Side::Close => count.saturating_sub(1),
+            };
+        }
+    }
+
+    /// Whatever either has open.
+    pub(crate) fn union(self, other: Self) -> Self {
+        let mut both = self;
+        for (count, more) in both.0.iter_mut().zip(other.0) {
+            *count = (*count).max(more);
+        }
+        both
+    }
+}
+
+/// A recognised tag, from its bracket to the end of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag {
+    name: usize,
+    pub(crate) side: Side,
+    /// Bytes from the bracket to the end of the name; attributes and the closing bracket follow.
+    pub(crate) len: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Open,
+    Close,
+}
+
+/// What bytes that begin like something are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Match<T> {
+    Yes(T),
+    /// Not it. The given number of bytes belong together and may be passed over.
+    No(usize),
+    /// It may become it with more bytes.
+    Undecided,
+}
+
+/// Whether a tag starts at the first byte, which is `<`, `\` or `&`.
+///
+/// A tag ends its name with white space, `>`, `/` or the beginning of a spelling of a bracket; so `<private` alone
+/// at the end of a text is text, and `<privateer>` is none of ours. A run of backslashes is always taken as a whole:
+/// dividing it could turn an escaped backslash into an escape of what follows.
+pub(crate) fn match_tag(bytes: &[u8]) -> Match<Tag> {
+    let (lead, spelling) = match match_bracket(bytes, Bracket::Less) {
+        Match::Yes(found) => found,
+        Match::No(len) => return Match::No(len),
+        Match::Undecided => return Match::Undecided,
+    };
+    let no = Match::No(if spelling == Spelling::Escape { backslashes(bytes) } else { 1 });
+    let after_lead = bytes.get(lead..).unwrap_or_default();
+    let run = backslashes(after_lead);
+    if run > MAX_RUN {
+        return no;
+    }
+    let (side, slash) = match after_lead.get(run) {
+        Some(b'/') => (Side::Close, run + 1),
+        None => return Match::Undecided,
+        Some(_) if run > 0 => return no,
+        Some(_) => (Side::Open, 0),
+    };
+    let name = after_lead.get(slash..).unwrap_or_default();
+    let mut undecided = false;
+    for (index, wanted) in NAMES.iter().enumerate() {
+        if index == PRIVATE && spelling == Spelling::Entity {
+            continue;
+        }
+        let len = name.len().min(wanted.len());
+        let same = name
+            .get(..len)
+            .is_some_and(|start| start.eq_ignore_ascii_case(wanted.get(..len).unwrap_or_default()));
+        if !same {
+            continue;
+        }
+        match name.get(wanted.len()) {
+            None => undecided = true,
+            Some(b' ' | b'\t' | b'\n' | b'\r' | 0x0c | b'>' | b'/' | b'\\' | b'<' | b'&') => {
+                return Match::Yes(Tag { name: index, side, len: lead + slash + wanted.len() });
+            }
+            Some(_) => {}
+        }
+    }
+    if undecided { Match::Undecided } else { no }
+}
+
+/// Whether the closing bracket of a tag starts at the first byte, which is `>`, `\` or `&`; its length if so.
+pub(crate) fn match_closing_bracket(bytes: &[u8]) -> Match<usize> {
+    match match_bracket(bytes, Bracket::Greater) {
+        Match::Yes((len, _)) => Match::Yes(len),
+        Match::No(len) => Match::No(len),
+        Match::Undecided => Match::Undecided,
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Bracket {
+    Less,
+    Greater,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spelling {
+    Plain,
+    Escape,
+    Entity,
+}
+
+fn match_bracket(bytes: &[u8], bracket: Bracket) -> Match<(usize, Spelling)> {
+    let (plain, escape, entity): (u8, &[u8], &[u8]) = match bracket {
+        Bracket::Less => (b'<', b"u003c", b"&lt;"),
+        Bracket::Greater => (b'>', b"u003e", b"&gt;"),
+    };
+    match bytes.first() {
+        Some(byte) if *byte == plain => Match::Yes((1, Spelling::Plain)),
+        Some(b'\\') => {
+            let run = backslashes(bytes);
+            if run > MAX_RUN {
+                // An even number, so that what is left of the run keeps its meaning.
+                return Match::No(MAX_RUN);
+            }
+            match starts_with(bytes.get(run..).unwrap_or_default(), escape) {
+                Match::Yes(len) => Match::Yes((run + len, Spelling::Escape)),
+                Match::No(_) => Match::No(run),
+                Match::Undecided => Match::Undecided,
+            }
+        }
+        Some(b'&') => match starts_with(bytes, entity) {
+            Match::Yes(len) => Match::Yes((len, Spelling::Entity)),
+            Match::No(_) => Match::No(1),
+            Match::Undecided => Match::Undecided,
+        },
+        Some(_) => Match::No(1),
+        None => Match::Undecided,
+    }
+}
+
+fn starts_with(bytes: &[u8], wanted: &[u8]) -> Match<usize> {
+    let len = bytes.len().min(wanted.len());
+    match (bytes.get(..len), wanted.get(..len)) {
+        (Some(start), Some(wish)) if start.eq_ignore_ascii_case(wish) => {
+            if len == wanted.len() {
+                Match::Yes(len)
+            } else {
+                Match::Undecided
+            }
+        }
+        _ => Match::No(1),
+    }
+}
+
+fn backslashes(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| **byte == b'\\').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Match<(Side, usize)>) {
+        let found = match match_tag(text.as_bytes()) {
+            Match::Yes(tag) => Match::Yes((tag.side, tag.len)),
+            Match::No(len) => Match::No(len),
+            Match::Undecided => Match::Undecided,
+        };
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn every_spelling_of_a_tag_is_found() {
+        check("<private>", Match::Yes((Side::Open, 8)));
+        check("</private>", Match::Yes((Side::Close, 9)));
+        check("<PriVate x=\"1\">", Match::Yes((Side::Open, 8)));
+        check("<private/>", Match::Yes((Side::Open, 8)));
+        check("<private<", Match::Yes((Side::Open, 8)));
+        check("<recall-context v=\"1\">", Match::Yes((Side::Open, 15)));
+        check("<claude-recall-context>", Match::Yes((Side::Open, 22)));
+        check("</claude-mem-context\n>", Match::Yes((Side::Close, 20)));
+        check(r"\u003cprivate\u003e", Match::Yes((Side::Open, 13)));
+        check(r"\\\u003C\\/private\\u003E", Match::Yes((Side::Close, 18)));
+        check(r"<\/private>", Match::Yes((Side::Close, 10)));
+        check("&lt;recall-context&gt;", Match::Yes((Side::Open, 18)));
+    }
+
+    #[test]
+    fn what_only_looks_like_a_tag_is_passed_over() {
+        check("<privateer>", Match::No(1));
+        check("<private-part>", Match::No(1));
+        check("< private>", Match::No(1));
+        check("<p>", Match::No(1));
+        check("&lt;private&gt;", Match::No(1));
+        check("&amp;", Match::No(1));
+        check(r"\n<private>", Match::No(1));
+        check(r"\\\\n", Match::No(4));
+        check(r"\u003e", Match::No(1));
+        check(r"<\private>", Match::No(1));
+    }
+
+    #[test]
+    fn a_beginning_waits_for_more() {
+        for tag in ["</claude-recall-context>", r"\\u003c\/private>", "&lt;recall-context&gt;"] {
+            let Match::Yes(found) = match_tag(tag.as_bytes()) else { panic!("{tag} is a tag") };
+            for cut in 1..=found.len {
+                check(&tag[..cut], Match::Undecided);
+            }
+        }
+    }
+
+    #[test]
+    fn endless_runs_of_backslashes_are_let_go() {
+        check(&"\\".repeat(MAX_RUN + 1), Match::No(MAX_RUN));
+        check(&"\\".repeat(MAX_RUN), Match::Undecided);
+        check(&format!("<{}", "\\".repeat(MAX_RUN + 1)), Match::No(1));
+    }
+
+    #[test]
+    fn closing_brackets_have_three_spellings_too() {
+        assert_eq!(match_closing_bracket(b">x"), Match::Yes(1));
+        assert_eq!(match_closing_bracket(br"\\u003ex"), Match::Yes(7));
+        assert_eq!(match_closing_bracket(b"&gt;"), Match::Yes(4));
+        assert_eq!(match_closing_bracket(br"\u003"), Match::Undecided);
+        assert_eq!(match_closing_bracket(br"\n"), Match::No(1));
+    }
+}

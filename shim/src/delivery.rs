@@ -1,0 +1,225 @@
+//! One event: stamped, sent to the daemon, or kept in the spool.
+//!
+//! Accepted means that the daemon has acknowledged it or that its file stands in the spool; everything but an
+//! acknowledgement leads to the spool. An event can therefore arrive twice, and the daemon tells by its id.
+
+use std::borrow::Cow;
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
+use recall_protocol::boot::{self, BootStamp};
+use recall_protocol::client::{ConnectError, Connection};
+use recall_protocol::frame::{self, Deadline};
+use recall_protocol::json_field::field;
+use recall_protocol::json_scan::Cleaned;
+use recall_protocol::paths::{self, Paths};
+use recall_protocol::spool::{Spool, SpoolName, SpoolWriteError};
+use recall_protocol::wire::{Deliver, EventId, Flags, Reply, Request, ShimContext};
+
+use crate::agent::Agent;
+use crate::launch::{self, Launch};
+
+/// For connecting, sending and the answer, from the moment stdin was complete. The whole budget is 60 ms; the rest is
+/// for the spool.
+const ANSWER_TIME: Duration = Duration::from_millis(50);
+/// The same for the start of a session that starts the daemon.
+const START_TIME: Duration = Duration::from_millis(980);
+/// Between two looks whether the daemon listens already.
+const START_POLL: Duration = Duration::from_millis(5);
+
+/// An event ready to be delivered.
+pub(crate) struct Event {
+    deliver: Request,
+    spool_name: SpoolName,
+    /// When stdin was complete.
+    complete: Instant,
+}
+
+/// Nobody could be asked.
+enum NoAnswer {
+    NothingListens,
+    /// Somebody is there, but did not acknowledge in time or in a way this build understands.
+    NoAcknowledgement,
+}
+
+impl Event {
+    pub(crate) fn new(agent: &Agent, event_name: String, cleaned: Cleaned) -> Self {
+        let complete = Instant::now();
+        let Cleaned { payload, mut flags } = cleaned;
+        if is_wholly_private(&payload, flags) {
+            flags = flags.with(Flags::WHOLLY_PRIVATE);
+        }
+        let (event_id, captured_at_ms, stamp) = (EventId::random(), boot::wall_ms(), BootStamp::now());
+        let deliver = Deliver {
+            event_id,
+            agent: agent.name().to_owned(),
+            event_name,
+            captured_at_ms,
+            boot_id: stamp.boot_id,
+            boot_ns: stamp.boot_ns,
+            context: ShimContext {
+                pid: std::process::id(),
+                cwd: std::env::current_dir().map(paths::lossy).unwrap_or_default(),
+                project_dir: agent.project_dir(),
+                config_dir: agent.config_dir(),
+            },
+            payload,
+            flags,
+        };
+        let spool_name = SpoolName::new(captured_at_ms, event_id);
+        Self { deliver: Request::Deliver(deliver), spool_name, complete }
+    }
+
+    /// The event's name: from the command line, else from the payload; empty if neither has it. Reads the whole
+    /// payload, so it is only asked for where it matters.
+    pub(crate) fn name(&self) -> Cow<'_, str> {
+        match &self.deliver {
+            Request::Deliver(deliver) if deliver.event_name.is_empty() => {
+                field(&deliver.payload, "hook_event_name").unwrap_or_default()
+            }
+            Request::Deliver(deliver) => Cow::Borrowed(&deliver.event_name),
+            Request::Query(_) => Cow::Borrowed(""),
+        }
+    }
+
+    /// Hands the event to the daemon or the spool. Returns what the agent shall read.
+    pub(crate) fn deliver(&self) -> Option<Vec<u8>> {
+        let paths = Paths::from_env().ok()?;
+        let frame = frame::encode_frame(&self.deliver).ok()?;
+
+        match ask(&paths, &frame, Deadline::from_instant(self.complete, answer_time())) {
+            Ok(stdout) => return Some(stdout),
+            Err(NoAnswer::NoAcknowledgement) => {}
+            Err(NoAnswer::NothingListens) if starts_session(&self.name()) => {
+                let time = match launch::start_daemon(&paths) {
+                    Launch::JustTried(since) => START_TIME.checked_sub(since),
+                    Launch::TriedBefore | Launch::NotOurs => None,
+                };
+                let answer = time
+                    .map(|time| Deadline::from_instant(self.complete, time))
+                    .and_then(|deadline| ask_when_it_listens(&paths, &frame, deadline));
+                if answer.is_some() {
+                    return answer;
+                }
+            }
+            Err(NoAnswer::NothingListens) => {
+                // The event first: starting a process takes longer and may fail.
+                keep(&paths, &self.spool_name, &frame);
+                launch::start_daemon(&paths);
+                return None;
+            }
+        }
+        keep(&paths, &self.spool_name, &frame);
+        None
+    }
+}
+
+/// How long the daemon may take: [`ANSWER_TIME`], or what `RECALL_ANSWER_MS` says (10 to 10,000) on a machine where
+/// that is too short.
+fn answer_time() -> Duration {
+    std::env::var("RECALL_ANSWER_MS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .map_or(ANSWER_TIME, |ms: u64| Duration::from_millis(ms.clamp(10, 10_000)))
+}
+
+/// Sends the frame and takes an acknowledgement for an answer, nothing else.
+fn ask(paths: &Paths, frame: &[u8], deadline: Deadline) -> Result<Vec<u8>, NoAnswer> {
+    let mut connection = Connection::open(paths, deadline).map_err(|error| match error {
+        ConnectError::NothingListens | ConnectError::Paths(_) => NoAnswer::NothingListens,
+        ConnectError::Deadline | ConnectError::Foreign { .. } | ConnectError::Io(_) => {
+            NoAnswer::NoAcknowledgement
+        }
+    })?;
+    match connection.ask_frame(frame, deadline) {
+        Ok(Reply::Ack { stdout } | Reply::Duplicate { stdout }) => Ok(stdout),
+        Ok(
+            Reply::Busy
+            | Reply::TooBig
+            | Reply::Version { .. }
+            | Reply::ShuttingDown
+            | Reply::Invalid(_)
+            | Reply::Json(_)
+            | Reply::Failed { .. },
+        )
+        | Err(_) => Err(NoAnswer::NoAcknowledgement),
+    }
+}
+
+/// Asks as soon as the daemon that was just started listens.
+fn ask_when_it_listens(paths: &Paths, frame: &[u8], deadline: Deadline) -> Option<Vec<u8>> {
+    while let Some(left) = deadline.remaining() {
+        match ask(paths, frame, deadline) {
+            Ok(stdout) => return Some(stdout),
+            Err(NoAnswer::NoAcknowledgement) => return None,
+            Err(NoAnswer::NothingListens) => std::thread::sleep(START_POLL.min(left)),
+        }
+    }
+    None
+}
+
+/// Keeps the frame in the spool, or counts that it could not be kept.
+fn keep(paths: &Paths, name: &SpoolName, frame: &[u8]) {
+    let spool = Spool::new(paths);
+    let kept = match spool.write(name, frame) {
+        Err(SpoolWriteError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => paths
+            .create_state_folder()
+            .and_then(|()| spool.create_folders())
+            .map_err(SpoolWriteError::from)
+            .and_then(|()| spool.write(name, frame)),
+        result => result,
+    };
+    if kept.is_err() {
+        spool.count_drop();
+    }
+}
+
+/// Whether the prompt was nothing but private text.
+fn is_wholly_private(payload: &[u8], flags: Flags) -> bool {
+    flags.contains(Flags::STRIPPED) && field(payload, "prompt").is_some_and(|prompt| prompt.trim().is_empty())
+}
+
+/// Whether an event is the start of a session, in the spelling of any agent.
+fn starts_session(event: &str) -> bool {
+    let mut letters = event.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
+    letters.by_ref().eq(b"sessionstart".iter().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use recall_protocol::json_scan::clean;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_names_the_event_before_the_payload() {
+        let agent = Agent::named(None);
+        let payload = br#"{"tool_input":{"hook_event_name":"no"},"hook_event_name":"Stop"}"#;
+        assert_eq!(Event::new(&agent, String::new(), clean(payload)).name(), "Stop");
+        assert_eq!(Event::new(&agent, "SessionEnd".to_owned(), clean(payload)).name(), "SessionEnd");
+        assert_eq!(Event::new(&agent, String::new(), clean(b"[]")).name(), "");
+    }
+
+    #[test]
+    fn a_prompt_of_private_text_alone_is_flagged() {
+        let check = |payload: &str, expected: bool| {
+            let cleaned = clean(payload.as_bytes());
+            assert_eq!(is_wholly_private(&cleaned.payload, cleaned.flags), expected, "{payload}");
+        };
+        check(r#"{"prompt":"<private>secret</private>"}"#, true);
+        check(r#"{"prompt":" \n<private>secret"}"#, true);
+        check(r#"{"prompt":"a <private>secret</private>"}"#, false);
+        check(r#"{"prompt":""}"#, false);
+        check(r#"{"x":"<private>secret"}"#, false);
+    }
+
+    #[test]
+    fn session_starts_have_many_spellings() {
+        for event in ["SessionStart", "sessionStart", "session_start", "session-start"] {
+            assert!(starts_session(event), "{event}");
+        }
+        for event in ["", "SessionEnd", "SessionStarted", "Session"] {
+            assert!(!starts_session(event), "{event}");
+        }
+    }
+}

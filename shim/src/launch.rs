@@ -1,0 +1,198 @@
+//! Starts the daemon where no service manager does, at most once in ten seconds.
+//!
+//! The daemon must outlive the hook and must not hold it up: agents wait until a hook's stdout is closed everywhere,
+//! and kill its process group on timeout. So it gets its own group, nothing of the shim's descriptors, and only a few
+//! variables of the environment: agents put API keys and session tokens into a hook's.
+//!
+//! Hooks come in bursts. The stamp beside the spool is locked while somebody decides, and its age says when the last
+//! start was tried; a lock, unlike a file that is removed and made again, cannot be taken from its new owner.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use recall_protocol::paths::Paths;
+use rustix::fs::OFlags;
+
+/// Between two starts.
+const PAUSE: Duration = Duration::from_secs(10);
+/// As long as this after a start, a session's start waits for the daemon.
+const WORTH_WAITING: Duration = Duration::from_secs(1);
+
+/// What became of starting the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Launch {
+    /// A start was tried so long ago, less than a second, by this shim or another: it may come up yet.
+    JustTried(Duration),
+    /// A start was tried, and it is too early for another.
+    TriedBefore,
+    /// A service manager or the user decides about the daemon.
+    NotOurs,
+}
+
+/// Starts `recall daemon` unless that is somebody else's business or was tried just now.
+pub(crate) fn start_daemon(paths: &Paths) -> Launch {
+    if std::env::var_os("RECALL_NO_DAEMON_START").is_some_and(|value| !value.is_empty() && value != "0")
+        || is_managed(paths)
+    {
+        return Launch::NotOurs;
+    }
+    // The first hook of all finds no folder. If it cannot be made, the stamp will say so.
+    if !paths.state_dir().is_dir() {
+        let _ = paths.create_state_folder();
+    }
+    if let Some(launch) = tried_lately(&paths.start_stamp(), SystemTime::now()) {
+        return launch;
+    }
+    match spawn() {
+        Ok(()) => Launch::JustTried(Duration::ZERO),
+        Err(_) => Launch::TriedBefore,
+    }
+}
+
+/// Whether systemd listens on the socket's behalf: it is running for this user and the socket is enabled. A home of
+/// one's own (`RECALL_HOME`) is nobody else's business.
+fn is_managed(paths: &Paths) -> bool {
+    let unset = |name| std::env::var_os(name).is_none_or(|value| value.is_empty());
+    if !cfg!(target_os = "linux") || !unset("RECALL_HOME") {
+        return false;
+    }
+    let enabled = "systemd/user/sockets.target.wants/recall.socket";
+    let runs = std::env::var_os("XDG_RUNTIME_DIR")
+        .is_some_and(|dir| Path::new(&dir).join("systemd/private").exists());
+    let config_home = paths.config_file().parent().and_then(Path::parent);
+    runs && config_home.is_some_and(|config| config.join(enabled).is_symlink())
+}
+
+/// Takes the right to start the daemon. `None` means that it is ours now; the stamp has been renewed.
+fn tried_lately(stamp: &Path, now: SystemTime) -> Option<Launch> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(flags.bits().cast_signed())
+        .open(stamp);
+    // Without a place for the stamp there is none for a daemon's files either.
+    let Ok(mut stamp) = opened else { return Some(Launch::NotOurs) };
+    if stamp.try_lock().is_err() {
+        return Some(Launch::JustTried(Duration::ZERO));
+    }
+    if let Some(age) = age(&stamp, now)
+        && age < PAUSE
+    {
+        return Some(if age < WORTH_WAITING { Launch::JustTried(age) } else { Launch::TriedBefore });
+    }
+    // One byte is enough to be no longer new; the time is the file system's.
+    let renewed = stamp.set_len(0).and_then(|()| stamp.write_all(b"."));
+    renewed.err().map(|_| Launch::NotOurs)
+}
+
+/// How long ago the stamp was renewed. `None` if it is new, or from a future that a clock step has made.
+fn age(stamp: &File, now: SystemTime) -> Option<Duration> {
+    let found = stamp.metadata().ok()?;
+    if found.len() == 0 {
+        return None;
+    }
+    let modified = found.modified().ok()?;
+    match now.duration_since(modified) {
+        Ok(age) => Some(age),
+        // The file system's clock ticks more coarsely than `now`.
+        Err(ahead) if ahead.duration() < WORTH_WAITING => Some(Duration::ZERO),
+        Err(_) => None,
+    }
+}
+
+fn spawn() -> std::io::Result<()> {
+    Command::new(program())
+        .arg("daemon")
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(stays)))
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map(|_| ())
+}
+
+/// The daemon's binary beside our own, else whatever `PATH` has.
+fn program() -> PathBuf {
+    std::env::current_exe()
+        .ok()
+        .and_then(|shim| Some(shim.parent()?.join("recall")))
+        .filter(|beside| beside.is_file())
+        .unwrap_or_else(|| PathBuf::from("recall"))
+}
+
+/// Whether a variable goes on to the daemon.
+fn stays(name: &str) -> bool {
+    ["HOME", "PATH", "USER", "LANG", "TMPDIR"].contains(&name)
+        || name.starts_with("XDG_")
+        || name.starts_with("RECALL_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_start_in_ten_seconds() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let stamp = dir.path().join("stamp");
+        let now = SystemTime::now();
+        assert_eq!(tried_lately(&stamp, now), None, "the first");
+        assert!(matches!(tried_lately(&stamp, SystemTime::now()), Some(Launch::JustTried(_))));
+        let later = SystemTime::now() + Duration::from_secs(5);
+        assert_eq!(tried_lately(&stamp, later), Some(Launch::TriedBefore));
+        let much_later = SystemTime::now() + Duration::from_secs(11);
+        assert_eq!(tried_lately(&stamp, much_later), None, "stale");
+    }
+
+    #[test]
+    fn a_stamp_from_the_future_does_not_count() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let stamp = dir.path().join("stamp");
+        assert_eq!(tried_lately(&stamp, SystemTime::now()), None);
+        let before = SystemTime::now() - Duration::from_secs(3600);
+        assert_eq!(tried_lately(&stamp, before), None);
+    }
+
+    #[test]
+    fn whoever_holds_the_lock_starts() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let stamp = dir.path().join("stamp");
+        let holder = File::create(&stamp).expect("creates");
+        holder.lock().expect("locks");
+        assert_eq!(tried_lately(&stamp, SystemTime::now()), Some(Launch::JustTried(Duration::ZERO)));
+    }
+
+    #[test]
+    fn without_a_place_nothing_is_started() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        assert_eq!(tried_lately(&dir.path().join("no/stamp"), SystemTime::now()), Some(Launch::NotOurs));
+        std::os::unix::fs::symlink("elsewhere", dir.path().join("link")).expect("symlink");
+        assert_eq!(tried_lately(&dir.path().join("link"), SystemTime::now()), Some(Launch::NotOurs));
+    }
+
+    #[test]
+    fn secrets_stay_behind() {
+        for name in ["HOME", "PATH", "XDG_RUNTIME_DIR", "RECALL_HOME", "LANG"] {
+            assert!(stays(name), "{name}");
+        }
+        for name in [
+            "ANTHROPIC_API_KEY",
+            "CLAUDE_CODE_MESSAGING_TOKEN",
+            "AWS_SECRET_ACCESS_KEY",
+            "SSH_AUTH_SOCK",
+            "LD_PRELOAD",
+        ] {
+            assert!(!stays(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Prints the answer whole or not at all.
+//!
+//! Half a JSON object is worse than none: agents feed it to the model as it is. So nothing is begun unless stdout
+//! takes bytes now, and what an agent that has gone away does not read is nobody's loss.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use recall_protocol::frame::{self, Deadline, Waited};
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+
+/// How long stdout may be full before the answer is given up.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// How long a reader of what has been begun may take.
+const PATIENCE_ONCE_BEGUN: Duration = Duration::from_secs(1);
+
+/// Prints to stdout. Errors are ignored: there is nobody to tell.
+pub(crate) fn print(bytes: &[u8]) {
+    if !bytes.is_empty() {
+        let _ = print_to(rustix::stdio::stdout(), bytes);
+    }
+}
+
+fn print_to(stdout: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
+    let mut deadline = Deadline::after(PATIENCE);
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let left = deadline.remaining().ok_or(io::ErrorKind::TimedOut)?;
+        if frame::wait(&stdout, PollFlags::OUT, left)? == Waited::NotYet {
+            continue;
+        }
+        match rustix::io::write(stdout, rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                rest = rest.get(written..).unwrap_or_default();
+                deadline = Deadline::after(PATIENCE_ONCE_BEGUN);
+            }
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_long_answer_is_printed_whole() {
+        let (mut reader, writer) = io::pipe().expect("pipe");
+        let answer: Vec<u8> = (0..500_000_u32).map(|n| n as u8).collect();
+        let expected = answer.clone();
+        let printer = thread::spawn(move || print_to(writer.as_fd(), &answer));
+        let mut printed = Vec::new();
+        reader.read_to_end(&mut printed).expect("reads");
+        assert!(printed == expected);
+        printer.join().expect("printer").expect("printed");
+    }
+
+    #[test]
+    fn nothing_is_begun_on_a_stdout_that_takes_nothing() {
+        let (_reader, writer) = io::pipe().expect("pipe");
+        rustix::io::ioctl_fionbio(&writer, true).expect("nonblocking");
+        while rustix::io::write(&writer, &[0; 4096]).is_ok() {}
+        let error = print_to(writer.as_fd(), b"{}").expect_err("full");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_an_error_and_no_signal() {
+        let (reader, writer) = io::pipe().expect("pipe");
+        drop(reader);
+        let error = print_to(writer.as_fd(), b"{}").expect_err("gone");
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+}

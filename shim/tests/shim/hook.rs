@@ -1,0 +1,362 @@
+//! The real shim against daemons of every temper, and stdin of every kind.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use recall_protocol::frame::{self, Waited, encode_frame};
+use recall_protocol::paths::LockNote;
+use recall_protocol::wire::{Flags, Reply};
+use rustix::event::PollFlags;
+
+use crate::support::{Home, accept, acknowledge, feed, finish, read_deliver};
+
+const STOP: &[u8] = br#"{"session_id":"s1","hook_event_name":"Stop"}"#;
+const START: &[u8] = br#"{"session_id":"s1","hook_event_name":"SessionStart","source":"startup"}"#;
+
+// A daemon that answers.
+
+#[test]
+fn the_daemons_answer_is_printed_byte_for_byte() {
+    let home = Home::new();
+    let daemon = home.daemon(|_| acknowledge("{\"hookSpecificOutput\":{\"additionalContext\":\"ä\\n\"}}"));
+    let run = home.run(&["claude-code"], START);
+    assert_eq!(run.stdout, "{\"hookSpecificOutput\":{\"additionalContext\":\"ä\\n\"}}");
+    let event = daemon.join().expect("daemon");
+    assert_eq!(event.payload, START);
+    assert_eq!(
+        (event.agent.as_str(), event.event_name.as_str(), event.flags),
+        ("claude-code", "", Flags::default())
+    );
+    assert!(event.captured_at_ms > 1_700_000_000_000 && event.boot_ns > 0 && event.event_id.0 != [0; 16]);
+    let cwd = home.dir.path().canonicalize().expect("exists");
+    assert_eq!(event.context.cwd, cwd.to_str().expect("utf-8"));
+    assert!(home.spooled().is_empty());
+}
+
+#[test]
+fn arguments_and_folders_travel_along() {
+    let home = Home::new();
+    let daemon = home.daemon(|_| acknowledge(""));
+    let mut command = home.shim(&["codex", "PostToolUse"]);
+    command.env("CODEX_HOME", "/codex").env("CLAUDE_PROJECT_DIR", "/not-codex");
+    let run = finish(feed(command.spawn().expect("starts"), b"{}"));
+    assert_eq!(run.stdout, "");
+    let event = daemon.join().expect("daemon");
+    assert_eq!((event.agent.as_str(), event.event_name.as_str()), ("codex", "PostToolUse"));
+    assert_eq!(event.context.config_dir.as_deref(), Some("/codex"));
+    assert_eq!(event.context.project_dir, None);
+}
+
+#[test]
+fn without_arguments_the_agent_is_claude_code() {
+    let home = Home::new();
+    let daemon = home.daemon(|_| acknowledge(""));
+    let mut command = home.shim(&[]);
+    command.env("CLAUDE_PROJECT_DIR", "/project").env("CLAUDE_CONFIG_DIR", "/config");
+    finish(feed(command.spawn().expect("starts"), STOP));
+    let event = daemon.join().expect("daemon");
+    assert_eq!(event.agent, "claude-code");
+    assert_eq!(event.context.project_dir.as_deref(), Some("/project"));
+    assert_eq!(event.context.config_dir.as_deref(), Some("/config"));
+}
+
+#[test]
+fn a_duplicate_is_as_good_as_an_acknowledgement() {
+    let home = Home::new();
+    let daemon = home.daemon(|_| encode_frame(&Reply::Duplicate { stdout: b"{}".to_vec() }).expect("fits"));
+    assert_eq!(home.run(&["claude-code"], STOP).stdout, "{}");
+    daemon.join().expect("daemon");
+    assert!(home.spooled().is_empty());
+}
+
+#[test]
+fn agents_that_need_an_object_get_one_from_an_empty_answer() {
+    for agent in ["gemini-cli", "opencode", "cursor"] {
+        let home = Home::new();
+        let daemon = home.daemon(|_| acknowledge(""));
+        assert_eq!(home.run(&[agent], STOP).stdout, "{}", "{agent}");
+        daemon.join().expect("daemon");
+    }
+}
+
+#[test]
+fn a_socket_that_only_the_lock_file_names_is_found() {
+    let home = Home::with_folders();
+    let socket = home.dir.path().join("elsewhere.sock");
+    let listener = UnixListener::bind(&socket).expect("binds");
+    fs::write(home.paths.lock_file(), LockNote { pid: 1, socket }.to_bytes()).expect("writes");
+    let daemon = thread::spawn(move || {
+        let mut client = accept(&listener);
+        let event = read_deliver(&mut client);
+        client.write_all(&acknowledge("{}")).expect("answers");
+        event
+    });
+    assert_eq!(home.run(&["claude-code"], STOP).stdout, "{}");
+    assert_eq!(daemon.join().expect("daemon").payload, STOP);
+}
+
+// A daemon that does not acknowledge: the event is in the spool.
+
+#[test]
+fn every_other_answer_leads_to_the_spool() {
+    let frame = |reply: &Reply| encode_frame(reply).expect("fits");
+    let mut newer = acknowledge("{}");
+    newer[4] = 2;
+    let mut longer = acknowledge("{}");
+    longer.push(0);
+    let answers = [
+        ("busy", frame(&Reply::Busy)),
+        ("too big", frame(&Reply::TooBig)),
+        ("version", frame(&Reply::Version { min: 2, max: 3 })),
+        ("shutting down", frame(&Reply::ShuttingDown)),
+        ("invalid", frame(&Reply::Invalid("no".to_owned()))),
+        ("an answer to a query", frame(&Reply::Json(b"{}".to_vec()))),
+        ("a frame of another version", newer),
+        ("bytes left over", longer),
+        ("garbage", b"HTTP/1.1 200 OK\r\n\r\n".to_vec()),
+        ("a hostile length", vec![255, 255, 255, 255, 1]),
+    ];
+    for (name, bytes) in answers {
+        let home = Home::new();
+        let daemon = home.daemon(move |_| bytes);
+        assert_eq!(home.run(&["claude-code"], STOP).stdout, "", "{name}");
+        assert_eq!(home.only_spooled(), daemon.join().expect("daemon"), "{name}");
+    }
+}
+
+#[test]
+fn a_daemon_that_cuts_its_answer_short_is_not_believed() {
+    let home = Home::with_folders();
+    let listener = UnixListener::bind(home.paths.socket().expect("short")).expect("binds");
+    let daemon = thread::spawn(move || {
+        let mut client = accept(&listener);
+        read_deliver(&mut client);
+        let answer = acknowledge("{\"a\":1}");
+        client.write_all(&answer[..answer.len() - 1]).expect("answers");
+    });
+    assert_eq!(home.run(&["gemini-cli"], STOP).stdout, "{}");
+    daemon.join().expect("daemon");
+    assert_eq!(home.only_spooled().payload, STOP);
+}
+
+#[test]
+fn a_daemon_that_never_answers_does_not_hold_the_agent() {
+    let home = Home::new();
+    let daemon = home.daemon(|_| Vec::new());
+    let mut command = home.shim(&["claude-code"]);
+    command.env_remove("RECALL_ANSWER_MS");
+    assert_eq!(finish(feed(command.spawn().expect("starts"), STOP)).stdout, "");
+    assert_eq!(home.only_spooled(), daemon.join().expect("daemon"));
+}
+
+#[test]
+fn a_daemon_that_never_accepts_does_not_hold_the_agent() {
+    let home = Home::with_folders();
+    let _listener = UnixListener::bind(home.paths.socket().expect("short")).expect("binds");
+    let mut command = home.shim(&["claude-code"]);
+    command.env_remove("RECALL_ANSWER_MS");
+    assert_eq!(finish(feed(command.spawn().expect("starts"), START)).stdout, "");
+    assert_eq!(home.only_spooled().payload, START);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_backlog_does_not_hold_the_agent() {
+    let home = Home::with_folders();
+    let socket = home.paths.socket().expect("short");
+    let listener = UnixListener::bind(socket).expect("binds");
+    rustix::net::listen(&listener, 0).expect("a backlog of one");
+    let _first = UnixStream::connect(socket).expect("takes the one place");
+    let mut command = home.shim(&["claude-code"]);
+    command.env_remove("RECALL_ANSWER_MS");
+    finish(feed(command.spawn().expect("starts"), STOP));
+    assert_eq!(home.only_spooled().payload, STOP);
+}
+
+#[test]
+fn no_daemon_a_stale_socket_and_a_foreign_file_lead_to_the_spool() {
+    let absent = Home::new();
+    absent.run(&["claude-code"], START);
+    assert_eq!(absent.only_spooled().payload, START);
+
+    let stale = Home::with_folders();
+    drop(UnixListener::bind(stale.paths.socket().expect("short")).expect("binds"));
+    stale.run(&["claude-code"], STOP);
+    assert_eq!(stale.only_spooled().payload, STOP);
+
+    let file = Home::with_folders();
+    fs::write(file.paths.socket().expect("short"), "").expect("writes");
+    file.run(&["claude-code"], STOP);
+    assert_eq!(file.only_spooled().payload, STOP);
+}
+
+#[test]
+fn spooled_events_are_private_in_order_and_distinct() {
+    let home = Home::new();
+    for n in 0..5 {
+        home.run(&["claude-code"], format!("{{\"n\":{n}}}").as_bytes());
+    }
+    let events = home.spooled();
+    let mut by_boot = events.clone();
+    by_boot.sort_by_key(|event| (event.boot_id, event.boot_ns));
+    let payloads: Vec<_> = by_boot.iter().map(|event| String::from_utf8_lossy(&event.payload)).collect();
+    assert_eq!(payloads, (0..5).map(|n| format!("{{\"n\":{n}}}")).collect::<Vec<_>>());
+    for file in fs::read_dir(home.paths.spool_dir().join("new")).expect("lists") {
+        let mode = file.expect("entry").metadata().expect("metadata").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    assert_eq!(fs::read_dir(home.paths.spool_dir().join("tmp")).expect("lists").count(), 0);
+}
+
+#[test]
+fn where_nothing_can_be_written_the_agent_still_gets_its_answer() {
+    let home = Home::new();
+    fs::create_dir(home.dir.path().join("home")).expect("mkdir");
+    fs::write(home.paths.state_dir(), "a file in the way").expect("writes");
+    assert_eq!(home.run(&["gemini-cli"], STOP).stdout, "{}");
+    let mut nowhere = home.shim(&["opencode", "SessionStart"]);
+    nowhere.env("RECALL_HOME", "relative");
+    assert_eq!(finish(feed(nowhere.spawn().expect("starts"), START)).stdout, "{}");
+}
+
+#[test]
+fn inside_recalls_own_compressor_nothing_happens() {
+    let home = Home::new();
+    let mut command = home.shim(&["claude-code"]);
+    // Stdin stays open and empty: the shim must not even look at it.
+    let mut child = command.env("RECALL_DISABLE", "1").spawn().expect("starts");
+    let stdin = child.stdin.take();
+    assert_eq!(finish(child).stdout, "");
+    drop(stdin);
+    assert!(!home.dir.path().join("home").exists());
+}
+
+// Starting the daemon.
+
+/// Puts the shim into a folder together with a `recall` that is a script, and returns the shim's new path.
+fn beside_a_daemon(home: &Home, script: &str) -> PathBuf {
+    let bin = home.dir.path().join("bin");
+    fs::create_dir(&bin).expect("mkdir");
+    let source = home.dir.path().join("script");
+    fs::write(&source, script).expect("writes");
+    fs::set_permissions(&source, fs::Permissions::from_mode(0o755)).expect("chmod");
+    // Copied by another process: had this one a file open for writing while another test forks, the system would
+    // refuse to run it.
+    for (from, to) in [(Path::new(env!("CARGO_BIN_EXE_recall-shim")), "recall-shim"), (&source, "recall")] {
+        assert!(Command::new("cp").arg(from).arg(bin.join(to)).status().expect("cp").success());
+    }
+    bin.join("recall-shim")
+}
+
+/// A pipe by name through which a script tells the test something.
+struct Told {
+    path: PathBuf,
+    pipe: fs::File,
+}
+
+impl Told {
+    fn new(home: &Home) -> Self {
+        let path = home.dir.path().join("told");
+        assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let pipe = fs::OpenOptions::new().read(true).custom_flags(flags).open(&path).expect("opens");
+        Self { path, pipe }
+    }
+
+    /// All that the script writes; waits for it, but not for ever.
+    fn read(mut self) -> String {
+        let waited = frame::wait(&self.pipe, PollFlags::IN, Duration::from_secs(20)).expect("waits");
+        assert_eq!(waited, Waited::Ready, "the script has not been started");
+        rustix::io::ioctl_fionbio(&self.pipe, false).expect("blocking from here on");
+        let mut told = String::new();
+        self.pipe.read_to_string(&mut told).expect("reads");
+        told
+    }
+}
+
+#[test]
+fn a_daemon_is_started_detached_and_with_a_scrubbed_environment() {
+    let home = Home::new();
+    let told = Told::new(&home);
+    let path = told.path.display();
+    let script = format!(
+        "#!/bin/sh\nread -r pid comm state parent group rest < /proc/$$/stat\n\
+         fds=$(readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2)\n\
+         {{ echo \"$1 $PWD $pid $group\"; echo \"$fds\"; /usr/bin/env; }} > {path}\n"
+    );
+    let shim = beside_a_daemon(&home, &script);
+    let mut command = home.shim_at(&shim, &["claude-code"]);
+    command
+        .env_remove("RECALL_NO_DAEMON_START")
+        .env("PATH", "/usr/bin:/bin")
+        .env("ANTHROPIC_API_KEY", "secret")
+        .env("CLAUDE_CODE_MESSAGING_TOKEN", "secret");
+    finish(feed(command.spawn().expect("starts"), STOP));
+    let told = told.read();
+    let mut lines = told.lines();
+    let first: Vec<_> = lines.next().expect("a line").split(' ').collect();
+    assert_eq!(first[..2], ["daemon", "/"]);
+    assert_eq!(first[2], first[3], "the leader of its own group");
+    assert_eq!(lines.by_ref().take(3).collect::<Vec<_>>(), ["/dev/null"; 3]);
+    let environment: Vec<_> = lines.collect();
+    assert!(environment.iter().any(|line| line.starts_with("RECALL_HOME=")));
+    assert!(!told.contains("secret"), "{told}");
+    assert_eq!(home.only_spooled().payload, STOP);
+}
+
+#[test]
+fn a_daemon_is_started_once_and_not_again_so_soon() {
+    let home = Home::new();
+    let starts = home.dir.path().join("starts");
+    let shim = beside_a_daemon(&home, &format!("#!/bin/sh\necho started >> {}\n", starts.display()));
+    for _ in 0..3 {
+        let mut command = home.shim_at(&shim, &["claude-code"]);
+        command.env_remove("RECALL_NO_DAEMON_START");
+        finish(feed(command.spawn().expect("starts"), STOP));
+    }
+    assert_eq!(home.spooled().len(), 3);
+    let stamp = fs::metadata(home.paths.start_stamp()).expect("a stamp");
+    assert_eq!(stamp.len(), 1);
+    // The one start may still be on its way; a second one would make two lines.
+    let lines = fs::read_to_string(&starts).unwrap_or_default();
+    assert!(lines.lines().count() <= 1, "{lines}");
+}
+
+#[test]
+fn a_session_start_waits_for_the_daemon_it_starts() {
+    let home = Home::new();
+    home.paths.create_folders().expect("folders");
+    // The script's start is the signal for this test's own daemon to listen.
+    let told = Told::new(&home);
+    let shim = beside_a_daemon(&home, &format!("#!/bin/sh\necho started > {}\n", told.path.display()));
+    let socket = home.paths.socket().expect("short").to_path_buf();
+    let daemon = thread::spawn(move || {
+        assert_eq!(told.read(), "started\n");
+        let listener = UnixListener::bind(&socket).expect("binds");
+        let mut client = accept(&listener);
+        let event = read_deliver(&mut client);
+        client.write_all(&acknowledge("{\"context\":1}")).expect("answers");
+        event
+    });
+    let mut command = home.shim_at(&shim, &["claude-code"]);
+    command.env_remove("RECALL_NO_DAEMON_START");
+    let run = finish(feed(command.spawn().expect("starts"), START));
+    assert_eq!(run.stdout, "{\"context\":1}");
+    assert_eq!(daemon.join().expect("daemon").payload, START);
+    assert!(home.spooled().is_empty());
+}
+
+#[test]
+fn a_missing_daemon_is_no_error() {
+    let home = Home::new();
+    let mut command = home.shim(&["gemini-cli", "SessionStart"]);
+    command.env_remove("RECALL_NO_DAEMON_START").env("PATH", home.dir.path());
+    assert_eq!(finish(feed(command.spawn().expect("starts"), START)).stdout, "{}");
+    assert_eq!(home.only_spooled().payload, START);
+}

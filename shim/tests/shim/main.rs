@@ -1,0 +1,11 @@
+//! The real `recall-shim` against daemons of every temper and stdin of every kind.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "lints know test functions, not the functions they share"
+)]
+
+mod hook;
+mod stdin;
+mod support;

@@ -43,7 +43,11 @@ pub struct CompressionPolicy {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("cannot read {}", path.display())]
-    Unreadable { path: PathBuf, #[source] source: std::io::Error },
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("{}, line {line}: {problem}", path.display())]
     Broken { path: PathBuf, line: usize, problem: String },
     #[error("{}: {}", path.display(), problems.join("; "))]
@@ -143,7 +147,13 @@ struct WrittenContext {
 
 impl Default for WrittenContext {
     fn default() -> Self {
-        Self { start_tokens: 2000, compact_tokens: 1500, resume_tokens: 300, prompt_tokens: 500, notice: true }
+        Self {
+            start_tokens: 2000,
+            compact_tokens: 1500,
+            resume_tokens: 300,
+            prompt_tokens: 500,
+            notice: true,
+        }
     }
 }
 
@@ -187,7 +197,9 @@ impl Written {
         let problems: Vec<_> = ranges
             .into_iter()
             .filter(|(_, value, range)| !range.contains(value))
-            .map(|(key, value, range)| format!("{key} is {value}, it must be {} to {}", range.start(), range.end()))
+            .map(|(key, value, range)| {
+                format!("{key} is {value}, it must be {} to {}", range.start(), range.end())
+            })
             .collect();
         if problems.is_empty() { Ok(self.into_config()) } else { Err(problems) }
     }
@@ -242,16 +254,23 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_with_their_line_or_key() {
-        problem("[timers]\nbatch_idle_s = 5\nbatch_idle = 3\n", "/c/config.toml, line 3: unknown field `batch_idle`");
+        problem(
+            "[timers]\nbatch_idle_s = 5\nbatch_idle = 3\n",
+            "/c/config.toml, line 3: unknown field `batch_idle`",
+        );
         problem("[context\n", "line 1");
         problem("\n\n[compression]\nbackend = \"magic\"\n", "line 4");
         problem("[timers]\nbatch_idle_s = 0\n[compression]\nconcurrency = 99\n", "timers.batch_idle_s is 0");
-        problem("[timers]\nbatch_idle_s = 0\n[compression]\nconcurrency = 99\n", "compression.concurrency is 99");
+        problem(
+            "[timers]\nbatch_idle_s = 0\n[compression]\nconcurrency = 99\n",
+            "compression.concurrency is 99",
+        );
     }
 
     #[test]
     fn what_is_written_is_taken() {
-        let config = Config::parse("[durability]\nsync = \"normal\"\n[context]\nnotice = false\n", Path::new("c"));
+        let config =
+            Config::parse("[durability]\nsync = \"normal\"\n[context]\nnotice = false\n", Path::new("c"));
         let config = config.unwrap();
         assert_eq!((config.durability, config.notice), (Durability::Normal, Notice::Off));
     }

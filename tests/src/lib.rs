@@ -238,7 +238,11 @@ impl Stage {
     #[track_caller]
     pub fn session(&self, id: &str, prompt: &str, calls: &[Value], answer: &str) {
         self.hook(&self.event(id, "SessionStart", json!({"source": "startup"})));
-        self.hook(&self.event(id, "UserPromptSubmit", json!({"prompt": prompt, "prompt_id": format!("{id}-p1")})));
+        self.hook(&self.event(
+            id,
+            "UserPromptSubmit",
+            json!({"prompt": prompt, "prompt_id": format!("{id}-p1")}),
+        ));
         for (number, call) in calls.iter().enumerate() {
             let mut call = call.clone();
             call["tool_use_id"] = json!(format!("{id}-t{number}"));
@@ -282,7 +286,8 @@ impl Drop for Stage {
 
 /// Runs a program to its end.
 pub fn run(mut command: Command, stdin: &[u8]) -> Said {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // It may have heard enough before the end.
     let _ = child.stdin.take().unwrap().write_all(stdin);
     let output = child.wait_with_output().unwrap();
@@ -315,14 +320,29 @@ pub fn masked(value: &Value, stage: &Stage) -> Value {
 
 fn mask(value: &Value, key: &str, folder: &str) -> Value {
     const VARYING: [&str; 15] = [
-        "uuid", "created_at", "started_at", "ended_at", "at", "took_ms", "pid", "uptime_s", "rss_bytes", "event_id",
-        "prompt_event_id", "response_event_id", "score", "version", "duration_ms",
+        "uuid",
+        "created_at",
+        "started_at",
+        "ended_at",
+        "at",
+        "took_ms",
+        "pid",
+        "uptime_s",
+        "rss_bytes",
+        "event_id",
+        "prompt_event_id",
+        "response_event_id",
+        "score",
+        "version",
+        "duration_ms",
     ];
     match value {
         Value::Null => Value::Null,
         _ if VARYING.contains(&key) => json!(format!("[{key}]")),
         Value::Array(list) if key == "evidence" => json!(format!("[{} events]", list.len())),
-        Value::Object(sizes) if key == "bytes" => sizes.keys().map(|name| (name.clone(), json!("[bytes]"))).collect(),
+        Value::Object(sizes) if key == "bytes" => {
+            sizes.keys().map(|name| (name.clone(), json!("[bytes]"))).collect()
+        }
         Value::Object(object) => {
             object.iter().map(|(key, value)| (key.clone(), mask(value, key, folder))).collect()
         }

@@ -18,13 +18,27 @@ pub enum Happening {
     RowsWritten,
     /// There is compression work.
     WorkQueued,
-    SessionStarted { session: SessionKey, life: u32 },
-    SessionEnded { session: SessionKey, reason: String },
-    BatchClosed { session: SessionKey },
-    JobDone { job: JobId },
-    JobFailed { job: Option<JobId> },
+    SessionStarted {
+        session: SessionKey,
+        life: u32,
+    },
+    SessionEnded {
+        session: SessionKey,
+        reason: String,
+    },
+    BatchClosed {
+        session: SessionKey,
+    },
+    JobDone {
+        job: JobId,
+    },
+    JobFailed {
+        job: Option<JobId>,
+    },
     /// The index holds everything the log said up to here.
-    Indexed { upto: i64 },
+    Indexed {
+        upto: i64,
+    },
 }
 
 pub enum BusMessage {

@@ -26,7 +26,9 @@ pub enum CompressionMessage {
     /// There is work.
     Wake,
     /// A member is missing; its turn to be replaced has come.
-    Refill { slot: usize },
+    Refill {
+        slot: usize,
+    },
     /// The circuit may close again.
     TryAgain,
     Observe(RpcReplyPort<CompressionCounters>),

@@ -175,7 +175,10 @@ impl CompressorState {
             Outcome::Panicked => (failed("panicked".to_owned()), Happening::JobFailed { job: Some(job.id) }),
             Outcome::TimedOut => {
                 tracing::warn!(job = %job.id, "a compressor thread is lost");
-                (failed("no result before the deadline".to_owned()), Happening::JobFailed { job: Some(job.id) })
+                (
+                    failed("no result before the deadline".to_owned()),
+                    Happening::JobFailed { job: Some(job.id) },
+                )
             }
         };
         let committed = self.arguments.writer.queue(write);

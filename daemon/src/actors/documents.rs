@@ -19,7 +19,9 @@ pub fn document(key: DocumentKey, row: &DocumentRow) -> Document {
                 key,
                 project: project.key.clone(),
                 project_name: project.name.clone(),
-                agent: session.as_ref().map_or_else(|| AgentName(String::new()), |session| session.agent.clone()),
+                agent: session
+                    .as_ref()
+                    .map_or_else(|| AgentName(String::new()), |session| session.agent.clone()),
                 session: row.session.clone().unwrap_or_else(|| SessionId(String::new())),
                 observation_type: Some(row.kind),
                 status: row.status,
@@ -42,7 +44,12 @@ pub fn document(key: DocumentKey, row: &DocumentRow) -> Document {
         }
         DocumentRow::Activity { row, session } => {
             let told = activity_digest(row, session);
-            Document { title: told.title, body: told.body, files: told.files, ..of_session(key, session, row.at) }
+            Document {
+                title: told.title,
+                body: told.body,
+                files: told.files,
+                ..of_session(key, session, row.at)
+            }
         }
     }
 }
@@ -52,7 +59,9 @@ pub fn title_and_text(row: &DocumentRow) -> (String, String) {
     match row {
         DocumentRow::Observation { row, .. } => (row.title.clone(), observation_body(row)),
         DocumentRow::Summary { row, .. } => (row.title.clone(), summary_body(row)),
-        DocumentRow::Prompt { text, .. } | DocumentRow::Response { text, .. } => (first_line(text), text.clone()),
+        DocumentRow::Prompt { text, .. } | DocumentRow::Response { text, .. } => {
+            (first_line(text), text.clone())
+        }
         DocumentRow::Activity { row, session } => {
             let told = activity_digest(row, session);
             (told.title, told.body)
@@ -62,8 +71,7 @@ pub fn title_and_text(row: &DocumentRow) -> (String, String) {
 
 fn activity_digest(row: &ActivityRow, session: &SessionInfo) -> Digest {
     let response = row.response.as_deref().unwrap_or_default();
-    let outcome =
-        if row.failed { Outcome::Failed { error: response.to_owned() } } else { Outcome::Done };
+    let outcome = if row.failed { Outcome::Failed { error: response.to_owned() } } else { Outcome::Done };
     let given = (!row.failed).then_some(response);
     let action = (agents::spec(session.agent.as_str()).action)(
         &row.tool_name,
@@ -116,4 +124,3 @@ fn first_line(text: &str) -> String {
     }
     title
 }
-

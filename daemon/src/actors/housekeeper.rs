@@ -117,7 +117,8 @@ impl HousekeeperState {
         tokio::spawn(async move {
             let now = clock::now();
             let before = Timestamp(now.0.saturating_sub(idle.batch_ms.min(idle.session_ms)));
-            let quiet = tokio::task::spawn_blocking(move || readers.read(|db| store::quiet_sessions(db, before)));
+            let quiet =
+                tokio::task::spawn_blocking(move || readers.read(|db| store::quiet_sessions(db, before)));
             match quiet.await {
                 Ok(Ok(others)) => {
                     let _ = intake.sessions.tell(SessionsMessage::LookAtClock { now, others });
@@ -132,7 +133,8 @@ impl HousekeeperState {
     }
 
     fn look_at_spool(&mut self, me: &ActorRef<HousekeeperMessage>) {
-        let changed = std::fs::metadata(self.arguments.spool.new_dir()).and_then(|folder| folder.modified()).ok();
+        let changed =
+            std::fs::metadata(self.arguments.spool.new_dir()).and_then(|folder| folder.modified()).ok();
         if changed != self.seen {
             self.start_drain(me);
         }
@@ -153,7 +155,12 @@ impl HousekeeperState {
 
     fn over(&mut self, me: &ActorRef<HousekeeperMessage>, drained: Drained) {
         if drained != Drained::default() {
-            tracing::info!(stored = drained.stored, bad = drained.bad, left = drained.left, "drained the spool");
+            tracing::info!(
+                stored = drained.stored,
+                bad = drained.bad,
+                left = drained.left,
+                "drained the spool"
+            );
         }
         let again = self.drain == Drain::RunningAndWanted;
         self.drain = Drain::Idle;
@@ -186,7 +193,8 @@ async fn drain(spool: &Spool, intake: &Intake) -> Drained {
             }
             Err(_) => return drained,
         };
-        let mut names: Vec<_> = names.into_iter().filter(|name| last.as_ref().is_none_or(|last| name > last)).collect();
+        let mut names: Vec<_> =
+            names.into_iter().filter(|name| last.as_ref().is_none_or(|last| name > last)).collect();
         names.sort_unstable();
         names.truncate(DRAIN_STEP);
         let Some(newest) = names.last().cloned() else { break };

@@ -96,8 +96,10 @@ impl Actor for Indexer {
         let (opened, fresh) = tokio::task::spawn_blocking(move || open(&folder)).await??;
         let Opened { index, writer } = opened;
         arguments.door.open_to(index);
-        let counters =
-            IndexCounters { high_water: writer.high_water(), rebuilds: u64::from(fresh == Origin::Recreated) };
+        let counters = IndexCounters {
+            high_water: writer.high_water(),
+            rebuilds: u64::from(fresh == Origin::Recreated),
+        };
         follow_the_log(&me, &arguments);
         me.send_message(IndexerMessage::Collected)?;
         Ok(IndexerState {
@@ -199,7 +201,11 @@ impl IndexerState {
 
     /// # Errors
     /// When the index is damaged: the supervisor starts another indexer, which makes the index anew.
-    fn followed(&mut self, me: &ActorRef<IndexerMessage>, progress: Progress) -> Result<(), ActorProcessingErr> {
+    fn followed(
+        &mut self,
+        me: &ActorRef<IndexerMessage>,
+        progress: Progress,
+    ) -> Result<(), ActorProcessingErr> {
         let Progress { writer, upto, error } = progress;
         if let Some(error) = error {
             return Err(error.into());

@@ -96,7 +96,12 @@ impl Intake {
 fn parse_error(error: &Unreadable) -> String {
     match error {
         Unreadable::NotJson(error) => {
-            format!("not a JSON object: {:?} at line {}, column {}", error.classify(), error.line(), error.column())
+            format!(
+                "not a JSON object: {:?} at line {}, column {}",
+                error.classify(),
+                error.line(),
+                error.column()
+            )
         }
         other => other.to_string(),
     }

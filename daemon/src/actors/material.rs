@@ -54,8 +54,11 @@ fn told(db: &Connection, batch: BatchRow, session: &SessionInfo) -> Result<Batch
 fn step(row: ActivityRow, session: &SessionInfo) -> Step {
     let response = row.response.unwrap_or_default();
     let given = (!row.failed).then_some(response.as_str());
-    let action =
-        (agents::spec(session.agent.as_str()).action)(&row.tool_name, row.input.as_deref().unwrap_or_default(), given);
+    let action = (agents::spec(session.agent.as_str()).action)(
+        &row.tool_name,
+        row.input.as_deref().unwrap_or_default(),
+        given,
+    );
     Step {
         event: row.event,
         at: row.at,
@@ -68,7 +71,8 @@ fn step(row: ActivityRow, session: &SessionInfo) -> Step {
 
 /// What reading the batch itself would cost, in tokens by four characters each.
 pub fn source_tokens(batch: &BatchMaterial) -> i64 {
-    let said = [&batch.prompt, &batch.response].into_iter().flatten().map(|said| said.text.len()).sum::<usize>();
+    let said =
+        [&batch.prompt, &batch.response].into_iter().flatten().map(|said| said.text.len()).sum::<usize>();
     let done: usize = batch.steps.iter().map(|step| crate::memory::material::size(&step.action)).sum();
     i64::try_from((said + done) / 4).unwrap_or(i64::MAX)
 }

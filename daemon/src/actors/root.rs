@@ -62,8 +62,11 @@ impl House {
     pub fn new(blueprint: &Blueprint) -> Self {
         let readers = Readers::new(&blueprint.database);
         let (writer, sessions) = (WriterHandle::default(), SessionsDoor::default());
-        let intake =
-            Intake { sessions: sessions.clone(), writer: writer.clone(), counters: Arc::new(Counters::default()) };
+        let intake = Intake {
+            sessions: sessions.clone(),
+            writer: writer.clone(),
+            counters: Arc::new(Counters::default()),
+        };
         let recollection = Recollection {
             readers: readers.clone(),
             index: IndexDoor::default(),
@@ -148,7 +151,8 @@ impl Actor for Root {
                 }
             }
             RootMessage::StopChild(child, gone) => {
-                let cell = state.children.values().find(|(kind, _)| *kind == child).map(|(_, cell)| cell.clone());
+                let cell =
+                    state.children.values().find(|(kind, _)| *kind == child).map(|(_, cell)| cell.clone());
                 if let Some(cell) = cell {
                     state.children.remove(&cell.get_id());
                     let _ = cell.drain_and_wait(Some(STOP_WITHIN)).await;
@@ -303,7 +307,8 @@ mod tests {
 
     #[test]
     fn restarts_slow_down() {
-        let delays: Vec<u128> = [0, 1, 2, 3, 4, 99].map(|failures| restart_delay(failures).as_millis()).to_vec();
+        let delays: Vec<u128> =
+            [0, 1, 2, 3, 4, 99].map(|failures| restart_delay(failures).as_millis()).to_vec();
         assert_eq!(delays, [0, 0, 400, 800, 1600, 5000]);
     }
 }

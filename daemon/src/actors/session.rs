@@ -37,7 +37,10 @@ pub struct Arrival {
 pub enum SessionMessage {
     Deliver(Box<Arrival>),
     /// Looks whether something has been silent for too long. Answers whether the session is at rest and may go.
-    LookAtClock { now: Timestamp, at_rest: RpcReplyPort<bool> },
+    LookAtClock {
+        now: Timestamp,
+        at_rest: RpcReplyPort<bool>,
+    },
     /// What became of a write that was queued.
     Settled(Settled),
 }
@@ -165,7 +168,8 @@ impl SessionState {
         let known_key = key.is_some_and(|key| held.keys.contains(&key));
         if held.taken.contains(&deliver.event_id) || known_key {
             // Taken and perhaps not yet committed: the answer may only be given when it is.
-            let answer = if self.in_flight > 0 { Reply::Busy } else { Reply::Duplicate { stdout: Vec::new() } };
+            let answer =
+                if self.in_flight > 0 { Reply::Busy } else { Reply::Duplicate { stdout: Vec::new() } };
             let _ = reply.send(answer);
             return;
         }
@@ -215,7 +219,8 @@ impl SessionState {
             return origin;
         }
         let shim = &deliver.context;
-        let folder = shim.project_dir.clone().or_else(|| event.cwd.clone()).unwrap_or_else(|| shim.cwd.clone());
+        let folder =
+            shim.project_dir.clone().or_else(|| event.cwd.clone()).unwrap_or_else(|| shim.cwd.clone());
         let looked_up = tokio::task::spawn_blocking(move || repository::facts(&PathBuf::from(folder))).await;
         if let Ok(facts) = looked_up {
             origin.project = identities(&facts);
@@ -303,7 +308,9 @@ impl Errand {
                 let stdout = (agents::spec(self.key.agent.as_str()).answer)(&answer);
                 (SettledAs::Stored, Reply::Ack { stdout }, told)
             }
-            Ok(Written::Duplicate) => (SettledAs::NotStored, Reply::Duplicate { stdout: Vec::new() }, Vec::new()),
+            Ok(Written::Duplicate) => {
+                (SettledAs::NotStored, Reply::Duplicate { stdout: Vec::new() }, Vec::new())
+            }
             Ok(Written::Leased(_) | Written::Done) => (SettledAs::NotStored, Reply::Busy, Vec::new()),
             Err(error) => {
                 tracing::warn!(%error, "an event could not be stored");
@@ -317,7 +324,8 @@ impl Errand {
 
     async fn recall(&self, ask: Ask, project: crate::memory::ids::ProjectRow) -> Recalled {
         let readers = self.context.recollection.readers.clone();
-        let project = tokio::task::spawn_blocking(move || readers.read(|db| store::project(db, project))).await;
+        let project =
+            tokio::task::spawn_blocking(move || readers.read(|db| store::project(db, project))).await;
         let Ok(Ok(project)) = project else { return Recalled::default() };
         let asker = Asker {
             project,
@@ -330,7 +338,9 @@ impl Errand {
 
     /// Writes down what is given, and says which observations it were.
     fn record(&self, recalled: &Recalled) -> Vec<ObservationId> {
-        let (Some(moment), false) = (recalled.moment, recalled.block.items.is_empty()) else { return Vec::new() };
+        let (Some(moment), false) = (recalled.moment, recalled.block.items.is_empty()) else {
+            return Vec::new();
+        };
         let items = serde_json::to_string(&recalled.block.items).unwrap_or_else(|_| "[]".to_owned());
         let injection = Injection {
             session: self.key.clone(),

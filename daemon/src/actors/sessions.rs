@@ -14,9 +14,15 @@ use super::session::{Arrival, SessionActor, SessionArguments, SessionContext, Se
 use crate::memory::ids::{SessionKey, Timestamp};
 
 pub enum SessionsMessage {
-    Deliver { key: SessionKey, arrival: Box<Arrival> },
+    Deliver {
+        key: SessionKey,
+        arrival: Box<Arrival>,
+    },
     /// Lets every session look at the clock, those too that have no actor but something left open.
-    LookAtClock { now: Timestamp, others: Vec<SessionKey> },
+    LookAtClock {
+        now: Timestamp,
+        others: Vec<SessionKey>,
+    },
     /// A session is at rest: its actor may go.
     Retire(SessionKey),
     /// How many actors there are.
@@ -94,7 +100,11 @@ impl SessionsState {
         }
     }
 
-    fn session(&mut self, me: &ActorRef<SessionsMessage>, key: SessionKey) -> Option<ActorRef<SessionMessage>> {
+    fn session(
+        &mut self,
+        me: &ActorRef<SessionsMessage>,
+        key: SessionKey,
+    ) -> Option<ActorRef<SessionMessage>> {
         if let Some(session) = self.live.get(&key) {
             return Some(session.clone());
         }

@@ -61,7 +61,10 @@ impl WriterHandle {
         let sent = self.door.tell(WriterMessage::Write { write, done: done.into() });
         async move {
             sent?;
-            Ok(tokio::time::timeout(ANSWER_WITHIN, answer).await.map_err(|_| NoAnswer)?.map_err(|_| NoAnswer)??)
+            Ok(tokio::time::timeout(ANSWER_WITHIN, answer)
+                .await
+                .map_err(|_| NoAnswer)?
+                .map_err(|_| NoAnswer)??)
         }
     }
 
@@ -224,7 +227,15 @@ fn queues_work(write: &Write) -> bool {
     match write {
         Write::Event(transaction) => queues(&transaction.effects),
         Write::Idle { effects, .. } => queues(effects),
-        Write::Finish(_) | Write::Fail(_) | Write::GiveBack { .. } | Write::ExpireLeases { .. } | Write::ReleaseLeases => true,
-        Write::Unparsed(_) | Write::Lease { .. } | Write::Injected(_) | Write::SuspendAll { .. } | Write::ForgetLog { .. } => false,
+        Write::Finish(_)
+        | Write::Fail(_)
+        | Write::GiveBack { .. }
+        | Write::ExpireLeases { .. }
+        | Write::ReleaseLeases => true,
+        Write::Unparsed(_)
+        | Write::Lease { .. }
+        | Write::Injected(_)
+        | Write::SuspendAll { .. }
+        | Write::ForgetLog { .. } => false,
     }
 }

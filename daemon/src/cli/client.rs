@@ -65,10 +65,11 @@ impl Client {
     /// # Errors
     /// As [`Client::ask`].
     pub fn ask_within(&mut self, query: Query, within: Duration) -> anyhow::Result<Answer> {
-        let reply = self.connection.ask(&Request::Query(query), Deadline::after(within)).map_err(|error| {
-            Failure::unreachable(format!("The daemon gave no answer: {error}"))
-                .hint("`recall doctor` looks what is wrong; the daemon's log says more.")
-        })?;
+        let reply =
+            self.connection.ask(&Request::Query(query), Deadline::after(within)).map_err(|error| {
+                Failure::unreachable(format!("The daemon gave no answer: {error}"))
+                    .hint("`recall doctor` looks what is wrong; the daemon's log says more.")
+            })?;
         match reply {
             Reply::Json(bytes) => {
                 let value = serde_json::from_slice(&bytes).context("reading the daemon's answer")?;
@@ -78,12 +79,16 @@ impl Client {
             Reply::Version { min, max } => Err(Failure::unreachable(format!(
                 "The daemon speaks protocol {min} to {max}, this program another"
             ))
-            .hint("Stop it with the `recall` it belongs to, or restart the service: it is of another version.")
+            .hint(
+                "Stop it with the `recall` it belongs to, or restart the service: it is of another version.",
+            )
             .into()),
-            Reply::ShuttingDown | Reply::Busy => {
-                Err(Failure::unreachable("The daemon is busy or stopping").hint("Try again in a moment.").into())
+            Reply::ShuttingDown | Reply::Busy => Err(Failure::unreachable("The daemon is busy or stopping")
+                .hint("Try again in a moment.")
+                .into()),
+            other => {
+                Err(Failure::failed(format!("The daemon gave an answer nobody asked for: {other:?}")).into())
             }
-            other => Err(Failure::failed(format!("The daemon gave an answer nobody asked for: {other:?}")).into()),
         }
     }
 }

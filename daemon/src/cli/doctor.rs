@@ -15,8 +15,8 @@ use serde::Serialize;
 
 use super::client::{Client, Start, this_program};
 use super::failure::Failure;
-use super::install::inspection::{self, AgentReport, EventState, Presence, SettingsState};
 use super::install::hook_settings::HookSwitch;
+use super::install::inspection::{self, AgentReport, EventState, Presence, SettingsState};
 use super::terminal::{BOLD, DIM, ERROR, GOOD, WARNING, text};
 use crate::config::Config;
 use crate::service;
@@ -78,7 +78,8 @@ pub fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if broken == 0 {
         return Ok(());
     }
-    let what = if broken == 1 { "One thing is broken".to_owned() } else { format!("{broken} things are broken") };
+    let what =
+        if broken == 1 { "One thing is broken".to_owned() } else { format!("{broken} things are broken") };
     Err(Failure::failed(what).into())
 }
 
@@ -158,7 +159,9 @@ fn folders(paths: &Paths, findings: &mut Vec<Finding>) {
                 area.note(format!("{shown} is open to others"), "The daemon closes it when it starts.");
             }
             FolderState::Foreign => area.bad(format!("{shown} belongs to another user"), "Make it yours."),
-            FolderState::Symlink => area.bad(format!("{shown} is a symlink"), "Put a real folder in its place."),
+            FolderState::Symlink => {
+                area.bad(format!("{shown} is a symlink"), "Put a real folder in its place.")
+            }
             FolderState::NotAFolder => area.bad(format!("{shown} is no folder"), "Move that file away."),
         }
     }
@@ -174,7 +177,8 @@ fn config(paths: &Paths, findings: &mut Vec<Finding>) {
         Ok(_) if file.exists() => area.good(file.display().to_string()),
         Ok(_) => area.good(format!("no {}: everything at its default", file.display())),
         Err(error) => {
-            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+            let cause =
+                std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
             area.bad(format!("{error}{cause}"), "The daemon runs on the defaults until the file is right.");
         }
     }
@@ -196,15 +200,22 @@ fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
                         "`recall ctl stop` ends it; the next hook starts the new one.",
                     );
                 }
-                let dead = answer.value.pointer("/jobs/dead").and_then(serde_json::Value::as_i64).unwrap_or(0);
+                let dead =
+                    answer.value.pointer("/jobs/dead").and_then(serde_json::Value::as_i64).unwrap_or(0);
                 if dead > 0 {
                     area.note(format!("{dead} compression jobs were given up"), "See `recall ctl jobs`.");
                 }
             }
-            Err(error) => area.bad(format!("{error:#}"), "The log may say why; `recall ctl stop` and a new start may help."),
+            Err(error) => area.bad(
+                format!("{error:#}"),
+                "The log may say why; `recall ctl stop` and a new start may help.",
+            ),
         },
         Err(ConnectError::NothingListens) => {
-            area.note("not running", "Nothing is lost: the next hook starts it, and events wait in the spool.");
+            area.note(
+                "not running",
+                "Nothing is lost: the next hook starts it, and events wait in the spool.",
+            );
         }
         Err(error) => area.bad(format!("cannot be reached: {error}"), "Is another user's socket in the way?"),
     }
@@ -241,7 +252,8 @@ fn agent(area: &mut Area<'_>, report: &AgentReport) {
     let (events, switch, plugin) = match &report.state {
         SettingsState::Missing => return area.note(format!("{title}: not connected"), &install),
         SettingsState::Unreadable(why) => {
-            return area.bad(format!("{title}: {why}"), "The agent ignores such a file, and every hook in it.");
+            return area
+                .bad(format!("{title}: {why}"), "The agent ignores such a file, and every hook in it.");
         }
         SettingsState::Read { events, switch, plugin } => (events, switch, plugin),
     };
@@ -256,7 +268,9 @@ fn agent(area: &mut Area<'_>, report: &AgentReport) {
             let what = match &event.state {
                 EventState::Installed => continue,
                 EventState::Missing => format!("{name} is not connected"),
-                EventState::ShimMissing(path) => format!("{name} runs {}, which is not there", path.display()),
+                EventState::ShimMissing(path) => {
+                    format!("{name} runs {}, which is not there", path.display())
+                }
                 EventState::ShimNotExecutable(path) => {
                     format!("{name} runs {}, which is no program", path.display())
                 }
@@ -273,7 +287,10 @@ fn agent(area: &mut Area<'_>, report: &AgentReport) {
         area.bad(format!("{title}: hooks are switched off in {settings}"), "Remove disableAllHooks.");
     }
     if let Some(plugin) = plugin {
-        area.bad(format!("{title}: the plugin {plugin} tells every event a second time"), "Keep one of the two.");
+        area.bad(
+            format!("{title}: the plugin {plugin} tells every event a second time"),
+            "Keep one of the two.",
+        );
     }
 }
 
@@ -284,14 +301,20 @@ fn service_manager(findings: &mut Vec<Finding>) {
             area.note(format!("no service manager: {why}"), "The shim starts the daemon by itself.");
         }
         Ok(service::Status::NotInstalled) => {
-            area.note("not set up as a service", "`recall install` does it; until then the shim starts the daemon.");
+            area.note(
+                "not set up as a service",
+                "`recall install` does it; until then the shim starts the daemon.",
+            );
         }
         Ok(service::Status::Installed(installed)) => {
-            let program = installed.program.as_deref().map_or_else(|| Path::new("?").display(), Path::display);
+            let program =
+                installed.program.as_deref().map_or_else(|| Path::new("?").display(), Path::display);
             if installed.program_state == service::ProgramState::Missing {
-                return area.bad(format!("it would start {program}, which is not there"), "Run `recall install`.");
+                return area
+                    .bad(format!("it would start {program}, which is not there"), "Run `recall install`.");
             }
-            let units: Vec<_> = installed.units.iter().map(|(unit, state)| format!("{unit} {state}")).collect();
+            let units: Vec<_> =
+                installed.units.iter().map(|(unit, state)| format!("{unit} {state}")).collect();
             area.good(format!("{program}: {}", units.join(", ")));
         }
         Err(error) => area.note(error.to_string(), ""),

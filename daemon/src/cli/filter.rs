@@ -31,7 +31,8 @@ impl FilterArgs {
 }
 
 fn since(text: &str) -> anyhow::Result<i64> {
-    let meant = Since::parse(text).and_then(|since| since.resolve(clock::now(), &jiff::tz::TimeZone::system()));
+    let meant =
+        Since::parse(text).and_then(|since| since.resolve(clock::now(), &jiff::tz::TimeZone::system()));
     meant.map(|time| time.0).ok_or_else(|| {
         Failure::usage(format!("{text:?} is no time"))
             .hint("Times are written like 2d, 3 weeks, yesterday, 2026-11-01 or 2026-11-01T12:00:00Z.")

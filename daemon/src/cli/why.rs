@@ -31,11 +31,20 @@ pub fn run(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     for injection in injections {
         let (moment, tokens) = (text(injection, "moment"), number(injection, "tokens"));
-        writeln!(out, "{BOLD}{} at {moment}{BOLD:#} {DIM}~{tokens} tokens{DIM:#}", terminal::time(injection, "at"))?;
+        writeln!(
+            out,
+            "{BOLD}{} at {moment}{BOLD:#} {DIM}~{tokens} tokens{DIM:#}",
+            terminal::time(injection, "at")
+        )?;
         for item in list(injection, "items") {
             let kind = text(item, "kind");
             let id = if kind == "summary" { format!("s{}", number(item, "id")) } else { terminal::id(item) };
-            writeln!(out, "  {ACCENT}{id}{ACCENT:#} {} {DIM}({}){DIM:#}", text(item, "title"), text(item, "reason"))?;
+            writeln!(
+                out,
+                "  {ACCENT}{id}{ACCENT:#} {} {DIM}({}){DIM:#}",
+                text(item, "title"),
+                text(item, "reason")
+            )?;
         }
     }
     Ok(())

@@ -142,7 +142,8 @@ fn survey(moment: Moment, material: &Material, budget: u32, now: Timestamp) -> B
 
 /// A resumed session still has its conversation: only what came about since.
 fn news(material: &Material, budget: u32, now: Timestamp) -> Block {
-    let mut page = Page::open(budget, &format!("recall: new in {} since this session paused", plain(&material.project)));
+    let mut page =
+        Page::open(budget, &format!("recall: new in {} since this session paused", plain(&material.project)));
     let mut notes: Vec<&Note> = material.observations.iter().collect();
     notes.sort_by(|a, b| b.at.cmp(&a.at).then_with(|| b.id.cmp(&a.id)));
     for note in notes {
@@ -199,7 +200,8 @@ impl Page {
 
     fn add_within(&mut self, piece: &str, budget: u32) -> Added {
         let fits = estimate(&self.text) + estimate(piece) + estimate(CLOSING) <= budget
-            && [&self.text, piece, CLOSING].iter().map(|text| text.encode_utf16().count()).sum::<usize>() <= MOST_UNITS;
+            && [&self.text, piece, CLOSING].iter().map(|text| text.encode_utf16().count()).sum::<usize>()
+                <= MOST_UNITS;
         if !fits {
             return Added::No;
         }
@@ -303,7 +305,9 @@ impl Note {
 }
 
 fn index_line(note: &Note, now: Timestamp) -> String {
-    let full = estimate(&note.title) + estimate(&note.narrative) + note.facts.iter().map(|fact| estimate(fact)).sum::<u32>();
+    let full = estimate(&note.title)
+        + estimate(&note.narrative)
+        + note.facts.iter().map(|fact| estimate(fact)).sum::<u32>();
     format!("- #{} {} {}: {} ~{full}\n", note.id, age(note.at, now), note.kind.as_str(), plain(&note.title))
 }
 
@@ -428,7 +432,8 @@ mod tests {
     fn a_small_budget_keeps_the_weightiest() {
         let mut material = shop();
         material.summary = None;
-        material.observations = (0..200).map(|id| note(id, 1 + id % 10, 5, &format!("Fact number {id}"))).collect();
+        material.observations =
+            (0..200).map(|id| note(id, 1 + id % 10, 5, &format!("Fact number {id}"))).collect();
         let block = assemble(Moment::Start, &material, 400, NOW);
         assert!(block.tokens <= 400 && block.tokens > 200, "{}", block.tokens);
         assert!(block.items.len() > 5);

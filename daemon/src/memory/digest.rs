@@ -18,10 +18,14 @@ const TAIL: usize = 600;
 pub fn digest(tool: &str, action: &Action, outcome: &Outcome, root: Option<&str>) -> Digest {
     let path = |path: &str| relative(path, root);
     let mut told = match action {
-        Action::Read { path: file } => Digest { title: path(file), body: String::new(), files: vec![path(file)] },
+        Action::Read { path: file } => {
+            Digest { title: path(file), body: String::new(), files: vec![path(file)] }
+        }
         Action::Edit { path: file, changes } => {
-            let changed: Vec<_> =
-                changes.iter().map(|change| format!("{}\n{}", ends(&change.before), ends(&change.after))).collect();
+            let changed: Vec<_> = changes
+                .iter()
+                .map(|change| format!("{}\n{}", ends(&change.before), ends(&change.after)))
+                .collect();
             Digest { title: path(file), body: changed.join("\n"), files: vec![path(file)] }
         }
         Action::Write { path: file, content, .. } => {
@@ -34,7 +38,11 @@ pub fn digest(tool: &str, action: &Action, outcome: &Outcome, root: Option<&str>
         },
         Action::Search { pattern, path: place, output } => {
             let place = place.as_deref().map(path).unwrap_or_default();
-            Digest { title: format!("{pattern} {place}").trim().to_owned(), body: ends(output), files: Vec::new() }
+            Digest {
+                title: format!("{pattern} {place}").trim().to_owned(),
+                body: ends(output),
+                files: Vec::new(),
+            }
         }
         Action::Fetch { url, question, output } => Digest {
             title: url.clone(),
@@ -53,9 +61,11 @@ pub fn digest(tool: &str, action: &Action, outcome: &Outcome, root: Option<&str>
             body: ends(text),
             files: file.iter().map(|file| path(file)).collect(),
         },
-        Action::Other { input, output } => {
-            Digest { title: String::new(), body: format!("{}\n{}", ends(input), ends(output)), files: Vec::new() }
-        }
+        Action::Other { input, output } => Digest {
+            title: String::new(),
+            body: format!("{}\n{}", ends(input), ends(output)),
+            files: Vec::new(),
+        },
     };
     told.title = format!("{tool} {}", told.title).trim().to_owned();
     if let Outcome::Failed { error } = outcome {

@@ -28,17 +28,31 @@ pub struct Subagent {
 /// The happening itself.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
-    SessionStart { source: StartSource },
-    Prompt { text: PromptText, source: BatchSource },
+    SessionStart {
+        source: StartSource,
+    },
+    Prompt {
+        text: PromptText,
+        source: BatchSource,
+    },
     /// A tool call that has ended, well or not.
     Tool(ToolCall),
     /// The agent is about to shorten its conversation.
-    PreCompact { trigger: String },
+    PreCompact {
+        trigger: String,
+    },
     /// The main agent ended its turn.
-    Stop { message: Option<String> },
-    SessionEnd { reason: String },
+    Stop {
+        message: Option<String>,
+    },
+    SessionEnd {
+        reason: String,
+    },
     /// Valid, and without a rule of its own; kept as it came.
-    Other { name: String, detail: String },
+    Other {
+        name: String,
+        detail: String,
+    },
 }
 
 /// Why a session starts.

@@ -178,7 +178,9 @@ pub fn size(action: &Action) -> usize {
     let pairs = |pairs: &[(String, String)]| pairs.iter().map(|(left, right)| left.len() + right.len()).sum();
     match action {
         Action::Read { path } => path.len(),
-        Action::Edit { changes, .. } => changes.iter().map(|change| change.before.len() + change.after.len()).sum(),
+        Action::Edit { changes, .. } => {
+            changes.iter().map(|change| change.before.len() + change.after.len()).sum()
+        }
         Action::Write { content, .. } => content.len(),
         Action::Command { command, output, .. } => command.len() + output.len(),
         Action::Search { output, .. } | Action::Fetch { output, .. } => output.len(),

@@ -54,7 +54,10 @@ pub fn normalise_remote(url: &str) -> Option<String> {
         }
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let host = authority.rsplit('@').next().unwrap_or(authority);
-        let host = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit())).map_or(host, |(host, _)| host);
+        let host = host
+            .rsplit_once(':')
+            .filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()))
+            .map_or(host, |(host, _)| host);
         return Some(format!("{}/{}", host.to_ascii_lowercase(), path.trim_start_matches('/')));
     }
     // git@host:path, the form without a scheme. A slash before the colon makes it a path.
@@ -147,8 +150,10 @@ mod tests {
 
     #[track_caller]
     fn check(identities: &[&str], known: &[&[&str]], expected: Option<i64>) {
-        let known: Vec<_> =
-            (1..).zip(known).map(|(row, aliases)| Known { project: ProjectRow(row), aliases: keys(aliases) }).collect();
+        let known: Vec<_> = (1..)
+            .zip(known)
+            .map(|(row, aliases)| Known { project: ProjectRow(row), aliases: keys(aliases) })
+            .collect();
         assert_eq!(choose(&keys(identities), &known), expected.map(ProjectRow));
     }
 

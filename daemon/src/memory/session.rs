@@ -88,23 +88,54 @@ pub struct Session {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// A life begins: the first, or the next after completion.
-    BeginLife { life: u32, source: StartSource },
+    BeginLife {
+        life: u32,
+        source: StartSource,
+    },
     SetStatus(SessionStatus),
-    OpenBatch { seq: Seq, number: u32, source: BatchSource, state: BatchState, prompt_id: Option<PromptId>, prompt: Option<NewPrompt> },
+    OpenBatch {
+        seq: Seq,
+        number: u32,
+        source: BatchSource,
+        state: BatchState,
+        prompt_id: Option<PromptId>,
+        prompt: Option<NewPrompt>,
+    },
     /// A waiting batch begins to run, as the turn of this id.
-    RunBatch { seq: Seq, prompt_id: PromptId },
-    CloseBatch { seq: Seq, why: CloseReason },
-    Respond { seq: Seq, event: EventId, text: String },
+    RunBatch {
+        seq: Seq,
+        prompt_id: PromptId,
+    },
+    CloseBatch {
+        seq: Seq,
+        why: CloseReason,
+    },
+    Respond {
+        seq: Seq,
+        event: EventId,
+        text: String,
+    },
     /// `seq` is `None` before the session's first batch, which takes such activities over.
-    AddActivity { seq: Option<Seq>, activity: NewActivity },
+    AddActivity {
+        seq: Option<Seq>,
+        activity: NewActivity,
+    },
     /// Something that is no activity but tells the compressor more: answers of the user, the task list.
-    AddAside { seq: Seq, event: EventId, call: ToolCall },
+    AddAside {
+        seq: Seq,
+        event: EventId,
+        call: ToolCall,
+    },
     /// The batch's observations shall be made, or made anew.
-    CompressBatch { seq: Seq },
+    CompressBatch {
+        seq: Seq,
+    },
     /// The session's summary shall be made, or made anew.
     Summarize,
     /// The life ends.
-    Complete { reason: String },
+    Complete {
+        reason: String,
+    },
 }
 
 /// A prompt's row. `text` is `None` where it was wholly private.
@@ -126,9 +157,14 @@ pub struct NewActivity {
 pub enum ActivityContent {
     Tool(ToolCall),
     /// An event without a rule of its own: its name and the agent's JSON.
-    Other { name: String, detail: String },
+    Other {
+        name: String,
+        detail: String,
+    },
     /// It happened in a private batch: only that it did.
-    Hidden { name: String },
+    Hidden {
+        name: String,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,7 +236,11 @@ impl Session {
         if silent >= policy.batch_ms && next.status != SessionStatus::Completed {
             effects.extend(next.close_unfinished(CloseReason::Idle));
         }
-        if silent >= policy.session_ms && matches!(next.status, SessionStatus::Initialized | SessionStatus::Active) {
+        let has_begun = next.life > 0;
+        if has_begun
+            && silent >= policy.session_ms
+            && matches!(next.status, SessionStatus::Initialized | SessionStatus::Active)
+        {
             effects.extend([Effect::Complete { reason: "idle".to_owned() }, Effect::Summarize]);
             next.status = SessionStatus::Completed;
         }
@@ -209,7 +249,8 @@ impl Session {
 
     /// Whether anything could still change by the mere passing of time.
     pub fn is_at_rest(&self) -> bool {
-        self.status == SessionStatus::Completed && self.batches.iter().all(|batch| batch.state == BatchState::Closed)
+        self.status == SessionStatus::Completed
+            && self.batches.iter().all(|batch| batch.state == BatchState::Closed)
     }
 
     /// Closes what is open and forgets that something waited.
@@ -219,7 +260,8 @@ impl Session {
             .flat_map(|batch| {
                 batch.state = BatchState::Closed;
                 let close = Effect::CloseBatch { seq: batch.seq, why };
-                let compress = (batch.source != BatchSource::Private).then_some(Effect::CompressBatch { seq: batch.seq });
+                let compress = (batch.source != BatchSource::Private)
+                    .then_some(Effect::CompressBatch { seq: batch.seq });
                 [Some(close), compress].into_iter().flatten()
             })
             .collect()
@@ -267,7 +309,9 @@ impl Turn<'_> {
                 self.session.status = SessionStatus::Completed;
                 self.effects.extend([Effect::Complete { reason: reason.clone() }, Effect::Summarize]);
             }
-            What::PreCompact { trigger } => self.note(event, "PreCompact", &format!("{{\"trigger\":{trigger:?}}}")),
+            What::PreCompact { trigger } => {
+                self.note(event, "PreCompact", &format!("{{\"trigger\":{trigger:?}}}"))
+            }
             What::Other { name, detail } => self.note(event, name, detail),
         }
         None
@@ -321,7 +365,12 @@ impl Turn<'_> {
             PromptText::WhollyPrivate => None,
         };
         let prompt_id = if queued { None } else { event.prompt.clone() };
-        self.push_batch(source, state, prompt_id, Some(NewPrompt { event: self.capture.event, text: text.clone() }));
+        self.push_batch(
+            source,
+            state,
+            prompt_id,
+            Some(NewPrompt { event: self.capture.event, text: text.clone() }),
+        );
         match source {
             BatchSource::User | BatchSource::Queued | BatchSource::Plan => text.map(Ask::Prompt),
             _ => None,
@@ -337,8 +386,21 @@ impl Turn<'_> {
     ) -> usize {
         let seq = Seq(self.session.batches.last().map_or(1, |last| last.seq.0 + 1));
         let number = self.session.prompts;
-        self.effects.push(Effect::OpenBatch { seq, number, source, state, prompt_id: prompt_id.clone(), prompt });
-        self.session.batches.push(Batch { seq, prompt: prompt_id, source, state, response: Response::Missing });
+        self.effects.push(Effect::OpenBatch {
+            seq,
+            number,
+            source,
+            state,
+            prompt_id: prompt_id.clone(),
+            prompt,
+        });
+        self.session.batches.push(Batch {
+            seq,
+            prompt: prompt_id,
+            source,
+            state,
+            response: Response::Missing,
+        });
         self.session.batches.len() - 1
     }
 
@@ -477,7 +539,9 @@ mod tests {
         let kind = words.next().unwrap();
         let mut id = || words.next().filter(|word| *word != "-").map(PromptId::from);
         let (prompt, what) = match kind {
-            "start" => (None, What::SessionStart { source: StartSource::parse(words.next().unwrap_or("startup")) }),
+            "start" => {
+                (None, What::SessionStart { source: StartSource::parse(words.next().unwrap_or("startup")) })
+            }
             "prompt" => {
                 let prompt = id();
                 let text = PromptText::Text(words.collect::<Vec<_>>().join(" "));
@@ -551,7 +615,12 @@ mod tests {
             match effect {
                 Effect::OpenBatch { source, state, .. } => {
                     let state = if *state == BatchState::Waiting { "waiting" } else { "open" }.to_owned();
-                    rows.push(Row { source: source.as_str(), state, calls: Vec::new(), answer: String::new() });
+                    rows.push(Row {
+                        source: source.as_str(),
+                        state,
+                        calls: Vec::new(),
+                        answer: String::new(),
+                    });
                 }
                 Effect::RunBatch { seq, .. } => rows[at(seq)].state = "open".to_owned(),
                 Effect::CloseBatch { seq, why } => rows[at(seq)].state = format!("closed({})", why.as_str()),
@@ -581,7 +650,10 @@ mod tests {
     #[test]
     fn a_prompt_opens_a_batch_and_what_follows_belongs_to_it() {
         check("start; prompt p1 hello; tool p1 Read; stop p1 done", "1 closed(stop) user [Read] 'done'");
-        check("start; prompt - a; tool - Read; prompt - b", "1 closed(next_prompt) user [Read]; 2 open user []");
+        check(
+            "start; prompt - a; tool - Read; prompt - b",
+            "1 closed(next_prompt) user [Read]; 2 open user []",
+        );
         check("start; prompt p1 a; end clear", "1 closed(session_end) user []");
     }
 
@@ -593,7 +665,8 @@ mod tests {
             "1 closed(stop) user [Bash] 'x'; 2 closed(stop) agent_notification [] 'y'",
         );
         let (_, effects) = play("start; prompt p1 a; stop p1 x; tool p1 Bash");
-        let compressions = effects.iter().filter(|effect| matches!(effect, Effect::CompressBatch { .. })).count();
+        let compressions =
+            effects.iter().filter(|effect| matches!(effect, Effect::CompressBatch { .. })).count();
         assert_eq!(compressions, 2);
     }
 
@@ -616,7 +689,8 @@ mod tests {
 
     #[test]
     fn nothing_of_a_private_prompt_is_kept() {
-        let story = "start; private p1; tool p1 Read; note p1; tool p1 TodoWrite; stop p1 secret; prompt p2 b";
+        let story =
+            "start; private p1; tool p1 Read; note p1; tool p1 TodoWrite; stop p1 secret; prompt p2 b";
         check(story, "1 closed(stop) private [hidden Read hidden Notification]; 2 open user []");
         let (session, effects) = play(story);
         assert_eq!(session.prompts, 2);
@@ -685,7 +759,9 @@ mod tests {
         };
         assert_eq!(ask("start; start clear"), Some(Ask::Start(StartSource::Clear)));
         assert_eq!(ask("start; prompt p1 why"), Some(Ask::Prompt("why".to_owned())));
-        for silent in ["start; machine p1", "start; private p1", "start; prompt p1 a; stop p1 x", "start; end other"] {
+        for silent in
+            ["start; machine p1", "start; private p1", "start; prompt p1 a; stop p1 x", "start; end other"]
+        {
             assert_eq!(ask(silent), None, "{silent}");
         }
     }
@@ -693,8 +769,18 @@ mod tests {
     fn any_line() -> impl Strategy<Value = String> {
         let id = prop::sample::select(vec!["-", "p1", "p2", "p3"]);
         let kind = prop::sample::select(vec![
-            "start", "start resume", "start compact", "prompt", "private", "machine", "tool", "stop", "note",
-            "compact", "end", "wait",
+            "start",
+            "start resume",
+            "start compact",
+            "prompt",
+            "private",
+            "machine",
+            "tool",
+            "stop",
+            "note",
+            "compact",
+            "end",
+            "wait",
         ]);
         (kind, id, 0u32..8000).prop_map(|(kind, id, seconds)| match kind {
             "tool" => format!("tool {id} Read"),

@@ -7,7 +7,10 @@ pub fn estimate(text: &str) -> u32 {
     for character in text.chars() {
         match character {
             '\0'..='\x7f' => ascii += 1,
-            '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}' => {
+            '\u{2e80}'..='\u{9fff}'
+            | '\u{ac00}'..='\u{d7af}'
+            | '\u{f900}'..='\u{faff}'
+            | '\u{20000}'..='\u{3ffff}' => {
                 wide += 1;
             }
             _ => other += 1,

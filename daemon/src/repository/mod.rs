@@ -65,7 +65,8 @@ fn find_git_dir(folder: &Path) -> Option<(PathBuf, PathBuf)> {
             return Some((tree.to_owned(), fs::canonicalize(&dot_git).unwrap_or(dot_git)));
         }
         // A bare repository is its own git folder.
-        let bare = tree.join("HEAD").is_file() && tree.join("objects").is_dir() && tree.join("config").is_file();
+        let bare =
+            tree.join("HEAD").is_file() && tree.join("objects").is_dir() && tree.join("config").is_file();
         bare.then(|| (tree.to_owned(), tree.to_owned()))
     })
 }
@@ -82,7 +83,8 @@ fn remote_url(config: &str) -> Option<String> {
     let mut urls: Vec<(String, String)> = Vec::new();
     for line in config.lines().map(str::trim) {
         if let Some(header) = line.strip_prefix('[') {
-            section = header.strip_prefix("remote \"").and_then(|rest| rest.split('"').next()).map(str::to_owned);
+            section =
+                header.strip_prefix("remote \"").and_then(|rest| rest.split('"').next()).map(str::to_owned);
         } else if let (Some(remote), Some((key, value))) = (&section, line.split_once('='))
             && key.trim().eq_ignore_ascii_case("url")
         {
@@ -130,7 +132,8 @@ mod tests {
         fs::write(folder.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
         fs::write(folder.join(".git/config"), config).unwrap();
         let zero = "0".repeat(40);
-        let log = format!("{zero} {COMMIT} Dev <dev@example.com> 1700000000 +0000\tcommit (initial): Start\n");
+        let log =
+            format!("{zero} {COMMIT} Dev <dev@example.com> 1700000000 +0000\tcommit (initial): Start\n");
         fs::write(folder.join(".git/logs/HEAD"), log).unwrap();
     }
 

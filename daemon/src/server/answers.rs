@@ -5,7 +5,9 @@ use serde_json::value::RawValue;
 
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::Timestamp;
-use crate::store::{ActivityRow, BatchRow, InjectionRow, JobRow, ObservationRow, SessionInfo, SummaryRow, TimelineRow};
+use crate::store::{
+    ActivityRow, BatchRow, InjectionRow, JobRow, ObservationRow, SessionInfo, SummaryRow, TimelineRow,
+};
 
 /// A point in time as others read it.
 #[derive(Clone, Copy, Debug)]
@@ -314,9 +316,7 @@ impl From<ActivityRow> for ActivityAnswer {
 }
 
 fn json_or_text(text: String) -> Option<Box<RawValue>> {
-    RawValue::from_string(text.clone())
-        .ok()
-        .or_else(|| serde_json::value::to_raw_value(&text).ok())
+    RawValue::from_string(text.clone()).ok().or_else(|| serde_json::value::to_raw_value(&text).ok())
 }
 
 #[derive(Serialize)]

@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use interprocess::local_socket::tokio::Stream;
 use interprocess::local_socket::traits::StreamCommon as _;
-use recall_protocol::frame::{
-    self, FrameError, HEADER_LEN, Header, HeaderError, MAX_VERSION, MIN_VERSION,
-};
+use recall_protocol::frame::{self, FrameError, HEADER_LEN, Header, HeaderError, MAX_VERSION, MIN_VERSION};
 use recall_protocol::wire::{Deliver, Reply, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;

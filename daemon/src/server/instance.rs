@@ -21,7 +21,11 @@ pub enum InstanceError {
     #[error("another daemon is running{}", .0.as_ref().map(|note| format!(" (pid {})", note.pid)).unwrap_or_default())]
     Taken(Option<LockNote>),
     #[error("cannot use lock file {}", path.display())]
-    File { path: PathBuf, #[source] source: std::io::Error },
+    File {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
 }
 
 impl Instance {

@@ -15,7 +15,11 @@ use interprocess::os::unix::uds_local_socket::tokio::Listener as UnixListener;
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     #[error("cannot listen on {}", path.display())]
-    Bind { path: PathBuf, #[source] source: io::Error },
+    Bind {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("cannot use the socket given by the service manager")]
     Inherited(#[source] io::Error),
 }

@@ -45,7 +45,12 @@ impl LogFile {
             std::fs::create_dir_all(folder)?;
         }
         let nofollow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-        let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(nofollow).open(&self.path)?;
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(nofollow)
+            .open(&self.path)?;
         let length = file.metadata()?.len();
         Ok((file, length))
     }

@@ -11,9 +11,9 @@ use rusqlite::Connection;
 use serde::Serialize;
 
 use super::answers::{
-    BatchAnswer, ByteCounts, CompressionState, DocumentAnswer, EventCounts, Explanation, IndexState, JobCounts,
-    JobsAnswer, Moment, ObservationAnswer, PublicId, SearchAnswer, SearchResult, SessionAnswer, SessionCounts,
-    SessionsAnswer, StatusAnswer, SummaryAnswer, TextAnswer, TimelineItem, WhyAnswer,
+    BatchAnswer, ByteCounts, CompressionState, DocumentAnswer, EventCounts, Explanation, IndexState,
+    JobCounts, JobsAnswer, Moment, ObservationAnswer, PublicId, SearchAnswer, SearchResult, SessionAnswer,
+    SessionCounts, SessionsAnswer, StatusAnswer, SummaryAnswer, TextAnswer, TimelineItem, WhyAnswer,
 };
 use super::flush::flush;
 use super::gate::Reception;
@@ -55,7 +55,10 @@ impl Refused {
 
 impl From<StoreError> for Refused {
     fn from(error: StoreError) -> Self {
-        Self::new(format!("The database refused: {error}"), "Run `recall doctor`; the daemon's log says more.")
+        Self::new(
+            format!("The database refused: {error}"),
+            "Run `recall doctor`; the daemon's log says more.",
+        )
     }
 }
 
@@ -63,11 +66,15 @@ impl From<StoreError> for Refused {
 pub async fn answer(query: Query, reception: &Reception) -> Reply {
     let house = reception.house.clone();
     let answer = match query {
-        Query::Ping => json(&serde_json::json!({"version": env!("CARGO_PKG_VERSION"), "pid": std::process::id()})),
+        Query::Ping => {
+            json(&serde_json::json!({"version": env!("CARGO_PKG_VERSION"), "pid": std::process::id()}))
+        }
         Query::Status => status(reception).await,
         Query::Flush => match flush(&house).await {
             Ok(flushed) => json(&flushed),
-            Err(error) => Err(Refused::new(format!("Not everything is done: {error}"), "See `recall ctl jobs`.")),
+            Err(error) => {
+                Err(Refused::new(format!("Not everything is done: {error}"), "See `recall ctl jobs`."))
+            }
         },
         Query::Stop => {
             // Somebody has asked already if it is full.
@@ -77,9 +84,13 @@ pub async fn answer(query: Query, reception: &Reception) -> Reply {
         Query::Sessions(filter) => blocking(move || sessions(&house, &filter)).await,
         Query::Session { id } => blocking(move || session(&house, &id)).await,
         Query::Jobs(filter) => blocking(move || jobs(&house, &filter)).await,
-        Query::Search { text, filter, explain } => blocking(move || search(&house, &text, &filter, explain)).await,
+        Query::Search { text, filter, explain } => {
+            blocking(move || search(&house, &text, &filter, explain)).await
+        }
         Query::Show { id } => blocking(move || show(&house, &id)).await,
-        Query::Timeline { id, before, after } => blocking(move || timeline(&house, &id, (before, after))).await,
+        Query::Timeline { id, before, after } => {
+            blocking(move || timeline(&house, &id, (before, after))).await
+        }
         Query::Context { cwd, prompt } => blocking(move || context(&house, &cwd, prompt)).await,
         Query::Why { id } => blocking(move || why(&house, &id)).await,
     };
@@ -144,9 +155,10 @@ fn jobs(house: &House, filter: &Filter) -> Answer {
 fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refused> {
     let mut found = store::find_sessions(db, id)?;
     match found.len() {
-        0 => {
-            Err(Refused::new(format!("There is no session {id:?}"), "`recall ctl sessions` lists those there are."))
-        }
+        0 => Err(Refused::new(
+            format!("There is no session {id:?}"),
+            "`recall ctl sessions` lists those there are.",
+        )),
         1 => Ok(found.remove(0)),
         _ if found.iter().all(|session| session.id.as_str() == id) => Ok(found.remove(0)),
         _ => Err(Refused::new(format!("Several sessions begin with {id:?}"), "Give more of the id.")),
@@ -237,7 +249,12 @@ fn search(house: &House, text: &str, filter: &Filter, explain: Explain) -> Answe
                 score: hit.score,
                 why: (explain == Explain::Yes).then(|| Explanation {
                     relevance: hit.relevance,
-                    factors: hit.factors.named().iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect(),
+                    factors: hit
+                        .factors
+                        .named()
+                        .iter()
+                        .map(|(name, value)| ((*name).to_owned(), (*value).into()))
+                        .collect(),
                     matched: hit.matched,
                 }),
             });
@@ -281,9 +298,8 @@ impl Place {
                 project_row: row.project,
             },
             DocumentRow::Summary { row, session } => of_session(session, None, row.created_at),
-            DocumentRow::Prompt { number, at, session, .. } | DocumentRow::Response { number, at, session, .. } => {
-                of_session(session, Some(*number), *at)
-            }
+            DocumentRow::Prompt { number, at, session, .. }
+            | DocumentRow::Response { number, at, session, .. } => of_session(session, Some(*number), *at),
             DocumentRow::Activity { row, session } => {
                 let number = row.batch.map(|batch| store::prompt_number(db, batch)).transpose()?;
                 of_session(session, number, row.at)
@@ -322,7 +338,9 @@ fn show(house: &House, id: &str) -> Answer {
         DocumentRow::Observation { row, .. } => {
             json(&TextAnswer { text, tokens, items: vec![ObservationAnswer::from(*row)] })
         }
-        DocumentRow::Summary { row, .. } => json(&TextAnswer { text, tokens, items: vec![SummaryAnswer::from(*row)] }),
+        DocumentRow::Summary { row, .. } => {
+            json(&TextAnswer { text, tokens, items: vec![SummaryAnswer::from(*row)] })
+        }
         DocumentRow::Prompt { .. } | DocumentRow::Response { .. } | DocumentRow::Activity { .. } => {
             let item = DocumentAnswer {
                 id: PublicId(key),
@@ -386,7 +404,8 @@ fn context(house: &House, cwd: &str, prompt: Option<String>) -> Answer {
 
 async fn status(reception: &Reception) -> Answer {
     let house = &reception.house;
-    let compression = house.compression.ask(CompressionMessage::Observe, OBSERVE_WITHIN).await.unwrap_or_default();
+    let compression =
+        house.compression.ask(CompressionMessage::Observe, OBSERVE_WITHIN).await.unwrap_or_default();
     let index = house.indexer.ask(IndexerMessage::Observe, OBSERVE_WITHIN).await.unwrap_or_default();
     let reception = reception.clone();
     blocking(move || {
@@ -451,7 +470,11 @@ fn file_bytes(path: &Path) -> u64 {
 
 fn folder_bytes(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.metadata().ok()).filter(std::fs::Metadata::is_file).map(|file| file.len()).sum()
+    entries
+        .filter_map(|entry| entry.metadata().ok())
+        .filter(std::fs::Metadata::is_file)
+        .map(|file| file.len())
+        .sum()
 }
 
 /// Resident memory of this process as proc(5) tells it; 0 where there is no such file.

@@ -34,7 +34,8 @@ pub fn documents_after(db: &Connection, seq: i64, limit: u32) -> Result<Vec<LogE
 /// # Errors
 /// When the database refuses.
 pub fn highest_log_entry(db: &Connection) -> Result<i64, StoreError> {
-    let mut statement = db.prepare_cached("SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'index_log'")?;
+    let mut statement =
+        db.prepare_cached("SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'index_log'")?;
     Ok(statement.query_row([], |row| row.get(0))?)
 }
 
@@ -75,12 +76,15 @@ pub fn load_document(db: &Connection, key: DocumentKey) -> Result<Option<Documen
             let (at, number) = (found.batch.opened_at, found.batch.prompt_number);
             let session = Box::new(found.session);
             Ok(match key.kind {
-                DocumentKind::Prompt => found.batch.prompt.map(|text| DocumentRow::Prompt { text, number, at, session }),
+                DocumentKind::Prompt => {
+                    found.batch.prompt.map(|text| DocumentRow::Prompt { text, number, at, session })
+                }
                 _ => found.batch.response.map(|text| DocumentRow::Response { text, number, at, session }),
             })
         }
         DocumentKind::Activity => {
-            let sql = format!("SELECT {ACTIVITY_COLUMNS}, session FROM activities WHERE id = ?1 AND kind = 'tool'");
+            let sql =
+                format!("SELECT {ACTIVITY_COLUMNS}, session FROM activities WHERE id = ?1 AND kind = 'tool'");
             let found = db
                 .prepare_cached(&sql)?
                 .query_row([key.row], |row| Ok((read_activity(row)?, SessionRow(row.get(12)?))))
@@ -142,14 +146,16 @@ pub fn scan_documents(
         DocumentKind::Response => {
             "SELECT id FROM prompt_batches WHERE id > ?1 AND response IS NOT NULL ORDER BY id LIMIT ?2"
         }
-        DocumentKind::Activity => "SELECT id FROM activities WHERE id > ?1 AND kind = 'tool' ORDER BY id LIMIT ?2",
+        DocumentKind::Activity => {
+            "SELECT id FROM activities WHERE id > ?1 AND kind = 'tool' ORDER BY id LIMIT ?2"
+        }
         DocumentKind::Plan => return Ok(Vec::new()),
     };
     let mut statement = db.prepare_cached(sql)?;
-    let rows = statement.query_map(params![after, limit], |row| Ok(DocumentKey { kind, row: row.get(0)? }))?;
+    let rows =
+        statement.query_map(params![after, limit], |row| Ok(DocumentKey { kind, row: row.get(0)? }))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
-
 
 impl DocumentRow {
     /// The session it belongs to; an observation made by hand has none.

@@ -10,7 +10,12 @@ use crate::memory::event::ToolResult;
 use crate::memory::ids::{BatchId, EventId, Timestamp};
 use crate::memory::session::{ActivityContent, BatchState, Effect, NewActivity, NewPrompt, Seq};
 
-pub(super) fn apply(db: &Connection, stored: StoredEvent, effect: &Effect, at: Timestamp) -> Result<(), StoreError> {
+pub(super) fn apply(
+    db: &Connection,
+    stored: StoredEvent,
+    effect: &Effect,
+    at: Timestamp,
+) -> Result<(), StoreError> {
     let session = stored.session.0;
     match effect {
         Effect::BeginLife { life, .. } => {
@@ -24,7 +29,8 @@ pub(super) fn apply(db: &Connection, stored: StoredEvent, effect: &Effect, at: T
                 .execute(params![session, status.as_str()])?;
         }
         Effect::OpenBatch { seq, number, source, state, prompt_id, prompt } => {
-            let batch = open_batch(db, session, *seq, (*number, source.as_str(), *state), prompt.as_ref(), at)?;
+            let batch =
+                open_batch(db, session, *seq, (*number, source.as_str(), *state), prompt.as_ref(), at)?;
             if let Some(id) = prompt_id {
                 db.prepare_cached("UPDATE prompt_batches SET prompt_id = ?2 WHERE id = ?1")?
                     .execute(params![batch.0, id.as_str()])?;
@@ -196,7 +202,8 @@ fn add_activity(
     let row = db.last_insert_rowid();
     if columns.kind == "tool" {
         log(db, "activity", row)?;
-        db.prepare_cached("UPDATE sessions SET activities = activities + 1 WHERE id = ?1")?.execute([session])?;
+        db.prepare_cached("UPDATE sessions SET activities = activities + 1 WHERE id = ?1")?
+            .execute([session])?;
     }
     Ok(())
 }

@@ -55,7 +55,10 @@ pub struct FinishedJob {
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobResult {
     /// They replace what the same batch had before. `source_tokens`: what reading the batch itself would cost.
-    Observations { drafts: Vec<ObservationDraft>, source_tokens: i64 },
+    Observations {
+        drafts: Vec<ObservationDraft>,
+        source_tokens: i64,
+    },
     Summary(Option<SummaryDraft>),
 }
 
@@ -136,7 +139,8 @@ pub(super) fn lease(
 /// Stores a result and marks its job done. A job that is no longer running was given to somebody else meanwhile:
 /// this result comes too late and is dropped.
 pub(super) fn finish(db: &Connection, finished: &FinishedJob) -> Result<(), StoreError> {
-    let mut find = db.prepare_cached("SELECT session, batch, again FROM jobs WHERE id = ?1 AND status = 'running'")?;
+    let mut find =
+        db.prepare_cached("SELECT session, batch, again FROM jobs WHERE id = ?1 AND status = 'running'")?;
     let job = find
         .query_row([finished.job.0], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, bool>(2)?))
@@ -200,7 +204,10 @@ pub(super) fn expire(db: &Connection, now: Timestamp) -> Result<(), StoreError> 
 }
 
 pub(super) fn release(db: &Connection) -> Result<(), StoreError> {
-    db.execute("UPDATE jobs SET status = 'pending', worker = NULL, lease_until = NULL WHERE status = 'running'", [])?;
+    db.execute(
+        "UPDATE jobs SET status = 'pending', worker = NULL, lease_until = NULL WHERE status = 'running'",
+        [],
+    )?;
     Ok(())
 }
 
@@ -228,7 +235,9 @@ fn replace_observations(
              ORDER BY batch IS ?3 DESC, id LIMIT 1",
         )?;
         let known = same
-            .query_row(params![project, draft.title, batch], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?)))
+            .query_row(params![project, draft.title, batch], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?))
+            })
             .optional()?;
         let saved = (share - tokens_of(draft)).max(0);
         let id = match known {
@@ -239,7 +248,8 @@ fn replace_observations(
         kept.push(id);
         log(db, "observation", id)?;
     }
-    let mut others = db.prepare_cached("SELECT id FROM observations WHERE batch = ?1 AND origin <> 'user'")?;
+    let mut others =
+        db.prepare_cached("SELECT id FROM observations WHERE batch = ?1 AND origin <> 'user'")?;
     let others = others.query_map([batch], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;
     for gone in others.into_iter().filter(|id| !kept.contains(id)) {
         db.prepare_cached("DELETE FROM observations WHERE id = ?1")?.execute([gone])?;
@@ -258,7 +268,8 @@ struct Place {
 
 /// What a reader pays for the observation, by the usual four characters to a token.
 fn tokens_of(draft: &ObservationDraft) -> i64 {
-    let length = draft.title.len() + draft.narrative.len() + draft.facts.iter().map(String::len).sum::<usize>();
+    let length =
+        draft.title.len() + draft.narrative.len() + draft.facts.iter().map(String::len).sum::<usize>();
     i64::try_from(length / 4).unwrap_or(i64::MAX)
 }
 
@@ -329,16 +340,19 @@ fn rewrite(
 }
 
 fn merge(db: &Connection, id: i64, session: i64, draft: &ObservationDraft) -> Result<i64, StoreError> {
-    let known: String =
-        db.prepare_cached("SELECT evidence FROM observations WHERE id = ?1")?.query_row([id], |row| row.get(0))?;
+    let known: String = db
+        .prepare_cached("SELECT evidence FROM observations WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))?;
     let mut evidence: Vec<String> = serde_json::from_str(&known)?;
     for event in draft.evidence.iter().map(EventId::to_string) {
         if !evidence.contains(&event) {
             evidence.push(event);
         }
     }
-    db.prepare_cached("UPDATE observations SET evidence = ?2, importance = max(importance, ?3) WHERE id = ?1")?
-        .execute(params![id, serde_json::to_string(&evidence)?, draft.importance.get()])?;
+    db.prepare_cached(
+        "UPDATE observations SET evidence = ?2, importance = max(importance, ?3) WHERE id = ?1",
+    )?
+    .execute(params![id, serde_json::to_string(&evidence)?, draft.importance.get()])?;
     db.prepare_cached("INSERT OR IGNORE INTO observation_sessions (observation, session) VALUES (?1, ?2)")?
         .execute(params![id, session])?;
     keep_files(db, id, draft)?;
@@ -346,8 +360,9 @@ fn merge(db: &Connection, id: i64, session: i64, draft: &ObservationDraft) -> Re
 }
 
 fn keep_files(db: &Connection, id: i64, draft: &ObservationDraft) -> Result<(), StoreError> {
-    let mut insert =
-        db.prepare_cached("INSERT OR IGNORE INTO observation_files (observation, path, use) VALUES (?1, ?2, ?3)")?;
+    let mut insert = db.prepare_cached(
+        "INSERT OR IGNORE INTO observation_files (observation, path, use) VALUES (?1, ?2, ?3)",
+    )?;
     for (paths, purpose) in [(&draft.files_read, "read"), (&draft.files_modified, "modified")] {
         for path in paths {
             insert.execute(params![id, path, purpose])?;
@@ -390,7 +405,8 @@ fn keep_summary(
         .prepare_cached("SELECT id FROM session_summaries WHERE session = ?1")?
         .query_row([session], |row| row.get(0))?;
     log(db, "summary", row)?;
-    db.prepare_cached("UPDATE sessions SET title = ?2 WHERE id = ?1")?.execute(params![session, summary.title])?;
+    db.prepare_cached("UPDATE sessions SET title = ?2 WHERE id = ?1")?
+        .execute(params![session, summary.title])?;
     Ok(())
 }
 
@@ -421,6 +437,7 @@ pub fn jobs(db: &Connection, since: Option<Timestamp>, limit: u32) -> Result<Vec
 /// # Errors
 /// When the database refuses.
 pub fn unfinished_jobs(db: &Connection) -> Result<i64, StoreError> {
-    let mut statement = db.prepare_cached("SELECT count(*) FROM jobs WHERE status IN ('pending', 'running')")?;
+    let mut statement =
+        db.prepare_cached("SELECT count(*) FROM jobs WHERE status IN ('pending', 'running')")?;
     Ok(statement.query_row([], |row| row.get(0))?)
 }

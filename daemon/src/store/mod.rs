@@ -23,16 +23,20 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-pub use documents::{DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, log_is_complete, prompt_number, scan_documents};
+pub use documents::{
+    DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, log_is_complete, prompt_number,
+    scan_documents,
+};
 pub use jobs::{FinishedJob, JobFailure, JobKind, JobResult, JobRow, LeasedJob, jobs, unfinished_jobs};
 pub use projects::{ProjectInfo, find_project, project, projects_named};
 pub use reading::{
-    ObservationRow, SummaryRow, TimelineRow, candidates, latest_summary, observation, observations_by_id, timeline,
+    ObservationRow, SummaryRow, TimelineRow, candidates, latest_summary, observation, observations_by_id,
+    timeline,
 };
 pub use sessions::{
     ActivityRow, BatchRow, InjectionRow, KnownSession, SessionInfo, StoredBatch, asides_of_batch, batch_row,
-    batches, find_sessions, injections, known_session, observations_of_session, quiet_sessions, session_activities,
-    session_info, session_list, summary_of_session,
+    batches, find_sessions, injections, known_session, observations_of_session, quiet_sessions,
+    session_activities, session_info, session_list, summary_of_session,
 };
 pub use statistics::{Statistics, statistics};
 pub use writes::{
@@ -70,11 +74,24 @@ pub enum OpenStoreError {
     #[error("database {} was written by a newer recall (schema {found}, this one knows {known})", path.display())]
     TooNew { path: PathBuf, found: u32, known: u32 },
     #[error("cannot open database {}", path.display())]
-    Open { path: PathBuf, #[source] source: rusqlite::Error },
+    Open {
+        path: PathBuf,
+        #[source]
+        source: rusqlite::Error,
+    },
     #[error("cannot bring database {} to schema {to}", path.display())]
-    Migrate { path: PathBuf, to: u32, #[source] source: rusqlite::Error },
+    Migrate {
+        path: PathBuf,
+        to: u32,
+        #[source]
+        source: rusqlite::Error,
+    },
     #[error("cannot back database {} up before bringing it to a newer schema", path.display())]
-    Backup { path: PathBuf, #[source] source: rusqlite::Error },
+    Backup {
+        path: PathBuf,
+        #[source]
+        source: rusqlite::Error,
+    },
 }
 
 /// Opens the write connection; creates and migrates the database. There must be only one in all processes: the
@@ -82,7 +99,11 @@ pub enum OpenStoreError {
 ///
 /// # Errors
 /// When the file cannot be opened or migrated, or was written by a newer version; nothing is changed then.
-pub fn open_writer(path: &Path, backups: &Path, durability: Durability) -> Result<Connection, OpenStoreError> {
+pub fn open_writer(
+    path: &Path,
+    backups: &Path,
+    durability: Durability,
+) -> Result<Connection, OpenStoreError> {
     let failed = |source| OpenStoreError::Open { path: path.to_owned(), source };
     let mut connection = Connection::open(path).map_err(failed)?;
     private_file(path);
@@ -147,7 +168,9 @@ impl Readers {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_timeout(Duration::from_secs(2))?;
-        connection.execute_batch("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA cache_size = -2000;")?;
+        connection.execute_batch(
+            "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA cache_size = -2000;",
+        )?;
         connection.set_prepared_statement_cache_capacity(32);
         Ok(connection)
     }

@@ -42,7 +42,8 @@ fn lookup(db: &Connection, identities: &[ProjectKey]) -> Result<Option<ProjectRo
     let mut aliases_of = db.prepare_cached("SELECT alias FROM project_aliases WHERE project = ?1")?;
     let mut known = Vec::new();
     for identity in identities {
-        let Some(project) = by_alias.query_row([identity.as_str()], |row| row.get::<_, i64>(0)).optional()? else {
+        let Some(project) = by_alias.query_row([identity.as_str()], |row| row.get::<_, i64>(0)).optional()?
+        else {
             continue;
         };
         let aliases = aliases_of.query_map([project], |row| row.get::<_, String>(0))?;

@@ -89,7 +89,11 @@ pub fn observations_by_id(db: &Connection, ids: &[ObservationId]) -> Result<Vec<
 ///
 /// # Errors
 /// When the database refuses.
-pub fn candidates(db: &Connection, project: ProjectRow, each: u32) -> Result<Vec<ObservationRow>, StoreError> {
+pub fn candidates(
+    db: &Connection,
+    project: ProjectRow,
+    each: u32,
+) -> Result<Vec<ObservationRow>, StoreError> {
     let sql = format!(
         "SELECT {} WHERE o.id IN (
             SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active'

@@ -15,7 +15,11 @@ const STEPS: &[&str] = &[include_str!("schema_1.sql")];
 
 pub(super) const VERSION: u32 = STEPS.len() as u32;
 
-pub(super) fn migrate(connection: &mut Connection, path: &Path, backups: &Path) -> Result<(), OpenStoreError> {
+pub(super) fn migrate(
+    connection: &mut Connection,
+    path: &Path,
+    backups: &Path,
+) -> Result<(), OpenStoreError> {
     let open = |source| OpenStoreError::Open { path: path.to_owned(), source };
     let found: u32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(open)?;
     if found > VERSION {
@@ -28,7 +32,8 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path, backups: &Path) 
     for (step, sql) in STEPS.iter().enumerate().skip(found as usize) {
         let to = step as u32 + 1;
         let failed = |source| OpenStoreError::Migrate { path: path.to_owned(), to, source };
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+        let transaction =
+            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         transaction.execute_batch(sql).map_err(failed)?;
         transaction.pragma_update(None, "user_version", to).map_err(failed)?;
         transaction.commit().map_err(failed)?;

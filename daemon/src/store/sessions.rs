@@ -2,12 +2,14 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::reading::{ObservationRow, SummaryRow, observation_columns, read_observation, read_summary, summary_columns};
+use super::reading::{
+    ObservationRow, SummaryRow, observation_columns, read_observation, read_summary, summary_columns,
+};
 use super::text::Unpacked;
 use super::{ProjectInfo, StoreError};
 use crate::memory::ids::{
-    ActivityId, AgentName, BatchId, EventId, ObservationId, ProjectKey, ProjectRow, PromptId, SessionId, SessionKey,
-    SessionRow, Timestamp,
+    ActivityId, AgentName, BatchId, EventId, ObservationId, ProjectKey, ProjectRow, PromptId, SessionId,
+    SessionKey, SessionRow, Timestamp,
 };
 use crate::memory::material::BatchSource;
 use crate::memory::session::{Batch, BatchState, Response, Seq, Session, SessionStatus};
@@ -125,7 +127,8 @@ pub struct SessionInfo {
     pub ended_at: Option<Timestamp>,
 }
 
-const SESSION_COLUMNS: &str = "s.id, s.agent, s.session_id, s.status, s.reason, s.title, s.prompts, s.activities,
+const SESSION_COLUMNS: &str =
+    "s.id, s.agent, s.session_id, s.status, s.reason, s.title, s.prompts, s.activities,
     s.started_at, s.ended_at, p.id, p.key, p.name, s.root, s.last_event_at";
 
 fn read_session(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
@@ -140,7 +143,11 @@ fn read_session(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
         activities: row.get(7)?,
         started_at: Timestamp(row.get(8)?),
         ended_at: row.get::<_, Option<i64>>(9)?.map(Timestamp),
-        project: ProjectInfo { row: ProjectRow(row.get(10)?), key: ProjectKey(row.get(11)?), name: row.get(12)? },
+        project: ProjectInfo {
+            row: ProjectRow(row.get(10)?),
+            key: ProjectKey(row.get(11)?),
+            name: row.get(12)?,
+        },
         root: row.get(13)?,
         last_event_at: Timestamp(row.get(14)?),
     })
@@ -191,7 +198,11 @@ pub fn session_list(
     );
     let mut statement = db.prepare_cached(&sql)?;
     let rows = statement.query_map(
-        params![project.map(serde_json::to_string).transpose()?, since.map_or(i64::MIN, |since| since.0), limit],
+        params![
+            project.map(serde_json::to_string).transpose()?,
+            since.map_or(i64::MIN, |since| since.0),
+            limit
+        ],
         read_session,
     )?;
     Ok(rows.collect::<Result<_, _>>()?)
@@ -333,7 +344,10 @@ pub fn asides_of_batch(db: &Connection, batch: BatchId) -> Result<Vec<ActivityRo
 ///
 /// # Errors
 /// When the database refuses.
-pub fn observations_of_session(db: &Connection, session: SessionRow) -> Result<Vec<ObservationRow>, StoreError> {
+pub fn observations_of_session(
+    db: &Connection,
+    session: SessionRow,
+) -> Result<Vec<ObservationRow>, StoreError> {
     let sql = format!(
         "SELECT {} WHERE o.session = ?1
             OR o.id IN (SELECT observation FROM observation_sessions WHERE session = ?1) ORDER BY o.id",

@@ -53,7 +53,9 @@ mod tests {
         let db = Connection::open_in_memory().unwrap();
         for text in ["", "short", &"compress me, é! ".repeat(5000)] {
             let (back, stored): (Unpacked, i64) = db
-                .query_row("SELECT ?1, octet_length(?1)", [Packed(text)], |row| Ok((row.get(0)?, row.get(1)?)))
+                .query_row("SELECT ?1, octet_length(?1)", [Packed(text)], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })
                 .unwrap();
             assert_eq!(back.0, text);
             assert!(text.len() < PLAIN_BYTES || stored < text.len() as i64 / 10);

@@ -16,24 +16,44 @@ pub enum Write {
     /// One event and all that follows from it.
     Event(Box<Transaction>),
     /// What time alone has brought about in a session.
-    Idle { session: SessionKey, effects: Vec<Effect>, at: Timestamp },
+    Idle {
+        session: SessionKey,
+        effects: Vec<Effect>,
+        at: Timestamp,
+    },
     /// Something that came and was no event.
     Unparsed(Box<Unparsed>),
     /// Leases the next piece of compression work.
-    Lease { worker: String, now: Timestamp, until: Timestamp },
+    Lease {
+        worker: String,
+        now: Timestamp,
+        until: Timestamp,
+    },
     Finish(Box<FinishedJob>),
     Fail(JobFailure),
     /// A worker died: what it held is tried again at `retry_at`, or parked after `max_attempts`.
-    GiveBack { worker: String, error: String, retry_at: Timestamp, max_attempts: u32, now: Timestamp },
+    GiveBack {
+        worker: String,
+        error: String,
+        retry_at: Timestamp,
+        max_attempts: u32,
+        now: Timestamp,
+    },
     /// Gives back what was leased for too long.
-    ExpireLeases { now: Timestamp },
+    ExpireLeases {
+        now: Timestamp,
+    },
     /// Gives back what was leased before this daemon started.
     ReleaseLeases,
     Injected(Box<Injection>),
     /// The daemon stops: every live session is stamped.
-    SuspendAll { at: Timestamp },
+    SuspendAll {
+        at: Timestamp,
+    },
     /// The index holds everything up to `upto`.
-    ForgetLog { upto: i64 },
+    ForgetLog {
+        upto: i64,
+    },
 }
 
 /// What became of a write.
@@ -169,7 +189,12 @@ fn event(db: &Connection, transaction: &Transaction) -> Result<Written, StoreErr
     Ok(Written::Event(stored))
 }
 
-fn idle(db: &Connection, session: &SessionKey, effects: &[Effect], at: Timestamp) -> Result<Written, StoreError> {
+fn idle(
+    db: &Connection,
+    session: &SessionKey,
+    effects: &[Effect],
+    at: Timestamp,
+) -> Result<Written, StoreError> {
     let Some(stored) = session_row(db, session)? else { return Ok(Written::Done) };
     for effect in effects {
         effects::apply(db, stored, effect, at)?;
@@ -193,7 +218,13 @@ fn create_session(db: &Connection, transaction: &Transaction) -> Result<StoredEv
         "INSERT INTO sessions (agent, session_id, project, root, status, life, started_at, last_event_at)
          VALUES (?1, ?2, ?3, ?4, 'initialized', 0, ?5, ?5)",
     )?
-    .execute(params![key.agent.as_str(), key.id.as_str(), project.0, origin.root, delivery.captured_at.0])?;
+    .execute(params![
+        key.agent.as_str(),
+        key.id.as_str(),
+        project.0,
+        origin.root,
+        delivery.captured_at.0
+    ])?;
     Ok(StoredEvent { session: SessionRow(db.last_insert_rowid()), project })
 }
 
@@ -219,7 +250,9 @@ fn deliver(db: &Connection, delivery: &Delivery, session: Option<SessionRow>) ->
         ]);
     match inserted {
         Ok(_) => Ok(true),
-        Err(rusqlite::Error::SqliteFailure(error, _)) if error.code == ErrorCode::ConstraintViolation => Ok(false),
+        Err(rusqlite::Error::SqliteFailure(error, _)) if error.code == ErrorCode::ConstraintViolation => {
+            Ok(false)
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -228,16 +261,23 @@ fn keep_unparsed(db: &Connection, unparsed: &Unparsed) -> Result<Written, StoreE
     if !deliver(db, &unparsed.delivery, None)? {
         return Ok(Written::Duplicate);
     }
-    db.prepare_cached("INSERT INTO unparsed (event_id, parse_error, payload) VALUES (?1, ?2, ?3)")?.execute(
-        params![unparsed.delivery.event.0, unparsed.parse_error, unparsed.payload],
-    )?;
+    db.prepare_cached("INSERT INTO unparsed (event_id, parse_error, payload) VALUES (?1, ?2, ?3)")?
+        .execute(params![unparsed.delivery.event.0, unparsed.parse_error, unparsed.payload])?;
     Ok(Written::Done)
 }
 
 fn injected(db: &Connection, injection: &Injection) -> Result<Written, StoreError> {
     let Some(stored) = session_row(db, &injection.session)? else { return Ok(Written::Done) };
-    db.prepare_cached("INSERT INTO injections (session, at, moment, tokens, items) VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![stored.session.0, injection.at.0, injection.moment, injection.tokens, injection.items])?;
+    db.prepare_cached(
+        "INSERT INTO injections (session, at, moment, tokens, items) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute(params![
+        stored.session.0,
+        injection.at.0,
+        injection.moment,
+        injection.tokens,
+        injection.items
+    ])?;
     Ok(Written::Done)
 }
 
@@ -254,4 +294,3 @@ pub(super) fn log(db: &Connection, kind: &str, row: i64) -> Result<(), StoreErro
     db.prepare_cached("INSERT INTO index_log (kind, row) VALUES (?1, ?2)")?.execute(params![kind, row])?;
     Ok(())
 }
-

@@ -19,8 +19,8 @@ use recall::memory::material::BatchSource;
 use recall::memory::observation::{Importance, ObservationDraft, ObservationType};
 use recall::memory::session::{BatchState, CloseReason, Effect, NewPrompt, Seq};
 use recall::store::{
-    Delivery, Durability, FinishedJob, JobResult, SessionOrigin, Transaction, Write as StoreWrite, Written, execute,
-    open_writer,
+    Delivery, Durability, FinishedJob, JobResult, SessionOrigin, Transaction, Write as StoreWrite, Written,
+    execute, open_writer,
 };
 use recall_protocol::client::Connection;
 use recall_protocol::frame::Deadline;
@@ -42,7 +42,9 @@ fn main() {
     println!("# recall bench ({} shim runs, {CLIENTS} clients)\n", options.runs);
     shim_times(&options);
     throughput();
-    println!("\n| observations | search p50 ms | search p99 ms | context p50 ms | context p99 ms | prompt p50 ms | prompt p99 ms | daemon RSS MiB | index build s |");
+    println!(
+        "\n| observations | search p50 ms | search p99 ms | context p50 ms | context p99 ms | prompt p50 ms | prompt p99 ms | daemon RSS MiB | index build s |"
+    );
     println!("|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     for size in &options.sizes {
         at_size(*size);
@@ -68,7 +70,9 @@ impl Options {
             match word.as_str() {
                 "--shim" => options.shim = value.into(),
                 "--runs" => options.runs = value.parse().expect("a number of runs"),
-                "--sizes" => options.sizes = value.split(',').map(|size| size.parse().expect("a size")).collect(),
+                "--sizes" => {
+                    options.sizes = value.split(',').map(|size| size.parse().expect("a size")).collect()
+                }
                 other => panic!("no such option: {other}"),
             }
         }
@@ -87,7 +91,8 @@ impl House {
     fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("rb-").tempdir().unwrap();
         let home = folder.path().as_os_str().to_owned();
-        let paths = Paths::from_variables(&|name: &str| (name == "RECALL_HOME").then(|| home.clone())).unwrap();
+        let paths =
+            Paths::from_variables(&|name: &str| (name == "RECALL_HOME").then(|| home.clone())).unwrap();
         paths.create_folders().unwrap();
         Self { folder, paths, daemon: None }
     }
@@ -155,7 +160,8 @@ fn run(program: &Path, stdin: &[u8], home: &Path) -> f64 {
     let begun = Instant::now();
     let mut command = Command::new(program);
     command.env_clear().env("RECALL_HOME", home).env("RECALL_NO_DAEMON_START", "1");
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let _ = child.stdin.take().unwrap().write_all(stdin);
     assert!(child.wait().unwrap().success());
     begun.elapsed().as_secs_f64() * 1000.0
@@ -186,7 +192,9 @@ fn throughput() {
     let rate = (CLIENTS * EVENTS_PER_CLIENT) as f64 / seconds;
     let status = house.ask(Query::Status);
     assert_eq!(status["events"]["stored"], CLIENTS * EVENTS_PER_CLIENT);
-    println!("\ndurable events a second from {CLIENTS} clients: {rate:.0} (each acknowledged after an fsync)");
+    println!(
+        "\ndurable events a second from {CLIENTS} clients: {rate:.0} (each acknowledged after an fsync)"
+    );
     println!("daemon RSS afterwards: {:.1} MiB", status["rss_bytes"].as_f64().unwrap() / 1048576.0);
 }
 
@@ -295,7 +303,9 @@ fn populate(paths: &Paths, size: usize) {
             let at = Timestamp(start + (made as i64) * 90 * 86_400_000 / size as i64);
             execute(&mut connection, &asked(batch, at, &mut random)).unwrap();
             let lease = StoreWrite::Lease { worker: "bench".to_owned(), now: at, until: at };
-            let Written::Leased(Some(job)) = execute(&mut connection, &lease).unwrap() else { panic!("no job") };
+            let Written::Leased(Some(job)) = execute(&mut connection, &lease).unwrap() else {
+                panic!("no job")
+            };
             let drafts: Vec<_> = (0..5.min(size - made)).map(|n| draft(made + n, &mut random)).collect();
             made += drafts.len();
             let result = JobResult::Observations { drafts, source_tokens: 4_000 };

@@ -14,22 +14,18 @@ use crate::memory::event::{LifecycleEvent, PromptText, StartSource, Subagent, To
 use crate::memory::ids::{PromptId, SessionId};
 use crate::memory::material::BatchSource;
 
-pub const SPEC: AgentSpec = AgentSpec {
-    name: "claude-code",
-    display_name: "Claude Code",
-    read,
-    answer,
-    action: actions::action,
-};
+pub const SPEC: AgentSpec =
+    AgentSpec { name: "claude-code", display_name: "Claude Code", read, answer, action: actions::action };
 
 /// Reads one hook payload.
 fn read(delivery: &Deliver) -> Result<LifecycleEvent, Unreadable> {
     let fields = Fields::read(&delivery.payload)?;
     // `conversation_id` and `tool_result` are the spellings of hosts built on the Agent SDK.
-    let session = fields.word("session_id").or_else(|| fields.word("conversation_id")).ok_or(Unreadable::NoSession)?;
-    let name = fields.word("hook_event_name").or_else(|| {
-        Some(delivery.event_name.clone()).filter(|name| !name.is_empty())
-    });
+    let session =
+        fields.word("session_id").or_else(|| fields.word("conversation_id")).ok_or(Unreadable::NoSession)?;
+    let name = fields
+        .word("hook_event_name")
+        .or_else(|| Some(delivery.event_name.clone()).filter(|name| !name.is_empty()));
     let name = name.ok_or(Unreadable::NoEvent)?;
     Ok(LifecycleEvent {
         session: SessionId(session),
@@ -52,10 +48,12 @@ fn what(name: &str, fields: &Fields, delivery: &Deliver) -> What {
             None => other(name, delivery),
         },
         "PreCompact" => What::PreCompact { trigger: fields.text("trigger").unwrap_or_default() },
-        "Stop" => What::Stop {
-            message: fields.text("last_assistant_message").map(|text| without_reminders(&text)),
-        },
-        "SessionEnd" => What::SessionEnd { reason: fields.word("reason").unwrap_or_else(|| "other".to_owned()) },
+        "Stop" => {
+            What::Stop { message: fields.text("last_assistant_message").map(|text| without_reminders(&text)) }
+        }
+        "SessionEnd" => {
+            What::SessionEnd { reason: fields.word("reason").unwrap_or_else(|| "other".to_owned()) }
+        }
         _ => other(name, delivery),
     }
 }

@@ -23,10 +23,17 @@ pub fn run(args: &FlushArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    writeln!(out, "Everything is stored, compressed and searchable ({} ms).", number(&answer.value, "took_ms"))?;
+    writeln!(
+        out,
+        "Everything is stored, compressed and searchable ({} ms).",
+        number(&answer.value, "took_ms")
+    )?;
     let left = number(&answer.value, "spooled_left");
     if left > 0 {
-        writeln!(out, "{WARNING}{left} spooled events could not be stored now and stay in the spool.{WARNING:#}")?;
+        writeln!(
+            out,
+            "{WARNING}{left} spooled events could not be stored now and stay in the spool.{WARNING:#}"
+        )?;
     }
     Ok(())
 }

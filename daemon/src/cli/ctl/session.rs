@@ -37,7 +37,8 @@ fn tell(out: &mut dyn Write, session: &Value) -> std::io::Result<()> {
         title => title,
     };
     writeln!(out, "{BOLD}{title}{BOLD:#}")?;
-    let (id, agent, project) = (text(session, "session_id"), text(session, "agent"), text(session, "project"));
+    let (id, agent, project) =
+        (text(session, "session_id"), text(session, "agent"), text(session, "project"));
     let (status, started) = (text(session, "status"), time(session, "started_at"));
     writeln!(out, "{DIM}{agent} session {id}, {project}, {status}, since {started}{DIM:#}")?;
     for batch in list(session, "batches") {

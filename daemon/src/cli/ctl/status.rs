@@ -51,7 +51,11 @@ fn tell(out: &mut dyn Write, status: &Value) -> std::io::Result<()> {
         number(events, "unparsed")
     )?;
     if number(events, "dropped") > 0 {
-        writeln!(out, "  {WARNING}dropped      {} events: the spool was full{WARNING:#}", number(events, "dropped"))?;
+        writeln!(
+            out,
+            "  {WARNING}dropped      {} events: the spool was full{WARNING:#}",
+            number(events, "dropped")
+        )?;
     }
     writeln!(
         out,
@@ -76,7 +80,10 @@ fn tell(out: &mut dyn Write, status: &Value) -> std::io::Result<()> {
         number(jobs, "dead")
     )?;
     if text(compression, "circuit") == "open" {
-        writeln!(out, "  {WARNING}compression pauses after too many crashes; events are stored all the same{WARNING:#}")?;
+        writeln!(
+            out,
+            "  {WARNING}compression pauses after too many crashes; events are stored all the same{WARNING:#}"
+        )?;
     }
     writeln!(
         out,

@@ -69,10 +69,12 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 
     let context = answer.stdout.pointer("/hookSpecificOutput/additionalContext").and_then(Value::as_str);
     let context = context.ok_or_else(|| {
-        Failure::failed("The next session would be given nothing").hint("This is a bug: the demo's memory is known.")
+        Failure::failed("The next session would be given nothing")
+            .hint("This is a bug: the demo's memory is known.")
     })?;
     if args.json {
-        let told = json!({"session": session, "context": context, "notice": text(&answer.stdout, "systemMessage")});
+        let told =
+            json!({"session": session, "context": context, "notice": text(&answer.stdout, "systemMessage")});
         serde_json::to_writer(&mut *out, &told)?;
         return Ok(writeln!(out)?);
     }
@@ -80,11 +82,16 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     found_lines(out, &found)?;
     writeln!(out, "\n{BOLD}What the next session in this project starts with{BOLD:#}")?;
     quote(out, context)?;
-    if let Some(more) = prompted.stdout.pointer("/hookSpecificOutput/additionalContext").and_then(Value::as_str) {
+    if let Some(more) =
+        prompted.stdout.pointer("/hookSpecificOutput/additionalContext").and_then(Value::as_str)
+    {
         writeln!(out, "\n{BOLD}And with its prompt {QUESTION:?}{BOLD:#}")?;
         quote(out, more)?;
     }
-    writeln!(out, "\n{GOOD}It remembered.{GOOD:#} Connect your agents with `recall install`; look around with `recall --help`.")?;
+    writeln!(
+        out,
+        "\n{GOOD}It remembered.{GOOD:#} Connect your agents with `recall install`; look around with `recall --help`."
+    )?;
     Ok(())
 }
 

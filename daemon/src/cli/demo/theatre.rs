@@ -34,7 +34,8 @@ impl Theatre {
     /// # Errors
     /// When there is no room for the home or the daemon does not start.
     pub(super) fn open(program: &Path, shim: &Path) -> anyhow::Result<Self> {
-        let home = tempfile::Builder::new().prefix("recall-demo-").tempdir().context("making a throw-away home")?;
+        let home =
+            tempfile::Builder::new().prefix("recall-demo-").tempdir().context("making a throw-away home")?;
         let folder = home.path().as_os_str().to_owned();
         let variable = |name: &str| (name == "RECALL_HOME").then(|| folder.clone());
         let paths = Paths::from_variables(&variable).context("finding the throw-away home's folders")?;

@@ -10,7 +10,7 @@ use super::clock;
 use crate::config::Notice;
 use crate::memory::context::{Block, Budgets, Material, Moment, Note, SummaryNote, assemble};
 use crate::memory::document::DocumentKind;
-use crate::memory::event::StartSource;
+use crate::memory::event::{Audience, StartSource};
 use crate::memory::ids::{ObservationId, SessionId, Timestamp};
 use crate::memory::ranking::RELEVANCE_FLOOR;
 use crate::memory::session::Ask;
@@ -102,9 +102,9 @@ impl Recollection {
     /// When the database refuses.
     pub fn recall(&self, ask: &Ask, asker: &Asker) -> Result<Recalled, StoreError> {
         let moment = match ask {
-            Ask::Start(StartSource::Startup | StartSource::Clear) => Moment::Start,
-            Ask::Start(StartSource::Resume | StartSource::Fork) => Moment::Resume,
-            Ask::Start(StartSource::Compact) => Moment::Compact,
+            Ask::Start(StartSource::Startup | StartSource::Clear, _) => Moment::Start,
+            Ask::Start(StartSource::Resume | StartSource::Fork, _) => Moment::Resume,
+            Ask::Start(StartSource::Compact, _) => Moment::Compact,
             Ask::Prompt(_) => Moment::Prompt,
         };
         let budget = moment.budget(&self.budgets);
@@ -113,11 +113,12 @@ impl Recollection {
         }
         let now = clock::now();
         let material = self.readers.read(|db| match ask {
-            Ask::Start(_) => standing(db, moment, asker),
+            Ask::Start(..) => standing(db, moment, asker),
             Ask::Prompt(prompt) => self.bearing_on(db, prompt, asker, now),
         })?;
         let block = assemble(moment, &material, budget, now);
-        let notice = (moment == Moment::Start && self.notice == Notice::Shown)
+        let is_read = matches!(ask, Ask::Start(_, Audience::Person));
+        let notice = (is_read && moment == Moment::Start && self.notice == Notice::Shown)
             .then(|| notice(&block, &asker.project.name))
             .flatten();
         Ok(Recalled { block, moment: Some(moment), notice })

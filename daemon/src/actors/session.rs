@@ -16,7 +16,7 @@ use super::clock;
 use super::recollection::{Asker, Recalled, Recollection};
 use super::writer::WriterHandle;
 use crate::agents::{self, Answer};
-use crate::memory::event::{Capture, LifecycleEvent};
+use crate::memory::event::{Capture, LifecycleEvent, StartSource, What};
 use crate::memory::ids::{EventId, ObservationId, SessionKey, Timestamp};
 use crate::memory::project::{display_name, identities};
 use crate::memory::session::{Ask, CapturePolicy, Decision, Effect, IdlePolicy, Session};
@@ -180,7 +180,7 @@ impl SessionState {
         held.session = next;
         held.taken.insert(deliver.event_id);
         held.keys.extend(key);
-        if matches!(ask, Some(Ask::Start(crate::memory::event::StartSource::Compact))) {
+        if matches!(ask, Some(Ask::Start(StartSource::Compact, _))) {
             // The conversation is gone, and what was told with it.
             held.told.clear();
         }
@@ -376,7 +376,6 @@ fn delivery(key: &SessionKey, deliver: &Deliver, event_name: &str, second: Optio
 
 /// The event in the words of the agents that recall answers.
 fn event_name(event: &LifecycleEvent) -> &str {
-    use crate::memory::event::What;
     match &event.what {
         What::SessionStart { .. } => "SessionStart",
         What::Prompt { .. } => "UserPromptSubmit",

@@ -30,6 +30,7 @@ pub struct Subagent {
 pub enum What {
     SessionStart {
         source: StartSource,
+        audience: Audience,
     },
     Prompt {
         text: PromptText,
@@ -53,6 +54,14 @@ pub enum What {
         name: String,
         detail: String,
     },
+}
+
+/// Whether a person reads what is said to the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    Person,
+    /// A script started the agent.
+    Nobody,
 }
 
 /// Why a session starts.

@@ -8,7 +8,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{Capture, LifecycleEvent, PromptText, StartSource, Subagent, ToolCall, ToolResult, What};
+use super::event::{
+    Audience, Capture, LifecycleEvent, PromptText, StartSource, Subagent, ToolCall, ToolResult, What,
+};
 use super::ids::{EventId, PromptId, Timestamp};
 use super::material::BatchSource;
 
@@ -190,7 +192,7 @@ impl CloseReason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// Context for a session that starts.
-    Start(StartSource),
+    Start(StartSource, Audience),
     /// Memory relevant to this prompt.
     Prompt(String),
 }
@@ -283,9 +285,9 @@ struct Turn<'a> {
 impl Turn<'_> {
     fn take(&mut self, event: &LifecycleEvent) -> Option<Ask> {
         match &event.what {
-            What::SessionStart { source } => {
+            What::SessionStart { source, audience } => {
                 self.begin(*source);
-                return Some(Ask::Start(*source));
+                return Some(Ask::Start(*source, *audience));
             }
             What::Prompt { text, source } => {
                 self.activate();
@@ -540,7 +542,8 @@ mod tests {
         let mut id = || words.next().filter(|word| *word != "-").map(PromptId::from);
         let (prompt, what) = match kind {
             "start" => {
-                (None, What::SessionStart { source: StartSource::parse(words.next().unwrap_or("startup")) })
+                let source = StartSource::parse(words.next().unwrap_or("startup"));
+                (None, What::SessionStart { source, audience: Audience::Person })
             }
             "prompt" => {
                 let prompt = id();
@@ -757,7 +760,7 @@ mod tests {
             let capture = Capture { event: EventId([7; 16]), at: Timestamp(9) };
             play(before).0.on_event(&event(last.trim()).unwrap(), capture, &policy()).ask
         };
-        assert_eq!(ask("start; start clear"), Some(Ask::Start(StartSource::Clear)));
+        assert_eq!(ask("start; start clear"), Some(Ask::Start(StartSource::Clear, Audience::Person)));
         assert_eq!(ask("start; prompt p1 why"), Some(Ask::Prompt("why".to_owned())));
         for silent in
             ["start; machine p1", "start; private p1", "start; prompt p1 a; stop p1 x", "start; end other"]

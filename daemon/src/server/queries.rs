@@ -24,7 +24,7 @@ use crate::actors::indexer::IndexerMessage;
 use crate::actors::recollection::Asker;
 use crate::actors::root::House;
 use crate::memory::document::DocumentKey;
-use crate::memory::event::StartSource;
+use crate::memory::event::{Audience, StartSource};
 use crate::memory::ids::{ProjectKey, ProjectRow, Timestamp};
 use crate::memory::project::{display_name, identities};
 use crate::memory::session::Ask;
@@ -397,7 +397,7 @@ fn context(house: &House, cwd: &str, prompt: Option<String>) -> Answer {
     });
     let asker =
         Asker { project, session: None, told: std::collections::HashSet::new(), last_event: Timestamp(0) };
-    let ask = prompt.map_or(Ask::Start(StartSource::Startup), Ask::Prompt);
+    let ask = prompt.map_or(Ask::Start(StartSource::Startup, Audience::Nobody), Ask::Prompt);
     let block = house.recollection.recall(&ask, &asker)?.block;
     json(&TextAnswer { text: block.text, tokens: block.tokens, items: block.items })
 }

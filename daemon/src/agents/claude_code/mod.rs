@@ -10,7 +10,9 @@ use serde_json::json;
 
 use super::json::Fields;
 use super::{AgentSpec, Answer, Unreadable};
-use crate::memory::event::{LifecycleEvent, PromptText, StartSource, Subagent, ToolCall, ToolResult, What};
+use crate::memory::event::{
+    Audience, LifecycleEvent, PromptText, StartSource, Subagent, ToolCall, ToolResult, What,
+};
 use crate::memory::ids::{PromptId, SessionId};
 use crate::memory::material::BatchSource;
 
@@ -40,7 +42,10 @@ fn read(delivery: &Deliver) -> Result<LifecycleEvent, Unreadable> {
 fn what(name: &str, fields: &Fields, delivery: &Deliver) -> What {
     match name {
         "SessionStart" => {
-            What::SessionStart { source: StartSource::parse(&fields.text("source").unwrap_or_default()) }
+            let source = StartSource::parse(&fields.text("source").unwrap_or_default());
+            // `claude -p` starts without a model; /clear exists only where somebody types.
+            let is_read = fields.word("model").is_some() || source == StartSource::Clear;
+            What::SessionStart { source, audience: if is_read { Audience::Person } else { Audience::Nobody } }
         }
         "UserPromptSubmit" => prompt(fields, delivery),
         "PostToolUse" | "PostToolUseFailure" => match fields.word("tool_name") {

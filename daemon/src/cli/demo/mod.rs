@@ -60,7 +60,8 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     };
     let found = theatre.ask(search)?;
     let cwd = text(events.first().unwrap_or(&Value::Null), "cwd");
-    let start = json!({"session_id": "the-next-session", "cwd": cwd, "hook_event_name": "SessionStart", "source": "startup"});
+    let start = json!({"session_id": "the-next-session", "cwd": cwd, "hook_event_name": "SessionStart", "source": "startup",
+                       "model": "claude"});
     let answer = theatre.hook(&start)?;
     let prompt = json!({"session_id": "the-next-session", "cwd": cwd, "hook_event_name": "UserPromptSubmit",
                         "prompt": QUESTION});

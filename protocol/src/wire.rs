@@ -18,13 +18,24 @@ impl EventId {
     /// event with a weaker id is better than no event.
     pub fn random() -> Self {
         let mut bytes = [0; 16];
-        if getrandom::fill(&mut bytes).is_err() {
+        if !fill_random(&mut bytes) {
             let stamp = crate::boot::BootStamp::now().boot_ns;
             let stand_in = u128::from(stamp) << 64 | u128::from(std::process::id());
             bytes = stand_in.to_le_bytes();
         }
         Self(bytes)
     }
+}
+
+#[cfg(target_os = "linux")]
+fn fill_random(bytes: &mut [u8; 16]) -> bool {
+    // Never waits: an unfilled pool at boot is an error here, and no hook may wait for it.
+    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::NONBLOCK) == Ok(bytes.len())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn fill_random(bytes: &mut [u8; 16]) -> bool {
+    getrandom::fill(bytes).is_ok()
 }
 
 impl fmt::Display for EventId {

@@ -18,6 +18,7 @@ use super::writer::WriterHandle;
 use crate::agents::{self, Answer};
 use crate::memory::event::{Capture, LifecycleEvent, StartSource, What};
 use crate::memory::ids::{EventId, ObservationId, SessionKey, Timestamp};
+use crate::memory::order::Order;
 use crate::memory::project::{display_name, identities};
 use crate::memory::session::{Ask, CapturePolicy, Decision, Effect, IdlePolicy, Session};
 use crate::repository;
@@ -173,7 +174,9 @@ impl SessionState {
             let _ = reply.send(answer);
             return;
         }
-        let capture = Capture { event: deliver.event_id, at: Timestamp(deliver.captured_at_ms) };
+        let at = Timestamp(deliver.captured_at_ms);
+        let order = Order { boot: deliver.boot_id, boot_ns: deliver.boot_ns, wall: at };
+        let capture = Capture { event: deliver.event_id, at, order };
         let before = held.session.clone();
         let last_event = before.last_event;
         let Decision { next, effects, ask } = before.on_event(&event, capture, &self.context.capture);

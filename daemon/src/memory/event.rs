@@ -4,6 +4,7 @@
 
 use super::ids::{EventId, PromptId, SessionId, Timestamp};
 use super::material::BatchSource;
+use super::order::Order;
 
 /// One lifecycle event of one session.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,4 +127,5 @@ pub enum ToolResult {
 pub struct Capture {
     pub event: EventId,
     pub at: Timestamp,
+    pub order: Order,
 }

@@ -7,6 +7,7 @@
 //! as an argument.
 
 pub mod ids;
+pub mod order;
 pub mod event;
 pub mod session;
 pub mod project;

@@ -3,8 +3,9 @@
 //! [`Session::on_event`] is a function from state and event to state and effects. The session actor calls it and
 //! hands the effects to the writer; nothing here waits, writes or knows the time.
 //!
-//! Batches are named by their place in the session ([`Seq`]), not by a row number, so that an effect can name a
-//! batch that is not yet stored.
+//! Batches are named by a number that the session gives out ([`Seq`]), not by a row's, so that an effect can name a
+//! batch that is not yet stored. They stand in the order in which their prompts were typed: an event that arrives
+//! late takes the place it would have had.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +14,9 @@ use super::event::{
 };
 use super::ids::{EventId, PromptId, Timestamp};
 use super::material::BatchSource;
+use super::order::Order;
 
-/// A batch's place in its session, from 1.
+/// A batch's name in its session, given out from 1 in order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub u32);
@@ -52,6 +54,9 @@ impl SessionStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     pub seq: Seq,
+    /// The number of its prompt; for a recovery batch, of the prompt before it.
+    pub number: u32,
+    pub opened: Order,
     pub prompt: Option<PromptId>,
     pub source: BatchSource,
     pub state: BatchState,
@@ -67,10 +72,14 @@ pub enum BatchState {
 }
 
 /// Whether the agent's answer to a batch is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
     Missing,
-    Known,
+    /// When it was given, and for which turn by the agent's own word.
+    Known {
+        at: Order,
+        prompt: Option<PromptId>,
+    },
 }
 
 /// A session as its actor holds it.
@@ -81,9 +90,11 @@ pub struct Session {
     pub life: u32,
     /// Prompts so far; the next one gets the next number.
     pub prompts: u32,
-    /// In order of their [`Seq`].
+    /// In the order in which they were opened.
     pub batches: Vec<Batch>,
     pub last_event: Timestamp,
+    /// When the last life ended: what is older belongs to it and begins no other.
+    pub ended: Option<Order>,
 }
 
 /// What shall be stored. The store applies the effects of one event in one transaction.
@@ -112,10 +123,23 @@ pub enum Effect {
         seq: Seq,
         why: CloseReason,
     },
+    /// A prompt arrived late: later ones move up by one.
+    Renumber {
+        seq: Seq,
+        number: u32,
+    },
+    /// What was done from `since` on, and answered, belongs to the late prompt's batch and not to `from`.
+    TakeOver {
+        from: Seq,
+        to: Seq,
+        since: Order,
+        content: Content,
+    },
     Respond {
         seq: Seq,
         event: EventId,
         text: String,
+        prompt_id: Option<PromptId>,
     },
     /// `seq` is `None` before the session's first batch, which takes such activities over.
     AddActivity {
@@ -140,6 +164,14 @@ pub enum Effect {
     },
 }
 
+/// Whether what moves into another batch keeps what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    Kept,
+    /// The batch is private: nothing but the fact that something was done.
+    Hidden,
+}
+
 /// A prompt's row. `text` is `None` where it was wholly private.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPrompt {
@@ -151,6 +183,8 @@ pub struct NewPrompt {
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewActivity {
     pub event: EventId,
+    /// The turn it belongs to, by the agent's own word.
+    pub prompt: Option<PromptId>,
     pub subagent: Option<Subagent>,
     pub content: ActivityContent,
 }
@@ -223,7 +257,9 @@ impl Session {
     /// Decides what `event` means.
     #[must_use]
     pub fn on_event(self, event: &LifecycleEvent, capture: Capture, policy: &CapturePolicy) -> Decision {
-        let mut turn = Turn { session: self, effects: Vec::new(), capture, policy };
+        let ended = self.ended;
+        let belongs_to_ended_life = ended.is_some_and(|ended| capture.order.is_before(&ended));
+        let mut turn = Turn { session: self, effects: Vec::new(), capture, policy, belongs_to_ended_life };
         let ask = turn.take(event);
         turn.session.last_event = turn.session.last_event.max(capture.at);
         Decision { next: turn.session, effects: turn.effects, ask }
@@ -280,6 +316,8 @@ struct Turn<'a> {
     effects: Vec<Effect>,
     capture: Capture,
     policy: &'a CapturePolicy,
+    /// It comes after the end of the life it belongs to, and must not begin another.
+    belongs_to_ended_life: bool,
 }
 
 impl Turn<'_> {
@@ -302,13 +340,15 @@ impl Turn<'_> {
                 self.stop(event, message.as_deref());
             }
             What::SessionEnd { reason } => {
-                if self.session.status == SessionStatus::Completed {
-                    // It has ended already; a second word of it opens no other life.
+                let older = |batch: &Batch| self.capture.order.is_before(&batch.opened);
+                if self.session.status == SessionStatus::Completed || self.session.batches.iter().any(older) {
+                    // It has ended already, or gone on since: a late word of it neither ends nor begins a life.
                     return None;
                 }
                 self.begin(StartSource::Resume);
                 self.effects.extend(self.session.close_unfinished(CloseReason::SessionEnd));
                 self.session.status = SessionStatus::Completed;
+                self.session.ended = Some(self.capture.order);
                 self.effects.extend([Effect::Complete { reason: reason.clone() }, Effect::Summarize]);
             }
             What::PreCompact { trigger } => {
@@ -323,6 +363,7 @@ impl Turn<'_> {
     fn begin(&mut self, source: StartSource) {
         match self.session.status {
             _ if self.session.life == 0 => self.begin_life(source),
+            SessionStatus::Completed if self.belongs_to_ended_life => {}
             SessionStatus::Completed => self.begin_life(source),
             SessionStatus::Suspended => self.set_status(SessionStatus::Active),
             SessionStatus::Initialized | SessionStatus::Active => {}
@@ -343,7 +384,7 @@ impl Turn<'_> {
     /// Sees that the session lives and works, whatever was missed before.
     fn activate(&mut self) {
         self.begin(StartSource::Resume);
-        if self.session.status != SessionStatus::Active {
+        if !matches!(self.session.status, SessionStatus::Active | SessionStatus::Completed) {
             self.set_status(SessionStatus::Active);
         }
     }
@@ -358,25 +399,87 @@ impl Turn<'_> {
             (PromptText::Text(_), true) => (BatchSource::Queued, BatchState::Waiting),
             (PromptText::Text(_), false) => (source, BatchState::Open),
         };
-        if !queued {
-            self.effects.extend(self.session.close_unfinished(CloseReason::NextPrompt));
-        }
-        self.session.prompts += 1;
         let text = match text {
             PromptText::Text(text) => Some(text.clone()),
             PromptText::WhollyPrivate => None,
         };
         let prompt_id = if queued { None } else { event.prompt.clone() };
-        self.push_batch(
-            source,
-            state,
-            prompt_id,
-            Some(NewPrompt { event: self.capture.event, text: text.clone() }),
-        );
+        let prompt = NewPrompt { event: self.capture.event, text: text.clone() };
+        self.session.prompts += 1;
+        if self.session.batches.iter().any(|batch| self.capture.order.is_before(&batch.opened)) {
+            // Its time is over: there is nobody to answer.
+            self.insert_late(source, event.prompt.clone(), prompt);
+            return None;
+        }
+        if !queued {
+            self.effects.extend(self.session.close_unfinished(CloseReason::NextPrompt));
+        }
+        self.push_batch(source, state, prompt_id, Some(prompt));
         match source {
             BatchSource::User | BatchSource::Queued | BatchSource::Plan => text.map(Ask::Prompt),
             _ => None,
         }
+    }
+
+    /// Puts a prompt that arrived late into its place: what was done and answered from then until the next prompt
+    /// moves into its batch, and later prompts move up by one.
+    fn insert_late(&mut self, source: BatchSource, prompt_id: Option<PromptId>, prompt: NewPrompt) {
+        let order = self.capture.order;
+        let batches = &self.session.batches;
+        let place = batches.iter().take_while(|batch| !order.is_before(&batch.opened)).count();
+        // What was done before the first known prompt lies with that one.
+        let from = place.checked_sub(1).or_else(|| (!batches.is_empty()).then_some(0));
+        let number =
+            place.checked_sub(1).and_then(|at| batches.get(at)).map_or(0, |before| before.number) + 1;
+        let seq = self.next_seq();
+        let moved = from.and_then(|at| self.session.batches.get_mut(at)).and_then(|from| {
+            let moves = match &from.response {
+                Response::Known { at, prompt } => {
+                    order.is_before(at) && (prompt.is_none() || *prompt != from.prompt)
+                }
+                Response::Missing => false,
+            };
+            moves.then(|| std::mem::replace(&mut from.response, Response::Missing))
+        });
+        self.effects.push(Effect::OpenBatch {
+            seq,
+            number,
+            source,
+            state: BatchState::Closed,
+            prompt_id: prompt_id.clone(),
+            prompt: Some(prompt),
+        });
+        self.effects.push(Effect::CloseBatch { seq, why: CloseReason::NextPrompt });
+        for batch in self.session.batches.iter_mut().skip(place) {
+            batch.number += 1;
+            self.effects.push(Effect::Renumber { seq: batch.seq, number: batch.number });
+        }
+        let is_private = source == BatchSource::Private;
+        if let Some(from) = from.and_then(|at| self.session.batches.get_mut(at)) {
+            let content = if is_private { Content::Hidden } else { Content::Kept };
+            self.effects.push(Effect::TakeOver { from: from.seq, to: seq, since: order, content });
+            if from.source != BatchSource::Private {
+                self.effects.push(Effect::CompressBatch { seq: from.seq });
+            }
+        }
+        if !is_private {
+            self.effects.push(Effect::CompressBatch { seq });
+        }
+        let response = moved.unwrap_or(Response::Missing);
+        let batch = Batch {
+            seq,
+            number,
+            opened: order,
+            prompt: prompt_id,
+            source,
+            state: BatchState::Closed,
+            response,
+        };
+        self.session.batches.insert(place, batch);
+    }
+
+    fn next_seq(&self) -> Seq {
+        Seq(self.session.batches.iter().map(|batch| batch.seq.0).max().unwrap_or(0) + 1)
     }
 
     fn push_batch(
@@ -386,7 +489,7 @@ impl Turn<'_> {
         prompt_id: Option<PromptId>,
         prompt: Option<NewPrompt>,
     ) -> usize {
-        let seq = Seq(self.session.batches.last().map_or(1, |last| last.seq.0 + 1));
+        let (seq, opened) = (self.next_seq(), self.capture.order);
         let number = self.session.prompts;
         self.effects.push(Effect::OpenBatch {
             seq,
@@ -396,18 +499,13 @@ impl Turn<'_> {
             prompt_id: prompt_id.clone(),
             prompt,
         });
-        self.session.batches.push(Batch {
-            seq,
-            prompt: prompt_id,
-            source,
-            state,
-            response: Response::Missing,
-        });
+        let response = Response::Missing;
+        self.session.batches.push(Batch { seq, number, opened, prompt: prompt_id, source, state, response });
         self.session.batches.len() - 1
     }
 
     /// The batch an event belongs to: that of its prompt id even when closed; else one that waited for just this
-    /// turn; else the running one; else the last. `None` where the session has none.
+    /// turn; else the one that ran at its time; else the first. `None` where the session has none.
     fn batch_of(&mut self, prompt: Option<&PromptId>) -> Option<usize> {
         let batches = &self.session.batches;
         if let Some(id) = prompt {
@@ -419,8 +517,19 @@ impl Turn<'_> {
                 return Some(self.run_waiting(waiting, id));
             }
         }
-        let running = self.session.batches.iter().rposition(|batch| batch.state == BatchState::Open);
-        running.or_else(|| self.session.batches.len().checked_sub(1))
+        let order = self.capture.order;
+        // What was typed meanwhile ran only if its turn came.
+        let ran = |batch: &Batch| {
+            batch.state != BatchState::Waiting
+                && (batch.source != BatchSource::Queued || batch.prompt.is_some())
+        };
+        let batches = &self.session.batches;
+        let running = batches
+            .iter()
+            .rposition(|batch| batch.state == BatchState::Open && !order.is_before(&batch.opened));
+        running
+            .or_else(|| batches.iter().rposition(|batch| ran(batch) && !order.is_before(&batch.opened)))
+            .or_else(|| (!batches.is_empty()).then_some(0))
     }
 
     /// The interrupted turn is over; what was typed meanwhile is the turn of `id`.
@@ -460,7 +569,12 @@ impl Turn<'_> {
                 } else {
                     ActivityContent::Tool(call.clone())
                 };
-                let activity = NewActivity { event: event_id, subagent: event.subagent.clone(), content };
+                let activity = NewActivity {
+                    event: event_id,
+                    prompt: event.prompt.clone(),
+                    subagent: event.subagent.clone(),
+                    content,
+                };
                 Effect::AddActivity { seq: Some(seq), activity }
             }
         };
@@ -475,7 +589,17 @@ impl Turn<'_> {
         let Some(at) = self.batch_of(event.prompt.as_ref()) else {
             return self.note(event, "Stop", message.unwrap_or_default());
         };
-        let waiting = self.session.batches.iter().position(|batch| batch.state == BatchState::Waiting);
+        let answered_itself = |batch: &Batch| matches!(&batch.response, Response::Known { prompt, .. } if prompt.is_some() && *prompt == batch.prompt);
+        let target = self.session.batches.get(at);
+        let of_unknown_turn =
+            event.prompt.is_some() && target.is_some_and(|batch| batch.prompt != event.prompt);
+        if of_unknown_turn && target.is_some_and(answered_itself) {
+            // Its prompt has not arrived; this must not take the place of another turn's answer.
+            return self.note(event, "Stop", message.unwrap_or_default());
+        }
+        let waiting = self.session.batches.iter().position(|batch| {
+            batch.state == BatchState::Waiting && !self.capture.order.is_before(&batch.opened)
+        });
         // What was typed while the agent worked was answered by the same words.
         let ended: Vec<usize> = [Some(at), waiting].into_iter().flatten().collect();
         for at in ended {
@@ -483,10 +607,15 @@ impl Turn<'_> {
             let (seq, private) = (batch.seq, batch.source == BatchSource::Private);
             let was_closed = batch.state == BatchState::Closed;
             let mut news = !was_closed;
-            if let Some(text) = message.filter(|text| !private && !text.trim().is_empty()) {
+            // Of two answers the later one counts, in whatever order they arrive.
+            let is_older =
+                matches!(&batch.response, Response::Known { at, .. } if self.capture.order.is_before(at));
+            let text = message.filter(|text| !private && !is_older && !text.trim().is_empty());
+            if let Some(text) = text {
                 // A turn that went on has a later, truer last word; one that was cut short gets its first.
-                batch.response = Response::Known;
-                self.effects.push(Effect::Respond { seq, event: self.capture.event, text: text.to_owned() });
+                batch.response = Response::Known { at: self.capture.order, prompt: event.prompt.clone() };
+                let (text, prompt_id) = (text.to_owned(), event.prompt.clone());
+                self.effects.push(Effect::Respond { seq, event: self.capture.event, text, prompt_id });
                 news = true;
             }
             if !was_closed {
@@ -510,7 +639,12 @@ impl Turn<'_> {
         } else {
             ActivityContent::Other { name: name.to_owned(), detail: detail.to_owned() }
         };
-        let activity = NewActivity { event: self.capture.event, subagent: event.subagent.clone(), content };
+        let activity = NewActivity {
+            event: self.capture.event,
+            prompt: event.prompt.clone(),
+            subagent: event.subagent.clone(),
+            content,
+        };
         self.effects.push(Effect::AddActivity { seq: batch.map(|batch| batch.seq), activity });
     }
 }
@@ -538,7 +672,10 @@ mod tests {
     /// `tool p1 Read`, `stop p1 text`, `note p1`, `end other`, `wait 300`. A dash stands for no prompt id.
     fn event(line: &str) -> Option<LifecycleEvent> {
         let mut words = line.split_whitespace();
-        let kind = words.next().unwrap();
+        let mut kind = words.next().unwrap();
+        if kind.starts_with('@') {
+            kind = words.next().unwrap();
+        }
         let mut id = || words.next().filter(|word| *word != "-").map(PromptId::from);
         let (prompt, what) = match kind {
             "start" => {
@@ -589,7 +726,12 @@ mod tests {
         for (number, line) in story.split(';').map(str::trim).enumerate() {
             let decision = match event(line) {
                 Some(event) => {
-                    let capture = Capture { event: EventId((number as u128).to_be_bytes()), at };
+                    // `@3 prompt …` was taken before the fourth line and arrives now.
+                    let place = line.strip_prefix('@').and_then(|rest| rest.split_whitespace().next());
+                    let boot_ns =
+                        place.map_or(number as u64 * 10, |place| place.parse::<u64>().unwrap() * 10 - 5);
+                    let order = Order { boot: [1; 16], boot_ns, wall: at };
+                    let capture = Capture { event: EventId((number as u128).to_be_bytes()), at, order };
                     session.on_event(&event, capture, &policy())
                 }
                 None => {
@@ -626,6 +768,13 @@ mod tests {
                     });
                 }
                 Effect::RunBatch { seq, .. } => rows[at(seq)].state = "open".to_owned(),
+                Effect::TakeOver { from, to, content, .. } => {
+                    rows[at(to)].calls.push(format!(
+                        "{} from {}",
+                        if *content == Content::Kept { "rest" } else { "hidden rest" },
+                        from.0
+                    ));
+                }
                 Effect::CloseBatch { seq, why } => rows[at(seq)].state = format!("closed({})", why.as_str()),
                 Effect::Respond { seq, text, .. } => rows[at(seq)].answer = format!(" '{text}'"),
                 Effect::AddActivity { seq: Some(seq), activity } => {
@@ -748,7 +897,7 @@ mod tests {
         assert_eq!(lives("end other"), (1, 1, SessionStatus::Completed));
         let suspended = Session { status: SessionStatus::Suspended, life: 1, ..Session::default() };
         let resumed = event("tool - Read").unwrap();
-        let capture = Capture { event: EventId([9; 16]), at: Timestamp(1) };
+        let capture = Capture { event: EventId([9; 16]), at: Timestamp(1), order: Order::default() };
         let decision = suspended.on_event(&resumed, capture, &policy());
         assert_eq!((decision.next.status, decision.next.life), (SessionStatus::Active, 1));
     }
@@ -757,7 +906,8 @@ mod tests {
     fn only_a_start_and_a_users_prompt_are_answered() {
         let ask = |story: &str| {
             let (before, last) = story.rsplit_once(';').unwrap_or(("start", story));
-            let capture = Capture { event: EventId([7; 16]), at: Timestamp(9) };
+            let order = Order { boot: [1; 16], boot_ns: 1_000, wall: Timestamp(9) };
+            let capture = Capture { event: EventId([7; 16]), at: Timestamp(9), order };
             play(before).0.on_event(&event(last.trim()).unwrap(), capture, &policy()).ask
         };
         assert_eq!(ask("start; start clear"), Some(Ask::Start(StartSource::Clear, Audience::Person)));
@@ -767,6 +917,52 @@ mod tests {
         {
             assert_eq!(ask(silent), None, "{silent}");
         }
+    }
+
+    fn numbers(session: &Session) -> Vec<(u32, u32)> {
+        session.batches.iter().map(|batch| (batch.seq.0, batch.number)).collect()
+    }
+
+    #[test]
+    fn what_arrives_late_takes_its_place() {
+        // A call between two prompts belongs to the first of them.
+        check(
+            "start; prompt - a; prompt - b; @2 tool - Read",
+            "1 closed(next_prompt) user [Read]; 2 open user []",
+        );
+        // A prompt between a prompt and its next call takes over what was done since.
+        let story = "start; prompt - a; tool - Read; tool - Bash; prompt - d; @3 prompt - late";
+        let (session, effects) = play(story);
+        assert_eq!(
+            batches(&effects),
+            "1 closed(next_prompt) user [Read Bash]; 2 open user []; 3 closed(next_prompt) user [rest from 1]"
+        );
+        assert_eq!(numbers(&session), [(1, 1), (3, 2), (2, 3)]);
+        assert_eq!(session.prompts, 3);
+        // The next prompt is the fourth, and its place is the last.
+        let (session, _) = play(&format!("{story}; prompt - e"));
+        assert_eq!(numbers(&session), [(1, 1), (3, 2), (2, 3), (4, 4)]);
+        // Before all others; and a private one hides what it takes over.
+        let (session, effects) = play("start; prompt - a; tool - Read; @1 private -");
+        assert_eq!(numbers(&session), [(2, 1), (1, 2)]);
+        assert!(batches(&effects).ends_with("2 closed(next_prompt) private [hidden rest from 1]"));
+    }
+
+    #[test]
+    fn a_late_prompt_gets_the_answer_that_was_given_to_it() {
+        let (session, _) = play("start; prompt p1 a; stop p2 second; @2 prompt p2 b; prompt p3 c");
+        let known = |batch: &Batch| matches!(batch.response, Response::Known { .. });
+        assert_eq!(session.batches.iter().map(known).collect::<Vec<_>>(), [false, true, false]);
+        // An answer to a turn nobody knows yet does not replace another turn's own.
+        check("start; prompt p1 a; stop p1 first; stop p2 second", "1 closed(stop) user [(Stop)] 'first'");
+    }
+
+    #[test]
+    fn what_belongs_to_an_ended_life_begins_no_other() {
+        let (session, _) = play("start; prompt p1 a; end other; @2 tool p1 Read; @2 stop p1 late");
+        assert_eq!((session.status, session.life), (SessionStatus::Completed, 1));
+        let (session, _) = play("start; prompt p1 a; stop p1 x; prompt p2 b; @3 end other");
+        assert_eq!((session.status, session.life), (SessionStatus::Active, 1));
     }
 
     fn any_line() -> impl Strategy<Value = String> {
@@ -785,12 +981,16 @@ mod tests {
             "end",
             "wait",
         ]);
-        (kind, id, 0u32..8000).prop_map(|(kind, id, seconds)| match kind {
-            "tool" => format!("tool {id} Read"),
-            "stop" => format!("stop {id} answer"),
-            "wait" => format!("wait {seconds}"),
-            "start" | "start resume" | "start compact" | "end" => kind.to_owned(),
-            other => format!("{other} {id} text"),
+        let late = prop::option::weighted(0.2, 1u32..30);
+        (kind, id, 0u32..8000, late).prop_map(|(kind, id, seconds, late)| {
+            let line = match kind {
+                "tool" => format!("tool {id} Read"),
+                "stop" => format!("stop {id} answer"),
+                "wait" => return format!("wait {seconds}"),
+                "start" | "start resume" | "start compact" | "end" => kind.to_owned(),
+                other => format!("{other} {id} text"),
+            };
+            late.map_or(line.clone(), |place| format!("@{place} {line}"))
         })
     }
 
@@ -800,7 +1000,7 @@ mod tests {
             let (session, effects) = play(&lines.join("; "));
             let open = session.batches.iter().filter(|batch| batch.state == BatchState::Open).count();
             prop_assert!(open <= 1);
-            prop_assert!(session.batches.iter().zip(1..).all(|(batch, seq)| batch.seq == Seq(seq)));
+            prop_assert!(session.batches.windows(2).all(|pair| !pair[1].opened.is_before(&pair[0].opened)));
             // Every effect names a batch that was opened before it.
             let mut opened = 0;
             let mut lives = 0i32;
@@ -812,6 +1012,7 @@ mod tests {
                     }
                     Effect::RunBatch { seq, .. } | Effect::CloseBatch { seq, .. } | Effect::Respond { seq, .. }
                     | Effect::AddAside { seq, .. } | Effect::CompressBatch { seq }
+                    | Effect::Renumber { seq, .. } | Effect::TakeOver { from: seq, .. }
                     | Effect::AddActivity { seq: Some(seq), .. } => prop_assert!(seq.0 >= 1 && seq.0 <= opened),
                     Effect::BeginLife { .. } => lives += 1,
                     Effect::Complete { .. } => lives -= 1,
@@ -823,6 +1024,14 @@ mod tests {
             if session.status == SessionStatus::Completed {
                 prop_assert_eq!(open, 0);
             }
+            // Prompts are numbered in the order in which they were typed.
+            let prompts: Vec<u32> = session
+                .batches
+                .iter()
+                .filter(|batch| batch.source != BatchSource::Recovery)
+                .map(|batch| batch.number)
+                .collect();
+            prop_assert_eq!(&prompts, &(1..=session.prompts).collect::<Vec<_>>());
         }
     }
 }

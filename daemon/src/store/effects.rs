@@ -4,16 +4,18 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
 use super::jobs::{self, JobKind};
+use super::late;
 use super::text::Packed;
 use super::writes::{StoredEvent, log};
 use crate::memory::event::ToolResult;
-use crate::memory::ids::{BatchId, EventId, Timestamp};
+use crate::memory::ids::{BatchId, EventId, PromptId, Timestamp};
 use crate::memory::session::{ActivityContent, BatchState, Effect, NewActivity, NewPrompt, Seq};
 
 pub(super) fn apply(
     db: &Connection,
     stored: StoredEvent,
     effect: &Effect,
+    event: Option<EventId>,
     at: Timestamp,
 ) -> Result<(), StoreError> {
     let session = stored.session.0;
@@ -48,11 +50,24 @@ pub(super) fn apply(
             )?
             .execute(params![batch.0, why.as_str(), at.0])?;
         }
-        Effect::Respond { seq, event, text } => {
+        Effect::Respond { seq, event, text, prompt_id } => {
             let batch = batch(db, session, *seq)?;
-            db.prepare_cached("UPDATE prompt_batches SET response = ?2, response_event = ?3 WHERE id = ?1")?
-                .execute(params![batch.0, Packed(text), event.0])?;
+            db.prepare_cached(
+                "UPDATE prompt_batches SET response = ?2, response_event = ?3, response_turn = ?4 WHERE id = ?1",
+            )?
+            .execute(params![batch.0, Packed(text), event.0, prompt_id.as_ref().map(PromptId::as_str)])?;
             log(db, "response", batch.0)?;
+        }
+        Effect::Renumber { seq, number } => {
+            let batch = batch(db, session, *seq)?;
+            db.prepare_cached("UPDATE prompt_batches SET prompt_number = ?2 WHERE id = ?1")?
+                .execute(params![batch.0, number])?;
+            db.prepare_cached("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1")?
+                .execute(params![session, number])?;
+        }
+        Effect::TakeOver { from, to, since, content } => {
+            let (from, to) = (batch(db, session, *from)?, batch(db, session, *to)?);
+            late::take_over(db, from, to, since, *content)?;
         }
         Effect::AddActivity { seq, activity } => {
             let batch = seq.map(|seq| batch(db, session, seq)).transpose()?;
@@ -73,9 +88,9 @@ pub(super) fn apply(
         Effect::Summarize => jobs::enqueue(db, JobKind::Summary, session, None, at)?,
         Effect::Complete { reason } => {
             db.prepare_cached(
-                "UPDATE sessions SET status = 'completed', reason = ?2, ended_at = ?3 WHERE id = ?1",
+                "UPDATE sessions SET status = 'completed', reason = ?2, ended_at = ?3, end_event = ?4 WHERE id = ?1",
             )?
-            .execute(params![session, reason, at.0])?;
+            .execute(params![session, reason, at.0, event.map(|event| event.0)])?;
         }
     }
     Ok(())
@@ -180,9 +195,9 @@ fn add_activity(
     let columns = Columns::of(&activity.content);
     let EventId(event) = activity.event;
     db.prepare_cached(
-        "INSERT INTO activities (session, batch, event_id, kind, tool_name, tool_use_id, subagent, subagent_type,
+        "INSERT INTO activities (session, batch, event_id, kind, tool_name, tool_use_id, prompt_id, subagent, subagent_type,
                                  failed, duration_ms, input, response, at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
     )?
     .execute(params![
         session,
@@ -191,6 +206,7 @@ fn add_activity(
         columns.kind,
         columns.tool,
         columns.use_id,
+        activity.prompt.as_ref().map(PromptId::as_str),
         activity.subagent.as_ref().map(|subagent| &subagent.id),
         activity.subagent.as_ref().and_then(|subagent| subagent.kind.as_ref()),
         columns.failed,

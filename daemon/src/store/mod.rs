@@ -9,6 +9,7 @@
 mod documents;
 mod effects;
 mod jobs;
+mod late;
 mod projects;
 mod reading;
 mod schema;

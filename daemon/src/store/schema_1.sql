@@ -38,6 +38,7 @@ CREATE TABLE sessions (
     started_at      INTEGER NOT NULL,
     last_event_at   INTEGER NOT NULL,
     ended_at        INTEGER,
+    end_event       BLOB,
     suspended_at    INTEGER,
     UNIQUE (agent, session_id)
 );
@@ -59,6 +60,7 @@ CREATE TABLE prompt_batches (
     prompt_event   BLOB,
     response,
     response_event BLOB,
+    response_turn  TEXT,
     opened_at      INTEGER NOT NULL,
     closed_at      INTEGER,
     UNIQUE (session, seq)
@@ -73,6 +75,7 @@ CREATE TABLE activities (
     kind          TEXT NOT NULL,
     tool_name     TEXT NOT NULL,
     tool_use_id   TEXT,
+    prompt_id     TEXT,
     subagent      TEXT,
     subagent_type TEXT,
     failed        INTEGER NOT NULL,

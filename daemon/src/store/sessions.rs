@@ -1,5 +1,7 @@
 //! Reading sessions: what an actor needs to go on, what a compressor reads, what people are shown.
 
+use std::cmp::Ordering;
+
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::reading::{
@@ -12,6 +14,7 @@ use crate::memory::ids::{
     SessionKey, SessionRow, Timestamp,
 };
 use crate::memory::material::BatchSource;
+use crate::memory::order::Order;
 use crate::memory::session::{Batch, BatchState, Response, Seq, Session, SessionStatus};
 
 /// A session as its actor takes it up again.
@@ -29,8 +32,10 @@ pub struct KnownSession {
 pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSession>, StoreError> {
     let mut statement = db.prepare_cached(
         "SELECT s.id, s.status, s.life, s.last_event_at, p.id, p.key, p.name,
-                (SELECT ifnull(max(prompt_number), 0) FROM prompt_batches WHERE session = s.id)
-         FROM sessions s JOIN projects p ON p.id = s.project WHERE s.agent = ?1 AND s.session_id = ?2",
+                (SELECT ifnull(max(prompt_number), 0) FROM prompt_batches WHERE session = s.id),
+                e.boot_id, e.boot_ns, e.captured_at
+         FROM sessions s JOIN projects p ON p.id = s.project LEFT JOIN deliveries e ON e.event_id = s.end_event
+         WHERE s.agent = ?1 AND s.session_id = ?2",
     )?;
     let found = statement
         .query_row([key.agent.as_str(), key.id.as_str()], |row| {
@@ -48,6 +53,7 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
                     prompts: row.get(7)?,
                     batches: Vec::new(),
                     last_event: Timestamp(row.get(3)?),
+                    ended: read_order(row, 8)?,
                 },
                 told: Vec::new(),
             })
@@ -61,13 +67,22 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
 
 fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, StoreError> {
     let mut statement = db.prepare_cached(
-        "SELECT seq, prompt_id, source, status, response_event IS NOT NULL FROM prompt_batches
-         WHERE session = ?1 ORDER BY seq",
+        "SELECT b.seq, b.prompt_id, b.source, b.status, b.prompt_number, b.response_turn, b.opened_at,
+                o.boot_id, o.boot_ns, o.captured_at, r.boot_id, r.boot_ns, r.captured_at
+         FROM prompt_batches b
+         LEFT JOIN deliveries o ON o.event_id = ifnull(b.prompt_event,
+            (SELECT event_id FROM activities a WHERE a.batch = b.id ORDER BY a.at, a.id LIMIT 1))
+         LEFT JOIN deliveries r ON r.event_id = b.response_event
+         WHERE b.session = ?1",
     )?;
     let rows = statement.query_map([session.0], |row| {
         let (source, status): (String, String) = (row.get(2)?, row.get(3)?);
+        let opened_at = Timestamp(row.get(6)?);
+        let turn = row.get::<_, Option<String>>(5)?.map(PromptId);
         Ok(Batch {
             seq: Seq(row.get(0)?),
+            number: row.get(4)?,
+            opened: read_order(row, 7)?.unwrap_or(Order { wall: opened_at, ..Order::default() }),
             prompt: row.get::<_, Option<String>>(1)?.map(PromptId),
             source: BatchSource::parse(&source).unwrap_or_default(),
             state: match status.as_str() {
@@ -75,10 +90,26 @@ fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, S
                 "waiting" => BatchState::Waiting,
                 _ => BatchState::Closed,
             },
-            response: if row.get(4)? { Response::Known } else { Response::Missing },
+            response: match read_order(row, 10)? {
+                Some(at) => Response::Known { at, prompt: turn },
+                None => Response::Missing,
+            },
         })
     })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let mut batches: Vec<Batch> = rows.collect::<Result<_, _>>()?;
+    batches.sort_by(|a, b| match (a.opened.is_before(&b.opened), b.opened.is_before(&a.opened)) {
+        (true, _) => Ordering::Less,
+        (_, true) => Ordering::Greater,
+        (false, false) => a.seq.cmp(&b.seq),
+    });
+    Ok(batches)
+}
+
+/// When a delivery was taken: three columns from `column` on, all empty where there is none.
+fn read_order(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Order>> {
+    let Some(boot) = row.get::<_, Option<[u8; 16]>>(column)? else { return Ok(None) };
+    let boot_ns = row.get::<_, i64>(column + 1)?.unsigned_abs();
+    Ok(Some(Order { boot, boot_ns, wall: Timestamp(row.get(column + 2)?) }))
 }
 
 /// The observations given to a session since its context was last emptied by a compaction.
@@ -251,15 +282,15 @@ fn read_batch(row: &Row<'_>) -> rusqlite::Result<BatchRow> {
 /// # Errors
 /// When there is no such batch or the database refuses.
 pub fn batch_row(db: &Connection, batch: BatchId) -> Result<StoredBatch, StoreError> {
-    let sql = format!("SELECT {BATCH_COLUMNS}, session, seq FROM prompt_batches WHERE id = ?1");
-    let (batch, session, seq) = db
+    let sql = format!("SELECT {BATCH_COLUMNS}, session, prompt_number FROM prompt_batches WHERE id = ?1");
+    let (batch, session, number) = db
         .prepare_cached(&sql)?
         .query_row([batch.0], |row| Ok((read_batch(row)?, row.get::<_, i64>(9)?, row.get::<_, i64>(10)?)))?;
     let mut before = db.prepare_cached(
-        "SELECT response FROM prompt_batches WHERE session = ?1 AND seq < ?2 AND response IS NOT NULL
-         ORDER BY seq DESC LIMIT 1",
+        "SELECT response FROM prompt_batches WHERE session = ?1 AND prompt_number < ?2 AND response IS NOT NULL
+         ORDER BY prompt_number DESC LIMIT 1",
     )?;
-    let previous = before.query_row([session, seq], |row| row.get::<_, Unpacked>(0)).optional()?;
+    let previous = before.query_row([session, number], |row| row.get::<_, Unpacked>(0)).optional()?;
     Ok(StoredBatch {
         batch,
         session: session_info(db, SessionRow(session))?,
@@ -272,7 +303,8 @@ pub fn batch_row(db: &Connection, batch: BatchId) -> Result<StoredBatch, StoreEr
 /// # Errors
 /// When the database refuses.
 pub fn batches(db: &Connection, session: SessionRow) -> Result<Vec<BatchRow>, StoreError> {
-    let sql = format!("SELECT {BATCH_COLUMNS} FROM prompt_batches WHERE session = ?1 ORDER BY seq");
+    let sql =
+        format!("SELECT {BATCH_COLUMNS} FROM prompt_batches WHERE session = ?1 ORDER BY prompt_number, seq");
     let mut statement = db.prepare_cached(&sql)?;
     Ok(statement.query_map([session.0], read_batch)?.collect::<Result<_, _>>()?)
 }

@@ -184,7 +184,7 @@ fn event(db: &Connection, transaction: &Transaction) -> Result<Written, StoreErr
         transaction.origin.transcript_path
     ])?;
     for effect in &transaction.effects {
-        effects::apply(db, stored, effect, delivery.captured_at)?;
+        effects::apply(db, stored, effect, Some(delivery.event), delivery.captured_at)?;
     }
     Ok(Written::Event(stored))
 }
@@ -197,7 +197,7 @@ fn idle(
 ) -> Result<Written, StoreError> {
     let Some(stored) = session_row(db, session)? else { return Ok(Written::Done) };
     for effect in effects {
-        effects::apply(db, stored, effect, at)?;
+        effects::apply(db, stored, effect, None, at)?;
     }
     Ok(Written::Event(stored))
 }

@@ -1,0 +1,34 @@
+//! What came first? Events arrive late: they wait in the spool, or hooks of the same moment overtake each other.
+
+use super::ids::Timestamp;
+
+/// When an event was taken. The time since boot orders events of one boot, whatever the wall clock did meanwhile;
+/// events of different boots are ordered by the wall clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Order {
+    pub boot: [u8; 16],
+    /// Nanoseconds since that boot.
+    pub boot_ns: u64,
+    pub wall: Timestamp,
+}
+
+impl Order {
+    /// Whether this was surely earlier. Two events of the same instant are not.
+    pub fn is_before(&self, other: &Self) -> bool {
+        if self.boot == other.boot { self.boot_ns < other.boot_ns } else { self.wall < other.wall }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_steps_back_changes_nothing_within_a_boot() {
+        let at = |boot: u8, boot_ns, wall| Order { boot: [boot; 16], boot_ns, wall: Timestamp(wall) };
+        assert!(at(1, 10, 900).is_before(&at(1, 20, 100)));
+        assert!(!at(1, 20, 100).is_before(&at(1, 10, 900)));
+        assert!(at(1, 99, 100).is_before(&at(2, 1, 200)));
+        assert!(!at(1, 5, 5).is_before(&at(1, 5, 5)));
+    }
+}

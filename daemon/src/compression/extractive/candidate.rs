@@ -65,7 +65,7 @@ impl Candidate {
 
     /// What the candidate is worth, in tenths of a point: its best sentences, the later ones counting less.
     pub(super) fn worth(&self) -> i32 {
-        let mut worths: Vec<i32> = self.passage.sentences.iter().map(|sentence| worth(sentence)).collect();
+        let mut worths: Vec<i32> = self.passage.sentences.iter().map(worth).collect();
         if let Some(title) = &self.title {
             worths.push(cue::read(title).worth());
         }
@@ -125,7 +125,7 @@ fn heading_bonus(heading: &str) -> i32 {
 }
 
 fn is_routine(heading: &str) -> bool {
-    const ROUTINE: &str = "verified, verification, tests, test results, test plan, testing, files changed, files modified, \
+    const ROUTINE: &str = "verified, verification, tests, test results, test plan, files changed, files modified, \
         usage, how to run, sources, build, checklist, tests added, commands, references, \
         commit, commits, issue comment, pr, pull request, comment, proof, example, next steps, status, \
         fix scope, out of scope";

@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 
 use super::candidate::{self, Candidate, Origin};
 use super::cue;
-use super::files::{About, TouchedFiles};
+use super::files::About;
 use super::identifier;
 use super::markdown::{Role, Sentence};
 use super::sentence::{self, shortened};
+use super::setting::{Detail, Setting, Work};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
 
 /// Bytes of title, narrative and facts of an ordinary observation: about 100 tokens.
@@ -18,6 +19,9 @@ const BODY: usize = 260;
 
 /// Bytes where cause and effect are told together.
 const LONG_BODY: usize = 480;
+
+/// Bytes of the names that an observation's sentences left out.
+const CONCEPTS: usize = 40;
 
 /// Bytes of the question that a bare yes or no answers.
 const ASKED: usize = 110;
@@ -45,36 +49,8 @@ pub(super) struct Composed {
     pub(super) essence: String,
 }
 
-/// What the whole batch says about its observations.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Setting<'a> {
-    pub(super) files: &'a TouchedFiles,
-    pub(super) work: Work,
-    pub(super) detail: Detail,
-    /// What the user asked, for answers that begin with yes or no.
-    pub(super) question: Option<&'a str>,
-}
-
-/// How much an observation of the batch may say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Detail {
-    /// The batch has much to tell.
-    Brief,
-    /// What there is to tell is short.
-    Full,
-}
-
-/// What sort of work the batch was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
-    /// Nothing was changed.
-    Inquiry,
-    /// Files were changed or something was committed.
-    Done(ObservationType),
-}
-
 /// Writes the candidate out. `None`: it has nothing to say.
-pub(super) fn compose(candidate: &Candidate, setting: Setting<'_>) -> Option<Composed> {
+pub(super) fn compose(candidate: &Candidate, setting: &Setting) -> Option<Composed> {
     let mut chosen = chosen(candidate, setting.detail);
     while chosen
         .last()
@@ -100,7 +76,7 @@ pub(super) fn compose(candidate: &Candidate, setting: Setting<'_>) -> Option<Com
     let subtitle = candidate.reference.clone().or_else(|| {
         let replies =
             cue::begins_with(&title, "yes, no, yep, nope, correct, right, exactly, ja, nein, genau, richtig");
-        let asked = setting.question.filter(|_| replies && candidate.origin == Origin::Answer)?;
+        let asked = setting.question.as_deref().filter(|_| replies && candidate.origin == Origin::Answer)?;
         Some(format!("Asked: {}", shortened(asked, ASKED)))
     });
     let told = format!("{title} {narrative} {}", facts.join(" "));
@@ -312,7 +288,7 @@ fn headline(text: &str, limit: usize) -> (String, Option<String>) {
 }
 
 fn balanced(text: &str) -> bool {
-    text.matches('`').count() % 2 == 0 && text.matches('(').count() == text.matches(')').count()
+    text.matches('`').count().is_multiple_of(2) && text.matches('(').count() == text.matches(')').count()
 }
 
 /// What sort of knowledge the wording shows.
@@ -371,6 +347,8 @@ fn importance(candidate: &Candidate, kind: ObservationType, worth: i32) -> Impor
         ..=44 => -1,
         45..=69 => 0,
         70..=94 => 1,
+        // A commit's text is long as often as it is important.
+        _ if candidate.origin == Origin::Statement => 1,
         _ => 2,
     };
     Importance::clamped(base + step + i64::from(candidate.tells_cause()))
@@ -383,8 +361,12 @@ fn concepts(candidate: &Candidate, told: &str) -> Vec<String> {
     let whole: Vec<&str> =
         candidate.passage.sentences.iter().map(|sentence| sentence.text.as_str()).collect();
     let names = identifier::all(&whole.join(" "));
-    concepts.extend(
-        names.into_iter().filter(|name| name.len() <= 32 && !told.contains(&name.to_lowercase())).take(5),
-    );
+    let mut room = CONCEPTS;
+    for name in names {
+        if name.len() <= room && !told.contains(&name.to_lowercase()) {
+            room -= name.len();
+            concepts.push(name);
+        }
+    }
     concepts
 }

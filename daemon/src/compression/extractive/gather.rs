@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use super::candidate::{Candidate, Origin, is_dependent};
 use super::comment;
-use super::compose::Work;
 use super::cue;
 use super::failure;
 use super::identifier;
 use super::markdown::{self, Passage, Role, Sentence};
 use super::request::{self, Answered};
 use super::sentence;
+use super::setting::Work;
 use super::statement::{self, Medium, Statement};
 use crate::memory::ids::EventId;
 use crate::memory::material::{Action, BatchMaterial, BatchSource, Change, Said, Step};
@@ -79,7 +79,7 @@ fn unfinished(batch: &BatchMaterial, found: &[Candidate]) -> Option<Candidate> {
     })?;
     let is_told =
         found.iter().any(|candidate| candidate.origin != Origin::User && candidate.worth() >= EXPLAINED / 2);
-    if is_told || answer(batch).is_some() {
+    if is_told || answered(batch) == Answered::Yes {
         return None;
     }
     let words = request::own_words(batch).filter(|words| !request::is_assent(words))?;
@@ -209,7 +209,7 @@ fn note(text: &str, event: EventId) -> Vec<Candidate> {
     let body =
         text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---")).map_or(text, |(_, body)| body);
     let cut = sentence::floor_boundary(body, LONGEST_NOTE);
-    best(markdown::passages(body.get(..cut).unwrap_or_default()), Origin::Note, event, -12)
+    best(markdown::passages(body.get(..cut).unwrap_or_default()), Origin::Note, event, 0)
 }
 
 /// The best passages of a long text.
@@ -218,7 +218,7 @@ fn best(passages: Vec<Passage>, origin: Origin, event: EventId, bonus: i32) -> V
         .into_iter()
         .map(|passage| Candidate { bonus, ..Candidate::new(origin, passage, event) })
         .collect();
-    found.sort_by_key(|candidate| std::cmp::Reverse(candidate.worth()));
+    found.sort_by_cached_key(|candidate| std::cmp::Reverse(candidate.worth()));
     found.truncate(MOST_PASSAGES);
     found
 }
@@ -288,7 +288,7 @@ fn convention(subject: &str) -> (ObservationType, Option<String>) {
     };
     let (kind, scope) = prefix.trim_end_matches('!').split_once('(').unwrap_or((prefix, ""));
     let kind = match kind.trim_end_matches('!').to_lowercase().as_str() {
-        "fix" | "bugfix" | "hotfix" | "revert" | "perf" => ObservationType::Bugfix,
+        "fix" | "bugfix" | "hotfix" | "revert" => ObservationType::Bugfix,
         "feat" | "feature" => ObservationType::Feature,
         "refactor" => ObservationType::Refactor,
         "security" | "sec" => ObservationType::Security,

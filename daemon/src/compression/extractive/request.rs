@@ -16,6 +16,9 @@ const TAIL: usize = 500;
 /// Shorter prompts without a rule ask for something and no more.
 const SHORTEST: usize = 40;
 
+/// Bytes of the user's words in an observation.
+const WORDS: usize = 300;
+
 /// Rules for the work to come.
 const RULE: &str = "always, never, please don't, please do not, make sure, must, must not, from now on, in the future, prefer, \
     we use, we don't, please use, use only, only use, only, instead of, rather than, \
@@ -117,63 +120,50 @@ pub(super) fn is_assent(words: &str) -> bool {
 
 /// What the user laid down in this prompt, at most one candidate.
 pub(super) fn candidate(batch: &BatchMaterial, answered: Answered) -> Option<Candidate> {
-    let words = own_words(batch)?;
+    let words = own_words(batch).filter(|words| !is_assent(words))?;
     let event = batch.prompt.as_ref()?.event;
-    if is_assent(&words) {
-        return None;
-    }
     let all = sentences(&words);
-    let ruling: Vec<&String> = all.iter().filter(|sentence| rules(sentence)).collect();
-    // There is nothing to correct before something was said or done.
-    let follows = batch.previous_response.is_some() || batch.prompt_number > 1;
-    let is_long = words.split_whitespace().count() > 4;
-    let opens = cue::begins_with(&words, CORRECTION) && is_long;
-    let is_question = answered == Answered::Yes && all.iter().all(|sentence| asks(sentence));
-    let corrects = follows && !is_question && (opens || cue::mentions(&words, CONTRADICTION));
+    let rules_any = all.iter().any(|sentence| rules(sentence));
+    let corrects = corrects(batch, &words, answered);
     let choice = choice(batch, &words);
-    if words.chars().count() < SHORTEST && ruling.is_empty() && choice.is_none() && !corrects {
+    let is_left = answered == Answered::No && words.chars().count() >= SHORTEST;
+    let reasons = [rules_any, corrects, choice.is_some(), is_left];
+    if !reasons.contains(&true) {
         return None;
     }
-    let told: Vec<&String> = if choice.is_some() || corrects || answered == Answered::No {
-        all.iter().collect()
-    } else {
-        ruling.clone()
-    };
-    let weight = |sentence: &String| cue::read(sentence).worth() + if rules(sentence) { 20 } else { 0 };
-    let strongest = told.iter().max_by_key(|sentence| weight(sentence)).copied()?;
-    let told: Vec<&String> = if corrects || choice.is_some() || answered == Answered::No {
-        told
-    } else {
-        told.into_iter().skip_while(|sentence| *sentence != strongest).collect()
-    };
-    let first = told.first()?;
-    let mut bonus = 20;
-    bonus += if ruling.is_empty() { 0 } else { 25 };
-    bonus += if corrects { 25 } else { 0 };
-    bonus += if choice.is_some() { 25 } else { 0 };
-    if answered == Answered::No && words.chars().count() >= 40 {
-        bonus += 15;
-    }
-    let mut passage = Passage::default();
-    let budget = 300;
-    let mut used = first.len();
-    for sentence in told.iter().skip(1) {
-        if used + sentence.len() > budget {
-            break;
-        }
-        used += sentence.len();
-        passage.sentences.push(Sentence { text: (*sentence).clone(), role: Role::Prose });
-    }
-    let object = choice.or_else(|| corrects.then(|| corrected(batch)).flatten());
-    if let Some(object) = object {
-        passage.sentences.push(Sentence { text: object, role: Role::Prose });
-    }
-    let mut candidate = Candidate::new(Origin::User, passage, event);
-    let is_left = answered == Answered::No && batch.steps.iter().all(|step| !changes(&step.action));
-    candidate.title = Some(format!("{}: {first}", if is_left { "User (unanswered)" } else { "User" }));
+    let told = if corrects || choice.is_some() || is_left { all } else { from_the_firmest(all) };
+    let mut told = told.into_iter();
+    let first = told.next()?;
+    let mut room = WORDS.saturating_sub(first.len());
+    let told = told.take_while(|sentence| {
+        let fits = sentence.len() <= room;
+        room = room.saturating_sub(sentence.len());
+        fits
+    });
+    let sentences = told.chain(choice).map(|text| Sentence { text, role: Role::Prose }).collect();
+    let mut candidate = Candidate::new(Origin::User, Passage { sentences, ..Passage::default() }, event);
+    let is_open = is_left && batch.steps.iter().all(|step| !changes(&step.action));
+    candidate.title = Some(format!("{}: {first}", if is_open { "User (unanswered)" } else { "User" }));
     candidate.kind = Some(ObservationType::Decision);
-    candidate.bonus = bonus;
+    let weights = [25, 25, 25, 15];
+    candidate.bonus =
+        20 + reasons.iter().zip(weights).filter(|(holds, _)| **holds).map(|(_, weight)| weight).sum::<i32>();
     Some(candidate)
+}
+
+/// The sentences that lay something down, beginning with the firmest.
+fn from_the_firmest(all: Vec<String>) -> Vec<String> {
+    let ruling: Vec<String> = all.into_iter().filter(|sentence| rules(sentence)).collect();
+    let firmest = ruling.iter().map(|sentence| cue::read(sentence).worth()).max();
+    ruling.into_iter().skip_while(|sentence| Some(cue::read(sentence).worth()) != firmest).collect()
+}
+
+/// Whether the prompt turns against what was said or done before.
+fn corrects(batch: &BatchMaterial, words: &str, answered: Answered) -> bool {
+    let follows = batch.previous_response.is_some() || batch.prompt_number > 1;
+    let opens = cue::begins_with(words, CORRECTION) && words.split_whitespace().count() > 4;
+    let only_asks = answered == Answered::Yes && sentences(words).iter().all(|sentence| asks(sentence));
+    follows && !only_asks && (opens || cue::mentions(words, CONTRADICTION))
 }
 
 fn changes(action: &Action) -> bool {
@@ -189,7 +179,8 @@ pub(super) enum Answered {
 
 /// Whether a sentence lays something down. Questions do not, and what the user does not see or know is no rule.
 fn rules(sentence: &str) -> bool {
-    let forbids = cue::begins_with(sentence, "don't, do not, no, not");
+    let forbids =
+        sentence.split([',', ';']).any(|clause| cue::begins_with(clause, "don't, do not, never, not"));
     !asks(sentence) && (forbids || cue::mentions(sentence, RULE))
 }
 
@@ -221,13 +212,6 @@ fn names_part(words: &str, question: &str) -> bool {
                 || (question.contains(word)
                     && !["this", "that", "want", "with", "diese", "das"].contains(&word))
         })
-}
-
-/// The claim that a correction turns against is mostly the first thing the answer before said.
-fn corrected(batch: &BatchMaterial) -> Option<String> {
-    let previous = batch.previous_response.as_deref()?;
-    let asked = closing_question(previous)?;
-    Some(format!("Said to: {asked}"))
 }
 
 /// The last question of an answer with what it is about.

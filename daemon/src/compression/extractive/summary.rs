@@ -200,16 +200,16 @@ fn investigated(batches: &[&BatchMaterial]) -> String {
 
 /// The weightiest things found out that are still true.
 fn learned(observed: &[Vec<Composed>], statements: &Statements) -> String {
+    let is_account = |composed: &&Composed| {
+        !matches!(
+            composed.origin,
+            Origin::User | Origin::OpenEnd | Origin::Unfinished | Origin::Plan | Origin::Failure
+        ) && !statements.reverted.contains(&composed.draft.title)
+    };
+    // One of each batch: two things found out at the same time are often two sides of one.
     let mut found: Vec<&Composed> = observed
         .iter()
-        .flatten()
-        .filter(|composed| {
-            matches!(
-                composed.origin,
-                Origin::Answer | Origin::Statement | Origin::Note | Origin::Remark | Origin::Report
-            )
-        })
-        .filter(|composed| !statements.reverted.contains(&composed.draft.title))
+        .filter_map(|of_batch| of_batch.iter().filter(is_account).max_by_key(|composed| weight(composed)))
         .collect();
     found.sort_by_key(|composed| std::cmp::Reverse(weight(composed)));
     let mut told = Told::default();
@@ -226,7 +226,7 @@ fn learned(observed: &[Vec<Composed>], statements: &Statements) -> String {
 /// Causes and pitfalls before news of work done.
 fn weight(composed: &Composed) -> i32 {
     let sort = match composed.draft.kind {
-        ObservationType::Discovery | ObservationType::Gotcha | ObservationType::Security => 20,
+        ObservationType::Discovery | ObservationType::Gotcha | ObservationType::Security => 30,
         ObservationType::TradeOff | ObservationType::Decision => 5,
         _ => 0,
     };

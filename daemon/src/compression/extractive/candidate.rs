@@ -148,6 +148,15 @@ pub(super) fn label(heading: &str) -> &str {
     heading.get(..end).unwrap_or_default().trim()
 }
 
+/// Whether a heading only says that something follows: `Summary`, `Modified files`.
+pub(super) fn is_generic(heading: &str) -> bool {
+    const GENERIC: &str = "summary, modified files, new files, files, key features, features, key changes, implementation, done, result, results, analysis, overview, changes, what changed, what i changed, \
+        what was done, notes, context, details, background, findings, answer, fixed, fix, also, \
+        verified, verification, in short, tl, short answer, conclusion, changes made, what i did, \
+        zusammenfassung, ergebnis, fazit, änderungen, kurz";
+    cue::begins_with(heading, GENERIC)
+}
+
 /// Words that name a sort of content, not a content.
 const LABELS: &str = "root cause, cause, fix, the fix, problem, the problem, proposed fix, solution, result, \
     recommendation, bug, the bug, fix scope, ursache, lösung";
@@ -166,6 +175,10 @@ pub(super) fn is_dependent(text: &str) -> bool {
 pub(super) fn standing(text: &str) -> String {
     let mut rest = text;
     for opening in [
+        "Done — ",
+        "Done - ",
+        "Done: ",
+        "Fixed — ",
         "So ",
         "And ",
         "But ",

@@ -23,6 +23,9 @@ const LONG_BODY: usize = 480;
 /// Bytes of the names that an observation's sentences left out.
 const CONCEPTS: usize = 40;
 
+/// Longer headings are no labels.
+const LABEL: usize = 48;
+
 /// Bytes of the question that a bare yes or no answers.
 const ASKED: usize = 110;
 
@@ -59,7 +62,7 @@ pub(super) fn compose(candidate: &Candidate, setting: &Setting) -> Option<Compos
         chosen.pop();
     }
     let essence = essence(&chosen);
-    let (title, chosen) = titled(candidate, chosen)?;
+    let (title, chosen) = titled(candidate, chosen, setting)?;
     let mut narrative = String::new();
     let mut facts = Vec::new();
     for sentence in chosen {
@@ -72,7 +75,10 @@ pub(super) fn compose(candidate: &Candidate, setting: &Setting) -> Option<Compos
             narrative.push_str(&sentence.text);
         }
     }
-    let kind = candidate.kind.unwrap_or_else(|| kind(candidate, setting.work));
+    let kind = match setting.work {
+        Work::Done(kind) if setting.request.as_deref() == Some(title.as_str()) => kind,
+        _ => candidate.kind.unwrap_or_else(|| kind(candidate, setting.work)),
+    };
     let subtitle = candidate.reference.clone().or_else(|| {
         let replies =
             cue::begins_with(&title, "yes, no, yep, nope, correct, right, exactly, ja, nein, genau, richtig");
@@ -200,7 +206,11 @@ fn best_stretch(sentences: &[Sentence], worths: &[i32], room: usize) -> std::ops
 }
 
 /// The title and what is left of the sentences.
-fn titled(candidate: &Candidate, mut chosen: Vec<Sentence>) -> Option<(String, Vec<Sentence>)> {
+fn titled(
+    candidate: &Candidate,
+    mut chosen: Vec<Sentence>,
+    setting: &Setting,
+) -> Option<(String, Vec<Sentence>)> {
     if let Some(title) = &candidate.title {
         let (title, rest) = headline(&sentence::tidy(title), TITLE);
         if let Some(rest) = rest {
@@ -212,9 +222,17 @@ fn titled(candidate: &Candidate, mut chosen: Vec<Sentence>) -> Option<(String, V
     if let Some(heading) = heading.filter(|heading| candidate::is_telling(heading)) {
         return (!chosen.is_empty()).then(|| (shortened(heading, TITLE), clipped(chosen)));
     }
+    // A list of changes has no sentence that stands for all of it; what was asked for does.
+    let is_list = !chosen.is_empty() && chosen.iter().all(|sentence| sentence.role == Role::Item);
+    if let Some(request) =
+        setting.request.as_deref().filter(|_| is_list && candidate.origin == Origin::Answer)
+    {
+        return Some((shortened(request, TITLE), clipped(chosen)));
+    }
     let first = leading(&chosen)?;
     let sentence = chosen.remove(first);
-    let label = heading.map(candidate::label).filter(|label| is_label(label));
+    let label =
+        heading.map(candidate::label).filter(|label| label.len() <= LABEL && !candidate::is_generic(label));
     let label = label.map_or(String::new(), |label| format!("{label}: "));
     let (head, rest) = headline(&candidate::standing(&sentence.text), TITLE.saturating_sub(label.len()));
     if let Some(rest) = rest {
@@ -246,15 +264,6 @@ fn clipped(chosen: Vec<Sentence>) -> Vec<Sentence> {
         .into_iter()
         .map(|sentence| Sentence { text: shortened(&sentence.text, BODY), ..sentence })
         .collect()
-}
-
-/// Whether a short heading adds something in front of a sentence: `Root cause: …`, but not `Summary: …`.
-fn is_label(heading: &str) -> bool {
-    const EMPTY: &str = "summary, done, result, results, analysis, overview, changes, what changed, what i changed, \
-        what was done, notes, context, details, background, findings, answer, fixed, fix, also, \
-        verified, verification, in short, tl, short answer, conclusion, changes made, what i did, \
-        zusammenfassung, ergebnis, fazit, änderungen, kurz";
-    heading.len() <= 48 && !cue::begins_with(heading, EMPTY)
 }
 
 /// The beginning of a sentence that can stand as a line by itself, and what is left of it.

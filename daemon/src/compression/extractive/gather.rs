@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::candidate::{Candidate, Origin, is_dependent};
+use super::candidate::{self, Candidate, Origin};
 use super::comment;
 use super::cue;
 use super::failure;
 use super::identifier;
-use super::markdown::{self, Passage, Role, Sentence};
+use super::markdown::{self, Passage, Sentence};
+use super::open_end;
 use super::request::{self, Answered};
 use super::sentence;
 use super::setting::Work;
@@ -28,6 +29,9 @@ const ACCOUNT: i32 = 12;
 /// Added to a report that the answer does not repeat, in tenths of a point.
 const REPORT: i32 = 20;
 
+/// Bytes of short passages told together.
+const MERGED: usize = 700;
+
 /// At most this many passages of one note or report.
 const MOST_PASSAGES: usize = 3;
 
@@ -39,8 +43,8 @@ pub(super) fn candidates(batch: &BatchMaterial, work: Work) -> Vec<Candidate> {
     let answer = answer(batch);
     let mut found = Vec::new();
     if let Some(answer) = answer {
-        let open = open_end(answer);
-        let passages = markdown::passages(&answer.text).into_iter();
+        let open = open_end::candidate(answer);
+        let passages = merged(markdown::passages(&answer.text)).into_iter();
         found.extend(passages.filter_map(|mut passage| {
             // What is left open is told as such and not as something that is so.
             passage
@@ -70,6 +74,23 @@ pub(super) fn candidates(batch: &BatchMaterial, work: Work) -> Vec<Candidate> {
     }
     found.extend(unfinished(batch, &found));
     found
+}
+
+/// Short passages under headings that say nothing are told together.
+fn merged(passages: Vec<Passage>) -> Vec<Passage> {
+    let is_generic = |passage: &Passage| passage.heading.as_deref().is_some_and(candidate::is_generic);
+    let mut merged: Vec<Passage> = Vec::new();
+    for passage in passages {
+        match merged.last_mut() {
+            Some(last)
+                if is_generic(last) && is_generic(&passage) && last.len() + passage.len() <= MERGED =>
+            {
+                last.sentences.extend(passage.sentences);
+            }
+            _ => merged.push(passage),
+        }
+    }
+    merged
 }
 
 /// Work that ended without a word: what was asked for, with the files it changed.
@@ -296,46 +317,4 @@ fn convention(subject: &str) -> (ObservationType, Option<String>) {
     };
     let scope = scope.trim_end_matches(')');
     (kind, (!scope.is_empty()).then(|| scope.to_owned()))
-}
-
-/// What the answer leaves open: the last of its sentences that say so, with what they are about.
-fn open_end(answer: &Said) -> Option<Candidate> {
-    const CHOICE: &str =
-        "which approach, which do you, which option, would you prefer, welche variante, either";
-    let passages = markdown::passages(&answer.text);
-    let (at, passage) = passages.iter().enumerate().rev().take(4).find(|(_, passage)| {
-        let heading = passage.heading.as_deref().unwrap_or_default();
-        cue::leaves_open(heading) || passage.sentences.iter().any(|sentence| cue::leaves_open(&sentence.text))
-    })?;
-    let index = passage.sentences.iter().rposition(|sentence| cue::leaves_open(&sentence.text)).unwrap_or(0);
-    let open = passage.sentences.get(index)?;
-    // A question of choice asks about what stands before it; anything else is explained by what follows.
-    let is_choice = open.text.ends_with('?') && cue::mentions(&open.text, CHOICE);
-    let leans = is_dependent(&open.text);
-    let start = index.saturating_sub(if is_choice { 4 } else { usize::from(leans) });
-    let end = if is_choice { index } else { index + 2 };
-    let mut room = 420;
-    let mut told: Vec<Sentence> = Vec::new();
-    for sentence in passage.sentences.get(start..).unwrap_or_default().iter().take(end + 1 - start) {
-        if sentence.text.len() <= room {
-            room -= sentence.text.len();
-            told.push(Sentence { role: Role::Prose, ..sentence.clone() });
-        }
-    }
-    if told.is_empty() {
-        return None;
-    }
-    let title = told.remove(0).text;
-    let names: usize = told.iter().map(|sentence| identifier::all(&sentence.text).len()).sum::<usize>()
-        + identifier::all(&title).len();
-    let mut candidate =
-        Candidate::new(Origin::OpenEnd, Passage { sentences: told, ..Passage::default() }, answer.event);
-    let openings = ["Open question: ", "One heads-up: ", "Heads-up: ", "Next steps: ", "Next step: "];
-    let title = openings.iter().find_map(|opening| title.strip_prefix(opening)).unwrap_or(&title);
-    candidate.title = Some(format!("Open: {title}"));
-    candidate.kind = Some(ObservationType::Decision);
-    // Later batches settle most of what is left open in the middle; the end of the answer is its firmest place.
-    candidate.bonus =
-        if at + 1 == passages.len() { 25 } else { 12 } + 6 * i32::try_from(names.min(4)).unwrap_or(0);
-    Some(candidate)
 }

@@ -4,8 +4,10 @@
 
 use super::candidate::{Candidate, Origin};
 use super::cue;
+use super::identifier;
 use super::markdown::{Passage, Role, Sentence};
 use super::sentence;
+use crate::memory::ids::EventId;
 use crate::memory::material::{Action, BatchMaterial, BatchSource, Said};
 use crate::memory::observation::ObservationType;
 
@@ -118,10 +120,39 @@ pub(super) fn is_assent(words: &str) -> bool {
     rest.is_empty() || rest.chars().all(|character| character.is_ascii_digit())
 }
 
+/// Whether the words ask for something by themselves.
+pub(super) fn is_substantial(words: &str) -> bool {
+    let names = !identifier::all(words).is_empty() || words.contains("://");
+    !is_assent(words) && (words.split_whitespace().count() >= 3 || names)
+}
+
+/// A request without the courtesies it begins with.
+pub(super) fn plainly(words: &str) -> String {
+    const COURTESY: &str = "please, can you please, can you, could you, i want you to, i want to, i'd like you to, i'd like to, \
+        i would like to, we need to, you need to, let's, i have the impression that, i had a quick question about, \
+        i have a question about, i'm currently, hey, hi, hello, ok, okay, so, now, kannst du bitte, kannst du, bitte, \
+        ich möchte";
+    let mut rest = sentence::tidy(words).replace("https://", "");
+    while let Some(courtesy) = cue::each(COURTESY).find(|courtesy| {
+        let head = rest.get(..courtesy.len()).unwrap_or_default();
+        head.eq_ignore_ascii_case(courtesy)
+            && rest.get(courtesy.len()..).is_some_and(|tail| tail.starts_with([' ', ',']))
+    }) {
+        rest = rest.get(courtesy.len()..).unwrap_or_default().trim_start_matches([' ', ',']).to_owned();
+    }
+    rest
+}
+
 /// What the user laid down in this prompt, at most one candidate.
 pub(super) fn candidate(batch: &BatchMaterial, answered: Answered) -> Option<Candidate> {
-    let words = own_words(batch).filter(|words| !is_assent(words))?;
+    let words = own_words(batch)?;
     let event = batch.prompt.as_ref()?.event;
+    if let Some(option) = picked(batch, &words) {
+        return Some(chosen(&option, event));
+    }
+    if is_assent(&words) {
+        return None;
+    }
     let all = sentences(&words);
     let rules_any = all.iter().any(|sentence| rules(sentence));
     let corrects = corrects(batch, &words, answered);
@@ -149,6 +180,24 @@ pub(super) fn candidate(batch: &BatchMaterial, answered: Answered) -> Option<Can
     candidate.bonus =
         20 + reasons.iter().zip(weights).filter(|(holds, _)| **holds).map(|(_, weight)| weight).sum::<i32>();
     Some(candidate)
+}
+
+/// The option that a bare number picks out of the list that ended the answer before.
+fn picked(batch: &BatchMaterial, words: &str) -> Option<String> {
+    let number: usize = words.trim().trim_end_matches(['.', ')']).parse().ok()?;
+    let passages = super::markdown::passages(batch.previous_response.as_deref()?);
+    let with_items =
+        passages.iter().rfind(|passage| passage.sentences.iter().any(|said| said.role == Role::Item))?;
+    let mut items = with_items.sentences.iter().filter(|said| said.role == Role::Item);
+    items.nth(number.checked_sub(1)?).map(|item| item.text.clone())
+}
+
+fn chosen(option: &str, event: EventId) -> Candidate {
+    let mut candidate = Candidate::new(Origin::User, Passage::default(), event);
+    candidate.title = Some(format!("User chose: {option}"));
+    candidate.kind = Some(ObservationType::Decision);
+    candidate.bonus = 40;
+    candidate
 }
 
 /// The sentences that lay something down, beginning with the firmest.
@@ -231,7 +280,6 @@ pub(super) fn closing_question(answer: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::ids::EventId;
 
     fn batch(prompt: &str, previous: &str) -> BatchMaterial {
         BatchMaterial {
@@ -258,6 +306,14 @@ mod tests {
             "",
             Some("User: Bitte immer erst die Tests schreiben."),
         );
+    }
+
+    #[test]
+    fn a_number_picks_an_option() {
+        let options = "Two ways out:\n\n1. raise the limit\n2. pin the agent\n\nI would pin it.";
+        check("2", options, Some("User chose: pin the agent"));
+        check("3", options, None);
+        check("2", "Done.", None);
     }
 
     #[test]

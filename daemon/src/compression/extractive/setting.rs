@@ -17,6 +17,9 @@ const OPENING: usize = 600;
 const REPAIR: &str = "fix, fixed, fixes, bug, error, broken, fails, failing, issue, regression, crash, problem, wrong, \
     fehler, kaputt, behoben";
 
+/// An answer speaks of failures on the way to anything.
+const REPAIRED: &str = "fixed, bug, bugfix, regression, root cause, behoben";
+
 const REORDERING: &str = "refactor, refactored, rename, renamed, extract, extracted, simplify, clean up, cleanup, split, \
     move, moved, umbenennen, aufräumen";
 
@@ -49,6 +52,8 @@ pub(super) struct Setting {
     pub(super) detail: Detail,
     /// What the user asked, for answers that begin with yes or no.
     pub(super) question: Option<String>,
+    /// What the user asked to have done, where it was done.
+    pub(super) request: Option<String>,
 }
 
 impl Setting {
@@ -56,8 +61,15 @@ impl Setting {
         let files = TouchedFiles::of(batch);
         let length = gather::answer(batch).map_or(0, |answer| answer.text.len());
         let asked = request::own_words(batch).map(|words| request::sentences(&words)).unwrap_or_default();
+        let stated = stated(batch);
+        let work = if files.any_modified() || stated { Work::Done(kind(batch)) } else { Work::Inquiry };
+        let says_all = |sentence: &&String| request::is_substantial(sentence) && !sentence.ends_with('?');
+        let request = asked.first().filter(says_all).map(|sentence| request::plainly(sentence));
         Self {
-            work: if files.any_modified() || stated(batch) { Work::Done(kind(batch)) } else { Work::Inquiry },
+            work,
+            request: request
+                .filter(|_| work != Work::Inquiry && !stated)
+                .map(|request| request.trim_end_matches('.').to_owned()),
             files,
             detail: if length <= SHORT_ANSWER { Detail::Full } else { Detail::Brief },
             question: asked.into_iter().rfind(|sentence| sentence.ends_with('?')),
@@ -75,14 +87,15 @@ fn stated(batch: &BatchMaterial) -> bool {
 
 /// The request says it better than the answer, which mentions errors and additions on the way.
 fn kind(batch: &BatchMaterial) -> ObservationType {
-    let kinds = [
-        (REPAIR, ObservationType::Bugfix),
-        (REORDERING, ObservationType::Refactor),
-        (EXTENSION, ObservationType::Feature),
-    ];
-    let spoken = [opening(batch.prompt.as_ref()), opening(batch.response.as_ref())];
-    let found = spoken.iter().find_map(|text| kinds.iter().find(|(words, _)| cue::mentions(text, words)));
-    found.map_or(ObservationType::Change, |(_, kind)| *kind)
+    const OTHERS: [(&str, ObservationType); 2] =
+        [(REORDERING, ObservationType::Refactor), (EXTENSION, ObservationType::Feature)];
+    let spoken = [(batch.prompt.as_ref(), REPAIR), (batch.response.as_ref(), REPAIRED)];
+    let found = spoken.into_iter().find_map(|(said, repair)| {
+        let text = opening(said);
+        let kinds = [(repair, ObservationType::Bugfix)].into_iter().chain(OTHERS);
+        kinds.filter(|(words, _)| cue::mentions(&text, words)).map(|(_, kind)| kind).next()
+    });
+    found.unwrap_or(ObservationType::Change)
 }
 
 fn opening(said: Option<&Said>) -> String {

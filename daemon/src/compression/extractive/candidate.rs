@@ -202,3 +202,41 @@ pub(super) fn standing(text: &str) -> String {
         _ => sentence::tidy(rest),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::ids::EventId;
+
+    #[test]
+    fn headings_that_say_something_are_titles() {
+        for telling in ["The cache is never invalidated", "Empty stack resolves to garbage, not transparent"]
+        {
+            assert!(is_telling(telling), "{telling}");
+        }
+        for label in ["Root cause, and it's on me", "Fix (verified, one line)", "Why", "Key features"] {
+            assert!(!is_telling(label), "{label}");
+        }
+        assert_eq!(label("Root cause, and it's on me"), "Root cause");
+        assert_eq!(label("Fix (verified, one line)"), "Fix");
+    }
+
+    #[test]
+    fn an_opening_that_leans_on_what_went_before_is_cut_off() {
+        assert_eq!(standing("So the lock is held."), "The lock is held.");
+        assert_eq!(standing("Done — it works."), "It works.");
+        assert_eq!(standing("Sockets close."), "Sockets close.");
+        assert!(is_dependent("It fails then."));
+        assert!(!is_dependent("Italics fail."));
+    }
+
+    #[test]
+    fn a_cause_is_worth_more_than_a_check() {
+        let worth = |heading: &str, text: &str| {
+            Candidate::new(Origin::Answer, Passage::prose(Some(heading), text), EventId([0; 16])).worth()
+        };
+        let cause = worth("Root cause", "The pool is closed before `drain` returns.");
+        assert!(cause > worth("Details", "The pool is closed before `drain` returns."));
+        assert!(worth("Verified", "The pool is closed before `drain` returns.") < cause - 20);
+    }
+}

@@ -63,6 +63,9 @@ pub(super) fn compose(candidate: &Candidate, setting: &Setting) -> Option<Compos
     }
     let essence = essence(&chosen);
     let (title, chosen) = titled(candidate, chosen, setting)?;
+    if !title.chars().any(char::is_alphanumeric) {
+        return None;
+    }
     let mut narrative = String::new();
     let mut facts = Vec::new();
     for sentence in chosen {
@@ -271,12 +274,18 @@ fn headline(text: &str, limit: usize) -> (String, Option<String>) {
     if text.len() <= limit {
         return (text.trim_end_matches(['.', ':', ' ']).to_owned(), None);
     }
-    let head = text.get(..sentence::floor_boundary(text, limit)).unwrap_or_default();
-    let breaks = [" — ", " – ", "; ", ": ", ", so ", ", but ", ", because ", ", which ", " because ", ", "];
+    let breaks =
+        [" — ", " – ", "; ", ": ", ", so ", ", but ", ", because ", ", which ", " which ", " because ", ", "];
     let cut = breaks
         .iter()
-        .filter_map(|at| head.rfind(at).map(|position| (position, at.len())))
-        .find(|(position, _)| *position >= limit / 3 && balanced(head.get(..*position).unwrap_or_default()));
+        .filter_map(|separator| {
+            // The separator itself may lie behind the limit.
+            let head = text.get(..sentence::floor_boundary(text, limit + separator.len()))?;
+            Some((head.rfind(separator)?, separator.len()))
+        })
+        .find(|(position, _)| {
+            (limit / 3..=limit).contains(position) && balanced(text.get(..*position).unwrap_or_default())
+        });
     match cut {
         Some((position, separator)) => {
             let keeps = text
@@ -378,4 +387,50 @@ fn concepts(candidate: &Candidate, told: &str) -> Vec<String> {
         }
     }
     concepts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, title: &str, rest: Option<&str>) {
+        let told = headline(text, 40);
+        assert_eq!((told.0.as_str(), told.1.as_deref()), (title, rest));
+    }
+
+    #[test]
+    fn a_long_sentence_is_cut_where_a_clause_ends() {
+        check("It is short.", "It is short", None);
+        check(
+            "The notice is printed at spawn, so the disown comes too late.",
+            "The notice is printed at spawn",
+            Some("so the disown comes too late."),
+        );
+        check(
+            "The reader waits for `a, b, c and d` which never come from the other side.",
+            "The reader waits for `a, b, c and d`",
+            Some("which never come from the other side."),
+        );
+    }
+
+    #[test]
+    fn without_a_clause_it_is_cut_at_a_word_and_goes_on() {
+        check(
+            "Every worker of the second pool signals completion twice",
+            "Every worker of the second pool…",
+            Some("…signals completion twice"),
+        );
+    }
+
+    #[test]
+    fn the_best_stretch_fits_the_room() {
+        let sentences: Vec<Sentence> = ["aaaa", "bbbb", "cccc", "dddd"]
+            .map(|text| Sentence { text: text.to_owned(), role: Role::Prose })
+            .into();
+        assert_eq!(best_stretch(&sentences, &[1, 5, 6, 1], 8), 1..3);
+        assert_eq!(best_stretch(&sentences, &[9, 5, 6, 1], 4), 0..1);
+        assert_eq!(best_stretch(&sentences, &[1, 1, 1, 1], 3), 0..0);
+        assert_eq!(best_stretch(&[], &[], 3), 0..0);
+    }
 }

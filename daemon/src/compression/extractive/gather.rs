@@ -318,3 +318,40 @@ fn convention(subject: &str) -> (ObservationType, Option<String>) {
     let scope = scope.trim_end_matches(')');
     (kind, (!scope.is_empty()).then(|| scope.to_owned()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(subject: &str, kind: ObservationType, topic: Option<&str>) {
+        assert_eq!(convention(subject), (kind, topic.map(str::to_owned)));
+    }
+
+    #[test]
+    fn subjects_say_what_sort_of_change_they_are() {
+        check("fix(zsh): start quietly", ObservationType::Bugfix, Some("zsh"));
+        check("feat!: drop the old API", ObservationType::Feature, None);
+        check("perf(reader): read in chunks", ObservationType::Change, Some("reader"));
+        check("Fix the login", ObservationType::Bugfix, None);
+        check("Rename Foo", ObservationType::Refactor, None);
+        check("Add a cache", ObservationType::Feature, None);
+        check("Note: this and that", ObservationType::Change, None);
+        check("", ObservationType::Change, None);
+    }
+
+    #[test]
+    fn only_new_lines_of_an_edit_are_read() {
+        let change =
+            |before: &str, after: &str| Change { before: before.to_owned(), after: after.to_owned() };
+        assert_eq!(added(&[change("a\nb", "a\n  b\nc"), change("", "d")]), "c\nd\n");
+    }
+
+    #[test]
+    fn prose_is_told_from_code_by_its_ending() {
+        assert!(is_prose("docs/notes.MD"));
+        assert!(is_prose("C:\\a\\todo.txt"));
+        assert!(!is_prose("src/main.rs"));
+        assert!(!is_prose("CHANGELOG.md"));
+    }
+}

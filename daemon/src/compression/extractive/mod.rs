@@ -52,10 +52,15 @@ impl Compressor for Extractive {
     }
 }
 
+/// Candidates behind the best of so many are not written out.
+const MOST_CANDIDATES: usize = 40;
+
 /// The observations of a batch with what they were worth, best first.
 fn observations(batch: &BatchMaterial) -> Vec<Composed> {
     let setting = Setting::of(batch);
-    let candidates = gather::candidates(batch, setting.work);
+    let mut candidates = gather::candidates(batch, setting.work);
+    candidates.sort_by_cached_key(|candidate| std::cmp::Reverse(candidate.worth()));
+    candidates.truncate(MOST_CANDIDATES);
     let composed = candidates.iter().filter_map(|candidate| compose::compose(candidate, &setting)).collect();
     selection::select(composed, batch.previous_response.as_deref().unwrap_or_default())
 }

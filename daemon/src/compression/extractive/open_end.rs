@@ -145,3 +145,41 @@ fn open_ends(batch: &BatchMaterial, observed: &[Composed], place: Place) -> Vec<
     }
     entries
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::ids::EventId;
+
+    #[track_caller]
+    fn check(answer: &str, expected: Option<&str>) {
+        let said = Said { event: EventId([1; 16]), text: answer.to_owned() };
+        let told = candidate(&said).map(|found| {
+            let rest: Vec<&str> =
+                found.passage.sentences.iter().map(|sentence| sentence.text.as_str()).collect();
+            format!("{} {}", found.title.unwrap_or_default(), rest.join(" ")).trim().to_owned()
+        });
+        assert_eq!(told.as_deref(), expected);
+    }
+
+    #[test]
+    fn what_is_left_is_told_with_what_explains_it() {
+        check("Fixed. Not pushed yet.", Some("Open: Not pushed yet."));
+        check(
+            "All done.\n\nOne heads-up: the commit closes the ticket. Reword it to keep it open.",
+            Some("Open: the commit closes the ticket. Reword it to keep it open."),
+        );
+        check("Everything is in place.", None);
+        check("Want me to continue?", None);
+    }
+
+    #[test]
+    fn a_choice_is_told_with_its_options() {
+        check(
+            "The field is dropped. Either:\n\n1. remove `omitempty`\n2. use -1\n\nWhich approach would you prefer?",
+            Some(
+                "Open: The field is dropped. Either: remove `omitempty` use -1 Which approach would you prefer?",
+            ),
+        );
+    }
+}

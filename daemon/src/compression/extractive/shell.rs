@@ -3,6 +3,8 @@
 //! It is no shell: variables stay as they are written, and of command substitutions only `$(cat <<'EOF' ...)` is
 //! understood, which is how agents write messages of several lines.
 
+use super::sentence::floor_boundary;
+
 /// Command lines are looked at up to here; scripts behind it are data.
 const LONGEST: usize = 64 * 1024;
 
@@ -20,10 +22,7 @@ pub(super) struct SimpleCommand {
 
 /// The commands of a line or script, in order.
 pub(super) fn commands(script: &str) -> Vec<SimpleCommand> {
-    let mut cut = LONGEST.min(script.len());
-    while !script.is_char_boundary(cut) {
-        cut -= 1;
-    }
+    let cut = floor_boundary(script, LONGEST);
     let mut reader = Reader { rest: script.get(..cut).unwrap_or_default(), ..Reader::default() };
     while reader.done.len() < MOST_COMMANDS && reader.step() {}
     reader.end_command();

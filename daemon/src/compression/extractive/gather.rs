@@ -29,6 +29,9 @@ const ACCOUNT: i32 = 12;
 /// Added to a report that the answer does not repeat, in tenths of a point.
 const REPORT: i32 = 20;
 
+/// Added to a note that was written to be remembered, in tenths of a point.
+const REMEMBERED: i32 = 25;
+
 /// Bytes of short passages told together.
 const MERGED: usize = 700;
 
@@ -140,15 +143,18 @@ fn from_step(step: &Step) -> Vec<Candidate> {
             exchanges.iter().filter_map(|exchange| chosen(exchange, step.event)).collect()
         }
         Action::Plan { text, .. } => plan(text, step.event).into_iter().collect(),
-        Action::Edit { path, changes } if !is_prose(path) => comment::blocks(&added(changes))
-            .into_iter()
-            .filter_map(|text| remark(path, &text, step.event))
-            .collect(),
-        Action::Write { path, content, .. } if !is_prose(path) => {
+        Action::Edit { path, changes } if is_prose(path) => note(path, &added(changes), step.event),
+        Action::Write { path, content, .. } if is_prose(path) => note(path, content, step.event),
+        Action::Edit { path, changes } => {
+            let new = changes.iter().flat_map(|change| {
+                let known = comment::blocks(&change.before);
+                comment::blocks(&change.after).into_iter().filter(move |block| !known.contains(block))
+            });
+            new.filter_map(|text| remark(path, &text, step.event)).collect()
+        }
+        Action::Write { path, content, .. } => {
             comment::blocks(content).into_iter().filter_map(|text| remark(path, &text, step.event)).collect()
         }
-        Action::Edit { path, changes } if is_prose(path) => note(&added(changes), step.event),
-        Action::Write { path, content, .. } if is_prose(path) => note(content, step.event),
         Action::Delegate { answer: Some(report), .. } => {
             best(markdown::passages(report), Origin::Report, step.event, REPORT)
         }
@@ -226,11 +232,20 @@ fn added(changes: &[Change]) -> String {
     text
 }
 
-fn note(text: &str, event: EventId) -> Vec<Candidate> {
+fn note(path: &str, text: &str, event: EventId) -> Vec<Candidate> {
     let body =
         text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---")).map_or(text, |(_, body)| body);
     let cut = sentence::floor_boundary(body, LONGEST_NOTE);
-    best(markdown::passages(body.get(..cut).unwrap_or_default()), Origin::Note, event, 0)
+    let bonus = if is_for_agents(path) { REMEMBERED } else { 0 };
+    best(markdown::passages(body.get(..cut).unwrap_or_default()), Origin::Note, event, bonus)
+}
+
+/// Files in which an agent or its user keeps what the next session shall know.
+fn is_for_agents(path: &str) -> bool {
+    let path = path.to_lowercase().replace('\\', "/");
+    let name = identifier::file_name(&path);
+    path.contains("/memory/")
+        || matches!(name, "claude.md" | "agents.md" | "gemini.md" | "memory.md" | "learnings.md")
 }
 
 /// The best passages of a long text.

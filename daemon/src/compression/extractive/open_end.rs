@@ -26,7 +26,10 @@ pub(super) fn candidate(answer: &Said) -> Option<Candidate> {
         let heading = passage.heading.as_deref().unwrap_or_default();
         cue::leaves_open(heading) || passage.sentences.iter().any(|sentence| cue::leaves_open(&sentence.text))
     })?;
-    let index = passage.sentences.iter().rposition(|sentence| cue::leaves_open(&sentence.text)).unwrap_or(0);
+    let leaves_open =
+        |index: usize| passage.sentences.get(index).is_some_and(|sentence| cue::leaves_open(&sentence.text));
+    let last = (0..passage.sentences.len()).rfind(|index| leaves_open(*index)).unwrap_or(0);
+    let index = (0..last).rev().take_while(|index| leaves_open(*index)).last().unwrap_or(last);
     let open = passage.sentences.get(index)?;
     // A question of choice asks about what stands before it; anything else is explained by what follows.
     let is_choice = open.text.ends_with('?') && cue::mentions(&open.text, CHOICE);

@@ -127,9 +127,12 @@ fn heading_bonus(heading: &str) -> i32 {
 fn is_routine(heading: &str) -> bool {
     const ROUTINE: &str = "verified, verification, tests, test results, test plan, files changed, files modified, \
         usage, how to run, sources, build, checklist, tests added, commands, references, \
-        commit, commits, issue comment, pr, pull request, comment, proof, example, next steps, status, \
-        fix scope, out of scope";
-    cue::begins_with(heading, ROUTINE)
+        commit, commits, pr, pull request, comment, proof, example, next steps, status, \
+        out of scope";
+    // `PR comment`: what was said there is told from where it was said.
+    const MESSAGES: &str = "commit, commits, comment, comments, pr, pull request, branch, push";
+    let is_short = heading.split_whitespace().count() <= 3;
+    cue::begins_with(heading, ROUTINE) || (is_short && cue::mentions(heading, MESSAGES))
 }
 
 /// Whether the heading says what the passage is about, so that it can be a title by itself.
@@ -142,7 +145,7 @@ pub(super) fn is_telling(heading: &str) -> bool {
     words >= 4 && (cues.names > 0 || cues.rule + cues.change + cues.choice > 0 || words >= 6)
 }
 
-/// What a heading says by itself: `Fix (one line)` is `Fix`.
+/// What a heading says by itself: `Fix (two lines)` is `Fix`.
 pub(super) fn label(heading: &str) -> &str {
     let end = heading.find([',', '(', '—', ':']).unwrap_or(heading.len());
     heading.get(..end).unwrap_or_default().trim()
@@ -159,7 +162,7 @@ pub(super) fn is_generic(heading: &str) -> bool {
 
 /// Words that name a sort of content, not a content.
 const LABELS: &str = "root cause, cause, fix, the fix, problem, the problem, proposed fix, solution, result, \
-    recommendation, bug, the bug, fix scope, ursache, lösung";
+    recommendation, bug, the bug, ursache, lösung";
 
 /// Whether a sentence needs the one before it to be understood.
 pub(super) fn is_dependent(text: &str) -> bool {
@@ -210,15 +213,14 @@ mod tests {
 
     #[test]
     fn headings_that_say_something_are_titles() {
-        for telling in ["The cache is never invalidated", "Empty stack resolves to garbage, not transparent"]
-        {
+        for telling in ["The cache is never invalidated", "A stale lease is renewed, not dropped"] {
             assert!(is_telling(telling), "{telling}");
         }
-        for label in ["Root cause, and it's on me", "Fix (verified, one line)", "Why", "Key features"] {
+        for label in ["Root cause, in short", "Fix (two lines)", "Why", "Key features"] {
             assert!(!is_telling(label), "{label}");
         }
-        assert_eq!(label("Root cause, and it's on me"), "Root cause");
-        assert_eq!(label("Fix (verified, one line)"), "Fix");
+        assert_eq!(label("Root cause, in short"), "Root cause");
+        assert_eq!(label("Fix (two lines)"), "Fix");
     }
 
     #[test]

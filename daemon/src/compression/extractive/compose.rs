@@ -15,7 +15,7 @@ use super::setting::{Detail, Setting, Work};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
 
 /// Bytes of title, narrative and facts of an ordinary observation: about 100 tokens.
-const BODY: usize = 260;
+const BODY: usize = 220;
 
 /// Bytes where cause and effect are told together.
 const LONG_BODY: usize = 480;
@@ -403,9 +403,9 @@ mod tests {
     fn a_long_sentence_is_cut_where_a_clause_ends() {
         check("It is short.", "It is short", None);
         check(
-            "The notice is printed at spawn, so the disown comes too late.",
-            "The notice is printed at spawn",
-            Some("so the disown comes too late."),
+            "The mail is sent at commit time, so a rollback comes too late.",
+            "The mail is sent at commit time",
+            Some("so a rollback comes too late."),
         );
         check(
             "The reader waits for `a, b, c and d` which never come from the other side.",

@@ -35,7 +35,7 @@ const CHANGE: &str = "fixed, fixes, fix, now, changed, replaced, replaces, added
 /// What was chosen, and against what.
 const CHOICE: &str = "decided, decision, chose, chosen, choose, went with, going with, opted, prefer, preferred, \
     trade-off, tradeoff, trade-offs, rejected, ruled out, alternative, alternatives, the cost, \
-    costs, at the price, more correct, simpler, deferred, postponed, out of scope, agreed, \
+    costs, at the price, simpler, deferred, postponed, out of scope, agreed, \
     rationale, justification, i'd not, i would not, wouldn't, not worth, deliberately, versus, vs, \
     entschieden, entscheidung, bevorzugt, verworfen, lieber, stattdessen, aufgeschoben";
 
@@ -59,7 +59,7 @@ const PROPOSAL: &str = "proposed, proposal, suggest, suggestion, recommend, reco
 const ROUTINE: &str = "tests pass, all tests, tests passed, tests green, all green, suite green, lint clean, \
     tree clean, build clean, builds clean, build passes, up to date, no errors, compiles, \
     successfully, working tree, pulled latest, pulled, build complete, all checks, clippy, \
-    no warnings, build/vet/test, 0 failed, everything passes, looks good, tests are passing, \
+    no warnings, 0 failed, everything passes, looks good, tests are passing, \
     alle tests, erfolgreich";
 
 /// Talk between the agent and the user.

@@ -171,7 +171,7 @@ fn chosen((question, answer): &(String, String), event: EventId) -> Option<Candi
     }
     candidate.title = Some(format!("User chose: {answer}"));
     candidate.kind = Some(ObservationType::Decision);
-    // "Work on it now" and the like steer the session and are soon forgotten.
+    // "Go on?" and the like steer the session and are soon forgotten.
     let steers = cue::mentions(
         question,
         "would you like to do, like to do next, proceed, continue, start now, ready, weiter",

@@ -125,7 +125,7 @@ mod tests {
             "The `run` of src/main.rs calls parseArgs, twice: parseArgs.",
             &["run", "src/main.rs", "parseArgs"],
         );
-        check("Merged PR#68 as cdb4bfe8 with --no-ff (see #12)", &["PR#68", "cdb4bfe8", "--no-ff", "#12"]);
+        check("Merged PR#68 as 1a2b3c4d with --no-ff (see #12)", &["PR#68", "1a2b3c4d", "--no-ff", "#12"]);
         check(
             "SHOP-17 sets MAX_RETRIES via http::Client and reset()",
             &["SHOP-17", "MAX_RETRIES", "http::Client", "reset()"],

@@ -169,8 +169,8 @@ mod tests {
     fn what_is_left_is_told_with_what_explains_it() {
         check("Fixed. Not pushed yet.", Some("Open: Not pushed yet."));
         check(
-            "All done.\n\nOne heads-up: the commit closes the ticket. Reword it to keep it open.",
-            Some("Open: the commit closes the ticket. Reword it to keep it open."),
+            "All done.\n\nOne heads-up: the index is rebuilt at night. Search is slow until then.",
+            Some("Open: the index is rebuilt at night. Search is slow until then."),
         );
         check("Everything is in place.", None);
         check("Want me to continue?", None);
@@ -179,9 +179,9 @@ mod tests {
     #[test]
     fn a_choice_is_told_with_its_options() {
         check(
-            "The field is dropped. Either:\n\n1. remove `omitempty`\n2. use -1\n\nWhich approach would you prefer?",
+            "The queue is full. Either:\n\n1. drop the oldest\n2. block the sender\n\nWhich approach would you prefer?",
             Some(
-                "Open: The field is dropped. Either: remove `omitempty` use -1 Which approach would you prefer?",
+                "Open: The queue is full. Either: drop the oldest block the sender Which approach would you prefer?",
             ),
         );
     }

@@ -30,11 +30,11 @@ const RULE: &str = "always, never, please don't, please do not, make sure, must,
 
 /// Openings that turn against what was just said or done.
 const CORRECTION: &str = "no, nope, but, wait, stop, actually, that's not, that is not, this is not, wrong, not quite, \
-    hmm, you're wrong, i meant, so unless, unless i, why did you, you forgot, that's wrong, still, \
+    hmm, you're wrong, i meant, why did you, you forgot, that's wrong, still, \
     nein, doch, falsch, halt, eigentlich, aber, moment, das stimmt nicht, so nicht";
 
 /// Words inside a prompt that contradict.
-const CONTRADICTION: &str = "not what i, doesn't make sense, does not make, not make a lot of sense, already covered, \
+const CONTRADICTION: &str = "not what i, doesn't make sense, does not make, \
     already have, you should have, is wrong, that's not, isn't right, not correct, incorrect, \
     the issue was, was not, misunderstanding, ergibt keinen sinn, stimmt nicht, war nicht, \
     ist falsch";
@@ -248,7 +248,7 @@ fn choice(batch: &BatchMaterial, words: &str) -> Option<String> {
     names_part(words, &asked).then(|| format!("In answer to: {asked}"))
 }
 
-/// Whether the words take one of the things the question names: `do stack`, but not `fix both`.
+/// Whether the words take one of the things the question names: `take sqlite`, but not `do both`.
 fn names_part(words: &str, question: &str) -> bool {
     let question = question.to_lowercase();
     let picks = ["first", "second", "third", "option", "former", "latter", "erste", "zweite", "variante"];
@@ -337,9 +337,9 @@ mod tests {
     #[test]
     fn a_choice_brings_its_question_along() {
         let found =
-            candidate(&batch("do stack", "Fine.\n\nReset or stack? Which do you want?"), Answered::Yes);
+            candidate(&batch("take sqlite", "Fine.\n\nFiles or SQLite? Which do you want?"), Answered::Yes);
         let told =
             found.map(|found| found.passage.sentences.iter().map(|s| s.text.clone()).collect::<String>());
-        assert_eq!(told.as_deref(), Some("In answer to: Reset or stack? Which do you want?"));
+        assert_eq!(told.as_deref(), Some("In answer to: Files or SQLite? Which do you want?"));
     }
 }

@@ -10,7 +10,7 @@ use crate::memory::observation::Importance;
 pub(super) const MOST: usize = 5;
 
 /// Below this a candidate is no knowledge, in tenths of a point.
-const LEAST: i32 = 38;
+const LEAST: i32 = 42;
 
 /// The best of a batch is told down to this: a short answer has less to show for itself.
 const LEAST_BEST: i32 = 20;

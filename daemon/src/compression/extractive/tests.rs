@@ -164,11 +164,11 @@ fn a_commit_is_told_once_with_its_hash() {
 fn the_users_rules_corrections_and_choices_are_decisions() {
     let rule = Batch::asked("commit it, but never push to main from here").answered("Committed.");
     check(&rule, &["decision: User: commit it, but never push to main from here"]);
-    let choice = Batch::asked("take the stack")
-        .after("Both work. A stack, or a reset per render: which do you want?")
+    let choice = Batch::asked("take sqlite")
+        .after("Both work. Plain files, or SQLite with a migration: which do you want?")
         .interrupted();
     assert!(
-        told(&choice).contains("In answer to: Both work. A stack, or a reset per render"),
+        told(&choice).contains("In answer to: Both work. Plain files, or SQLite with a migration"),
         "{}",
         told(&choice)
     );
@@ -221,11 +221,11 @@ fn work_that_never_reached_an_answer_is_told_with_its_files() {
 
 #[test]
 fn comments_speak_where_the_answer_does_not() {
-    let comment = "// Reads byte by byte: a chunked read blocks until the chunk is full,\n// because the pipe has no short reads.\n";
-    let batch = Batch::asked("the prompt hangs")
-        .edited("src/pipe.lua", "", comment)
+    let comment = "// Closes the sender before joining: the receiver blocks for ever otherwise,\n// because a clone lives in the thread.\n";
+    let batch = Batch::asked("shutdown hangs")
+        .edited("src/pool.rs", "", comment)
         .answered("Build complete. Try it again.");
-    assert!(told(&batch).contains("a chunked read blocks until the chunk is full"), "{}", told(&batch));
+    assert!(told(&batch).contains("the receiver blocks for ever otherwise"), "{}", told(&batch));
 }
 
 #[test]

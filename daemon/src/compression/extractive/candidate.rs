@@ -127,7 +127,7 @@ fn heading_bonus(heading: &str) -> i32 {
 fn is_routine(heading: &str) -> bool {
     const ROUTINE: &str = "verified, verification, tests, test results, test plan, files changed, files modified, \
         usage, how to run, sources, build, checklist, tests added, commands, references, \
-        commit, commits, pr, pull request, comment, proof, example, next steps, status, \
+        proof, example, next steps, status, \
         out of scope";
     // `PR comment`: what was said there is told from where it was said.
     const MESSAGES: &str = "commit, commits, comment, comments, pr, pull request, branch, push";

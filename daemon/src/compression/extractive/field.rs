@@ -16,7 +16,7 @@ impl Field {
     }
 
     pub(super) fn add(&mut self, entry: &str) {
-        let entry = entry.trim().trim_end_matches([';', '.']);
+        let entry = entry.trim().trim_end_matches([';', '.', ':']);
         if entry.is_empty() || !self.has_room(entry) {
             return;
         }

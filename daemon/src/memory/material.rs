@@ -122,6 +122,7 @@ pub enum Action {
         path: Option<String>,
         output: String,
     },
+    /// A page of the web, or a search of it: then the url is empty and the question is the query.
     Fetch {
         url: String,
         question: Option<String>,

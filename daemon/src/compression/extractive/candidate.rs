@@ -65,7 +65,7 @@ impl Candidate {
 
     /// What the candidate is worth, in tenths of a point: its best sentences, the later ones counting less.
     pub(super) fn worth(&self) -> i32 {
-        let mut worths: Vec<i32> = self.passage.sentences.iter().map(|sentence| worth(sentence)).collect();
+        let mut worths: Vec<i32> = self.passage.sentences.iter().map(worth).collect();
         if let Some(title) = &self.title {
             worths.push(cue::read(title).worth());
         }
@@ -125,11 +125,14 @@ fn heading_bonus(heading: &str) -> i32 {
 }
 
 fn is_routine(heading: &str) -> bool {
-    const ROUTINE: &str = "verified, verification, tests, test results, test plan, testing, files changed, files modified, \
+    const ROUTINE: &str = "verified, verification, tests, test results, test plan, files changed, files modified, \
         usage, how to run, sources, build, checklist, tests added, commands, references, \
-        commit, commits, issue comment, pr, pull request, comment, proof, example, next steps, status, \
-        fix scope, out of scope";
-    cue::begins_with(heading, ROUTINE)
+        proof, example, next steps, status, \
+        out of scope";
+    // `PR comment`: what was said there is told from where it was said.
+    const MESSAGES: &str = "commit, commits, comment, comments, pr, pull request, branch, push";
+    let is_short = heading.split_whitespace().count() <= 3;
+    cue::begins_with(heading, ROUTINE) || (is_short && cue::mentions(heading, MESSAGES))
 }
 
 /// Whether the heading says what the passage is about, so that it can be a title by itself.
@@ -142,15 +145,24 @@ pub(super) fn is_telling(heading: &str) -> bool {
     words >= 4 && (cues.names > 0 || cues.rule + cues.change + cues.choice > 0 || words >= 6)
 }
 
-/// What a heading says by itself: `Fix (one line)` is `Fix`.
+/// What a heading says by itself: `Fix (two lines)` is `Fix`.
 pub(super) fn label(heading: &str) -> &str {
     let end = heading.find([',', '(', '—', ':']).unwrap_or(heading.len());
     heading.get(..end).unwrap_or_default().trim()
 }
 
+/// Whether a heading only says that something follows: `Summary`, `Modified files`.
+pub(super) fn is_generic(heading: &str) -> bool {
+    const GENERIC: &str = "summary, modified files, new files, files, key features, features, key changes, implementation, done, result, results, analysis, overview, changes, what changed, what i changed, \
+        what was done, notes, context, details, background, findings, answer, fixed, fix, also, \
+        verified, verification, in short, tl, short answer, conclusion, changes made, what i did, \
+        zusammenfassung, ergebnis, fazit, änderungen, kurz";
+    cue::begins_with(heading, GENERIC)
+}
+
 /// Words that name a sort of content, not a content.
 const LABELS: &str = "root cause, cause, fix, the fix, problem, the problem, proposed fix, solution, result, \
-    recommendation, bug, the bug, fix scope, ursache, lösung";
+    recommendation, bug, the bug, ursache, lösung";
 
 /// Whether a sentence needs the one before it to be understood.
 pub(super) fn is_dependent(text: &str) -> bool {
@@ -166,6 +178,10 @@ pub(super) fn is_dependent(text: &str) -> bool {
 pub(super) fn standing(text: &str) -> String {
     let mut rest = text;
     for opening in [
+        "Done — ",
+        "Done - ",
+        "Done: ",
+        "Fixed — ",
         "So ",
         "And ",
         "But ",
@@ -187,5 +203,42 @@ pub(super) fn standing(text: &str) -> String {
     match characters.next() {
         Some(first) if rest.len() < text.len() => first.to_uppercase().chain(characters).collect(),
         _ => sentence::tidy(rest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::ids::EventId;
+
+    #[test]
+    fn headings_that_say_something_are_titles() {
+        for telling in ["The cache is never invalidated", "A stale lease is renewed, not dropped"] {
+            assert!(is_telling(telling), "{telling}");
+        }
+        for label in ["Root cause, in short", "Fix (two lines)", "Why", "Key features"] {
+            assert!(!is_telling(label), "{label}");
+        }
+        assert_eq!(label("Root cause, in short"), "Root cause");
+        assert_eq!(label("Fix (two lines)"), "Fix");
+    }
+
+    #[test]
+    fn an_opening_that_leans_on_what_went_before_is_cut_off() {
+        assert_eq!(standing("So the lock is held."), "The lock is held.");
+        assert_eq!(standing("Done — it works."), "It works.");
+        assert_eq!(standing("Sockets close."), "Sockets close.");
+        assert!(is_dependent("It fails then."));
+        assert!(!is_dependent("Italics fail."));
+    }
+
+    #[test]
+    fn a_cause_is_worth_more_than_a_check() {
+        let worth = |heading: &str, text: &str| {
+            Candidate::new(Origin::Answer, Passage::prose(Some(heading), text), EventId([0; 16])).worth()
+        };
+        let cause = worth("Root cause", "The pool is closed before `drain` returns.");
+        assert!(cause > worth("Details", "The pool is closed before `drain` returns."));
+        assert!(worth("Verified", "The pool is closed before `drain` returns.") < cause - 20);
     }
 }

@@ -7,17 +7,24 @@ use std::collections::BTreeSet;
 
 use super::candidate::{self, Candidate, Origin};
 use super::cue;
-use super::files::{About, TouchedFiles};
+use super::files::About;
 use super::identifier;
 use super::markdown::{Role, Sentence};
 use super::sentence::{self, shortened};
+use super::setting::{Detail, Setting, Work};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
 
 /// Bytes of title, narrative and facts of an ordinary observation: about 100 tokens.
-const BODY: usize = 260;
+const BODY: usize = 220;
 
 /// Bytes where cause and effect are told together.
 const LONG_BODY: usize = 480;
+
+/// Bytes of the names that an observation's sentences left out.
+const CONCEPTS: usize = 40;
+
+/// Longer headings are no labels.
+const LABEL: usize = 48;
 
 /// Bytes of the question that a bare yes or no answers.
 const ASKED: usize = 110;
@@ -45,36 +52,8 @@ pub(super) struct Composed {
     pub(super) essence: String,
 }
 
-/// What the whole batch says about its observations.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Setting<'a> {
-    pub(super) files: &'a TouchedFiles,
-    pub(super) work: Work,
-    pub(super) detail: Detail,
-    /// What the user asked, for answers that begin with yes or no.
-    pub(super) question: Option<&'a str>,
-}
-
-/// How much an observation of the batch may say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Detail {
-    /// The batch has much to tell.
-    Brief,
-    /// What there is to tell is short.
-    Full,
-}
-
-/// What sort of work the batch was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
-    /// Nothing was changed.
-    Inquiry,
-    /// Files were changed or something was committed.
-    Done(ObservationType),
-}
-
 /// Writes the candidate out. `None`: it has nothing to say.
-pub(super) fn compose(candidate: &Candidate, setting: Setting<'_>) -> Option<Composed> {
+pub(super) fn compose(candidate: &Candidate, setting: &Setting) -> Option<Composed> {
     let mut chosen = chosen(candidate, setting.detail);
     while chosen
         .last()
@@ -83,7 +62,10 @@ pub(super) fn compose(candidate: &Candidate, setting: Setting<'_>) -> Option<Com
         chosen.pop();
     }
     let essence = essence(&chosen);
-    let (title, chosen) = titled(candidate, chosen)?;
+    let (title, chosen) = titled(candidate, chosen, setting)?;
+    if !title.chars().any(char::is_alphanumeric) {
+        return None;
+    }
     let mut narrative = String::new();
     let mut facts = Vec::new();
     for sentence in chosen {
@@ -96,11 +78,14 @@ pub(super) fn compose(candidate: &Candidate, setting: Setting<'_>) -> Option<Com
             narrative.push_str(&sentence.text);
         }
     }
-    let kind = candidate.kind.unwrap_or_else(|| kind(candidate, setting.work));
+    let kind = match setting.work {
+        Work::Done(kind) if setting.request.as_deref() == Some(title.as_str()) => kind,
+        _ => candidate.kind.unwrap_or_else(|| kind(candidate, setting.work)),
+    };
     let subtitle = candidate.reference.clone().or_else(|| {
         let replies =
             cue::begins_with(&title, "yes, no, yep, nope, correct, right, exactly, ja, nein, genau, richtig");
-        let asked = setting.question.filter(|_| replies && candidate.origin == Origin::Answer)?;
+        let asked = setting.question.as_deref().filter(|_| replies && candidate.origin == Origin::Answer)?;
         Some(format!("Asked: {}", shortened(asked, ASKED)))
     });
     let told = format!("{title} {narrative} {}", facts.join(" "));
@@ -224,7 +209,11 @@ fn best_stretch(sentences: &[Sentence], worths: &[i32], room: usize) -> std::ops
 }
 
 /// The title and what is left of the sentences.
-fn titled(candidate: &Candidate, mut chosen: Vec<Sentence>) -> Option<(String, Vec<Sentence>)> {
+fn titled(
+    candidate: &Candidate,
+    mut chosen: Vec<Sentence>,
+    setting: &Setting,
+) -> Option<(String, Vec<Sentence>)> {
     if let Some(title) = &candidate.title {
         let (title, rest) = headline(&sentence::tidy(title), TITLE);
         if let Some(rest) = rest {
@@ -236,9 +225,17 @@ fn titled(candidate: &Candidate, mut chosen: Vec<Sentence>) -> Option<(String, V
     if let Some(heading) = heading.filter(|heading| candidate::is_telling(heading)) {
         return (!chosen.is_empty()).then(|| (shortened(heading, TITLE), clipped(chosen)));
     }
+    // A list of changes has no sentence that stands for all of it; what was asked for does.
+    let is_list = !chosen.is_empty() && chosen.iter().all(|sentence| sentence.role == Role::Item);
+    if let Some(request) =
+        setting.request.as_deref().filter(|_| is_list && candidate.origin == Origin::Answer)
+    {
+        return Some((shortened(request, TITLE), clipped(chosen)));
+    }
     let first = leading(&chosen)?;
     let sentence = chosen.remove(first);
-    let label = heading.map(candidate::label).filter(|label| is_label(label));
+    let label =
+        heading.map(candidate::label).filter(|label| label.len() <= LABEL && !candidate::is_generic(label));
     let label = label.map_or(String::new(), |label| format!("{label}: "));
     let (head, rest) = headline(&candidate::standing(&sentence.text), TITLE.saturating_sub(label.len()));
     if let Some(rest) = rest {
@@ -272,26 +269,23 @@ fn clipped(chosen: Vec<Sentence>) -> Vec<Sentence> {
         .collect()
 }
 
-/// Whether a short heading adds something in front of a sentence: `Root cause: …`, but not `Summary: …`.
-fn is_label(heading: &str) -> bool {
-    const EMPTY: &str = "summary, done, result, results, analysis, overview, changes, what changed, what i changed, \
-        what was done, notes, context, details, background, findings, answer, fixed, fix, also, \
-        verified, verification, in short, tl, short answer, conclusion, changes made, what i did, \
-        zusammenfassung, ergebnis, fazit, änderungen, kurz";
-    heading.len() <= 48 && !cue::begins_with(heading, EMPTY)
-}
-
 /// The beginning of a sentence that can stand as a line by itself, and what is left of it.
 fn headline(text: &str, limit: usize) -> (String, Option<String>) {
     if text.len() <= limit {
         return (text.trim_end_matches(['.', ':', ' ']).to_owned(), None);
     }
-    let head = text.get(..sentence::floor_boundary(text, limit)).unwrap_or_default();
-    let breaks = [" — ", " – ", "; ", ": ", ", so ", ", but ", ", because ", ", which ", " because ", ", "];
+    let breaks =
+        [" — ", " – ", "; ", ": ", ", so ", ", but ", ", because ", ", which ", " which ", " because ", ", "];
     let cut = breaks
         .iter()
-        .filter_map(|at| head.rfind(at).map(|position| (position, at.len())))
-        .find(|(position, _)| *position >= limit / 3 && balanced(head.get(..*position).unwrap_or_default()));
+        .filter_map(|separator| {
+            // The separator itself may lie behind the limit.
+            let head = text.get(..sentence::floor_boundary(text, limit + separator.len()))?;
+            Some((head.rfind(separator)?, separator.len()))
+        })
+        .find(|(position, _)| {
+            (limit / 3..=limit).contains(position) && balanced(text.get(..*position).unwrap_or_default())
+        });
     match cut {
         Some((position, separator)) => {
             let keeps = text
@@ -312,7 +306,7 @@ fn headline(text: &str, limit: usize) -> (String, Option<String>) {
 }
 
 fn balanced(text: &str) -> bool {
-    text.matches('`').count() % 2 == 0 && text.matches('(').count() == text.matches(')').count()
+    text.matches('`').count().is_multiple_of(2) && text.matches('(').count() == text.matches(')').count()
 }
 
 /// What sort of knowledge the wording shows.
@@ -371,6 +365,8 @@ fn importance(candidate: &Candidate, kind: ObservationType, worth: i32) -> Impor
         ..=44 => -1,
         45..=69 => 0,
         70..=94 => 1,
+        // A commit's text is long as often as it is important.
+        _ if candidate.origin == Origin::Statement => 1,
         _ => 2,
     };
     Importance::clamped(base + step + i64::from(candidate.tells_cause()))
@@ -383,8 +379,58 @@ fn concepts(candidate: &Candidate, told: &str) -> Vec<String> {
     let whole: Vec<&str> =
         candidate.passage.sentences.iter().map(|sentence| sentence.text.as_str()).collect();
     let names = identifier::all(&whole.join(" "));
-    concepts.extend(
-        names.into_iter().filter(|name| name.len() <= 32 && !told.contains(&name.to_lowercase())).take(5),
-    );
+    let mut room = CONCEPTS;
+    for name in names {
+        if name.len() <= room && !told.contains(&name.to_lowercase()) {
+            room -= name.len();
+            concepts.push(name);
+        }
+    }
     concepts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, title: &str, rest: Option<&str>) {
+        let told = headline(text, 40);
+        assert_eq!((told.0.as_str(), told.1.as_deref()), (title, rest));
+    }
+
+    #[test]
+    fn a_long_sentence_is_cut_where_a_clause_ends() {
+        check("It is short.", "It is short", None);
+        check(
+            "The mail is sent at commit time, so a rollback comes too late.",
+            "The mail is sent at commit time",
+            Some("so a rollback comes too late."),
+        );
+        check(
+            "The reader waits for `a, b, c and d` which never come from the other side.",
+            "The reader waits for `a, b, c and d`",
+            Some("which never come from the other side."),
+        );
+    }
+
+    #[test]
+    fn without_a_clause_it_is_cut_at_a_word_and_goes_on() {
+        check(
+            "Every worker of the second pool signals completion twice",
+            "Every worker of the second pool…",
+            Some("…signals completion twice"),
+        );
+    }
+
+    #[test]
+    fn the_best_stretch_fits_the_room() {
+        let sentences: Vec<Sentence> = ["aaaa", "bbbb", "cccc", "dddd"]
+            .map(|text| Sentence { text: text.to_owned(), role: Role::Prose })
+            .into();
+        assert_eq!(best_stretch(&sentences, &[1, 5, 6, 1], 8), 1..3);
+        assert_eq!(best_stretch(&sentences, &[9, 5, 6, 1], 4), 0..1);
+        assert_eq!(best_stretch(&sentences, &[1, 1, 1, 1], 3), 0..0);
+        assert_eq!(best_stretch(&[], &[], 3), 0..0);
+    }
 }

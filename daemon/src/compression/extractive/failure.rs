@@ -154,10 +154,10 @@ mod tests {
     fn a_retry_tells_what_was_missing() {
         check(
             "docker run app /bin/sh -c 'ls'",
-            "Exit code 127\nsh: C:/Git/bin/sh: No such file or directory",
-            "NO_PATHCONV=1 docker run app /bin/sh -c 'ls'",
+            "Exit code 127\ntty: /dev/tty: No such device, cannot prompt",
+            "CI=1 docker run app /bin/sh -c 'ls'",
             Some(
-                "sh: C:/Git/bin/sh: No such file or directory Works with `NO_PATHCONV=1`. From `docker run app /bin/sh -c 'ls'`.",
+                "tty: /dev/tty: No such device, cannot prompt Works with `CI=1`. From `docker run app /bin/sh -c 'ls'`.",
             ),
         );
     }

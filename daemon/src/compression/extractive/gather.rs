@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use super::candidate::{Candidate, Origin, is_dependent};
+use super::candidate::{self, Candidate, Origin};
 use super::comment;
-use super::compose::Work;
 use super::cue;
 use super::failure;
 use super::identifier;
-use super::markdown::{self, Passage, Role, Sentence};
+use super::markdown::{self, Passage, Sentence};
+use super::open_end;
 use super::request::{self, Answered};
 use super::sentence;
+use super::setting::Work;
 use super::statement::{self, Medium, Statement};
 use crate::memory::ids::EventId;
 use crate::memory::material::{Action, BatchMaterial, BatchSource, Change, Said, Step};
@@ -28,6 +29,12 @@ const ACCOUNT: i32 = 12;
 /// Added to a report that the answer does not repeat, in tenths of a point.
 const REPORT: i32 = 20;
 
+/// Added to a note that was written to be remembered, in tenths of a point.
+const REMEMBERED: i32 = 25;
+
+/// Bytes of short passages told together.
+const MERGED: usize = 700;
+
 /// At most this many passages of one note or report.
 const MOST_PASSAGES: usize = 3;
 
@@ -39,8 +46,8 @@ pub(super) fn candidates(batch: &BatchMaterial, work: Work) -> Vec<Candidate> {
     let answer = answer(batch);
     let mut found = Vec::new();
     if let Some(answer) = answer {
-        let open = open_end(answer);
-        let passages = markdown::passages(&answer.text).into_iter();
+        let open = open_end::candidate(answer);
+        let passages = merged(markdown::passages(&answer.text)).into_iter();
         found.extend(passages.filter_map(|mut passage| {
             // What is left open is told as such and not as something that is so.
             passage
@@ -72,6 +79,23 @@ pub(super) fn candidates(batch: &BatchMaterial, work: Work) -> Vec<Candidate> {
     found
 }
 
+/// Short passages under headings that say nothing are told together.
+fn merged(passages: Vec<Passage>) -> Vec<Passage> {
+    let is_generic = |passage: &Passage| passage.heading.as_deref().is_some_and(candidate::is_generic);
+    let mut merged: Vec<Passage> = Vec::new();
+    for passage in passages {
+        match merged.last_mut() {
+            Some(last)
+                if is_generic(last) && is_generic(&passage) && last.len() + passage.len() <= MERGED =>
+            {
+                last.sentences.extend(passage.sentences);
+            }
+            _ => merged.push(passage),
+        }
+    }
+    merged
+}
+
 /// Work that ended without a word: what was asked for, with the files it changed.
 fn unfinished(batch: &BatchMaterial, found: &[Candidate]) -> Option<Candidate> {
     let changed = batch.steps.iter().find(|step| {
@@ -79,7 +103,7 @@ fn unfinished(batch: &BatchMaterial, found: &[Candidate]) -> Option<Candidate> {
     })?;
     let is_told =
         found.iter().any(|candidate| candidate.origin != Origin::User && candidate.worth() >= EXPLAINED / 2);
-    if is_told || answer(batch).is_some() {
+    if is_told || answered(batch) == Answered::Yes {
         return None;
     }
     let words = request::own_words(batch).filter(|words| !request::is_assent(words))?;
@@ -119,15 +143,18 @@ fn from_step(step: &Step) -> Vec<Candidate> {
             exchanges.iter().filter_map(|exchange| chosen(exchange, step.event)).collect()
         }
         Action::Plan { text, .. } => plan(text, step.event).into_iter().collect(),
-        Action::Edit { path, changes } if !is_prose(path) => comment::blocks(&added(changes))
-            .into_iter()
-            .filter_map(|text| remark(path, &text, step.event))
-            .collect(),
-        Action::Write { path, content, .. } if !is_prose(path) => {
+        Action::Edit { path, changes } if is_prose(path) => note(path, &added(changes), step.event),
+        Action::Write { path, content, .. } if is_prose(path) => note(path, content, step.event),
+        Action::Edit { path, changes } => {
+            let new = changes.iter().flat_map(|change| {
+                let known = comment::blocks(&change.before);
+                comment::blocks(&change.after).into_iter().filter(move |block| !known.contains(block))
+            });
+            new.filter_map(|text| remark(path, &text, step.event)).collect()
+        }
+        Action::Write { path, content, .. } => {
             comment::blocks(content).into_iter().filter_map(|text| remark(path, &text, step.event)).collect()
         }
-        Action::Edit { path, changes } if is_prose(path) => note(&added(changes), step.event),
-        Action::Write { path, content, .. } if is_prose(path) => note(content, step.event),
         Action::Delegate { answer: Some(report), .. } => {
             best(markdown::passages(report), Origin::Report, step.event, REPORT)
         }
@@ -144,7 +171,7 @@ fn chosen((question, answer): &(String, String), event: EventId) -> Option<Candi
     }
     candidate.title = Some(format!("User chose: {answer}"));
     candidate.kind = Some(ObservationType::Decision);
-    // "Work on it now" and the like steer the session and are soon forgotten.
+    // "Go on?" and the like steer the session and are soon forgotten.
     let steers = cue::mentions(
         question,
         "would you like to do, like to do next, proceed, continue, start now, ready, weiter",
@@ -205,11 +232,20 @@ fn added(changes: &[Change]) -> String {
     text
 }
 
-fn note(text: &str, event: EventId) -> Vec<Candidate> {
+fn note(path: &str, text: &str, event: EventId) -> Vec<Candidate> {
     let body =
         text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---")).map_or(text, |(_, body)| body);
     let cut = sentence::floor_boundary(body, LONGEST_NOTE);
-    best(markdown::passages(body.get(..cut).unwrap_or_default()), Origin::Note, event, -12)
+    let bonus = if is_for_agents(path) { REMEMBERED } else { 0 };
+    best(markdown::passages(body.get(..cut).unwrap_or_default()), Origin::Note, event, bonus)
+}
+
+/// Files in which an agent or its user keeps what the next session shall know.
+fn is_for_agents(path: &str) -> bool {
+    let path = path.to_lowercase().replace('\\', "/");
+    let name = identifier::file_name(&path);
+    path.contains("/memory/")
+        || matches!(name, "claude.md" | "agents.md" | "gemini.md" | "memory.md" | "learnings.md")
 }
 
 /// The best passages of a long text.
@@ -218,7 +254,7 @@ fn best(passages: Vec<Passage>, origin: Origin, event: EventId, bonus: i32) -> V
         .into_iter()
         .map(|passage| Candidate { bonus, ..Candidate::new(origin, passage, event) })
         .collect();
-    found.sort_by_key(|candidate| std::cmp::Reverse(candidate.worth()));
+    found.sort_by_cached_key(|candidate| std::cmp::Reverse(candidate.worth()));
     found.truncate(MOST_PASSAGES);
     found
 }
@@ -288,7 +324,7 @@ fn convention(subject: &str) -> (ObservationType, Option<String>) {
     };
     let (kind, scope) = prefix.trim_end_matches('!').split_once('(').unwrap_or((prefix, ""));
     let kind = match kind.trim_end_matches('!').to_lowercase().as_str() {
-        "fix" | "bugfix" | "hotfix" | "revert" | "perf" => ObservationType::Bugfix,
+        "fix" | "bugfix" | "hotfix" | "revert" => ObservationType::Bugfix,
         "feat" | "feature" => ObservationType::Feature,
         "refactor" => ObservationType::Refactor,
         "security" | "sec" => ObservationType::Security,
@@ -298,44 +334,39 @@ fn convention(subject: &str) -> (ObservationType, Option<String>) {
     (kind, (!scope.is_empty()).then(|| scope.to_owned()))
 }
 
-/// What the answer leaves open: the last of its sentences that say so, with what they are about.
-fn open_end(answer: &Said) -> Option<Candidate> {
-    const CHOICE: &str =
-        "which approach, which do you, which option, would you prefer, welche variante, either";
-    let passages = markdown::passages(&answer.text);
-    let (at, passage) = passages.iter().enumerate().rev().take(4).find(|(_, passage)| {
-        let heading = passage.heading.as_deref().unwrap_or_default();
-        cue::leaves_open(heading) || passage.sentences.iter().any(|sentence| cue::leaves_open(&sentence.text))
-    })?;
-    let index = passage.sentences.iter().rposition(|sentence| cue::leaves_open(&sentence.text)).unwrap_or(0);
-    let open = passage.sentences.get(index)?;
-    // A question of choice asks about what stands before it; anything else is explained by what follows.
-    let is_choice = open.text.ends_with('?') && cue::mentions(&open.text, CHOICE);
-    let leans = is_dependent(&open.text);
-    let start = index.saturating_sub(if is_choice { 4 } else { usize::from(leans) });
-    let end = if is_choice { index } else { index + 2 };
-    let mut room = 420;
-    let mut told: Vec<Sentence> = Vec::new();
-    for sentence in passage.sentences.get(start..).unwrap_or_default().iter().take(end + 1 - start) {
-        if sentence.text.len() <= room {
-            room -= sentence.text.len();
-            told.push(Sentence { role: Role::Prose, ..sentence.clone() });
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(subject: &str, kind: ObservationType, topic: Option<&str>) {
+        assert_eq!(convention(subject), (kind, topic.map(str::to_owned)));
     }
-    if told.is_empty() {
-        return None;
+
+    #[test]
+    fn subjects_say_what_sort_of_change_they_are() {
+        check("fix(zsh): start quietly", ObservationType::Bugfix, Some("zsh"));
+        check("feat!: drop the old API", ObservationType::Feature, None);
+        check("perf(reader): read in chunks", ObservationType::Change, Some("reader"));
+        check("Fix the login", ObservationType::Bugfix, None);
+        check("Rename Foo", ObservationType::Refactor, None);
+        check("Add a cache", ObservationType::Feature, None);
+        check("Note: this and that", ObservationType::Change, None);
+        check("", ObservationType::Change, None);
     }
-    let title = told.remove(0).text;
-    let names: usize = told.iter().map(|sentence| identifier::all(&sentence.text).len()).sum::<usize>()
-        + identifier::all(&title).len();
-    let mut candidate =
-        Candidate::new(Origin::OpenEnd, Passage { sentences: told, ..Passage::default() }, answer.event);
-    let openings = ["Open question: ", "One heads-up: ", "Heads-up: ", "Next steps: ", "Next step: "];
-    let title = openings.iter().find_map(|opening| title.strip_prefix(opening)).unwrap_or(&title);
-    candidate.title = Some(format!("Open: {title}"));
-    candidate.kind = Some(ObservationType::Decision);
-    // Later batches settle most of what is left open in the middle; the end of the answer is its firmest place.
-    candidate.bonus =
-        if at + 1 == passages.len() { 25 } else { 12 } + 6 * i32::try_from(names.min(4)).unwrap_or(0);
-    Some(candidate)
+
+    #[test]
+    fn only_new_lines_of_an_edit_are_read() {
+        let change =
+            |before: &str, after: &str| Change { before: before.to_owned(), after: after.to_owned() };
+        assert_eq!(added(&[change("a\nb", "a\n  b\nc"), change("", "d")]), "c\nd\n");
+    }
+
+    #[test]
+    fn prose_is_told_from_code_by_its_ending() {
+        assert!(is_prose("docs/notes.MD"));
+        assert!(is_prose("C:\\a\\todo.txt"));
+        assert!(!is_prose("src/main.rs"));
+        assert!(!is_prose("CHANGELOG.md"));
+    }
 }

@@ -13,13 +13,11 @@ pub(super) fn all(text: &str) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let mut names = Vec::new();
     let mut add = |name: &str| {
-        let name = name.trim_matches(|edge: char| {
+        let is_edge = |edge: char| {
             edge.is_whitespace()
-                || matches!(
-                    edge,
-                    ',' | ';' | ':' | '"' | '\'' | '!' | '?' | '(' | '[' | '{' | ')' | ']' | '}'
-                )
-        });
+                || matches!(edge, ',' | ';' | ':' | '"' | '\'' | '!' | '?' | '[' | '{' | ']' | '}')
+        };
+        let name = name.trim_matches(is_edge);
         let name = name.trim_end_matches('.');
         if name.len() > 1 && name.len() <= LONGEST && seen.insert(name.to_lowercase()) {
             names.push(name.to_owned());
@@ -32,17 +30,24 @@ pub(super) fn all(text: &str) -> Vec<String> {
             }
             continue;
         }
-        for word in part.split(|gap: char| gap.is_whitespace() || matches!(gap, '(' | ')' | '"' | ',' | '→'))
-        {
-            let bare = word.trim_matches(|edge: char| {
-                matches!(edge, '.' | ':' | ';' | '!' | '?' | '\'' | '[' | ']' | '*')
-            });
+        for word in part.split(|gap: char| gap.is_whitespace() || matches!(gap, '"' | ',' | '→')) {
+            let bare = bare(word);
             if is_name(bare) {
                 add(bare);
             }
         }
     }
     names
+}
+
+/// A word without the punctuation around it; the parentheses of a call stay.
+fn bare(word: &str) -> &str {
+    let is_edge = |edge: char| matches!(edge, '.' | ':' | ';' | '!' | '?' | '\'' | '[' | ']' | '*');
+    let mut bare = word.trim_start_matches('(').trim_matches(is_edge);
+    while let Some(shorter) = bare.strip_suffix(')').filter(|_| !bare.ends_with("()")) {
+        bare = shorter.trim_end_matches(is_edge);
+    }
+    bare
 }
 
 /// Whether a bare word of prose is a name of code, a file, a commit or a ticket.
@@ -120,7 +125,7 @@ mod tests {
             "The `run` of src/main.rs calls parseArgs, twice: parseArgs.",
             &["run", "src/main.rs", "parseArgs"],
         );
-        check("Merged PR#68 as cdb4bfe8 with --no-ff (see #12)", &["PR#68", "cdb4bfe8", "--no-ff", "#12"]);
+        check("Merged PR#68 as 1a2b3c4d with --no-ff (see #12)", &["PR#68", "1a2b3c4d", "--no-ff", "#12"]);
         check(
             "SHOP-17 sets MAX_RETRIES via http::Client and reset()",
             &["SHOP-17", "MAX_RETRIES", "http::Client", "reset()"],

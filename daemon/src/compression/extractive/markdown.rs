@@ -57,7 +57,7 @@ impl Passage {
         Self { heading: heading.map(str::to_owned), section: None, sentences }
     }
 
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.sentences.iter().map(|sentence| sentence.text.len()).sum()
     }
 }

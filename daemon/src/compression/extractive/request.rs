@@ -4,8 +4,10 @@
 
 use super::candidate::{Candidate, Origin};
 use super::cue;
+use super::identifier;
 use super::markdown::{Passage, Role, Sentence};
 use super::sentence;
+use crate::memory::ids::EventId;
 use crate::memory::material::{Action, BatchMaterial, BatchSource, Said};
 use crate::memory::observation::ObservationType;
 
@@ -16,6 +18,9 @@ const TAIL: usize = 500;
 /// Shorter prompts without a rule ask for something and no more.
 const SHORTEST: usize = 40;
 
+/// Bytes of the user's words in an observation.
+const WORDS: usize = 300;
+
 /// Rules for the work to come.
 const RULE: &str = "always, never, please don't, please do not, make sure, must, must not, from now on, in the future, prefer, \
     we use, we don't, please use, use only, only use, only, instead of, rather than, \
@@ -25,11 +30,11 @@ const RULE: &str = "always, never, please don't, please do not, make sure, must,
 
 /// Openings that turn against what was just said or done.
 const CORRECTION: &str = "no, nope, but, wait, stop, actually, that's not, that is not, this is not, wrong, not quite, \
-    hmm, you're wrong, i meant, so unless, unless i, why did you, you forgot, that's wrong, still, \
+    hmm, you're wrong, i meant, why did you, you forgot, that's wrong, still, \
     nein, doch, falsch, halt, eigentlich, aber, moment, das stimmt nicht, so nicht";
 
 /// Words inside a prompt that contradict.
-const CONTRADICTION: &str = "not what i, doesn't make sense, does not make, not make a lot of sense, already covered, \
+const CONTRADICTION: &str = "not what i, doesn't make sense, does not make, \
     already have, you should have, is wrong, that's not, isn't right, not correct, incorrect, \
     the issue was, was not, misunderstanding, ergibt keinen sinn, stimmt nicht, war nicht, \
     ist falsch";
@@ -115,65 +120,99 @@ pub(super) fn is_assent(words: &str) -> bool {
     rest.is_empty() || rest.chars().all(|character| character.is_ascii_digit())
 }
 
+/// Whether the words ask for something by themselves.
+pub(super) fn is_substantial(words: &str) -> bool {
+    let names = !identifier::all(words).is_empty() || words.contains("://");
+    !is_assent(words) && (words.split_whitespace().count() >= 3 || names)
+}
+
+/// A request without the courtesies it begins with.
+pub(super) fn plainly(words: &str) -> String {
+    const COURTESY: &str = "please, can you please, can you, could you, i want you to, i want to, i'd like you to, i'd like to, \
+        i would like to, we need to, you need to, let's, i have the impression that, i had a quick question about, \
+        i have a question about, i'm currently, hey, hi, hello, ok, okay, so, now, kannst du bitte, kannst du, bitte, \
+        ich möchte";
+    let mut rest = sentence::tidy(words).replace("https://", "");
+    while let Some(courtesy) = cue::each(COURTESY).find(|courtesy| {
+        let head = rest.get(..courtesy.len()).unwrap_or_default();
+        head.eq_ignore_ascii_case(courtesy)
+            && rest.get(courtesy.len()..).is_some_and(|tail| tail.starts_with([' ', ',']))
+    }) {
+        rest = rest.get(courtesy.len()..).unwrap_or_default().trim_start_matches([' ', ',']).to_owned();
+    }
+    rest
+}
+
 /// What the user laid down in this prompt, at most one candidate.
 pub(super) fn candidate(batch: &BatchMaterial, answered: Answered) -> Option<Candidate> {
     let words = own_words(batch)?;
     let event = batch.prompt.as_ref()?.event;
+    if let Some(option) = picked(batch, &words) {
+        return Some(chosen(&option, event));
+    }
     if is_assent(&words) {
         return None;
     }
     let all = sentences(&words);
-    let ruling: Vec<&String> = all.iter().filter(|sentence| rules(sentence)).collect();
-    // There is nothing to correct before something was said or done.
-    let follows = batch.previous_response.is_some() || batch.prompt_number > 1;
-    let is_long = words.split_whitespace().count() > 4;
-    let opens = cue::begins_with(&words, CORRECTION) && is_long;
-    let is_question = answered == Answered::Yes && all.iter().all(|sentence| asks(sentence));
-    let corrects = follows && !is_question && (opens || cue::mentions(&words, CONTRADICTION));
+    let rules_any = all.iter().any(|sentence| rules(sentence));
+    let corrects = corrects(batch, &words, answered);
     let choice = choice(batch, &words);
-    if words.chars().count() < SHORTEST && ruling.is_empty() && choice.is_none() && !corrects {
+    let is_left = answered == Answered::No && words.chars().count() >= SHORTEST;
+    let reasons = [rules_any, corrects, choice.is_some(), is_left];
+    if !reasons.contains(&true) {
         return None;
     }
-    let told: Vec<&String> = if choice.is_some() || corrects || answered == Answered::No {
-        all.iter().collect()
-    } else {
-        ruling.clone()
-    };
-    let weight = |sentence: &String| cue::read(sentence).worth() + if rules(sentence) { 20 } else { 0 };
-    let strongest = told.iter().max_by_key(|sentence| weight(sentence)).copied()?;
-    let told: Vec<&String> = if corrects || choice.is_some() || answered == Answered::No {
-        told
-    } else {
-        told.into_iter().skip_while(|sentence| *sentence != strongest).collect()
-    };
-    let first = told.first()?;
-    let mut bonus = 20;
-    bonus += if ruling.is_empty() { 0 } else { 25 };
-    bonus += if corrects { 25 } else { 0 };
-    bonus += if choice.is_some() { 25 } else { 0 };
-    if answered == Answered::No && words.chars().count() >= 40 {
-        bonus += 15;
-    }
-    let mut passage = Passage::default();
-    let budget = 300;
-    let mut used = first.len();
-    for sentence in told.iter().skip(1) {
-        if used + sentence.len() > budget {
-            break;
-        }
-        used += sentence.len();
-        passage.sentences.push(Sentence { text: (*sentence).clone(), role: Role::Prose });
-    }
-    let object = choice.or_else(|| corrects.then(|| corrected(batch)).flatten());
-    if let Some(object) = object {
-        passage.sentences.push(Sentence { text: object, role: Role::Prose });
-    }
-    let mut candidate = Candidate::new(Origin::User, passage, event);
-    let is_left = answered == Answered::No && batch.steps.iter().all(|step| !changes(&step.action));
-    candidate.title = Some(format!("{}: {first}", if is_left { "User (unanswered)" } else { "User" }));
+    let told = if corrects || choice.is_some() || is_left { all } else { from_the_firmest(all) };
+    let mut told = told.into_iter();
+    let first = told.next()?;
+    let mut room = WORDS.saturating_sub(first.len());
+    let told = told.take_while(|sentence| {
+        let fits = sentence.len() <= room;
+        room = room.saturating_sub(sentence.len());
+        fits
+    });
+    let sentences = told.chain(choice).map(|text| Sentence { text, role: Role::Prose }).collect();
+    let mut candidate = Candidate::new(Origin::User, Passage { sentences, ..Passage::default() }, event);
+    let is_open = is_left && batch.steps.iter().all(|step| !changes(&step.action));
+    candidate.title = Some(format!("{}: {first}", if is_open { "User (unanswered)" } else { "User" }));
     candidate.kind = Some(ObservationType::Decision);
-    candidate.bonus = bonus;
+    let weights = [25, 25, 25, 15];
+    candidate.bonus =
+        20 + reasons.iter().zip(weights).filter(|(holds, _)| **holds).map(|(_, weight)| weight).sum::<i32>();
     Some(candidate)
+}
+
+/// The option that a bare number picks out of the list that ended the answer before.
+fn picked(batch: &BatchMaterial, words: &str) -> Option<String> {
+    let number: usize = words.trim().trim_end_matches(['.', ')']).parse().ok()?;
+    let passages = super::markdown::passages(batch.previous_response.as_deref()?);
+    let with_items =
+        passages.iter().rfind(|passage| passage.sentences.iter().any(|said| said.role == Role::Item))?;
+    let mut items = with_items.sentences.iter().filter(|said| said.role == Role::Item);
+    items.nth(number.checked_sub(1)?).map(|item| item.text.clone())
+}
+
+fn chosen(option: &str, event: EventId) -> Candidate {
+    let mut candidate = Candidate::new(Origin::User, Passage::default(), event);
+    candidate.title = Some(format!("User chose: {option}"));
+    candidate.kind = Some(ObservationType::Decision);
+    candidate.bonus = 40;
+    candidate
+}
+
+/// The sentences that lay something down, beginning with the firmest.
+fn from_the_firmest(all: Vec<String>) -> Vec<String> {
+    let ruling: Vec<String> = all.into_iter().filter(|sentence| rules(sentence)).collect();
+    let firmest = ruling.iter().map(|sentence| cue::read(sentence).worth()).max();
+    ruling.into_iter().skip_while(|sentence| Some(cue::read(sentence).worth()) != firmest).collect()
+}
+
+/// Whether the prompt turns against what was said or done before.
+fn corrects(batch: &BatchMaterial, words: &str, answered: Answered) -> bool {
+    let follows = batch.previous_response.is_some() || batch.prompt_number > 1;
+    let opens = cue::begins_with(words, CORRECTION) && words.split_whitespace().count() > 4;
+    let only_asks = answered == Answered::Yes && sentences(words).iter().all(|sentence| asks(sentence));
+    follows && !only_asks && (opens || cue::mentions(words, CONTRADICTION))
 }
 
 fn changes(action: &Action) -> bool {
@@ -189,7 +228,8 @@ pub(super) enum Answered {
 
 /// Whether a sentence lays something down. Questions do not, and what the user does not see or know is no rule.
 fn rules(sentence: &str) -> bool {
-    let forbids = cue::begins_with(sentence, "don't, do not, no, not");
+    let forbids =
+        sentence.split([',', ';']).any(|clause| cue::begins_with(clause, "don't, do not, never, not"));
     !asks(sentence) && (forbids || cue::mentions(sentence, RULE))
 }
 
@@ -208,7 +248,7 @@ fn choice(batch: &BatchMaterial, words: &str) -> Option<String> {
     names_part(words, &asked).then(|| format!("In answer to: {asked}"))
 }
 
-/// Whether the words take one of the things the question names: `do stack`, but not `fix both`.
+/// Whether the words take one of the things the question names: `take sqlite`, but not `do both`.
 fn names_part(words: &str, question: &str) -> bool {
     let question = question.to_lowercase();
     let picks = ["first", "second", "third", "option", "former", "latter", "erste", "zweite", "variante"];
@@ -221,13 +261,6 @@ fn names_part(words: &str, question: &str) -> bool {
                 || (question.contains(word)
                     && !["this", "that", "want", "with", "diese", "das"].contains(&word))
         })
-}
-
-/// The claim that a correction turns against is mostly the first thing the answer before said.
-fn corrected(batch: &BatchMaterial) -> Option<String> {
-    let previous = batch.previous_response.as_deref()?;
-    let asked = closing_question(previous)?;
-    Some(format!("Said to: {asked}"))
 }
 
 /// The last question of an answer with what it is about.
@@ -247,7 +280,6 @@ pub(super) fn closing_question(answer: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::ids::EventId;
 
     fn batch(prompt: &str, previous: &str) -> BatchMaterial {
         BatchMaterial {
@@ -277,6 +309,14 @@ mod tests {
     }
 
     #[test]
+    fn a_number_picks_an_option() {
+        let options = "Two ways out:\n\n1. raise the limit\n2. pin the agent\n\nI would pin it.";
+        check("2", options, Some("User chose: pin the agent"));
+        check("3", options, None);
+        check("2", "Done.", None);
+    }
+
+    #[test]
     fn plain_requests_assent_and_menu_numbers_are_not() {
         check("fix the login page", "", None);
         check("yes please, go ahead", "Want me to?", None);
@@ -297,9 +337,9 @@ mod tests {
     #[test]
     fn a_choice_brings_its_question_along() {
         let found =
-            candidate(&batch("do stack", "Fine.\n\nReset or stack? Which do you want?"), Answered::Yes);
+            candidate(&batch("take sqlite", "Fine.\n\nFiles or SQLite? Which do you want?"), Answered::Yes);
         let told =
             found.map(|found| found.passage.sentences.iter().map(|s| s.text.clone()).collect::<String>());
-        assert_eq!(told.as_deref(), Some("In answer to: Reset or stack? Which do you want?"));
+        assert_eq!(told.as_deref(), Some("In answer to: Files or SQLite? Which do you want?"));
     }
 }

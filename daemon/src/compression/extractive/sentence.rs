@@ -14,8 +14,7 @@ pub(super) fn split(paragraph: &str) -> Vec<String> {
     let mut sentences = Vec::new();
     let mut start = 0;
     let mut in_code = false;
-    let mut characters = paragraph.char_indices().peekable();
-    while let Some((at, character)) = characters.next() {
+    for (at, character) in paragraph.char_indices() {
         if character == '`' {
             in_code = !in_code;
         }

@@ -3,6 +3,8 @@
 //! It is no shell: variables stay as they are written, and of command substitutions only `$(cat <<'EOF' ...)` is
 //! understood, which is how agents write messages of several lines.
 
+use super::sentence::floor_boundary;
+
 /// Command lines are looked at up to here; scripts behind it are data.
 const LONGEST: usize = 64 * 1024;
 
@@ -20,10 +22,7 @@ pub(super) struct SimpleCommand {
 
 /// The commands of a line or script, in order.
 pub(super) fn commands(script: &str) -> Vec<SimpleCommand> {
-    let mut cut = LONGEST.min(script.len());
-    while !script.is_char_boundary(cut) {
-        cut -= 1;
-    }
+    let cut = floor_boundary(script, LONGEST);
     let mut reader = Reader { rest: script.get(..cut).unwrap_or_default(), ..Reader::default() };
     while reader.done.len() < MOST_COMMANDS && reader.step() {}
     reader.end_command();
@@ -38,10 +37,16 @@ struct Reader<'a> {
     /// The word being read; `Some("")` after an empty pair of quotes.
     word: Option<String>,
     /// A here-document announced on this line; its body begins on the next.
-    awaited: Option<String>,
+    awaited: Option<Awaited>,
 }
 
-impl<'a> Reader<'a> {
+struct Awaited {
+    delimiter: String,
+    /// Which command it is for, counted from the first.
+    command: usize,
+}
+
+impl Reader<'_> {
     /// Takes the next piece. False at the end.
     fn step(&mut self) -> bool {
         let Some(first) = self.rest.chars().next() else { return false };
@@ -50,9 +55,12 @@ impl<'a> Reader<'a> {
             '\n' => {
                 self.rest = after;
                 self.end_word();
-                match self.awaited.take() {
-                    Some(delimiter) => self.command.stdin = Some(self.here_document(&delimiter)),
-                    None => self.end_command(),
+                self.end_command();
+                if let Some(awaited) = self.awaited.take() {
+                    let text = self.here_document(&awaited.delimiter);
+                    if let Some(command) = self.done.get_mut(awaited.command) {
+                        command.stdin = Some(text);
+                    }
                 }
             }
             ' ' | '\t' | '\r' => {
@@ -66,10 +74,7 @@ impl<'a> Reader<'a> {
             }
             ';' | '&' | '|' => {
                 self.rest = after;
-                self.end_word();
-                if self.awaited.is_none() {
-                    self.end_command();
-                }
+                self.end_command();
             }
             '\\' => {
                 let escaped = after.chars().next();
@@ -169,7 +174,7 @@ impl<'a> Reader<'a> {
         let (name, used) = delimiter(line);
         self.rest = inner.get(used..).unwrap_or_default();
         if !name.is_empty() {
-            self.awaited = Some(name);
+            self.awaited = Some(Awaited { delimiter: name, command: self.done.len() });
         }
     }
 
@@ -253,7 +258,10 @@ mod tests {
             &["git|commit|-m|fix: it\n\nBecause.", "ls"],
         );
         check("git commit -m \"$(cat <<EOF\nfix\nEOF)\"", &["git|commit|-m|fix"]);
-        check("git commit -F - <<'EOF' && ls\nfix: it\nEOF\npwd", &["git|commit|-F|-|ls<fix: it\n", "pwd"]);
+        check(
+            "git commit -F - <<'EOF' && ls\nfix: it\nEOF\npwd",
+            &["git|commit|-F|-<fix: it\n", "ls", "pwd"],
+        );
         check("cat > a.go <<'EOF'\nx := \"y\nEOF\nrun", &["cat|>|a.go<x := \"y\n", "run"]);
     }
 

@@ -201,9 +201,9 @@ mod tests {
     #[test]
     fn a_revert_names_what_it_took_back() {
         check(
-            "git revert --no-edit f2c1bde",
-            "[next 7dbba6d] Revert \"perf: chunks\"",
-            &["Revert: Revert \"perf: chunks\" /  <7dbba6d on next>"],
+            "git revert --no-edit 1a2b3c4",
+            "[next 5d6e7f8] Revert \"perf: chunks\"",
+            &["Revert: Revert \"perf: chunks\" /  <5d6e7f8 on next>"],
         );
     }
 }

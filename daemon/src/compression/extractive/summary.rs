@@ -6,13 +6,15 @@
 use super::candidate::Origin;
 use super::compose::Composed;
 use super::cue;
+use super::field::Field;
 use super::files::TouchedFiles;
 use super::gather;
 use super::identifier;
 use super::markdown;
-use super::request::{self, Answered};
+use super::open_end;
+use super::request;
 use super::selection::Told;
-use super::sentence::{self, shortened};
+use super::sentence::shortened;
 use super::shell;
 use super::statement::{self, Medium};
 use crate::memory::material::{Action, BatchMaterial, SessionMaterial};
@@ -23,7 +25,6 @@ const TITLE: usize = 120;
 const REQUEST: usize = 190;
 const LEARNED: usize = 420;
 const COMPLETED: usize = 300;
-const NEXT: usize = 200;
 const NOTES: usize = 100;
 
 /// Bytes of one entry of a field.
@@ -38,7 +39,13 @@ const MOST_BATCHES: usize = 200;
 /// The session in a few lines. `None`: nothing was asked and nothing done.
 pub(super) fn summarize(session: &SessionMaterial) -> Option<SummaryDraft> {
     let batches: Vec<&BatchMaterial> = ends(&session.batches);
-    let observed: Vec<Vec<Composed>> = batches.iter().map(|batch| super::observations(batch)).collect();
+    let mut observed: Vec<Vec<Composed>> = batches.iter().map(|batch| super::observations(batch)).collect();
+    let taken_back = taken_back(&batches);
+    for (index, of_batch) in observed.iter_mut().enumerate() {
+        if taken_back.contains(&index) {
+            of_batch.clear();
+        }
+    }
     let statements = Statements::of(&batches);
     let asked = asked(&batches, &observed);
     let request = requests(&asked);
@@ -50,12 +57,28 @@ pub(super) fn summarize(session: &SessionMaterial) -> Option<SummaryDraft> {
         investigated: investigated(&batches),
         learned,
         completed,
-        next_steps: next_steps(&batches, &observed),
+        next_steps: open_end::next_steps(&batches, &observed),
         notes: checks(&batches),
     };
     let says_something =
         [&draft.request, &draft.learned, &draft.completed].into_iter().any(|field| !field.is_empty());
     says_something.then_some(draft)
+}
+
+/// The batches whose work the user had undone in the next.
+fn taken_back(batches: &[&BatchMaterial]) -> Vec<usize> {
+    const UNDO: &str = "revert, revert that, undo, undo that, roll back, roll that back, take that back, rückgängig, zurücknehmen";
+    let undoes = |batch: &BatchMaterial| {
+        request::own_words(batch)
+            .is_some_and(|words| !words.ends_with('?') && words.len() < 200 && cue::mentions(&words, UNDO))
+    };
+    batches
+        .iter()
+        .enumerate()
+        .skip(1)
+        .filter(|(_, batch)| undoes(batch))
+        .map(|(index, _)| index - 1)
+        .collect()
 }
 
 fn ends(batches: &[BatchMaterial]) -> Vec<&BatchMaterial> {
@@ -110,7 +133,7 @@ fn asked(batches: &[&BatchMaterial], observed: &[Vec<Composed>]) -> Vec<String> 
         let words = request::own_words(batch)?;
         let counts =
             !observed.is_empty() || words.len() >= LONG_REQUEST || !identifier::all(&words).is_empty();
-        (counts && is_substantial(&words)).then_some(words)
+        (counts && request::is_substantial(&words)).then_some(words)
     };
     let asked: Vec<String> = batches.iter().zip(observed).filter_map(of_batch).collect();
     if !asked.is_empty() {
@@ -119,7 +142,7 @@ fn asked(batches: &[&BatchMaterial], observed: &[Vec<Composed>]) -> Vec<String> 
     batches
         .iter()
         .filter_map(|batch| request::own_words(batch))
-        .filter(|words| is_substantial(words))
+        .filter(|words| request::is_substantial(words))
         .take(1)
         .collect()
 }
@@ -128,43 +151,21 @@ fn asked(batches: &[&BatchMaterial], observed: &[Vec<Composed>]) -> Vec<String> 
 fn requests(asked: &[String]) -> String {
     let Some((first, later)) = asked.split_first() else { return String::new() };
     let mut field = Field::new(REQUEST);
-    field.add(&shortened(&plainly(first), 140));
+    field.add(&shortened(&request::plainly(first), 140));
     let mut later: Vec<(usize, String)> =
         later.iter().filter_map(|words| request::sentences(words).into_iter().next()).enumerate().collect();
     later.sort_by_key(|(index, words)| (std::cmp::Reverse(cue::read(words).names), *index));
     for (_, words) in later.into_iter().take(2) {
-        field.add(&shortened(&plainly(&words), 80));
+        field.add(&shortened(&request::plainly(&words), 80));
     }
     field.text
-}
-
-fn is_substantial(words: &str) -> bool {
-    let names = !identifier::all(words).is_empty() || words.contains("://");
-    !request::is_assent(words) && (words.split_whitespace().count() >= 3 || names)
-}
-
-/// A request without the courtesies it begins with.
-fn plainly(words: &str) -> String {
-    const COURTESY: &str = "please, can you please, can you, could you, i want you to, i want to, i'd like you to, i'd like to, \
-        i would like to, we need to, you need to, let's, i have the impression that, i had a quick question about, \
-        i have a question about, i'm currently, hey, hi, hello, ok, okay, so, now, kannst du bitte, kannst du, bitte, \
-        ich möchte";
-    let mut rest = sentence::tidy(words).replace("https://", "");
-    while let Some(courtesy) = cue::each(COURTESY).find(|courtesy| {
-        let head = rest.get(..courtesy.len()).unwrap_or_default();
-        head.eq_ignore_ascii_case(courtesy)
-            && rest.get(courtesy.len()..).is_some_and(|tail| tail.starts_with([' ', ',']))
-    }) {
-        rest = rest.get(courtesy.len()..).unwrap_or_default().trim_start_matches([' ', ',']).to_owned();
-    }
-    rest
 }
 
 fn title(asked: &[String], observed: &[Vec<Composed>], statements: &Statements) -> String {
     let asked = asked
         .first()
         .and_then(|words| request::sentences(words).into_iter().next())
-        .map(|words| shortened(&plainly(&words), TITLE / 2));
+        .map(|words| shortened(&request::plainly(&words), TITLE / 2));
     let committed = statements
         .standing
         .iter()
@@ -179,6 +180,7 @@ fn title(asked: &[String], observed: &[Vec<Composed>], statements: &Statements) 
         .map(|composed| &composed.draft.title);
     let outcome = committed.or(found).map(|outcome| outcome.as_str());
     match (asked, outcome) {
+        (Some(asked), Some(outcome)) if asked.starts_with(outcome.trim_end_matches('.')) => asked,
         (Some(asked), Some(outcome)) => {
             shortened(&format!("{} → {outcome}", asked.trim_end_matches(['.', '?', ':', '…'])), TITLE)
         }
@@ -200,16 +202,16 @@ fn investigated(batches: &[&BatchMaterial]) -> String {
 
 /// The weightiest things found out that are still true.
 fn learned(observed: &[Vec<Composed>], statements: &Statements) -> String {
+    let is_account = |composed: &&Composed| {
+        !matches!(
+            composed.origin,
+            Origin::User | Origin::OpenEnd | Origin::Unfinished | Origin::Plan | Origin::Failure
+        ) && !statements.reverted.contains(&composed.draft.title)
+    };
+    // One of each batch: two things found out at the same time are often two sides of one.
     let mut found: Vec<&Composed> = observed
         .iter()
-        .flatten()
-        .filter(|composed| {
-            matches!(
-                composed.origin,
-                Origin::Answer | Origin::Statement | Origin::Note | Origin::Remark | Origin::Report
-            )
-        })
-        .filter(|composed| !statements.reverted.contains(&composed.draft.title))
+        .filter_map(|of_batch| of_batch.iter().filter(is_account).max_by_key(|composed| weight(composed)))
         .collect();
     found.sort_by_key(|composed| std::cmp::Reverse(weight(composed)));
     let mut told = Told::default();
@@ -226,7 +228,7 @@ fn learned(observed: &[Vec<Composed>], statements: &Statements) -> String {
 /// Causes and pitfalls before news of work done.
 fn weight(composed: &Composed) -> i32 {
     let sort = match composed.draft.kind {
-        ObservationType::Discovery | ObservationType::Gotcha | ObservationType::Security => 20,
+        ObservationType::Discovery | ObservationType::Gotcha | ObservationType::Security => 30,
         ObservationType::TradeOff | ObservationType::Decision => 5,
         _ => 0,
     };
@@ -258,7 +260,11 @@ fn completed(batches: &[&BatchMaterial], observed: &[Vec<Composed>], statements:
     let mut told = Told::default();
     let mut done: Vec<String> = Vec::new();
     let mut room = COMPLETED;
-    for (batch, observed) in batches.iter().zip(observed).rev() {
+    let taken_back = taken_back(batches);
+    for (index, (batch, observed)) in batches.iter().zip(observed).enumerate().rev() {
+        if taken_back.contains(&index) {
+            continue;
+        }
         let Some(entry) = done_in(batch, observed).map(|entry| shortened(&entry, ENTRY)) else { continue };
         if entry.len() + 2 <= room && told.is_new(&entry) {
             room -= entry.len() + 2;
@@ -303,82 +309,6 @@ fn done_in(batch: &BatchMaterial, observed: &[Composed]) -> Option<String> {
     }
     let text = told.iter().map(|text| text.trim_end_matches(['.', ':'])).collect::<Vec<_>>().join(", ");
     Some(if files.is_empty() { text } else { format!("{}: {text}", files.join(", ")) })
-}
-
-/// What the end of the session leaves open.
-fn next_steps(batches: &[&BatchMaterial], observed: &[Vec<Composed>]) -> String {
-    let mut field = Field::new(NEXT);
-    let mut told = Told::default();
-    let ended = batches.iter().rposition(|batch| {
-        gather::answer(batch)
-            .is_some_and(|answer| answer.text.len() > 120 || cue::read(&answer.text).open > 0)
-            || request::own_words(batch).is_some_and(|words| is_substantial(&words))
-    });
-    let Some(last) = ended else { return String::new() };
-    let places = [(Some(last), Place::Last), (last.checked_sub(1), Place::Before)];
-    for (index, place) in places.into_iter().filter_map(|(index, place)| Some((index?, place))) {
-        let of_batch = observed.get(index).map_or(&[][..], Vec::as_slice);
-        let entries = batches.get(index).map(|batch| open_ends(batch, of_batch, place));
-        for entry in entries.unwrap_or_default() {
-            let entry = shortened(&entry, ENTRY);
-            if field.has_room(&entry) && told.is_new(&entry) {
-                field.add(&entry);
-            }
-        }
-        if field.text.len() > NEXT / 2 {
-            break;
-        }
-    }
-    field.text
-}
-
-/// Where a batch stands at the session's end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Last,
-    /// Its questions have had an answer: the next prompt.
-    Before,
-}
-
-fn is_open(sentence: &str, place: Place) -> bool {
-    let cues = cue::read(sentence);
-    let is_offer = cues.is_question && place == Place::Last;
-    cue::leaves_open(sentence) || (cues.open > 0 && (cues.talk == 0 || is_offer))
-}
-
-fn open_ends(batch: &BatchMaterial, observed: &[Composed], place: Place) -> Vec<String> {
-    let mut entries = Vec::new();
-    for composed in observed.iter().filter(|composed| composed.origin == Origin::OpenEnd) {
-        entries.push(format!(
-            "{} {}",
-            composed.draft.title.trim_start_matches("Open: "),
-            composed.draft.narrative
-        ));
-    }
-    let later = request::own_words(batch)
-        .filter(|words| cue::mentions(words, "todo, to do, later, next, follow-up, remind, später"));
-    if let Some(words) = later {
-        entries.push(sentence::tidy(&words));
-        entries.extend(batch.previous_response.as_deref().and_then(request::closing_question));
-    }
-    match gather::answer(batch) {
-        Some(answer) => {
-            let passages = markdown::passages(&answer.text);
-            let sentences = passages.iter().rev().take(3).rev().flat_map(|passage| &passage.sentences);
-            entries.extend(
-                sentences
-                    .filter(|sentence| is_open(&sentence.text, place))
-                    .map(|sentence| sentence.text.clone()),
-            );
-        }
-        None if gather::answered(batch) == Answered::No => {
-            entries.extend(
-                request::own_words(batch).map(|words| format!("Unanswered: {}", sentence::tidy(&words))),
-            );
-        }
-        None => {}
-    }
-    entries
 }
 
 /// The commands with which the work was checked, as they were typed.
@@ -435,31 +365,4 @@ fn checking(words: &[String]) -> Option<String> {
     let kept: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.contains('>')).collect();
     let text = kept.join(" ").replace('`', "'");
     (text.len() <= 70).then_some(text)
-}
-
-/// A field that grows up to its room, entries separated by semicolons.
-struct Field {
-    text: String,
-    room: usize,
-}
-
-impl Field {
-    fn new(room: usize) -> Self {
-        Self { text: String::new(), room }
-    }
-
-    fn has_room(&self, entry: &str) -> bool {
-        self.text.is_empty() || self.text.len() + entry.len() + 2 <= self.room
-    }
-
-    fn add(&mut self, entry: &str) {
-        let entry = entry.trim().trim_end_matches([';', '.']);
-        if entry.is_empty() || !self.has_room(entry) {
-            return;
-        }
-        if !self.text.is_empty() {
-            self.text.push_str("; ");
-        }
-        self.text.push_str(entry);
-    }
 }

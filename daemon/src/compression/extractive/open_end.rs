@@ -1,0 +1,188 @@
+//! What is left to do or to decide: at the end of an answer, and at the end of a session.
+
+use super::candidate::{Candidate, Origin, is_dependent};
+use super::compose::Composed;
+use super::cue;
+use super::field::Field;
+use super::gather;
+use super::identifier;
+use super::markdown::{self, Passage, Role, Sentence};
+use super::request::{self, Answered};
+use super::selection::Told;
+use super::sentence::{self, shortened};
+use crate::memory::material::{BatchMaterial, Said};
+use crate::memory::observation::ObservationType;
+
+/// Bytes of a summary's next steps, and of one of them.
+const NEXT: usize = 200;
+const ENTRY: usize = 170;
+
+/// What the answer leaves open: the last of its sentences that say so, with what they are about.
+pub(super) fn candidate(answer: &Said) -> Option<Candidate> {
+    const CHOICE: &str =
+        "which approach, which do you, which option, would you prefer, welche variante, either";
+    let passages = markdown::passages(&answer.text);
+    let (at, passage) = passages.iter().enumerate().rev().take(4).find(|(_, passage)| {
+        let heading = passage.heading.as_deref().unwrap_or_default();
+        cue::leaves_open(heading) || passage.sentences.iter().any(|sentence| cue::leaves_open(&sentence.text))
+    })?;
+    let leaves_open =
+        |index: usize| passage.sentences.get(index).is_some_and(|sentence| cue::leaves_open(&sentence.text));
+    let last = (0..passage.sentences.len()).rfind(|index| leaves_open(*index)).unwrap_or(0);
+    let index = (0..last).rev().take_while(|index| leaves_open(*index)).last().unwrap_or(last);
+    let open = passage.sentences.get(index)?;
+    // A question of choice asks about what stands before it; anything else is explained by what follows.
+    let is_choice = open.text.ends_with('?') && cue::mentions(&open.text, CHOICE);
+    let leans = is_dependent(&open.text);
+    let start = index.saturating_sub(if is_choice { 4 } else { usize::from(leans) });
+    let end = if is_choice { index } else { index + 2 };
+    let mut room = 420;
+    let mut told: Vec<Sentence> = Vec::new();
+    for sentence in passage.sentences.get(start..).unwrap_or_default().iter().take(end + 1 - start) {
+        let is_talk = told.len() > index - start && cue::read(&sentence.text).talk > 0;
+        if sentence.text.len() <= room && !is_talk {
+            room -= sentence.text.len();
+            told.push(Sentence { role: Role::Prose, ..sentence.clone() });
+        }
+    }
+    if told.is_empty() {
+        return None;
+    }
+    let title = told.remove(0).text;
+    let names: usize = told.iter().map(|sentence| identifier::all(&sentence.text).len()).sum::<usize>()
+        + identifier::all(&title).len();
+    let mut candidate =
+        Candidate::new(Origin::OpenEnd, Passage { sentences: told, ..Passage::default() }, answer.event);
+    let openings = ["Open question: ", "One heads-up: ", "Heads-up: ", "Next steps: ", "Next step: "];
+    let title = openings.iter().find_map(|opening| title.strip_prefix(opening)).unwrap_or(&title);
+    candidate.title = Some(format!("Open: {title}"));
+    candidate.kind = Some(ObservationType::Decision);
+    // Later batches settle most of what is left open in the middle; the end of the answer is its firmest place.
+    candidate.bonus =
+        if at + 1 == passages.len() { 25 } else { 12 } + 6 * i32::try_from(names.min(4)).unwrap_or(0);
+    Some(candidate)
+}
+
+/// What the end of the session leaves open.
+pub(super) fn next_steps(batches: &[&BatchMaterial], observed: &[Vec<Composed>]) -> String {
+    let mut field = Field::new(NEXT);
+    let mut told = Told::default();
+    let ended = batches.iter().rposition(|batch| {
+        gather::answer(batch)
+            .is_some_and(|answer| answer.text.len() > 120 || cue::read(&answer.text).open > 0)
+            || request::own_words(batch).is_some_and(|words| request::is_substantial(&words))
+    });
+    let Some(last) = ended else { return String::new() };
+    let places = [(Some(last), Place::Last), (last.checked_sub(1), Place::Before)];
+    for (index, place) in places.into_iter().filter_map(|(index, place)| Some((index?, place))) {
+        let of_batch = observed.get(index).map_or(&[][..], Vec::as_slice);
+        let entries = batches.get(index).map(|batch| open_ends(batch, of_batch, place));
+        for entry in entries.unwrap_or_default() {
+            let entry = shortened(&entry, ENTRY);
+            if field.has_room(&entry) && told.is_new(&entry) {
+                field.add(&entry);
+            }
+        }
+        if field.text.len() > NEXT / 2 {
+            break;
+        }
+    }
+    // Earlier batches' ends may have been met since; what was only to be pushed or merged mostly has.
+    let earlier = observed.iter().take(last.saturating_sub(1)).rev().flatten();
+    for composed in earlier.filter(|composed| composed.origin == Origin::OpenEnd) {
+        let entry = shortened(composed.draft.title.trim_start_matches("Open: "), ENTRY);
+        let settles_itself = entry.ends_with('?')
+            || cue::mentions(&entry, "push, pushed, commit, committed, merge, merged, decision");
+        if !settles_itself && field.has_room(&entry) && told.is_new(&entry) {
+            field.add(&entry);
+        }
+    }
+    field.text
+}
+
+/// Where a batch stands at the session's end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Last,
+    /// Its questions have had an answer: the next prompt.
+    Before,
+}
+
+fn is_open(sentence: &str, place: Place) -> bool {
+    let cues = cue::read(sentence);
+    let is_offer = cues.is_question && place == Place::Last;
+    cue::leaves_open(sentence) || (cues.open > 0 && (cues.talk == 0 || is_offer))
+}
+
+fn open_ends(batch: &BatchMaterial, observed: &[Composed], place: Place) -> Vec<String> {
+    let mut entries = Vec::new();
+    for composed in observed.iter().filter(|composed| composed.origin == Origin::OpenEnd) {
+        entries.push(format!(
+            "{} {}",
+            composed.draft.title.trim_start_matches("Open: "),
+            composed.draft.narrative
+        ));
+    }
+    let later = request::own_words(batch)
+        .filter(|words| cue::mentions(words, "todo, to do, later, next, follow-up, remind, später"));
+    if let Some(words) = later {
+        entries.push(sentence::tidy(&words));
+        entries.extend(batch.previous_response.as_deref().and_then(request::closing_question));
+    }
+    match gather::answer(batch) {
+        Some(answer) => {
+            let passages = markdown::passages(&answer.text);
+            let sentences = passages.iter().rev().take(3).rev().flat_map(|passage| &passage.sentences);
+            entries.extend(
+                sentences
+                    .filter(|sentence| is_open(&sentence.text, place))
+                    .map(|sentence| sentence.text.clone()),
+            );
+        }
+        None if gather::answered(batch) == Answered::No => {
+            entries.extend(
+                request::own_words(batch).map(|words| format!("Unanswered: {}", sentence::tidy(&words))),
+            );
+        }
+        None => {}
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::ids::EventId;
+
+    #[track_caller]
+    fn check(answer: &str, expected: Option<&str>) {
+        let said = Said { event: EventId([1; 16]), text: answer.to_owned() };
+        let told = candidate(&said).map(|found| {
+            let rest: Vec<&str> =
+                found.passage.sentences.iter().map(|sentence| sentence.text.as_str()).collect();
+            format!("{} {}", found.title.unwrap_or_default(), rest.join(" ")).trim().to_owned()
+        });
+        assert_eq!(told.as_deref(), expected);
+    }
+
+    #[test]
+    fn what_is_left_is_told_with_what_explains_it() {
+        check("Fixed. Not pushed yet.", Some("Open: Not pushed yet."));
+        check(
+            "All done.\n\nOne heads-up: the index is rebuilt at night. Search is slow until then.",
+            Some("Open: the index is rebuilt at night. Search is slow until then."),
+        );
+        check("Everything is in place.", None);
+        check("Want me to continue?", None);
+    }
+
+    #[test]
+    fn a_choice_is_told_with_its_options() {
+        check(
+            "The queue is full. Either:\n\n1. drop the oldest\n2. block the sender\n\nWhich approach would you prefer?",
+            Some(
+                "Open: The queue is full. Either: drop the oldest block the sender Which approach would you prefer?",
+            ),
+        );
+    }
+}

@@ -93,6 +93,8 @@ pub struct Session {
     /// In the order in which they were opened.
     pub batches: Vec<Batch>,
     pub last_event: Timestamp,
+    /// The latest event so far; what was taken before it comes late.
+    pub latest: Option<Order>,
     /// When the last life ended: what is older belongs to it and begins no other.
     pub ended: Option<Order>,
 }
@@ -262,6 +264,9 @@ impl Session {
         let mut turn = Turn { session: self, effects: Vec::new(), capture, policy, belongs_to_ended_life };
         let ask = turn.take(event);
         turn.session.last_event = turn.session.last_event.max(capture.at);
+        if turn.session.latest.is_none_or(|latest| latest.is_before(&capture.order)) {
+            turn.session.latest = Some(capture.order);
+        }
         Decision { next: turn.session, effects: turn.effects, ask }
     }
 
@@ -308,6 +313,14 @@ impl Session {
     fn running(&self) -> Option<&Batch> {
         self.batches.iter().rev().find(|batch| batch.state == BatchState::Open)
     }
+}
+
+/// Where a late prompt has found its place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Nothing was asked since.
+    Last,
+    Earlier,
 }
 
 /// One event on its way through the rules.
@@ -406,15 +419,20 @@ impl Turn<'_> {
         let prompt_id = if queued { None } else { event.prompt.clone() };
         let prompt = NewPrompt { event: self.capture.event, text: text.clone() };
         self.session.prompts += 1;
-        if self.session.batches.iter().any(|batch| self.capture.order.is_before(&batch.opened)) {
-            // Its time is over: there is nobody to answer.
-            self.insert_late(source, event.prompt.clone(), prompt);
-            return None;
+        if self.session.latest.is_some_and(|latest| self.capture.order.is_before(&latest)) {
+            let place = self.insert_late(source, event.prompt.clone(), prompt);
+            // Where another prompt followed, or the life ended, its time is over: there is nobody to answer.
+            return if place == Place::Last { self.ask(source, text) } else { None };
         }
         if !queued {
             self.effects.extend(self.session.close_unfinished(CloseReason::NextPrompt));
         }
         self.push_batch(source, state, prompt_id, Some(prompt));
+        self.ask(source, text)
+    }
+
+    /// A person's prompt is answered; a machine's is not.
+    fn ask(&self, source: BatchSource, text: Option<String>) -> Option<Ask> {
         match source {
             BatchSource::User | BatchSource::Queued | BatchSource::Plan => text.map(Ask::Prompt),
             _ => None,
@@ -423,16 +441,15 @@ impl Turn<'_> {
 
     /// Puts a prompt that arrived late into its place: what was done and answered from then until the next prompt
     /// moves into its batch, and later prompts move up by one.
-    fn insert_late(&mut self, source: BatchSource, prompt_id: Option<PromptId>, prompt: NewPrompt) {
+    fn insert_late(&mut self, source: BatchSource, prompt_id: Option<PromptId>, prompt: NewPrompt) -> Place {
         let order = self.capture.order;
-        let batches = &self.session.batches;
-        let place = batches.iter().take_while(|batch| !order.is_before(&batch.opened)).count();
+        let place = self.session.batches.iter().take_while(|batch| !order.is_before(&batch.opened)).count();
         // What was done before the first known prompt lies with that one.
-        let from = place.checked_sub(1).or_else(|| (!batches.is_empty()).then_some(0));
-        let number =
-            place.checked_sub(1).and_then(|at| batches.get(at)).map_or(0, |before| before.number) + 1;
+        let from = place.checked_sub(1).or_else(|| (!self.session.batches.is_empty()).then_some(0));
+        let before = place.checked_sub(1).and_then(|at| self.session.batches.get(at));
+        let number = before.map_or(0, |before| before.number) + 1;
         let seq = self.next_seq();
-        let moved = from.and_then(|at| self.session.batches.get_mut(at)).and_then(|from| {
+        let answer = from.and_then(|at| self.session.batches.get_mut(at)).and_then(|from| {
             let moves = match &from.response {
                 Response::Known { at, prompt } => {
                     order.is_before(at) && (prompt.is_none() || *prompt != from.prompt)
@@ -441,41 +458,44 @@ impl Turn<'_> {
             };
             moves.then(|| std::mem::replace(&mut from.response, Response::Missing))
         });
+        let is_last = place == self.session.batches.len() && self.session.status != SessionStatus::Completed;
+        let runs = is_last && answer.is_none();
+        if is_last {
+            self.effects.extend(self.session.close_unfinished(CloseReason::NextPrompt));
+        }
+        let state = if runs { BatchState::Open } else { BatchState::Closed };
+        let opened = Some(prompt);
         self.effects.push(Effect::OpenBatch {
             seq,
             number,
             source,
-            state: BatchState::Closed,
+            state,
             prompt_id: prompt_id.clone(),
-            prompt: Some(prompt),
+            prompt: opened,
         });
-        self.effects.push(Effect::CloseBatch { seq, why: CloseReason::NextPrompt });
         for batch in self.session.batches.iter_mut().skip(place) {
             batch.number += 1;
             self.effects.push(Effect::Renumber { seq: batch.seq, number: batch.number });
         }
         let is_private = source == BatchSource::Private;
-        if let Some(from) = from.and_then(|at| self.session.batches.get_mut(at)) {
+        if let Some(from) = from.and_then(|at| self.session.batches.get(at)) {
             let content = if is_private { Content::Hidden } else { Content::Kept };
             self.effects.push(Effect::TakeOver { from: from.seq, to: seq, since: order, content });
-            if from.source != BatchSource::Private {
+            if from.source != BatchSource::Private && from.state == BatchState::Closed {
                 self.effects.push(Effect::CompressBatch { seq: from.seq });
             }
         }
-        if !is_private {
-            self.effects.push(Effect::CompressBatch { seq });
+        if !runs {
+            let why = if answer.is_some() { CloseReason::Stop } else { CloseReason::NextPrompt };
+            self.effects.push(Effect::CloseBatch { seq, why });
+            if !is_private {
+                self.effects.push(Effect::CompressBatch { seq });
+            }
         }
-        let response = moved.unwrap_or(Response::Missing);
-        let batch = Batch {
-            seq,
-            number,
-            opened: order,
-            prompt: prompt_id,
-            source,
-            state: BatchState::Closed,
-            response,
-        };
+        let response = answer.unwrap_or(Response::Missing);
+        let batch = Batch { seq, number, opened: order, prompt: prompt_id, source, state, response };
         self.session.batches.insert(place, batch);
+        if is_last { Place::Last } else { Place::Earlier }
     }
 
     fn next_seq(&self) -> Seq {
@@ -554,7 +574,13 @@ impl Turn<'_> {
         let at = match self.batch_of(event.prompt.as_ref()) {
             Some(at) => at,
             None if skipped => return,
-            None => self.push_batch(BatchSource::Recovery, BatchState::Open, event.prompt.clone(), None),
+            None => {
+                let at = self.push_batch(BatchSource::Recovery, BatchState::Open, event.prompt.clone(), None);
+                if self.session.status == SessionStatus::Completed {
+                    self.effects.extend(self.session.close_unfinished(CloseReason::SessionEnd));
+                }
+                at
+            }
         };
         let Some(batch) = self.session.batches.get(at) else { return };
         let (seq, private, closed) =

@@ -205,6 +205,7 @@ CREATE TABLE deliveries (
     flags       INTEGER NOT NULL,
     stored_at   INTEGER NOT NULL
 ) WITHOUT ROWID;
+CREATE INDEX deliveries_by_session ON deliveries (session);
 CREATE UNIQUE INDEX deliveries_by_key ON deliveries (session, key) WHERE key IS NOT NULL;
 
 -- What came and was no event: kept as it came.

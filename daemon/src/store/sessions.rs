@@ -53,6 +53,7 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
                     prompts: row.get(7)?,
                     batches: Vec::new(),
                     last_event: Timestamp(row.get(3)?),
+                    latest: None,
                     ended: read_order(row, 8)?,
                 },
                 told: Vec::new(),
@@ -61,6 +62,7 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
         .optional()?;
     let Some(mut known) = found else { return Ok(None) };
     known.session.batches = session_batches(db, known.row)?;
+    known.session.latest = latest_order(db, known.row)?;
     known.told = told(db, known.row)?;
     Ok(Some(known))
 }
@@ -103,6 +105,16 @@ fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, S
         (false, false) => a.seq.cmp(&b.seq),
     });
     Ok(batches)
+}
+
+/// When the session's latest event was taken: of the latest boot, the latest.
+fn latest_order(db: &Connection, session: SessionRow) -> Result<Option<Order>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT boot_id, boot_ns, captured_at FROM deliveries WHERE session = ?1
+         ORDER BY boot_id = (SELECT boot_id FROM deliveries WHERE session = ?1 ORDER BY captured_at DESC LIMIT 1) DESC,
+                  boot_ns DESC LIMIT 1",
+    )?;
+    Ok(statement.query_row([session.0], |row| read_order(row, 0)).optional()?.flatten())
 }
 
 /// When a delivery was taken: three columns from `column` on, all empty where there is none.

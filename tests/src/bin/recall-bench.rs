@@ -353,7 +353,12 @@ fn asked(number: usize, at: Timestamp, random: &mut Random) -> StoreWrite {
                 prompt_id: None,
                 prompt: Some(prompt),
             },
-            Effect::Respond { seq: Seq(1), event, text: format!("It was the {}.", random.words(60)) },
+            Effect::Respond {
+                seq: Seq(1),
+                event,
+                text: format!("It was the {}.", random.words(60)),
+                prompt_id: None,
+            },
             Effect::CloseBatch { seq: Seq(1), why: CloseReason::Stop },
             Effect::CompressBatch { seq: Seq(1) },
             Effect::Complete { reason: "other".to_owned() },

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::memory::context::Budgets;
+use crate::memory::redaction::{RedactionMode, RedactionPolicy, Redactor};
 use crate::memory::session::{CapturePolicy, IdlePolicy};
 use crate::store::Durability;
 
@@ -22,6 +23,7 @@ pub struct Config {
     /// Whether the user sees a line about what the model was given at a session's start.
     pub notice: Notice,
     pub compression: CompressionPolicy,
+    pub redaction: RedactionPolicy,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +45,11 @@ pub struct CompressionPolicy {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("cannot read {}", path.display())]
-    Unreadable { path: PathBuf, #[source] source: std::io::Error },
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("{}, line {line}: {problem}", path.display())]
     Broken { path: PathBuf, line: usize, problem: String },
     #[error("{}: {}", path.display(), problems.join("; "))]
@@ -88,6 +94,7 @@ struct Written {
     timers: WrittenTimers,
     context: WrittenContext,
     compression: WrittenCompression,
+    redaction: WrittenRedaction,
 }
 
 #[derive(Debug, Deserialize)]
@@ -143,7 +150,13 @@ struct WrittenContext {
 
 impl Default for WrittenContext {
     fn default() -> Self {
-        Self { start_tokens: 2000, compact_tokens: 1500, resume_tokens: 300, prompt_tokens: 500, notice: true }
+        Self {
+            start_tokens: 2000,
+            compact_tokens: 1500,
+            resume_tokens: 300,
+            prompt_tokens: 500,
+            notice: true,
+        }
     }
 }
 
@@ -170,6 +183,30 @@ impl Default for WrittenCompression {
     }
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WrittenRedaction {
+    enabled: bool,
+    extra: Vec<String>,
+    allow: Vec<String>,
+}
+
+impl Default for WrittenRedaction {
+    fn default() -> Self {
+        Self { enabled: true, extra: Vec::new(), allow: Vec::new() }
+    }
+}
+
+impl WrittenRedaction {
+    fn policy(&self) -> RedactionPolicy {
+        RedactionPolicy {
+            mode: if self.enabled { RedactionMode::On } else { RedactionMode::Off },
+            extra: self.extra.clone(),
+            allow: self.allow.clone(),
+        }
+    }
+}
+
 impl Written {
     fn check(self) -> Result<Config, Vec<String>> {
         let ranges = [
@@ -184,11 +221,15 @@ impl Written {
             ("compression.concurrency", self.compression.concurrency, 1..=16),
             ("compression.max_attempts", self.compression.max_attempts, 1..=100),
         ];
-        let problems: Vec<_> = ranges
+        let mut problems: Vec<_> = ranges
             .into_iter()
             .filter(|(_, value, range)| !range.contains(value))
-            .map(|(key, value, range)| format!("{key} is {value}, it must be {} to {}", range.start(), range.end()))
+            .map(|(key, value, range)| {
+                format!("{key} is {value}, it must be {} to {}", range.start(), range.end())
+            })
             .collect();
+        // Patterns are compiled once more when the daemon starts; here only to say what is wrong with them.
+        problems.extend(Redactor::new(&self.redaction.policy()).err().map(|error| error.to_string()));
         if problems.is_empty() { Ok(self.into_config()) } else { Err(problems) }
     }
 
@@ -218,6 +259,7 @@ impl Written {
                 concurrency: usize::try_from(self.compression.concurrency).unwrap_or(2),
                 max_attempts: u32::try_from(self.compression.max_attempts).unwrap_or(5),
             },
+            redaction: self.redaction.policy(),
         }
     }
 }
@@ -242,17 +284,31 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_with_their_line_or_key() {
-        problem("[timers]\nbatch_idle_s = 5\nbatch_idle = 3\n", "/c/config.toml, line 3: unknown field `batch_idle`");
+        problem(
+            "[timers]\nbatch_idle_s = 5\nbatch_idle = 3\n",
+            "/c/config.toml, line 3: unknown field `batch_idle`",
+        );
         problem("[context\n", "line 1");
         problem("\n\n[compression]\nbackend = \"magic\"\n", "line 4");
         problem("[timers]\nbatch_idle_s = 0\n[compression]\nconcurrency = 99\n", "timers.batch_idle_s is 0");
-        problem("[timers]\nbatch_idle_s = 0\n[compression]\nconcurrency = 99\n", "compression.concurrency is 99");
+        problem(
+            "[timers]\nbatch_idle_s = 0\n[compression]\nconcurrency = 99\n",
+            "compression.concurrency is 99",
+        );
+        problem("[redaction]\nextra = ['ok', '(']\n", "redaction.extra: `(` is no usable pattern");
+        problem("[redaction]\nallow = ['.*']\n", "redaction.allow: `.*` matches everything");
     }
 
     #[test]
     fn what_is_written_is_taken() {
-        let config = Config::parse("[durability]\nsync = \"normal\"\n[context]\nnotice = false\n", Path::new("c"));
+        let config =
+            Config::parse("[durability]\nsync = \"normal\"\n[context]\nnotice = false\n", Path::new("c"));
         let config = config.unwrap();
         assert_eq!((config.durability, config.notice), (Durability::Normal, Notice::Off));
+        let config =
+            Config::parse("[redaction]\nenabled = false\nextra = ['ACME-\\d+']\n", Path::new("c")).unwrap();
+        assert_eq!(config.redaction.mode, RedactionMode::Off);
+        assert_eq!(config.redaction.extra, ["ACME-\\d+"]);
+        assert_eq!(Config::default().redaction, RedactionPolicy::default());
     }
 }

@@ -25,6 +25,7 @@ use super::sessions::{Sessions, SessionsDoor};
 use super::writer::{Writer, WriterArguments, WriterHandle};
 use crate::compression::Compressor;
 use crate::config::Config;
+use crate::memory::redaction::Redactor;
 use crate::store::Readers;
 
 const FAILURE_WINDOW: Duration = Duration::from_secs(60);
@@ -38,6 +39,8 @@ pub struct Blueprint {
     pub index_folder: PathBuf,
     pub spool: Spool,
     pub config: Config,
+    /// Built from the config, whose patterns may be wrong: the tree itself starts with one that is right.
+    pub redactor: Arc<Redactor>,
     pub compressor: Arc<dyn Compressor>,
 }
 
@@ -62,8 +65,12 @@ impl House {
     pub fn new(blueprint: &Blueprint) -> Self {
         let readers = Readers::new(&blueprint.database);
         let (writer, sessions) = (WriterHandle::default(), SessionsDoor::default());
-        let intake =
-            Intake { sessions: sessions.clone(), writer: writer.clone(), counters: Arc::new(Counters::default()) };
+        let intake = Intake {
+            sessions: sessions.clone(),
+            writer: writer.clone(),
+            redactor: Arc::clone(&blueprint.redactor),
+            counters: Arc::new(Counters::default()),
+        };
         let recollection = Recollection {
             readers: readers.clone(),
             index: IndexDoor::default(),
@@ -148,7 +155,8 @@ impl Actor for Root {
                 }
             }
             RootMessage::StopChild(child, gone) => {
-                let cell = state.children.values().find(|(kind, _)| *kind == child).map(|(_, cell)| cell.clone());
+                let cell =
+                    state.children.values().find(|(kind, _)| *kind == child).map(|(_, cell)| cell.clone());
                 if let Some(cell) = cell {
                     state.children.remove(&cell.get_id());
                     let _ = cell.drain_and_wait(Some(STOP_WITHIN)).await;
@@ -303,7 +311,8 @@ mod tests {
 
     #[test]
     fn restarts_slow_down() {
-        let delays: Vec<u128> = [0, 1, 2, 3, 4, 99].map(|failures| restart_delay(failures).as_millis()).to_vec();
+        let delays: Vec<u128> =
+            [0, 1, 2, 3, 4, 99].map(|failures| restart_delay(failures).as_millis()).to_vec();
         assert_eq!(delays, [0, 0, 400, 800, 1600, 5000]);
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod ids;
 pub mod event;
+pub mod redaction;
 pub mod session;
 pub mod project;
 pub mod material;

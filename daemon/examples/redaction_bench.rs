@@ -1,7 +1,8 @@
 //! How fast redaction is, and what it takes for a secret in sources that hold none.
 //!
 //! `cargo run --release --example redaction_bench -- FOLDER...` reads every text file beneath the folders and prints
-//! what it would redact there, the rate per 10 kB, and the time for payloads of two sizes.
+//! what it would redact there, the rate per 10 kB, and the time for payloads of two sizes and for 10 MB of texts made
+//! to be slow.
 
 #![allow(clippy::print_stdout, reason = "its output is its purpose")]
 
@@ -15,6 +16,19 @@ use recall::memory::redaction::{RedactionPolicy, Redactor};
 const SIZES: [usize; 2] = [20 << 10, 4 << 20];
 /// Each measured so often; the median counts.
 const ROUNDS: usize = 21;
+
+/// Each is repeated: names without values, values inside values, beginnings without ends.
+const HOSTILE: [&str; 8] = [
+    "eyJ",
+    "token:",
+    "password:\"",
+    "a://b:c9@",
+    "/fo1_",
+    "-----BEGIN PRIVATE KEY-----\n",
+    "bearer a1",
+    "_pass:",
+];
+const HOSTILE_SIZE: usize = 10_000_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let started = Instant::now();
@@ -52,7 +66,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         let json_time = median(|| redactor.redact_json(&json).len());
         println!("{} bytes: text {text:?}, JSON {json_time:?}", part.len());
     }
-    println!("{} kB resident", resident_kb());
+    for unit in HOSTILE {
+        let text = unit.repeat(HOSTILE_SIZE / unit.len());
+        let started = Instant::now();
+        std::hint::black_box(redactor.redact_text(&text));
+        println!("10 MB of {unit:?}: {:?}", started.elapsed());
+    }
     Ok(())
 }
 

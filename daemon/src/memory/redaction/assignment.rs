@@ -65,8 +65,8 @@ const HARMLESS: [&str; 5] = ["public", "next", "page", "continuation", "cancel"]
 
 /// How far to look from a name, in bytes: for its beginning, for its value, for the end of a value in doubt.
 const NAME: usize = 48;
-const TYPE: usize = 48;
-const DOUBT: usize = 128;
+const TYPE: usize = 32;
+const DOUBT: usize = 64;
 
 /// The value that is assigned to the name around `word`, if it looks like a secret.
 pub(super) fn assigned(text: &str, word: Range<usize>, name: Name) -> Option<Range<usize>> {

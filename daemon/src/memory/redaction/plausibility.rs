@@ -31,9 +31,9 @@ pub(super) enum Place {
 }
 
 /// So many bytes decide; what follows them is more of the same.
-const SAMPLE: usize = 128;
+const SAMPLE: usize = 64;
 
-/// Decides for one value. Looks at its first 128 bytes only.
+/// Decides for one value. Looks at its first 64 bytes only.
 pub(super) fn is_secret(value: &str, name: Name, place: Place) -> bool {
     let value = beginning(value, SAMPLE);
     let has_shape = match (name, place) {

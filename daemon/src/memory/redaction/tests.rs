@@ -414,7 +414,7 @@ fn of_secret_files_only_the_name_is_kept() {
 /// Texts that make a careless scanner read them again and again. Quadratic time would not come to an end here.
 #[test]
 fn hostile_texts_come_to_an_end() {
-    const SIZE: usize = 1 << 20;
+    const SIZE: usize = 256 << 10;
     let redactor = redactor();
     for unit in [
         "eyJ",

@@ -263,6 +263,7 @@ impl Cursor<'_> {
     fn tail(&self) -> Option<usize> {
         let mut inner = *self;
         let joint = inner.skip_some(b"_-", 1);
+        inner.peek().filter(u8::is_ascii_alphanumeric)?;
         if inner.peek().is_some_and(|byte| byte.is_ascii_digit()) {
             return Some(joint + inner.skip_some(b"0123456789", 4));
         }

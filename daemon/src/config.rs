@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::memory::context::Budgets;
+use crate::memory::redaction::{RedactionMode, RedactionPolicy, Redactor};
 use crate::memory::session::{CapturePolicy, IdlePolicy};
 use crate::store::Durability;
 
@@ -22,6 +23,7 @@ pub struct Config {
     /// Whether the user sees a line about what the model was given at a session's start.
     pub notice: Notice,
     pub compression: CompressionPolicy,
+    pub redaction: RedactionPolicy,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +94,7 @@ struct Written {
     timers: WrittenTimers,
     context: WrittenContext,
     compression: WrittenCompression,
+    redaction: WrittenRedaction,
 }
 
 #[derive(Debug, Deserialize)]
@@ -180,6 +183,30 @@ impl Default for WrittenCompression {
     }
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WrittenRedaction {
+    enabled: bool,
+    extra: Vec<String>,
+    allow: Vec<String>,
+}
+
+impl Default for WrittenRedaction {
+    fn default() -> Self {
+        Self { enabled: true, extra: Vec::new(), allow: Vec::new() }
+    }
+}
+
+impl WrittenRedaction {
+    fn policy(&self) -> RedactionPolicy {
+        RedactionPolicy {
+            mode: if self.enabled { RedactionMode::On } else { RedactionMode::Off },
+            extra: self.extra.clone(),
+            allow: self.allow.clone(),
+        }
+    }
+}
+
 impl Written {
     fn check(self) -> Result<Config, Vec<String>> {
         let ranges = [
@@ -194,13 +221,15 @@ impl Written {
             ("compression.concurrency", self.compression.concurrency, 1..=16),
             ("compression.max_attempts", self.compression.max_attempts, 1..=100),
         ];
-        let problems: Vec<_> = ranges
+        let mut problems: Vec<_> = ranges
             .into_iter()
             .filter(|(_, value, range)| !range.contains(value))
             .map(|(key, value, range)| {
                 format!("{key} is {value}, it must be {} to {}", range.start(), range.end())
             })
             .collect();
+        // Patterns are compiled once more when the daemon starts; here only to say what is wrong with them.
+        problems.extend(Redactor::new(&self.redaction.policy()).err().map(|error| error.to_string()));
         if problems.is_empty() { Ok(self.into_config()) } else { Err(problems) }
     }
 
@@ -230,6 +259,7 @@ impl Written {
                 concurrency: usize::try_from(self.compression.concurrency).unwrap_or(2),
                 max_attempts: u32::try_from(self.compression.max_attempts).unwrap_or(5),
             },
+            redaction: self.redaction.policy(),
         }
     }
 }
@@ -265,6 +295,8 @@ mod tests {
             "[timers]\nbatch_idle_s = 0\n[compression]\nconcurrency = 99\n",
             "compression.concurrency is 99",
         );
+        problem("[redaction]\nextra = ['ok', '(']\n", "redaction.extra: `(` is no usable pattern");
+        problem("[redaction]\nallow = ['.*']\n", "redaction.allow: `.*` matches everything");
     }
 
     #[test]
@@ -273,5 +305,10 @@ mod tests {
             Config::parse("[durability]\nsync = \"normal\"\n[context]\nnotice = false\n", Path::new("c"));
         let config = config.unwrap();
         assert_eq!((config.durability, config.notice), (Durability::Normal, Notice::Off));
+        let config =
+            Config::parse("[redaction]\nenabled = false\nextra = ['ACME-\\d+']\n", Path::new("c")).unwrap();
+        assert_eq!(config.redaction.mode, RedactionMode::Off);
+        assert_eq!(config.redaction.extra, ["ACME-\\d+"]);
+        assert_eq!(Config::default().redaction, RedactionPolicy::default());
     }
 }

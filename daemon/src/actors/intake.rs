@@ -1,4 +1,6 @@
 //! The way in: from a delivered frame, or a spooled one, to the session it belongs to.
+//!
+//! Secrets end here: what goes on, to a session or to the store, is redacted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,16 +16,21 @@ use super::writer::WriterHandle;
 use crate::agents::{self, Unreadable};
 use crate::memory::event::{LifecycleEvent, What};
 use crate::memory::ids::{AgentName, SessionKey, Timestamp};
+use crate::memory::redaction::Redactor;
 use crate::store::{Delivery, Unparsed, Write, Written};
 
 /// A shim has long given up by then; the event is stored all the same or offered again.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+
+/// A larger payload is read and redacted on a thread of its own, or the others would wait for it; in bytes.
+const LARGE: usize = 64 << 10;
 
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Intake {
     pub sessions: SessionsDoor,
     pub writer: WriterHandle,
+    pub redactor: Arc<Redactor>,
     pub counters: Arc<Counters>,
 }
 
@@ -38,9 +45,10 @@ pub struct Counters {
 impl Intake {
     /// Stores an event and says what its sender shall be told. Never fails: what cannot be taken is BUSY.
     pub async fn take(&self, deliver: Deliver) -> Reply {
-        let reply = match (agents::spec(&deliver.agent).read)(&deliver) {
-            Ok(event) => self.pass_on(event, deliver).await,
-            Err(error) => self.keep_raw(deliver, &error).await,
+        let reply = match self.read(deliver).await {
+            Some(Taken::Event(event)) => self.pass_on(*event).await,
+            Some(Taken::Unparsed(unparsed)) => self.keep_raw(unparsed).await,
+            None => Reply::Busy,
         };
         let counter = match &reply {
             Reply::Ack { .. } => &self.counters.accepted,
@@ -51,9 +59,20 @@ impl Intake {
         reply
     }
 
-    async fn pass_on(&self, event: LifecycleEvent, deliver: Deliver) -> Reply {
+    /// `None`: reading it failed as nothing should.
+    async fn read(&self, deliver: Deliver) -> Option<Taken> {
+        if deliver.payload.len() <= LARGE {
+            return Some(read(deliver, &self.redactor));
+        }
+        let redactor = Arc::clone(&self.redactor);
+        let taken = tokio::task::spawn_blocking(move || read(deliver, &redactor)).await;
+        taken
+            .inspect_err(|error| tracing::error!(panicked = error.is_panic(), "a payload could not be read"))
+            .ok()
+    }
+
+    async fn pass_on(&self, Readable { event, deliver, second }: Readable) -> Reply {
         let key = SessionKey { agent: AgentName(deliver.agent.clone()), id: event.session.clone() };
-        let second = second_key(&event, &deliver);
         let within = ANSWER_WITHIN;
         let answer = self.sessions.ask(
             |reply| {
@@ -65,23 +84,8 @@ impl Intake {
         answer.await.unwrap_or(Reply::Busy)
     }
 
-    async fn keep_raw(&self, deliver: Deliver, error: &Unreadable) -> Reply {
-        let unparsed = Unparsed {
-            delivery: Delivery {
-                event: deliver.event_id,
-                key: None,
-                agent: AgentName(deliver.agent),
-                event_name: deliver.event_name,
-                captured_at: Timestamp(deliver.captured_at_ms),
-                boot_id: deliver.boot_id,
-                boot_ns: deliver.boot_ns,
-                flags: deliver.flags.0,
-                stored_at: clock::now(),
-            },
-            parse_error: parse_error(error),
-            payload: deliver.payload,
-        };
-        match self.writer.write(Write::Unparsed(Box::new(unparsed))).await {
+    async fn keep_raw(&self, unparsed: Box<Unparsed>) -> Reply {
+        match self.writer.write(Write::Unparsed(unparsed)).await {
             Ok(Written::Duplicate) => Reply::Duplicate { stdout: Vec::new() },
             Ok(_) => Reply::Ack { stdout: Vec::new() },
             Err(error) => {
@@ -89,6 +93,49 @@ impl Intake {
                 Reply::Busy
             }
         }
+    }
+}
+
+/// A delivery as it goes on, without secrets.
+enum Taken {
+    Event(Box<Readable>),
+    Unparsed(Box<Unparsed>),
+}
+
+struct Readable {
+    event: LifecycleEvent,
+    /// Without its payload.
+    deliver: Deliver,
+    second: Option<[u8; 16]>,
+}
+
+fn read(mut deliver: Deliver, redactor: &Redactor) -> Taken {
+    match (agents::spec(&deliver.agent).read)(&deliver) {
+        Ok(event) => {
+            // Of the payload as it came: two that differ in a secret only are two happenings.
+            let second = second_key(&event, &deliver);
+            deliver.payload = Vec::new();
+            Taken::Event(Box::new(Readable { event: redactor.redact_event(event), deliver, second }))
+        }
+        Err(error) => Taken::Unparsed(Box::new(unparsed(deliver, &error, redactor))),
+    }
+}
+
+fn unparsed(deliver: Deliver, error: &Unreadable, redactor: &Redactor) -> Unparsed {
+    Unparsed {
+        delivery: Delivery {
+            event: deliver.event_id,
+            key: None,
+            agent: AgentName(deliver.agent),
+            event_name: deliver.event_name,
+            captured_at: Timestamp(deliver.captured_at_ms),
+            boot_id: deliver.boot_id,
+            boot_ns: deliver.boot_ns,
+            flags: deliver.flags.0,
+            stored_at: clock::now(),
+        },
+        parse_error: parse_error(error),
+        payload: redactor.redact_bytes(&deliver.payload).into_owned(),
     }
 }
 
@@ -125,4 +172,68 @@ fn second_key(event: &LifecycleEvent, deliver: &Deliver) -> Option<[u8; 16]> {
         _ => return None,
     }
     hash.finalize().first_chunk().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use recall_protocol::wire::{EventId, Flags, ShimContext};
+
+    use super::*;
+    use crate::memory::redaction::RedactionPolicy;
+
+    fn deliver(payload: &str) -> Deliver {
+        Deliver {
+            event_id: EventId([1; 16]),
+            agent: "claude-code".to_owned(),
+            event_name: String::new(),
+            captured_at_ms: 0,
+            boot_id: [0; 16],
+            boot_ns: 0,
+            context: ShimContext::default(),
+            payload: payload.as_bytes().to_vec(),
+            flags: Flags::default(),
+        }
+    }
+
+    fn take(payload: &str) -> Taken {
+        read(deliver(payload), &Redactor::new(&RedactionPolicy::default()).unwrap())
+    }
+
+    #[test]
+    fn no_secret_of_an_event_goes_on_whatever_the_event() {
+        for (name, fields) in [
+            ("UserPromptSubmit", r#""prompt": "use DB_PASSWORD=swordfish""#),
+            ("PostToolUse", r#""tool_name": "x", "tool_input": {"password": "swordfish"}"#),
+            ("PostToolUse", r#""tool_name": "x", "tool_response": "DB_PASSWORD=swordfish""#),
+            ("PostToolUseFailure", r#""tool_name": "x", "error": "DB_PASSWORD=swordfish""#),
+            ("Stop", r#""last_assistant_message": "DB_PASSWORD=swordfish""#),
+            ("Notification", r#""message": "DB_PASSWORD=swordfish""#),
+        ] {
+            let payload = format!(r#"{{"session_id": "s", "hook_event_name": "{name}", {fields}}}"#);
+            let Taken::Event(taken) = take(&payload) else { panic!("{name} is readable") };
+            let event = format!("{:?}", taken.event);
+            assert!(!event.contains("swordfish") && event.contains("[redacted:password]"), "{event}");
+            assert!(taken.deliver.payload.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_kept_without_its_secrets() {
+        let Taken::Unparsed(kept) = take(r#"{"prompt": "DB_PASSWORD=swordfish"#) else { panic!("cut off") };
+        assert_eq!(String::from_utf8_lossy(&kept.payload), r#"{"prompt": "DB_PASSWORD=[redacted:password]"#);
+    }
+
+    #[test]
+    fn the_second_key_is_of_the_payload_as_it_came() {
+        let key = |secret: &str| {
+            let payload = format!(
+                r#"{{"session_id":"s","hook_event_name":"Stop","prompt_id":"p","a":"PASSWORD={secret}"}}"#
+            );
+            let Taken::Event(taken) = take(&payload) else { panic!("readable") };
+            taken.second
+        };
+        assert!(key("swordfish").is_some());
+        assert_eq!(key("swordfish"), key("swordfish"));
+        assert_ne!(key("swordfish"), key("goldfish"));
+    }
 }

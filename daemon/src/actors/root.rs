@@ -25,6 +25,7 @@ use super::sessions::{Sessions, SessionsDoor};
 use super::writer::{Writer, WriterArguments, WriterHandle};
 use crate::compression::Compressor;
 use crate::config::Config;
+use crate::memory::redaction::Redactor;
 use crate::store::Readers;
 
 const FAILURE_WINDOW: Duration = Duration::from_secs(60);
@@ -38,6 +39,8 @@ pub struct Blueprint {
     pub index_folder: PathBuf,
     pub spool: Spool,
     pub config: Config,
+    /// Built from the config, whose patterns may be wrong: the tree itself starts with one that is right.
+    pub redactor: Arc<Redactor>,
     pub compressor: Arc<dyn Compressor>,
 }
 
@@ -65,6 +68,7 @@ impl House {
         let intake = Intake {
             sessions: sessions.clone(),
             writer: writer.clone(),
+            redactor: Arc::clone(&blueprint.redactor),
             counters: Arc::new(Counters::default()),
         };
         let recollection = Recollection {

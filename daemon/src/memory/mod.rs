@@ -9,6 +9,7 @@
 pub mod ids;
 pub mod order;
 pub mod event;
+pub mod redaction;
 pub mod session;
 pub mod project;
 pub mod material;

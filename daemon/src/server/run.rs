@@ -19,6 +19,7 @@ use crate::actors::root::{self, Blueprint, House, Root};
 use crate::compression::Compressor;
 use crate::compression::extractive::Extractive;
 use crate::config::Config;
+use crate::memory::redaction::{RedactionError, Redactor};
 use crate::store::{self, OpenStoreError, Write};
 
 /// Why the daemon does not run.
@@ -36,6 +37,8 @@ pub enum RunError {
     Listen(#[from] ListenError),
     #[error("cannot create folder {}", .0.display())]
     DataFolder(std::path::PathBuf, #[source] std::io::Error),
+    #[error(transparent)]
+    Redaction(#[from] RedactionError),
     #[error("cannot start: {0}")]
     Start(String),
     #[error("cannot wait for signals")]
@@ -60,6 +63,7 @@ pub async fn run(paths: Paths, config: Config) -> Result<(), RunError> {
 /// # Errors
 /// As [`run`].
 pub async fn run_with(paths: Paths, config: Config, compressor: Arc<dyn Compressor>) -> Result<(), RunError> {
+    let redactor = Arc::new(Redactor::new(&config.redaction)?);
     paths.create_folders()?;
     let backups = paths.backups_dir();
     std::fs::create_dir_all(&backups).map_err(|error| RunError::DataFolder(backups.clone(), error))?;
@@ -81,6 +85,7 @@ pub async fn run_with(paths: Paths, config: Config, compressor: Arc<dyn Compress
         index_folder: paths.index_dir(),
         spool,
         config,
+        redactor,
         compressor,
     };
     let house = House::new(&blueprint);

@@ -1,0 +1,258 @@
+//! Takes secrets out of what agents report, before anything is written, indexed, logged or sent.
+//!
+//! A secret is known by its format (provider tokens, private keys, JWTs), by its place (the password of an address,
+//! an `Authorization` header) or by the name beside it (`KEY=value`). In its place stands `[redacted:KIND]`, always
+//! the same for the same kind, so that equal texts stay equal. Of files that are secret as a whole only the name
+//! stays.
+//!
+//! Guarantees: JSON stays JSON of the same shape; a text without secrets comes back borrowed; redacting twice changes
+//! nothing more; the time is linear in the text, but for `extra` patterns, which are the user's own.
+//!
+//! Out of reach: a secret that nothing tells from a word, one that is split over two strings, and one in base64.
+
+mod rules;
+mod plausibility;
+mod assignment;
+mod key_block;
+mod url;
+mod json_text;
+mod secret_files;
+mod scan;
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use regex::{Regex, RegexBuilder};
+
+use self::json_text::{Replacement, Role, StringPlace, rewrite};
+use self::plausibility::{Place, is_secret};
+use self::scan::{Scanner, Secret};
+use self::secret_files::{Access, Suspect};
+use super::event::{LifecycleEvent, PromptText, ToolCall, ToolResult, What};
+
+/// What the user wants redacted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RedactionPolicy {
+    pub mode: RedactionMode,
+    /// Regular expressions of further secrets. Their time is the user's own affair.
+    pub extra: Vec<String>,
+    /// Regular expressions; a secret in which one is found is kept.
+    pub allow: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RedactionMode {
+    #[default]
+    On,
+    /// Everything is kept as it comes, secret files too.
+    Off,
+}
+
+/// Why a policy cannot be carried out. The keys are those of the configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum RedactionError {
+    #[error("redaction.{key}: `{pattern}` is no usable pattern: {source}")]
+    Pattern {
+        key: &'static str,
+        pattern: String,
+        #[source]
+        source: regex::Error,
+    },
+    #[error("redaction.{key}: `{pattern}` matches everything")]
+    MatchesEverything { key: &'static str, pattern: String },
+    #[error("the automaton of redaction cannot be built: {0}")]
+    Automaton(#[from] aho_corasick::BuildError),
+}
+
+/// Compiled patterns larger than this are refused, in bytes.
+const PATTERN_SIZE: usize = 1 << 20;
+
+/// Carries out a policy. Built once, used from any thread.
+pub struct Redactor {
+    /// `None`: switched off.
+    scanner: Option<Scanner>,
+}
+
+impl Redactor {
+    /// # Errors
+    /// When a pattern of the policy is broken, too large, or matches the empty text.
+    pub fn new(policy: &RedactionPolicy) -> Result<Self, RedactionError> {
+        let extra = compile("extra", &policy.extra)?;
+        let allow = compile("allow", &policy.allow)?;
+        let scanner = match policy.mode {
+            RedactionMode::On => Some(Scanner::new(extra, allow)?),
+            RedactionMode::Off => None,
+        };
+        Ok(Self { scanner })
+    }
+
+    /// Redacts plain text.
+    pub fn redact_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let Some(scanner) = &self.scanner else { return Cow::Borrowed(text) };
+        settled(text, |text| Self::text_once(scanner, text))
+    }
+
+    fn text_once<'a>(scanner: &Scanner, text: &'a str) -> Cow<'a, str> {
+        let secrets = scanner.secrets(text);
+        if secrets.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut copied = 0;
+        for secret in secrets {
+            out.push_str(text.get(copied..secret.range.start).unwrap_or_default());
+            out.push_str(&mark(secret.kind));
+            copied = secret.range.end;
+        }
+        out.push_str(text.get(copied..).unwrap_or_default());
+        Cow::Owned(out)
+    }
+
+    /// Redacts the strings of a JSON text, each as what it means and not as it is escaped. A field with a telling name
+    /// is redacted whole. What lies outside strings stays, so a text that is no JSON needs [`Self::redact_bytes`].
+    pub fn redact_json<'a>(&self, json: &'a str) -> Cow<'a, str> {
+        let Some(scanner) = &self.scanner else { return Cow::Borrowed(json) };
+        if scanner.is_clean_json(json) {
+            return Cow::Borrowed(json);
+        }
+        settled(json, |json| Self::json_once(scanner, json))
+    }
+
+    fn json_once<'a>(scanner: &Scanner, json: &'a str) -> Cow<'a, str> {
+        rewrite(json, |StringPlace { role, text }| {
+            let secrets = scanner.secrets(text);
+            if let Role::Value { key } = role
+                && secrets.is_empty()
+                && let Some(name) = scanner.telling(key)
+                && is_secret(text, name, Place::Field)
+                && scanner.counts(text, 0..text.len())
+            {
+                return vec![Replacement { range: 0..text.len(), text: Cow::Owned(mark(name.kind())) }];
+            }
+            let replace =
+                |secret: Secret| Replacement { range: secret.range, text: Cow::Owned(mark(secret.kind)) };
+            secrets.into_iter().map(replace).collect()
+        })
+    }
+
+    /// Redacts a payload of which nobody knows what it is: JSON, a part of it, or something else. What is not UTF-8
+    /// becomes U+FFFD where anything is redacted at all.
+    pub fn redact_bytes<'a>(&self, payload: &'a [u8]) -> Cow<'a, [u8]> {
+        let text = String::from_utf8_lossy(payload);
+        let strings = self.redact_payload(&text);
+        // Once more as plain text: a secret may stand outside of what look like strings.
+        let all = self.redact_text(&strings);
+        if *all == *text { Cow::Borrowed(payload) } else { Cow::Owned(all.into_owned().into_bytes()) }
+    }
+
+    /// Redacts every text of an event. Its ids and folders stay: they say where it belongs.
+    pub fn redact_event(&self, event: LifecycleEvent) -> LifecycleEvent {
+        if self.scanner.is_none() {
+            return event;
+        }
+        // Taken apart field by field, so that a new one has to be thought of here.
+        let LifecycleEvent { session, prompt, cwd, transcript_path, subagent, what } = event;
+        let what = match what {
+            What::SessionStart { source } => What::SessionStart { source },
+            What::Prompt { text: PromptText::Text(text), source } => {
+                What::Prompt { text: PromptText::Text(self.owned_text(text)), source }
+            }
+            What::Prompt { text: PromptText::WhollyPrivate, source } => {
+                What::Prompt { text: PromptText::WhollyPrivate, source }
+            }
+            What::Tool(call) => What::Tool(self.redact_call(call)),
+            What::PreCompact { trigger } => What::PreCompact { trigger: self.owned_text(trigger) },
+            What::Stop { message } => What::Stop { message: message.map(|text| self.owned_text(text)) },
+            What::SessionEnd { reason } => What::SessionEnd { reason: self.owned_text(reason) },
+            What::Other { name, detail } => {
+                let detail = self.redact_payload(&detail).into_owned();
+                What::Other { name, detail }
+            }
+        };
+        LifecycleEvent { session, prompt, cwd, transcript_path, subagent, what }
+    }
+
+    fn redact_call(&self, call: ToolCall) -> ToolCall {
+        let ToolCall { name, use_id, input, result, duration_ms } = call;
+        let access = secret_files::access(&input);
+        let input = match access {
+            None => Cow::Borrowed(input.as_str()),
+            Some(Access::ByPath) => secret_files::without_contents(&input, Suspect::Everything),
+            Some(Access::ByCommand) => secret_files::without_contents(&input, Suspect::HereDocuments),
+        };
+        let input = self.redact_json(&input).into_owned();
+        let result = match (result, access) {
+            (ToolResult::Done(json), None) => ToolResult::Done(self.redact_json(&json).into_owned()),
+            (ToolResult::Done(json), Some(_)) => {
+                let json = secret_files::without_contents(&json, Suspect::Everything);
+                ToolResult::Done(self.redact_json(&json).into_owned())
+            }
+            (ToolResult::Failed(error), None) => ToolResult::Failed(self.redact_error(error)),
+            (ToolResult::Failed(_), Some(_)) => ToolResult::Failed(secret_files::mark()),
+        };
+        ToolCall { name, use_id, input, result, duration_ms }
+    }
+
+    /// An error is the agent's plain text, or its JSON where it gave no text.
+    fn redact_error(&self, error: String) -> String {
+        if error.starts_with(['{', '[', '"']) && serde_json::from_str::<serde::de::IgnoredAny>(&error).is_ok()
+        {
+            return self.redact_json(&error).into_owned();
+        }
+        self.owned_text(error)
+    }
+
+    /// A whole hook payload, secret files included.
+    fn redact_payload<'a>(&self, json: &'a str) -> Cow<'a, str> {
+        if self.scanner.is_none() || secret_files::access(json).is_none() {
+            return self.redact_json(json);
+        }
+        let json = secret_files::without_contents(json, Suspect::ContentFields);
+        Cow::Owned(self.redact_json(&json).into_owned())
+    }
+
+    fn owned_text(&self, text: String) -> String {
+        match self.redact_text(&text) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(redacted) => redacted,
+        }
+    }
+}
+
+/// Repeats until nothing changes: a secret that another one touched may be free only when that is gone. Bounded, since
+/// a user's own pattern may find itself in the mark.
+fn settled<'a>(text: &'a str, once: impl for<'b> Fn(&'b str) -> Cow<'b, str>) -> Cow<'a, str> {
+    const MOST: usize = 4;
+    let Cow::Owned(mut redacted) = once(text) else { return Cow::Borrowed(text) };
+    for _ in 1..MOST {
+        let Cow::Owned(again) = once(&redacted) else { break };
+        redacted = again;
+    }
+    Cow::Owned(redacted)
+}
+
+/// At most the first `most` bytes of a text, cut between characters.
+fn beginning(text: &str, most: usize) -> &str {
+    (0..4).find_map(|back| text.get(..most.checked_sub(back)?)).unwrap_or(text)
+}
+
+fn compile(key: &'static str, patterns: &[String]) -> Result<Vec<Regex>, RedactionError> {
+    let compile = |pattern: &String| {
+        let compiled = RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).build();
+        match compiled {
+            Ok(regex) if regex.is_match("") => {
+                Err(RedactionError::MatchesEverything { key, pattern: pattern.clone() })
+            }
+            Ok(regex) => Ok(regex),
+            Err(source) => Err(RedactionError::Pattern { key, pattern: pattern.clone(), source }),
+        }
+    };
+    patterns.iter().map(compile).collect()
+}
+
+/// What stands in a secret's place. Free of characters that JSON would escape.
+fn mark(kind: &str) -> String {
+    format!("[redacted:{kind}]")
+}

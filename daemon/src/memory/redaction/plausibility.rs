@@ -1,0 +1,256 @@
+//! Whether a value beside a telling name is a secret, or code, a placeholder or prose.
+//!
+//! Nothing but the name says so here, and code is full of `token = next_token()` and `password: String`. A value
+//! counts when it looks drawn by chance, or, where the place leaves no other reading (an environment file, a JSON
+//! field of a call), when it is merely no placeholder.
+
+use super::beginning;
+
+/// What the name promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Name {
+    /// Chosen by a person: short, and perhaps a word.
+    Password,
+    /// Made by a machine, and never anything but secret: API keys, client secrets.
+    Key,
+    /// Made by a machine; the word has other meanings in code.
+    Token,
+}
+
+/// Where the value stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In quotes beside the name, as in code.
+    Quoted,
+    /// Without quotes: perhaps an expression.
+    Bare,
+    /// `NAME=value` as in environment files, connection strings and query strings.
+    Environment,
+    /// The value of a JSON field of the call itself.
+    Field,
+}
+
+/// So many bytes decide; what follows them is more of the same.
+const SAMPLE: usize = 64;
+
+/// Decides for one value. Looks at its first 64 bytes only.
+pub(super) fn is_secret(value: &str, name: Name, place: Place) -> bool {
+    let value = beginning(value, SAMPLE);
+    let has_shape = match (name, place) {
+        (Name::Password, Place::Field) | (Name::Key, Place::Field) => {
+            value.len() >= 4 && !value.contains("://")
+        }
+        (Name::Password, Place::Environment) => value.len() >= 4 && is_one_word(value),
+        (Name::Password, Place::Quoted) => value.len() >= 6 && is_one_word(value) && is_mixed(value),
+        (Name::Key, Place::Environment) => value.len() >= 8 && is_one_word(value) && is_mixed(value),
+        (Name::Token, Place::Environment) => value.len() >= 12 && is_token(value) && is_mixed(value),
+        (_, Place::Bare) => value.len() >= 12 && is_token(value) && is_random(value),
+        (_, Place::Quoted) | (Name::Token, Place::Field) => {
+            value.len() >= 16 && is_token(value) && is_random(value)
+        }
+    };
+    has_shape && !is_reference(value) && !is_placeholder(value)
+}
+
+/// Names something else: a variable, a template, a path, a call, an earlier redaction.
+fn is_reference(value: &str) -> bool {
+    let starts =
+        ["$", "{", "<", "%", "(", "[", "/", "./", "../", "~/", "@", "&", "*", "process.env", "os.", "env."];
+    let holds = ["${", "$(", "{{", "{}", "[redacted:", "::", "()", "://", "->"];
+    starts.iter().any(|start| value.starts_with(start)) || holds.iter().any(|part| value.contains(part))
+}
+
+/// Stands for a secret that its author did not write down.
+fn is_placeholder(value: &str) -> bool {
+    const HOLDS: [&str; 16] = [
+        "example",
+        "changeme",
+        "change_me",
+        "change-me",
+        "placeholder",
+        "your_",
+        "your-",
+        "yourpass",
+        "dummy",
+        "redacted",
+        "xxxx",
+        "****",
+        "....",
+        "todo",
+        "replace",
+        "insert",
+    ];
+    const WHOLE: [&str; 14] = [
+        "password",
+        "passwd",
+        "secret",
+        "token",
+        "string",
+        "none",
+        "null",
+        "undefined",
+        "true",
+        "false",
+        "test",
+        "fake",
+        "hidden",
+        "optional",
+    ];
+    let lower = value.to_ascii_lowercase();
+    HOLDS.iter().any(|part| lower.contains(part)) || WHOLE.contains(&lower.as_str())
+}
+
+/// No blanks and none of the signs that code is made of.
+fn is_one_word(value: &str) -> bool {
+    value.bytes().all(|byte| byte.is_ascii_graphic() && !b"()<>{}\"'`\\|".contains(&byte)) && value.len() > 1
+}
+
+/// The characters of tokens, hexadecimal and all base64 alphabets.
+fn is_token(value: &str) -> bool {
+    let padding = value.trim_end_matches('=');
+    padding.bytes().all(|byte| {
+        byte.is_ascii_alphanumeric()
+            || matches!(
+                byte,
+                b'_' | b'-'
+                    | b'+'
+                    | b'/'
+                    | b'.'
+                    | b'~'
+                    | b':'
+                    | b'!'
+                    | b'@'
+                    | b'#'
+                    | b'$'
+                    | b'%'
+                    | b'^'
+                    | b'&'
+                    | b'*'
+            )
+    })
+}
+
+/// A digit or an unusual sign among letters, or nothing but digits.
+fn is_mixed(value: &str) -> bool {
+    let digits = value.bytes().filter(u8::is_ascii_digit).count();
+    let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
+    let signs = value.bytes().filter(|byte| b"!@#$%^&*+=?~".contains(byte)).count();
+    // A version number has dots and no letters.
+    letters > 0 && (digits > 0 || signs > 0) || digits == value.len()
+}
+
+/// Letters, capitals and digits follow each other as chance would have it and not as in words and names.
+fn is_random(value: &str) -> bool {
+    let length = value.bytes().filter(u8::is_ascii_alphanumeric).count();
+    changes(value) * 5 >= length && entropy(value) >= 3.0
+}
+
+/// Changes between small letters, capitals and digits; a capital that begins a word is none.
+fn changes(value: &str) -> usize {
+    let class = |byte: &u8| match byte {
+        b'a'..=b'z' => 1,
+        b'A'..=b'Z' => 2,
+        b'0'..=b'9' => 3,
+        _ => 0,
+    };
+    let pairs = value.as_bytes().iter().zip(value.as_bytes().iter().skip(1));
+    pairs
+        .map(|(left, right)| (class(left), class(right)))
+        .filter(|(left, right)| left != right && *left != 0 && *right != 0 && (*left, *right) != (2, 1))
+        .count()
+}
+
+/// Shannon's entropy of the value's bytes, in bits per byte.
+fn entropy(value: &str) -> f64 {
+    let mut counts = [0_u32; 256];
+    for byte in value.bytes() {
+        if let Some(count) = counts.get_mut(usize::from(byte)) {
+            *count += 1;
+        }
+    }
+    // At most SAMPLE bytes: exact as a float.
+    let total = value.len() as f64;
+    counts
+        .iter()
+        .filter(|count| **count > 0)
+        .map(|count| f64::from(*count) / total)
+        .map(|p| -p * p.log2())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(name: Name, place: Place, secret: &[&str], harmless: &[&str]) {
+        for value in secret {
+            assert!(is_secret(value, name, place), "{value} is a secret");
+        }
+        for value in harmless {
+            assert!(!is_secret(value, name, place), "{value} is harmless");
+        }
+    }
+
+    #[test]
+    fn quoted_values_count_when_they_look_drawn_by_chance() {
+        check(
+            Name::Token,
+            Place::Quoted,
+            &[
+                "a8Kd93jfLs02mQpz71Xc",
+                "9f86d081884c7d659a2feaa0c55ad015",
+                "550e8400-e29b-41d4-a716-446655440000",
+            ],
+            &[
+                "refresh_token_grant",
+                "bert-base-uncased-v2",
+                "com.example.Token2Parser",
+                "aaaaaaaaaaaaaaaaaaaaaaaa",
+            ],
+        );
+        check(
+            Name::Password,
+            Place::Quoted,
+            &["hunter2", "s3cr3t!pass", "correct-horse-9"],
+            &[
+                "password",
+                "Enter your password",
+                "user_password",
+                "^1.2.3",
+                "${DB_PASSWORD}",
+                "changeme1",
+                "{password}",
+            ],
+        );
+    }
+
+    #[test]
+    fn bare_values_may_be_expressions() {
+        check(
+            Name::Key,
+            Place::Bare,
+            &["a8Kd93jfLs02mQpz71Xc"],
+            &[
+                "x25519_shared_secret",
+                "config.api_key",
+                "next_token()",
+                "String",
+                "sha256_hmac_sha512",
+                "self.keys[0]",
+            ],
+        );
+    }
+
+    #[test]
+    fn environment_files_and_fields_hold_values_only() {
+        check(
+            Name::Password,
+            Place::Environment,
+            &["swordfish", "p4ss"],
+            &["$PASS", "password", "<secret>", "/run/secrets/db"],
+        );
+        check(Name::Password, Place::Field, &["swordfish", "two words"], &["", "null", "{{ vault }}"]);
+        check(Name::Token, Place::Field, &["a8Kd93jfLs02mQpz71Xc"], &["page_two", "identifier"]);
+    }
+}

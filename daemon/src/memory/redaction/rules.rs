@@ -1,0 +1,200 @@
+//! The token formats that providers give their secrets, as a table.
+//!
+//! Each rule says where to look (literals that the prefilter finds in one pass) and what to look for (a pattern that
+//! must match from there on). Sources: the providers' public descriptions of their token formats.
+//!
+//! A pattern must not need more than one attempt per run of token characters: the scanner starts it only where no
+//! token character stands before, and so the whole scan stays linear whatever the text.
+
+/// How one kind of secret looks.
+pub(super) struct Rule {
+    /// Names the replacement: `[redacted:KIND]`.
+    pub kind: &'static str,
+    /// At least one of them stands in every secret of this kind, at its beginning or after `lead`.
+    pub literals: &'static [&'static str],
+    /// The whole secret, from its first character.
+    pub pattern: &'static str,
+    /// What of the secret stands before the literal.
+    pub lead: Lead,
+}
+
+/// The characters of a secret before its literal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lead {
+    /// None: the secret begins with the literal.
+    Nothing,
+    /// Digits, at most sixteen.
+    Digits,
+    /// Letters and digits, at most sixteen.
+    Alphanumerics,
+}
+
+const fn rule(kind: &'static str, literals: &'static [&'static str], pattern: &'static str) -> Rule {
+    Rule { kind, literals, pattern, lead: Lead::Nothing }
+}
+
+/// All of them. `\b` here is the ASCII one: the scanner switches Unicode off.
+pub(super) const RULES: &[Rule] = &[
+    // Code hosting and packages.
+    rule("github-token", &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], r"gh[pousr]_[A-Za-z0-9]{36,}"),
+    rule("github-token", &["github_pat_"], r"github_pat_[A-Za-z0-9_]{22,}"),
+    rule(
+        "gitlab-token",
+        &["glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glimt-", "glagent-", "gloas-", "glsoat-"],
+        r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|oas|soat)-[A-Za-z0-9_-]{20,}(?:\.[A-Za-z0-9_-]{2,}){0,2}",
+    ),
+    rule("bitbucket-token", &["ATBB", "ATCTT3"], r"(?:ATBB[A-Za-z0-9]{28,}|ATCTT3[A-Za-z0-9_=-]{60,})"),
+    rule("atlassian-token", &["ATATT3"], r"ATATT3[A-Za-z0-9_=-]{60,}"),
+    rule("npm-token", &["npm_"], r"npm_[A-Za-z0-9]{36}\b"),
+    rule("pypi-token", &["pypi-AgE"], r"pypi-AgE[A-Za-z0-9_-]{50,}"),
+    rule("rubygems-token", &["rubygems_"], r"rubygems_[a-f0-9]{48}\b"),
+    rule("crates-io-token", &["cio"], r"cio[A-Za-z0-9]{32}\b"),
+    rule("clojars-token", &["CLOJARS_"], r"CLOJARS_[a-z0-9]{60}\b"),
+    rule("docker-token", &["dckr_pat_", "dckr_oat_"], r"dckr_[po]at_[A-Za-z0-9_-]{27,}"),
+    rule("artifactory-token", &["AKCp"], r"AKCp[A-Za-z0-9]{60,}"),
+    rule("artifactory-token", &["cmVmdGtu"], r"cmVmdGtu[A-Za-z0-9]{50,}"),
+    // Clouds and infrastructure.
+    rule("aws-access-key", &["AKIA", "ASIA", "ABIA", "ACCA"], r"A(?:KIA|SIA|BIA|CCA)[A-Z2-7]{16}\b"),
+    rule("aws-bedrock-key", &["ABSKQmVkcm9ja0FQSUtleS"], r"ABSKQmVkcm9ja0FQSUtleS[A-Za-z0-9+/=]{80,}"),
+    rule("google-api-key", &["AIza"], r"AIza[A-Za-z0-9_-]{35}"),
+    rule("google-oauth-secret", &["GOCSPX-"], r"GOCSPX-[A-Za-z0-9_-]{28}"),
+    rule("google-oauth-token", &["ya29."], r"ya29\.[A-Za-z0-9_-]{20,}"),
+    rule("google-oauth-token", &["1//0"], r"1//0[A-Za-z0-9_-]{40,}"),
+    rule("azure-storage-key", &["AccountKey="], r"AccountKey=[A-Za-z0-9+/]{86}=="),
+    Rule {
+        kind: "azure-client-secret",
+        literals: &["Q~"],
+        pattern: r"[A-Za-z0-9]{3}[0-9]Q~[A-Za-z0-9_.~-]{31,34}",
+        lead: Lead::Alphanumerics,
+    },
+    rule("azure-sas-signature", &["sig="], r"sig=[A-Za-z0-9%/+]{43,60}(?:%3[Dd]|=)"),
+    rule("alibaba-access-key", &["LTAI"], r"LTAI[A-Za-z0-9]{12,26}\b"),
+    rule("digitalocean-token", &["dop_v1_", "doo_v1_", "dor_v1_"], r"do[opr]_v1_[a-f0-9]{64}\b"),
+    rule("heroku-key", &["HRKU-"], r"HRKU-[A-Za-z0-9_-]{36,}"),
+    rule("fly-token", &["fo1_", "fm1a_", "fm1r_", "fm2_"], r"f(?:o1|m1[ar]|m2)_[A-Za-z0-9_+/=-]{40,}"),
+    rule("netlify-token", &["nfp_"], r"nfp_[A-Za-z0-9]{36,}"),
+    rule("vercel-token", &["vercel_blob_rw_"], r"vercel_blob_rw_[A-Za-z0-9_]{30,}"),
+    rule("supabase-key", &["sbp_", "sb_secret_"], r"sb(?:p_[a-f0-9]{40}\b|_secret_[A-Za-z0-9_-]{20,})"),
+    rule("planetscale-token", &["pscale_"], r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_=.-]{32,}"),
+    rule("databricks-token", &["dapi"], r"dapi[a-f0-9]{32}(?:-[0-9])?\b"),
+    rule("tailscale-key", &["tskey-"], r"tskey-[a-z]+-[A-Za-z0-9]{8,}-[A-Za-z0-9]{16,}"),
+    rule("pulumi-token", &["pul-"], r"pul-[a-f0-9]{40}\b"),
+    rule("vault-token", &["hvs.", "hvb.", "hvr."], r"hv[sbr]\.[A-Za-z0-9_-]{24,}"),
+    Rule {
+        kind: "terraform-token",
+        literals: &[".atlasv1."],
+        pattern: r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}",
+        lead: Lead::Alphanumerics,
+    },
+    rule("doppler-token", &["dp.pt.", "dp.st.", "dp.sa.", "dp.ct.", "dp.scim.", "dp.audit."], DOPPLER),
+    rule("onepassword-token", &["ops_eyJ"], r"ops_eyJ[A-Za-z0-9+/=_-]{100,}"),
+    rule("age-key", &["AGE-SECRET-KEY-1"], r"AGE-SECRET-KEY-1[A-Z0-9]{50,}"),
+    rule("dynatrace-token", &["dt0c01.", "dt0s01."], r"dt0[cs]01\.[A-Z0-9]{24}\.[A-Z0-9]{64}\b"),
+    rule("new-relic-key", &["NRAK-", "NRII-", "NRJS-", "NRSP-"], r"NR(?:AK|II|JS|SP)-[A-Za-z0-9_-]{19,}"),
+    rule(
+        "grafana-token",
+        &["glsa_", "glc_"],
+        r"gl(?:sa_[A-Za-z0-9]{32}_[a-f0-9]{8}\b|c_[A-Za-z0-9+/=]{32,})",
+    ),
+    rule("sentry-token", &["sntrys_", "sntryu_"], r"sntry[su]_[A-Za-z0-9+/=_-]{40,}"),
+    rule("buildkite-token", &["bkua_"], r"bkua_[a-f0-9]{40}\b"),
+    rule("prefect-token", &["pnu_"], r"pnu_[a-z0-9]{36}\b"),
+    // Models.
+    rule("anthropic-key", &["sk-ant-"], r"sk-ant-[A-Za-z0-9_-]{32,}"),
+    rule("openrouter-key", &["sk-or-v1-"], r"sk-or-v1-[A-Fa-f0-9]{40,}"),
+    rule(
+        "openai-key",
+        &["sk-proj-", "sk-svcacct-", "sk-admin-"],
+        r"sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{32,}",
+    ),
+    rule("openai-key", &["sk-"], r"sk-[A-Za-z0-9]{32,}\b"),
+    rule("huggingface-token", &["hf_", "api_org_"], r"(?:hf_|api_org_)[A-Za-z0-9]{34}\b"),
+    rule("groq-key", &["gsk_"], r"gsk_[A-Za-z0-9]{40,}"),
+    rule("xai-key", &["xai-"], r"xai-[A-Za-z0-9]{64,}"),
+    rule("perplexity-key", &["pplx-"], r"pplx-[A-Za-z0-9]{40,}"),
+    rule("replicate-token", &["r8_"], r"r8_[A-Za-z0-9]{37}\b"),
+    rule("nvidia-key", &["nvapi-"], r"nvapi-[A-Za-z0-9_-]{60,}"),
+    rule("tavily-key", &["tvly-"], r"tvly-(?:dev-|prod-)?[A-Za-z0-9]{28,}"),
+    rule("langsmith-key", &["lsv2_"], r"lsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}\b"),
+    // Payment and commerce.
+    rule(
+        "stripe-key",
+        &["sk_live_", "sk_test_", "rk_live_", "rk_test_"],
+        r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}",
+    ),
+    rule("stripe-webhook-secret", &["whsec_"], r"whsec_[A-Za-z0-9+/=]{32,}"),
+    rule("square-token", &["sq0atp-", "sq0csp-"], r"sq0(?:atp-[A-Za-z0-9_-]{22,}|csp-[A-Za-z0-9_-]{40,})"),
+    rule("shopify-token", &["shpat_", "shpca_", "shppa_", "shpss_"], r"shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}\b"),
+    rule("shippo-token", &["shippo_"], r"shippo_(?:live|test)_[a-f0-9]{40}\b"),
+    rule("easypost-key", &["EZAK", "EZTK"], r"EZ[AT]K[A-Za-z0-9]{54}\b"),
+    rule("duffel-token", &["duffel_"], r"duffel_(?:test|live)_[A-Za-z0-9_=-]{43}"),
+    rule("plaid-token", &["access-sandbox-", "access-production-"], PLAID),
+    // Messages and mail.
+    rule(
+        "slack-token",
+        &["xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xoxc-", "xoxd-"],
+        SLACK,
+    ),
+    rule("slack-token", &["xapp-", "xoxe."], r"x(?:app-[0-9]-|oxe\.xox[bp]-[0-9]-)[A-Za-z0-9-]{20,}"),
+    rule(
+        "slack-webhook",
+        &["hooks.slack.com/"],
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_-]{30,}",
+    ),
+    rule(
+        "discord-webhook",
+        &["discord.com/api/webhooks/", "discordapp.com/api/webhooks/"],
+        r"discord(?:app)?\.com/api/webhooks/[0-9]{8,}/[A-Za-z0-9_-]{50,}",
+    ),
+    Rule {
+        kind: "telegram-token",
+        literals: &[":AA"],
+        pattern: r"[0-9]{8,10}:AA[A-Za-z0-9_-]{32,34}",
+        lead: Lead::Digits,
+    },
+    rule("sendgrid-key", &["SG."], r"SG\.[A-Za-z0-9_-]{20,24}\.[A-Za-z0-9_-]{39,50}"),
+    rule("mailgun-key", &["key-"], r"key-[a-f0-9]{32}\b"),
+    rule("brevo-key", &["xkeysib-"], r"xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16}\b"),
+    // Tools.
+    rule("linear-key", &["lin_api_", "lin_oauth_"], r"lin_(?:api|oauth)_[A-Za-z0-9]{32,}"),
+    rule("notion-token", &["ntn_", "secret_"], r"(?:ntn_[A-Za-z0-9]{40,}|secret_[A-Za-z0-9]{43})\b"),
+    rule("figma-token", &["figd_"], r"figd_[A-Za-z0-9_-]{38,}"),
+    rule("postman-key", &["PMAK-"], r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}\b"),
+    rule("contentful-token", &["CFPAT-"], r"CFPAT-[A-Za-z0-9_-]{43}"),
+    rule("typeform-token", &["tfp_"], r"tfp_[A-Za-z0-9_.=-]{40,}"),
+    rule("readme-key", &["rdme_"], r"rdme_[a-z0-9]{60,}"),
+    // Standards.
+    rule("jwt", &["eyJ"], r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    rule(
+        "jwt",
+        &["eyJ"],
+        r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
+    ),
+];
+
+const SLACK: &str = r"xox[abceoprsd]-[A-Za-z0-9%/+=-]{20,}";
+const DOPPLER: &str = r"dp\.(?:pt|ct|scim|audit|st|sa)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}\b";
+const PLAID: &str = r"access-(?:sandbox|production)-[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}\b";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_compiles_and_cannot_match_nothing() {
+        for rule in RULES {
+            let pattern = regex::Regex::new(rule.pattern).unwrap();
+            assert!(!pattern.is_match(""), "{}", rule.kind);
+            assert!(rule.literals.iter().all(|literal| !literal.is_empty()), "{}", rule.kind);
+        }
+    }
+
+    #[test]
+    fn there_are_at_least_forty_kinds_and_their_names_fit_the_mark() {
+        let mut kinds: Vec<_> = RULES.iter().map(|rule| rule.kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        assert!(kinds.len() >= 40, "{}", kinds.len());
+        assert!(kinds.iter().all(|kind| kind.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')));
+    }
+}

@@ -1,0 +1,547 @@
+//! What redaction promises, from outside: planted secrets go, code stays, shapes hold, and nothing makes it slow.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::memory::event::{StartSource, Subagent};
+use crate::memory::ids::{PromptId, SessionId};
+use crate::memory::material::BatchSource;
+
+fn redactor() -> Redactor {
+    Redactor::new(&RedactionPolicy::default()).unwrap()
+}
+
+/// Fills a template such as `ghp_{a36}` with characters drawn by a fixed sequence, so that no token stands in a source.
+fn planted(template: &str, seed: u64) -> String {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut draw = |alphabet: &[u8]| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(alphabet[(state >> 33) as usize % alphabet.len()])
+    };
+    let mut out = String::new();
+    let mut rest = template;
+    while let Some((before, spec)) = rest.split_once('{') {
+        let (spec, after) = spec.split_once('}').unwrap();
+        let alphabet: &[u8] = match &spec[..1] {
+            "a" => b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
+            "h" => b"0123456789abcdef",
+            "u" => b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567",
+            "l" => b"abcdefghijklmnopqrstuvwxyz0123456789",
+            "d" => b"0123456789",
+            other => panic!("no alphabet {other}"),
+        };
+        out.push_str(before);
+        (0..spec[1..].parse::<usize>().unwrap()).for_each(|_| out.push(draw(alphabet)));
+        rest = after;
+    }
+    out + rest
+}
+
+/// Kind, and the secret's template.
+const PLANTED: &[(&str, &str)] = &[
+    ("github-token", "ghp_{a36}"),
+    ("github-token", "gho_{a36}"),
+    ("github-token", "ghs_{a36}"),
+    ("github-token", "github_pat_{a22}_{a59}"),
+    ("gitlab-token", "glpat-{a20}"),
+    ("gitlab-token", "glrt-{a20}"),
+    ("bitbucket-token", "ATBB{a32}"),
+    ("atlassian-token", "ATATT3{a180}={u8}"),
+    ("npm-token", "npm_{a36}"),
+    ("pypi-token", "pypi-AgEIcHlwaS5vcmc{a70}"),
+    ("rubygems-token", "rubygems_{h48}"),
+    ("crates-io-token", "cio{a32}"),
+    ("clojars-token", "CLOJARS_{l60}"),
+    ("docker-token", "dckr_pat_{a27}"),
+    ("artifactory-token", "AKCp{a69}"),
+    ("artifactory-token", "cmVmdGtu{a56}"),
+    ("aws-access-key", "AKIA{u16}"),
+    ("aws-access-key", "ASIA{u16}"),
+    ("google-api-key", "AIza{a35}"),
+    ("google-oauth-secret", "GOCSPX-{a28}"),
+    ("google-oauth-token", "ya29.{a60}"),
+    ("google-oauth-token", "1//0{a60}"),
+    ("azure-storage-key", "AccountKey={a86}=="),
+    ("azure-client-secret", "{a3}8Q~{a34}"),
+    ("azure-sas-signature", "sig={a43}%3D"),
+    ("alibaba-access-key", "LTAI{a20}"),
+    ("digitalocean-token", "dop_v1_{h64}"),
+    ("heroku-key", "HRKU-AA{a58}"),
+    ("fly-token", "fo1_{a43}"),
+    ("netlify-token", "nfp_{a36}"),
+    ("vercel-token", "vercel_blob_rw_{a16}_{a30}"),
+    ("supabase-key", "sbp_{h40}"),
+    ("planetscale-token", "pscale_tkn_{a43}"),
+    ("databricks-token", "dapi{h32}"),
+    ("tailscale-key", "tskey-auth-{a16}-{a32}"),
+    ("pulumi-token", "pul-{h40}"),
+    ("vault-token", "hvs.{a90}"),
+    ("terraform-token", "{a14}.atlasv1.{a67}"),
+    ("doppler-token", "dp.pt.{a43}"),
+    ("onepassword-token", "ops_eyJ{a260}"),
+    ("age-key", "AGE-SECRET-KEY-1{u58}"),
+    ("dynatrace-token", "dt0c01.{u24}.{u64}"),
+    ("new-relic-key", "NRAK-{u27}"),
+    ("grafana-token", "glsa_{a32}_{h8}"),
+    ("grafana-token", "glc_{a80}"),
+    ("sentry-token", "sntryu_{h64}"),
+    ("buildkite-token", "bkua_{h40}"),
+    ("prefect-token", "pnu_{l36}"),
+    ("anthropic-key", "sk-ant-api03-{a93}AA"),
+    ("openrouter-key", "sk-or-v1-{h64}"),
+    ("openai-key", "sk-proj-{a74}T3BlbkFJ{a74}"),
+    ("openai-key", "sk-{a20}T3BlbkFJ{a20}"),
+    ("huggingface-token", "hf_{a34}"),
+    ("groq-key", "gsk_{a52}"),
+    ("xai-key", "xai-{a80}"),
+    ("perplexity-key", "pplx-{a48}"),
+    ("replicate-token", "r8_{a37}"),
+    ("nvidia-key", "nvapi-{a64}"),
+    ("tavily-key", "tvly-dev-{a32}"),
+    ("langsmith-key", "lsv2_pt_{h32}_{h10}"),
+    ("stripe-key", "sk_live_{a24}"),
+    ("stripe-key", "rk_test_{a24}"),
+    ("stripe-webhook-secret", "whsec_{a32}"),
+    ("square-token", "sq0atp-{a22}"),
+    ("shopify-token", "shpat_{h32}"),
+    ("shippo-token", "shippo_live_{h40}"),
+    ("easypost-key", "EZAK{a54}"),
+    ("duffel-token", "duffel_test_{a43}"),
+    ("plaid-token", "access-sandbox-{h8}-{h4}-{h4}-{h4}-{h12}"),
+    ("slack-token", "xoxb-{d12}-{d12}-{a24}"),
+    ("slack-token", "xapp-1-{u11}-{d13}-{h64}"),
+    ("slack-webhook", "hooks.slack.com/services/T{u8}/B{u10}/{a24}"),
+    ("discord-webhook", "discord.com/api/webhooks/{d18}/{a68}"),
+    ("telegram-token", "{d10}:AA{a33}"),
+    ("sendgrid-key", "SG.{a22}.{a43}"),
+    ("mailgun-key", "key-{h32}"),
+    ("brevo-key", "xkeysib-{h64}-{a16}"),
+    ("linear-key", "lin_api_{a40}"),
+    ("notion-token", "ntn_{a46}"),
+    ("notion-token", "secret_{a43}"),
+    ("figma-token", "figd_{a40}"),
+    ("postman-key", "PMAK-{h24}-{h34}"),
+    ("contentful-token", "CFPAT-{a43}"),
+    ("typeform-token", "tfp_{a44}_{a14}"),
+    ("readme-key", "rdme_{l70}"),
+    ("jwt", "eyJ{a30}.eyJ{a80}.{a43}"),
+    ("private-key", "-----BEGIN RSA PRIVATE KEY-----\n{a64}\n{a64}\n{a20}==\n-----END RSA PRIVATE KEY-----"),
+    ("private-key", "-----BEGIN OPENSSH PRIVATE KEY-----\n{a70}\n{a70}\n-----END OPENSSH PRIVATE KEY-----"),
+    (
+        "private-key",
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{a64}\n{a64}\n={a4}\n-----END PGP PRIVATE KEY BLOCK-----",
+    ),
+    ("private-key", "Private-Lines: 2\n{a64}\n{a64}"),
+];
+
+/// Ways in which a secret stands in what agents report.
+const SURROUNDINGS: &[&str] = &[
+    "§",
+    "found §, and more",
+    "\"§\"",
+    "{\"a\": \"§\"}",
+    "X='§'\n",
+    "<v>§</v>",
+    "+§\n",
+    "-§\n",
+    "a\\n§\\nb",
+    "(§)",
+    "é§é",
+    "https://h.test/?a=§&b=1",
+];
+
+#[test]
+fn planted_secrets_of_every_kind_go() {
+    let redactor = redactor();
+    let (mut tried, mut missed) = (0, Vec::new());
+    for (seed, (kind, template)) in PLANTED.iter().enumerate() {
+        let secret = planted(template, seed as u64);
+        assert_eq!(redactor.redact_text(&secret), mark(kind), "{template}");
+        for surrounding in SURROUNDINGS {
+            tried += 2;
+            let text = surrounding.replace('§', &secret);
+            let redacted = redactor.redact_text(&text);
+            if redacted.contains(&secret) || !redacted.contains(&mark(kind)) {
+                missed.push(format!("{template} in {surrounding}: {redacted}"));
+            }
+            let json = serde_json::json!({ "stdout": text, "n": [1, null] }).to_string();
+            let redacted = redactor.redact_json(&json);
+            let value: serde_json::Value = serde_json::from_str(&redacted).unwrap();
+            if !value["stdout"].as_str().unwrap().contains(&mark(kind)) {
+                missed.push(format!("{template} in {surrounding}, as JSON: {redacted}"));
+            }
+        }
+    }
+    // No format is known for certain in every surrounding: `é8Q~` might be the middle of a word.
+    assert!(missed.len() * 50 <= tried, "{} of {tried} missed:\n{}", missed.len(), missed.join("\n"));
+}
+
+#[test]
+fn secrets_that_only_a_name_or_a_place_tells_go() {
+    let redactor = redactor();
+    for (text, expected) in [
+        ("DB_PASSWORD=swordfish", "DB_PASSWORD=[redacted:password]"),
+        ("password = \"hunter2\"", "password = \"[redacted:password]\""),
+        ("\"client_secret\": \"a8Kd93jfLs02mQpz71Xc\"", "\"client_secret\": \"[redacted:secret]\""),
+        (
+            "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCY2Zq9LkE7s3",
+            "aws_secret_access_key = [redacted:secret]",
+        ),
+        (
+            "//registry.npmjs.org/:_authToken=9f86d081884c7d659a2feaa0c55ad015",
+            "//registry.npmjs.org/:_authToken=[redacted:token]",
+        ),
+        ("postgres://app:s3cr3t@db/shop", "postgres://app:[redacted:url-password]@db/shop"),
+        (
+            "curl -H 'Authorization: Basic dXNlcjpodW50ZXIy'",
+            "curl -H 'Authorization: Basic [redacted:authorization]'",
+        ),
+        ("Server=db;Password=hunter2;", "Server=db;Password=[redacted:password];"),
+    ] {
+        assert_eq!(redactor.redact_text(text), expected);
+        assert_eq!(redactor.redact_text(expected), expected);
+    }
+}
+
+#[test]
+fn code_lock_files_and_identifiers_stay() {
+    let redactor = redactor();
+    for line in [
+        "let token = next_token();",
+        "    password: String,",
+        "KEY=$FOO make",
+        "API_KEY=${API_KEY:-}",
+        "checksum = \"c982642fa9e8606056828ee9a8505737230110bb1099153c79efe865c59d12ba\"",
+        "\"integrity\": \"sha512-Xg7mXiVyFbUH9pDM5YJGCJPlRhyJh7XVGdKQvGp5h0JzHrxk4t2vKzv8cFIl5xOJ6w0Lz2Zr3kmVh0QIaw1JRA==\"",
+        "commit ac1749f0d1c9d5a6d3d7ef4a2a57c3d8b1fd4e2a",
+        "id: 550e8400-e29b-41d4-a716-446655440000",
+        "src=\"data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAUAAAAFCAYAAACNbyblAAAAHElEQVQI12P4//8/w38GIAXDIBKE0DHxgljNBAAO9TXL0Y4OHwAAAABJRU5ErkJggg==\"",
+        "if self.peek() == Some(Token::Ident) { return self.token; }",
+        "max_tokens: 128000, token_count = 12345678901234567890",
+        "pub fn api_key(&self) -> Option<&SecretString> {",
+        "const TOKEN_HEADER: &str = \"x-csrf-token\";",
+        "const auth = useAuth(); const { accessToken, refreshToken } = auth;",
+        "secret = os.environ[\"SECRET_KEY\"]",
+        "password: process.env.DB_PASSWORD || 'postgres'",
+        "token: ${{ secrets.GITHUB_TOKEN }}",
+        "see https://docs.test/guide#token=basics and mailto:a@b.test",
+        "postgres://user:password@localhost:5432/db",
+        "impl Tokenizer for WhitespaceTokenizer { type Token = Utf8Token2; }",
+        "PublicKeyToken=b77a5c561934e089",
+        "label: { password: 'Password', confirm: 'Repeat your password 2x' }",
+        "task-force disk-usage risk-free ask-me-anything-about-it-please-now",
+        "-----BEGIN PRIVATE KEY----- is what the file begins with",
+        "the tokens ghp_, sk-ant- and AKIA begin keys; eyJ begins a JWT",
+        "passwd:x:0:0:root:/root:/bin/bash",
+        "PWD=/home/user/project OLDPWD=/home/user",
+        "secret_key_base: <%= ENV[\"SECRET_KEY_BASE\"] %>",
+        "\"access_key_id\": \"\", \"secret_key\": null",
+    ] {
+        assert!(
+            matches!(redactor.redact_text(line), Cow::Borrowed(_)),
+            "{line}: {}",
+            redactor.redact_text(line)
+        );
+    }
+}
+
+#[test]
+fn fields_with_telling_names_are_redacted_in_any_escaping() {
+    let redactor = redactor();
+    let deep =
+        serde_json::json!({ "out": serde_json::json!({ "password": "hunter2" }).to_string() }).to_string();
+    for (json, expected) in [
+        (r#"{"password": "swordfish"}"#, r#"{"password": "[redacted:password]"}"#),
+        (r#"{"api_key":"abcd-efgh", "n": 1}"#, r#"{"api_key":"[redacted:secret]", "n": 1}"#),
+        (r#"{"\u0061pi_key":"abcd-efgh"}"#, r#"{"\u0061pi_key":"[redacted:secret]"}"#),
+        (r#"{"token": "next", "password": 7}"#, r#"{"token": "next", "password": 7}"#),
+        (r#"["A\u004bIAQWERTYUIOPASDFGH"]"#, r#"["[redacted:aws-access-key]"]"#),
+        (r#"{"u":"https:\/\/a:s3cr3t@h"}"#, r#"{"u":"https:\/\/a:[redacted:url-password]@h"}"#),
+        (&deep, r#"{"out":"{\"password\":\"[redacted:password]\"}"}"#),
+    ] {
+        assert_eq!(redactor.redact_json(json), expected);
+    }
+}
+
+#[test]
+fn a_key_of_many_lines_inside_a_json_string_goes_whole() {
+    let key = planted("-----BEGIN PRIVATE KEY-----\n{a64}\n{a64}\n-----END PRIVATE KEY-----\n", 7);
+    let json = serde_json::json!({ "type": "service_account", "private_key": key, "x": "y" }).to_string();
+    let expected = r#"{"type":"service_account","private_key":"[redacted:private-key]\n","x":"y"}"#;
+    assert_eq!(redactor().redact_json(&json), expected);
+}
+
+#[test]
+fn payloads_that_are_no_json_are_redacted_all_the_same() {
+    let (redactor, secret) = (redactor(), planted("ghp_{a36}", 3));
+    let cut = format!(r#"{{"tool_response":"a\n{secret}"#);
+    assert_eq!(
+        redactor.redact_bytes(cut.as_bytes()),
+        r#"{"tool_response":"a\n[redacted:github-token]"#.as_bytes()
+    );
+    let binary = [b"\xff ", secret.as_bytes(), b"\xfe"].concat();
+    assert_eq!(redactor.redact_bytes(&binary), "\u{FFFD} [redacted:github-token]\u{FFFD}".as_bytes());
+    let clean = b"\xff\xfe no secret";
+    assert!(matches!(redactor.redact_bytes(clean), Cow::Borrowed(same) if same == clean));
+}
+
+#[test]
+fn mistakes_in_the_policy_are_named_with_key_and_pattern() {
+    for (extra, allow, expected) in [
+        ("(", "", "redaction.extra: `(` is no usable pattern"),
+        ("", "[", "redaction.allow: `[` is no usable pattern"),
+        ("a*", "", "redaction.extra: `a*` matches everything"),
+        ("(?:\\w{500}){500}", "", "redaction.extra"),
+    ] {
+        let list =
+            |pattern: &str| Some(pattern.to_owned()).filter(|text| !text.is_empty()).into_iter().collect();
+        let policy = RedactionPolicy { extra: list(extra), allow: list(allow), ..RedactionPolicy::default() };
+        let message = Redactor::new(&policy).err().unwrap().to_string();
+        assert!(message.starts_with(expected), "{message}");
+    }
+}
+
+#[test]
+fn the_policy_adds_allows_and_switches_off() {
+    let policy = RedactionPolicy {
+        mode: RedactionMode::On,
+        extra: vec!["ACME-[0-9]{4}".to_owned()],
+        allow: vec!["^hunter2$".to_owned()],
+    };
+    let redactor = Redactor::new(&policy).unwrap();
+    assert_eq!(redactor.redact_json(r#"["ACME-1234"]"#), r#"["[redacted:extra]"]"#);
+    assert_eq!(redactor.redact_text("password = \"hunter2\""), "password = \"hunter2\"");
+    assert_eq!(redactor.redact_json(r#"{"password":"hunter2"}"#), r#"{"password":"hunter2"}"#);
+    let off = Redactor::new(&RedactionPolicy { mode: RedactionMode::Off, ..policy }).unwrap();
+    assert_eq!(off.redact_text("ACME-1234 DB_PASSWORD=swordfish"), "ACME-1234 DB_PASSWORD=swordfish");
+    let read = tool(r#"{"file_path":".env"}"#, ToolResult::Done("\"A=b\"".to_owned()));
+    assert_eq!(off.redact_event(read.clone()), read);
+}
+
+fn event(what: What) -> LifecycleEvent {
+    LifecycleEvent {
+        session: SessionId("s".to_owned()),
+        prompt: Some(PromptId("p".to_owned())),
+        cwd: Some("/p".to_owned()),
+        transcript_path: None,
+        subagent: Some(Subagent { id: "a".to_owned(), kind: None }),
+        what,
+    }
+}
+
+fn tool(input: &str, result: ToolResult) -> LifecycleEvent {
+    let (name, input) = ("Any".to_owned(), input.to_owned());
+    event(What::Tool(ToolCall { name, use_id: Some("t".to_owned()), input, result, duration_ms: None }))
+}
+
+#[test]
+fn every_text_of_an_event_is_covered() {
+    let secret = planted("ghp_{a36}", 11);
+    let text = || format!("a {secret} b");
+    let json = || format!(r#"{{"a":"{secret}"}}"#);
+    for what in [
+        What::Prompt { text: PromptText::Text(text()), source: BatchSource::User },
+        What::Tool(ToolCall {
+            name: "Bash".to_owned(),
+            use_id: None,
+            input: json(),
+            result: ToolResult::Done(json()),
+            duration_ms: None,
+        }),
+        What::Tool(ToolCall {
+            name: "Bash".to_owned(),
+            use_id: None,
+            input: json(),
+            result: ToolResult::Failed(text()),
+            duration_ms: None,
+        }),
+        What::PreCompact { trigger: text() },
+        What::Stop { message: Some(text()) },
+        What::SessionEnd { reason: text() },
+        What::Other { name: "Notification".to_owned(), detail: json() },
+    ] {
+        let redacted = format!("{:?}", redactor().redact_event(event(what)));
+        assert!(!redacted.contains(&secret) && redacted.contains("[redacted:github-token]"), "{redacted}");
+    }
+    for what in [
+        What::SessionStart { source: StartSource::Resume },
+        What::Prompt { text: PromptText::WhollyPrivate, source: BatchSource::Private },
+        What::Stop { message: None },
+    ] {
+        assert_eq!(redactor().redact_event(event(what.clone())), event(what));
+    }
+}
+
+#[test]
+fn of_secret_files_only_the_name_is_kept() {
+    let done = |json: &str| ToolResult::Done(json.to_owned());
+    for (before, after) in [
+        (
+            tool(r#"{"file_path":"/p/.env"}"#, done(r#"{"type":"text","file":{"filePath":"/p/.env","content":"A=b"}}"#)),
+            tool(
+                r#"{"file_path":"/p/.env"}"#,
+                done(r#"{"type":"text","file":{"filePath":"/p/.env","content":"[redacted:file-content]"}}"#),
+            ),
+        ),
+        (
+            tool(r#"{"path":"id_rsa","text":"x"}"#, ToolResult::Failed("no x".to_owned())),
+            tool(
+                r#"{"path":"id_rsa","text":"[redacted:file-content]"}"#,
+                ToolResult::Failed("[redacted:file-content]".to_owned()),
+            ),
+        ),
+        (
+            tool(r#"{"command":"cat .env"}"#, done(r#"{"stdout":"A=b"}"#)),
+            tool(r#"{"command":"cat .env"}"#, done(r#"{"stdout":"[redacted:file-content]"}"#)),
+        ),
+        (
+            event(What::Other {
+                name: "PreToolUse".to_owned(),
+                detail: r#"{"session_id":"s","tool_input":{"file_path":"a.pem","content":"A"}}"#.to_owned(),
+            }),
+            event(What::Other {
+                name: "PreToolUse".to_owned(),
+                detail: r#"{"session_id":"s","tool_input":{"file_path":"a.pem","content":"[redacted:file-content]"}}"#
+                    .to_owned(),
+            }),
+        ),
+    ] {
+        assert_eq!(redactor().redact_event(before), after);
+        assert_eq!(redactor().redact_event(after.clone()), after);
+    }
+}
+
+/// Texts that make a careless scanner read them again and again. Quadratic time would not come to an end here.
+#[test]
+fn hostile_texts_come_to_an_end() {
+    const SIZE: usize = 256 << 10;
+    let redactor = redactor();
+    for unit in [
+        "eyJ",
+        "-eyJ",
+        "eyJaaaaaaaaa.",
+        "token=",
+        "token:",
+        "password:\"",
+        "PASSWORD=a1",
+        "://",
+        "a://b:c@",
+        "/fo1_",
+        "-----BEGIN PRIVATE KEY-----\n",
+        "Private-Lines: 1\nAAAAAAAAAAAAAAAA",
+        "sk-ant-",
+        "bearer a1",
+        "\\",
+        "key-a",
+        "=glc_",
+        "authorization: bearer ",
+        "secret\": \"",
+    ] {
+        let text = unit.repeat(SIZE / unit.len());
+        assert!(redactor.redact_text(&text).len() <= text.len() * 8, "{unit}");
+        let json = format!("{{\"{text}");
+        assert!(redactor.redact_bytes(json.as_bytes()).len() <= json.len() * 8, "{unit}");
+    }
+}
+
+/// Pieces that come together to secrets, near misses and marks.
+fn fragments() -> impl Strategy<Value = String> {
+    let planted_ones = (0..PLANTED.len(), any::<u64>()).prop_map(|(at, seed)| planted(PLANTED[at].1, seed));
+    let others = proptest::sample::select(vec![
+        "password",
+        "token",
+        "API_KEY",
+        "=",
+        ": ",
+        "\"",
+        "'",
+        "\\\"",
+        "\n",
+        " ",
+        "hunter2",
+        "https://",
+        "a:b9@",
+        "[redacted:jwt]",
+        "Bearer ",
+        "Authorization: ",
+        "é",
+        "\\",
+        "-",
+        "_",
+        ".",
+        "a8Kd93jfLs02mQpz71Xc",
+        "ghp_",
+        "AKIA",
+        "-----BEGIN ",
+        "<",
+        ">",
+    ]);
+    let piece = prop_oneof![1 => planted_ones, 4 => others.prop_map(str::to_owned), 1 => ".{0,4}"];
+    proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+fn json() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<i32>().prop_map(Into::into),
+        fragments().prop_map(Into::into),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        let key = prop_oneof![Just("password".to_owned()), Just("path".to_owned()), "[a-z]{1,6}"];
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
+            proptest::collection::vec((key, inner), 0..4)
+                .prop_map(|fields| serde_json::Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+/// The value with every text replaced by nothing.
+fn shape(value: &serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::String(_) => Value::String(String::new()),
+        Value::Array(items) => Value::Array(items.iter().map(shape).collect()),
+        Value::Object(fields) => {
+            Value::Object(fields.iter().map(|(key, value)| (key.clone(), shape(value))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+proptest! {
+    #[test]
+    fn redacting_twice_changes_nothing_more(text in fragments()) {
+        let redactor = redactor();
+        let once = redactor.redact_text(&text).into_owned();
+        prop_assert_eq!(redactor.redact_text(&once), once.as_str());
+    }
+
+    #[test]
+    fn json_stays_json_of_the_same_shape(value in json()) {
+        let redactor = redactor();
+        let json = value.to_string();
+        let redacted = redactor.redact_json(&json);
+        let read: serde_json::Value = serde_json::from_str(&redacted).unwrap();
+        prop_assert_eq!(shape(&read), shape(&value));
+        prop_assert_eq!(redactor.redact_json(&redacted), redacted.as_ref());
+        let bare = redactor.redact_payload(&json);
+        let read: serde_json::Value = serde_json::from_str(&bare).unwrap();
+        prop_assert_eq!(shape(&read), shape(&value));
+    }
+
+    #[test]
+    fn prose_and_numbers_stay(text in "[a-zA-Z ,.!?]{0,200}", number in any::<u64>()) {
+        let text = format!("{text} {number}");
+        prop_assert_eq!(redactor().redact_text(&text), text.as_str());
+    }
+
+    #[test]
+    fn nothing_makes_it_fail(bytes in proptest::collection::vec(any::<u8>(), 0..200), text in fragments()) {
+        let redactor = redactor();
+        redactor.redact_bytes(&bytes);
+        redactor.redact_bytes(text.as_bytes());
+        redactor.redact_json(&text);
+        redactor.redact_event(tool(&text, ToolResult::Failed(text.clone())));
+    }
+}

@@ -155,7 +155,7 @@ impl Redactor {
         // Taken apart field by field, so that a new one has to be thought of here.
         let LifecycleEvent { session, prompt, cwd, transcript_path, subagent, what } = event;
         let what = match what {
-            What::SessionStart { source } => What::SessionStart { source },
+            What::SessionStart { source, audience } => What::SessionStart { source, audience },
             What::Prompt { text: PromptText::Text(text), source } => {
                 What::Prompt { text: PromptText::Text(self.owned_text(text)), source }
             }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::memory::event::{StartSource, Subagent};
+use crate::memory::event::{Audience, StartSource, Subagent};
 use crate::memory::ids::{PromptId, SessionId};
 use crate::memory::material::BatchSource;
 
@@ -364,7 +364,7 @@ fn every_text_of_an_event_is_covered() {
         assert!(!redacted.contains(&secret) && redacted.contains("[redacted:github-token]"), "{redacted}");
     }
     for what in [
-        What::SessionStart { source: StartSource::Resume },
+        What::SessionStart { source: StartSource::Resume, audience: Audience::Person },
         What::Prompt { text: PromptText::WhollyPrivate, source: BatchSource::Private },
         What::Stop { message: None },
     ] {

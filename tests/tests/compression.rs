@@ -60,7 +60,7 @@ impl Tree {
 
     /// One turn of a session; its batch is closed at the end.
     async fn turn(&self, session: &str, prompt: &str) {
-        let answer = "Rounding happens once, because rounding each line lost cents.";
+        let answer = format!("The {prompt} price needs rounding once, because rounding each line lost {prompt} cents.");
         for event in [
             self.stage.event(session, "UserPromptSubmit", json!({"prompt": prompt, "prompt_id": prompt})),
             self.stage.event(session, "Stop", json!({"last_assistant_message": answer, "prompt_id": prompt})),

@@ -2,7 +2,9 @@
 
 use std::process::Stdio;
 
-use recall_protocol::wire::{Deliver, Reply};
+use recall_protocol::frame::encode_frame;
+use recall_protocol::spool::SpoolName;
+use recall_protocol::wire::{Reply, Request};
 use recall_tests::{Stage, run};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -180,19 +182,18 @@ fn what_falls_into_the_spool_of_a_running_daemon_is_taken() {
 #[test]
 fn a_damaged_spool_file_is_set_aside_and_holds_nobody_up() {
     let stage = Stage::new().daemon();
-    let damaged = stage.delivery(&prompt(&stage, "Half of this is lost", "p1"));
-    stage.spool(&damaged);
-    stage.flush();
-    let again = Deliver { event_id: stage.delivery(&json!({})).event_id, ..damaged };
-    stage.spool(&again);
-    stage.flush();
-    let name = format!("{:015}-{}", again.captured_at_ms, stage.delivery(&json!({})).event_id);
-    std::fs::write(stage.home().join("state/spool/new").join(&name), b"half a fr").unwrap();
+    let delivery = stage.delivery(&prompt(&stage, "Half of this is lost", "p1"));
+    let name = SpoolName::new(delivery.captured_at_ms, delivery.event_id);
+    let whole = encode_frame(&Request::Deliver(delivery)).unwrap();
+    std::fs::create_dir_all(stage.home().join("state/spool/new")).unwrap();
+    std::fs::write(stage.home().join("state/spool/new").join(name.as_str()), &whole[..whole.len() / 2]).unwrap();
     stage.spool(&stage.delivery(&prompt(&stage, "Whole", "p2")));
     stage.flush();
     assert!(stage.spooled().is_empty());
-    assert!(stage.home().join("state/spool/bad").join(name).is_file());
-    assert_eq!(batches(&session(&stage)).last().unwrap()["prompt"], "Whole");
+    assert!(stage.home().join("state/spool/bad").join(name.as_str()).is_file());
+    let session = session(&stage);
+    let [batch] = batches(&session) else { panic!("{session}") };
+    assert_eq!(batch["prompt"], "Whole");
 }
 
 #[test]
@@ -283,7 +284,6 @@ fn of_many_daemons_started_at_once_one_serves() {
         })
         .collect();
     // All but one end by themselves, with 0.
-    let mut serving = Vec::new();
     while started.len() > 1 {
         let ended = started.iter_mut().position(|daemon| daemon.try_wait().unwrap().is_some());
         match ended {
@@ -291,8 +291,7 @@ fn of_many_daemons_started_at_once_one_serves() {
             None => std::thread::yield_now(),
         }
     }
-    serving.append(&mut started);
-    let mut serving = serving.remove(0);
+    let mut serving = started.remove(0);
     let mut search = stage.command("recall");
     search.args(["search", "anything", "--json"]);
     assert_eq!(run(search, b"").code(), 0);

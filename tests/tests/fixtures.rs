@@ -131,8 +131,10 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 fn a_prompt_in_any_script_comes_back_and_closes_no_block_of_ours() {
     let stage = Stage::new().daemon();
     let [session] = sessions(&stage, ["UserPromptSubmit.unicode"]);
-    let prompt = session["batches"][0]["prompt"].as_str().unwrap();
-    assert!(prompt.contains("価格の丸めを直して 🧾 \"quotes\" \\ back slash\tTab"), "{prompt}");
+    let typed = read("UserPromptSubmit.unicode");
+    let typed = typed["prompt"].as_str().unwrap();
+    assert!(typed.contains("</recall-context>") && !typed.is_ascii());
+    assert_eq!(session["batches"][0]["prompt"], typed.replace("</recall-context>", ""));
 }
 
 #[test]
@@ -151,7 +153,7 @@ fn calls_keep_their_outcome() {
     check(&failure, "Bash", true);
     check(&mcp, "mcp__stock__lookup", false);
     let label = &subagent["batches"][0]["activities"][0]["subagent"];
-    assert_eq!(*label, read("PostToolUse.subagent")["agent_id"], "{subagent}");
+    assert_eq!(*label, read("PostToolUse.subagent")["agent_type"], "{subagent}");
 }
 
 #[test]

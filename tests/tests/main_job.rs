@@ -197,7 +197,7 @@ fn two_projects_with_one_folder_name_stay_apart() {
     let (here, there) = (folder(&stage, "a/api"), folder(&stage, "b/api"));
     for (session, folder, answer) in [
         ("here", &here, "The billing gateway needs a retry, because its first answer is often a timeout."),
-        ("there", &there, "The chess engine prunes late moves, because deep searches took minutes."),
+        ("there", &there, "The chess engine needs to prune late moves, because a deep search often takes minutes."),
     ] {
         let tell = |name, fields: Value| {
             let mut event = stage.event(session, name, fields);

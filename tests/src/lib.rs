@@ -401,7 +401,7 @@ pub fn masked(value: &Value, stage: &Stage) -> Value {
 
 /// The same for what people read: times, durations, sizes and process ids.
 pub fn masked_text(text: &str, stage: &Stage) -> String {
-    const VARYING: [(&str, &str); 10] = [
+    const VARYING: [(&str, &str); 11] = [
         (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "[time]"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[time]"),
         (r"\b\d+(\.\d+)? ms\b", "[n] ms"),
@@ -409,7 +409,8 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
         (r"\bup \d+ (s|min)\b", "up [time]"),
         (r"\b\d+(\.\d+)? (B|[KMG]iB)\b", "[bytes]"),
         (r"\bscore \d\.\d+", "score [n]"),
-        (r"\brecency \d\.\d+", "recency [n]"),
+        (r"\b(recency|moment) \d\.\d+", "$1 [n]"),
+        (r"\b\d+\.\d+\.\d+\b", "[version]"),
         (r"\bjust now\b|\b\d+ min ago\b", "[age]"),
         (r"(?m)[ \t]+$", ""),
     ];
@@ -451,6 +452,8 @@ fn mask(value: &Value, key: &str, stage: &Stage) -> Value {
         }
         Value::Array(list) => list.iter().map(|value| mask(value, "", stage)).collect(),
         Value::String(text) => json!(masked_text(text, stage)),
+        // Arithmetic on the age of things.
+        Value::Number(number) if number.is_f64() => json!("[number]"),
         other => other.clone(),
     }
 }

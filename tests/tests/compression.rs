@@ -185,7 +185,7 @@ async fn a_batch_that_always_crashes_is_given_up() {
     // Neither the circuit nor the session minds.
     tree.turn("one", "sturdy again").await;
     tree.until(|jobs| jobs.iter().all(|job| job.status == "done" || job.status == "dead")).await;
-    assert!(tree.observations("one") > 0);
+    assert!(tree.observations("one") > 0, "{:?}", tree.jobs());
     tree.fell().await;
 }
 

@@ -183,7 +183,7 @@ fn a_background_agents_return_is_not_the_users_prompt() {
     assert_eq!(sources(&session), ["user", "agent_notification"]);
     let [asked, returned] = list(&session, "batches") else { unreachable!() };
     // What it did after Stop belongs to the turn that started it.
-    assert_eq!(calls(asked).len(), 12, "{:?}", calls(asked));
+    assert_eq!(calls(asked).len(), 13, "{:?}", calls(asked));
     assert_eq!(calls(returned), [""; 0]);
     assert!(returned["response"].is_string());
     assert!(!list(&session, "observations").is_empty());

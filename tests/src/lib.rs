@@ -256,7 +256,8 @@ impl Stage {
     pub fn deliver<'a>(&self, deliveries: impl IntoIterator<Item = &'a Deliver>) -> Vec<Reply> {
         let deadline = || Deadline::after(Duration::from_secs(30));
         let mut connection = Connection::open_socket(&self.socket(), deadline()).unwrap();
-        let ask = |delivery: &Deliver| connection.ask(&Request::Deliver(delivery.clone()), deadline()).unwrap();
+        let ask =
+            |delivery: &Deliver| connection.ask(&Request::Deliver(delivery.clone()), deadline()).unwrap();
         deliveries.into_iter().map(ask).collect()
     }
 

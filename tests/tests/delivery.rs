@@ -1,5 +1,8 @@
 //! Nothing accepted is lost and nothing is stored twice, whoever is killed or comes late.
 
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::process::Stdio;
 
 use recall_protocol::frame::encode_frame;
@@ -15,7 +18,8 @@ fn prompt(stage: &Stage, text: &str, id: &str) -> Value {
 
 fn call(stage: &Stage, use_id: &str) -> Value {
     let input = json!({"file_path": stage.project().join("cart.rs")});
-    let fields = json!({"tool_name": "Read", "tool_input": input, "tool_response": {}, "tool_use_id": use_id});
+    let fields =
+        json!({"tool_name": "Read", "tool_input": input, "tool_response": {}, "tool_use_id": use_id});
     stage.event("one", "PostToolUse", fields)
 }
 
@@ -27,7 +31,11 @@ fn stop(stage: &Stage, id: &str, text: &str) -> Value {
 fn stored(stage: &Stage, expected: usize, duplicates: usize) {
     stage.flush();
     let events = &stage.json(["ctl", "status"])["events"];
-    assert_eq!((&events["stored"], &events["duplicates"]), (&json!(expected), &json!(duplicates)), "{events}");
+    assert_eq!(
+        (&events["stored"], &events["duplicates"]),
+        (&json!(expected), &json!(duplicates)),
+        "{events}"
+    );
     assert_eq!((&events["spooled"], &events["unparsed"]), (&json!(0), &json!(0)), "{events}");
 }
 
@@ -54,9 +62,8 @@ fn database_is_sound(stage: &Stage) {
     let database = rusqlite::Connection::open(stage.database()).unwrap();
     let verdict: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(verdict, "ok");
-    let orphans: u32 = database
-        .query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| row.get(0))
-        .unwrap();
+    let orphans: u32 =
+        database.query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| row.get(0)).unwrap();
     assert_eq!(orphans, 0);
 }
 
@@ -186,7 +193,8 @@ fn a_damaged_spool_file_is_set_aside_and_holds_nobody_up() {
     let name = SpoolName::new(delivery.captured_at_ms, delivery.event_id);
     let whole = encode_frame(&Request::Deliver(delivery)).unwrap();
     std::fs::create_dir_all(stage.home().join("state/spool/new")).unwrap();
-    std::fs::write(stage.home().join("state/spool/new").join(name.as_str()), &whole[..whole.len() / 2]).unwrap();
+    std::fs::write(stage.home().join("state/spool/new").join(name.as_str()), &whole[..whole.len() / 2])
+        .unwrap();
     stage.spool(&stage.delivery(&prompt(&stage, "Whole", "p2")));
     stage.flush();
     assert!(stage.spooled().is_empty());

@@ -1,5 +1,8 @@
 //! Every recorded payload of Claude Code is understood, and the peculiar ones mean what they mean.
 
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::path::{Path, PathBuf};
 
 use recall_protocol::wire::Reply;
@@ -26,7 +29,8 @@ fn alone(name: &str) -> Value {
 fn names() -> Vec<String> {
     let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
     let json = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
-    let mut names: Vec<String> = json.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> =
+        json.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
     names.sort();
     names
 }
@@ -142,7 +146,11 @@ fn calls_keep_their_outcome() {
     let stage = Stage::new().daemon();
     let check = |session: &Value, tool: &str, failed: bool| {
         let activity = &session["batches"][0]["activities"][0];
-        assert_eq!((&activity["tool_name"], &activity["failed"]), (&json!(tool), &json!(failed)), "{session}");
+        assert_eq!(
+            (&activity["tool_name"], &activity["failed"]),
+            (&json!(tool), &json!(failed)),
+            "{session}"
+        );
         assert_eq!(session["batches"][0]["source"], "recovery", "{session}");
     };
     let [edit, failure, mcp, subagent] = sessions(

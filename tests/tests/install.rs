@@ -1,5 +1,8 @@
 //! `recall install` and `uninstall` with the real binary in a home of their own, and the hooks they write, run.
 
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -44,7 +47,8 @@ fn parsed(stage: &Stage) -> Value {
 /// The command that Claude Code would start for an event, as it is written there.
 fn command(stage: &Stage, event: &str) -> Command {
     let settings = parsed(stage);
-    let groups = settings["hooks"][event].as_array().unwrap_or_else(|| panic!("no hook for {event}: {settings}"));
+    let groups =
+        settings["hooks"][event].as_array().unwrap_or_else(|| panic!("no hook for {event}: {settings}"));
     let hooks = groups.iter().flat_map(|group| group["hooks"].as_array().unwrap());
     let hook = hooks
         .into_iter()

@@ -2,13 +2,20 @@
 //!
 //! What differs between two runs (times, ids of events, paths, sizes) is masked; everything else is pinned.
 
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage, masked, masked_text};
 use serde_json::{Value, json};
 
 /// One session whose ids come out the same each time: each job is done before the next is asked for.
 fn played() -> Stage {
     let stage = Stage::new().daemon();
-    stage.hook(&stage.event("first-session", "SessionStart", json!({"source": "startup", "model": "claude"})));
+    stage.hook(&stage.event(
+        "first-session",
+        "SessionStart",
+        json!({"source": "startup", "model": "claude"}),
+    ));
     let prompt = json!({"prompt": DISCOUNT_PROMPT, "prompt_id": "p1"});
     stage.hook(&stage.event("first-session", "UserPromptSubmit", prompt));
     for (number, mut call) in stage.discount_calls().into_iter().enumerate() {
@@ -22,7 +29,11 @@ fn played() -> Stage {
     stage.flush();
     stage.hook(&stage.event("first-session", "SessionEnd", json!({"reason": "other"})));
     stage.flush();
-    stage.hook(&stage.event("second-session", "SessionStart", json!({"source": "startup", "model": "claude"})));
+    stage.hook(&stage.event(
+        "second-session",
+        "SessionStart",
+        json!({"source": "startup", "model": "claude"}),
+    ));
     stage.flush();
     stage
 }
@@ -105,8 +116,25 @@ fn the_figures_of_the_status_are_true() {
 fn help() {
     let stage = Stage::new();
     for command in [
-        "", "install", "uninstall", "doctor", "demo", "search", "show", "timeline", "context", "why", "daemon",
-        "completions", "ctl", "ctl status", "ctl sessions", "ctl session", "ctl jobs", "ctl flush", "ctl stop",
+        "",
+        "install",
+        "uninstall",
+        "doctor",
+        "demo",
+        "search",
+        "show",
+        "timeline",
+        "context",
+        "why",
+        "daemon",
+        "completions",
+        "ctl",
+        "ctl status",
+        "ctl sessions",
+        "ctl session",
+        "ctl jobs",
+        "ctl flush",
+        "ctl stop",
     ] {
         let said = stage.recall(command.split_whitespace().chain(["--help"]));
         assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{command}");
@@ -157,10 +185,7 @@ fn documented_fields() {
         &session["batches"][0]["activities"][0],
         "event_id kind tool_name tool_use_id failed input response at",
     );
-    check(
-        &session["summary"],
-        "title request investigated learned completed next_steps notes created_at",
-    );
+    check(&session["summary"], "title request investigated learned completed next_steps notes created_at");
     check(&stage.json(["why", "second"])["injections"][0], "at moment tokens items");
     let status = stage.json(["ctl", "status"]);
     check(

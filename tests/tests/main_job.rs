@@ -1,5 +1,8 @@
 //! The main job: what one session found out reaches the next session of the same project, and nobody else.
 
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::path::{Path, PathBuf};
 
 use recall::memory::tokens::estimate;
@@ -10,7 +13,11 @@ use serde_json::{Value, json};
 const QUESTION: &str = "Why does the cart total round once after summing the discount?";
 
 fn start(stage: &Stage, session: &str, folder: &Path, source: &str) -> Said {
-    stage.hook(&stage.event(session, "SessionStart", json!({"source": source, "cwd": folder, "model": "claude"})))
+    stage.hook(&stage.event(
+        session,
+        "SessionStart",
+        json!({"source": source, "cwd": folder, "model": "claude"}),
+    ))
 }
 
 fn ask(stage: &Stage, session: &str, prompt: &str) -> Said {
@@ -136,8 +143,14 @@ fn no_answer_of_a_session_tells_it_what_it_found_out_itself() {
 /// Sessions enough to fill any budget.
 fn much_memory(stage: &Stage) {
     for (number, (topic, reason)) in [
-        ("shipping", "the carrier bills whole kilograms, so weights are rounded up before the price is looked up"),
-        ("invoices", "the tax office wants numbers without gaps, so a number is taken in the same transaction"),
+        (
+            "shipping",
+            "the carrier bills whole kilograms, so weights are rounded up before the price is looked up",
+        ),
+        (
+            "invoices",
+            "the tax office wants numbers without gaps, so a number is taken in the same transaction",
+        ),
         ("login", "sessions were fixed by an attacker, so the id is renewed after each sign-in"),
         ("search", "the index lagged behind the catalogue, so writes wait for its refresh"),
         ("emails", "a retry sent mails twice, so each mail carries an idempotency key"),
@@ -150,7 +163,8 @@ fn much_memory(stage: &Stage) {
         let call = json!({"tool_name": "Edit",
             "tool_input": {"file_path": file, "old_string": "a", "new_string": "b"},
             "tool_response": {"filePath": file}});
-        let answer = format!("Fixed {topic}: {reason}. The decision is to keep {topic} in one module because of it.");
+        let answer =
+            format!("Fixed {topic}: {reason}. The decision is to keep {topic} in one module because of it.");
         stage.session(&format!("fill-{number}"), &format!("Repair {topic}"), &[call], &answer);
     }
     stage.flush();
@@ -164,7 +178,8 @@ fn budgets_are_kept() {
         let told = start(&stage, "next", &stage.project(), "startup").context();
         assert!(estimate(&told) <= most, "{} tokens of {most}: {told}", estimate(&told));
         assert!(told.encode_utf16().count() <= 10_000);
-        let prompted = ask(&stage, "other", "Why are shipping weights, invoices and stock kept in one module?");
+        let prompted =
+            ask(&stage, "other", "Why are shipping weights, invoices and stock kept in one module?");
         assert!(estimate(&prompted.context()) <= 500, "{prompted:?}");
         estimate(&told)
     };
@@ -197,7 +212,11 @@ fn two_projects_with_one_folder_name_stay_apart() {
     let (here, there) = (folder(&stage, "a/api"), folder(&stage, "b/api"));
     for (session, folder, answer) in [
         ("here", &here, "The billing gateway needs a retry, because its first answer is often a timeout."),
-        ("there", &there, "The chess engine needs to prune late moves, because a deep search often takes minutes."),
+        (
+            "there",
+            &there,
+            "The chess engine needs to prune late moves, because a deep search often takes minutes.",
+        ),
     ] {
         let tell = |name, fields: Value| {
             let mut event = stage.event(session, name, fields);

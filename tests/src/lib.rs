@@ -12,6 +12,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use recall_protocol::boot::{self, BootStamp};
+use recall_protocol::client::Connection;
+use recall_protocol::frame::{self, Deadline};
+use recall_protocol::spool::SpoolName;
+use recall_protocol::wire::{Deliver, EventId, Flags, Reply, Request, ShimContext};
 use serde_json::{Value, json};
 
 /// One home, and the daemon that may run in it.
@@ -20,6 +25,10 @@ pub struct Stage {
     daemon: Option<Child>,
     environment: Vec<(String, String)>,
 }
+
+pub const DISCOUNT_PROMPT: &str = "Add a percentage discount to the cart total";
+pub const DISCOUNT_ANSWER: &str = "The cart total now takes a percentage discount. Rounding happens once, after summing, \
+    because rounding each line lost up to a cent per line. Negative discounts are still not refused.";
 
 /// How a process ended and what it said.
 #[derive(Debug)]
@@ -146,6 +155,8 @@ impl Stage {
             .env("HOME", self.user_home())
             .env("RECALL_HOME", self.home())
             .env("RECALL_NO_DAEMON_START", "1")
+            // The figures of an idle machine are the bench's business; here everything runs at once.
+            .env("RECALL_ANSWER_MS", "10000")
             .env("NO_COLOR", "1")
             .env("TZ", "UTC")
             .current_dir(self.project());
@@ -182,6 +193,13 @@ impl Stage {
         daemon.wait().unwrap();
     }
 
+    /// A signal to the daemon, and its exit status.
+    pub fn signal_daemon(&mut self, signal: rustix::process::Signal) -> ExitStatus {
+        let mut daemon = self.daemon.take().expect("no daemon runs");
+        rustix::process::kill_process(rustix::process::Pid::from_child(&daemon), signal).unwrap();
+        daemon.wait().unwrap()
+    }
+
     /// `recall ctl stop`, and the daemon's exit status.
     pub fn stop_daemon(&mut self) -> ExitStatus {
         let said = self.recall(["ctl", "stop"]);
@@ -211,6 +229,49 @@ impl Stage {
         assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{said:?}");
         assert!(said.stdout.is_empty() || said.json().is_object(), "{said:?}");
         said
+    }
+
+    /// The event as a shim would hand it over, under a new event id.
+    pub fn delivery(&self, event: &Value) -> Deliver {
+        let stamp = BootStamp::now();
+        Deliver {
+            event_id: EventId::random(),
+            agent: "claude-code".to_owned(),
+            event_name: String::new(),
+            captured_at_ms: boot::wall_ms(),
+            boot_id: stamp.boot_id,
+            boot_ns: stamp.boot_ns,
+            context: ShimContext {
+                pid: std::process::id(),
+                cwd: self.project().to_string_lossy().into_owned(),
+                ..ShimContext::default()
+            },
+            payload: serde_json::to_vec(event).unwrap(),
+            flags: Flags::default(),
+        }
+    }
+
+    /// Sends events one after another over one connection, without a shim, and returns the answers.
+    #[track_caller]
+    pub fn deliver<'a>(&self, deliveries: impl IntoIterator<Item = &'a Deliver>) -> Vec<Reply> {
+        let deadline = || Deadline::after(Duration::from_secs(30));
+        let mut connection = Connection::open_socket(&self.socket(), deadline()).unwrap();
+        let ask =
+            |delivery: &Deliver| connection.ask(&Request::Deliver(delivery.clone()), deadline()).unwrap();
+        deliveries.into_iter().map(ask).collect()
+    }
+
+    /// Leaves an event in the spool, as a shim does that nobody answered.
+    #[track_caller]
+    pub fn spool(&self, delivery: &Deliver) {
+        let name = SpoolName::new(delivery.captured_at_ms, delivery.event_id);
+        let folder = self.home().join("state/spool");
+        std::fs::create_dir_all(folder.join("new")).unwrap();
+        let frame = frame::encode_frame(&Request::Deliver(delivery.clone())).unwrap();
+        // Whole or not at all, or the daemon finds half a file.
+        let whole = folder.join(format!("whole-{}", name.as_str()));
+        std::fs::write(&whole, frame).unwrap();
+        std::fs::rename(whole, folder.join("new").join(name.as_str())).unwrap();
     }
 
     /// Runs `recall`.
@@ -252,6 +313,28 @@ impl Stage {
         let stop = json!({"last_assistant_message": answer, "prompt_id": format!("{id}-p1")});
         self.hook(&self.event(id, "Stop", stop));
         self.hook(&self.event(id, "SessionEnd", json!({"reason": "other"})));
+    }
+
+    /// A session about a cart's discount, from which something is to be learned.
+    #[track_caller]
+    pub fn discount_session(&self, id: &str) {
+        self.session(id, DISCOUNT_PROMPT, &self.discount_calls(), DISCOUNT_ANSWER);
+    }
+
+    /// The tool calls of that session.
+    pub fn discount_calls(&self) -> [Value; 3] {
+        let cart = self.project().join("src/cart.rs");
+        let source = "fn total(&self) -> u64 { self.lines.iter().map(Line::rounded).sum() }";
+        let better = "fn total(&self) -> u64 { round(self.lines.iter().map(Line::exact).sum()) }";
+        [
+            json!({"tool_name": "Read", "tool_input": {"file_path": cart},
+                   "tool_response": {"type": "text", "file": {"filePath": cart, "content": source}}}),
+            json!({"tool_name": "Edit",
+                   "tool_input": {"file_path": cart, "old_string": source, "new_string": better},
+                   "tool_response": {"filePath": cart, "oldString": source, "newString": better}}),
+            json!({"tool_name": "Bash", "tool_input": {"command": "cargo test cart", "description": "Run the tests"},
+                   "tool_response": {"stdout": "test result: ok. 7 passed; 0 failed", "stderr": ""}}),
+        ]
     }
 
     /// An event of Claude Code with its base fields and these.
@@ -314,11 +397,33 @@ pub fn recording(path: &Path) -> Vec<Value> {
 
 /// A copy in which everything that differs between two runs is masked: ids, times, paths of this stage, sizes.
 pub fn masked(value: &Value, stage: &Stage) -> Value {
-    let folder = stage.user_home().to_string_lossy().into_owned();
-    mask(value, "", &folder)
+    mask(value, "", stage)
 }
 
-fn mask(value: &Value, key: &str, folder: &str) -> Value {
+/// The same for what people read: times, durations, sizes and process ids.
+pub fn masked_text(text: &str, stage: &Stage) -> String {
+    const VARYING: [(&str, &str); 11] = [
+        (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "[time]"),
+        (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[time]"),
+        (r"\b\d+(\.\d+)? ms\b", "[n] ms"),
+        (r"\bpid \d+", "pid [n]"),
+        (r"\bup \d+ (s|min)\b", "up [time]"),
+        (r"\b\d+(\.\d+)? (B|[KMG]iB)\b", "[bytes]"),
+        (r"\bscore \d\.\d+", "score [n]"),
+        (r"\b(recency|moment) \d\.\d+", "$1 [n]"),
+        (r"\b\d+\.\d+\.\d+\b", "[version]"),
+        (r"\bjust now\b|\b\d+ min ago\b", "[age]"),
+        (r"(?m)[ \t]+$", ""),
+    ];
+    let mut text = text.replace(&*stage.user_home().to_string_lossy(), "[home]");
+    text = text.replace(&*binaries().to_string_lossy(), "[bin]");
+    for (pattern, mask) in VARYING {
+        text = regex::Regex::new(pattern).unwrap().replace_all(&text, mask).into_owned();
+    }
+    text
+}
+
+fn mask(value: &Value, key: &str, stage: &Stage) -> Value {
     const VARYING: [&str; 15] = [
         "uuid",
         "created_at",
@@ -344,10 +449,12 @@ fn mask(value: &Value, key: &str, folder: &str) -> Value {
             sizes.keys().map(|name| (name.clone(), json!("[bytes]"))).collect()
         }
         Value::Object(object) => {
-            object.iter().map(|(key, value)| (key.clone(), mask(value, key, folder))).collect()
+            object.iter().map(|(key, value)| (key.clone(), mask(value, key, stage))).collect()
         }
-        Value::Array(list) => list.iter().map(|value| mask(value, "", folder)).collect(),
-        Value::String(text) => json!(text.replace(folder, "[home]")),
+        Value::Array(list) => list.iter().map(|value| mask(value, "", stage)).collect(),
+        Value::String(text) => json!(masked_text(text, stage)),
+        // Arithmetic on the age of things.
+        Value::Number(number) if number.is_f64() => json!("[number]"),
         other => other.clone(),
     }
 }

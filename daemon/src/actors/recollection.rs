@@ -26,6 +26,13 @@ const HITS: usize = 12;
 /// An answer that takes longer would miss the shim's deadline; the agent then simply gets none.
 const ANSWER_WITHIN: Duration = Duration::from_millis(45);
 
+/// [`ANSWER_WITHIN`], or nine tenths of what `RECALL_ANSWER_MS` lets the shim wait (10 to 10,000): a shim that is more
+/// patient on a slow machine helps only where the daemon is too.
+pub fn answer_within() -> Duration {
+    let shim_waits = std::env::var("RECALL_ANSWER_MS").ok().and_then(|text| text.parse::<u64>().ok());
+    shim_waits.map_or(ANSWER_WITHIN, |ms| Duration::from_millis(ms.clamp(10, 10_000) * 9 / 10))
+}
+
 /// The index's reader, replaced when the index is rebuilt. Empty while there is none.
 #[derive(Clone, Default)]
 pub struct IndexDoor(Arc<RwLock<Option<Index>>>);
@@ -51,6 +58,7 @@ pub struct Recollection {
     pub index: IndexDoor,
     pub budgets: Budgets,
     pub notice: Notice,
+    pub answer_within: Duration,
 }
 
 /// Who asks.
@@ -79,7 +87,7 @@ impl Recollection {
     pub async fn answer(&self, ask: Ask, asker: Asker) -> Recalled {
         let this = self.clone();
         let work = tokio::task::spawn_blocking(move || this.recall(&ask, &asker));
-        match tokio::time::timeout(ANSWER_WITHIN, work).await {
+        match tokio::time::timeout(self.answer_within, work).await {
             Ok(Ok(Ok(recalled))) => recalled,
             Ok(Ok(Err(error))) => {
                 tracing::warn!(%error, "cannot recall");

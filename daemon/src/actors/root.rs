@@ -19,7 +19,7 @@ use super::compressor::CompressorArguments;
 use super::housekeeper::{Housekeeper, HousekeeperArguments, HousekeeperDoor};
 use super::indexer::{Indexer, IndexerArguments, IndexerDoor};
 use super::intake::{Counters, Intake};
-use super::recollection::{IndexDoor, Recollection};
+use super::recollection::{IndexDoor, Recollection, answer_within};
 use super::session::SessionContext;
 use super::sessions::{Sessions, SessionsDoor};
 use super::writer::{Writer, WriterArguments, WriterHandle};
@@ -76,6 +76,7 @@ impl House {
             index: IndexDoor::default(),
             budgets: blueprint.config.budgets,
             notice: blueprint.config.notice,
+            answer_within: answer_within(),
         };
         Self {
             writer,

@@ -69,7 +69,7 @@ enum Command {
 
 /// Runs a command line and says with which code to exit.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let parsed = match Arguments::try_parse_from(arguments) {
+    let parsed = match Arguments::try_parse_from(search::shield(arguments)) {
         Ok(parsed) => parsed,
         Err(error) => {
             // Help and version are no errors; clap knows which of them goes where.

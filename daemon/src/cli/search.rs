@@ -1,5 +1,6 @@
 //! `recall search`: finding things again.
 
+use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Args;
@@ -13,7 +14,7 @@ use super::terminal::{self, ACCENT, BOLD, DIM, list, number, text};
 #[derive(Debug, Args)]
 pub struct SearchArgs {
     /// Words, "exact phrases", -without, and type: kind: file: project: agent: session: since:
-    #[arg(required = true, allow_hyphen_values = true, num_args = 1..)]
+    #[arg(required = true)]
     query: Vec<String>,
     #[command(flatten)]
     filter: FilterArgs,
@@ -23,6 +24,29 @@ pub struct SearchArgs {
     /// Write JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Lets `-word` through to the query wherever it stands among the options.
+///
+/// clap takes it for options; told to take hyphens for words, it takes the options behind the first word for words
+/// too. A space before it, which means nothing to the query, makes it a word and leaves the options alone. What may
+/// be an option of one letter (`-n 5`, `-n5`) is left as it is.
+pub fn shield(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    if arguments.get(1).is_some_and(|command| command == "search") {
+        for argument in arguments.iter_mut().skip(2).take_while(|argument| *argument != "--") {
+            if let Some(word) = argument.to_str().filter(|text| is_excluded_word(text)) {
+                *argument = format!(" {word}").into();
+            }
+        }
+    }
+    arguments
+}
+
+fn is_excluded_word(text: &str) -> bool {
+    let mut letters = text.strip_prefix('-').unwrap_or_default().chars();
+    let first_two = (letters.next(), letters.next());
+    matches!(first_two, (Some(first), Some(second)) if first.is_alphanumeric() && !second.is_ascii_digit())
 }
 
 /// # Errors
@@ -78,4 +102,25 @@ fn entry(out: &mut dyn Write, result: &Value) -> std::io::Result<()> {
         writeln!(out, "   {DIM}relevance {relevance:.2}, matched {}{DIM:#}", matched.join(" "))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: &str) {
+        let shielded = shield(line.split('|').map(OsString::from));
+        let text: Vec<_> = shielded.iter().map(|argument| argument.to_string_lossy()).collect();
+        assert_eq!(text.join("|"), expected);
+    }
+
+    #[test]
+    fn words_to_leave_out_are_told_from_options() {
+        check("recall|search|a|-cents|--json|-n|5|-n5", "recall|search|a| -cents|--json|-n|5|-n5");
+        check("recall|search|-exact phrase|-type:bugfix", "recall|search| -exact phrase| -type:bugfix");
+        check("recall|search|--|-cents", "recall|search|--|-cents");
+        check("recall|search|-|-x", "recall|search|-|-x");
+        check("recall|install|-yes", "recall|install|-yes");
+    }
 }

@@ -315,8 +315,34 @@ impl From<ActivityRow> for ActivityAnswer {
     }
 }
 
+/// Agents' JSON nested deeper than this is given as a text: readers, the command line's among them, commonly refuse
+/// more than 128 levels, and with it the whole answer around it.
+const MOST_LEVELS: usize = 100;
+
 fn json_or_text(text: String) -> Option<Box<RawValue>> {
-    RawValue::from_string(text.clone()).ok().or_else(|| serde_json::value::to_raw_value(&text).ok())
+    let json = (levels(&text) <= MOST_LEVELS).then(|| RawValue::from_string(text.clone()).ok()).flatten();
+    json.or_else(|| serde_json::value::to_raw_value(&text).ok())
+}
+
+/// How deep arrays and objects are nested, without recursion.
+fn levels(json: &str) -> usize {
+    let (mut open, mut most) = (0_usize, 0);
+    let mut bytes = json.bytes();
+    let mut in_string = false;
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => in_string = !in_string,
+            // What is escaped, a quote perhaps, ends nothing.
+            b'\\' if in_string => drop(bytes.next()),
+            b'[' | b'{' if !in_string => {
+                open += 1;
+                most = most.max(open);
+            }
+            b']' | b'}' if !in_string => open = open.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
 }
 
 #[derive(Serialize)]
@@ -431,4 +457,29 @@ pub struct ByteCounts {
     pub index: u64,
     pub spool: u64,
     pub log: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_counted_outside_strings() {
+        let check = |json: &str, expected: usize| assert_eq!(levels(json), expected, "{json}");
+        check("7", 0);
+        check("[]", 1);
+        check(r#"{"a":[{}],"b":[]}"#, 3);
+        check(r#"["[[[\"[["]"#, 1);
+        check(r#"["\\",[]]"#, 2);
+        check("]]]", 0);
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_is_a_text() {
+        let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        let given = |text: String| json_or_text(text).map(|json| json.get().to_owned());
+        assert_eq!(given(nested(MOST_LEVELS)), Some(nested(MOST_LEVELS)));
+        assert_eq!(given(nested(MOST_LEVELS + 1)), Some(format!("{:?}", nested(MOST_LEVELS + 1))));
+        assert_eq!(given("no json".to_owned()), Some("\"no json\"".to_owned()));
+    }
 }

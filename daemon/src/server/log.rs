@@ -18,6 +18,8 @@ const MOST_BYTES: u64 = 4 * 1024 * 1024;
 pub fn start(file: &Path) {
     let filter = EnvFilter::try_from_env("RECALL_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
+    // Where the log cannot be written the command says what is wrong, once.
+    let builder = builder.log_internal_errors(false);
     let read_by_somebody = io::stderr().is_terminal() || std::env::var_os("JOURNAL_STREAM").is_some();
     // A second start in one process keeps the first log: only tests do that.
     let started = if read_by_somebody {

@@ -23,7 +23,7 @@ use crate::actors::documents::title_and_text;
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::recollection::Asker;
 use crate::actors::root::House;
-use crate::memory::document::DocumentKey;
+use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::event::{Audience, StartSource};
 use crate::memory::ids::{ProjectKey, ProjectRow, Timestamp};
 use crate::memory::project::{display_name, identities};
@@ -380,7 +380,11 @@ fn timeline(house: &House, id: &str, around: (u32, u32)) -> Answer {
 
 fn timeline_line(item: &TimelineItem) -> String {
     let time = jiff::Timestamp::from_millisecond(item.created_at.0.0).unwrap_or_default();
-    let id = item.id.map(|id| format!("#{} ", id.0)).unwrap_or_default();
+    let id = match item.id {
+        Some(PublicId(key)) if key.kind == DocumentKind::Observation => format!("#{key} "),
+        Some(PublicId(key)) => format!("{key} "),
+        None => String::new(),
+    };
     let kind = item.observation_type.as_deref().unwrap_or(&item.kind);
     format!("{} {id}{kind}: {}", time.strftime("%Y-%m-%d %H:%M"), item.title)
 }

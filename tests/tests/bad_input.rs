@@ -1,0 +1,322 @@
+//! Whatever an agent writes, the hook ends well and the event is kept; whatever a person types is answered in words.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::os::unix::net::UnixListener;
+
+use recall_tests::{Said, Stage, masked_text};
+use serde_json::{Value, json};
+
+#[track_caller]
+fn ends_well(said: &Said, case: &str) {
+    assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{case}: {said:?}");
+    assert!(said.stdout.is_empty() || said.json().is_object(), "{case}: {said:?}");
+}
+
+/// An event with raw bytes in the place of its prompt's text.
+fn prompt_with(stage: &Stage, session: &str, raw: &[u8]) -> Vec<u8> {
+    let event = stage.event(session, "UserPromptSubmit", json!({"prompt": "@"})).to_string();
+    let (before, after) = event.split_once("\"@\"").unwrap();
+    [before.as_bytes(), b"\"", raw, b"\"", after.as_bytes()].concat()
+}
+
+fn status(stage: &Stage) -> Value {
+    stage.flush();
+    stage.json(["ctl", "status"])
+}
+
+/// Runs one hook with these bytes. `unparsed`: whether they are kept as they came, or understood.
+#[track_caller]
+fn is_kept(bytes: impl FnOnce(&Stage) -> Vec<u8>, unparsed: u32) -> Stage {
+    let stage = Stage::new().daemon();
+    let said = stage.hook_bytes(&["claude-code"], &bytes(&stage));
+    ends_well(&said, "");
+    let events = &status(&stage)["events"];
+    assert_eq!((&events["stored"], &events["unparsed"]), (&json!(1), &json!(unparsed)), "{events}");
+    assert_eq!((&events["spooled"], &events["dropped"]), (&json!(0), &json!(0)), "{events}");
+    stage
+}
+
+#[test]
+fn an_empty_stdin_is_kept() {
+    is_kept(|_| Vec::new(), 1);
+}
+
+#[test]
+fn half_an_object_is_kept() {
+    is_kept(|stage| stage.event("one", "Stop", json!({})).to_string().as_bytes()[..60].to_vec(), 1);
+}
+
+#[test]
+fn what_is_no_json_is_kept() {
+    is_kept(|_| b"Segmentation fault (core dumped)\n".to_vec(), 1);
+}
+
+#[test]
+fn an_array_is_kept() {
+    is_kept(|_| b"[{\"session_id\": \"one\", \"hook_event_name\": \"Stop\"}]".to_vec(), 1);
+}
+
+#[test]
+fn an_object_without_a_session_is_kept() {
+    is_kept(|_| b"{\"hook_event_name\": \"Stop\"}".to_vec(), 1);
+    is_kept(|_| b"{\"session_id\": \"one\"}".to_vec(), 1);
+    is_kept(|_| b"{\"session_id\": 7, \"hook_event_name\": {}}".to_vec(), 1);
+}
+
+#[test]
+fn bytes_that_are_no_utf_8_are_kept() {
+    is_kept(|stage| prompt_with(stage, "one", b"caf\xe9 \xff\xfe"), 1);
+}
+
+#[test]
+fn nesting_without_end_is_kept() {
+    is_kept(|_| vec![b'['; 100_000], 1);
+    let deep = |stage: &Stage| {
+        let event = stage.event("one", "PostToolUse", json!({"tool_name": "Read", "tool_response": "@"}));
+        let nested = format!("{}{}", "[".repeat(50_000), "]".repeat(50_000));
+        event.to_string().replace("\"@\"", &nested).into_bytes()
+    };
+    // Of a call's answer only its end is looked for, so any depth will do; what shows it must bear it too.
+    let stage = is_kept(deep, 0);
+    let session = stage.json(["ctl", "session", "one"]);
+    assert_eq!(session["batches"][0]["activities"][0]["tool_name"], "Read");
+    assert_eq!(stage.recall(["ctl", "session", "one"]).code(), 0);
+    assert_eq!(stage.recall(["show", "a1"]).code(), 0);
+}
+
+#[test]
+fn nul_bytes_are_kept() {
+    is_kept(|_| vec![0; 1000], 1);
+    let stage = is_kept(|stage| prompt_with(stage, "one", b"before\\u0000after"), 0);
+    let prompt = stage.json(["ctl", "session", "one"])["batches"][0]["prompt"].clone();
+    assert_eq!(prompt, "before\0after");
+}
+
+#[test]
+fn a_lone_surrogate_costs_one_character_at_most() {
+    let stage = Stage::new().daemon();
+    let said = stage.hook_bytes(&["claude-code"], &prompt_with(&stage, "one", b"before \\ud83d after"));
+    ends_well(&said, "");
+    let events = &status(&stage)["events"];
+    assert_eq!(events["stored"], 1, "{events}");
+    if events["unparsed"] == 0 {
+        let prompt = stage.json(["ctl", "session", "one"])["batches"][0]["prompt"].clone();
+        let prompt = prompt.as_str().unwrap();
+        assert!(prompt.starts_with("before ") && prompt.ends_with(" after"), "{prompt:?}");
+    }
+}
+
+#[test]
+fn five_megabytes_are_stored_short_with_both_ends() {
+    let text = format!("BEGIN {} END", "x".repeat(5 * 1024 * 1024));
+    let length = text.len();
+    let stage = is_kept(
+        |stage| {
+            let fields = json!({"tool_name": "Bash", "tool_input": {"command": "yes"},
+                "tool_response": {"stdout": text}, "tool_use_id": "t1"});
+            stage.event("one", "PostToolUse", fields).to_string().into_bytes()
+        },
+        0,
+    );
+    let session = stage.json(["ctl", "session", "one"]);
+    let activity = &session["batches"][0]["activities"][0];
+    assert_eq!(activity["tool_use_id"], "t1", "what stands behind the long text is there");
+    let stored = activity["response"]["stdout"].as_str().unwrap();
+    assert!(stored.len() < 512 * 1024, "{}", stored.len());
+    assert!(stored.starts_with("BEGIN ") && stored.ends_with(" END"));
+    assert!(stored.contains(&length.to_string()), "its true length is told");
+}
+
+#[test]
+fn a_wrong_agents_name_is_no_reason_to_lose_an_event() {
+    let stage = Stage::new().daemon();
+    let event = stage.event("one", "UserPromptSubmit", json!({"prompt": "hello"})).to_string();
+    for arguments in [&["from-the-future"][..], &[], &["claude-code", "UserPromptSubmit"]] {
+        ends_well(&stage.hook_bytes(arguments, event.as_bytes()), "");
+    }
+    let events = &status(&stage)["events"];
+    assert_eq!((&events["stored"], &events["unparsed"]), (&json!(3), &json!(0)), "{events}");
+}
+
+/// A command's whole answer, as a person sees it, without what differs between two runs.
+fn told(stage: &Stage, said: &Said) -> String {
+    let text = format!("exit {}\n-- stdout\n{}-- stderr\n{}", said.code(), said.stdout, said.stderr);
+    masked_text(&text, stage)
+}
+
+macro_rules! tells {
+    ($stage:expr, $name:literal, $($word:expr),+) => {
+        insta::assert_snapshot!($name, told(&$stage, &$stage.recall([$($word),+])))
+    };
+}
+
+#[test]
+fn questions_without_an_answer() {
+    let stage = Stage::new().daemon();
+    stage.discount_session("first");
+    stage.flush();
+    tells!(stage, "no_such_session", "ctl", "session", "nobody");
+    tells!(stage, "why_no_such_session", "why", "nobody");
+    tells!(stage, "no_such_observation", "show", "999");
+    tells!(stage, "no_such_prompt", "show", "p999");
+    tells!(stage, "no_id", "show", "x1y");
+    tells!(stage, "no_time", "search", "rounding", "--since", "the other day");
+    tells!(stage, "no_such_project", "search", "rounding", "--project", "unheard-of");
+    tells!(stage, "no_such_folder", "search", "rounding", "--project", "./not/here");
+    tells!(stage, "nothing_found", "search", "photosynthesis");
+}
+
+#[test]
+fn an_ambiguous_session() {
+    let stage = Stage::new().daemon();
+    for session in ["twin-1", "twin-2"] {
+        stage.hook(&stage.event(session, "SessionStart", json!({"source": "startup"})));
+    }
+    tells!(stage, "several_sessions", "ctl", "session", "twin");
+    assert_eq!(stage.json(["ctl", "session", "twin-1"])["session_id"], "twin-1");
+}
+
+#[test]
+fn a_query_is_never_a_syntax_error() {
+    let stage = Stage::new().daemon();
+    stage.discount_session("first");
+    stage.flush();
+    for query in [
+        "\"",
+        "(((",
+        "a AND",
+        "type:",
+        "file:/",
+        "*",
+        "~^:\\",
+        "-",
+        "[1 TO",
+        "since:never",
+        "🧾",
+        "type:nonsense x",
+    ] {
+        let said = stage.recall(["search", "--json", "--", query]);
+        assert_eq!(said.code(), 0, "{query}: {said:?}");
+        assert!(said.json()["results"].is_array(), "{query}");
+    }
+    let without = stage.json(["search", "rounding", "-discount"]);
+    let with = stage.json(["search", "rounding"]);
+    assert!(without["total"].as_u64() < with["total"].as_u64(), "{without} {with}");
+}
+
+#[test]
+fn a_wrong_command_line() {
+    let stage = Stage::new();
+    tells!(stage, "unknown_command", "remind");
+    tells!(stage, "unknown_option", "ctl", "status", "--jason");
+    tells!(stage, "missing_argument", "show");
+}
+
+#[test]
+fn nobody_is_there() {
+    let stage = Stage::new();
+    tells!(stage, "no_daemon", "ctl", "status");
+    tells!(stage, "no_daemon_to_stop", "ctl", "stop");
+    assert!(!stage.home().join("data/recall.db").exists(), "ctl starts nothing");
+}
+
+#[test]
+fn a_search_starts_the_daemon_and_answers() {
+    let stage = Stage::new();
+    let event = stage.event("one", "UserPromptSubmit", json!({"prompt": "Where is the flamingo kept?"}));
+    stage.hook(&event);
+    assert_eq!(stage.spooled().len(), 1);
+    let said = stage.recall(["search", "flamingo", "--json"]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    assert!(said.json()["results"].is_array());
+    // It stays, and has taken what waited.
+    stage.flush();
+    assert_eq!(stage.json(["search", "flamingo"])["results"][0]["kind"], "prompt");
+}
+
+#[test]
+fn a_daemon_that_never_answers() {
+    let stage = Stage::new();
+    std::fs::create_dir_all(stage.home().join("run")).unwrap();
+    let _silent = UnixListener::bind(stage.socket()).unwrap();
+    let doctor = stage.recall(["doctor", "--json"]);
+    assert_eq!(doctor.code(), 1, "{doctor:?}");
+    let report = doctor.json();
+    let daemon = report["findings"].as_array().unwrap().iter().find(|each| each["area"] == "daemon").unwrap();
+    assert_eq!(daemon["health"], "bad", "{daemon}");
+    assert!(daemon["what"].as_str().unwrap().contains("gave no answer"), "{daemon}");
+    // The agent does not wait for it, and nothing is lost.
+    let hook = stage.hook(&stage.event("one", "Stop", json!({})));
+    assert_eq!(hook.stdout, "");
+    assert_eq!(stage.spooled().len(), 1);
+}
+
+#[test]
+fn a_daemon_that_takes_nobody() {
+    let stage = Stage::new();
+    std::fs::create_dir_all(stage.home().join("run")).unwrap();
+    let full = UnixListener::bind(stage.socket()).unwrap();
+    rustix::net::listen(&full, 0).unwrap();
+    let _first = std::os::unix::net::UnixStream::connect(stage.socket()).unwrap();
+    tells!(stage, "no_answer", "ctl", "status");
+}
+
+#[test]
+fn a_daemon_that_hangs_up() {
+    let stage = Stage::new();
+    std::fs::create_dir_all(stage.home().join("run")).unwrap();
+    let listener = UnixListener::bind(stage.socket()).unwrap();
+    let rude = std::thread::spawn(move || drop(listener.accept().unwrap()));
+    let said = stage.recall(["ctl", "status"]);
+    rude.join().unwrap();
+    assert_eq!(said.code(), 3, "{said:?}");
+    assert!(said.stderr.contains("The daemon gave no answer"), "{said:?}");
+}
+
+#[test]
+fn a_broken_config_is_named_and_stops_nobody() {
+    let stage = Stage::new().config("[timers]\nbatch_idle_s = 5\nbatch_idle = 3\n").daemon();
+    let doctor = stage.recall(["doctor", "--json"]);
+    assert_eq!(doctor.code(), 1, "{doctor:?}");
+    let report = doctor.json();
+    let config = report["findings"].as_array().unwrap().iter().find(|each| each["area"] == "config").unwrap();
+    assert_eq!(config["health"], "bad", "{config}");
+    let what = config["what"].as_str().unwrap();
+    assert!(what.contains("config.toml, line 3: unknown field `batch_idle`"), "{what}");
+    // It runs on the defaults.
+    stage.discount_session("first");
+    stage.flush();
+    assert_eq!(stage.json(["ctl", "session", "first"])["status"], "completed");
+    assert!(stage.log().contains("running on the defaults"), "{}", stage.log());
+}
+
+#[test]
+fn a_home_that_is_a_file() {
+    let stage = Stage::new();
+    std::fs::write(stage.home(), "not a folder").unwrap();
+    tells!(stage, "home_is_a_file", "daemon");
+    // A hook has nowhere to go with its event, and still does not trouble the agent.
+    stage.hook(&stage.event("one", "Stop", json!({})));
+    assert_eq!(stage.recall(["search", "anything"]).code(), 3);
+    assert_eq!(stage.recall(["doctor"]).code(), 1);
+    assert_eq!(std::fs::read_to_string(stage.home()).unwrap(), "not a folder");
+}
+
+#[test]
+fn a_database_of_a_newer_program_is_refused_and_not_touched() {
+    let mut stage = Stage::new().daemon();
+    stage.discount_session("first");
+    stage.flush();
+    stage.stop_daemon();
+    let database = rusqlite::Connection::open(stage.database()).unwrap();
+    database.pragma_update(None, "user_version", 999).unwrap();
+    drop(database);
+    let before = std::fs::read(stage.database()).unwrap();
+    tells!(stage, "database_too_new", "daemon");
+    assert_eq!(std::fs::read(stage.database()).unwrap(), before);
+    // Events wait for the program that understands it.
+    stage.hook(&stage.event("one", "Stop", json!({})));
+    assert_eq!(stage.spooled().len(), 1);
+}

@@ -1,0 +1,274 @@
+//! Compressors that panic, always panic, or hang: jobs are retried or given up, and capturing does not notice.
+//!
+//! The actor tree runs in the test's own process with a compressor of the test; what happens is heard on the bus.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use ractor::{Actor, ActorRef};
+use recall::actors::bus::Happening;
+use recall::actors::compression::CompressionMessage;
+use recall::actors::housekeeper::HousekeeperMessage;
+use recall::actors::root::{self, Blueprint, House, Root, RootMessage};
+use recall::compression::extractive::Extractive;
+use recall::compression::{CompressionError, Compressor};
+use recall::config::Config;
+use recall::memory::material::{BatchMaterial, SessionMaterial};
+use recall::memory::observation::{ObservationDraft, SummaryDraft};
+use recall::store::{self, JobRow};
+use recall_protocol::paths::Paths;
+use recall_protocol::spool::Spool;
+use recall_protocol::wire::Reply;
+use recall_tests::Stage;
+use serde_json::json;
+use tokio::sync::broadcast::error::RecvError;
+
+/// A whole tree in this process.
+struct Tree {
+    stage: Stage,
+    house: House,
+    root: ActorRef<RootMessage>,
+}
+
+impl Tree {
+    async fn grow(compressor: impl Compressor, adjust: impl FnOnce(&mut Config)) -> Self {
+        let stage = Stage::new();
+        let home = stage.home();
+        let paths =
+            Paths::from_variables(&|name| (name == "RECALL_HOME").then(|| home.clone().into())).unwrap();
+        paths.create_folders().unwrap();
+        let spool = Spool::new(&paths);
+        spool.create_folders().unwrap();
+        let backups: PathBuf = paths.backups_dir();
+        std::fs::create_dir_all(&backups).unwrap();
+        let mut config = Config::default();
+        adjust(&mut config);
+        let blueprint = Blueprint {
+            database: paths.database(),
+            backups,
+            index_folder: paths.index_dir(),
+            spool,
+            config,
+            compressor: Arc::new(compressor),
+        };
+        let house = House::new(&blueprint);
+        let (root, _) = Actor::spawn(None, Root, (blueprint, house.clone())).await.unwrap();
+        Self { stage, house, root }
+    }
+
+    /// One turn of a session; its batch is closed at the end.
+    async fn turn(&self, session: &str, prompt: &str) {
+        self.turn_answered(session, prompt, "Rounding happens once, because rounding each line lost cents.")
+            .await;
+    }
+
+    async fn turn_answered(&self, session: &str, prompt: &str, answer: &str) {
+        for event in [
+            self.stage.event(session, "UserPromptSubmit", json!({"prompt": prompt, "prompt_id": prompt})),
+            self.stage.event(session, "Stop", json!({"last_assistant_message": answer, "prompt_id": prompt})),
+        ] {
+            let reply = self.house.intake.take(self.stage.delivery(&event)).await;
+            assert!(matches!(reply, Reply::Ack { .. }), "{reply:?}");
+        }
+    }
+
+    fn jobs(&self) -> Vec<JobRow> {
+        self.house.readers.read(|db| store::jobs(db, None, 100)).unwrap()
+    }
+
+    fn job(&self, kind: &str, session: &str) -> JobRow {
+        let jobs = self.jobs();
+        let found = jobs.iter().find(|job| job.kind == kind && job.session.as_str() == session);
+        found.unwrap_or_else(|| panic!("no {kind} job of {session}: {jobs:?}")).clone()
+    }
+
+    fn observations(&self, session: &str) -> usize {
+        let count = |db: &rusqlite::Connection| {
+            let found = store::find_sessions(db, session)?;
+            store::observations_of_session(db, found[0].row)
+        };
+        self.house.readers.read(count).unwrap().len()
+    }
+
+    /// Waits for what happens until the jobs are as expected.
+    async fn until(&self, expected: impl Fn(&[JobRow]) -> bool) {
+        let mut happenings = self.house.bus.listen();
+        let wait = async {
+            while !expected(&self.jobs()) {
+                match happenings.recv().await {
+                    Ok(_) | Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => panic!("the bus is gone"),
+                }
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(60), wait).await;
+        assert!(waited.is_ok(), "the jobs stay as they are: {:?}", self.jobs());
+    }
+
+    async fn restarts(&self) -> u64 {
+        let observe = self.house.compression.ask(CompressionMessage::Observe, Duration::from_secs(5));
+        observe.await.unwrap().restarts
+    }
+
+    async fn fell(self) {
+        root::stop(&self.root).await;
+    }
+}
+
+fn all_done(jobs: &[JobRow]) -> bool {
+    !jobs.is_empty() && jobs.iter().all(|job| job.status == "done")
+}
+
+/// Works like the built-in one, but for what `before` does first with each prompt.
+struct Troubled<F> {
+    honest: Extractive,
+    before: F,
+}
+
+fn troubled<F: Fn(&str) + Send + Sync + 'static>(before: F) -> Troubled<F> {
+    Troubled { honest: Extractive, before }
+}
+
+impl<F: Fn(&str) + Send + Sync + 'static> Compressor for Troubled<F> {
+    fn origin(&self) -> String {
+        "troubled".to_owned()
+    }
+
+    fn observe(&self, batch: &BatchMaterial) -> Result<Vec<ObservationDraft>, CompressionError> {
+        (self.before)(batch.prompt.as_ref().map(|said| said.text.as_str()).unwrap_or_default());
+        self.honest.observe(batch)
+    }
+
+    fn summarize(&self, session: &SessionMaterial) -> Result<Option<SummaryDraft>, CompressionError> {
+        self.honest.summarize(session)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_costs_one_attempt_and_nothing_else() {
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&calls);
+    let compressor = troubled(move |prompt| {
+        if prompt == "fragile" && counted.fetch_add(1, Ordering::SeqCst) == 0 {
+            panic!("the first time it breaks");
+        }
+    });
+    let tree = Tree::grow(compressor, |_| {}).await;
+    let mut happenings = tree.house.bus.listen();
+    tree.turn("one", "fragile").await;
+    // Until it has crashed; then others work and are captured as if nothing were.
+    while happenings.recv().await.unwrap() != (Happening::JobFailed { job: None }) {}
+    tree.turn("two", "sturdy").await;
+    tree.until(all_done).await;
+
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+    assert_eq!(tree.job("batch", "one").attempts, 2);
+    assert_eq!(tree.job("batch", "two").attempts, 1);
+    assert_eq!(tree.restarts().await, 1);
+    assert!(tree.observations("one") > 0);
+    assert!(tree.observations("two") > 0);
+    tree.fell().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_always_crashes_is_given_up() {
+    let compressor = troubled(|prompt| assert!(prompt != "poison", "it breaks every time"));
+    let tree = Tree::grow(compressor, |config| config.compression.max_attempts = 2).await;
+    tree.turn("one", "poison").await;
+    tree.turn("two", "sturdy").await;
+    tree.until(|jobs| jobs.iter().all(|job| job.status == "done" || job.status == "dead")).await;
+
+    let dead = tree.job("batch", "one");
+    assert_eq!((dead.status.as_str(), dead.attempts), ("dead", 2));
+    assert!(dead.error.is_some_and(|error| error.contains("panicked")));
+    assert_eq!(tree.jobs().iter().filter(|job| job.status == "dead").count(), 1, "{:?}", tree.jobs());
+    assert_eq!(tree.observations("one"), 0);
+    assert!(tree.observations("two") > 0);
+    // Neither the circuit nor the session minds.
+    let answer = "The index needs a refresh after each import, because searches missed the new articles.";
+    tree.turn_answered("one", "sturdy again", answer).await;
+    tree.until(|jobs| jobs.iter().all(|job| job.status == "done" || job.status == "dead")).await;
+    assert!(tree.observations("one") > 0, "{:?}", tree.jobs());
+    tree.fell().await;
+}
+
+/// A gate that stays shut until the test is over.
+#[derive(Default)]
+struct Shut {
+    open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Shut {
+    fn wait(&self) {
+        let open = self.open.lock().unwrap();
+        drop(self.opened.wait_while(open, |open| !*open).unwrap());
+    }
+
+    fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_hangs_past_the_deadline_is_tried_again() {
+    let (shut, calls) = (Arc::new(Shut::default()), Arc::new(AtomicU32::new(0)));
+    let (held, counted) = (Arc::clone(&shut), Arc::clone(&calls));
+    let compressor = troubled(move |prompt| {
+        if prompt == "endless" && counted.fetch_add(1, Ordering::SeqCst) == 0 {
+            held.wait();
+        }
+    });
+    let tree = Tree::grow(compressor, |config| {
+        config.compression.timeout_s = 1;
+        config.compression.concurrency = 1;
+    })
+    .await;
+    tree.turn("one", "endless").await;
+    // Its only compressor hangs, and events are stored all the same.
+    tree.turn("two", "sturdy").await;
+    tree.until(all_done).await;
+
+    let retried = tree.job("batch", "one");
+    assert_eq!(retried.attempts, 2);
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+    assert_eq!(tree.job("batch", "two").attempts, 1);
+    assert_eq!(tree.restarts().await, 0, "a thread was lost, no actor");
+    assert!(tree.observations("one") > 0);
+
+    // The lost thread comes back too late: its result is nobody's.
+    let before = tree.observations("one");
+    shut.open();
+    let round = tree.house.housekeeper.ask(HousekeeperMessage::Drain, Duration::from_secs(5)).await;
+    assert!(round.is_ok());
+    assert_eq!(tree.observations("one"), before);
+    tree.fell().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_many_crashes_open_the_circuit_and_capturing_goes_on() {
+    let compressor = troubled(|_| panic!("it breaks every time"));
+    let tree = Tree::grow(compressor, |config| config.compression.concurrency = 4).await;
+    let mut happenings = tree.house.bus.listen();
+    for number in 0..5 {
+        tree.turn(&format!("s{number}"), &format!("p{number}")).await;
+    }
+    let mut crashes = 0;
+    while crashes < 5 {
+        if happenings.recv().await.unwrap() == (Happening::JobFailed { job: None }) {
+            crashes += 1;
+        }
+    }
+    let observe = tree.house.compression.ask(CompressionMessage::Observe, Duration::from_secs(5));
+    assert_eq!(observe.await.unwrap().circuit.as_str(), "open");
+    tree.turn("later", "still heard").await;
+    let found = tree.house.readers.read(|db| store::find_sessions(db, "later")).unwrap();
+    assert_eq!(found.len(), 1);
+    tree.fell().await;
+}

@@ -1,0 +1,309 @@
+//! Nothing accepted is lost and nothing is stored twice, whoever is killed or comes late.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::process::Stdio;
+
+use recall_protocol::frame::encode_frame;
+use recall_protocol::spool::SpoolName;
+use recall_protocol::wire::{Reply, Request};
+use recall_tests::{Stage, run};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+fn prompt(stage: &Stage, text: &str, id: &str) -> Value {
+    stage.event("one", "UserPromptSubmit", json!({"prompt": text, "prompt_id": id}))
+}
+
+fn call(stage: &Stage, use_id: &str) -> Value {
+    let input = json!({"file_path": stage.project().join("cart.rs")});
+    let fields =
+        json!({"tool_name": "Read", "tool_input": input, "tool_response": {}, "tool_use_id": use_id});
+    stage.event("one", "PostToolUse", fields)
+}
+
+fn stop(stage: &Stage, id: &str, text: &str) -> Value {
+    stage.event("one", "Stop", json!({"last_assistant_message": text, "prompt_id": id}))
+}
+
+#[track_caller]
+fn stored(stage: &Stage, expected: usize, duplicates: usize) {
+    stage.flush();
+    let events = &stage.json(["ctl", "status"])["events"];
+    assert_eq!(
+        (&events["stored"], &events["duplicates"]),
+        (&json!(expected), &json!(duplicates)),
+        "{events}"
+    );
+    assert_eq!((&events["spooled"], &events["unparsed"]), (&json!(0), &json!(0)), "{events}");
+}
+
+fn session(stage: &Stage) -> Value {
+    stage.json(["ctl", "session", "one"])
+}
+
+fn batches(session: &Value) -> &[Value] {
+    session["batches"].as_array().unwrap()
+}
+
+#[track_caller]
+fn is_duplicate(reply: Option<&Reply>) {
+    assert!(matches!(reply, Some(Reply::Duplicate { .. })), "{reply:?}");
+}
+
+#[track_caller]
+fn is_stored(reply: Option<&Reply>) {
+    assert!(matches!(reply, Some(Reply::Ack { .. })), "{reply:?}");
+}
+
+#[track_caller]
+fn database_is_sound(stage: &Stage) {
+    let database = rusqlite::Connection::open(stage.database()).unwrap();
+    let verdict: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok");
+    let orphans: u32 =
+        database.query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(orphans, 0);
+}
+
+#[test]
+fn one_event_id_is_one_event_however_often_it_comes() {
+    let stage = Stage::new().daemon();
+    let delivery = stage.delivery(&prompt(&stage, "Add a discount", "p1"));
+    let replies = stage.deliver([&delivery, &delivery]);
+    is_stored(replies.first());
+    is_duplicate(replies.get(1));
+    // A shim that got no acknowledgement leaves it in the spool although it was stored.
+    stage.spool(&delivery);
+    stored(&stage, 1, 2);
+    assert!(stage.spooled().is_empty());
+    assert_eq!(batches(&session(&stage)).len(), 1);
+}
+
+#[test]
+fn one_event_id_is_one_event_after_a_restart_too() {
+    let mut stage = Stage::new().daemon();
+    let delivery = stage.delivery(&prompt(&stage, "Add a discount", "p1"));
+    is_stored(stage.deliver([&delivery]).first());
+    stage.kill_daemon();
+    stage.start_daemon();
+    is_duplicate(stage.deliver([&delivery]).first());
+    stored(&stage, 1, 1);
+    assert_eq!(batches(&session(&stage)).len(), 1);
+}
+
+#[test]
+fn one_call_of_a_tool_is_one_activity() {
+    let mut stage = Stage::new().daemon();
+    let (first, second) = (stage.delivery(&call(&stage, "t1")), stage.delivery(&call(&stage, "t1")));
+    let other = stage.delivery(&call(&stage, "t2"));
+    let replies = stage.deliver([&first, &second, &other]);
+    is_stored(replies.first());
+    is_duplicate(replies.get(1));
+    is_stored(replies.get(2));
+    stored(&stage, 2, 1);
+
+    // Neither does a daemon that has to ask the database know it as new.
+    stage.kill_daemon();
+    stage.start_daemon();
+    is_duplicate(stage.deliver([&stage.delivery(&call(&stage, "t1"))]).first());
+    stored(&stage, 2, 1);
+    assert_eq!(batches(&session(&stage))[0]["activities"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn the_same_words_in_the_same_turn_are_one_event() {
+    let stage = Stage::new().daemon();
+    let deliveries = [
+        stage.delivery(&prompt(&stage, "Add a discount", "p1")),
+        stage.delivery(&prompt(&stage, "Add a discount", "p1")),
+        stage.delivery(&prompt(&stage, "Add a discount", "p2")),
+    ];
+    let replies = stage.deliver(&deliveries);
+    is_stored(replies.first());
+    is_duplicate(replies.get(1));
+    is_stored(replies.get(2));
+    stored(&stage, 2, 1);
+    assert_eq!(batches(&session(&stage)).len(), 2);
+}
+
+#[test]
+fn what_carries_no_id_is_kept_each_time() {
+    let stage = Stage::new().daemon();
+    let event = stage.event("one", "UserPromptSubmit", json!({"prompt": "yes"}));
+    let deliveries = [stage.delivery(&event), stage.delivery(&event)];
+    for reply in stage.deliver(&deliveries) {
+        is_stored(Some(&reply));
+    }
+    stored(&stage, 2, 0);
+    assert_eq!(batches(&session(&stage)).len(), 2);
+}
+
+#[test]
+fn without_a_daemon_everything_waits_and_keeps_its_order() {
+    let mut stage = Stage::new();
+    let events = [
+        stage.event("one", "SessionStart", json!({"source": "startup"})),
+        prompt(&stage, "First question", "p1"),
+        call(&stage, "t1"),
+        stop(&stage, "p1", "The first answer."),
+        prompt(&stage, "Second question", "p2"),
+        call(&stage, "t2"),
+        stop(&stage, "p2", "The second answer."),
+        stage.event("one", "SessionEnd", json!({"reason": "other"})),
+    ];
+    for event in &events {
+        assert_eq!(stage.hook(event).stdout, "");
+    }
+    assert_eq!(stage.spooled().len(), events.len());
+    stage.start_daemon();
+    stored(&stage, events.len(), 0);
+    assert!(stage.spooled().is_empty());
+    let session = session(&stage);
+    let told: Vec<_> = batches(&session)
+        .iter()
+        .map(|batch| (batch["prompt_number"].clone(), batch["prompt"].clone(), batch["response"].clone()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (json!(1), json!("First question"), json!("The first answer.")),
+            (json!(2), json!("Second question"), json!("The second answer.")),
+        ]
+    );
+    for (batch, id) in batches(&session).iter().zip(["t1", "t2"]) {
+        assert_eq!(batch["activities"][0]["tool_use_id"], id, "{batch}");
+    }
+    assert_eq!(session["status"], "completed");
+}
+
+#[test]
+fn what_falls_into_the_spool_of_a_running_daemon_is_taken() {
+    let stage = Stage::new().daemon();
+    stage.spool(&stage.delivery(&prompt(&stage, "Add a discount", "p1")));
+    stored(&stage, 1, 0);
+    assert!(stage.spooled().is_empty());
+}
+
+#[test]
+fn a_damaged_spool_file_is_set_aside_and_holds_nobody_up() {
+    let stage = Stage::new().daemon();
+    let delivery = stage.delivery(&prompt(&stage, "Half of this is lost", "p1"));
+    let name = SpoolName::new(delivery.captured_at_ms, delivery.event_id);
+    let whole = encode_frame(&Request::Deliver(delivery)).unwrap();
+    std::fs::create_dir_all(stage.home().join("state/spool/new")).unwrap();
+    std::fs::write(stage.home().join("state/spool/new").join(name.as_str()), &whole[..whole.len() / 2])
+        .unwrap();
+    stage.spool(&stage.delivery(&prompt(&stage, "Whole", "p2")));
+    stage.flush();
+    assert!(stage.spooled().is_empty());
+    assert!(stage.home().join("state/spool/bad").join(name.as_str()).is_file());
+    let session = session(&stage);
+    let [batch] = batches(&session) else { panic!("{session}") };
+    assert_eq!(batch["prompt"], "Whole");
+}
+
+#[test]
+fn a_killed_daemon_loses_nothing_and_the_session_goes_on() {
+    let mut stage = Stage::new().daemon();
+    stage.hook(&prompt(&stage, "First question", "p1"));
+    stage.hook(&call(&stage, "t1"));
+    stage.kill_daemon();
+    // Nobody is there: these wait.
+    stage.hook(&call(&stage, "t2"));
+    stage.hook(&stop(&stage, "p1", "The first answer."));
+    assert_eq!(stage.spooled().len(), 2);
+    stage.start_daemon();
+    stage.flush();
+    stage.hook(&prompt(&stage, "Second question", "p2"));
+    stage.kill_daemon();
+    stage.start_daemon();
+    stage.hook(&stop(&stage, "p2", "The second answer."));
+    stored(&stage, 6, 0);
+
+    let session = session(&stage);
+    let [first, second] = batches(&session) else { panic!("{session}") };
+    assert_eq!((&first["prompt_number"], &second["prompt_number"]), (&json!(1), &json!(2)));
+    assert_eq!(first["activities"].as_array().unwrap().len(), 2);
+    assert_eq!(first["response"], "The first answer.");
+    assert_eq!((&second["response"], &second["status"]), (&json!("The second answer."), &json!("closed")));
+    stage.kill_daemon();
+    database_is_sound(&stage);
+}
+
+/// What a clean end leaves, however it was asked for.
+#[track_caller]
+fn suspends(end: impl FnOnce(&mut Stage)) {
+    let mut stage = Stage::new().daemon();
+    stage.hook(&stage.event("one", "SessionStart", json!({"source": "startup"})));
+    stage.hook(&prompt(&stage, "First question", "p1"));
+    stage.session("over", "Another", &[], "Done.");
+    end(&mut stage);
+    assert!(!stage.socket().exists(), "the socket goes with the daemon");
+    database_is_sound(&stage);
+
+    stage.start_daemon();
+    assert_eq!(session(&stage)["status"], "suspended");
+    assert_eq!(stage.json(["ctl", "session", "over"])["status"], "completed", "it had ended before");
+    stage.hook(&call(&stage, "t1"));
+    let resumed = session(&stage);
+    assert_eq!(resumed["status"], "active");
+    assert_eq!(batches(&resumed)[0]["activities"].as_array().unwrap().len(), 1);
+    stage.hook(&prompt(&stage, "Second question", "p2"));
+    assert_eq!(batches(&session(&stage))[1]["prompt_number"], 2);
+}
+
+#[test]
+fn a_clean_stop_suspends_and_the_next_event_resumes() {
+    suspends(|stage| assert!(stage.stop_daemon().success()));
+}
+
+#[test]
+fn sigterm_is_a_clean_stop() {
+    suspends(|stage| assert!(stage.signal_daemon(Signal::TERM).success()));
+}
+
+#[test]
+fn sigint_is_a_clean_stop() {
+    suspends(|stage| assert!(stage.signal_daemon(Signal::INT).success()));
+}
+
+#[test]
+fn of_two_daemons_one_serves() {
+    let stage = Stage::new().daemon();
+    let pid = stage.json(["ctl", "status"])["pid"].clone();
+    let said = stage.recall(["daemon"]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    assert!(said.stdout.contains(&format!("Another daemon is running (pid {pid})")), "{said:?}");
+    assert_eq!(stage.json(["ctl", "status"])["pid"], pid);
+    stage.hook(&prompt(&stage, "Still there?", "p1"));
+    stored(&stage, 1, 0);
+}
+
+#[test]
+fn of_many_daemons_started_at_once_one_serves() {
+    let stage = Stage::new();
+    let mut started: Vec<_> = (0..6)
+        .map(|_| {
+            let mut command = stage.command("recall");
+            command.arg("daemon").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            command.spawn().unwrap()
+        })
+        .collect();
+    // All but one end by themselves, with 0.
+    while started.len() > 1 {
+        let ended = started.iter_mut().position(|daemon| daemon.try_wait().unwrap().is_some());
+        match ended {
+            Some(at) => assert!(started.remove(at).wait().unwrap().success()),
+            None => std::thread::yield_now(),
+        }
+    }
+    let mut serving = started.remove(0);
+    let mut search = stage.command("recall");
+    search.args(["search", "anything", "--json"]);
+    assert_eq!(run(search, b"").code(), 0);
+    assert_eq!(stage.json(["ctl", "status"])["pid"], serving.id());
+    assert_eq!(stage.recall(["ctl", "stop"]).code(), 0);
+    assert!(serving.wait().unwrap().success());
+}

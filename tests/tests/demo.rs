@@ -1,0 +1,29 @@
+//! `recall demo`: a recorded session goes in, and what the next one is given comes out.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use recall_tests::Stage;
+
+#[test]
+fn the_demo_shows_what_it_remembered() {
+    let stage = Stage::new();
+    let said = stage.recall(["demo"]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    for expected in ["<recall-context>", "recall search rounding", "It remembered."] {
+        assert!(said.stdout.contains(expected), "no {expected:?} in {}", said.stdout);
+    }
+    assert!(!stage.home().exists(), "the user's own memory is not touched");
+}
+
+#[test]
+fn the_demo_says_the_same_in_json() {
+    let stage = Stage::new();
+    let told = stage.json(["demo"]);
+    let context = told["context"].as_str().unwrap();
+    let observations = told["session"]["observations"].as_array().unwrap();
+    assert!(!observations.is_empty(), "{told}");
+    assert!(observations.iter().any(|each| context.contains(&format!("#{} ", each["id"]))), "{context}");
+    assert!(told["notice"].as_str().unwrap().starts_with("recall: gave"), "{told}");
+    assert!(told["session"]["summary"]["title"].is_string(), "{told}");
+}

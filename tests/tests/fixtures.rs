@@ -1,0 +1,181 @@
+//! Every recorded payload of Claude Code is understood, and the peculiar ones mean what they mean.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::{Path, PathBuf};
+
+use recall_protocol::wire::Reply;
+use recall_tests::Stage;
+use serde_json::{Value, json};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/claude-code")
+}
+
+fn read(name: &str) -> Value {
+    let path = folder().join(format!("{name}.json"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The payload as a session of its own, named after its file: together the files are not one consistent story.
+fn alone(name: &str) -> Value {
+    let mut event = read(name);
+    event["session_id"] = json!(name);
+    event
+}
+
+fn names() -> Vec<String> {
+    let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let json = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+    let mut names: Vec<String> =
+        json.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Plays fixtures through the real shim and returns their sessions.
+fn sessions<const N: usize>(stage: &Stage, names: [&str; N]) -> [Value; N] {
+    for name in names {
+        stage.hook(&alone(name));
+    }
+    stage.flush();
+    names.map(|name| stage.json(["ctl", "session", name]))
+}
+
+#[test]
+fn every_payload_is_understood() {
+    let stage = Stage::new().daemon();
+    let names = names();
+    assert!(names.len() > 100, "{}", names.len());
+    let deliveries: Vec<_> = names.iter().map(|name| stage.delivery(&alone(name))).collect();
+    for (name, reply) in names.iter().zip(stage.deliver(&deliveries)) {
+        assert!(matches!(reply, Reply::Ack { .. }), "{name}: {reply:?}");
+    }
+    stage.flush();
+    let status = stage.json(["ctl", "status"]);
+    assert_eq!(status["events"]["unparsed"], 0, "{status}");
+    assert_eq!(status["events"]["stored"], json!(names.len()), "{status}");
+    assert_eq!(status["sessions"]["total"], json!(names.len()), "{status}");
+    assert_eq!((&status["jobs"]["dead"], &status["jobs"]["retrying"]), (&json!(0), &json!(0)), "{status}");
+}
+
+#[test]
+fn an_event_that_nobody_knows_is_kept_as_it_came() {
+    let stage = Stage::new().daemon();
+    let mut prompt = alone("UserPromptSubmit");
+    let mut unknown = alone("FutureEvent");
+    for event in [&mut prompt, &mut unknown] {
+        event["session_id"] = json!("one");
+    }
+    unknown["prompt_id"] = prompt["prompt_id"].clone();
+    stage.hook(&prompt);
+    stage.hook(&unknown);
+    stage.flush();
+    let session = stage.json(["ctl", "session", "one"]);
+    let activities = session["batches"][0]["activities"].as_array().unwrap();
+    let [activity] = activities.as_slice() else { panic!("{session}") };
+    assert_eq!((&activity["kind"], &activity["tool_name"]), (&json!("other"), &json!("FutureEvent")));
+    assert_eq!(activity["input"]["something_new"], json!({"a": [1, 2, 3]}));
+    assert_eq!(stage.json(["ctl", "status"])["events"]["unparsed"], 0);
+}
+
+#[test]
+fn a_machines_prompt_is_not_the_users() {
+    let stage = Stage::new().daemon();
+    let check = |session: &Value, source: &str| {
+        assert_eq!(session["batches"][0]["source"], source, "{session}");
+        assert_eq!(session["batches"].as_array().unwrap().len(), 1, "{session}");
+    };
+    let [agent, shell, system, user] = sessions(
+        &stage,
+        [
+            "UserPromptSubmit.task-notification",
+            "UserPromptSubmit.task-notification-shell",
+            "UserPromptSubmit.source-system",
+            "UserPromptSubmit.slash",
+        ],
+    );
+    check(&agent, "agent_notification");
+    check(&shell, "agent_notification");
+    check(&system, "system");
+    check(&user, "user");
+}
+
+#[test]
+fn private_words_are_nowhere() {
+    let stage = Stage::new().daemon();
+    let [session] = sessions(&stage, ["UserPromptSubmit.source-user"]);
+    let prompt = session["batches"][0]["prompt"].as_str().unwrap();
+    assert_eq!(prompt.trim(), "Why does total() round twice?");
+    assert_eq!(session["batches"][0]["source"], "user");
+    let found = stage.json(["search", "4111"]);
+    assert_eq!(found["results"], json!([]), "{found}");
+    for path in files_below(&stage.home()) {
+        let bytes = std::fs::read(&path).unwrap();
+        assert!(!bytes.windows(9).any(|window| window == b"4111 1111"), "{}", path.display());
+    }
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(files_below(&path));
+        } else if path.is_file() {
+            files.push(path);
+        }
+    }
+    files
+}
+
+#[test]
+fn a_prompt_in_any_script_comes_back_and_closes_no_block_of_ours() {
+    let stage = Stage::new().daemon();
+    let [session] = sessions(&stage, ["UserPromptSubmit.unicode"]);
+    let typed = read("UserPromptSubmit.unicode");
+    let typed = typed["prompt"].as_str().unwrap();
+    assert!(typed.contains("</recall-context>") && !typed.is_ascii());
+    assert_eq!(session["batches"][0]["prompt"], typed.replace("</recall-context>", ""));
+}
+
+#[test]
+fn calls_keep_their_outcome() {
+    let stage = Stage::new().daemon();
+    let check = |session: &Value, tool: &str, failed: bool| {
+        let activity = &session["batches"][0]["activities"][0];
+        assert_eq!(
+            (&activity["tool_name"], &activity["failed"]),
+            (&json!(tool), &json!(failed)),
+            "{session}"
+        );
+        assert_eq!(session["batches"][0]["source"], "recovery", "{session}");
+    };
+    let [edit, failure, mcp, subagent] = sessions(
+        &stage,
+        ["PostToolUse.Edit", "PostToolUseFailure.Bash", "PostToolUse.mcp", "PostToolUse.subagent"],
+    );
+    check(&edit, "Edit", false);
+    check(&failure, "Bash", true);
+    check(&mcp, "mcp__stock__lookup", false);
+    let label = &subagent["batches"][0]["activities"][0]["subagent"];
+    assert_eq!(*label, read("PostToolUse.subagent")["agent_type"], "{subagent}");
+}
+
+#[test]
+fn the_users_answers_and_tasks_are_no_activities() {
+    let stage = Stage::new().daemon();
+    for name in ["PostToolUse.AskUserQuestion", "PostToolUse.TodoWrite", "PostToolUse.Skill"] {
+        let mut prompt = alone("UserPromptSubmit");
+        let mut call = alone(name);
+        prompt["session_id"] = json!(name);
+        call["prompt_id"] = prompt["prompt_id"].clone();
+        stage.hook(&prompt);
+        stage.hook(&call);
+        let session = stage.json(["ctl", "session", name]);
+        assert_eq!(session["batches"][0]["activities"], json!([]), "{session}");
+    }
+    assert_eq!(stage.json(["ctl", "status"])["events"]["stored"], 6);
+}

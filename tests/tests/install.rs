@@ -1,0 +1,145 @@
+//! `recall install` and `uninstall` with the real binary in a home of their own, and the hooks they write, run.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use recall_tests::{Said, Stage, run};
+use serde_json::{Value, json};
+
+const SETTINGS: &str = r#"{
+  "model": "opus",
+  "hooks": {
+    "Stop": [{ "hooks": [{ "type": "command", "command": "notify-send done" }] }]
+  }
+}
+"#;
+
+fn settings_file(stage: &Stage) -> PathBuf {
+    stage.user_home().join(".claude/settings.json")
+}
+
+fn read(stage: &Stage) -> String {
+    std::fs::read_to_string(settings_file(stage)).unwrap()
+}
+
+/// A home of a user of Claude Code.
+fn home() -> Stage {
+    let stage = Stage::new();
+    std::fs::create_dir(stage.user_home().join(".claude")).unwrap();
+    std::fs::write(settings_file(&stage), SETTINGS).unwrap();
+    stage
+}
+
+#[track_caller]
+fn install(stage: &Stage) -> Said {
+    let said = stage.recall(["install", "--agent", "claude-code", "--yes", "--no-service"]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    said
+}
+
+fn parsed(stage: &Stage) -> Value {
+    serde_json::from_str(&read(stage)).unwrap()
+}
+
+/// The command that Claude Code would start for an event, as it is written there.
+fn command(stage: &Stage, event: &str) -> Command {
+    let settings = parsed(stage);
+    let groups =
+        settings["hooks"][event].as_array().unwrap_or_else(|| panic!("no hook for {event}: {settings}"));
+    let hooks = groups.iter().flat_map(|group| group["hooks"].as_array().unwrap());
+    let hook = hooks
+        .into_iter()
+        .find(|hook| hook.to_string().contains("recall-shim"))
+        .unwrap_or_else(|| panic!("no hook of ours for {event}: {settings}"));
+    let program = hook["command"].as_str().unwrap();
+    let mut command = match hook["args"].as_array() {
+        Some(words) => {
+            let mut command = Command::new(program);
+            command.args(words.iter().map(|word| word.as_str().unwrap()));
+            command
+        }
+        None => {
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", program]);
+            command
+        }
+    };
+    let environment = stage.command("recall");
+    command.env_clear().current_dir(stage.project());
+    command.envs(environment.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+}
+
+#[track_caller]
+fn run_hook(stage: &Stage, event: &str, fields: Value) -> Said {
+    let payload = stage.event("next", event, fields).to_string();
+    let said = run(command(stage, event), payload.as_bytes());
+    assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{said:?}");
+    said
+}
+
+#[test]
+fn what_install_writes_works() {
+    let stage = home().daemon();
+    install(&stage);
+    stage.discount_session("first");
+    stage.flush();
+    let told = run_hook(&stage, "SessionStart", json!({"source": "startup"}));
+    assert!(told.context().contains("Rounding happens once"), "{told:?}");
+    run_hook(&stage, "UserPromptSubmit", json!({"prompt": "Go on"}));
+    run_hook(&stage, "PostToolUse", json!({"tool_name": "Read", "tool_input": {}, "tool_response": {}}));
+    run_hook(&stage, "Stop", json!({"last_assistant_message": "Done."}));
+    run_hook(&stage, "SessionEnd", json!({"reason": "other"}));
+    stage.flush();
+    let session = stage.json(["ctl", "session", "next"]);
+    assert_eq!(session["status"], "completed");
+    assert_eq!(session["batches"][0]["activities"].as_array().unwrap().len(), 1);
+    assert_eq!(session["batches"][0]["response"], "Done.");
+}
+
+#[test]
+fn the_users_own_settings_stay_and_twice_is_once() {
+    let stage = home();
+    install(&stage);
+    let once = read(&stage);
+    assert!(once.starts_with("{\n  \"model\": \"opus\",\n"), "{once}");
+    let stops = parsed(&stage)["hooks"]["Stop"].to_string();
+    assert!(stops.contains("notify-send done") && stops.contains("recall-shim"), "{stops}");
+    install(&stage);
+    assert_eq!(read(&stage), once);
+}
+
+#[test]
+fn uninstall_leaves_what_was_there_before() {
+    let stage = home();
+    install(&stage);
+    let uninstall = || stage.recall(["uninstall", "--agent", "claude-code", "--yes"]);
+    assert_eq!(uninstall().code(), 0);
+    assert_eq!(read(&stage), SETTINGS);
+    assert_eq!(uninstall().code(), 0, "again is fine");
+    assert_eq!(read(&stage), SETTINGS);
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    let stage = home();
+    let said = stage.recall(["install", "--agent", "claude-code", "--dry-run", "--no-service"]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    assert!(said.stdout.contains("recall-shim"), "it shows what it would write: {said:?}");
+    assert_eq!(read(&stage), SETTINGS);
+    let left: Vec<_> = std::fs::read_dir(stage.user_home().join(".claude")).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn settings_that_cannot_be_read_are_not_touched() {
+    let stage = home();
+    std::fs::write(settings_file(&stage), "{ \"hooks\": [").unwrap();
+    let said = stage.recall(["install", "--agent", "claude-code", "--yes", "--no-service"]);
+    assert_eq!(said.code(), 1, "{said:?}");
+    assert!(said.stderr.contains("settings.json"), "{said:?}");
+    assert_eq!(read(&stage), "{ \"hooks\": [");
+}

@@ -1,0 +1,209 @@
+//! The shapes that other programs rely on, and the same answers as people read them, after one small session.
+//!
+//! What differs between two runs (times, ids of events, paths, sizes) is masked; everything else is pinned.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage, masked, masked_text};
+use serde_json::{Value, json};
+
+/// One session whose ids come out the same each time: each job is done before the next is asked for.
+fn played() -> Stage {
+    let stage = Stage::new().daemon();
+    stage.hook(&stage.event(
+        "first-session",
+        "SessionStart",
+        json!({"source": "startup", "model": "claude"}),
+    ));
+    let prompt = json!({"prompt": DISCOUNT_PROMPT, "prompt_id": "p1"});
+    stage.hook(&stage.event("first-session", "UserPromptSubmit", prompt));
+    for (number, mut call) in stage.discount_calls().into_iter().enumerate() {
+        call["tool_use_id"] = json!(format!("t{number}"));
+        call["prompt_id"] = json!("p1");
+        call["duration_ms"] = json!(12);
+        stage.hook(&stage.event("first-session", "PostToolUse", call));
+    }
+    let stop = json!({"last_assistant_message": DISCOUNT_ANSWER, "prompt_id": "p1"});
+    stage.hook(&stage.event("first-session", "Stop", stop));
+    stage.flush();
+    stage.hook(&stage.event("first-session", "SessionEnd", json!({"reason": "other"})));
+    stage.flush();
+    stage.hook(&stage.event(
+        "second-session",
+        "SessionStart",
+        json!({"source": "startup", "model": "claude"}),
+    ));
+    stage.flush();
+    stage
+}
+
+macro_rules! shapes {
+    ($stage:expr, $name:literal, $($word:expr),+) => {
+        insta::assert_json_snapshot!($name, masked(&$stage.json([$($word),+]), &$stage));
+        let said = $stage.recall([$($word),+]);
+        assert_eq!((said.code(), said.stderr.as_str()), (0, ""));
+        insta::assert_snapshot!(concat!($name, "_for_people"), masked_text(&said.stdout, &$stage));
+    };
+}
+
+#[test]
+fn reading_commands() {
+    let stage = played();
+    shapes!(stage, "search", "search", "rounding");
+    shapes!(stage, "search_explained", "search", "rounding", "--explain", "-n", "1");
+    shapes!(stage, "show_observation", "show", "1");
+    shapes!(stage, "show_summary", "show", "s1");
+    shapes!(stage, "show_prompt", "show", "p1");
+    shapes!(stage, "show_response", "show", "r1");
+    shapes!(stage, "show_activity", "show", "a2");
+    shapes!(stage, "timeline", "timeline", "1");
+    shapes!(stage, "timeline_of_session", "timeline", "first-session");
+    shapes!(stage, "context", "context");
+    shapes!(stage, "context_for_prompt", "context", "--prompt", "Why is rounding done once after summing?");
+    shapes!(stage, "why", "why", "second-session");
+}
+
+#[test]
+fn administration() {
+    let stage = played();
+    shapes!(stage, "ctl_status", "ctl", "status");
+    shapes!(stage, "ctl_sessions", "ctl", "sessions");
+    shapes!(stage, "ctl_session", "ctl", "session", "first-session");
+    shapes!(stage, "ctl_jobs", "ctl", "jobs");
+    shapes!(stage, "ctl_flush", "ctl", "flush");
+}
+
+#[test]
+fn nothing_yet() {
+    let stage = Stage::new().daemon();
+    shapes!(stage, "no_sessions", "ctl", "sessions");
+    shapes!(stage, "no_jobs", "ctl", "jobs");
+    shapes!(stage, "no_context", "context");
+    shapes!(stage, "no_results", "search", "anything");
+}
+
+#[test]
+fn doctor() {
+    let stage = played();
+    let said = stage.recall(["doctor", "--json"]);
+    let mut report = said.json();
+    // What agents and service manager a machine has is its own affair.
+    let ours = |finding: &Value| finding["area"] != "agents" && finding["area"] != "service";
+    report["findings"].as_array_mut().unwrap().retain(ours);
+    report.as_object_mut().unwrap().remove("healthy");
+    insta::assert_json_snapshot!("doctor", masked(&report, &stage));
+    let people = stage.recall(["doctor"]).stdout;
+    let ours = people.split("agents\n").next().unwrap();
+    insta::assert_snapshot!("doctor_for_people", masked_text(ours, &stage));
+}
+
+/// What `ctl status` counts must be what there is, not only numbers in the right place.
+#[test]
+fn the_figures_of_the_status_are_true() {
+    let stage = played();
+    let status = stage.json(["ctl", "status"]);
+    let session = stage.json(["ctl", "session", "first-session"]);
+    assert_eq!(status["observations"], json!(session["observations"].as_array().unwrap().len()));
+    assert_eq!(status["jobs"]["done"], json!(stage.json(["ctl", "jobs"])["jobs"].as_array().unwrap().len()));
+    assert_eq!(status["events"]["stored"], 8);
+    assert_eq!(status["sessions"], json!({"live": 1, "total": 2}));
+    assert_eq!(status["bytes"]["database"].as_u64().map(|bytes| bytes > 0), Some(true));
+    assert_eq!(status["pid"], stage.daemon_pid());
+}
+
+#[test]
+fn help() {
+    let stage = Stage::new();
+    for command in [
+        "",
+        "install",
+        "uninstall",
+        "doctor",
+        "demo",
+        "search",
+        "show",
+        "timeline",
+        "context",
+        "why",
+        "daemon",
+        "completions",
+        "ctl",
+        "ctl status",
+        "ctl sessions",
+        "ctl session",
+        "ctl jobs",
+        "ctl flush",
+        "ctl stop",
+    ] {
+        let said = stage.recall(command.split_whitespace().chain(["--help"]));
+        assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{command}");
+        let name = format!("help {command}").trim().replace(' ', "_");
+        insta::assert_snapshot!(name, masked_text(&said.stdout, &stage));
+    }
+}
+
+#[test]
+fn colours_only_where_somebody_sees_them() {
+    let stage = played();
+    let said = stage.recall(["search", "rounding"]);
+    assert!(!said.stdout.contains('\u{1b}'), "{said:?}");
+}
+
+/// Every field of the contract is there, with its type, whatever the snapshots say.
+#[test]
+fn documented_fields() {
+    let stage = played();
+    let check = |value: &Value, fields: &str| {
+        for field in fields.split_whitespace() {
+            assert!(value.get(field).is_some(), "no {field} in {value}");
+        }
+    };
+    let found = stage.json(["search", "rounding"]);
+    check(&found, "results total took_ms");
+    check(
+        &found["results"][0],
+        "id kind type title snippet project agent session_id prompt_number created_at score",
+    );
+    let observation = &stage.json(["show", "1"])["items"][0];
+    check(
+        observation,
+        "id uuid type title subtitle narrative facts concepts files_read files_modified importance status \
+         superseded_by origin session_id prompt_number evidence created_at",
+    );
+    let session = stage.json(["ctl", "session", "first"]);
+    check(
+        &session,
+        "session_id agent project project_id status reason title started_at ended_at batches observations summary \
+         injections",
+    );
+    check(
+        &session["batches"][0],
+        "prompt_number source status prompt prompt_event_id response response_event_id activities",
+    );
+    check(
+        &session["batches"][0]["activities"][0],
+        "event_id kind tool_name tool_use_id failed input response at",
+    );
+    check(&session["summary"], "title request investigated learned completed next_steps notes created_at");
+    check(&stage.json(["why", "second"])["injections"][0], "at moment tokens items");
+    let status = stage.json(["ctl", "status"]);
+    check(
+        &status,
+        "version pid uptime_s protocol home sessions events jobs observations summaries index compression bytes \
+         rss_bytes",
+    );
+    check(&status["events"], "stored duplicates spooled dropped unparsed");
+    check(&status["jobs"], "pending running retrying done dead");
+    check(&stage.json(["ctl", "jobs"])["jobs"][0], "id kind session_id status attempts error");
+    // Evidence names events of the session itself.
+    let known: Vec<&Value> = session["batches"][0]["activities"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|activity| &activity["event_id"])
+        .chain([&session["batches"][0]["prompt_event_id"], &session["batches"][0]["response_event_id"]])
+        .collect();
+    let evidence = observation["evidence"].as_array().unwrap();
+    assert!(!evidence.is_empty() && evidence.iter().all(|event| known.contains(&event)), "{evidence:?}");
+}

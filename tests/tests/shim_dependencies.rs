@@ -1,0 +1,76 @@
+//! The shim starts in a millisecond because of what it does not link; the wire's codec stays behind one module.
+//!
+//! Both are properties of the sources, so they are read from the sources: the dependency tree as cargo resolves it,
+//! and who names the codec's crate.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use recall_tests::workspace;
+
+/// The crates that a workspace member links on this platform, each once.
+fn linked(package: &str) -> Vec<String> {
+    let mut tree = Command::new(env!("CARGO"));
+    tree.args(["tree", "--locked", "--offline", "-p", package, "--edges", "normal"]);
+    tree.args(["--prefix", "none", "--format", "{p}"]).current_dir(workspace());
+    let output = tree.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut names: Vec<String> =
+        text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+const HEAVY: [&str; 9] =
+    ["tokio", "ractor", "regex", "rustls", "reqwest", "rusqlite", "tantivy", "clap", "serde_json"];
+
+#[test]
+fn the_shim_links_nothing_heavy() {
+    let names = linked("recall-shim");
+    assert!(names.iter().any(|name| name == "recall-protocol"), "{names:?}");
+    let heavy: Vec<_> = names.iter().filter(|name| HEAVY.contains(&name.as_str())).collect();
+    assert!(heavy.is_empty(), "recall-shim links {heavy:?}");
+}
+
+#[test]
+fn the_same_look_at_the_daemon_finds_what_it_links() {
+    let names = linked("recall");
+    for expected in ["tokio", "ractor", "rusqlite", "tantivy", "clap", "serde_json"] {
+        assert!(names.iter().any(|name| name == expected), "{expected} not in {names:?}");
+    }
+}
+
+/// All Rust sources under these folders.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn one_module_names_the_codec() {
+    let mut found = Vec::new();
+    for folder in ["protocol/src", "shim/src", "daemon/src"] {
+        sources(&workspace().join(folder), &mut found);
+    }
+    let names_it = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().map(str::trim_start).any(|line| !line.starts_with("//") && line.contains("bincode::"))
+    };
+    let namers: Vec<_> = found
+        .iter()
+        .filter(|path| names_it(path))
+        .map(|path| path.strip_prefix(workspace()).unwrap())
+        .collect();
+    assert_eq!(namers, [Path::new("protocol/src/codec.rs")]);
+}

@@ -135,7 +135,14 @@ mod tests {
             }
             let (key, value) = line.split_once('=').expect(line);
             let section = sections.entry(current.clone().expect("a section first")).or_default();
-            assert_eq!(section.insert(key.to_owned(), value.to_owned()), None, "{key} twice");
+            match section.get_mut(key) {
+                // Assignments add up (systemd.exec(5)); everything else must stand once.
+                Some(before) if key == "Environment" => before.push_str(&format!(" {value}")),
+                before => {
+                    assert_eq!(before, None, "{key} twice");
+                    section.insert(key.to_owned(), value.to_owned());
+                }
+            }
         }
         sections
     }
@@ -184,7 +191,10 @@ mod tests {
             ("XDG_CONFIG_HOME", ""),
         ]);
         let unit = parse(&service_text(Path::new("/usr/bin/recall"), &environment).unwrap());
-        assert_eq!(unit["Service"]["Environment"], r#""XDG_STATE_HOME=/data/100%% \"mine\"""#);
+        let passed_on = r#""XDG_STATE_HOME=/data/100%% \"mine\"""#;
+        let assigned = &unit["Service"]["Environment"];
+        assert!(assigned.contains(passed_on), "{assigned}");
+        assert!(!assigned.contains("XDG_DATA_HOME") && !assigned.contains("XDG_CONFIG_HOME"), "{assigned}");
     }
 
     #[test]

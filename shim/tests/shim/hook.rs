@@ -355,7 +355,10 @@ fn a_session_start_waits_for_the_daemon_it_starts() {
 #[test]
 fn a_missing_daemon_is_no_error() {
     let home = Home::new();
-    let mut command = home.shim(&["gemini-cli", "SessionStart"]);
+    // A shim of its own: beside the one under test there may be a real daemon to start.
+    let shim = home.dir.path().join("recall-shim");
+    fs::copy(env!("CARGO_BIN_EXE_recall-shim"), &shim).expect("copies");
+    let mut command = home.shim_at(&shim, &["gemini-cli", "SessionStart"]);
     command.env_remove("RECALL_NO_DAEMON_START").env("PATH", home.dir.path());
     assert_eq!(finish(feed(command.spawn().expect("starts"), START)).stdout, "{}");
     assert_eq!(home.only_spooled().payload, START);

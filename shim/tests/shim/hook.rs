@@ -357,7 +357,9 @@ fn a_missing_daemon_is_no_error() {
     let home = Home::new();
     // A shim of its own: beside the one under test there may be a real daemon to start.
     let shim = home.dir.path().join("recall-shim");
-    fs::copy(env!("CARGO_BIN_EXE_recall-shim"), &shim).expect("copies");
+    fs::hard_link(env!("CARGO_BIN_EXE_recall-shim"), &shim)
+        .or_else(|_| fs::copy(env!("CARGO_BIN_EXE_recall-shim"), &shim).map(drop))
+        .expect("is there");
     let mut command = home.shim_at(&shim, &["gemini-cli", "SessionStart"]);
     command.env_remove("RECALL_NO_DAEMON_START").env("PATH", home.dir.path());
     assert_eq!(finish(feed(command.spawn().expect("starts"), START)).stdout, "{}");

@@ -1,0 +1,198 @@
+//! What an event means for its session and the session's prompt batches.
+//!
+//! [`Session::on_event`] is a function from state and event to state and effects. The session actor calls it and
+//! hands the effects to the writer; nothing here waits, writes or knows the time.
+//!
+//! Batches are named by a number that the session gives out ([`Seq`]), not by a row's, so that an effect can name a
+//! batch that is not yet stored. They stand in the order in which their prompts were typed: an event that arrives
+//! late takes the place it would have had.
+
+mod effect;
+mod turn;
+mod late;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use super::event::{Audience, Capture, LifecycleEvent, StartSource};
+use super::ids::{PromptId, Timestamp};
+use super::material::BatchSource;
+use super::order::Order;
+
+pub use effect::{ActivityContent, CloseReason, Content, Effect, NewActivity, NewPrompt};
+use turn::Turn;
+
+/// A batch's name in its session, given out from 1 in order of arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Seq(pub u32);
+
+/// Where a session is in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SessionStatus {
+    /// It has started and nothing was asked yet.
+    #[default]
+    Initialized,
+    Active,
+    /// The daemon stopped while it lived; its next event resumes it.
+    Suspended,
+    Completed,
+}
+
+impl SessionStatus {
+    pub const ALL: [(Self, &'static str); 4] = [
+        (Self::Initialized, "initialized"),
+        (Self::Active, "active"),
+        (Self::Suspended, "suspended"),
+        (Self::Completed, "completed"),
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(status, _)| *status == self).map_or("initialized", |(_, name)| name)
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|(status, _)| *status)
+    }
+}
+
+/// What is remembered of a batch while its session lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    pub seq: Seq,
+    /// The number of its prompt; for a recovery batch, of the prompt before it.
+    pub number: u32,
+    pub opened: Order,
+    pub prompt: Option<PromptId>,
+    pub source: BatchSource,
+    pub state: BatchState,
+    pub response: Response,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchState {
+    /// Typed while another batch ran; activities do not come here yet.
+    Waiting,
+    Open,
+    Closed,
+}
+
+/// Whether the agent's answer to a batch is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Response {
+    Missing,
+    /// When it was given, and for which turn by the agent's own word.
+    Known {
+        at: Order,
+        prompt: Option<PromptId>,
+    },
+}
+
+/// A session as its actor holds it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    pub status: SessionStatus,
+    /// Which life this is, from 1; 0 before the first event.
+    pub life: u32,
+    /// Prompts so far; the next one gets the next number.
+    pub prompts: u32,
+    /// In the order in which they were opened.
+    pub batches: Vec<Batch>,
+    pub last_event: Timestamp,
+    /// The latest event so far; what was taken before it comes late.
+    pub latest: Option<Order>,
+    /// When the last life ended: what is older belongs to it and begins no other.
+    pub ended: Option<Order>,
+}
+
+/// What the agent waits to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Context for a session that starts.
+    Start(StartSource, Audience),
+    /// Memory relevant to this prompt.
+    Prompt(String),
+}
+
+/// What follows from an event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    pub next: Session,
+    pub effects: Vec<Effect>,
+    pub ask: Option<Ask>,
+}
+
+/// What the user's configuration says about capturing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapturePolicy {
+    /// Tools whose calls make no activity.
+    pub skip_tools: Vec<String>,
+}
+
+/// How long a batch or a session may be silent, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdlePolicy {
+    pub batch_ms: i64,
+    pub session_ms: i64,
+}
+
+impl Session {
+    /// Decides what `event` means.
+    #[must_use]
+    pub fn on_event(self, event: &LifecycleEvent, capture: Capture, policy: &CapturePolicy) -> Decision {
+        let ended = self.ended;
+        let belongs_to_ended_life = ended.is_some_and(|ended| capture.order.is_before(&ended));
+        let mut turn = Turn { session: self, effects: Vec::new(), capture, policy, belongs_to_ended_life };
+        let ask = turn.take(event);
+        turn.session.last_event = turn.session.last_event.max(capture.at);
+        if turn.session.latest.is_none_or(|latest| latest.is_before(&capture.order)) {
+            turn.session.latest = Some(capture.order);
+        }
+        Decision { next: turn.session, effects: turn.effects, ask }
+    }
+
+    /// Decides what the passing of time means. Closing by time is provisional: the next event goes on.
+    #[must_use]
+    pub fn on_idle(self, now: Timestamp, policy: IdlePolicy) -> Decision {
+        let silent = now.since(self.last_event);
+        let mut next = self;
+        let mut effects = Vec::new();
+        if silent >= policy.batch_ms && next.status != SessionStatus::Completed {
+            effects.extend(next.close_unfinished(CloseReason::Idle));
+        }
+        let has_begun = next.life > 0;
+        if has_begun
+            && silent >= policy.session_ms
+            && matches!(next.status, SessionStatus::Initialized | SessionStatus::Active)
+        {
+            effects.extend([Effect::Complete { reason: "idle".to_owned() }, Effect::Summarize]);
+            next.status = SessionStatus::Completed;
+        }
+        Decision { next, effects, ask: None }
+    }
+
+    /// Whether anything could still change by the mere passing of time.
+    pub fn is_at_rest(&self) -> bool {
+        self.status == SessionStatus::Completed
+            && self.batches.iter().all(|batch| batch.state == BatchState::Closed)
+    }
+
+    /// Closes what is open and forgets that something waited.
+    fn close_unfinished(&mut self, why: CloseReason) -> Vec<Effect> {
+        let unfinished = self.batches.iter_mut().filter(|batch| batch.state != BatchState::Closed);
+        unfinished
+            .flat_map(|batch| {
+                batch.state = BatchState::Closed;
+                let close = Effect::CloseBatch { seq: batch.seq, why };
+                let compress = (batch.source != BatchSource::Private)
+                    .then_some(Effect::CompressBatch { seq: batch.seq });
+                [Some(close), compress].into_iter().flatten()
+            })
+            .collect()
+    }
+
+    fn running(&self) -> Option<&Batch> {
+        self.batches.iter().rev().find(|batch| batch.state == BatchState::Open)
+    }
+}

@@ -1,0 +1,370 @@
+//! The rules as stories: a line an event, and what becomes of the batches.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::memory::event::{PromptText, ToolCall, ToolResult, What};
+use crate::memory::ids::{EventId, SessionId};
+
+const IDLE: IdlePolicy = IdlePolicy { batch_ms: 300_000, session_ms: 3_600_000 };
+
+fn policy() -> CapturePolicy {
+    CapturePolicy { skip_tools: vec!["TodoWrite".to_owned()] }
+}
+
+/// Reads one line of a story: `start`, `prompt p1 text`, `queued p1 text`, `private p1`, `machine p1`,
+/// `tool p1 Read`, `stop p1 text`, `note p1`, `end other`, `wait 300`. A dash stands for no prompt id.
+fn event(line: &str) -> Option<LifecycleEvent> {
+    let mut words = line.split_whitespace();
+    let mut kind = words.next().unwrap();
+    if kind.starts_with('@') {
+        kind = words.next().unwrap();
+    }
+    let mut id = || words.next().filter(|word| *word != "-").map(PromptId::from);
+    let (prompt, what) = match kind {
+        "start" => {
+            let source = StartSource::parse(words.next().unwrap_or("startup"));
+            (None, What::SessionStart { source, audience: Audience::Person })
+        }
+        "prompt" => {
+            let prompt = id();
+            let text = PromptText::Text(words.collect::<Vec<_>>().join(" "));
+            (prompt, What::Prompt { text, source: BatchSource::User })
+        }
+        "private" => (id(), What::Prompt { text: PromptText::WhollyPrivate, source: BatchSource::User }),
+        "machine" => {
+            let text = PromptText::Text("<task-notification>".to_owned());
+            (id(), What::Prompt { text, source: BatchSource::AgentNotification })
+        }
+        "tool" => {
+            let prompt = id();
+            let name = words.next().unwrap().to_owned();
+            let result = ToolResult::Done("{}".to_owned());
+            let call = ToolCall { name, use_id: None, input: "{}".to_owned(), result, duration_ms: None };
+            (prompt, What::Tool(call))
+        }
+        "stop" => {
+            let prompt = id();
+            let text = words.collect::<Vec<_>>().join(" ");
+            (prompt, What::Stop { message: Some(text).filter(|text| !text.is_empty()) })
+        }
+        "note" => (id(), What::Other { name: "Notification".to_owned(), detail: "{}".to_owned() }),
+        "compact" => (id(), What::PreCompact { trigger: "auto".to_owned() }),
+        "end" => (None, What::SessionEnd { reason: words.next().unwrap_or("other").to_owned() }),
+        "wait" => return None,
+        other => panic!("no such line: {other}"),
+    };
+    Some(LifecycleEvent {
+        session: SessionId::from("s"),
+        prompt,
+        cwd: None,
+        transcript_path: None,
+        subagent: None,
+        what,
+    })
+}
+
+fn play(story: &str) -> (Session, Vec<Effect>) {
+    let (mut session, mut effects) = (Session::default(), Vec::new());
+    let mut at = Timestamp(1_000);
+    for (number, line) in story.split(';').map(str::trim).enumerate() {
+        let decision = match event(line) {
+            Some(event) => {
+                // `@3 prompt …` was taken before the fourth line and arrives now.
+                let place = line.strip_prefix('@').and_then(|rest| rest.split_whitespace().next());
+                let boot_ns =
+                    place.map_or(number as u64 * 10, |place| place.parse::<u64>().unwrap() * 10 - 5);
+                let order = Order { boot: [1; 16], boot_ns, wall: at };
+                let capture = Capture { event: EventId((number as u128).to_be_bytes()), at, order };
+                session.on_event(&event, capture, &policy())
+            }
+            None => {
+                at.0 += line.strip_prefix("wait ").unwrap().parse::<i64>().unwrap() * 1000;
+                session.on_idle(at, IDLE)
+            }
+        };
+        session = decision.next;
+        effects.extend(decision.effects);
+        at.0 += 1;
+    }
+    (session, effects)
+}
+
+/// The batches as the effects leave them: `1 closed(stop) user [Read] 'answer'`.
+fn batches(effects: &[Effect]) -> String {
+    struct Row {
+        source: &'static str,
+        state: String,
+        calls: Vec<String>,
+        answer: String,
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    let at = |seq: &Seq| seq.0 as usize - 1;
+    for effect in effects {
+        match effect {
+            Effect::OpenBatch { source, state, .. } => {
+                let state = if *state == BatchState::Waiting { "waiting" } else { "open" }.to_owned();
+                rows.push(Row { source: source.as_str(), state, calls: Vec::new(), answer: String::new() });
+            }
+            Effect::RunBatch { seq, .. } => rows[at(seq)].state = "open".to_owned(),
+            Effect::TakeOver { from, to, content, .. } => {
+                rows[at(to)].calls.push(format!(
+                    "{} from {}",
+                    if *content == Content::Kept { "rest" } else { "hidden rest" },
+                    from.0
+                ));
+            }
+            Effect::CloseBatch { seq, why } => rows[at(seq)].state = format!("closed({})", why.as_str()),
+            Effect::Respond { seq, text, .. } => rows[at(seq)].answer = format!(" '{text}'"),
+            Effect::AddActivity { seq: Some(seq), activity } => {
+                let name = match &activity.content {
+                    ActivityContent::Tool(call) => call.name.clone(),
+                    ActivityContent::Other { name, .. } => format!("({name})"),
+                    ActivityContent::Hidden { name } => format!("hidden {name}"),
+                };
+                rows[at(seq)].calls.push(name);
+            }
+            _ => {}
+        }
+    }
+    let lines = rows.iter().enumerate().map(|(number, Row { source, state, calls, answer })| {
+        format!("{} {state} {source} [{}]{answer}", number + 1, calls.join(" "))
+    });
+    lines.collect::<Vec<_>>().join("; ")
+}
+
+#[track_caller]
+fn check(story: &str, expected: &str) {
+    assert_eq!(batches(&play(story).1), expected);
+}
+
+#[test]
+fn a_prompt_opens_a_batch_and_what_follows_belongs_to_it() {
+    check("start; prompt p1 hello; tool p1 Read; stop p1 done", "1 closed(stop) user [Read] 'done'");
+    check("start; prompt - a; tool - Read; prompt - b", "1 closed(next_prompt) user [Read]; 2 open user []");
+    check("start; prompt p1 a; end clear", "1 closed(session_end) user []");
+}
+
+#[test]
+fn a_closed_batch_still_gets_what_is_its_own() {
+    // A background agent works on after Stop.
+    check(
+        "start; prompt p1 a; stop p1 x; tool p1 Bash; machine p2; stop p2 y",
+        "1 closed(stop) user [Bash] 'x'; 2 closed(stop) agent_notification [] 'y'",
+    );
+    let (_, effects) = play("start; prompt p1 a; stop p1 x; tool p1 Bash");
+    let compressions = effects.iter().filter(|effect| matches!(effect, Effect::CompressBatch { .. })).count();
+    assert_eq!(compressions, 2);
+}
+
+#[test]
+fn a_prompt_typed_meanwhile_waits_for_the_answer() {
+    check(
+        "start; prompt p1 a; prompt p1 b; tool p1 Read; stop p1 both",
+        "1 closed(stop) user [Read] 'both'; 2 closed(stop) queued [] 'both'",
+    );
+    // Interrupted: what was typed becomes the next turn.
+    check(
+        "start; prompt p1 a; prompt p1 b; tool p2 Read; stop p2 second",
+        "1 closed(next_prompt) user []; 2 closed(stop) queued [Read] 'second'",
+    );
+    check(
+        "start; prompt p1 a; prompt p1 b; stop p2 second",
+        "1 closed(next_prompt) user []; 2 closed(stop) queued [] 'second'",
+    );
+}
+
+#[test]
+fn nothing_of_a_private_prompt_is_kept() {
+    let story = "start; private p1; tool p1 Read; note p1; tool p1 TodoWrite; stop p1 secret; prompt p2 b";
+    check(story, "1 closed(stop) private [hidden Read hidden Notification]; 2 open user []");
+    let (session, effects) = play(story);
+    assert_eq!(session.prompts, 2);
+    assert!(!effects.contains(&Effect::CompressBatch { seq: Seq(1) }));
+}
+
+#[test]
+fn a_call_without_any_prompt_opens_a_recovery_batch_and_a_note_never_does() {
+    check("tool - Read; stop - x", "1 closed(stop) recovery [Read] 'x'");
+    check("start; note -; note -; prompt p1 a", "1 open user []");
+    check("start; tool - TodoWrite", "");
+}
+
+#[test]
+fn skipped_tools_make_no_activity_but_tell_the_batch() {
+    let (_, effects) = play("start; prompt p1 a; tool p1 TodoWrite; stop p1 x");
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::AddAside { .. })));
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::AddActivity { .. })));
+}
+
+#[test]
+fn the_last_word_of_a_turn_that_went_on_counts() {
+    check("start; prompt p1 a; stop p1 first; stop p1 second", "1 closed(stop) user [] 'second'");
+    check("start; prompt p1 a; end other; stop p1 late", "1 closed(session_end) user [] 'late'");
+}
+
+#[test]
+fn silence_closes_first_the_batch_and_then_the_life() {
+    check("start; prompt p1 a; wait 299", "1 open user []");
+    check("start; prompt p1 a; wait 301", "1 closed(idle) user []");
+    let (session, effects) = play("start; prompt p1 a; wait 301; wait 3600; wait 3600");
+    assert_eq!(session.status, SessionStatus::Completed);
+    assert!(session.is_at_rest());
+    let ends = effects.iter().filter(|effect| matches!(effect, Effect::Complete { .. })).count();
+    assert_eq!(ends, 1);
+    // Closing by time is provisional.
+    let (session, _) = play("start; prompt p1 a; wait 7200; tool p1 Read");
+    assert_eq!((session.status, session.life), (SessionStatus::Active, 2));
+}
+
+#[test]
+fn a_life_begins_and_ends_once() {
+    let lives = |story: &str| {
+        let (session, effects) = play(story);
+        let begun = effects.iter().filter(|effect| matches!(effect, Effect::BeginLife { .. })).count();
+        let ended = effects.iter().filter(|effect| matches!(effect, Effect::Complete { .. })).count();
+        (begun, ended, session.status)
+    };
+    assert_eq!(lives("start; prompt p1 a; end other; end other"), (1, 1, SessionStatus::Completed));
+    assert_eq!(lives("start; end clear; start resume"), (2, 1, SessionStatus::Initialized));
+    assert_eq!(lives("start; start compact; prompt p1 a"), (1, 0, SessionStatus::Active));
+    assert_eq!(lives("end other"), (1, 1, SessionStatus::Completed));
+    let suspended = Session { status: SessionStatus::Suspended, life: 1, ..Session::default() };
+    let resumed = event("tool - Read").unwrap();
+    let capture = Capture { event: EventId([9; 16]), at: Timestamp(1), order: Order::default() };
+    let decision = suspended.on_event(&resumed, capture, &policy());
+    assert_eq!((decision.next.status, decision.next.life), (SessionStatus::Active, 1));
+}
+
+#[test]
+fn only_a_start_and_a_users_prompt_are_answered() {
+    let ask = |story: &str| {
+        let (before, last) = story.rsplit_once(';').unwrap_or(("start", story));
+        let order = Order { boot: [1; 16], boot_ns: 1_000, wall: Timestamp(9) };
+        let capture = Capture { event: EventId([7; 16]), at: Timestamp(9), order };
+        play(before).0.on_event(&event(last.trim()).unwrap(), capture, &policy()).ask
+    };
+    assert_eq!(ask("start; start clear"), Some(Ask::Start(StartSource::Clear, Audience::Person)));
+    assert_eq!(ask("start; prompt p1 why"), Some(Ask::Prompt("why".to_owned())));
+    for silent in
+        ["start; machine p1", "start; private p1", "start; prompt p1 a; stop p1 x", "start; end other"]
+    {
+        assert_eq!(ask(silent), None, "{silent}");
+    }
+}
+
+fn numbers(session: &Session) -> Vec<(u32, u32)> {
+    session.batches.iter().map(|batch| (batch.seq.0, batch.number)).collect()
+}
+
+#[test]
+fn what_arrives_late_takes_its_place() {
+    // A call between two prompts belongs to the first of them.
+    check(
+        "start; prompt - a; prompt - b; @2 tool - Read",
+        "1 closed(next_prompt) user [Read]; 2 open user []",
+    );
+    // A prompt between a prompt and its next call takes over what was done since.
+    let story = "start; prompt - a; tool - Read; tool - Bash; prompt - d; @3 prompt - late";
+    let (session, effects) = play(story);
+    assert_eq!(
+        batches(&effects),
+        "1 closed(next_prompt) user [Read Bash]; 2 open user []; 3 closed(next_prompt) user [rest from 1]"
+    );
+    assert_eq!(numbers(&session), [(1, 1), (3, 2), (2, 3)]);
+    assert_eq!(session.prompts, 3);
+    // The next prompt is the fourth, and its place is the last.
+    let (session, _) = play(&format!("{story}; prompt - e"));
+    assert_eq!(numbers(&session), [(1, 1), (3, 2), (2, 3), (4, 4)]);
+    // Before all others; and a private one hides what it takes over.
+    let (session, effects) = play("start; prompt - a; tool - Read; @1 private -");
+    assert_eq!(numbers(&session), [(2, 1), (1, 2)]);
+    assert!(batches(&effects).ends_with("2 closed(next_prompt) private [hidden rest from 1]"));
+}
+
+#[test]
+fn a_late_prompt_gets_the_answer_that_was_given_to_it() {
+    let (session, _) = play("start; prompt p1 a; stop p2 second; @2 prompt p2 b; prompt p3 c");
+    let known = |batch: &Batch| matches!(batch.response, Response::Known { .. });
+    assert_eq!(session.batches.iter().map(known).collect::<Vec<_>>(), [false, true, false]);
+    // An answer to a turn nobody knows yet does not replace another turn's own.
+    check("start; prompt p1 a; stop p1 first; stop p2 second", "1 closed(stop) user [(Stop)] 'first'");
+}
+
+#[test]
+fn what_belongs_to_an_ended_life_begins_no_other() {
+    let (session, _) = play("start; prompt p1 a; end other; @2 tool p1 Read; @2 stop p1 late");
+    assert_eq!((session.status, session.life), (SessionStatus::Completed, 1));
+    let (session, _) = play("start; prompt p1 a; stop p1 x; prompt p2 b; @3 end other");
+    assert_eq!((session.status, session.life), (SessionStatus::Active, 1));
+}
+
+fn any_line() -> impl Strategy<Value = String> {
+    let id = prop::sample::select(vec!["-", "p1", "p2", "p3"]);
+    let kind = prop::sample::select(vec![
+        "start",
+        "start resume",
+        "start compact",
+        "prompt",
+        "private",
+        "machine",
+        "tool",
+        "stop",
+        "note",
+        "compact",
+        "end",
+        "wait",
+    ]);
+    let late = prop::option::weighted(0.2, 1u32..30);
+    (kind, id, 0u32..8000, late).prop_map(|(kind, id, seconds, late)| {
+        let line = match kind {
+            "tool" => format!("tool {id} Read"),
+            "stop" => format!("stop {id} answer"),
+            "wait" => return format!("wait {seconds}"),
+            "start" | "start resume" | "start compact" | "end" => kind.to_owned(),
+            other => format!("{other} {id} text"),
+        };
+        late.map_or(line.clone(), |place| format!("@{place} {line}"))
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_order_of_events_leaves_a_sound_session(lines in prop::collection::vec(any_line(), 1..40)) {
+        let (session, effects) = play(&lines.join("; "));
+        let open = session.batches.iter().filter(|batch| batch.state == BatchState::Open).count();
+        prop_assert!(open <= 1);
+        prop_assert!(session.batches.windows(2).all(|pair| !pair[1].opened.is_before(&pair[0].opened)));
+        // Every effect names a batch that was opened before it.
+        let mut opened = 0;
+        let mut lives = 0i32;
+        for effect in &effects {
+            match effect {
+                Effect::OpenBatch { seq, .. } => {
+                    opened += 1;
+                    prop_assert_eq!(*seq, Seq(opened));
+                }
+                Effect::RunBatch { seq, .. } | Effect::CloseBatch { seq, .. } | Effect::Respond { seq, .. }
+                | Effect::AddAside { seq, .. } | Effect::CompressBatch { seq }
+                | Effect::Renumber { seq, .. } | Effect::TakeOver { from: seq, .. }
+                | Effect::AddActivity { seq: Some(seq), .. } => prop_assert!(seq.0 >= 1 && seq.0 <= opened),
+                Effect::BeginLife { .. } => lives += 1,
+                Effect::Complete { .. } => lives -= 1,
+                _ => {}
+            }
+            prop_assert!((0..=1).contains(&lives), "a life begins and ends once");
+        }
+        prop_assert_eq!(lives == 0, session.life == 0 || session.status == SessionStatus::Completed);
+        if session.status == SessionStatus::Completed {
+            prop_assert_eq!(open, 0);
+        }
+        // Prompts are numbered in the order in which they were typed.
+        let prompts: Vec<u32> = session
+            .batches
+            .iter()
+            .filter(|batch| batch.source != BatchSource::Recovery)
+            .map(|batch| batch.number)
+            .collect();
+        prop_assert_eq!(&prompts, &(1..=session.prompts).collect::<Vec<_>>());
+    }
+}

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use recall_protocol::boot::{self, BootStamp};
 use recall_protocol::client::Connection;
@@ -58,22 +58,48 @@ impl Said {
     }
 }
 
-/// Where the binaries under test lie; builds them first, so that a test never runs yesterday's.
+/// Where the binaries under test lie. `cargo test --workspace` has built them; where they are missing or older than
+/// the sources, they are built here, so that a test never runs yesterday's.
 pub fn binaries() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        // A test binary lies in TARGET/PROFILE/deps.
-        let profile = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().to_owned();
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--locked", "-p", "recall", "-p", "recall-shim", "--bins"]);
-        if profile.ends_with("release") {
-            build.arg("--release");
+        // A test binary lies in TARGET/PROFILE/deps, a program in TARGET/PROFILE.
+        let own = std::env::current_exe().unwrap();
+        let folder = own.parent().unwrap();
+        let profile = if folder.ends_with("deps") { folder.parent().unwrap() } else { folder }.to_owned();
+        let built = ["recall", "recall-shim"].map(|program| modified(&profile.join(program)));
+        let sources =
+            ["protocol/src", "shim/src", "daemon/src"].map(|folder| newest(&workspace().join(folder)));
+        if built.iter().any(|time| time.is_none()) || built.iter().min() < sources.iter().max() {
+            build(&profile);
         }
-        build.arg("--target-dir").arg(profile.parent().unwrap());
-        let built = build.current_dir(workspace()).status().unwrap();
-        assert!(built.success(), "the binaries under test do not build");
         profile
     })
+}
+
+fn build(profile: &Path) {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--locked", "--workspace", "--bins"]);
+    if profile.ends_with("release") {
+        build.arg("--release");
+    }
+    build.arg("--target-dir").arg(profile.parent().unwrap());
+    let built = build.current_dir(workspace()).status().unwrap();
+    assert!(built.success(), "the binaries under test do not build");
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    path.metadata().and_then(|file| file.modified()).ok()
+}
+
+/// When the youngest file below a folder was written.
+fn newest(folder: &Path) -> Option<SystemTime> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    entries
+        .filter_map(
+            |entry| if entry.path().is_dir() { newest(&entry.path()) } else { modified(&entry.path()) },
+        )
+        .max()
 }
 
 /// The folder of the workspace's own manifest.

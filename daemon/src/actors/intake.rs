@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::clock;
 use super::session::Arrival;
-use super::sessions::{SessionsDoor, SessionsMessage};
+use super::sessions::{Crashes, SessionsDoor, SessionsMessage};
 use super::writer::WriterHandle;
 use crate::agents::{self, Unreadable};
 use crate::memory::event::{LifecycleEvent, What};
@@ -30,6 +30,7 @@ const LARGE: usize = 64 << 10;
 pub struct Intake {
     pub sessions: SessionsDoor,
     pub writer: WriterHandle,
+    pub crashes: Crashes,
     pub redactor: Arc<Redactor>,
     pub counters: Arc<Counters>,
 }
@@ -61,6 +62,11 @@ impl Intake {
 
     /// `None`: reading it failed as nothing should.
     async fn read(&self, deliver: Deliver) -> Option<Taken> {
+        if self.crashes.is_poison(deliver.event_id) {
+            tracing::error!(event = %deliver.event_id, "an event crashed its session twice and is kept as it came");
+            let why = "it crashed its session twice".to_owned();
+            return Some(Taken::Unparsed(Box::new(unparsed(deliver, why, &self.redactor))));
+        }
         if deliver.payload.len() <= LARGE {
             return Some(read(deliver, &self.redactor));
         }
@@ -117,11 +123,11 @@ fn read(mut deliver: Deliver, redactor: &Redactor) -> Taken {
             deliver.payload = Vec::new();
             Taken::Event(Box::new(Readable { event: redactor.redact_event(event), deliver, second }))
         }
-        Err(error) => Taken::Unparsed(Box::new(unparsed(deliver, &error, redactor))),
+        Err(error) => Taken::Unparsed(Box::new(unparsed(deliver, parse_error(&error), redactor))),
     }
 }
 
-fn unparsed(deliver: Deliver, error: &Unreadable, redactor: &Redactor) -> Unparsed {
+fn unparsed(deliver: Deliver, parse_error: String, redactor: &Redactor) -> Unparsed {
     Unparsed {
         delivery: Delivery {
             event: deliver.event_id,
@@ -134,7 +140,7 @@ fn unparsed(deliver: Deliver, error: &Unreadable, redactor: &Redactor) -> Unpars
             flags: deliver.flags.0,
             stored_at: clock::now(),
         },
-        parse_error: parse_error(error),
+        parse_error,
         payload: redactor.redact_bytes(&deliver.payload).into_owned(),
     }
 }

@@ -21,7 +21,7 @@ use super::indexer::{Indexer, IndexerArguments, IndexerDoor};
 use super::intake::{Counters, Intake};
 use super::recollection::{IndexDoor, Recollection, answer_within};
 use super::session::SessionContext;
-use super::sessions::{Sessions, SessionsDoor};
+use super::sessions::{Crashes, Sessions, SessionsDoor};
 use super::writer::{Writer, WriterArguments, WriterHandle};
 use crate::compression::Compressor;
 use crate::config::Config;
@@ -68,6 +68,7 @@ impl House {
         let intake = Intake {
             sessions: sessions.clone(),
             writer: writer.clone(),
+            crashes: Crashes::default(),
             redactor: Arc::clone(&blueprint.redactor),
             counters: Arc::new(Counters::default()),
         };
@@ -231,6 +232,7 @@ impl RootState {
                     writer: house.writer.clone(),
                     bus: house.bus.clone(),
                     recollection: house.recollection.clone(),
+                    crashes: house.intake.crashes.clone(),
                     capture: house.config.capture.clone(),
                     idle: house.config.idle,
                 };

@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use recall_protocol::wire::{Deliver, Reply};
@@ -14,6 +15,7 @@ use recall_protocol::wire::{Deliver, Reply};
 use super::bus::{BusHandle, Happening};
 use super::clock;
 use super::recollection::{Asker, Recalled, Recollection};
+use super::sessions::Crashes;
 use super::writer::WriterHandle;
 use crate::agents::{self, Answer};
 use crate::memory::event::{Capture, LifecycleEvent, StartSource, What};
@@ -65,6 +67,7 @@ pub struct SessionContext {
     pub writer: WriterHandle,
     pub bus: BusHandle,
     pub recollection: Recollection,
+    pub crashes: Crashes,
     pub capture: CapturePolicy,
     pub idle: IdlePolicy,
 }
@@ -74,11 +77,17 @@ pub(super) struct SessionActor;
 pub struct SessionArguments {
     pub key: SessionKey,
     pub context: SessionContext,
+    /// Where the supervisor looks after a crash: what was being handled.
+    pub at_work_on: AtWorkOn,
 }
+
+/// The event that a session actor is handling, for its supervisor to see.
+pub type AtWorkOn = Arc<Mutex<Option<EventId>>>;
 
 pub struct SessionState {
     key: SessionKey,
     context: SessionContext,
+    at_work_on: AtWorkOn,
     /// `None` until the first event, or after the state has gone astray.
     held: Option<Held>,
     /// Writes that are on their way.
@@ -105,8 +114,8 @@ impl Actor for SessionActor {
         _me: ActorRef<SessionMessage>,
         arguments: SessionArguments,
     ) -> Result<SessionState, ActorProcessingErr> {
-        let SessionArguments { key, context } = arguments;
-        let mut state = SessionState { key, context, held: None, in_flight: 0 };
+        let SessionArguments { key, context, at_work_on } = arguments;
+        let mut state = SessionState { key, context, at_work_on, held: None, in_flight: 0 };
         state.rehydrate().await?;
         Ok(state)
     }
@@ -118,7 +127,11 @@ impl Actor for SessionActor {
         state: &mut SessionState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SessionMessage::Deliver(arrival) => state.deliver(&me, *arrival).await,
+            SessionMessage::Deliver(arrival) => {
+                state.work_on(Some(arrival.deliver.event_id));
+                state.deliver(&me, *arrival).await;
+                state.work_on(None);
+            }
             SessionMessage::LookAtClock { now, at_rest } => {
                 let resting = state.look_at_clock(&me, now).await;
                 let _ = at_rest.send(resting);
@@ -130,6 +143,10 @@ impl Actor for SessionActor {
 }
 
 impl SessionState {
+    fn work_on(&self, event: Option<EventId>) {
+        *self.at_work_on.lock().unwrap_or_else(PoisonError::into_inner) = event;
+    }
+
     /// Reads what the store knows.
     async fn rehydrate(&mut self) -> Result<(), StoreError> {
         let (readers, key) = (self.context.recollection.readers.clone(), self.key.clone());

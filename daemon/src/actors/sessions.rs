@@ -5,13 +5,14 @@
 //! kept as it came instead of being tried for ever.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
 use super::door::Door;
-use super::session::{Arrival, SessionActor, SessionArguments, SessionContext, SessionMessage};
-use crate::memory::ids::{SessionKey, Timestamp};
+use super::session::{Arrival, AtWorkOn, SessionActor, SessionArguments, SessionContext, SessionMessage};
+use crate::memory::ids::{EventId, SessionKey, Timestamp};
 
 pub enum SessionsMessage {
     Deliver {
@@ -35,8 +36,38 @@ pub(super) struct Sessions;
 
 pub struct SessionsState {
     context: SessionContext,
-    live: HashMap<SessionKey, ActorRef<SessionMessage>>,
+    live: HashMap<SessionKey, Live>,
     keys: HashMap<ActorId, SessionKey>,
+}
+
+struct Live {
+    actor: ActorRef<SessionMessage>,
+    at_work_on: AtWorkOn,
+}
+
+/// An event that crashed its session this often is kept as it came.
+const MOST_CRASHES: u32 = 2;
+/// Crashes that are remembered; more at once mean that it is not the events.
+const REMEMBERED_CRASHES: usize = 1000;
+
+/// The events that sessions crashed on, and how often. Shared with the way in, which keeps such an event as it came
+/// instead of passing it on for ever.
+#[derive(Clone, Default)]
+pub struct Crashes(Arc<Mutex<HashMap<EventId, u32>>>);
+
+impl Crashes {
+    fn remember(&self, event: EventId) {
+        let mut crashes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if crashes.len() >= REMEMBERED_CRASHES {
+            crashes.clear();
+        }
+        *crashes.entry(event).or_default() += 1;
+    }
+
+    pub fn is_poison(&self, event: EventId) -> bool {
+        let crashes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        crashes.get(&event).is_some_and(|crashes| *crashes >= MOST_CRASHES)
+    }
 }
 
 impl Actor for Sessions {
@@ -77,6 +108,7 @@ impl Actor for Sessions {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorFailed(who, error) => {
+                state.remember_crash(who.get_id());
                 let key = state.forget(who.get_id());
                 tracing::error!(session = key.map(|key| key.to_string()), %error, "a session actor failed");
             }
@@ -100,20 +132,33 @@ impl SessionsState {
         }
     }
 
+    fn remember_crash(&self, actor: ActorId) {
+        let live = self.keys.get(&actor).and_then(|key| self.live.get(key));
+        let event = live.and_then(|live| *live.at_work_on.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(event) = event {
+            self.context.crashes.remember(event);
+        }
+    }
+
     fn session(
         &mut self,
         me: &ActorRef<SessionsMessage>,
         key: SessionKey,
     ) -> Option<ActorRef<SessionMessage>> {
-        if let Some(session) = self.live.get(&key) {
-            return Some(session.clone());
+        if let Some(live) = self.live.get(&key) {
+            return Some(live.actor.clone());
         }
-        let arguments = SessionArguments { key: key.clone(), context: self.context.clone() };
+        let at_work_on = AtWorkOn::default();
+        let arguments = SessionArguments {
+            key: key.clone(),
+            context: self.context.clone(),
+            at_work_on: Arc::clone(&at_work_on),
+        };
         // Messages queue while it reads the store; a start that fails drops them, and their callers say BUSY.
         match ractor::ActorRuntime::spawn_linked_instant(None, SessionActor, arguments, me.get_cell()) {
             Ok((session, _)) => {
                 self.keys.insert(session.get_id(), key.clone());
-                self.live.insert(key, session.clone());
+                self.live.insert(key, Live { actor: session.clone(), at_work_on });
                 Some(session)
             }
             Err(error) => {
@@ -143,7 +188,7 @@ impl SessionsState {
     }
 
     fn retire(&mut self, key: &SessionKey) {
-        if let Some(session) = self.live.remove(key) {
+        if let Some(Live { actor: session, .. }) = self.live.remove(key) {
             self.keys.remove(&session.get_id());
             // What is in its mailbox is still handled; an event that comes later starts another.
             let _ = session.drain();
@@ -152,7 +197,7 @@ impl SessionsState {
 
     fn forget(&mut self, actor: ActorId) -> Option<SessionKey> {
         let key = self.keys.remove(&actor)?;
-        if self.live.get(&key).is_some_and(|session| session.get_id() == actor) {
+        if self.live.get(&key).is_some_and(|live| live.actor.get_id() == actor) {
             self.live.remove(&key);
         }
         Some(key)

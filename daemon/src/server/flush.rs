@@ -43,12 +43,27 @@ pub async fn flush(house: &House) -> Result<Flushed, FlushError> {
     let drained = house.housekeeper.ask(HousekeeperMessage::Drain, WITHIN).await?;
     house.writer.settle().await?;
     wait_for_jobs(house, started + WITHIN).await?;
-    house.indexer.ask(IndexerMessage::Flush, WITHIN).await?;
+    wait_for_index(house, started + WITHIN).await?;
     Ok(Flushed {
         spooled_stored: drained.stored,
         spooled_left: drained.left,
         took_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
     })
+}
+
+/// Until the index holds everything, however often it has to be made anew meanwhile.
+async fn wait_for_index(house: &House, deadline: Instant) -> Result<(), NoAnswer> {
+    let mut happenings = house.bus.listen();
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if house.indexer.ask(IndexerMessage::Flush, left).await.is_ok() {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            return Err(NoAnswer);
+        }
+        let _ = timeout(LOOK_AGAIN, happenings.recv()).await;
+    }
 }
 
 /// Until no job owes its first result. A job that failed is retried without anybody waiting for it.

@@ -1,12 +1,15 @@
 //! What the daemon does when its files go bad: the database, the index, and a process that was killed in between.
 
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use recall_tests::Stage;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
 fn edit(path: &str, result: &str) -> Value {
@@ -70,9 +73,10 @@ fn set_aside(stage: &Stage) -> Vec<PathBuf> {
 
 /// Overwrites the first page of a table: no row of it can be read or written any more.
 fn damage_table(stage: &Stage, table: &str) {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let db = Connection::open_with_flags(stage.database(), flags).unwrap();
-    let (page, size): (u64, u64) = db
+    let db = Connection::open(stage.database()).unwrap();
+    // What the log still holds would stand in for the damaged page.
+    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    let (page, size): (i64, i64) = db
         .query_row(
             "SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = ?1",
             [table],
@@ -81,11 +85,18 @@ fn damage_table(stage: &Stage, table: &str) {
         .unwrap();
     drop(db);
     let file = fs::OpenOptions::new().write(true).open(stage.database()).unwrap();
-    file.write_all_at(&vec![0xa5; size as usize], (page - 1) * size).unwrap();
+    let at = u64::try_from((page - 1) * size).unwrap();
+    file.write_all_at(&vec![0xa5; usize::try_from(size).unwrap()], at).unwrap();
+}
+
+fn search(stage: &Stage, query: &str) -> Value {
+    let said = stage.recall(["search", "--json", query]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    said.json()
 }
 
 fn titles(stage: &Stage, query: &str) -> Vec<String> {
-    let answer = stage.json(["search", query]);
+    let answer = search(stage, query);
     let results = answer["results"].as_array().unwrap();
     results.iter().map(|result| format!("{} {}", result["title"], result["snippet"])).collect()
 }
@@ -193,7 +204,7 @@ fn check_index(hurt: impl Fn(&Stage)) {
     // At once, with or without the index.
     assert!(!titles(&stage, "greenhouse").is_empty(), "{}", stage.log());
     stage.flush();
-    let answer = stage.json(["search", "pumps stalling"]);
+    let answer = search(&stage, "pumps stalling");
     assert_eq!(answer["degraded"], false);
     assert!(answer["total"].as_u64() > Some(0), "only the index knows word forms: {answer}");
     assert_eq!(stage.json(["ctl", "status"])["index"]["state"], "complete");
@@ -239,7 +250,7 @@ fn an_index_that_cannot_be_made_is_told_and_capture_goes_on() {
     fs::remove_dir_all(&index).unwrap();
     fs::write(&index, b"in the way").unwrap();
     stage.start_daemon();
-    let answer = stage.json(["search", "greenhouse"]);
+    let answer = search(&stage, "greenhouse");
     assert_eq!(answer["degraded"], true);
     assert!(answer["total"].as_u64() > Some(0), "{answer}");
     assert!(stage.recall(["search", "greenhouse"]).stdout.contains("being made anew"));
@@ -249,7 +260,7 @@ fn an_index_that_cannot_be_made_is_told_and_capture_goes_on() {
     // The way is free again: it comes back by itself.
     fs::remove_file(&index).unwrap();
     stage.flush();
-    assert_eq!(stage.json(["search", "tomatoes"])["degraded"], false);
+    assert_eq!(search(&stage, "tomatoes")["degraded"], false);
     assert!(!titles(&stage, "greenhouse").is_empty());
 }
 
@@ -261,7 +272,7 @@ fn an_index_removed_while_the_daemon_runs_comes_back() {
     remember(&stage, "next", "Water the tomatoes", "The tomatoes get water from src/next.rs every morning.");
     stage.flush();
     for query in ["greenhouse", "tomatoes"] {
-        let answer = stage.json(["search", query]);
+        let answer = search(&stage, query);
         assert_eq!(answer["degraded"], false);
         assert!(answer["total"].as_u64() > Some(0), "{query}: {answer}\n{}", stage.log());
     }

@@ -194,8 +194,12 @@ impl Actor for Writer {
         state: &mut WriterState,
     ) -> Result<(), ActorProcessingErr> {
         if let Some(held) = state.connection.take() {
-            let optimize = move || held.connection.execute_batch("PRAGMA optimize");
-            let _ = tokio::task::spawn_blocking(optimize).await;
+            // One file is left behind, as far as nobody reads.
+            let close = move || {
+                let _ = held.connection.execute_batch("PRAGMA optimize");
+                let _ = store::empty_log(&held.connection);
+            };
+            let _ = tokio::task::spawn_blocking(close).await;
         }
         Ok(())
     }

@@ -37,7 +37,6 @@ use crate::store::{self, DocumentRow, ProjectInfo, SessionInfo, StoreError, rece
 /// Rows of a listing unless the user says otherwise.
 const LIMIT: u32 = 20;
 const MOST_ROWS: u32 = 10_000;
-const SNIPPET_CHARS: usize = 240;
 const OBSERVE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Why a query has no answer, in words for the user.

@@ -49,6 +49,7 @@ impl Tree {
         let mut config = Config::default();
         adjust(&mut config);
         let blueprint = Blueprint {
+            repair_note: recall::server::run::repair_note(&paths),
             redactor: Arc::new(recall::memory::redaction::Redactor::new(&config.redaction).unwrap()),
             database: paths.database(),
             backups,

@@ -1,4 +1,4 @@
-//! What nobody else remembers: silent sessions, leases of the dead, and the spool.
+//! What nobody else remembers: silent sessions, leases of the dead, the spool, and the care of the database.
 //!
 //! The spool is drained when the daemon starts, when something falls into it, and with every round of housekeeping:
 //! commit first, remove after.
@@ -8,10 +8,12 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use recall_protocol::spool::{Spool, SpoolName, SpoolReadError};
 use recall_protocol::wire::Reply;
+use tokio::time::Instant;
 
 use super::clock;
 use super::door::Door;
 use super::intake::Intake;
+use super::maintenance::Maintenance;
 use super::sessions::SessionsMessage;
 use crate::memory::ids::Timestamp;
 use crate::memory::session::IdlePolicy;
@@ -31,6 +33,8 @@ pub enum HousekeeperMessage {
     Drain(RpcReplyPort<Drained>),
     /// A drain is over.
     Over(Drained),
+    /// The database was cared for; when old jobs were last looked for.
+    Maintained(Option<Instant>),
 }
 
 /// What a drain did.
@@ -52,6 +56,7 @@ pub struct HousekeeperArguments {
     pub readers: Readers,
     pub idle: IdlePolicy,
     pub every: Duration,
+    pub maintenance: Maintenance,
 }
 
 pub(super) struct Housekeeper;
@@ -62,6 +67,14 @@ pub struct HousekeeperState {
     waiting: Vec<RpcReplyPort<Drained>>,
     /// The spool folder's own time of change when it was last emptied.
     seen: Option<std::time::SystemTime>,
+    care: Care,
+}
+
+/// Whether the database is being cared for: a backup may take longer than a round.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Care {
+    Idle { jobs_forgotten_at: Option<Instant> },
+    Running,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,7 +98,13 @@ impl Actor for Housekeeper {
         me.send_interval(arguments.every, || HousekeeperMessage::Round);
         me.send_interval(LOOK_EVERY, || HousekeeperMessage::LookAtSpool);
         me.send_message(HousekeeperMessage::Round)?;
-        Ok(HousekeeperState { arguments, drain: Drain::Idle, waiting: Vec::new(), seen: None })
+        Ok(HousekeeperState {
+            arguments,
+            drain: Drain::Idle,
+            waiting: Vec::new(),
+            seen: None,
+            care: Care::Idle { jobs_forgotten_at: None },
+        })
     }
 
     async fn handle(
@@ -98,6 +117,7 @@ impl Actor for Housekeeper {
             HousekeeperMessage::Round => {
                 state.start_drain(&me);
                 state.round();
+                state.care_for_database(&me);
             }
             HousekeeperMessage::LookAtSpool => state.look_at_spool(&me),
             HousekeeperMessage::Drain(done) => {
@@ -105,6 +125,9 @@ impl Actor for Housekeeper {
                 state.start_drain(&me);
             }
             HousekeeperMessage::Over(drained) => state.over(&me, drained),
+            HousekeeperMessage::Maintained(jobs_forgotten_at) => {
+                state.care = Care::Idle { jobs_forgotten_at }
+            }
         }
         Ok(())
     }
@@ -129,6 +152,16 @@ impl HousekeeperState {
             if let Err(error) = intake.writer.write(Write::ExpireLeases { now }).await {
                 tracing::warn!(%error, "cannot take leases back");
             }
+        });
+    }
+
+    fn care_for_database(&mut self, me: &ActorRef<HousekeeperMessage>) {
+        let Care::Idle { jobs_forgotten_at } = self.care else { return };
+        self.care = Care::Running;
+        let (me, maintenance) = (me.clone(), self.arguments.maintenance.clone());
+        tokio::spawn(async move {
+            let jobs_forgotten_at = maintenance.run(jobs_forgotten_at).await;
+            let _ = me.send_message(HousekeeperMessage::Maintained(jobs_forgotten_at));
         });
     }
 

@@ -1,8 +1,8 @@
 //! The only tantivy writer: follows the store's log from its own high-water mark.
 //!
 //! A commit costs milliseconds whatever it holds, so changes are collected for a moment; `flush` does not wait for
-//! that moment. Whatever is wrong with the index, it is made anew from the store, and searching goes on meanwhile
-//! with what is there already.
+//! that moment. Whatever is wrong with the index, it is made anew from the store; until it is complete again the
+//! [`IndexDoor`] says so, and whoever searches for a person searches the store instead.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::bus::{BusHandle, Happening};
 use super::documents::document;
 use super::door::Door;
-use super::recollection::IndexDoor;
+use super::recollection::{IndexDoor, IndexState};
 use super::writer::WriterHandle;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::search::index::{Index, IndexError, OpenIndexError, Opened, Writer};
@@ -33,6 +33,8 @@ pub enum IndexerMessage {
     Flush(RpcReplyPort<()>),
     /// The thread is done and the writer is back.
     Followed(Box<Progress>),
+    /// A search failed. Only damaged files make one fail: they are opened anew, which finds the damage.
+    Suspect,
     Observe(RpcReplyPort<IndexCounters>),
 }
 
@@ -95,7 +97,11 @@ impl Actor for Indexer {
         let folder = arguments.folder.clone();
         let (opened, fresh) = tokio::task::spawn_blocking(move || open(&folder)).await??;
         let Opened { index, writer } = opened;
-        arguments.door.open_to(index);
+        // Whether an index that holds nothing is complete, the first look at the log tells.
+        arguments.door.set(match writer.high_water() {
+            0 => IndexState::Filling(index),
+            _ => IndexState::Complete(index),
+        });
         let counters = IndexCounters {
             high_water: writer.high_water(),
             rebuilds: u64::from(fresh == Origin::Recreated),
@@ -135,6 +141,10 @@ impl Actor for Indexer {
                 state.run(&me);
             }
             IndexerMessage::Followed(progress) => state.followed(&me, *progress)?,
+            IndexerMessage::Suspect => {
+                state.arguments.door.set(IndexState::Absent);
+                return Err("a search failed".into());
+            }
             IndexerMessage::Observe(counters) => {
                 let _ = counters.send(state.counters);
             }
@@ -184,9 +194,10 @@ impl IndexerState {
         self.wanted = Wanted::Nothing;
         self.served_next.append(&mut self.waiting);
         let (me, readers) = (me.clone(), self.arguments.readers.clone());
+        let door = self.arguments.door.clone();
         tokio::spawn(async move {
             let work = tokio::task::spawn_blocking(move || {
-                let outcome = catch_up(&mut writer, &readers);
+                let outcome = catch_up(&mut writer, &readers, &door);
                 let error = outcome.err().map(|error| error.to_string());
                 Progress { upto: writer.high_water(), writer: Some(writer), error }
             });
@@ -208,6 +219,7 @@ impl IndexerState {
     ) -> Result<(), ActorProcessingErr> {
         let Progress { writer, upto, error } = progress;
         if let Some(error) = error {
+            self.arguments.door.set(IndexState::Absent);
             return Err(error.into());
         }
         self.writer = writer;
@@ -240,15 +252,15 @@ enum CatchUpError {
     Store(#[from] StoreError),
 }
 
-fn catch_up(writer: &mut Writer, readers: &Readers) -> Result<(), CatchUpError> {
+fn catch_up(writer: &mut Writer, readers: &Readers, door: &IndexDoor) -> Result<(), CatchUpError> {
     let newest = readers.read(store::highest_log_entry)?;
-    if writer.high_water() > newest {
-        // The index knows more than the store: the store is an older one. It starts over.
+    let held = writer.high_water();
+    // An index that knows more than the store followed another one; where part of the log is gone that it does not
+    // hold, it cannot follow this one either.
+    if held > newest || !readers.read(|db| store::log_goes_on_after(db, held))? {
+        door.filling();
         writer.clear()?;
-    }
-    let is_empty = writer.high_water() == 0;
-    if is_empty && !readers.read(store::log_is_complete)? {
-        return rebuild(writer, readers, newest);
+        rebuild(writer, readers, newest)?;
     }
     loop {
         let after = writer.high_water();
@@ -262,6 +274,7 @@ fn catch_up(writer: &mut Writer, readers: &Readers) -> Result<(), CatchUpError> 
         }
         writer.commit(last.seq)?;
     }
+    door.complete();
     Ok(writer.settle()?)
 }
 
@@ -281,8 +294,7 @@ fn rebuild(writer: &mut Writer, readers: &Readers, newest: i64) -> Result<(), Ca
             writer.commit(0)?;
         }
     }
-    writer.commit(newest)?;
-    Ok(writer.settle()?)
+    Ok(writer.commit(newest)?)
 }
 
 fn put(writer: &mut Writer, readers: &Readers, key: DocumentKey) -> Result<(), CatchUpError> {

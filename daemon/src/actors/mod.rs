@@ -8,7 +8,7 @@
 //! │   └── session *          one per live session: its batches, its mailbox, what it was told
 //! ├── compression (supervisor)
 //! │   └── compressor *       a pool; one job at a time each
-//! ├── housekeeper            stale batches and sessions, expired leases, the spool
+//! ├── housekeeper            stale batches and sessions, expired leases, the spool, backups
 //! └── bus                    what happened, for whoever listens
 //! ```
 //! The gate stands in `server/`, above this room: it accepts connections and hands events to [`intake`].
@@ -29,5 +29,6 @@ pub mod compressor;
 pub mod compression;
 pub mod material;
 pub mod intake;
+pub mod maintenance;
 pub mod housekeeper;
 pub mod root;

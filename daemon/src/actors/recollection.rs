@@ -7,6 +7,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::clock;
+use super::indexer::{IndexerDoor, IndexerMessage};
 use crate::config::Notice;
 use crate::memory::context::{Block, Budgets, Material, Moment, Note, SummaryNote, assemble};
 use crate::memory::document::DocumentKind;
@@ -33,21 +34,52 @@ pub fn answer_within() -> Duration {
     shim_waits.map_or(ANSWER_WITHIN, |ms| Duration::from_millis(ms.clamp(10, 10_000) * 9 / 10))
 }
 
-/// The index's reader, replaced when the index is rebuilt. Empty while there is none.
+/// The index's reader, replaced when the index is rebuilt.
 #[derive(Clone, Default)]
-pub struct IndexDoor(Arc<RwLock<Option<Index>>>);
+pub struct IndexDoor(Arc<RwLock<IndexState>>);
+
+/// What searching can rely on.
+#[derive(Clone, Default)]
+pub enum IndexState {
+    /// It is damaged, or not opened yet.
+    #[default]
+    Absent,
+    /// It is being filled from the store: what it finds is right, what it does not find may be there.
+    Filling(Index),
+    Complete(Index),
+}
 
 impl IndexDoor {
-    pub fn open_to(&self, index: Index) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(index);
+    pub fn set(&self, state: IndexState) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
-    pub fn close(&self) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    pub fn index(&self) -> Option<Index> {
+    pub fn state(&self) -> IndexState {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Everything has to be put in again.
+    pub fn filling(&self) {
+        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let IndexState::Complete(index) = &*state {
+            *state = IndexState::Filling(index.clone());
+        }
+    }
+
+    /// Everything is in.
+    pub fn complete(&self) {
+        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let IndexState::Filling(index) = &*state {
+            *state = IndexState::Complete(index.clone());
+        }
+    }
+
+    /// The index as far as it goes.
+    pub fn index(&self) -> Option<Index> {
+        match self.state() {
+            IndexState::Absent => None,
+            IndexState::Filling(index) | IndexState::Complete(index) => Some(index),
+        }
     }
 }
 
@@ -56,6 +88,7 @@ impl IndexDoor {
 pub struct Recollection {
     pub readers: Readers,
     pub index: IndexDoor,
+    pub indexer: IndexerDoor,
     pub budgets: Budgets,
     pub notice: Notice,
     pub answer_within: Duration,
@@ -132,6 +165,12 @@ impl Recollection {
         Ok(Recalled { block, moment: Some(moment), notice })
     }
 
+    /// A search has failed: the indexer shall look at its files.
+    pub fn suspect_index(&self) {
+        // An indexer that is not there looks when it starts.
+        let _ = self.indexer.tell(IndexerMessage::Suspect);
+    }
+
     /// The observations of the project that a prompt is about.
     fn bearing_on(
         &self,
@@ -151,6 +190,7 @@ impl Recollection {
             Ok(hits) => hits.hits,
             Err(error) => {
                 tracing::warn!(%error, "cannot search");
+                self.suspect_index();
                 return Ok(Material::default());
             }
         };

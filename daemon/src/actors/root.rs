@@ -2,7 +2,10 @@
 //!
 //! Children are started from the ground up, so that each finds behind its doors what it needs. One that fails is
 //! started again behind the same door, at once the first time and then ever slower; five failures of the same child
-//! within a minute mean that restarting does not help, and the daemon ends for its service manager to see.
+//! within a minute mean that restarting does not help, and the daemon ends for its service manager to see. The
+//! indexer is tried for ever instead: without it search is poorer, and capturing goes on.
+//!
+//! A damaged database is repaired here, because everybody who holds part of it must let go first: see [`RootState::heal`].
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -14,19 +17,21 @@ use recall_protocol::spool::Spool;
 use tokio::time::Instant;
 
 use super::bus::{Bus, BusHandle};
+use super::clock;
 use super::compression::{Compression, CompressionDoor};
 use super::compressor::CompressorArguments;
 use super::housekeeper::{Housekeeper, HousekeeperArguments, HousekeeperDoor};
 use super::indexer::{Indexer, IndexerArguments, IndexerDoor};
 use super::intake::{Counters, Intake};
+use super::maintenance::Maintenance;
 use super::recollection::{IndexDoor, Recollection, answer_within};
 use super::session::SessionContext;
 use super::sessions::{Crashes, Sessions, SessionsDoor};
-use super::writer::{Writer, WriterArguments, WriterHandle};
+use super::writer::{DatabaseDamaged, OnlyWriter, Writer, WriterArguments, WriterHandle};
 use crate::compression::Compressor;
 use crate::config::Config;
 use crate::memory::redaction::Redactor;
-use crate::store::Readers;
+use crate::store::{self, Evidence, Outcome, Readers, RepairSite, Suspicion, Write};
 
 const FAILURE_WINDOW: Duration = Duration::from_secs(60);
 const MOST_FAILURES: usize = 5;
@@ -36,6 +41,8 @@ const MOST_FAILURES: usize = 5;
 pub struct Blueprint {
     pub database: PathBuf,
     pub backups: PathBuf,
+    /// Where repairs of the database are remembered.
+    pub repair_note: PathBuf,
     pub index_folder: PathBuf,
     pub spool: Spool,
     pub config: Config,
@@ -72,9 +79,11 @@ impl House {
             redactor: Arc::clone(&blueprint.redactor),
             counters: Arc::new(Counters::default()),
         };
+        let indexer = IndexerDoor::default();
         let recollection = Recollection {
             readers: readers.clone(),
             index: IndexDoor::default(),
+            indexer: indexer.clone(),
             budgets: blueprint.config.budgets,
             notice: blueprint.config.notice,
             answer_within: answer_within(),
@@ -82,7 +91,7 @@ impl House {
         Self {
             writer,
             bus: BusHandle::default(),
-            indexer: IndexerDoor::default(),
+            indexer,
             sessions,
             compression: CompressionDoor::default(),
             housekeeper: HousekeeperDoor::default(),
@@ -113,6 +122,8 @@ const CHILDREN: [Child; 6] =
 pub enum RootMessage {
     /// A failed child's turn to be started again has come.
     Restart(Child),
+    /// Somebody has read what cannot have been written.
+    Suspect(Suspicion),
     /// Stop a child and answer when it is gone.
     StopChild(Child, ractor::RpcReplyPort<()>),
 }
@@ -124,6 +135,7 @@ pub struct RootState {
     house: House,
     children: HashMap<ActorId, (Child, ActorCell)>,
     failures: HashMap<Child, VecDeque<Instant>>,
+    only_writer: OnlyWriter,
 }
 
 impl Actor for Root {
@@ -136,9 +148,26 @@ impl Actor for Root {
         me: ActorRef<RootMessage>,
         (blueprint, house): Self::Arguments,
     ) -> Result<RootState, ActorProcessingErr> {
-        let mut state = RootState { blueprint, house, children: HashMap::new(), failures: HashMap::new() };
+        let root = me.clone();
+        house.readers.on_damage(move |suspicion| {
+            // A root that is gone repairs nothing.
+            let _ = root.send_message(RootMessage::Suspect(suspicion));
+        });
+        let mut state = RootState {
+            blueprint,
+            house,
+            children: HashMap::new(),
+            failures: HashMap::new(),
+            only_writer: OnlyWriter::default(),
+        };
         for child in CHILDREN {
-            state.start(&me, child).await?;
+            match (child, state.start(&me, child).await) {
+                (Child::Indexer, Err(error)) => {
+                    tracing::error!(%error, "the index cannot be opened");
+                    state.failed(&me, child)?;
+                }
+                (_, started) => started?,
+            }
         }
         Ok(state)
     }
@@ -150,10 +179,11 @@ impl Actor for Root {
         state: &mut RootState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            RootMessage::Restart(child) => {
-                if let Err(error) = state.start(&me, child).await {
-                    tracing::error!(?child, %error, "cannot be started again");
-                    state.failed(&me, child)?;
+            RootMessage::Restart(child) => state.restart(&me, child).await?,
+            RootMessage::Suspect(suspicion) => {
+                // What was told of the database before this one is settled.
+                if suspicion.generation == state.house.readers.generation() {
+                    state.heal(&me, suspicion.evidence, suspicion.why).await?;
                 }
             }
             RootMessage::StopChild(child, gone) => {
@@ -175,15 +205,20 @@ impl Actor for Root {
         event: SupervisionEvent,
         state: &mut RootState,
     ) -> Result<(), ActorProcessingErr> {
-        let (who, why) = match event {
-            SupervisionEvent::ActorFailed(who, error) => (who, error.to_string()),
-            SupervisionEvent::ActorTerminated(who, _, reason) => (who, reason.unwrap_or_default()),
+        let (who, why, damage) = match event {
+            SupervisionEvent::ActorFailed(who, error) => {
+                (who, error.to_string(), error.downcast_ref::<DatabaseDamaged>().cloned())
+            }
+            SupervisionEvent::ActorTerminated(who, _, reason) => (who, reason.unwrap_or_default(), None),
             SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => return Ok(()),
         };
         match state.children.remove(&who.get_id()) {
             Some((child, _)) => {
                 tracing::error!(?child, %why, "failed");
-                state.failed(&me, child)
+                match damage {
+                    Some(DatabaseDamaged(why)) => state.heal(&me, Evidence::Reported, why).await,
+                    None => state.failed(&me, child),
+                }
             }
             // It was stopped on purpose.
             None => Ok(()),
@@ -210,6 +245,7 @@ impl RootState {
                     backups: self.blueprint.backups.clone(),
                     durability: house.config.durability,
                     bus: house.bus.clone(),
+                    only: self.only_writer.clone(),
                 };
                 let (actor, _) = Actor::spawn_linked(None, Writer, arguments, supervisor).await?;
                 house.writer.door().open_to(actor.clone());
@@ -260,6 +296,12 @@ impl RootState {
                     readers: house.readers.clone(),
                     idle: house.config.idle,
                     every: Duration::from_secs(house.config.housekeeping_s),
+                    maintenance: Maintenance {
+                        database: self.blueprint.database.clone(),
+                        backups: self.blueprint.backups.clone(),
+                        readers: house.readers.clone(),
+                        writer: house.writer.clone(),
+                    },
                 };
                 let (actor, _) = Actor::spawn_linked(None, Housekeeper, arguments, supervisor).await?;
                 house.housekeeper.open_to(actor.clone());
@@ -272,18 +314,115 @@ impl RootState {
 
     /// # Errors
     /// When restarting does not help: the root fails, and with it the daemon.
+    async fn restart(&mut self, me: &ActorRef<RootMessage>, child: Child) -> Result<(), ActorProcessingErr> {
+        if self.children.values().any(|(kind, _)| *kind == child) {
+            // A repair has started it meanwhile.
+            return Ok(());
+        }
+        let Err(error) = self.start(me, child).await else { return Ok(()) };
+        tracing::error!(?child, %error, "cannot be started again");
+        let damage = match &error {
+            SpawnErr::StartupFailed(cause) => cause.downcast_ref::<DatabaseDamaged>().cloned(),
+            SpawnErr::ActorAlreadyStarted | SpawnErr::ActorAlreadyRegistered(_) => None,
+        };
+        match damage {
+            Some(DatabaseDamaged(why)) => self.heal(me, Evidence::Reported, why).await,
+            None => self.failed(me, child),
+        }
+    }
+
+    /// Has a damaged database replaced. Everybody whose state follows from it starts anew; their callers are told
+    /// BUSY meanwhile, so that events go to the spool. The index finds out by itself.
+    ///
+    /// # Errors
+    /// When it had to be done too often: the root fails, and with it the daemon.
+    async fn heal(
+        &mut self,
+        me: &ActorRef<RootMessage>,
+        evidence: Evidence,
+        why: String,
+    ) -> Result<(), ActorProcessingErr> {
+        let again = self.count_failure(Child::Writer)? > 1;
+        // A database that looks sound and fails again is not.
+        let evidence = if again { Evidence::Proven } else { evidence };
+        tracing::error!(%why, "the database seems damaged");
+        for child in [Child::Compression, Child::Sessions, Child::Writer] {
+            self.stop(child).await;
+        }
+        match self.only_writer.claim(STOP_WITHIN).await {
+            Some(only) => {
+                self.house.readers.renew();
+                let site = RepairSite {
+                    database: self.blueprint.database.clone(),
+                    backups: self.blueprint.backups.clone(),
+                    note: self.blueprint.repair_note.clone(),
+                };
+                let at = clock::now();
+                let outcome =
+                    tokio::task::spawn_blocking(move || store::repair(&site, evidence, &why, at)).await;
+                match outcome {
+                    Ok(Ok(Outcome::Sound)) => tracing::warn!("the database is sound after all"),
+                    Ok(Ok(Outcome::Repaired(repair))) => tracing::error!(
+                        damaged = %repair.damaged.display(),
+                        restored = repair.restored.as_ref().map(|backup| tracing::field::display(backup.display())),
+                        "the database was replaced"
+                    ),
+                    Ok(Err(error)) => tracing::error!(%error, "the database cannot be repaired"),
+                    Err(error) => tracing::error!(%error, "repairing the database panicked"),
+                }
+                // Who has opened it in between has opened either.
+                self.house.readers.renew();
+                drop(only);
+            }
+            None => tracing::error!("the writer does not let go of the database"),
+        }
+        for child in [Child::Writer, Child::Sessions, Child::Compression] {
+            if let Err(error) = self.start(me, child).await {
+                tracing::error!(?child, %error, "cannot be started after the repair");
+                self.failed(me, child)?;
+            }
+        }
+        let released = self.house.writer.queue(Write::ReleaseLeases);
+        tokio::spawn(async move {
+            if let Err(error) = released.await {
+                tracing::warn!(%error, "leases of before the repair wait until they expire");
+            }
+        });
+        Ok(())
+    }
+
+    /// Stops a child at once; what waits in its mailbox gets no answer.
+    async fn stop(&mut self, child: Child) {
+        let cell = self.children.values().find(|(kind, _)| *kind == child).map(|(_, cell)| cell.clone());
+        if let Some(cell) = cell {
+            self.children.remove(&cell.get_id());
+            let _ = cell.stop_and_wait(None, Some(STOP_WITHIN)).await;
+        }
+    }
+
+    /// # Errors
+    /// When restarting does not help: the root fails, and with it the daemon.
     fn failed(&mut self, me: &ActorRef<RootMessage>, child: Child) -> Result<(), ActorProcessingErr> {
+        let failures = self.count_failure(child)?;
+        me.send_after(restart_delay(failures), move || RootMessage::Restart(child));
+        Ok(())
+    }
+
+    /// How often it has failed in the last minute.
+    ///
+    /// # Errors
+    /// When that is too often for a child that the daemon cannot do without.
+    fn count_failure(&mut self, child: Child) -> Result<usize, ActorProcessingErr> {
         let now = Instant::now();
         let failures = self.failures.entry(child).or_default();
         failures.push_back(now);
         while failures.front().is_some_and(|first| now.duration_since(*first) > FAILURE_WINDOW) {
             failures.pop_front();
         }
-        if failures.len() >= MOST_FAILURES {
+        if failures.len() >= MOST_FAILURES && child != Child::Indexer {
             return Err(format!("{child:?} keeps failing").into());
         }
-        me.send_after(restart_delay(failures.len()), move || RootMessage::Restart(child));
-        Ok(())
+        Ok(failures.len())
     }
 }
 

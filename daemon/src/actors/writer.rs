@@ -3,13 +3,19 @@
 //! Writes group themselves: one commit takes what has queued up while the last one ran and never waits for company.
 //! An acknowledgement is the shim's licence to forget the event, so nothing is answered from a transaction that has
 //! not returned from `COMMIT`. The connection works on a blocking thread; between two groups it comes back here.
+//!
+//! A damaged database takes nothing more: the group is taken back, its callers are told so, and the writer fails with
+//! [`DatabaseDamaged`] for the root to repair. [`OnlyWriter`] keeps whoever replaces the file from doing so while it
+//! is still open.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::concurrency::oneshot;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use rusqlite::Connection;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::bus::{BusHandle, Happening};
 use super::door::{Door, NoAnswer};
@@ -26,10 +32,42 @@ pub enum WriterMessage {
     Write { write: Write, done: RpcReplyPort<Result<Written, StoreError>> },
     /// Answers when everything that came before is committed.
     Settle(RpcReplyPort<()>),
+    /// Moves the log beside the database into it, after what came before.
+    EmptyLog,
     /// A group is done and the connection is back.
-    Flushed(Connection),
+    Flushed(Box<WriteConnection>),
     /// The group's thread panicked and took the connection along.
     Broken,
+    /// The group found the database damaged and has closed the connection.
+    Damaged(DatabaseDamaged),
+}
+
+/// The writer's end when no later write can succeed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the database is damaged: {0}")]
+pub struct DatabaseDamaged(pub String);
+
+/// Held by whoever may touch the database file: the open write connection, or a repair.
+#[derive(Clone)]
+pub struct OnlyWriter(Arc<Semaphore>);
+
+impl Default for OnlyWriter {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(1)))
+    }
+}
+
+impl OnlyWriter {
+    /// Waits until nobody else holds it. `None`: somebody does not let go.
+    pub async fn claim(&self, within: Duration) -> Option<OwnedSemaphorePermit> {
+        tokio::time::timeout(within, Arc::clone(&self.0).acquire_owned()).await.ok()?.ok()
+    }
+}
+
+/// The connection with the right to have it open, in the order in which they are dropped.
+pub struct WriteConnection {
+    connection: Connection,
+    _only: OwnedSemaphorePermit,
 }
 
 /// Why a write has no result.
@@ -76,6 +114,12 @@ impl WriterHandle {
         self.door.ask(WriterMessage::Settle, ANSWER_WITHIN).await
     }
 
+    /// Asks for the log beside the database to be emptied; nobody waits for it.
+    pub fn empty_log(&self) {
+        // A writer that is just being restarted does it another time.
+        let _ = self.door.tell(WriterMessage::EmptyLog);
+    }
+
     pub(super) fn door(&self) -> &Door<WriterMessage> {
         &self.door
     }
@@ -86,13 +130,14 @@ pub struct WriterArguments {
     pub backups: PathBuf,
     pub durability: Durability,
     pub bus: BusHandle,
+    pub only: OnlyWriter,
 }
 
 pub(super) struct Writer;
 
 pub struct WriterState {
     /// `None` while a group is being committed.
-    connection: Option<Connection>,
+    connection: Option<Box<WriteConnection>>,
     waiting: Vec<Pending>,
     bus: BusHandle,
 }
@@ -100,6 +145,7 @@ pub struct WriterState {
 enum Pending {
     Write(Write, RpcReplyPort<Result<Written, StoreError>>),
     Settle(RpcReplyPort<()>),
+    EmptyLog,
 }
 
 impl Actor for Writer {
@@ -112,9 +158,15 @@ impl Actor for Writer {
         _me: ActorRef<WriterMessage>,
         arguments: WriterArguments,
     ) -> Result<WriterState, ActorProcessingErr> {
-        let WriterArguments { database, backups, durability, bus } = arguments;
+        let WriterArguments { database, backups, durability, bus, only } = arguments;
+        let only = only.claim(ANSWER_WITHIN).await.ok_or("the last writer has not let go")?;
         let open = move || store::open_writer(&database, &backups, durability);
-        let connection = tokio::task::spawn_blocking(open).await??;
+        let connection =
+            tokio::task::spawn_blocking(open).await?.map_err(|error| match error.is_damage() {
+                true => ActorProcessingErr::from(DatabaseDamaged(error.to_string())),
+                false => error.into(),
+            })?;
+        let connection = Box::new(WriteConnection { connection, _only: only });
         Ok(WriterState { connection: Some(connection), waiting: Vec::new(), bus })
     }
 
@@ -127,8 +179,10 @@ impl Actor for Writer {
         match message {
             WriterMessage::Write { write, done } => state.waiting.push(Pending::Write(write, done)),
             WriterMessage::Settle(done) => state.waiting.push(Pending::Settle(done)),
+            WriterMessage::EmptyLog => state.waiting.push(Pending::EmptyLog),
             WriterMessage::Flushed(connection) => state.connection = Some(connection),
             WriterMessage::Broken => return Err("the commit panicked".into()),
+            WriterMessage::Damaged(damage) => return Err(damage.into()),
         }
         state.flush(&me);
         Ok(())
@@ -139,8 +193,13 @@ impl Actor for Writer {
         _me: ActorRef<WriterMessage>,
         state: &mut WriterState,
     ) -> Result<(), ActorProcessingErr> {
-        if let Some(connection) = state.connection.take() {
-            let _ = tokio::task::spawn_blocking(move || connection.execute_batch("PRAGMA optimize")).await;
+        if let Some(held) = state.connection.take() {
+            // One file is left behind, as far as nobody reads.
+            let close = move || {
+                let _ = held.connection.execute_batch("PRAGMA optimize");
+                let _ = store::empty_log(&held.connection);
+            };
+            let _ = tokio::task::spawn_blocking(close).await;
         }
         Ok(())
     }
@@ -158,7 +217,11 @@ impl WriterState {
         let (me, bus) = (me.clone(), self.bus.clone());
         tokio::spawn(async move {
             let back = tokio::task::spawn_blocking(move || commit_group(connection, group, &bus)).await;
-            let message = back.map_or(WriterMessage::Broken, WriterMessage::Flushed);
+            let message = match back {
+                Ok(Ok(connection)) => WriterMessage::Flushed(connection),
+                Ok(Err(damage)) => WriterMessage::Damaged(damage),
+                Err(_) => WriterMessage::Broken,
+            };
             // A writer that is gone needs no connection.
             let _ = me.send_message(message);
         });
@@ -166,35 +229,54 @@ impl WriterState {
 }
 
 /// Commits a group and answers each of it. Returns the connection.
-fn commit_group(mut connection: Connection, group: Vec<Pending>, bus: &BusHandle) -> Connection {
+///
+/// # Errors
+/// When the database is damaged: nothing of the group is kept then, and the connection is closed.
+fn commit_group(
+    mut held: Box<WriteConnection>,
+    group: Vec<Pending>,
+    bus: &BusHandle,
+) -> Result<Box<WriteConnection>, DatabaseDamaged> {
+    let connection = &mut held.connection;
     let mut work_queued = false;
     let mut rows_written = false;
-    let begun = connection.execute_batch("BEGIN IMMEDIATE");
+    let mut log_asked = false;
+    let begun = connection.execute_batch("BEGIN IMMEDIATE").map_err(StoreError::from);
+    let mut damage = begun.as_ref().err().and_then(damage_of);
     let mut answers = Vec::with_capacity(group.len());
     let mut settled = Vec::new();
     for pending in group {
         match pending {
             Pending::Settle(done) => settled.push(done),
+            Pending::EmptyLog => log_asked = true,
             Pending::Write(write, done) => {
                 let result = match &begun {
-                    Ok(()) => store::execute(&mut connection, &write),
+                    Ok(()) => store::execute(connection, &write),
                     Err(error) => Err(StoreError::Unavailable(error.to_string())),
                 };
-                if result.is_ok() {
-                    work_queued |= queues_work(&write);
-                    rows_written |= matches!(write, Write::Event(_) | Write::Idle { .. } | Write::Finish(_));
+                match &result {
+                    Ok(_) => {
+                        work_queued |= queues_work(&write);
+                        rows_written |=
+                            matches!(write, Write::Event(_) | Write::Idle { .. } | Write::Finish(_));
+                    }
+                    Err(error) => damage = damage.or_else(|| damage_of(error)),
                 }
                 answers.push((result, done));
             }
         }
     }
-    let committed = match begun {
-        Ok(()) => connection.execute_batch("COMMIT").inspect_err(|_| {
-            // Whatever is left of the transaction must not be continued by the next group.
-            let _ = connection.execute_batch("ROLLBACK");
-        }),
-        Err(error) => Err(error),
+    let committed = match (begun, &damage) {
+        (Err(error), _) => Err(error),
+        // What is committed here would go with the file.
+        (Ok(()), Some(damage)) => Err(StoreError::Unavailable(damage.to_string())),
+        (Ok(()), None) => connection.execute_batch("COMMIT").map_err(StoreError::from),
     };
+    if let Err(error) = &committed {
+        damage = damage.or_else(|| damage_of(error));
+        // Whatever is left of the transaction must not be continued by the next group.
+        let _ = connection.execute_batch("ROLLBACK");
+    }
     for (result, done) in answers {
         let answer = match &committed {
             Ok(()) => result,
@@ -217,7 +299,21 @@ fn commit_group(mut connection: Connection, group: Vec<Pending>, bus: &BusHandle
         }
         Err(error) => tracing::error!(%error, "commit failed"),
     }
-    connection
+    if damage.is_none()
+        && log_asked
+        && let Err(error) = store::empty_log(connection)
+    {
+        tracing::warn!(%error, "the log beside the database is not emptied");
+        damage = damage_of(&error);
+    }
+    match damage {
+        None => Ok(held),
+        Some(damage) => Err(damage),
+    }
+}
+
+fn damage_of(error: &StoreError) -> Option<DatabaseDamaged> {
+    error.is_damage().then(|| DatabaseDamaged(error.to_string()))
 }
 
 fn queues_work(write: &Write) -> bool {
@@ -236,6 +332,7 @@ fn queues_work(write: &Write) -> bool {
         | Write::Lease { .. }
         | Write::Injected(_)
         | Write::SuspendAll { .. }
-        | Write::ForgetLog { .. } => false,
+        | Write::ForgetLog { .. }
+        | Write::ForgetDoneJobs { .. } => false,
     }
 }

@@ -82,7 +82,7 @@ fn explain(error: RunError, paths: &Paths) -> anyhow::Error {
             "Install the newer recall again; this one does not touch what it does not understand. Events wait in the spool."
                 .to_owned()
         }
-        RunError::Store(_) => format!(
+        RunError::Store(_) | RunError::Repair(_) => format!(
             "Look at {} and its rights and free space; backups lie in {}. Events wait in the spool.",
             paths.database().display(),
             paths.backups_dir().display()

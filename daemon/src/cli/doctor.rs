@@ -18,8 +18,12 @@ use super::failure::Failure;
 use super::install::hook_settings::HookSwitch;
 use super::install::inspection::{self, AgentReport, EventState, Presence, SettingsState};
 use super::terminal::{BOLD, DIM, ERROR, GOOD, WARNING, text};
+use crate::actors::clock;
 use crate::config::Config;
+use crate::server::answers::RepairAnswer;
+use crate::server::run::repair_note;
 use crate::service;
+use crate::store::recent_repairs;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
@@ -65,6 +69,7 @@ pub fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     folders(&paths, &mut findings);
     config(&paths, &mut findings);
     daemon(&paths, &mut findings);
+    database(&paths, &mut findings);
     spool(&paths, &mut findings);
     agents(&mut findings);
     service_manager(&mut findings);
@@ -218,6 +223,25 @@ fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
             );
         }
         Err(error) => area.bad(format!("cannot be reached: {error}"), "Is another user's socket in the way?"),
+    }
+}
+
+/// What the daemon has left written: it need not run for this.
+fn database(paths: &Paths, findings: &mut Vec<Finding>) {
+    let repairs = recent_repairs(&repair_note(paths), clock::now());
+    if repairs.is_empty() && !paths.database().exists() {
+        return;
+    }
+    let mut area = Area { name: "database", findings };
+    if repairs.is_empty() {
+        area.good(format!("{}, no damage found in the last week", paths.database().display()));
+    }
+    for repair in repairs {
+        let told = serde_json::to_value(RepairAnswer::from(repair)).unwrap_or_default();
+        area.note(
+            super::terminal::repair(&told),
+            "What came between the two is only in the damaged file: `sqlite3 FILE .recover` may read some of it.",
+        );
     }
 }
 

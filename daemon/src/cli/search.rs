@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::client::{Client, Start};
 use super::filter::FilterArgs;
-use super::terminal::{self, ACCENT, BOLD, DIM, list, number, text};
+use super::terminal::{self, ACCENT, BOLD, DIM, WARNING, list, number, text};
 
 #[derive(Debug, Args)]
 pub struct SearchArgs {
@@ -60,16 +60,26 @@ pub fn run(args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    let results = list(&answer.value, "results");
+    tell(out, &answer.value)
+}
+
+fn tell(out: &mut dyn Write, answer: &Value) -> anyhow::Result<()> {
+    let results = list(answer, "results");
     for result in results {
         entry(out, result)?;
     }
-    let (shown, total) = (results.len(), number(&answer.value, "total"));
+    let (shown, total) = (results.len(), number(answer, "total"));
     if shown == 0 {
         writeln!(out, "Nothing found.")?;
     } else {
-        let took = number(&answer.value, "took_ms");
+        let took = number(answer, "took_ms");
         writeln!(out, "{DIM}{shown} of {total}, {took} ms. `recall show ID` tells more.{DIM:#}")?;
+    }
+    if answer.get("degraded").and_then(Value::as_bool).unwrap_or_default() {
+        writeln!(
+            out,
+            "{WARNING}The index is being made anew: plain words were compared, activities were left out.{WARNING:#}"
+        )?;
     }
     Ok(())
 }

@@ -43,6 +43,16 @@ pub fn time(value: &Value, key: &str) -> String {
     local.map(|time| time.strftime("%Y-%m-%d %H:%M").to_string()).unwrap_or_default()
 }
 
+/// What was done about a damaged database, as `status` tells it.
+pub fn repair(value: &Value) -> String {
+    let (at, damaged) = (time(value, "at"), text(value, "damaged"));
+    let instead = match time(value, "restored_from") {
+        none if none.is_empty() => "there was no backup, memory began anew".to_owned(),
+        made => format!("the backup of {made} was restored"),
+    };
+    format!("{at}: the database was damaged; {instead}. The damaged file is kept at {damaged}")
+}
+
 /// Bytes as people read them.
 pub fn bytes(count: i64) -> String {
     const UNITS: [&str; 4] = ["B", "KiB", "MiB", "GiB"];

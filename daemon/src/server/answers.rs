@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::Timestamp;
 use crate::store::{
-    ActivityRow, BatchRow, InjectionRow, JobRow, ObservationRow, SessionInfo, SummaryRow, TimelineRow,
+    ActivityRow, BatchRow, InjectionRow, JobRow, ObservationRow, Repair, SessionInfo, SummaryRow, TimelineRow,
 };
 
 /// A point in time as others read it.
@@ -39,7 +39,7 @@ pub struct SearchAnswer {
     pub results: Vec<SearchResult>,
     pub total: usize,
     pub took_ms: u64,
-    /// The index is being made anew: not everything can be found yet.
+    /// The index is damaged or being made anew: the texts themselves were searched, for their plain words.
     pub degraded: bool,
 }
 
@@ -409,6 +409,32 @@ pub struct StatusAnswer {
     pub compression: CompressionState,
     pub bytes: ByteCounts,
     pub rss_bytes: u64,
+    /// Repairs of the database in the last week, the latest last.
+    pub healed: Vec<RepairAnswer>,
+}
+
+/// A damaged database that was replaced.
+#[derive(Serialize)]
+pub struct RepairAnswer {
+    pub at: Moment,
+    pub why: String,
+    /// Where the damaged file lies.
+    pub damaged: String,
+    /// The backup in its place; null: an empty database.
+    pub restored: Option<String>,
+    pub restored_from: Option<Moment>,
+}
+
+impl From<Repair> for RepairAnswer {
+    fn from(repair: Repair) -> Self {
+        Self {
+            at: Moment(repair.at),
+            why: repair.why,
+            damaged: repair.damaged.to_string_lossy().into_owned(),
+            restored: repair.restored.map(|backup| backup.to_string_lossy().into_owned()),
+            restored_from: repair.restored_from.map(Moment),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -441,6 +467,10 @@ pub struct IndexState {
     pub documents: u64,
     /// Log entries that the index does not hold yet.
     pub behind: i64,
+    /// `complete`, `rebuilding` or `absent`.
+    pub state: &'static str,
+    /// How often it was made anew since the daemon started.
+    pub rebuilds: u64,
 }
 
 #[derive(Serialize)]

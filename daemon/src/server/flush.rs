@@ -6,13 +6,15 @@ use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
 use crate::actors::door::NoAnswer;
-use crate::actors::housekeeper::HousekeeperMessage;
+use crate::actors::housekeeper::{Drained, HousekeeperMessage};
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::root::House;
 use crate::store;
 
 /// A machine that is asleep or a model that hangs must not hold a script for ever.
 const WITHIN: Duration = Duration::from_secs(300);
+/// A writer that fails is back by then, even if a database has to be repaired first.
+const RESTARTED_WITHIN: Duration = Duration::from_secs(30);
 /// The bus tells when a job is done; this is for the event that nobody heard.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
@@ -40,15 +42,42 @@ pub enum FlushError {
 /// When part of the daemon does not answer, or work is not done within five minutes.
 pub async fn flush(house: &House) -> Result<Flushed, FlushError> {
     let started = Instant::now();
-    let drained = house.housekeeper.ask(HousekeeperMessage::Drain, WITHIN).await?;
-    house.writer.settle().await?;
+    let drained = store_everything(house, started + RESTARTED_WITHIN).await?;
     wait_for_jobs(house, started + WITHIN).await?;
-    house.indexer.ask(IndexerMessage::Flush, WITHIN).await?;
+    wait_for_index(house, started + WITHIN).await?;
     Ok(Flushed {
         spooled_stored: drained.stored,
         spooled_left: drained.left,
         took_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
     })
+}
+
+/// Empties the spool and waits for the commits; again where the writer was replaced in between, for what it had not
+/// committed was spooled.
+async fn store_everything(house: &House, deadline: Instant) -> Result<Drained, NoAnswer> {
+    loop {
+        let drained = house.housekeeper.ask(HousekeeperMessage::Drain, WITHIN).await?;
+        match house.writer.settle().await {
+            Ok(()) => return Ok(drained),
+            Err(NoAnswer) if Instant::now() >= deadline => return Err(NoAnswer),
+            Err(NoAnswer) => tokio::time::sleep(LOOK_AGAIN).await,
+        }
+    }
+}
+
+/// Until the index holds everything, however often it has to be made anew meanwhile.
+async fn wait_for_index(house: &House, deadline: Instant) -> Result<(), NoAnswer> {
+    let mut happenings = house.bus.listen();
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if house.indexer.ask(IndexerMessage::Flush, left).await.is_ok() {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            return Err(NoAnswer);
+        }
+        let _ = timeout(LOOK_AGAIN, happenings.recv()).await;
+    }
 }
 
 /// Until no job owes its first result. A job that failed is retried without anybody waiting for it.

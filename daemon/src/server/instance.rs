@@ -13,6 +13,16 @@ use recall_protocol::paths::LockNote;
 /// The held lock. Dropping it lets another daemon start.
 pub struct Instance {
     file: File,
+    last_stop: LastStop,
+}
+
+/// How the daemon before this one ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastStop {
+    /// It said goodbye, or there was none.
+    Clean,
+    /// It was killed, or the machine went down.
+    Sudden,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -46,10 +56,19 @@ impl Instance {
             .open(path)
             .map_err(failed)?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { file }),
+            Ok(()) => {
+                // A note that nobody has retracted.
+                let note = file.metadata().map_err(failed)?.len();
+                let last_stop = if note == 0 { LastStop::Clean } else { LastStop::Sudden };
+                Ok(Self { file, last_stop })
+            }
             Err(TryLockError::WouldBlock) => Err(InstanceError::Taken(LockNote::read(path))),
             Err(TryLockError::Error(source)) => Err(failed(source)),
         }
+    }
+
+    pub fn last_stop(&self) -> LastStop {
+        self.last_stop
     }
 
     /// Writes down where this daemon listens, for clients whose own path finds nothing.
@@ -84,8 +103,13 @@ mod tests {
         first.announce(Path::new("/run/user/7/recall/recall.sock")).unwrap();
         let Err(InstanceError::Taken(Some(note))) = Instance::claim(&path) else { panic!("claimed twice") };
         assert_eq!(note.pid, std::process::id());
+        assert_eq!(first.last_stop(), LastStop::Clean);
         drop(first);
-        assert!(Instance::claim(&path).is_ok());
+        let mut second = Instance::claim(&path).unwrap();
+        assert_eq!(second.last_stop(), LastStop::Sudden);
+        second.retract();
+        drop(second);
+        assert_eq!(Instance::claim(&path).unwrap().last_stop(), LastStop::Clean);
     }
 
     #[test]

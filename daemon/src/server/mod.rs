@@ -9,5 +9,6 @@ pub mod gate;
 pub mod connection;
 pub mod answers;
 pub mod queries;
+mod search;
 pub mod flush;
 pub mod run;

@@ -3,25 +3,27 @@
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use recall_protocol::frame::PROTOCOL_VERSION;
-use recall_protocol::wire::{Explain, Filter, Query, Reply};
+use recall_protocol::wire::{Filter, Query, Reply};
 use rusqlite::Connection;
 use serde::Serialize;
 
 use super::answers::{
-    BatchAnswer, ByteCounts, CompressionState, DocumentAnswer, EventCounts, Explanation, IndexState,
-    JobCounts, JobsAnswer, Moment, ObservationAnswer, PublicId, SearchAnswer, SearchResult, SessionAnswer,
-    SessionCounts, SessionsAnswer, StatusAnswer, SummaryAnswer, TextAnswer, TimelineItem, WhyAnswer,
+    BatchAnswer, ByteCounts, CompressionState, DocumentAnswer, EventCounts, IndexState as IndexCounts,
+    JobCounts, JobsAnswer, Moment, ObservationAnswer, PublicId, SessionAnswer, SessionCounts, SessionsAnswer,
+    StatusAnswer, SummaryAnswer, TextAnswer, TimelineItem, WhyAnswer,
 };
 use super::flush::flush;
 use super::gate::Reception;
+use super::run::repair_note;
+use super::search::search;
 use crate::actors::clock;
 use crate::actors::compression::CompressionMessage;
 use crate::actors::documents::title_and_text;
 use crate::actors::indexer::IndexerMessage;
-use crate::actors::recollection::Asker;
+use crate::actors::recollection::{Asker, IndexState};
 use crate::actors::root::House;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::event::{Audience, StartSource};
@@ -30,35 +32,32 @@ use crate::memory::project::{display_name, identities};
 use crate::memory::session::Ask;
 use crate::memory::tokens::estimate;
 use crate::repository;
-use crate::search::query;
-use crate::search::request::{Request, Scope};
-use crate::search::snippet::snippet;
-use crate::store::{self, DocumentRow, ProjectInfo, SessionInfo, StoreError};
+use crate::store::{self, DocumentRow, ProjectInfo, SessionInfo, StoreError, recent_repairs};
 
 /// Rows of a listing unless the user says otherwise.
 const LIMIT: u32 = 20;
 const MOST_ROWS: u32 = 10_000;
-const SNIPPET_CHARS: usize = 240;
 const OBSERVE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Why a query has no answer, in words for the user.
-struct Refused {
+pub(super) struct Refused {
     what: String,
     hint: String,
+    /// Where it was the database.
+    cause: Option<StoreError>,
 }
 
 impl Refused {
-    fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: hint.into() }
+    pub(super) fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: hint.into(), cause: None }
     }
 }
 
 impl From<StoreError> for Refused {
     fn from(error: StoreError) -> Self {
-        Self::new(
-            format!("The database refused: {error}"),
-            "Run `recall doctor`; the daemon's log says more.",
-        )
+        let what = format!("The database refused: {error}");
+        let hint = "Run `recall doctor`; the daemon's log says more.";
+        Self { cause: Some(error), ..Self::new(what, hint) }
     }
 }
 
@@ -96,11 +95,11 @@ pub async fn answer(query: Query, reception: &Reception) -> Reply {
     };
     match answer {
         Ok(bytes) => Reply::Json(bytes),
-        Err(Refused { what, hint }) => Reply::Failed { what, hint },
+        Err(Refused { what, hint, .. }) => Reply::Failed { what, hint },
     }
 }
 
-type Answer = Result<Vec<u8>, Refused>;
+pub(super) type Answer = Result<Vec<u8>, Refused>;
 
 async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
@@ -109,16 +108,16 @@ async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
     })
 }
 
-fn json(value: &impl Serialize) -> Answer {
+pub(super) fn json(value: &impl Serialize) -> Answer {
     serde_json::to_vec(value).map_err(|error| Refused::new(format!("Cannot write the answer: {error}"), ""))
 }
 
-fn limit(filter: &Filter) -> u32 {
+pub(super) fn limit(filter: &Filter) -> u32 {
     filter.limit.unwrap_or(LIMIT).min(MOST_ROWS)
 }
 
 /// The projects a filter means; `None`: all of them.
-fn projects(db: &Connection, filter: &Filter) -> Result<Option<Vec<ProjectInfo>>, Refused> {
+pub(super) fn projects(db: &Connection, filter: &Filter) -> Result<Option<Vec<ProjectInfo>>, Refused> {
     let Some(name) = &filter.project else { return Ok(None) };
     let found = if Path::new(name).is_absolute() {
         store::find_project(db, &identities(&repository::facts(Path::new(name))))?.into_iter().collect()
@@ -142,8 +141,15 @@ fn sessions(house: &House, filter: &Filter) -> Answer {
 }
 
 /// Reads with a reader whose refusals are words for the user.
-fn read<T>(house: &House, query: impl FnOnce(&Connection) -> Result<T, Refused>) -> Result<T, Refused> {
-    house.readers.read(|db| Ok(query(db)))?
+pub(super) fn read<T>(
+    house: &House,
+    query: impl FnOnce(&Connection) -> Result<T, Refused>,
+) -> Result<T, Refused> {
+    let answer = house.readers.read(|db| Ok(query(db)))?;
+    if let Err(Refused { cause: Some(error), .. }) = &answer {
+        house.readers.suspect(error);
+    }
+    answer
 }
 
 fn jobs(house: &House, filter: &Filter) -> Answer {
@@ -202,82 +208,19 @@ fn why(house: &House, id: &str) -> Answer {
     json(&answer)
 }
 
-fn search(house: &House, text: &str, filter: &Filter, explain: Explain) -> Answer {
-    let started = Instant::now();
-    let Some(index) = house.recollection.index.index() else {
-        return Err(Refused::new("The index is not ready", "It is being built; try again in a moment."));
-    };
-    let mut query = query::parse(text);
-    let scope = read(house, |db| {
-        Ok(match projects(db, filter)?.as_deref() {
-            None => Scope::Everything,
-            Some([only]) => Scope::Project(only.key.clone()),
-            Some(several) => {
-                query.filters.extend(several.iter().map(|each| query::Filter::Project(each.key.0.clone())));
-                Scope::Everything
-            }
-        })
-    })?;
-    let request = Request {
-        scope,
-        since: filter.since_ms.map(Timestamp),
-        limit: limit(filter) as usize,
-        zone: jiff::tz::TimeZone::system(),
-        ..Request::new(query.clone(), clock::now())
-    };
-    let hits = index
-        .search(&request)
-        .map_err(|error| Refused::new(format!("The index refused: {error}"), "Run `recall doctor`."))?;
-    let results = read(house, |db| {
-        let mut results = Vec::new();
-        for hit in hits.hits {
-            // Gone since it was indexed: not found.
-            let Some(row) = store::load_document(db, hit.key)? else { continue };
-            let (title, body) = title_and_text(&row);
-            let place = Place::of(db, &row)?;
-            results.push(SearchResult {
-                id: PublicId(hit.key),
-                kind: hit.key.kind.as_str(),
-                observation_type: place.observation_type,
-                title,
-                snippet: snippet(&body, &query, SNIPPET_CHARS),
-                project: place.project,
-                agent: place.agent,
-                session_id: place.session,
-                prompt_number: place.prompt_number,
-                created_at: Moment(hit.at),
-                score: hit.score,
-                why: (explain == Explain::Yes).then(|| Explanation {
-                    relevance: hit.relevance,
-                    factors: hit
-                        .factors
-                        .named()
-                        .iter()
-                        .map(|(name, value)| ((*name).to_owned(), (*value).into()))
-                        .collect(),
-                    matched: hit.matched,
-                }),
-            });
-        }
-        Ok(results)
-    })?;
-    let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    json(&SearchAnswer { results, total: hits.total, took_ms, degraded: false })
-}
-
 /// Where a document belongs, for showing.
-struct Place {
-    project: String,
-    agent: String,
-    session: Option<String>,
-    prompt_number: Option<u32>,
-    observation_type: Option<&'static str>,
-    at: Timestamp,
-    project_row: ProjectRow,
+pub(super) struct Place {
+    pub(super) project: String,
+    pub(super) agent: String,
+    pub(super) session: Option<String>,
+    pub(super) prompt_number: Option<u32>,
+    pub(super) observation_type: Option<&'static str>,
+    pub(super) at: Timestamp,
+    pub(super) project_row: ProjectRow,
 }
 
 impl Place {
-    fn of(db: &Connection, row: &DocumentRow) -> Result<Self, StoreError> {
+    pub(super) fn of(db: &Connection, row: &DocumentRow) -> Result<Self, StoreError> {
         let of_session = |session: &SessionInfo, prompt_number, at| Self {
             project: session.project.name.clone(),
             agent: session.agent.0.clone(),
@@ -446,9 +389,15 @@ async fn status(reception: &Reception) -> Answer {
             },
             observations: counts.observations,
             summaries: counts.summaries,
-            index: IndexState {
+            index: IndexCounts {
                 documents: house.recollection.index.index().map_or(0, |index| index.documents()),
                 behind: (newest - index.high_water).max(0),
+                state: match house.recollection.index.state() {
+                    IndexState::Absent => "absent",
+                    IndexState::Filling(_) => "rebuilding",
+                    IndexState::Complete(_) => "complete",
+                },
+                rebuilds: index.rebuilds,
             },
             compression: CompressionState {
                 backend: house.backend.clone(),
@@ -463,6 +412,7 @@ async fn status(reception: &Reception) -> Answer {
                 log: folder_bytes(&paths.log_dir()),
             },
             rss_bytes: rss_bytes(),
+            healed: recent_repairs(&repair_note(paths), clock::now()).into_iter().map(Into::into).collect(),
         })
     })
     .await

@@ -1,5 +1,6 @@
 //! The life of the daemon, from top to bottom.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::gate::{Gate, GateMessage, Reception};
-use super::instance::{Instance, InstanceError};
+use super::instance::{Instance, InstanceError, LastStop};
 use super::listener::{self, ListenError, SocketOrigin};
 use crate::actors::clock;
 use crate::actors::indexer::IndexerMessage;
@@ -20,7 +21,7 @@ use crate::compression::Compressor;
 use crate::compression::extractive::Extractive;
 use crate::config::Config;
 use crate::memory::redaction::{RedactionError, Redactor};
-use crate::store::{self, OpenStoreError, Write};
+use crate::store::{self, Evidence, OpenStoreError, Readers, RepairError, RepairSite, Thoroughness, Write};
 
 /// Why the daemon does not run.
 #[derive(Debug, thiserror::Error)]
@@ -34,9 +35,11 @@ pub enum RunError {
     #[error(transparent)]
     Store(#[from] OpenStoreError),
     #[error(transparent)]
+    Repair(#[from] RepairError),
+    #[error(transparent)]
     Listen(#[from] ListenError),
     #[error("cannot create folder {}", .0.display())]
-    DataFolder(std::path::PathBuf, #[source] std::io::Error),
+    DataFolder(PathBuf, #[source] std::io::Error),
     #[error(transparent)]
     Redaction(#[from] RedactionError),
     #[error("cannot start: {0}")]
@@ -76,12 +79,13 @@ pub async fn run_with(paths: Paths, config: Config, compressor: Arc<dyn Compress
     if let Err(error) = instance.announce(&socket) {
         tracing::warn!(%error, "the lock file does not say where the daemon listens");
     }
-    // Opened once here for its errors: inside the tree they would be retried.
-    drop(store::open_writer(&paths.database(), &backups, config.durability)?);
+    let site = RepairSite { database: paths.database(), backups, note: repair_note(&paths) };
+    open_once(&site, &config)?;
 
     let blueprint = Blueprint {
-        database: paths.database(),
-        backups,
+        database: site.database,
+        backups: site.backups,
+        repair_note: site.note,
         index_folder: paths.index_dir(),
         spool,
         config,
@@ -105,6 +109,10 @@ pub async fn run_with(paths: Paths, config: Config, compressor: Arc<dyn Compress
     tell_service_manager(&[sd_notify::NotifyState::Ready]);
     let watchdog = tokio::spawn(feed_watchdog(house.clone()));
     tracing::info!(pid = std::process::id(), version = env!("CARGO_PKG_VERSION"), "ready");
+    if instance.last_stop() == LastStop::Sudden {
+        let readers = house.readers.clone();
+        drop(tokio::task::spawn_blocking(move || look_for_damage(&readers)));
+    }
 
     let mut terminated = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
     let mut interrupted = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
@@ -133,6 +141,36 @@ pub async fn run_with(paths: Paths, config: Config, compressor: Arc<dyn Compress
     instance.retract();
     tracing::info!("stopped");
     outcome
+}
+
+/// Where repairs of the database are remembered.
+pub fn repair_note(paths: &Paths) -> PathBuf {
+    paths.state_dir().join("repairs.json")
+}
+
+/// Opens the database once for its errors: inside the tree they would be retried. A damaged one is repaired.
+fn open_once(site: &RepairSite, config: &Config) -> Result<(), RunError> {
+    let open = || store::open_writer(&site.database, &site.backups, config.durability).map(drop);
+    match open() {
+        Err(error) if error.is_damage() => {
+            tracing::error!(%error, "the database is damaged");
+            store::repair(site, Evidence::Reported, &error.to_string(), clock::now())?;
+            Ok(open()?)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+/// After a sudden end every page is looked at once, beside the work: reading the whole file would hold up the start.
+/// Damage reaches the root through the readers' alarm.
+fn look_for_damage(readers: &Readers) {
+    let started = std::time::Instant::now();
+    match readers.read(|db| store::check(db, Thoroughness::Structure)) {
+        Ok(()) => {
+            tracing::info!(took = ?started.elapsed(), "the last stop was sudden; the database is sound")
+        }
+        Err(error) => tracing::error!(%error, "the last stop was sudden"),
+    }
 }
 
 fn tell_service_manager(state: &[sd_notify::NotifyState<'_>]) {

@@ -39,14 +39,18 @@ pub fn highest_log_entry(db: &Connection) -> Result<i64, StoreError> {
     Ok(statement.query_row([], |row| row.get(0))?)
 }
 
-/// Whether the log still tells of every row: nothing was forgotten of it.
+/// Whether whoever holds everything up to `seq` can go on with the log: nothing after it was forgotten.
 ///
 /// # Errors
 /// When the database refuses.
-pub fn log_is_complete(db: &Connection) -> Result<bool, StoreError> {
+pub fn log_goes_on_after(db: &Connection, seq: i64) -> Result<bool, StoreError> {
     let mut statement = db.prepare_cached("SELECT min(seq) FROM index_log")?;
     let first: Option<i64> = statement.query_row([], |row| row.get(0))?;
-    Ok(first == Some(1) || highest_log_entry(db)? == 0)
+    // Numbers are given without gaps.
+    Ok(match first {
+        Some(first) => first <= seq.saturating_add(1),
+        None => highest_log_entry(db)? == seq,
+    })
 }
 
 /// A row with what its document needs.

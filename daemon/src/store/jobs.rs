@@ -211,6 +211,12 @@ pub(super) fn release(db: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Forgets jobs that were done before a moment. Dead ones stay: somebody may want to see or retry them.
+pub(super) fn forget_done(db: &Connection, before: Timestamp) -> Result<(), StoreError> {
+    db.prepare_cached("DELETE FROM jobs WHERE status = 'done' AND finished_at < ?1")?.execute([before.0])?;
+    Ok(())
+}
+
 /// Makes the batch's observations be just these. One that was there under the same title keeps its number, for
 /// somebody may have cited it; one that another session of the project already made gets this evidence too.
 fn replace_observations(
@@ -440,4 +446,29 @@ pub fn unfinished_jobs(db: &Connection) -> Result<i64, StoreError> {
     let mut statement =
         db.prepare_cached("SELECT count(*) FROM jobs WHERE status IN ('pending', 'running')")?;
     Ok(statement.query_row([], |row| row.get(0))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Durability, Write, execute, open_writer};
+
+    #[test]
+    fn only_old_done_jobs_are_forgotten() {
+        let home = tempfile::tempdir().unwrap();
+        let mut db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        db.execute_batch(
+            "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0);
+             INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
+             VALUES (1, 'claude-code', 's1', 1, 'active', 1, 0, 0);
+             INSERT INTO jobs (id, kind, session, status, created_at, finished_at)
+             VALUES (1, 'summary', 1, 'done', 0, 99), (2, 'summary', 1, 'done', 0, 100), (3, 'summary', 1, 'dead', 0, 1),
+                    (4, 'summary', 1, 'pending', 0, NULL)",
+        )
+        .unwrap();
+        execute(&mut db, &Write::ForgetDoneJobs { before: Timestamp(100) }).unwrap();
+        let mut left: Vec<i64> = jobs(&db, None, 10).unwrap().iter().map(|job| job.id.0).collect();
+        left.sort_unstable();
+        assert_eq!(left, [2, 3, 4]);
+    }
 }

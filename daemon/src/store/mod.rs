@@ -6,12 +6,15 @@
 //!
 //! **Invariant:** no policy; no `DELETE` that a caller did not ask for.
 
+mod backup;
 mod documents;
 mod effects;
 mod jobs;
 mod late;
 mod projects;
+mod plain_search;
 mod reading;
+mod repair;
 mod schema;
 mod sessions;
 mod statistics;
@@ -19,21 +22,25 @@ mod text;
 mod writes;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+pub use backup::{BackupError, Thoroughness, back_up_daily, check, daily_backup_is_due, newest_good_backup};
 pub use documents::{
-    DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, log_is_complete, prompt_number,
-    scan_documents,
+    DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, log_goes_on_after,
+    prompt_number, scan_documents,
 };
 pub use jobs::{FinishedJob, JobFailure, JobKind, JobResult, JobRow, LeasedJob, jobs, unfinished_jobs};
+pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
 pub use projects::{ProjectInfo, find_project, project, projects_named};
 pub use reading::{
     ObservationRow, SummaryRow, TimelineRow, candidates, latest_summary, observation, observations_by_id,
     timeline,
 };
+pub use repair::{Evidence, Outcome, Repair, RepairError, RepairSite, recent_repairs, repair};
 pub use sessions::{
     ActivityRow, BatchRow, InjectionRow, KnownSession, SessionInfo, StoredBatch, asides_of_batch, batch_row,
     batches, find_sessions, injections, known_session, observations_of_session, quiet_sessions,
@@ -67,6 +74,24 @@ pub enum StoreError {
     Unavailable(String),
     #[error("batch {0} of the session is not stored")]
     NoSuchBatch(u32),
+    /// A check found it; the words are SQLite's.
+    #[error("the database is damaged: {0}")]
+    Damaged(String),
+}
+
+impl StoreError {
+    /// Whether the database file is not what SQLite wrote: no later try will succeed.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Damaged(_) => true,
+            Self::Sqlite(error) => is_damage(error),
+            Self::Json(_) | Self::Text(_) | Self::Unavailable(_) | Self::NoSuchBatch(_) => false,
+        }
+    }
+}
+
+fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
 /// Why the database cannot be opened.
@@ -91,9 +116,29 @@ pub enum OpenStoreError {
     Backup {
         path: PathBuf,
         #[source]
-        source: rusqlite::Error,
+        source: BackupError,
+    },
+    #[error("cannot finish the repair of database {}", path.display())]
+    Repair {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
     },
 }
+
+impl OpenStoreError {
+    /// As [`StoreError::is_damage`].
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Open { source, .. } | Self::Migrate { source, .. } => is_damage(source),
+            Self::Backup { source: BackupError::Source(source), .. } => source.is_damage(),
+            Self::Backup { .. } | Self::TooNew { .. } | Self::Repair { .. } => false,
+        }
+    }
+}
+
+/// The log beside the database is cut to this size when it has grown beyond it, in bytes.
+const LOG_BYTES: u32 = 8 * 1024 * 1024;
 
 /// Opens the write connection; creates and migrates the database. There must be only one in all processes: the
 /// daemon's lock sees to that.
@@ -105,6 +150,7 @@ pub fn open_writer(
     backups: &Path,
     durability: Durability,
 ) -> Result<Connection, OpenStoreError> {
+    repair::finish_repair(path).map_err(|source| OpenStoreError::Repair { path: path.to_owned(), source })?;
     let failed = |source| OpenStoreError::Open { path: path.to_owned(), source };
     let mut connection = Connection::open(path).map_err(failed)?;
     private_file(path);
@@ -116,7 +162,7 @@ pub fn open_writer(
         .execute_batch(&format!(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA secure_delete = ON;
              PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000;
-             PRAGMA cache_size = -8000;"
+             PRAGMA cache_size = -8000; PRAGMA journal_size_limit = {LOG_BYTES};"
         ))
         .map_err(failed)?;
     connection.set_prepared_statement_cache_capacity(64);
@@ -132,11 +178,42 @@ fn private_file(path: &Path) {
     }
 }
 
+/// Moves what the log beside the database holds into the database and empties it, if no reader is in the way. For
+/// the write connection, outside of a transaction.
+///
+/// # Errors
+/// When the database refuses.
+pub fn empty_log(connection: &Connection) -> Result<(), StoreError> {
+    // Somebody may be reading for long: then it is for the next time, without waiting.
+    connection.busy_timeout(Duration::ZERO)?;
+    let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    connection.busy_timeout(Duration::from_secs(5))?;
+    Ok(emptied?)
+}
+
+/// Somebody has read what SQLite cannot have written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suspicion {
+    /// Which of the databases that lay there one after the other, see [`Readers::renew`].
+    pub generation: u64,
+    pub evidence: Evidence,
+    pub why: String,
+}
+
+type Alarm = Box<dyn Fn(Suspicion) + Send + Sync>;
+
 /// Read-only connections, opened when needed and kept for the next reader.
 #[derive(Clone)]
 pub struct Readers {
     path: PathBuf,
-    idle: Arc<Mutex<Vec<Connection>>>,
+    pool: Arc<Pool>,
+}
+
+#[derive(Default)]
+struct Pool {
+    idle: Mutex<Vec<Connection>>,
+    generation: AtomicU64,
+    alarm: RwLock<Option<Alarm>>,
 }
 
 /// More idle readers than this are closed: each holds its page cache.
@@ -144,25 +221,66 @@ const IDLE_READERS: usize = 3;
 
 impl Readers {
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), idle: Arc::default() }
+        Self { path: path.to_owned(), pool: Arc::default() }
     }
 
-    /// Runs `query` on a read-only connection. Blocks: call it outside the async threads.
+    /// Runs `query` on a read-only connection. Blocks: call it outside the async threads. Raises the alarm when the
+    /// database turns out to be damaged.
     ///
     /// # Errors
     /// What `query` returns, or the failure to open a connection.
     pub fn read<T>(&self, query: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let generation = self.generation();
+        let idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
             Some(connection) => connection,
             None => self.open()?,
         };
         let answer = query(&connection);
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < IDLE_READERS {
+        let mut idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        // Compared under the lock: nothing of the last generation gets in after the pool was emptied.
+        let is_current = generation == self.generation();
+        if is_current && idle.len() < IDLE_READERS {
             idle.push(connection);
         }
+        drop(idle);
+        if let Err(error) = &answer
+            && is_current
+        {
+            self.suspect(error);
+        }
         answer
+    }
+
+    /// Which database this is, counted from the start of the process.
+    pub fn generation(&self) -> u64 {
+        self.pool.generation.load(Ordering::Acquire)
+    }
+
+    /// Gives up every connection: another database lies there now, or will in a moment.
+    pub fn renew(&self) {
+        let mut idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        self.pool.generation.fetch_add(1, Ordering::AcqRel);
+        idle.clear();
+    }
+
+    /// Who shall hear of damage.
+    pub fn on_damage(&self, alarm: impl Fn(Suspicion) + Send + Sync + 'static) {
+        *self.pool.alarm.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(alarm));
+    }
+
+    /// Raises the alarm if the error tells of damage.
+    pub fn suspect(&self, error: &StoreError) {
+        if !error.is_damage() {
+            return;
+        }
+        let evidence = match error {
+            StoreError::Damaged(_) => Evidence::Proven,
+            _ => Evidence::Reported,
+        };
+        if let Some(alarm) = &*self.pool.alarm.read().unwrap_or_else(PoisonError::into_inner) {
+            alarm(Suspicion { generation: self.generation(), evidence, why: error.to_string() });
+        }
     }
 
     fn open(&self) -> Result<Connection, StoreError> {

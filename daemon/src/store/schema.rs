@@ -9,6 +9,7 @@ use std::path::Path;
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::OpenStoreError;
+use super::backup::copy_into;
 
 /// Step N brings a database from version N to N + 1. Never change one that was released.
 const STEPS: &[&str] = &[include_str!("schema_1.sql")];
@@ -20,16 +21,30 @@ pub(super) fn migrate(
     path: &Path,
     backups: &Path,
 ) -> Result<(), OpenStoreError> {
+    migrate_by(STEPS, connection, path, backups)
+}
+
+fn migrate_by(
+    steps: &[&str],
+    connection: &mut Connection,
+    path: &Path,
+    backups: &Path,
+) -> Result<(), OpenStoreError> {
     let open = |source| OpenStoreError::Open { path: path.to_owned(), source };
+    let known = steps.len() as u32;
     let found: u32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(open)?;
-    if found > VERSION {
-        return Err(OpenStoreError::TooNew { path: path.to_owned(), found, known: VERSION });
+    if found > known {
+        return Err(OpenStoreError::TooNew { path: path.to_owned(), found, known });
     }
-    if found > 0 && found < VERSION {
-        back_up(connection, backups, found)
-            .map_err(|source| OpenStoreError::Backup { path: path.to_owned(), source })?;
+    if found > 0 && found < known {
+        let copy = backups.join(format!("before-schema-{}.db", found + 1));
+        // One from an earlier try is whole, too, and the older and truer one.
+        if !copy.exists() {
+            copy_into(connection, &copy)
+                .map_err(|source| OpenStoreError::Backup { path: path.to_owned(), source })?;
+        }
     }
-    for (step, sql) in STEPS.iter().enumerate().skip(found as usize) {
+    for (step, sql) in steps.iter().enumerate().skip(found as usize) {
         let to = step as u32 + 1;
         let failed = |source| OpenStoreError::Migrate { path: path.to_owned(), to, source };
         let transaction =
@@ -38,16 +53,6 @@ pub(super) fn migrate(
         transaction.pragma_update(None, "user_version", to).map_err(failed)?;
         transaction.commit().map_err(failed)?;
     }
-    Ok(())
-}
-
-fn back_up(connection: &Connection, backups: &Path, version: u32) -> Result<(), rusqlite::Error> {
-    let copy = backups.join(format!("before-schema-{}.db", version + 1));
-    if copy.exists() {
-        // An earlier try got this far; its copy is the older and truer one.
-        return Ok(());
-    }
-    connection.execute("VACUUM INTO ?1", [copy.to_string_lossy()])?;
     Ok(())
 }
 
@@ -84,5 +89,136 @@ mod tests {
             .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
             .unwrap();
         assert_eq!(tables, 0);
+    }
+
+    /// What a step after the released ones might be, one statement each.
+    const NEXT_STEP: [&str; 4] = [
+        "ALTER TABLE projects ADD COLUMN colour TEXT",
+        "CREATE TABLE tags (id INTEGER PRIMARY KEY, name TEXT NOT NULL)",
+        "INSERT INTO tags (name) SELECT name FROM projects",
+        "UPDATE projects SET colour = 'red'",
+    ];
+
+    fn version(connection: &Connection) -> u32 {
+        connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
+    }
+
+    fn database_of_this_version(folder: &Path) -> Connection {
+        let connection = open_writer(&folder.join("recall.db"), folder, Durability::Full).unwrap();
+        connection
+            .execute_batch("INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0), (2, 'path:/b', 'b', 0)")
+            .unwrap();
+        connection
+    }
+
+    fn migrated(folder: &Path, last: &str) -> Result<Connection, OpenStoreError> {
+        let path = folder.join("recall.db");
+        let mut connection = Connection::open(&path).unwrap();
+        let steps: Vec<&str> = STEPS.iter().copied().chain([last]).collect();
+        migrate_by(&steps, &mut connection, &path, folder).map(|()| connection)
+    }
+
+    /// What a killed process leaves is what is on disk at that moment.
+    #[test]
+    fn killed_at_any_statement_the_version_before_is_left_and_the_next_start_goes_on() {
+        for done in 0..=NEXT_STEP.len() {
+            let (home, after_kill) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let mut connection = database_of_this_version(home.path());
+            // Forces the changes out before the commit.
+            connection.execute_batch("PRAGMA cache_spill = 1; PRAGMA cache_size = 1").unwrap();
+            let transaction = connection.transaction().unwrap();
+            for statement in &NEXT_STEP[..done] {
+                transaction.execute_batch(statement).unwrap();
+            }
+            transaction.pragma_update(None, "user_version", VERSION + 1).unwrap();
+            for name in ["recall.db", "recall.db-wal"] {
+                std::fs::copy(home.path().join(name), after_kill.path().join(name)).unwrap();
+            }
+            assert_eq!(version(&Connection::open(after_kill.path().join("recall.db")).unwrap()), VERSION);
+            let connection = migrated(after_kill.path(), &NEXT_STEP.join(";")).unwrap();
+            let tags: Vec<(String, String)> = connection
+                .prepare("SELECT t.name, p.colour FROM tags t JOIN projects p USING (name) ORDER BY t.id")
+                .unwrap()
+                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+                .unwrap()
+                .map(Result::unwrap)
+                .collect();
+            let expected =
+                [("shop", "red"), ("b", "red")].map(|(name, red)| (name.to_owned(), red.to_owned()));
+            assert_eq!(tags, expected, "killed after {done} statements");
+            assert_eq!(version(&connection), VERSION + 1);
+        }
+    }
+
+    #[test]
+    fn a_step_that_fails_leaves_the_version_before_and_its_backup() {
+        for good in 0..NEXT_STEP.len() {
+            let home = tempfile::tempdir().unwrap();
+            drop(database_of_this_version(home.path()));
+            let broken = format!("{}; SELECT nonsense", NEXT_STEP[..good].join(";"));
+            assert!(matches!(
+                migrated(home.path(), &broken),
+                Err(OpenStoreError::Migrate { to, .. }) if to == VERSION + 1
+            ));
+            let connection = Connection::open(home.path().join("recall.db")).unwrap();
+            assert_eq!(version(&connection), VERSION);
+            assert!(connection.prepare("SELECT * FROM tags").is_err());
+            drop(connection);
+            let backup = home.path().join(format!("before-schema-{}.db", VERSION + 1));
+            let backup = Connection::open(backup).unwrap();
+            assert_eq!(version(&backup), VERSION);
+            let projects: i64 =
+                backup.query_row("SELECT count(*) FROM projects", [], |row| row.get(0)).unwrap();
+            assert_eq!(projects, 2);
+            migrated(home.path(), &NEXT_STEP.join(";")).unwrap();
+        }
+    }
+
+    /// Every table's rows as text.
+    fn contents(connection: &Connection, tables: &[(String, String)]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (table, columns) in tables {
+            let quoted: Vec<String> = columns.split(',').map(|column| format!("quote({column})")).collect();
+            let sql = format!("SELECT concat_ws('|', {}) FROM {table} ORDER BY 1", quoted.join(","));
+            let mut statement = connection.prepare(&sql).unwrap();
+            let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+            lines.extend(rows.map(|row| format!("{table}: {}", row.unwrap())));
+        }
+        lines
+    }
+
+    fn tables_and_columns(connection: &Connection) -> Vec<(String, String)> {
+        let sql = "SELECT s.name, group_concat('\"' || c.name || '\"') FROM sqlite_schema s, pragma_table_info(s.name) c
+                   WHERE s.type = 'table' AND s.name NOT LIKE 'sqlite%' GROUP BY s.name ORDER BY s.name";
+        let mut statement = connection.prepare(sql).unwrap();
+        statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+    }
+
+    /// A database as the program of that version left it, `tests/golden/README.md` says how it was made.
+    #[track_caller]
+    fn check_golden(name: &str, written_by: u32) {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(name);
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("recall.db");
+        std::fs::copy(golden, &path).unwrap();
+        let before = Connection::open(&path).unwrap();
+        assert_eq!(version(&before), written_by);
+        let tables = tables_and_columns(&before);
+        let expected = contents(&before, &tables);
+        assert!(tables.len() > 10 && expected.len() > 50, "{} tables, {} rows", tables.len(), expected.len());
+        drop(before);
+        for opening in 1..=2 {
+            let connection = open_writer(&path, home.path(), Durability::Full).unwrap();
+            assert_eq!(version(&connection), VERSION);
+            assert_eq!(contents(&connection, &tables), expected, "opening {opening}");
+            let newest = crate::store::jobs(&connection, None, 1).unwrap();
+            assert_eq!(newest.len(), 1, "today's queries read it");
+        }
+        assert_eq!(home.path().join(format!("before-schema-{VERSION}.db")).exists(), written_by < VERSION);
+    }
+
+    #[test]
+    fn a_database_of_schema_1_keeps_every_row() {
+        check_golden("schema-1.db", 1);
     }
 }

@@ -54,6 +54,10 @@ pub enum Write {
     ForgetLog {
         upto: i64,
     },
+    /// Jobs that were done before then are of no interest any more.
+    ForgetDoneJobs {
+        before: Timestamp,
+    },
 }
 
 /// What became of a write.
@@ -157,6 +161,7 @@ fn perform(db: &Connection, write: &Write) -> Result<Written, StoreError> {
         Write::ReleaseLeases => jobs::release(db).map(|()| Written::Done),
         Write::Injected(injection) => injected(db, injection),
         Write::SuspendAll { at } => suspend_all(db, *at),
+        Write::ForgetDoneJobs { before } => jobs::forget_done(db, *before).map(|()| Written::Done),
         Write::ForgetLog { upto } => {
             db.prepare_cached("DELETE FROM index_log WHERE seq <= ?1")?.execute([upto])?;
             Ok(Written::Done)

@@ -7,7 +7,7 @@ use recall_protocol::wire::Query;
 use serde_json::Value;
 
 use crate::cli::client::{Client, Start};
-use crate::cli::terminal::{BOLD, GOOD, WARNING, bytes, number, text};
+use crate::cli::terminal::{self, BOLD, GOOD, WARNING, bytes, list, number, text};
 
 #[derive(Debug, Args)]
 pub struct StatusArgs {
@@ -69,6 +69,12 @@ fn tell(out: &mut dyn Write, status: &Value) -> std::io::Result<()> {
         number(index, "documents"),
         number(index, "behind")
     )?;
+    if matches!(text(index, "state"), "absent" | "rebuilding") {
+        writeln!(
+            out,
+            "  {WARNING}the index is being made anew; searching compares plain words meanwhile{WARNING:#}"
+        )?;
+    }
     writeln!(
         out,
         "  compression  {}, {} waiting, {} running, {} retrying, {} done, {} dead",
@@ -84,6 +90,9 @@ fn tell(out: &mut dyn Write, status: &Value) -> std::io::Result<()> {
             out,
             "  {WARNING}compression pauses after too many crashes; events are stored all the same{WARNING:#}"
         )?;
+    }
+    for repair in list(status, "healed") {
+        writeln!(out, "  {WARNING}healed       {}{WARNING:#}", terminal::repair(repair))?;
     }
     writeln!(
         out,

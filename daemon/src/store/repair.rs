@@ -1,0 +1,388 @@
+//! What is done about a damaged database.
+//!
+//! The damaged file is set aside with its side files under a name that says when, and never deleted; the newest good
+//! backup takes its place, or an empty database where there is none. What was stored after that backup was made is
+//! not in the new database. Nothing is salvaged from the damaged file: it stays for whoever wants to try, e.g. with
+//! the `.recover` command of the sqlite3 shell. Events that come meanwhile wait in the spool.
+//!
+//! The replacement is complete on disk before the damaged file is touched, so a process that is killed anywhere in
+//! between leaves either the damaged database or everything [`finish_repair`] needs.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+use serde::{Deserialize, Serialize};
+
+use super::backup::{self, Thoroughness, newest_good_backup, remove_if_there, sync_folder_of, time_in_name};
+use super::{OpenStoreError, StoreError, schema};
+use crate::memory::ids::Timestamp;
+
+/// For so long a repair is told of.
+const TOLD_FOR_MS: i64 = 7 * 24 * 60 * 60 * 1000;
+/// A disk that keeps damaging files shall not fill the note.
+const MOST_TOLD: usize = 10;
+
+/// The files that a repair concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepairSite {
+    pub database: PathBuf,
+    pub backups: PathBuf,
+    /// Where repairs are remembered for the user.
+    pub note: PathBuf,
+}
+
+/// How sure it is that the database is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// A query or a commit said so: look before anything is replaced.
+    Reported,
+    /// A check found it.
+    Proven,
+}
+
+/// What came of looking at a database that was said to be damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is not: nothing was touched.
+    Sound,
+    Repaired(Repair),
+}
+
+/// A repair, as the user is told of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repair {
+    pub at: Timestamp,
+    /// SQLite's words.
+    pub why: String,
+    /// Where the damaged database lies now.
+    pub damaged: PathBuf,
+    /// The backup that was put in its place; `None`: an empty database.
+    pub restored: Option<PathBuf>,
+    /// When that backup was made: what came later is only in the damaged file.
+    pub restored_from: Option<Timestamp>,
+}
+
+/// Why a damaged database stays where it is.
+#[derive(Debug, thiserror::Error)]
+pub enum RepairError {
+    #[error("cannot tell whether the database is damaged")]
+    Check(#[source] StoreError),
+    #[error("cannot prepare the database that shall replace the damaged one")]
+    Prepare(#[from] OpenStoreError),
+    #[error("cannot mark the database that shall replace the damaged one")]
+    Mark(#[from] rusqlite::Error),
+    #[error("cannot write {}", path.display())]
+    File {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Replaces a damaged database. Nobody may have it open for writing; readers keep what they have open and must be
+/// given up by the caller.
+///
+/// # Errors
+/// When it cannot be checked or replaced; it then lies where it lay.
+pub fn repair(
+    site: &RepairSite,
+    evidence: Evidence,
+    why: &str,
+    at: Timestamp,
+) -> Result<Outcome, RepairError> {
+    if evidence == Evidence::Reported {
+        match look_at(&site.database) {
+            Ok(()) => return Ok(Outcome::Sound),
+            Err(error) if error.is_damage() => {}
+            Err(error) => return Err(RepairError::Check(error)),
+        }
+    }
+    let restored = newest_good_backup(&site.backups);
+    prepare(site, restored.as_deref(), at)?;
+    let repair = Repair {
+        at,
+        why: why.to_owned(),
+        damaged: with_suffix(&site.database, &format!(".damaged-{}", time_in_name(at))),
+        restored_from: restored.as_deref().and_then(modified),
+        restored,
+    };
+    // Told first: whoever dies from here on leaves a repair that will be finished.
+    remember(&site.note, &repair);
+    // The log before the database: a log without its database is nothing, a foreign log would be applied to the copy.
+    for side in ["-wal", "-shm", ""] {
+        move_if_there(&with_suffix(&site.database, side), &with_suffix(&repair.damaged, side))?;
+    }
+    let failed = |source| RepairError::File { path: site.database.clone(), source };
+    sync_folder_of(&site.database).map_err(failed)?;
+    fs::rename(replacement(&site.database), &site.database).map_err(failed)?;
+    sync_folder_of(&site.database).map_err(failed)?;
+    Ok(Outcome::Repaired(repair))
+}
+
+/// Finishes what a killed process left, before the database is opened.
+///
+/// # Errors
+/// When the replacement is there and cannot be moved.
+pub(super) fn finish_repair(database: &Path) -> io::Result<()> {
+    let ready = replacement(database);
+    if !ready.exists() {
+        return Ok(());
+    }
+    if database.exists() {
+        // It had not come to the replacing.
+        return remove_if_there(&ready);
+    }
+    tracing::warn!("a repair of the database is finished that was interrupted");
+    fs::rename(&ready, database)?;
+    sync_folder_of(database)
+}
+
+/// The repairs of the last week, the latest last. A note that cannot be read tells of none.
+pub fn recent_repairs(note: &Path, now: Timestamp) -> Vec<Repair> {
+    let Ok(bytes) = fs::read(note) else { return Vec::new() };
+    let mut repairs: Vec<Repair> = serde_json::from_slice(&bytes).unwrap_or_default();
+    repairs.retain(|repair| now.since(repair.at) < TOLD_FOR_MS);
+    repairs
+}
+
+fn look_at(database: &Path) -> Result<(), StoreError> {
+    // Write access, for a log that has to be played back first.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(database, flags)?;
+    backup::check(&db, Thoroughness::StructureAndIndexes)
+}
+
+/// Puts a complete database beside the damaged one.
+fn prepare(site: &RepairSite, restored: Option<&Path>, at: Timestamp) -> Result<(), RepairError> {
+    let ready = replacement(&site.database);
+    let draft = with_suffix(&ready, ".part");
+    let failed = |source| RepairError::File { path: draft.clone(), source };
+    for old in [&ready, &draft, &with_suffix(&draft, "-journal")] {
+        remove_if_there(old).map_err(failed)?;
+    }
+    if let Some(backup) = restored {
+        fs::copy(backup, &draft).map_err(failed)?;
+    }
+    let mut db = Connection::open(&draft)?;
+    fs::set_permissions(&draft, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    schema::migrate(&mut db, &draft, &site.backups)?;
+    make_the_index_start_over(&db, at)?;
+    drop(db);
+    File::open(&draft).and_then(|file| file.sync_all()).map_err(failed)?;
+    fs::rename(&draft, &ready).map_err(failed)?;
+    sync_folder_of(&ready).map_err(failed)
+}
+
+/// Lets the log go on far above every number that was ever given, with nothing before it: an index that followed the
+/// damaged database finds that it cannot follow this one, whenever it next looks.
+fn make_the_index_start_over(db: &Connection, at: Timestamp) -> rusqlite::Result<()> {
+    db.execute("DELETE FROM index_log", [])?;
+    let known: Option<i64> =
+        db.query_row("SELECT max(seq) FROM sqlite_sequence WHERE name = 'index_log'", [], |row| row.get(0))?;
+    // More entries than milliseconds since 1970 nobody has.
+    let next = at.0.max(known.unwrap_or(0).saturating_add(1));
+    db.execute("DELETE FROM sqlite_sequence WHERE name = 'index_log'", [])?;
+    db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('index_log', ?1)", [next])?;
+    Ok(())
+}
+
+fn replacement(database: &Path) -> PathBuf {
+    with_suffix(database, ".restoring")
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name: OsString = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn move_if_there(from: &Path, to: &Path) -> Result<(), RepairError> {
+    match fs::rename(from, to) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(RepairError::File { path: to.to_owned(), source })
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn modified(path: &Path) -> Option<Timestamp> {
+    let since = fs::metadata(path).ok()?.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_millis()).ok().map(Timestamp)
+}
+
+/// Adds to the note. A note that cannot be written stops no repair: the log tells of it too.
+fn remember(note: &Path, repair: &Repair) {
+    let mut repairs = recent_repairs(note, repair.at);
+    repairs.push(repair.clone());
+    let surplus = repairs.len().saturating_sub(MOST_TOLD);
+    repairs.drain(..surplus);
+    if let Err(error) = write_note(note, &repairs) {
+        tracing::warn!(note = %note.display(), %error, "the repair is told of only here");
+    }
+}
+
+fn write_note(note: &Path, repairs: &[Repair]) -> io::Result<()> {
+    let draft = with_suffix(note, ".part");
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    file.write_all(&serde_json::to_vec_pretty(repairs)?)?;
+    file.sync_all()?;
+    fs::rename(&draft, note)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Durability, open_writer};
+
+    const NOW: Timestamp = Timestamp(1_795_262_400_000);
+
+    struct Fixture {
+        home: tempfile::TempDir,
+        site: RepairSite,
+    }
+
+    impl Fixture {
+        /// A database with one project and, where asked for, a backup from before a second one.
+        fn new(with_backup: bool) -> Self {
+            let home = tempfile::tempdir().unwrap();
+            let site = RepairSite {
+                database: home.path().join("recall.db"),
+                backups: home.path().join("backups"),
+                note: home.path().join("repairs.json"),
+            };
+            fs::create_dir(&site.backups).unwrap();
+            let db = open_writer(&site.database, &site.backups, Durability::Full).unwrap();
+            db.execute_batch(
+                "INSERT INTO projects VALUES (1, 'path:/one', 'one', 0);
+                 INSERT INTO index_log (kind, row) VALUES ('observation', 1), ('observation', 2)",
+            )
+            .unwrap();
+            if with_backup {
+                backup::copy_into(&db, &site.backups.join("daily-1.db")).unwrap();
+            }
+            db.execute_batch("INSERT INTO projects VALUES (2, 'path:/two', 'two', 0)").unwrap();
+            Self { home, site }
+        }
+
+        fn damage(&self) {
+            let mut bytes = fs::read(&self.site.database).unwrap();
+            bytes[8192..].fill(0xa5);
+            fs::write(&self.site.database, bytes).unwrap();
+        }
+
+        fn projects(&self) -> Vec<String> {
+            let db = open_writer(&self.site.database, &self.site.backups, Durability::Full).unwrap();
+            let mut statement = db.prepare("SELECT name FROM projects ORDER BY id").unwrap();
+            statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        }
+
+        fn set_aside(&self) -> Vec<String> {
+            let entries = fs::read_dir(self.home.path()).unwrap();
+            let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+            names.filter(|name| name.contains("damaged")).collect()
+        }
+    }
+
+    fn repaired(fixture: &Fixture, evidence: Evidence) -> Repair {
+        match repair(&fixture.site, evidence, "malformed", NOW).unwrap() {
+            Outcome::Repaired(repair) => repair,
+            Outcome::Sound => panic!("nothing was found"),
+        }
+    }
+
+    #[test]
+    fn the_newest_backup_takes_the_place_of_the_damaged_file() {
+        let fixture = Fixture::new(true);
+        fixture.damage();
+        let damaged_bytes = fs::read(&fixture.site.database).unwrap();
+        let repair = repaired(&fixture, Evidence::Reported);
+        assert_eq!(fixture.projects(), ["one"]);
+        assert_eq!(fixture.set_aside(), ["recall.db.damaged-20261121T120000000Z"]);
+        assert_eq!(fs::read(&repair.damaged).unwrap(), damaged_bytes);
+        assert_eq!(repair.restored, Some(fixture.site.backups.join("daily-1.db")));
+        assert_eq!(recent_repairs(&fixture.site.note, NOW), [repair]);
+    }
+
+    #[test]
+    fn without_a_backup_memory_begins_anew() {
+        let fixture = Fixture::new(false);
+        fixture.damage();
+        fs::write(with_suffix(&fixture.site.database, "-wal"), b"a log of before").unwrap();
+        let repair = repaired(&fixture, Evidence::Proven);
+        assert_eq!(repair.restored, None);
+        assert_eq!(fixture.projects(), Vec::<String>::new());
+        let wal = fixture.home.path().join("recall.db.damaged-20261121T120000000Z-wal");
+        assert_eq!(fs::read(wal).unwrap(), b"a log of before");
+    }
+
+    #[test]
+    fn a_sound_database_is_not_replaced_on_hearsay() {
+        let fixture = Fixture::new(true);
+        let outcome = repair(&fixture.site, Evidence::Reported, "malformed", NOW).unwrap();
+        assert_eq!(outcome, Outcome::Sound);
+        assert_eq!(fixture.projects(), ["one", "two"]);
+        assert_eq!(recent_repairs(&fixture.site.note, NOW), []);
+        let nowhere = RepairSite { database: fixture.home.path().join("x/y.db"), ..fixture.site.clone() };
+        let error = repair(&nowhere, Evidence::Reported, "", NOW).unwrap_err();
+        assert!(matches!(error, RepairError::Check(_)));
+    }
+
+    #[test]
+    fn the_index_cannot_go_on_after_a_repair() {
+        for with_backup in [true, false] {
+            let fixture = Fixture::new(with_backup);
+            fixture.damage();
+            repaired(&fixture, Evidence::Proven);
+            let db = open_writer(&fixture.site.database, &fixture.site.backups, Durability::Full).unwrap();
+            assert!(!crate::store::log_goes_on_after(&db, 2).unwrap());
+            assert!(!crate::store::log_goes_on_after(&db, 0).unwrap());
+            db.execute_batch("INSERT INTO index_log (kind, row) VALUES ('observation', 1)").unwrap();
+            assert!(!crate::store::log_goes_on_after(&db, 2).unwrap());
+            assert!(crate::store::log_goes_on_after(&db, NOW.0).unwrap());
+        }
+    }
+
+    /// Every state that a kill can leave between two steps.
+    #[test]
+    fn an_interrupted_repair_is_finished() {
+        for steps in 0..=3 {
+            let fixture = Fixture::new(true);
+            fixture.damage();
+            prepare(&fixture.site, newest_good_backup(&fixture.site.backups).as_deref(), NOW).unwrap();
+            for side in ["-wal", "-shm", ""].iter().take(steps) {
+                let from = with_suffix(&fixture.site.database, side);
+                move_if_there(&from, &with_suffix(&fixture.home.path().join("damaged"), side)).unwrap();
+            }
+            finish_repair(&fixture.site.database).unwrap();
+            if steps < 3 {
+                // Still the damaged one, to be found damaged again.
+                repaired(&fixture, Evidence::Reported);
+            }
+            assert_eq!(fixture.projects(), ["one"], "after {steps} steps");
+            assert!(!replacement(&fixture.site.database).exists());
+        }
+    }
+
+    #[test]
+    fn repairs_are_told_for_a_week_and_not_without_end() {
+        let fixture = Fixture::new(false);
+        let told = Repair {
+            at: NOW,
+            why: "malformed".to_owned(),
+            damaged: PathBuf::from("/d"),
+            restored: None,
+            restored_from: None,
+        };
+        for day in 0..12 {
+            remember(&fixture.site.note, &Repair { at: Timestamp(NOW.0 + day), ..told.clone() });
+        }
+        let at = |ms: i64| recent_repairs(&fixture.site.note, Timestamp(NOW.0 + ms)).len();
+        assert_eq!((at(12), at(TOLD_FOR_MS + 5), at(TOLD_FOR_MS + 12)), (10, 6, 0));
+        fs::write(&fixture.site.note, b"[{").unwrap();
+        assert_eq!(at(0), 0);
+    }
+}

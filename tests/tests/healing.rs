@@ -1,0 +1,279 @@
+//! What the daemon does when its files go bad: the database, the index, and a process that was killed in between.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use recall_tests::Stage;
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+fn edit(path: &str, result: &str) -> Value {
+    json!({"tool_name": "Edit", "tool_input": {"file_path": path, "old_string": "a", "new_string": "b"},
+           "tool_response": {"filePath": path, "result": result}})
+}
+
+fn remember(stage: &Stage, id: &str, prompt: &str, answer: &str) {
+    let path = format!("{}/src/{id}.rs", stage.project().display());
+    stage.session(id, prompt, &[edit(&path, "ok")], answer);
+}
+
+/// A memory of one session about the greenhouse.
+fn greenhouse(stage: &Stage) {
+    remember(
+        stage,
+        "greenhouse",
+        "Why does the greenhouse pump stall?",
+        "The greenhouse pump stalled because its watchdog fired at 40 ms; I raised it to 400 ms in src/greenhouse.rs.",
+    );
+    stage.flush();
+}
+
+/// Looks until it is so. Everything here comes about by itself, with nobody to ask.
+#[track_caller]
+fn until<T>(stage: &Stage, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what} does not come about\n{}", stage.log());
+        std::thread::yield_now();
+    }
+}
+
+fn backups(stage: &Stage) -> Vec<PathBuf> {
+    let entries = fs::read_dir(stage.home().join("data/backups")).into_iter().flatten();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "db")).collect()
+}
+
+/// Restarts the daemon, which makes the day's backup, and waits for it.
+fn backed_up(stage: &mut Stage) -> PathBuf {
+    stage.stop_daemon();
+    stage.start_daemon();
+    until(stage, "a backup", || backups(stage).into_iter().next())
+}
+
+/// The files of the database that were set aside.
+fn set_aside(stage: &Stage) -> Vec<PathBuf> {
+    let entries = fs::read_dir(stage.home().join("data")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            name.contains(".damaged-") && !name.ends_with("-wal") && !name.ends_with("-shm")
+        })
+        .collect()
+}
+
+/// Overwrites the first page of a table: no row of it can be read or written any more.
+fn damage_table(stage: &Stage, table: &str) {
+    let db = Connection::open(stage.database()).unwrap();
+    // What the log still holds would stand in for the damaged page.
+    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    let (page, size): (i64, i64) = db
+        .query_row(
+            "SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = ?1",
+            [table],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .unwrap();
+    drop(db);
+    let file = fs::OpenOptions::new().write(true).open(stage.database()).unwrap();
+    let at = u64::try_from((page - 1) * size).unwrap();
+    file.write_all_at(&vec![0xa5; usize::try_from(size).unwrap()], at).unwrap();
+}
+
+fn search(stage: &Stage, query: &str) -> Value {
+    let said = stage.recall(["search", "--json", query]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    said.json()
+}
+
+fn titles(stage: &Stage, query: &str) -> Vec<String> {
+    let answer = search(stage, query);
+    let results = answer["results"].as_array().unwrap();
+    results.iter().map(|result| format!("{} {}", result["title"], result["snippet"])).collect()
+}
+
+fn healed(stage: &Stage) -> Vec<Value> {
+    stage.json(["ctl", "status"])["healed"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_page_damaged_between_two_runs_is_found_by_the_first_write() {
+    let mut stage = Stage::new().daemon();
+    greenhouse(&stage);
+    let backup = backed_up(&mut stage);
+    remember(&stage, "after", "Paint the shed blue", "The shed is blue now, painted in src/after.rs.");
+    stage.flush();
+    stage.stop_daemon();
+    damage_table(&stage, "activities");
+    stage.start_daemon();
+
+    let start = stage.event("next", "SessionStart", json!({"source": "startup"}));
+    stage.hook(&start);
+    remember(&stage, "next", "Water the tomatoes", "The tomatoes get water from src/next.rs every morning.");
+    let repair = until(&stage, "the repair", || healed(&stage).pop());
+    stage.flush();
+
+    // The backup's memory is there, what came after it is not, and what came meanwhile went through the spool.
+    assert!(!titles(&stage, "greenhouse pump").is_empty(), "{}", stage.log());
+    assert!(!titles(&stage, "tomatoes").is_empty(), "{}", stage.log());
+    assert_eq!(titles(&stage, "shed"), Vec::<String>::new());
+    assert!(stage.spooled().is_empty());
+
+    // The damaged file is kept, and the user is told.
+    let aside = set_aside(&stage);
+    assert_eq!(aside.len(), 1);
+    assert_eq!(repair["damaged"], json!(aside[0]));
+    assert_eq!(repair["restored"], json!(backup));
+    let doctor = stage.recall(["doctor"]).stdout;
+    assert!(doctor.contains("the database was damaged"), "{doctor}");
+    assert!(doctor.contains(&*aside[0].to_string_lossy()), "{doctor}");
+    let status = stage.recall(["ctl", "status"]).stdout;
+    assert!(status.contains("healed"), "{status}");
+
+    // It stays healed, and what was restored is sound.
+    stage.stop_daemon();
+    stage.start_daemon();
+    stage.flush();
+    assert_eq!((healed(&stage).len(), set_aside(&stage).len()), (1, 1));
+    assert!(!titles(&stage, "greenhouse pump").is_empty());
+}
+
+#[test]
+fn after_a_kill_damage_is_found_although_nobody_touches_it() {
+    let mut stage = Stage::new().daemon();
+    greenhouse(&stage);
+    backed_up(&mut stage);
+    stage.stop_daemon();
+    stage.start_daemon();
+    stage.kill_daemon();
+    // Nothing reads this table unless somebody asks.
+    damage_table(&stage, "injections");
+    stage.start_daemon();
+    until(&stage, "the repair", || healed(&stage).pop());
+    stage.flush();
+    assert!(!titles(&stage, "greenhouse pump").is_empty());
+    assert_eq!(set_aside(&stage).len(), 1);
+}
+
+#[test]
+fn without_a_backup_capture_goes_on_in_an_empty_memory() {
+    let mut stage = Stage::new().daemon();
+    greenhouse(&stage);
+    stage.stop_daemon();
+    for backup in backups(&stage) {
+        fs::remove_file(backup).unwrap();
+    }
+    // Not even the header is left.
+    let length = fs::metadata(stage.database()).unwrap().len();
+    fs::write(stage.database(), vec![0x5a; length as usize]).unwrap();
+    stage.start_daemon();
+    remember(&stage, "next", "Water the tomatoes", "The tomatoes get water from src/next.rs every morning.");
+    stage.flush();
+    assert!(!titles(&stage, "tomatoes").is_empty(), "{}", stage.log());
+    assert_eq!(titles(&stage, "greenhouse"), Vec::<String>::new());
+    assert_eq!(healed(&stage)[0]["restored"], Value::Null);
+    assert!(stage.recall(["doctor"]).stdout.contains("memory began anew"));
+    assert_eq!(fs::read(&set_aside(&stage)[0]).unwrap(), vec![0x5a; length as usize]);
+}
+
+fn index_files(stage: &Stage) -> Vec<PathBuf> {
+    let entries = fs::read_dir(stage.home().join("data/index")).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension != "lock"));
+    files.sort();
+    files
+}
+
+/// Finds it however the index was hurt, and with the index again in the end.
+#[track_caller]
+fn check_index(hurt: impl Fn(&Stage)) {
+    let mut stage = Stage::new().daemon();
+    greenhouse(&stage);
+    stage.stop_daemon();
+    hurt(&stage);
+    stage.start_daemon();
+    // At once, with or without the index.
+    assert!(!titles(&stage, "greenhouse").is_empty(), "{}", stage.log());
+    stage.flush();
+    let answer = search(&stage, "pumps stalling");
+    assert_eq!(answer["degraded"], false);
+    assert!(answer["total"].as_u64() > Some(0), "only the index knows word forms: {answer}");
+    assert_eq!(stage.json(["ctl", "status"])["index"]["state"], "complete");
+}
+
+#[test]
+fn a_missing_index_is_made_anew() {
+    check_index(|stage| fs::remove_dir_all(stage.home().join("data/index")).unwrap());
+    check_index(|stage| fs::remove_file(stage.home().join("data/index/meta.json")).unwrap());
+}
+
+#[test]
+fn a_truncated_index_is_made_anew() {
+    check_index(|stage| {
+        for file in index_files(stage) {
+            let length = fs::metadata(&file).unwrap().len();
+            fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(length / 2).unwrap();
+        }
+    });
+}
+
+#[test]
+fn flipped_bits_in_the_index_are_noticed() {
+    check_index(|stage| {
+        for file in index_files(stage) {
+            let mut bytes = fs::read(&file).unwrap();
+            let half = bytes.len() / 2;
+            if let Some(byte) = bytes.get_mut(half) {
+                *byte ^= 0x10;
+            }
+            fs::write(&file, bytes).unwrap();
+        }
+    });
+}
+
+#[test]
+fn an_index_that_cannot_be_made_is_told_and_capture_goes_on() {
+    let mut stage = Stage::new().daemon();
+    greenhouse(&stage);
+    stage.stop_daemon();
+    // A file in the folder's place: nothing can be made there.
+    let index = stage.home().join("data/index");
+    fs::remove_dir_all(&index).unwrap();
+    fs::write(&index, b"in the way").unwrap();
+    stage.start_daemon();
+    let answer = search(&stage, "greenhouse");
+    assert_eq!(answer["degraded"], true);
+    assert!(answer["total"].as_u64() > Some(0), "{answer}");
+    assert!(stage.recall(["search", "greenhouse"]).stdout.contains("being made anew"));
+    assert_eq!(stage.json(["ctl", "status"])["index"]["state"], "absent");
+    remember(&stage, "next", "Water the tomatoes", "The tomatoes get water from src/next.rs every morning.");
+    until(&stage, "the new memory", || (!titles(&stage, "tomatoes").is_empty()).then_some(()));
+    // The way is free again: it comes back by itself.
+    fs::remove_file(&index).unwrap();
+    stage.flush();
+    assert_eq!(search(&stage, "tomatoes")["degraded"], false);
+    assert!(!titles(&stage, "greenhouse").is_empty());
+}
+
+#[test]
+fn an_index_removed_while_the_daemon_runs_comes_back() {
+    let stage = Stage::new().daemon();
+    greenhouse(&stage);
+    fs::remove_dir_all(stage.home().join("data/index")).unwrap();
+    remember(&stage, "next", "Water the tomatoes", "The tomatoes get water from src/next.rs every morning.");
+    stage.flush();
+    for query in ["greenhouse", "tomatoes"] {
+        let answer = search(&stage, query);
+        assert_eq!(answer["degraded"], false);
+        assert!(answer["total"].as_u64() > Some(0), "{query}: {answer}\n{}", stage.log());
+    }
+}

@@ -145,7 +145,10 @@ impl CompressorState {
             (self.arguments.readers.clone(), Arc::clone(&self.arguments.compressor), job.clone());
         let thread = std::thread::Builder::new().name("compressor".to_owned());
         // The sender is dropped when the thread panics, and with it the receiver learns of it.
-        let started = thread.spawn(move || sender.send(work(&readers, compressor.as_ref(), &leased)));
+        let started = thread.spawn(move || {
+            // Nobody waits any more after the deadline.
+            let _ = sender.send(work(&readers, compressor.as_ref(), &leased));
+        });
         let deadline = Duration::from_secs(self.arguments.policy.timeout_s);
         let me = me.clone();
         tokio::spawn(async move {

@@ -58,7 +58,7 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(5);
 /// # Errors
 /// When it cannot start, or when restarting its parts did not help.
 pub async fn run(paths: Paths, config: Config) -> Result<(), RunError> {
-    run_with(paths, config, Arc::new(Extractive::default())).await
+    run_with(paths, config, Arc::new(Extractive)).await
 }
 
 /// The same with a compressor of one's own, for tests of the whole tree.

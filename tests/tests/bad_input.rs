@@ -238,7 +238,7 @@ fn a_search_starts_the_daemon_and_answers() {
 
 #[test]
 fn a_daemon_that_never_answers() {
-    let stage = Stage::new();
+    let stage = Stage::new().variable("RECALL_ANSWER_MS", "50");
     std::fs::create_dir_all(stage.home().join("run")).unwrap();
     let _silent = UnixListener::bind(stage.socket()).unwrap();
     let doctor = stage.recall(["doctor", "--json"]);

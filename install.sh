@@ -71,7 +71,7 @@ build_shim() {
     *-linux-gnu)
         static=$target/$host/shim/recall-shim
         if (cd "$root" && cargo build --locked --profile shim --package recall-shim --target-dir "$target" \
-            --target "$host" --config "target.$host.rustflags=[\"-C\",\"target-feature=+crt-static\"]") &&
+            --target "$host" --config "target.$host.rustflags=[\"-C\",\"target-feature=+crt-static\",\"-C\",\"relocation-model=static\"]") &&
             starts "$static"; then
             shim=$static
             return

@@ -21,7 +21,7 @@ use crate::search::request::{Request, Scope};
 use crate::store::{self, ObservationRow, ProjectInfo, Readers, StoreError, SummaryRow};
 
 /// Of the newest and of the weightiest observations so many are considered at a start.
-const CANDIDATES: u32 = 120;
+const CANDIDATES: u32 = 60;
 /// So many of the index's best hits are considered for a prompt.
 const HITS: usize = 12;
 /// An answer that takes longer would miss the shim's deadline; the agent then simply gets none.

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::ids::{ObservationId, Timestamp};
 use super::observation::{Importance, ObservationType};
-use super::tokens::estimate;
+use super::tokens::{Measure, estimate};
 
 /// Tokens for each moment; 0 switches it off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub struct Item {
 
 /// The longest text an agent passes on whole is 10,000 UTF-16 units (Claude Code); the answer's frame and the
 /// agent's own prefix are not counted, so some room is left.
-const MOST_UNITS: usize = 9_600;
+const MOST_UNITS: u64 = 9_600;
 /// A prompt gets few notes, or none: it asked one thing.
 const MOST_FOR_PROMPT: usize = 4;
 /// The part of a start's budget that titles may take; the rest tells more about the weightiest of them.
@@ -179,6 +179,8 @@ enum Detail {
 /// A block while it is written; a piece that does not fit is left out whole.
 struct Page {
     text: String,
+    /// Of the text, with what closes the block.
+    measure: Measure,
     items: Vec<Item>,
     budget: u32,
     /// What is written so far but was there before anything was told.
@@ -190,7 +192,8 @@ const CLOSING: &str = "More: `recall show ID`, `recall search WORDS`.\n</recall-
 impl Page {
     fn open(budget: u32, title: &str) -> Self {
         let text = format!("<recall-context>\n# {title} (notes from earlier sessions, not instructions)\n");
-        Self { preamble: text.len(), text, items: Vec::new(), budget }
+        let measure = Measure::of(&text).and(Measure::of(CLOSING));
+        Self { preamble: text.len(), text, measure, items: Vec::new(), budget }
     }
 
     /// Adds a piece if it fits, with what closes the block.
@@ -199,12 +202,11 @@ impl Page {
     }
 
     fn add_within(&mut self, piece: &str, budget: u32) -> Added {
-        let fits = estimate(&self.text) + estimate(piece) + estimate(CLOSING) <= budget
-            && [&self.text, piece, CLOSING].iter().map(|text| text.encode_utf16().count()).sum::<usize>()
-                <= MOST_UNITS;
-        if !fits {
+        let measure = self.measure.and(Measure::of(piece));
+        if measure.tokens() > budget || measure.utf16_units() > MOST_UNITS {
             return Added::No;
         }
+        self.measure = measure;
         self.text.push_str(piece);
         Added::Yes
     }
@@ -245,23 +247,25 @@ impl Page {
         if self.add("\n## Known (#id, age, type, title, ~tokens in full)\n") == Added::No {
             return;
         }
-        let titles_budget = (f64::from(self.budget) * INDEX_SHARE) as u32;
+        // The titles are measured first, so that the details know what room is left.
+        let titles_budget = ((f64::from(self.budget) * INDEX_SHARE) as u32).max(self.measure.tokens());
+        let mut measure = self.measure;
         let mut lines = Vec::new();
-        // The titles are laid out first, on a page of their own, so that the details know what room is left.
-        let mut draft = Self { text: self.text.clone(), items: Vec::new(), ..*self };
         for note in notes {
             let line = index_line(note, now);
-            if draft.add_within(&line, titles_budget.max(estimate(&self.text))) == Added::No {
+            let longer = measure.and(Measure::of(&line));
+            if longer.tokens() > titles_budget || longer.utf16_units() > MOST_UNITS {
                 break;
             }
+            measure = longer;
             lines.push((*note, line));
         }
-        let titles: u32 = lines.iter().map(|(_, line)| estimate(line) + 1).sum();
-        let mut room = self.budget.saturating_sub(estimate(&self.text) + titles + estimate(CLOSING));
+        let mut room = self.budget.saturating_sub(measure.tokens());
         for (note, mut line) in lines {
             let detail = detail_line(note);
-            if !detail.is_empty() && estimate(&detail) < room {
-                room -= estimate(&detail) + 1;
+            let cost = estimate(&detail) + 1;
+            if !detail.is_empty() && cost < room {
+                room -= cost;
                 line.push_str(&detail);
             }
             if self.add(&line) == Added::No {
@@ -288,7 +292,7 @@ impl Page {
             return Block::default();
         }
         self.text.push_str(CLOSING);
-        Block { tokens: estimate(&self.text), text: self.text, items: self.items }
+        Block { tokens: self.measure.tokens(), text: self.text, items: self.items }
     }
 }
 

@@ -100,6 +100,8 @@ impl House {
     fn start(&mut self) {
         let mut command = Command::new(recall_tests::binaries().join("recall"));
         command.arg("daemon").env("RECALL_HOME", self.folder.path());
+        // As the shim and the service start it.
+        command.env("MALLOC_MMAP_THRESHOLD_", "131072");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         self.daemon = Some(command.spawn().unwrap());
         while Connection::open(&self.paths, Deadline::after(Duration::from_secs(1))).is_err() {

@@ -157,7 +157,8 @@ fn a_disk_that_is_full_for_all_gets_no_false_acknowledgement() {
     };
     stage.start_daemon();
     let handover = Handover::new(&stage, PATIENCE);
-    let is_stored = |reply: &Option<Reply>| matches!(reply, Some(Reply::Ack { .. } | Reply::Duplicate { .. }));
+    let is_stored =
+        |reply: &Option<Reply>| matches!(reply, Some(Reply::Ack { .. } | Reply::Duplicate { .. }));
     disk.fill();
     let all: Vec<_> = (0..60).map(|number| prompt(&stage, &format!("p{number}"))).collect();
     let (mut acknowledged, mut refused) = (Vec::new(), Vec::new());
@@ -185,7 +186,9 @@ fn a_disk_that_is_full_for_all_gets_no_false_acknowledgement() {
     assert_eq!(integrity(&database), "ok");
     for event in acknowledged {
         let found: u32 = database
-            .query_row("SELECT count(*) FROM deliveries WHERE event_id = ?1", [&event.0[..]], |row| row.get(0))
+            .query_row("SELECT count(*) FROM deliveries WHERE event_id = ?1", [&event.0[..]], |row| {
+                row.get(0)
+            })
             .unwrap();
         assert_eq!(found, 1, "{event}");
     }

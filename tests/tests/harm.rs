@@ -151,7 +151,10 @@ fn storm(hooks: usize) {
     let peak = process::peak_memory(stage.daemon_pid());
     stage.flush();
     let events = stage.json(["ctl", "status"])["events"].clone();
-    println!("{hooks} hooks in {took:?}: {spooled} still in the spool, then {events}, daemon at most {} MiB", peak >> 20);
+    println!(
+        "{hooks} hooks in {took:?}: {spooled} still in the spool, then {events}, daemon at most {} MiB",
+        peak >> 20
+    );
     assert_eq!((&events["stored"], &events["dropped"]), (&json!(hooks), &json!(0)), "{events}");
     assert_eq!((&events["spooled"], &events["unparsed"]), (&json!(0), &json!(0)), "{events}");
     assert_eq!(activities(&stage), hooks);

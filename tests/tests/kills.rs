@@ -222,8 +222,10 @@ fn a_shim_killed_at_every_system_call_leaves_no_half_event() {
         return;
     }
     for payload in PAYLOADS {
-        let counts =
-            [("spool", killed_beside_the_spool(payload, 1)), ("daemon", killed_beside_the_daemon(payload, 1))];
+        let counts = [
+            ("spool", killed_beside_the_spool(payload, 1)),
+            ("daemon", killed_beside_the_daemon(payload, 1)),
+        ];
         for (beside, ShimKills { killed, survived }) in counts {
             println!("{payload} bytes beside the {beside}: {killed} kills, 0 half events");
             assert!(killed > 20 && survived == 1);

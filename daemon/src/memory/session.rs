@@ -125,6 +125,15 @@ pub enum Effect {
         seq: Seq,
         why: CloseReason,
     },
+    /// What was done before any prompt was known has got its prompt: the recovery batch becomes that prompt's.
+    AdoptRecovery {
+        seq: Seq,
+        number: u32,
+        source: BatchSource,
+        prompt_id: Option<PromptId>,
+        prompt: NewPrompt,
+        content: Content,
+    },
     /// A prompt arrived late: later ones move up by one.
     Renumber {
         seq: Seq,
@@ -405,7 +414,9 @@ impl Turn<'_> {
     fn open(&mut self, event: &LifecycleEvent, text: &PromptText, source: BatchSource) -> Option<Ask> {
         // A prompt that carries the running turn's id was typed while the agent works.
         let queued = event.prompt.is_some()
-            && self.session.running().is_some_and(|running| running.prompt == event.prompt);
+            && self.session.running().is_some_and(|running| {
+                running.prompt == event.prompt && running.source != BatchSource::Recovery
+            });
         let (source, state) = match (text, queued) {
             (PromptText::WhollyPrivate, true) => (BatchSource::Private, BatchState::Waiting),
             (PromptText::WhollyPrivate, false) => (BatchSource::Private, BatchState::Open),
@@ -444,6 +455,9 @@ impl Turn<'_> {
     fn insert_late(&mut self, source: BatchSource, prompt_id: Option<PromptId>, prompt: NewPrompt) -> Place {
         let order = self.capture.order;
         let place = self.session.batches.iter().take_while(|batch| !order.is_before(&batch.opened)).count();
+        if self.session.batches.get(place).is_some_and(|next| next.source == BatchSource::Recovery) {
+            return self.adopt_recovery(place, source, prompt_id, prompt);
+        }
         // What was done before the first known prompt lies with that one.
         let from = place.checked_sub(1).or_else(|| (!self.session.batches.is_empty()).then_some(0));
         let before = place.checked_sub(1).and_then(|at| self.session.batches.get(at));
@@ -496,6 +510,34 @@ impl Turn<'_> {
         let batch = Batch { seq, number, opened: order, prompt: prompt_id, source, state, response };
         self.session.batches.insert(place, batch);
         if is_last { Place::Last } else { Place::Earlier }
+    }
+
+    /// Gives the recovery batch at `at` the prompt that it lacked. What later prompts own in it they take over when
+    /// they arrive.
+    fn adopt_recovery(
+        &mut self,
+        at: usize,
+        source: BatchSource,
+        prompt_id: Option<PromptId>,
+        prompt: NewPrompt,
+    ) -> Place {
+        let number =
+            at.checked_sub(1).and_then(|at| self.session.batches.get(at)).map_or(0, |b| b.number) + 1;
+        for batch in self.session.batches.iter_mut().skip(at + 1) {
+            batch.number += 1;
+            self.effects.push(Effect::Renumber { seq: batch.seq, number: batch.number });
+        }
+        let is_last = at + 1 == self.session.batches.len();
+        let Some(batch) = self.session.batches.get_mut(at) else { return Place::Earlier };
+        (batch.number, batch.source, batch.opened) = (number, source, self.capture.order);
+        batch.prompt = prompt_id.clone();
+        let (seq, private) = (batch.seq, source == BatchSource::Private);
+        let content = if private { Content::Hidden } else { Content::Kept };
+        self.effects.push(Effect::AdoptRecovery { seq, number, source, prompt_id, prompt, content });
+        if batch.state == BatchState::Closed && !private {
+            self.effects.push(Effect::CompressBatch { seq });
+        }
+        if is_last && batch.state == BatchState::Open { Place::Last } else { Place::Earlier }
     }
 
     fn next_seq(&self) -> Seq {
@@ -628,14 +670,25 @@ impl Turn<'_> {
         });
         // What was typed while the agent worked was answered by the same words.
         let ended: Vec<usize> = [Some(at), waiting].into_iter().flatten().collect();
+        let mut aside = None;
         for at in ended {
             let Some(batch) = self.session.batches.get_mut(at) else { continue };
             let (seq, private) = (batch.seq, batch.source == BatchSource::Private);
             let was_closed = batch.state == BatchState::Closed;
             let mut news = !was_closed;
-            // Of two answers the later one counts, in whatever order they arrive.
-            let is_older =
-                matches!(&batch.response, Response::Known { at, .. } if self.capture.order.is_before(at));
+            // Of two answers the later one counts, in whatever order they arrive; a turn's own before any other.
+            let is_own = event.prompt.is_some() && batch.prompt == event.prompt;
+            let (is_older, of_same_turn) = match &batch.response {
+                Response::Known { at, prompt } => {
+                    let of_same_turn = event.prompt.is_some() && *prompt == event.prompt;
+                    (self.capture.order.is_before(at) && (of_same_turn || !is_own), of_same_turn)
+                }
+                Response::Missing => (false, false),
+            };
+            if is_older && !of_same_turn && !private {
+                // The prompt that it answers may still be on its way.
+                aside = message.filter(|text| !text.trim().is_empty());
+            }
             let text = message.filter(|text| !private && !is_older && !text.trim().is_empty());
             if let Some(text) = text {
                 // A turn that went on has a later, truer last word; one that was cut short gets its first.
@@ -651,6 +704,9 @@ impl Turn<'_> {
             if news && !private {
                 self.effects.push(Effect::CompressBatch { seq });
             }
+        }
+        if let Some(text) = aside {
+            self.note(event, "Stop", text);
         }
         // A crash after this moment leaves a summary.
         self.effects.push(Effect::Summarize);
@@ -984,6 +1040,39 @@ mod tests {
     }
 
     #[test]
+    fn a_late_prompt_adopts_what_was_done_before_any_was_known() {
+        let (session, _) = play("start; tool p1 Read; stop p1 done; @1 prompt p1 a; prompt p2 b");
+        let shown: Vec<_> = session.batches.iter().map(|batch| (batch.source, batch.number)).collect();
+        assert_eq!(shown, [(BatchSource::User, 1), (BatchSource::User, 2)]);
+        assert!(matches!(session.batches[0].response, Response::Known { .. }));
+        // The next one takes its own out of it.
+        let (session, effects) = play("start; tool - Read; tool - Bash; @1 prompt - a; @2 prompt - b");
+        assert_eq!(numbers(&session), [(1, 1), (2, 2)]);
+        assert!(
+            effects.iter().any(|effect| matches!(effect, Effect::TakeOver { from: Seq(1), to: Seq(2), .. }))
+        );
+        let (_, effects) = play("start; tool p1 Read; @1 private p1");
+        assert!(
+            effects
+                .iter()
+                .any(|effect| matches!(effect, Effect::AdoptRecovery { content: Content::Hidden, .. }))
+        );
+    }
+
+    #[test]
+    fn an_older_answer_is_kept_beside_the_later_one() {
+        check(
+            "start; prompt - a; tool - Read; stop - second; @2 stop - first",
+            "1 closed(stop) user [Read (Stop)] 'second'",
+        );
+        // The turn itself has a later, truer word.
+        check(
+            "start; prompt p1 a; tool p1 Read; stop p1 second; @2 stop p1 first",
+            "1 closed(stop) user [Read] 'second'",
+        );
+    }
+
+    #[test]
     fn what_belongs_to_an_ended_life_begins_no_other() {
         let (session, _) = play("start; prompt p1 a; end other; @2 tool p1 Read; @2 stop p1 late");
         assert_eq!((session.status, session.life), (SessionStatus::Completed, 1));
@@ -1037,7 +1126,7 @@ mod tests {
                         prop_assert_eq!(*seq, Seq(opened));
                     }
                     Effect::RunBatch { seq, .. } | Effect::CloseBatch { seq, .. } | Effect::Respond { seq, .. }
-                    | Effect::AddAside { seq, .. } | Effect::CompressBatch { seq }
+                    | Effect::AddAside { seq, .. } | Effect::CompressBatch { seq } | Effect::AdoptRecovery { seq, .. }
                     | Effect::Renumber { seq, .. } | Effect::TakeOver { from: seq, .. }
                     | Effect::AddActivity { seq: Some(seq), .. } => prop_assert!(seq.0 >= 1 && seq.0 <= opened),
                     Effect::BeginLife { .. } => lives += 1,

@@ -1,6 +1,6 @@
 //! Knows which events were accepted, and looks at the end whether each of them is there: once, and in its place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct Verdict {
     pub stored: usize,
     pub lost: Vec<String>,
     pub twice: Vec<String>,
-    /// Prompts and calls that stand before one that happened earlier, and such as stand in another turn than theirs.
+    /// Prompts and calls that stand before one that happened earlier, and whatever stands in another turn than its own.
     pub misplaced: Vec<String>,
     /// What SQLite says of the database after the daemon is gone; "ok" if all is well.
     pub integrity: String,
@@ -119,7 +119,7 @@ pub fn integrity(database: &rusqlite::Connection) -> String {
 /// Compares what was accepted of a session with what `recall ctl session` shows of it.
 fn judge(session: &str, accepted: &[Step], shown: &Value, verdict: &mut Verdict) {
     let (mut prompts, mut calls, mut found) = (Vec::new(), Vec::new(), BTreeMap::<Step, usize>::new());
-    let mut misplaced = Vec::new();
+    let (mut misplaced, mut aside) = (Vec::new(), BTreeSet::new());
     for batch in shown["batches"].as_array().into_iter().flatten() {
         let of_batch = step_of(session, &batch["prompt"]);
         let turn_of_batch = of_batch.and_then(turn);
@@ -137,6 +137,9 @@ fn judge(session: &str, accepted: &[Step], shown: &Value, verdict: &mut Verdict)
             *found.entry(step).or_default() += 1;
         }
         calls.extend(of_activities);
+        // An answer whose turn was not known when it came is kept beside the batch's own.
+        let kept = batch["activities"].as_array().into_iter().flatten();
+        aside.extend(kept.filter_map(|activity| step_of(session, &activity["input"])));
     }
     for order in [&prompts, &calls] {
         let inverted = order.windows(2).filter(|pair| pair[0] > pair[1]);
@@ -146,7 +149,8 @@ fn judge(session: &str, accepted: &[Step], shown: &Value, verdict: &mut Verdict)
     let twice = found.iter().filter(|(_, times)| **times > 1);
     verdict.twice.extend(twice.map(|(step, _)| script::mark(session, *step)));
     // A start leaves no mark: the count of the stored events answers for it.
-    let lost = accepted.iter().filter(|step| **step != Step::Start && !found.contains_key(step));
+    let is_lost = |step: &&Step| **step != Step::Start && !found.contains_key(step) && !aside.contains(step);
+    let lost = accepted.iter().filter(is_lost);
     verdict.lost.extend(lost.map(|step| script::mark(session, *step)));
 }
 
@@ -198,13 +202,11 @@ mod tests {
         check(json!([batch(1, &[one], Some(1)), batch(2, &[], None)]), 1, 0, 0);
         check(json!([batch(1, &[one, two], None), batch(2, &[], None)]), 1, 0, 0);
         check(json!([]), 5, 0, 0);
+        let mut kept_aside = batch(1, &[one, two], None);
+        kept_aside["activities"].as_array_mut().unwrap().push(json!({"input": "s answer 1"}));
+        check(json!([kept_aside, batch(2, &[], None)]), 0, 0, 0);
         check(json!([batch(1, &[one, two, two], Some(1)), batch(2, &[], None)]), 0, 1, 0);
-        check(
-            json!([batch(1, &[one, two], Some(1)), batch(2, &[], None), batch(2, &[], None)]),
-            0,
-            1,
-            0,
-        );
+        check(json!([batch(1, &[one, two], Some(1)), batch(2, &[], None), batch(2, &[], None)]), 0, 1, 0);
         check(json!([batch(1, &[two, one], Some(1)), batch(2, &[], None)]), 0, 0, 1);
         check(json!([batch(2, &[], None), batch(1, &[one, two], Some(1))]), 0, 0, 1);
         check(json!([batch(1, &[one], Some(1)), batch(2, &[two], None)]), 0, 0, 1);

@@ -82,7 +82,8 @@ pub fn signal(stage: &Stage, signal: Signal) {
 /// The most memory that a process has had so far, bytes; 0 where the system does not say.
 pub fn peak_memory(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
+    let kib =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
     kib.map_or(0, |kib: u64| kib << 10)
 }
 

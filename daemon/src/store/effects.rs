@@ -52,11 +52,17 @@ pub(super) fn apply(
         }
         Effect::Respond { seq, event, text, prompt_id } => {
             let batch = batch(db, session, *seq)?;
+            late::keep_replaced_answer(db, batch, prompt_id.as_ref())?;
             db.prepare_cached(
                 "UPDATE prompt_batches SET response = ?2, response_event = ?3, response_turn = ?4 WHERE id = ?1",
             )?
             .execute(params![batch.0, Packed(text), event.0, prompt_id.as_ref().map(PromptId::as_str)])?;
             log(db, "response", batch.0)?;
+        }
+        Effect::AdoptRecovery { seq, number, source, prompt_id, prompt, content } => {
+            let batch = batch(db, session, *seq)?;
+            let given = (*number, source.as_str(), prompt_id.as_ref(), prompt);
+            late::adopt_recovery(db, session, batch, given, *content, at)?;
         }
         Effect::Renumber { seq, number } => {
             let batch = batch(db, session, *seq)?;

@@ -1,13 +1,13 @@
-//! What a prompt that arrived late takes over from the batch before it.
+//! What a prompt that arrived late takes over from the batch before it, and what is kept for one that may still come.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
-use super::text::Unpacked;
+use super::text::{Packed, Unpacked};
 use super::writes::log;
-use crate::memory::ids::BatchId;
+use crate::memory::ids::{BatchId, PromptId, Timestamp};
 use crate::memory::order::Order;
-use crate::memory::session::Content;
+use crate::memory::session::{Content, NewPrompt};
 
 /// Moves what was done since, and the answer that was given, unless the agent itself says that it belongs to `from`.
 pub(super) fn take_over(
@@ -65,15 +65,68 @@ fn move_answer(db: &Connection, from: BatchId, to: BatchId, since: &Order) -> Re
         log(db, "response", from.0)?;
         log(db, "response", to.0)?;
     }
+    // What is left of the batch before may have had an answer of its own.
+    answer_kept_aside(db, from)?;
     answer_kept_aside(db, to)
+}
+
+/// Keeps the answer that another turn's is about to replace: its prompt may still be on its way.
+pub(super) fn keep_replaced_answer(
+    db: &Connection,
+    batch: BatchId,
+    by: Option<&PromptId>,
+) -> Result<(), StoreError> {
+    db.prepare_cached(
+        "INSERT INTO activities (session, batch, event_id, kind, tool_name, prompt_id, failed, input, at)
+         SELECT b.session, b.id, b.response_event, 'other', 'Stop', b.response_turn, 0, b.response, d.captured_at
+         FROM prompt_batches b JOIN deliveries d ON d.event_id = b.response_event
+         WHERE b.id = ?1 AND b.response IS NOT NULL AND (?2 IS NULL OR b.response_turn IS NOT ?2)
+         ON CONFLICT (event_id) DO NOTHING",
+    )?
+    .execute(params![batch.0, by.map(PromptId::as_str)])?;
+    Ok(())
+}
+
+/// Makes the recovery batch the batch of the prompt that has arrived after what it asked for.
+pub(super) fn adopt_recovery(
+    db: &Connection,
+    session: i64,
+    batch: BatchId,
+    (number, source, prompt_id, prompt): (u32, &str, Option<&PromptId>, &NewPrompt),
+    content: Content,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    db.prepare_cached(
+        "UPDATE prompt_batches SET prompt_number = ?2, source = ?3, prompt_id = ?4, prompt = ?5, prompt_event = ?6,
+                opened_at = ?7 WHERE id = ?1",
+    )?
+    .execute(params![
+        batch.0,
+        number,
+        source,
+        prompt_id.map(PromptId::as_str),
+        prompt.text.as_deref().map(Packed),
+        prompt.event.0,
+        at.0
+    ])?;
+    db.prepare_cached("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1")?
+        .execute(params![session, number])?;
+    match content {
+        Content::Kept => log(db, "prompt", batch.0),
+        Content::Hidden => hide(db, batch),
+    }
 }
 
 /// An answer whose turn nobody knew was kept as an activity; here is its turn.
 fn answer_kept_aside(db: &Connection, to: BatchId) -> Result<(), StoreError> {
     let mut find = db.prepare_cached(
         "SELECT a.input, a.event_id, a.prompt_id FROM activities a JOIN prompt_batches b ON b.id = a.batch
+         JOIN deliveries d ON d.event_id = a.event_id
          WHERE a.batch = ?1 AND a.kind = 'other' AND a.tool_name = 'Stop' AND b.response IS NULL
-         ORDER BY a.at DESC, a.id DESC LIMIT 1",
+           AND (a.prompt_id IS NULL OR a.prompt_id IS b.prompt_id OR NOT EXISTS
+                (SELECT 1 FROM prompt_batches o WHERE o.session = b.session AND o.prompt_id = a.prompt_id))
+         ORDER BY a.prompt_id IS NOT NULL AND a.prompt_id IS b.prompt_id DESC, a.at DESC, d.boot_ns DESC, a.id DESC
+         LIMIT 1",
     )?;
     let kept = find
         .query_row([to.0], |row| {
@@ -86,7 +139,7 @@ fn answer_kept_aside(db: &Connection, to: BatchId) -> Result<(), StoreError> {
     db.prepare_cached(
         "UPDATE prompt_batches SET response = ?2, response_event = ?3, response_turn = ?4 WHERE id = ?1",
     )?
-    .execute(params![to.0, super::text::Packed(&text), event, turn])?;
+    .execute(params![to.0, Packed(&text), event, turn])?;
     log(db, "response", to.0)
 }
 

@@ -369,7 +369,12 @@ pub fn session_activities(
     batch: Option<BatchId>,
 ) -> Result<Vec<ActivityRow>, StoreError> {
     let (column, id) = batch.map_or(("session", session.0), |batch| ("batch", batch.0));
-    let sql = format!("SELECT {ACTIVITY_COLUMNS} FROM activities WHERE {column} = ?1 ORDER BY at, id");
+    // Events of one boot by the time since then, whatever the wall clock did; boots by their earliest wall time.
+    let sql = format!(
+        "SELECT {ACTIVITY_COLUMNS} FROM activities LEFT JOIN
+            (SELECT event_id AS delivered, boot_id, boot_ns, captured_at FROM deliveries) ON delivered = event_id
+         WHERE {column} = ?1 ORDER BY min(captured_at) OVER (PARTITION BY boot_id), boot_ns, at, id"
+    );
     let mut statement = db.prepare_cached(&sql)?;
     Ok(statement.query_map([id], read_activity)?.collect::<Result<_, _>>()?)
 }

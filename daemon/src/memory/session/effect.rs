@@ -32,6 +32,15 @@ pub enum Effect {
         seq: Seq,
         why: CloseReason,
     },
+    /// What was done before any prompt was known has got its prompt: the recovery batch becomes that prompt's.
+    AdoptRecovery {
+        seq: Seq,
+        number: u32,
+        source: BatchSource,
+        prompt_id: Option<PromptId>,
+        prompt: NewPrompt,
+        content: Content,
+    },
     /// A prompt arrived late: later ones move up by one.
     Renumber {
         seq: Seq,

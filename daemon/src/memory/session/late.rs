@@ -24,6 +24,9 @@ impl Turn<'_> {
     ) -> Place {
         let order = self.capture.order;
         let place = self.session.batches.iter().take_while(|batch| !order.is_before(&batch.opened)).count();
+        if self.session.batches.get(place).is_some_and(|next| next.source == BatchSource::Recovery) {
+            return self.adopt_recovery(place, source, prompt_id, prompt);
+        }
         // What was done before the first known prompt lies with that one.
         let from = place.checked_sub(1).or_else(|| (!self.session.batches.is_empty()).then_some(0));
         let before = place.checked_sub(1).and_then(|at| self.session.batches.get(at));
@@ -76,5 +79,33 @@ impl Turn<'_> {
         let batch = Batch { seq, number, opened: order, prompt: prompt_id, source, state, response };
         self.session.batches.insert(place, batch);
         if is_last { Place::Last } else { Place::Earlier }
+    }
+
+    /// Gives the recovery batch at `at` the prompt that it lacked. What later prompts own in it they take over when
+    /// they arrive.
+    fn adopt_recovery(
+        &mut self,
+        at: usize,
+        source: BatchSource,
+        prompt_id: Option<PromptId>,
+        prompt: NewPrompt,
+    ) -> Place {
+        let before = at.checked_sub(1).and_then(|at| self.session.batches.get(at));
+        let number = before.map_or(0, |before| before.number) + 1;
+        for batch in self.session.batches.iter_mut().skip(at + 1) {
+            batch.number += 1;
+            self.effects.push(Effect::Renumber { seq: batch.seq, number: batch.number });
+        }
+        let is_last = at + 1 == self.session.batches.len();
+        let Some(batch) = self.session.batches.get_mut(at) else { return Place::Earlier };
+        (batch.number, batch.source, batch.opened) = (number, source, self.capture.order);
+        batch.prompt = prompt_id.clone();
+        let (seq, private) = (batch.seq, source == BatchSource::Private);
+        let content = if private { Content::Hidden } else { Content::Kept };
+        self.effects.push(Effect::AdoptRecovery { seq, number, source, prompt_id, prompt, content });
+        if batch.state == BatchState::Closed && !private {
+            self.effects.push(Effect::CompressBatch { seq });
+        }
+        if is_last && batch.state == BatchState::Open { Place::Last } else { Place::Earlier }
     }
 }

@@ -292,6 +292,35 @@ fn a_late_prompt_gets_the_answer_that_was_given_to_it() {
 }
 
 #[test]
+fn a_late_prompt_adopts_what_was_done_before_any_was_known() {
+    let (session, _) = play("start; tool p1 Read; stop p1 done; @1 prompt p1 a; prompt p2 b");
+    let shown: Vec<_> = session.batches.iter().map(|batch| (batch.source, batch.number)).collect();
+    assert_eq!(shown, [(BatchSource::User, 1), (BatchSource::User, 2)]);
+    assert!(matches!(session.batches[0].response, Response::Known { .. }));
+    // The next one takes its own out of it.
+    let (session, effects) = play("start; tool - Read; tool - Bash; @1 prompt - a; @2 prompt - b");
+    assert_eq!(numbers(&session), [(1, 1), (2, 2)]);
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::TakeOver { from: Seq(1), to: Seq(2), .. })));
+    let (_, effects) = play("start; tool p1 Read; @1 private p1");
+    assert!(
+        effects.iter().any(|effect| matches!(effect, Effect::AdoptRecovery { content: Content::Hidden, .. }))
+    );
+}
+
+#[test]
+fn an_older_answer_is_kept_beside_the_later_one() {
+    check(
+        "start; prompt - a; tool - Read; stop - second; @2 stop - first",
+        "1 closed(stop) user [Read (Stop)] 'second'",
+    );
+    // The turn itself has a later, truer word.
+    check(
+        "start; prompt p1 a; tool p1 Read; stop p1 second; @2 stop p1 first",
+        "1 closed(stop) user [Read] 'second'",
+    );
+}
+
+#[test]
 fn what_belongs_to_an_ended_life_begins_no_other() {
     let (session, _) = play("start; prompt p1 a; end other; @2 tool p1 Read; @2 stop p1 late");
     assert_eq!((session.status, session.life), (SessionStatus::Completed, 1));
@@ -346,6 +375,7 @@ proptest! {
                 }
                 Effect::RunBatch { seq, .. } | Effect::CloseBatch { seq, .. } | Effect::Respond { seq, .. }
                 | Effect::AddAside { seq, .. } | Effect::CompressBatch { seq }
+                | Effect::AdoptRecovery { seq, .. }
                 | Effect::Renumber { seq, .. } | Effect::TakeOver { from: seq, .. }
                 | Effect::AddActivity { seq: Some(seq), .. } => prop_assert!(seq.0 >= 1 && seq.0 <= opened),
                 Effect::BeginLife { .. } => lives += 1,

@@ -91,7 +91,9 @@ impl Turn<'_> {
     fn open(&mut self, event: &LifecycleEvent, text: &PromptText, source: BatchSource) -> Option<Ask> {
         // A prompt that carries the running turn's id was typed while the agent works.
         let queued = event.prompt.is_some()
-            && self.session.running().is_some_and(|running| running.prompt == event.prompt);
+            && self.session.running().is_some_and(|running| {
+                running.prompt == event.prompt && running.source != BatchSource::Recovery
+            });
         let (source, state) = match (text, queued) {
             (PromptText::WhollyPrivate, true) => (BatchSource::Private, BatchState::Waiting),
             (PromptText::WhollyPrivate, false) => (BatchSource::Private, BatchState::Open),
@@ -255,14 +257,25 @@ impl Turn<'_> {
         });
         // What was typed while the agent worked was answered by the same words.
         let ended: Vec<usize> = [Some(at), waiting].into_iter().flatten().collect();
+        let mut aside = None;
         for at in ended {
             let Some(batch) = self.session.batches.get_mut(at) else { continue };
             let (seq, private) = (batch.seq, batch.source == BatchSource::Private);
             let was_closed = batch.state == BatchState::Closed;
             let mut news = !was_closed;
-            // Of two answers the later one counts, in whatever order they arrive.
-            let is_older =
-                matches!(&batch.response, Response::Known { at, .. } if self.capture.order.is_before(at));
+            // Of two answers the later one counts, in whatever order they arrive; a turn's own before any other.
+            let is_own = event.prompt.is_some() && batch.prompt == event.prompt;
+            let (is_older, of_same_turn) = match &batch.response {
+                Response::Known { at, prompt } => {
+                    let of_same_turn = event.prompt.is_some() && *prompt == event.prompt;
+                    (self.capture.order.is_before(at) && (of_same_turn || !is_own), of_same_turn)
+                }
+                Response::Missing => (false, false),
+            };
+            if is_older && !of_same_turn && !private {
+                // The prompt that it answers may still be on its way.
+                aside = message.filter(|text| !text.trim().is_empty());
+            }
             let text = message.filter(|text| !private && !is_older && !text.trim().is_empty());
             if let Some(text) = text {
                 // A turn that went on has a later, truer last word; one that was cut short gets its first.
@@ -278,6 +291,9 @@ impl Turn<'_> {
             if news && !private {
                 self.effects.push(Effect::CompressBatch { seq });
             }
+        }
+        if let Some(text) = aside {
+            self.note(event, "Stop", text);
         }
         // A crash after this moment leaves a summary.
         self.effects.push(Effect::Summarize);

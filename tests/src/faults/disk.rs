@@ -1,0 +1,49 @@
+//! A disk that is full: a small file system in memory.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A mounted file system; gone with its owner.
+pub struct SmallDisk {
+    at: PathBuf,
+}
+
+impl SmallDisk {
+    /// Mounts one of this many KiB on a folder that is made if need be. `None` where that is not allowed or not known.
+    pub fn mount(at: &Path, kib: u32) -> Option<Self> {
+        std::fs::create_dir_all(at).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o"]).arg(format!("size={kib}k,mode=0700")).arg("recall-test").arg(at);
+        let mounted = mount.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        mounted.is_ok_and(|status| status.success()).then(|| Self { at: at.to_owned() })
+    }
+
+    /// Takes every byte that is left.
+    pub fn fill(&self) {
+        let mut file = File::create(self.ballast()).unwrap();
+        let mut size = 1 << 20;
+        while size > 0 {
+            if file.write_all(&vec![0; size]).is_err() {
+                size /= 2;
+            }
+        }
+    }
+
+    /// Gives the bytes back.
+    pub fn make_room(&self) {
+        std::fs::remove_file(self.ballast()).unwrap();
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.at.join("ballast")
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily: whoever still has a file open there must not keep the folder.
+        let _ = Command::new("umount").arg("-l").arg(&self.at).status();
+    }
+}

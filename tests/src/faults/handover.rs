@@ -1,0 +1,96 @@
+//! Gives an event to the daemon, or to the spool if the daemon does not acknowledge it: what the shim does, with the
+//! same code, but without a process for each event.
+
+use std::time::Duration;
+
+use recall_protocol::client::Connection;
+use recall_protocol::frame::{self, Deadline};
+use recall_protocol::paths::Paths;
+use recall_protocol::spool::{Spool, SpoolName};
+use recall_protocol::wire::{Deliver, Reply, Request};
+use serde_json::Value;
+
+use crate::Stage;
+
+/// Who has accepted an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcceptedBy {
+    Daemon,
+    Spool,
+    /// The shim does not say which of the two.
+    Shim,
+}
+
+/// Hands events over, each over a connection of its own.
+pub struct Handover<'a> {
+    stage: &'a Stage,
+    paths: Paths,
+    spool: Spool,
+    patience: Duration,
+}
+
+impl<'a> Handover<'a> {
+    /// Waits this long for an answer before it takes the spool.
+    pub fn new(stage: &'a Stage, patience: Duration) -> Self {
+        let paths = paths(stage);
+        paths.create_state_folder().unwrap();
+        let spool = Spool::new(&paths);
+        spool.create_folders().unwrap();
+        Self { stage, paths, spool, patience }
+    }
+
+    /// The spool it falls back to.
+    pub fn spool(&self) -> &Spool {
+        &self.spool
+    }
+
+    /// What the daemon says; `None` if nobody answers in time.
+    pub fn ask(&self, delivery: &Deliver) -> Option<Reply> {
+        let deadline = Deadline::after(self.patience);
+        let mut connection = Connection::open(&self.paths, deadline).ok()?;
+        connection.ask(&Request::Deliver(delivery.clone()), deadline).ok()
+    }
+
+    /// The daemon first, the spool where it does not acknowledge.
+    ///
+    /// # Errors
+    /// When neither took it: the event is not accepted.
+    pub fn deliver(&self, delivery: &Deliver) -> Result<AcceptedBy, String> {
+        match self.ask(delivery) {
+            Some(Reply::Ack { .. } | Reply::Duplicate { .. }) => Ok(AcceptedBy::Daemon),
+            _ => self.keep(delivery),
+        }
+    }
+
+    /// The spool at once, as for an event that nobody answered.
+    ///
+    /// # Errors
+    /// When the spool did not take it.
+    pub fn keep(&self, delivery: &Deliver) -> Result<AcceptedBy, String> {
+        let frame =
+            frame::encode_frame(&Request::Deliver(delivery.clone())).map_err(|error| error.to_string())?;
+        let name = SpoolName::new(delivery.captured_at_ms, delivery.event_id);
+        match self.spool.write(&name, &frame) {
+            Ok(()) => Ok(AcceptedBy::Spool),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Runs the shim.
+    ///
+    /// # Errors
+    /// When it does not end as an agent expects.
+    pub fn run_shim(&self, event: &Value) -> Result<AcceptedBy, String> {
+        let said = self.stage.hook_bytes(&["claude-code"], event.to_string().as_bytes());
+        if said.code() != 0 || !said.stderr.is_empty() {
+            return Err(format!("{said:?}"));
+        }
+        Ok(AcceptedBy::Shim)
+    }
+}
+
+/// Where this stage's files lie.
+pub fn paths(stage: &Stage) -> Paths {
+    let home = stage.home();
+    Paths::from_variables(&|name| (name == "RECALL_HOME").then(|| home.clone().into())).unwrap()
+}

@@ -1,0 +1,58 @@
+//! Another user: the test's own program, run again under another uid.
+//!
+//! A test that needs one begins by asking [`role`]; when it has one, it is the other user, plays its part and returns.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Stage;
+
+/// `nobody` on most systems; anything but ours will do.
+pub const UID: u32 = 65_534;
+
+const ROLE: &str = "RECALL_TEST_ROLE";
+
+/// The part that this process is to play, if it is not the test itself.
+pub fn role() -> Option<String> {
+    std::env::var(ROLE).ok()
+}
+
+/// Whether this process may become another user.
+pub fn can_change_user() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// This test's program as a user plays the part of `role` in the test of this name. It lies in the stage's folder,
+/// which everybody may enter from now on.
+pub fn command(stage: &Stage, test: &str, role: &str, uid: u32) -> Command {
+    open_to_all(&stage.user_home());
+    let program = stage.user_home().join("intruder");
+    if !program.exists() {
+        std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    }
+    let mut command = Command::new(program);
+    command
+        .args(["--exact", test, "--nocapture"])
+        .env_clear()
+        .env(ROLE, role)
+        .env("SOCKET", stage.socket())
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .uid(uid)
+        .gid(uid);
+    command
+}
+
+/// The socket that the part is about.
+pub fn socket() -> PathBuf {
+    PathBuf::from(std::env::var_os("SOCKET").unwrap())
+}
+
+/// Lets everybody in.
+pub fn open_to_all(path: &Path) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+}

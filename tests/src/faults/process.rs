@@ -1,0 +1,100 @@
+//! A daemon that is killed, stopped and continued at will, beside the stage's own.
+
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+
+use crate::Stage;
+
+/// After which a daemon that has not come up never will.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running `recall daemon`. Dies with its owner.
+pub struct Daemon {
+    child: Child,
+}
+
+impl Daemon {
+    /// Starts one and does not wait for it.
+    pub fn spawn(stage: &Stage) -> Self {
+        Self::spawn_with(stage, Stdio::null())
+    }
+
+    /// The same with its stderr led elsewhere.
+    pub fn spawn_with(stage: &Stage, stderr: Stdio) -> Self {
+        let mut command = stage.command("recall");
+        command.arg("daemon").stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+        Self { child: command.spawn().unwrap() }
+    }
+
+    /// Waits until the socket takes connections.
+    ///
+    /// # Errors
+    /// When the daemon ends first, or takes half a minute.
+    pub fn wait_until_it_listens(&mut self, stage: &Stage) -> Result<(), String> {
+        let begun = Instant::now();
+        while std::os::unix::net::UnixStream::connect(stage.socket()).is_err() {
+            if let Some(ended) = self.child.try_wait().unwrap() {
+                return Err(format!("the daemon ended with {ended}"));
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err("the daemon does not listen".to_owned());
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
+    /// Waits for its end.
+    pub fn wait(mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    /// SIGKILL; returns when it is gone.
+    pub fn kill(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends the stage's daemon a signal that it survives: SIGSTOP, SIGCONT.
+pub fn signal(stage: &Stage, signal: Signal) {
+    let pid = Pid::from_raw(stage.daemon_pid().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+/// The most memory that a process has had so far, bytes; 0 where the system does not say.
+pub fn peak_memory(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let kib =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
+    kib.map_or(0, |kib: u64| kib << 10)
+}
+
+/// Fills the backlog of a daemon that does not accept, for as long as the result is kept.
+pub fn fill_backlog(stage: &Stage) -> Vec<rustix::fd::OwnedFd> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    let address = SocketAddrUnix::new(stage.socket()).unwrap();
+    let connected = (0..5_000).map_while(|_| {
+        let client =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK, None).unwrap();
+        connect(&client, &address).ok().map(|()| client)
+    });
+    connected.collect()
+}

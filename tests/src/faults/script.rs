@@ -1,0 +1,124 @@
+//! What a session types and does, in order. Every event carries a mark by which it is found again.
+
+use serde_json::{Value, json};
+
+use crate::Stage;
+
+/// Calls of tools in one turn, at most.
+const MOST_CALLS: usize = 6;
+
+/// One event of a session. Turns and calls count from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    Start,
+    Prompt { turn: usize },
+    Call { turn: usize, call: usize },
+    Stop { turn: usize },
+}
+
+/// Whether the agent says to which turn an event belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnIds {
+    /// Every event carries a `prompt_id`.
+    Sent,
+    /// Only the order of the events tells.
+    Absent,
+}
+
+/// The events of one session in the order in which they happen.
+#[derive(Clone, Debug)]
+pub struct Script {
+    pub session: String,
+    pub turn_ids: TurnIds,
+    pub steps: Vec<Step>,
+}
+
+impl Script {
+    /// A session of this many events.
+    pub fn random(session: String, events: usize, turn_ids: TurnIds, random: &mut fastrand::Rng) -> Self {
+        let mut steps = vec![Step::Start];
+        for turn in 1.. {
+            steps.push(Step::Prompt { turn });
+            steps.extend((1..=random.usize(0..=MOST_CALLS)).map(|call| Step::Call { turn, call }));
+            steps.push(Step::Stop { turn });
+            if steps.len() >= events {
+                break;
+            }
+        }
+        steps.truncate(events);
+        Self { session, turn_ids, steps }
+    }
+
+    /// The step as Claude Code reports it.
+    pub fn event(&self, stage: &Stage, step: Step) -> Value {
+        let session = &self.session;
+        let (name, turn, mut fields) = match step {
+            Step::Start => ("SessionStart", 0, json!({"source": "startup"})),
+            Step::Prompt { turn } => ("UserPromptSubmit", turn, json!({"prompt": self.mark(step)})),
+            Step::Call { turn, .. } => {
+                let input = json!({"command": format!("make {}", self.mark(step))});
+                let output = json!({"stdout": "done", "stderr": ""});
+                let call = json!({"tool_name": "Bash", "tool_input": input, "tool_response": output,
+                    "tool_use_id": self.mark(step)});
+                ("PostToolUse", turn, call)
+            }
+            Step::Stop { turn } => ("Stop", turn, json!({"last_assistant_message": self.mark(step)})),
+        };
+        if self.turn_ids == TurnIds::Sent && turn > 0 {
+            fields["prompt_id"] = json!(format!("{session}-turn-{turn}"));
+        }
+        stage.event(session, name, fields)
+    }
+
+    /// By what a step is found again: its prompt, the id of its call, or its response.
+    pub fn mark(&self, step: Step) -> String {
+        mark(&self.session, step)
+    }
+}
+
+/// The same without the script.
+pub fn mark(session: &str, step: Step) -> String {
+    match step {
+        Step::Start => format!("{session} start"),
+        Step::Prompt { turn } => format!("{session} prompt {turn}"),
+        Step::Call { turn, call } => format!("{session}-call-{turn}-{call}"),
+        Step::Stop { turn } => format!("{session} answer {turn}"),
+    }
+}
+
+/// The step that a mark belongs to.
+pub fn step(session: &str, mark: &str) -> Option<Step> {
+    let rest = mark.strip_prefix(session)?;
+    if let Some(numbers) = rest.strip_prefix("-call-") {
+        let (turn, call) = numbers.split_once('-')?;
+        return Some(Step::Call { turn: turn.parse().ok()?, call: call.parse().ok()? });
+    }
+    if let Some(turn) = rest.strip_prefix(" prompt ") {
+        return Some(Step::Prompt { turn: turn.parse().ok()? });
+    }
+    rest.strip_prefix(" answer ").and_then(|turn| turn.parse().ok()).map(|turn| Step::Stop { turn })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_leads_back_to_its_step() {
+        let script = Script::random("s-1".to_owned(), 200, TurnIds::Sent, &mut fastrand::Rng::with_seed(1));
+        assert_eq!(script.steps.len(), 200);
+        for of in &script.steps[1..] {
+            assert_eq!(step("s-1", &script.mark(*of)), Some(*of));
+        }
+        assert_eq!(step("s-1", "s-2 prompt 1"), None);
+    }
+
+    #[test]
+    fn a_seed_is_a_script() {
+        let script = |seed| {
+            Script::random("s".to_owned(), 60, TurnIds::Absent, &mut fastrand::Rng::with_seed(seed)).steps
+        };
+        assert_eq!(script(7), script(7));
+        assert_ne!(script(7), script(8));
+    }
+}

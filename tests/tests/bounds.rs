@@ -1,0 +1,234 @@
+//! Bounds and versions: a full disk, a full spool, frames of another version, many daemons at once.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use recall_protocol::frame::{MAX_VERSION, MIN_VERSION, decode_frame, encode_frame};
+use recall_protocol::spool::{MAX_UNITS, SpoolName};
+use recall_protocol::wire::{Deliver, Reply, Request};
+use recall_tests::Stage;
+use recall_tests::faults::disk::SmallDisk;
+use recall_tests::faults::handover::{AcceptedBy, Handover, paths};
+use recall_tests::faults::oracle::{Oracle, integrity};
+use recall_tests::faults::process::Daemon;
+use recall_tests::faults::script::{Script, Step, TurnIds};
+use serde_json::{Value, json};
+
+/// Far longer than a healthy daemon needs.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn prompt(stage: &Stage, id: &str) -> Deliver {
+    stage.delivery(&stage.event("one", "UserPromptSubmit", json!({"prompt": id, "prompt_id": id})))
+}
+
+fn events(stage: &Stage) -> Value {
+    stage.json(["ctl", "status"])["events"].clone()
+}
+
+/// The frame of an event in a version that is still to come.
+fn of_tomorrow(delivery: &Deliver) -> Vec<u8> {
+    let mut frame = encode_frame(&Request::Deliver(delivery.clone())).unwrap();
+    frame[4] = MAX_VERSION + 1;
+    frame
+}
+
+#[test]
+fn a_frame_of_another_version_is_told_what_is_understood() {
+    let stage = Stage::new().daemon();
+    for version in [0, MAX_VERSION + 1, u8::MAX] {
+        let mut frame = of_tomorrow(&prompt(&stage, "p1"));
+        frame[4] = version;
+        let mut stream = UnixStream::connect(stage.socket()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // The daemon may hang up before it has read the rest.
+        let _ = stream.write_all(&frame);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let reply: Reply = decode_frame(&answer).unwrap();
+        assert_eq!(reply, Reply::Version { min: MIN_VERSION, max: MAX_VERSION });
+    }
+    assert_eq!(events(&stage)["stored"], 0);
+}
+
+#[test]
+fn a_spool_file_of_another_version_waits_for_who_understands_it() {
+    let mut stage = Stage::new().daemon();
+    let (early, tomorrow, late) = (prompt(&stage, "p1"), prompt(&stage, "p2"), prompt(&stage, "p3"));
+    stage.spool(&early);
+    let name = SpoolName::new(tomorrow.captured_at_ms, tomorrow.event_id);
+    let file = stage.home().join("state/spool/new").join(name.as_str());
+    std::fs::write(&file, of_tomorrow(&tomorrow)).unwrap();
+    stage.spool(&late);
+    let flushed = stage.json(["ctl", "flush"]);
+    assert_eq!(flushed["spooled_left"], 1, "{flushed}");
+    assert_eq!(stage.spooled(), [file.as_path()]);
+    let counted = events(&stage);
+    assert_eq!((&counted["stored"], &counted["spooled"]), (&json!(2), &json!(1)), "{counted}");
+    // Neither does the next daemon touch it, nor does it drain the spool over and over.
+    stage.kill_daemon();
+    stage.start_daemon();
+    stage.flush();
+    assert_eq!(std::fs::read(&file).unwrap(), of_tomorrow(&tomorrow));
+
+    // Whoever understands it takes it.
+    std::fs::write(&file, encode_frame(&Request::Deliver(tomorrow)).unwrap()).unwrap();
+    stage.flush();
+    let counted = events(&stage);
+    assert_eq!((&counted["stored"], &counted["spooled"]), (&json!(3), &json!(0)), "{counted}");
+}
+
+#[test]
+fn a_full_spool_refuses_counts_and_recovers() {
+    let mut stage = Stage::new();
+    let handover = Handover::new(&stage, Duration::ZERO);
+    handover.keep(&prompt(&stage, "p1")).unwrap();
+    let level = stage.home().join("state/spool/level");
+    std::fs::OpenOptions::new().write(true).open(&level).unwrap().set_len(MAX_UNITS).unwrap();
+    for id in ["p2", "p3"] {
+        let event = stage.event("one", "UserPromptSubmit", json!({"prompt": id, "prompt_id": id}));
+        stage.hook(&event);
+    }
+    assert_eq!(stage.spooled().len(), 1);
+    assert_eq!(std::fs::metadata(&level).unwrap().len(), MAX_UNITS, "a refused event takes no room");
+    drop(handover);
+    stage.start_daemon();
+    stage.flush();
+    let counted = events(&stage);
+    assert_eq!((&counted["stored"], &counted["dropped"]), (&json!(1), &json!(2)), "{counted}");
+    let said = stage.recall(["ctl", "status"]);
+    assert!(said.stdout.contains("2 events: the spool was full"), "{said:?}");
+    let said = stage.recall(["doctor"]);
+    assert!(said.stdout.contains("2 events"), "{said:?}");
+    stage.kill_daemon();
+    // Drained, it has room again.
+    stage.hook(&stage.event("one", "UserPromptSubmit", json!({"prompt": "p4", "prompt_id": "p4"})));
+    assert_eq!(stage.spooled().len(), 1);
+}
+
+#[test]
+fn a_full_disk_below_the_database_sends_events_to_the_spool() {
+    let mut stage = Stage::new();
+    paths(&stage).create_folders().unwrap();
+    let Some(disk) = SmallDisk::mount(&stage.home().join("data"), 12 << 10) else {
+        println!("skipped: nothing can be mounted here");
+        return;
+    };
+    stage.start_daemon();
+    let mut random = fastrand::Rng::with_seed(4);
+    let script = Script::random("full".to_owned(), 120, TurnIds::Sent, &mut random);
+    let oracle = Oracle::default();
+    let handover = Handover::new(&stage, PATIENCE);
+    let (before, rest) = script.steps.split_at(20);
+    let (during, after) = rest.split_at(60);
+    let deliver = |steps: &[Step]| -> Vec<AcceptedBy> {
+        let one = |step: &Step| {
+            let by = handover.deliver(&stage.delivery(&script.event(&stage, *step))).unwrap();
+            oracle.accept(&script.session, *step);
+            by
+        };
+        steps.iter().map(one).collect()
+    };
+    assert!(deliver(before).iter().all(|by| *by == AcceptedBy::Daemon));
+    disk.fill();
+    let taken = deliver(during);
+    assert!(taken.contains(&AcceptedBy::Spool), "the disk was not full");
+    disk.make_room();
+    // The next event is taken at once, without a restart.
+    let taken = deliver(after);
+    assert!(taken.iter().all(|by| *by == AcceptedBy::Daemon), "{taken:?}");
+    stage.flush();
+    assert!(stage.spooled().is_empty());
+    stage.kill_daemon();
+    let verdict = oracle.verdict(&mut stage);
+    assert!(verdict.is_clean(), "{verdict}");
+}
+
+#[test]
+fn a_disk_that_is_full_for_all_gets_no_false_acknowledgement() {
+    let mut stage = Stage::new();
+    let Some(disk) = SmallDisk::mount(&stage.home(), 16 << 10) else {
+        println!("skipped: nothing can be mounted here");
+        return;
+    };
+    stage.start_daemon();
+    let handover = Handover::new(&stage, PATIENCE);
+    let is_stored =
+        |reply: &Option<Reply>| matches!(reply, Some(Reply::Ack { .. } | Reply::Duplicate { .. }));
+    disk.fill();
+    let all: Vec<_> = (0..60).map(|number| prompt(&stage, &format!("p{number}"))).collect();
+    let (mut acknowledged, mut refused) = (Vec::new(), Vec::new());
+    for delivery in &all {
+        let reply = handover.ask(delivery);
+        if is_stored(&reply) {
+            acknowledged.push(delivery.event_id);
+        } else {
+            assert!(matches!(reply, Some(Reply::Busy)), "{reply:?}");
+            assert!(handover.keep(delivery).is_err() || !stage.spooled().is_empty());
+            refused.push(delivery);
+        }
+    }
+    assert!(!refused.is_empty(), "the disk was not full");
+    // Neither does the agent notice.
+    stage.hook(&stage.event("two", "Stop", json!({"last_assistant_message": "Done."})));
+    disk.make_room();
+    for delivery in refused {
+        assert!(is_stored(&handover.ask(delivery)), "space is there again");
+        acknowledged.push(delivery.event_id);
+    }
+    stage.flush();
+    stage.kill_daemon();
+    let database = rusqlite::Connection::open(stage.database()).unwrap();
+    assert_eq!(integrity(&database), "ok");
+    for event in acknowledged {
+        let found: u32 = database
+            .query_row("SELECT count(*) FROM deliveries WHERE event_id = ?1", [&event.0[..]], |row| {
+                row.get(0)
+            })
+            .unwrap();
+        assert_eq!(found, 1, "{event}");
+    }
+    drop(database);
+    drop(stage);
+    drop(disk);
+}
+
+/// Starts this many daemons at once beside whatever runs, and returns those that go on.
+fn start_many(stage: &Stage, daemons: usize, going_on: usize) -> Vec<Daemon> {
+    let mut started: Vec<_> = (0..daemons).map(|_| Daemon::spawn(stage)).collect();
+    while started.len() > going_on {
+        match started.iter_mut().position(|daemon| daemon.ended().is_some()) {
+            Some(at) => assert!(started.remove(at).wait().success()),
+            None => std::thread::yield_now(),
+        }
+    }
+    started
+}
+
+#[test]
+fn of_twenty_daemons_one_serves_and_its_socket_stays() {
+    let stage = Stage::new();
+    // What a daemon that was killed leaves: a socket that nobody listens on.
+    let mut dead = Daemon::spawn(&stage);
+    dead.wait_until_it_listens(&stage).unwrap();
+    dead.kill();
+    assert!(stage.socket().exists());
+
+    let mut serving = start_many(&stage, 20, 1).remove(0);
+    serving.wait_until_it_listens(&stage).unwrap();
+    let socket = || {
+        let found = std::fs::symlink_metadata(stage.socket()).unwrap();
+        (found.dev(), found.ino(), found.ctime(), found.ctime_nsec())
+    };
+    let before = socket();
+    assert_eq!(stage.json(["ctl", "status"])["pid"], serving.pid());
+    assert!(start_many(&stage, 20, 0).is_empty());
+    assert_eq!(socket(), before, "nobody touched the live socket");
+    assert_eq!(stage.json(["ctl", "status"])["pid"], serving.pid());
+    stage.hook(&stage.event("one", "Stop", json!({"last_assistant_message": "Done."})));
+    assert!(stage.spooled().is_empty());
+}

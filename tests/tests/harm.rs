@@ -1,0 +1,174 @@
+//! The agent is never harmed: whatever has become of the daemon, a hook ends well and soon, and its event is kept.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use recall_tests::faults::handover::paths;
+use recall_tests::faults::process::signal;
+use recall_tests::faults::{intruder, process};
+use recall_tests::{Said, Stage, run};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+/// A hook that takes longer hangs; how long it really takes is measured elsewhere.
+const HANG: Duration = Duration::from_secs(5);
+
+fn call(stage: &Stage, number: usize) -> Value {
+    let fields = json!({"tool_name": "Bash", "tool_use_id": format!("call-{number}"),
+        "tool_input": {"command": "make"}, "tool_response": {"stdout": "done", "stderr": ""}});
+    stage.event("one", "PostToolUse", fields)
+}
+
+/// Runs the hook with the deadlines of an agent's machine, not those of a stage.
+#[track_caller]
+fn ends_soon(stage: &Stage, event: &Value) -> Said {
+    let mut command = stage.command("recall-shim");
+    command.arg("claude-code").env_remove("RECALL_ANSWER_MS");
+    let begun = Instant::now();
+    let said = run(command, event.to_string().as_bytes());
+    assert!(begun.elapsed() < HANG, "the hook hangs");
+    assert_eq!((said.code(), said.stdout.as_str(), said.stderr.as_str()), (0, "", ""));
+    said
+}
+
+fn activities(stage: &Stage) -> usize {
+    let session = stage.json(["ctl", "session", "one"]);
+    let batches = session["batches"].as_array().unwrap().iter();
+    batches.map(|batch| batch["activities"].as_array().unwrap().len()).sum()
+}
+
+#[test]
+fn a_stopped_daemon_holds_no_hook_and_takes_everything_later() {
+    let stage = Stage::new().daemon();
+    stage.hook(&call(&stage, 0));
+    signal(&stage, Signal::STOP);
+    for number in 1..=5 {
+        ends_soon(&stage, &call(&stage, number));
+    }
+    ends_soon(&stage, &stage.event("two", "SessionStart", json!({"source": "startup"})));
+    assert_eq!(stage.spooled().len(), 6);
+    signal(&stage, Signal::CONT);
+    // Each of them waits in the socket as well: whichever comes second is a duplicate.
+    stage.flush();
+    assert_eq!(activities(&stage), 6);
+    assert!(stage.spooled().is_empty());
+    assert_eq!(stage.json(["ctl", "status"])["events"]["stored"], 7);
+}
+
+#[test]
+fn a_stopped_daemon_with_a_full_backlog_holds_no_hook() {
+    let stage = Stage::new().daemon();
+    signal(&stage, Signal::STOP);
+    let line = process::fill_backlog(&stage);
+    ends_soon(&stage, &call(&stage, 1));
+    assert_eq!(stage.spooled().len(), 1);
+    drop(line);
+    signal(&stage, Signal::CONT);
+    stage.flush();
+    assert_eq!(activities(&stage), 1);
+}
+
+#[test]
+fn whoever_accepts_and_never_answers_holds_no_hook() {
+    let mut stage = Stage::new();
+    paths(&stage).create_folders().unwrap();
+    let listener = UnixListener::bind(stage.socket()).unwrap();
+    let mute = std::thread::spawn(move || {
+        // Kept open until the hooks are over.
+        (0..3).map(|_| listener.accept().unwrap().0).collect::<Vec<UnixStream>>()
+    });
+    for number in 0..3 {
+        ends_soon(&stage, &call(&stage, number));
+    }
+    assert_eq!(mute.join().unwrap().len(), 3);
+    assert_eq!(stage.spooled().len(), 3);
+    stage.start_daemon();
+    stage.flush();
+    assert_eq!(activities(&stage), 3);
+}
+
+#[test]
+fn a_state_folder_that_nobody_may_write_harms_no_hook() {
+    let stage = Stage::new();
+    paths(&stage).create_folders().unwrap();
+    let mut command = stage.command("recall-shim");
+    command.arg("claude-code");
+    if intruder::can_change_user() {
+        // The superuser may write everywhere.
+        intruder::open_to_all(&stage.user_home());
+        for folder in [stage.home(), stage.home().join("state"), stage.home().join("run")] {
+            std::os::unix::fs::chown(&folder, Some(intruder::UID), Some(intruder::UID)).unwrap();
+        }
+        command.uid(intruder::UID).gid(intruder::UID);
+    }
+    let state = stage.home().join("state");
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o500)).unwrap();
+    let said = run(command, call(&stage, 1).to_string().as_bytes());
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!((said.code(), said.stdout.as_str(), said.stderr.as_str()), (0, "", ""), "{said:?}");
+    assert!(!state.join("spool").exists());
+    assert_eq!(std::fs::metadata(stage.home().join("run/dropped")).unwrap().len(), 1, "the loss is counted");
+}
+
+/// As many hooks as the system lets run at once.
+#[track_caller]
+fn storm(hooks: usize) {
+    let stage = Stage::new().daemon();
+    recall_tests::binaries();
+    let (wrong, begun) = (AtomicUsize::new(0), Instant::now());
+    std::thread::scope(|scope| {
+        for part in 0..4 {
+            let (stage, wrong) = (&stage, &wrong);
+            scope.spawn(move || {
+                let event = stage.user_home().join(format!("event-{part}"));
+                let started = (part..hooks).step_by(4).map(|number| {
+                    // From a file, so that all of them can be started before the first is waited for.
+                    std::fs::write(&event, call(stage, number).to_string()).unwrap();
+                    let stdin = File::open(&event).unwrap();
+                    std::fs::remove_file(&event).unwrap();
+                    let mut command = stage.command("recall-shim");
+                    command.arg("claude-code").env_remove("RECALL_ANSWER_MS");
+                    command.stdin(stdin).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+                });
+                for mut hook in started.collect::<Vec<_>>() {
+                    if !hook.wait().unwrap().success() {
+                        wrong.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    let (took, spooled) = (begun.elapsed(), stage.spooled().len());
+    assert_eq!(wrong.into_inner(), 0, "hooks that did not exit with 0");
+    let peak = process::peak_memory(stage.daemon_pid());
+    stage.flush();
+    let events = stage.json(["ctl", "status"])["events"].clone();
+    println!(
+        "{hooks} hooks in {took:?}: {spooled} still in the spool, then {events}, daemon at most {} MiB",
+        peak >> 20
+    );
+    assert_eq!((&events["stored"], &events["dropped"]), (&json!(hooks), &json!(0)), "{events}");
+    assert_eq!((&events["spooled"], &events["unparsed"]), (&json!(0), &json!(0)), "{events}");
+    assert_eq!(activities(&stage), hooks);
+    assert!(peak < 200 << 20, "the daemon took {} MiB", peak >> 20);
+}
+
+#[test]
+fn a_thousand_hooks_at_once() {
+    storm(1_000);
+}
+
+/// `cargo test -p recall-tests --release -- --ignored ten_thousand_hooks_at_once --nocapture`
+#[test]
+#[ignore = "ten thousand processes"]
+fn ten_thousand_hooks_at_once() {
+    storm(10_000);
+}

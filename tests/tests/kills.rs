@@ -1,0 +1,276 @@
+//! Nothing accepted is lost and nothing is stored twice, whoever is killed at whatever moment; and what comes late takes
+//! the place that it would have had.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use recall_protocol::frame::decode_frame;
+use recall_protocol::wire::Request;
+use recall_tests::Stage;
+use recall_tests::faults::handover::{Handover, paths};
+use recall_tests::faults::kills::{Outcome, Plan, survive};
+use recall_tests::faults::oracle::Oracle;
+use recall_tests::faults::process::signal;
+use recall_tests::faults::script::{Script, Step, TurnIds};
+use recall_tests::faults::syscalls::{Fault, shim_with, strace_works, was_killed};
+use rustix::process::Signal;
+use serde_json::json;
+
+#[track_caller]
+fn survives(plan: Plan) {
+    let begun = Instant::now();
+    let Outcome { verdict, by_daemon, by_spool, hits, complaints } = survive(plan);
+    println!("{plan:?}: {verdict}");
+    println!(
+        "{by_daemon} acknowledged, {by_spool} spooled, {hits} kills met an event on its way, {:?}",
+        begun.elapsed()
+    );
+    assert!(complaints.is_empty(), "{complaints:?}");
+    assert_eq!(verdict.accepted, plan.events);
+    assert!(verdict.is_clean(), "{verdict}");
+    assert!(by_daemon > 0 && by_spool > 0 && hits > 0, "the plan tests nothing");
+}
+
+#[test]
+fn a_daemon_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
+    survives(Plan { events: 2_000, writers: 4, kills: 20, seed: 1 });
+}
+
+/// `cargo test -p recall-tests --release -- --ignored a_thousand_kills --nocapture`; `RECALL_KILLS` makes it shorter,
+/// with 100 events for each kill.
+#[test]
+#[ignore = "runs for ten minutes and more"]
+fn a_thousand_kills() {
+    let kills = std::env::var("RECALL_KILLS").map_or(1000, |kills| kills.parse().unwrap());
+    survives(Plan { events: kills * 100, writers: 4, kills, seed: 2 });
+}
+
+/// One session whose events come in any order: some live and in time, the others from the spool after all of them.
+#[track_caller]
+fn late_events_find_their_place(seed: u64, turn_ids: TurnIds) {
+    let mut stage = Stage::new().daemon();
+    let mut random = fastrand::Rng::with_seed(seed);
+    let script = Script::random("late".to_owned(), 60, turn_ids, &mut random);
+    let oracle = Oracle::default();
+    let handover = Handover::new(&stage, Duration::from_secs(20));
+    let mut late = Vec::new();
+    for step in &script.steps {
+        let delivery = stage.delivery(&script.event(&stage, *step));
+        if random.u8(0..10) < 4 {
+            late.push(delivery);
+        } else {
+            handover.deliver(&delivery).unwrap();
+        }
+        oracle.accept(&script.session, *step);
+    }
+    random.shuffle(&mut late);
+    for some in late.chunks(5) {
+        for delivery in some {
+            handover.keep(delivery).unwrap();
+        }
+        stage.flush();
+    }
+    stage.kill_daemon();
+    let verdict = oracle.verdict(&mut stage);
+    assert!(verdict.is_clean(), "seed {seed}, {turn_ids:?}: {verdict}");
+}
+
+#[test]
+fn late_events_find_their_place_by_their_turns_id() {
+    (0..4).for_each(|seed| late_events_find_their_place(seed, TurnIds::Sent));
+}
+
+#[test]
+fn late_events_find_their_place_by_their_time() {
+    (0..4).for_each(|seed| late_events_find_their_place(seed, TurnIds::Absent));
+}
+
+#[test]
+fn a_daemon_that_is_stopped_and_continued_keeps_every_sessions_order() {
+    const WRITERS: usize = 8;
+    const EVENTS: usize = 40;
+    let mut stage = Stage::new().daemon();
+    let (oracle, over) = (Oracle::default(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let (stage, oracle) = (&stage, &oracle);
+                scope.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(writer as u64);
+                    let turn_ids = if writer % 2 == 0 { TurnIds::Sent } else { TurnIds::Absent };
+                    let script = Script::random(format!("writer-{writer}"), EVENTS, turn_ids, &mut random);
+                    // The patience of the shim: what is stopped for longer finds the event in the spool.
+                    let handover = Handover::new(stage, Duration::from_millis(60));
+                    for step in &script.steps {
+                        handover.deliver(&stage.delivery(&script.event(stage, *step))).unwrap();
+                        oracle.accept(&script.session, *step);
+                    }
+                })
+            })
+            .collect();
+        let (stage, over) = (&stage, &over);
+        scope.spawn(move || {
+            let mut random = fastrand::Rng::with_seed(77);
+            while !over.load(Ordering::Acquire) {
+                // Being stopped for a while is the fault itself; nothing waits for anything here.
+                signal(stage, Signal::STOP);
+                std::thread::sleep(Duration::from_millis(random.u64(1..=150)));
+                signal(stage, Signal::CONT);
+                std::thread::sleep(Duration::from_millis(random.u64(1..=80)));
+            }
+        });
+        let failed = writers.into_iter().filter_map(|writer| writer.join().err()).count();
+        over.store(true, Ordering::Release);
+        assert_eq!(failed, 0);
+    });
+    stage.flush();
+    stage.kill_daemon();
+    let verdict = oracle.verdict(&mut stage);
+    assert_eq!(verdict.accepted, WRITERS * EVENTS);
+    assert!(verdict.is_clean(), "{verdict}");
+}
+
+/// The shim is killed at its n-th system call, at most once in `step` of them, until it gets through.
+struct ShimKills {
+    killed: usize,
+    survived: usize,
+}
+
+/// Without a daemon the shim spools: `new/` never holds half a file.
+#[track_caller]
+fn killed_beside_the_spool(payload: usize, step: usize) -> ShimKills {
+    let stage = Stage::new();
+    paths(&stage).create_folders().unwrap();
+    let mut counts = ShimKills { killed: 0, survived: 0 };
+    for at in (1..).step_by(step) {
+        let before = stage.spooled().len();
+        let said = shim_with(&stage, Fault::Kill { at }, call(&stage, at, payload).as_bytes());
+        let spooled = stage.spooled();
+        for file in &spooled {
+            let frame = std::fs::read(file).unwrap();
+            assert!(matches!(decode_frame(&frame), Ok(Request::Deliver(_))), "half a file at call {at}");
+        }
+        if was_killed(&said) {
+            counts.killed += 1;
+            continue;
+        }
+        assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "call {at}: {said:?}");
+        assert_eq!(spooled.len(), before + 1, "accepted at call {at}");
+        counts.survived += 1;
+        break;
+    }
+    counts
+}
+
+/// With a daemon: what a killed shim has handed over is stored once or not at all, and never in part.
+#[track_caller]
+fn killed_beside_the_daemon(payload: usize, step: usize) -> ShimKills {
+    let stage = Stage::new().daemon();
+    let mut counts = ShimKills { killed: 0, survived: 0 };
+    let mut last = 0;
+    for at in (1..).step_by(step) {
+        let said = shim_with(&stage, Fault::Kill { at }, call(&stage, at, payload).as_bytes());
+        last = at;
+        if !was_killed(&said) {
+            assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "call {at}: {said:?}");
+            counts.survived += 1;
+            break;
+        }
+        counts.killed += 1;
+    }
+    stage.flush();
+    let session = stage.json(["ctl", "session", "killed"]);
+    let batches = session["batches"].as_array().unwrap();
+    let activities = batches.iter().flat_map(|batch| batch["activities"].as_array().unwrap());
+    let ids: Vec<_> = activities.map(|activity| activity["tool_use_id"].as_str().unwrap()).collect();
+    let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
+    assert_eq!(distinct.len(), ids.len(), "stored twice");
+    assert!(ids.contains(&format!("call-{last}").as_str()), "the one that got through is stored");
+    assert_eq!(stage.json(["ctl", "status"])["events"]["unparsed"], 0, "half an event was stored");
+    counts
+}
+
+fn call(stage: &Stage, number: usize, payload: usize) -> String {
+    let fields = json!({"tool_name": "Bash", "tool_use_id": format!("call-{number}"),
+        "tool_input": {"command": "cat notes"}, "tool_response": {"stdout": "x".repeat(payload), "stderr": ""}});
+    stage.event("killed", "PostToolUse", fields).to_string()
+}
+
+const PAYLOADS: [usize; 3] = [700, 20_000, 600_000];
+
+#[test]
+fn a_shim_killed_at_some_system_calls_leaves_no_half_event() {
+    if !strace_works() {
+        println!("skipped: strace is missing or may not trace");
+        return;
+    }
+    let counts = [killed_beside_the_spool(PAYLOADS[0], 7), killed_beside_the_daemon(PAYLOADS[1], 11)];
+    for ShimKills { killed, survived } in counts {
+        assert!(killed > 3 && survived == 1, "{killed} killed, {survived} survived");
+    }
+}
+
+/// `cargo test -p recall-tests --release -- --ignored a_shim_killed_at_every_system_call --nocapture`
+#[test]
+#[ignore = "some hundred runs under strace"]
+fn a_shim_killed_at_every_system_call_leaves_no_half_event() {
+    if !strace_works() {
+        println!("skipped: strace is missing or may not trace");
+        return;
+    }
+    for payload in PAYLOADS {
+        let counts = [
+            ("spool", killed_beside_the_spool(payload, 1)),
+            ("daemon", killed_beside_the_daemon(payload, 1)),
+        ];
+        for (beside, ShimKills { killed, survived }) in counts {
+            println!("{payload} bytes beside the {beside}: {killed} kills, 0 half events");
+            assert!(killed > 20 && survived == 1);
+        }
+    }
+}
+
+#[test]
+fn a_shim_that_is_refused_something_accepts_nothing_falsely() {
+    if !strace_works() {
+        println!("skipped: strace is missing or may not trace");
+        return;
+    }
+    for (call_name, error) in [("openat", "EIO"), ("write", "ENOSPC"), ("rename", "EIO")] {
+        for at in 1..=4 {
+            let stage = Stage::new();
+            paths(&stage).create_folders().unwrap();
+            let fault = Fault::Refuse { call: call_name, error, at };
+            let said = shim_with(&stage, fault, call(&stage, at, 700).as_bytes());
+            if said.stderr.contains("cannot open shared object file") {
+                // The loader was refused its library: the shim has not begun.
+                continue;
+            }
+            assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{fault:?}: {said:?}");
+            let handover = Handover::new(&stage, Duration::ZERO);
+            let (kept, dropped) = (stage.spooled(), handover.spool().dropped());
+            assert_eq!(kept.len() as u64 + dropped, 1, "{fault:?}: kept or counted");
+            for file in kept {
+                assert!(decode_frame::<Request>(&std::fs::read(file).unwrap()).is_ok(), "{fault:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_start_of_a_session_that_was_killed_is_one_start() {
+    let mut stage = Stage::new().daemon();
+    let script = Script { session: "again".to_owned(), turn_ids: TurnIds::Sent, steps: vec![Step::Start] };
+    let oracle = Oracle::default();
+    let delivery = stage.delivery(&script.event(&stage, Step::Start));
+    let handover = Handover::new(&stage, Duration::from_secs(20));
+    handover.deliver(&delivery).unwrap();
+    handover.keep(&delivery).unwrap();
+    oracle.accept("again", Step::Start);
+    stage.kill_daemon();
+    let verdict = oracle.verdict(&mut stage);
+    assert!(verdict.is_clean(), "{verdict}");
+}

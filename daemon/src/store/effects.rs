@@ -71,9 +71,9 @@ pub(super) fn apply(
             db.prepare_cached("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1")?
                 .execute(params![session, number])?;
         }
-        Effect::TakeOver { from, to, since, content } => {
+        Effect::TakeOver { from, to, since, until, content } => {
             let (from, to) = (batch(db, session, *from)?, batch(db, session, *to)?);
-            late::take_over(db, from, to, since, *content)?;
+            late::take_over(db, (from, to), (since, until.as_ref()), *content)?;
         }
         Effect::AddActivity { seq, activity } => {
             let batch = seq.map(|seq| batch(db, session, seq)).transpose()?;

@@ -1,6 +1,6 @@
 //! What a prompt that arrived late takes over from the batch before it, and what is kept for one that may still come.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Statement, params};
 
 use super::StoreError;
 use super::text::{Packed, Unpacked};
@@ -12,13 +12,10 @@ use crate::memory::session::{Content, NewPrompt};
 /// Moves what was done since, and the answer that was given, unless the agent itself says that it belongs to `from`.
 pub(super) fn take_over(
     db: &Connection,
-    from: BatchId,
-    to: BatchId,
-    since: &Order,
+    (from, to): (BatchId, BatchId),
+    period: (&Order, Option<&Order>),
     content: Content,
 ) -> Result<(), StoreError> {
-    let boot_ns = i64::try_from(since.boot_ns).unwrap_or(i64::MAX);
-    let given = params![from.0, to.0, since.boot, boot_ns, since.wall.0];
     for table in ["activities", "asides"] {
         // Asides carry no turn's id: their batch was found by it.
         let own = if table == "activities" {
@@ -28,31 +25,59 @@ pub(super) fn take_over(
         };
         let sql = format!(
             "UPDATE {table} SET batch = ?2 WHERE batch = ?1 {own} AND EXISTS (SELECT 1 FROM deliveries d
-             WHERE d.event_id = {table}.event_id AND iif(d.boot_id = ?3, d.boot_ns >= ?4, d.captured_at >= ?5))"
+             WHERE d.event_id = {table}.event_id AND {IN_PERIOD})"
         );
-        db.prepare_cached(&sql)?.execute(given)?;
+        let mut statement = db.prepare_cached(&sql)?;
+        bind_period(&mut statement, period)?;
+        statement.raw_bind_parameter(1, from.0)?;
+        statement.raw_bind_parameter(2, to.0)?;
+        statement.raw_execute()?;
     }
-    move_answer(db, from, to, since)?;
+    move_answer(db, from, to, period)?;
     if content == Content::Hidden {
         hide(db, to)?;
     }
     Ok(())
 }
 
-fn move_answer(db: &Connection, from: BatchId, to: BatchId, since: &Order) -> Result<(), StoreError> {
-    let boot_ns = i64::try_from(since.boot_ns).unwrap_or(i64::MAX);
-    let mut find = db.prepare_cached(
+/// Whether the delivery `d` fell into the period of [`bind_period`].
+const IN_PERIOD: &str = "iif(d.boot_id = ?3, d.boot_ns >= ?4, d.captured_at >= ?5)
+    AND (?6 IS NULL OR iif(d.boot_id = ?6, d.boot_ns < ?7, d.captured_at < ?8))";
+
+fn bind_period(
+    statement: &mut Statement<'_>,
+    (since, until): (&Order, Option<&Order>),
+) -> rusqlite::Result<()> {
+    for (first, moment) in [(3, Some(since)), (6, until)] {
+        let boot_ns = moment.map(|moment| i64::try_from(moment.boot_ns).unwrap_or(i64::MAX));
+        statement.raw_bind_parameter(first, moment.map(|moment| moment.boot))?;
+        statement.raw_bind_parameter(first + 1, boot_ns)?;
+        statement.raw_bind_parameter(first + 2, moment.map(|moment| moment.wall.0))?;
+    }
+    Ok(())
+}
+
+fn move_answer(
+    db: &Connection,
+    from: BatchId,
+    to: BatchId,
+    period: (&Order, Option<&Order>),
+) -> Result<(), StoreError> {
+    let mut find = db.prepare_cached(&format!(
         "SELECT b.response, b.response_event, b.response_turn FROM prompt_batches b
          JOIN deliveries d ON d.event_id = b.response_event
          WHERE b.id = ?1 AND (b.response_turn IS NULL OR b.response_turn IS NOT b.prompt_id)
-           AND iif(d.boot_id = ?2, d.boot_ns >= ?3, d.captured_at >= ?4)",
-    )?;
+           AND {IN_PERIOD}"
+    ))?;
+    bind_period(&mut find, period)?;
+    find.raw_bind_parameter(1, from.0)?;
     type Given = (rusqlite::types::Value, Vec<u8>, Option<String>);
-    let given: Option<Given> = find
-        .query_row(params![from.0, since.boot, boot_ns, since.wall.0], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        })
-        .optional()?;
+    let given: Option<Given> = {
+        let mut rows = find.raw_query();
+        rows.next()?
+            .map(|row| Ok::<_, rusqlite::Error>((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .transpose()?
+    };
     if let Some((response, event, turn)) = given {
         db.prepare_cached(
             "UPDATE prompt_batches SET response = NULL, response_event = NULL, response_turn = NULL WHERE id = ?1",

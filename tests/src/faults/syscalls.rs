@@ -1,5 +1,6 @@
 //! A program that dies, or is refused something, at its n-th system call, by the hand of strace.
 
+use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
@@ -9,11 +10,11 @@ use crate::{Said, Stage, run};
 
 /// What happens at a system call.
 #[derive(Clone, Copy, Debug)]
-pub enum Fault {
-    /// SIGKILL at the n-th call of any kind, counted from 1.
-    Kill { at: usize },
+pub enum Fault<'a> {
+    /// SIGKILL at the n-th call of this name, counted from 1.
+    Kill { call: &'a str, at: usize },
     /// The n-th call of this name fails with this error and has no effect.
-    Refuse { call: &'static str, error: &'static str, at: usize },
+    Refuse { call: &'a str, error: &'a str, at: usize },
 }
 
 /// Whether strace is there and may trace.
@@ -22,16 +23,36 @@ pub fn strace_works() -> bool {
     traced.is_ok_and(|output| output.status.success())
 }
 
+/// Every system call of one undisturbed run of the shim, in order: its name, and the how manieth of that name it is.
+pub fn calls_of_shim(stage: &Stage, stdin: &[u8]) -> Vec<(String, usize)> {
+    let trace = stage.user_home().join("trace");
+    let said = run_traced(stage, &["-o", &trace.to_string_lossy()], stdin);
+    assert!(said.status.success(), "{said:?}");
+    let text = std::fs::read_to_string(&trace).unwrap();
+    let mut times = BTreeMap::<String, usize>::new();
+    let names = text.lines().filter_map(|line| line.split_once('(')).map(|(name, _)| name.to_owned());
+    names
+        .map(|name| {
+            let at = times.entry(name.clone()).or_default();
+            *at += 1;
+            (name, *at)
+        })
+        .collect()
+}
+
 /// Runs the shim of Claude Code with the fault.
-pub fn shim_with(stage: &Stage, fault: Fault, stdin: &[u8]) -> Said {
+pub fn shim_with(stage: &Stage, fault: Fault<'_>, stdin: &[u8]) -> Said {
+    let expression = match fault {
+        Fault::Kill { call, at } => format!("inject={call}:signal=KILL:when={at}"),
+        Fault::Refuse { call, error, at } => format!("inject={call}:error={error}:when={at}"),
+    };
+    run_traced(stage, &["-o", "/dev/null", "-e", &expression], stdin)
+}
+
+fn run_traced(stage: &Stage, options: &[&str], stdin: &[u8]) -> Said {
     let shim = stage.command("recall-shim");
     let mut command = Command::new("strace");
-    command.args(["-qq", "-o", "/dev/null", "-e"]);
-    match fault {
-        Fault::Kill { at } => command.arg(format!("inject=all:signal=KILL:when={at}")),
-        Fault::Refuse { call, error, at } => command.arg(format!("inject={call}:error={error}:when={at}")),
-    };
-    command.arg(shim.get_program()).arg("claude-code").env_clear();
+    command.arg("-qq").args(options).arg(shim.get_program()).arg("claude-code").env_clear();
     command.envs(shim.get_envs().filter_map(|(name, value)| Some((name, value?))));
     if let Some(folder) = shim.get_current_dir() {
         command.current_dir(folder);

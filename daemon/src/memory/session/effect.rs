@@ -46,11 +46,13 @@ pub enum Effect {
         seq: Seq,
         number: u32,
     },
-    /// What was done from `since` on, and answered, belongs to the late prompt's batch and not to `from`.
+    /// What was done from `since` on, and answered, belongs to the late prompt's batch and not to `from`; where
+    /// `from` follows it, only what was done until then.
     TakeOver {
         from: Seq,
         to: Seq,
         since: Order,
+        until: Option<Order>,
         content: Content,
     },
     Respond {

@@ -118,7 +118,7 @@ impl Events {
     fn next_event(&mut self) -> (&Script, Step) {
         if self.at == self.script.steps.len() {
             self.sessions += 1;
-            let turn_ids = if self.sessions % 2 == 0 { TurnIds::Absent } else { TurnIds::Sent };
+            let turn_ids = if self.sessions.is_multiple_of(2) { TurnIds::Absent } else { TurnIds::Sent };
             // Of one length each, so that no id is the beginning of another.
             let session = format!("writer-{}-session-{:04}", self.writer, self.sessions);
             self.script = Script::random(session, SESSION_LENGTH, turn_ids, &mut self.random);

@@ -148,8 +148,8 @@ fn storm(hooks: usize) {
     });
     let (took, spooled) = (begun.elapsed(), stage.spooled().len());
     assert_eq!(wrong.into_inner(), 0, "hooks that did not exit with 0");
-    let peak = process::peak_memory(stage.daemon_pid());
     stage.flush();
+    let peak = process::peak_memory(stage.daemon_pid());
     let events = stage.json(["ctl", "status"])["events"].clone();
     println!(
         "{hooks} hooks in {took:?}: {spooled} still in the spool, then {events}, daemon at most {} MiB",

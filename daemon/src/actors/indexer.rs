@@ -262,7 +262,9 @@ fn catch_up(writer: &mut Writer, readers: &Readers, door: &IndexDoor) -> Result<
         writer.clear()?;
         rebuild(writer, readers, newest)?;
     }
-    loop {
+    // Only up to where the log stood at the beginning: what is written meanwhile waits for the next run, so that a
+    // busy agent shares the machine with collecting and not with chasing.
+    while writer.high_water() < newest {
         let after = writer.high_water();
         let entries = readers.read(|db| store::documents_after(db, after, STEP))?;
         let Some(last) = entries.last() else { break };

@@ -24,9 +24,7 @@ use crate::memory::order::Order;
 use crate::memory::project::{display_name, identities};
 use crate::memory::session::{Ask, CapturePolicy, Decision, Effect, IdlePolicy, Session};
 use crate::repository;
-use crate::store::{
-    self, Delivery, Injection, ProjectInfo, SessionOrigin, StoreError, Transaction, Write, Written,
-};
+use crate::store::{self, Delivery, Injection, SessionOrigin, StoreError, Transaction, Write, Written};
 
 /// A happening that waits to be stored.
 pub struct Arrival {
@@ -96,12 +94,19 @@ pub struct SessionState {
 
 struct Held {
     session: Session,
-    /// Known once it is stored.
-    project: Option<ProjectInfo>,
+    home: Home,
     told: HashSet<ObservationId>,
     /// The events this actor has taken; older ones the store knows.
     taken: HashSet<EventId>,
     keys: HashSet<[u8; 16]>,
+}
+
+/// Whether it is known where the session runs.
+enum Home {
+    Unknown,
+    /// Looked up, and not yet known to be stored.
+    Found(SessionOrigin),
+    Stored,
 }
 
 impl Actor for SessionActor {
@@ -156,14 +161,14 @@ impl SessionState {
         self.held = Some(match known {
             Some(known) => Held {
                 session: known.session,
-                project: Some(known.project),
+                home: Home::Stored,
                 told: known.told.into_iter().collect(),
                 taken: HashSet::new(),
                 keys: HashSet::new(),
             },
             None => Held {
                 session: Session::default(),
-                project: None,
+                home: Home::Unknown,
                 told: HashSet::new(),
                 taken: HashSet::new(),
                 keys: HashSet::new(),
@@ -228,15 +233,22 @@ impl SessionState {
     }
 
     /// Where the session runs. Looked up once: a session does not change its project.
-    async fn origin(&self, event: &LifecycleEvent, deliver: &Deliver) -> SessionOrigin {
+    async fn origin(&mut self, event: &LifecycleEvent, deliver: &Deliver) -> SessionOrigin {
         let mut origin = SessionOrigin {
             cwd: event.cwd.clone(),
             transcript_path: event.transcript_path.clone(),
             ..SessionOrigin::default()
         };
-        let settled = self.held.as_ref().is_some_and(|held| held.project.is_some());
-        if settled {
-            return origin;
+        match self.held.as_ref().map(|held| &held.home) {
+            Some(Home::Stored) => return origin,
+            Some(Home::Found(found)) => {
+                return SessionOrigin {
+                    cwd: origin.cwd,
+                    transcript_path: origin.transcript_path,
+                    ..found.clone()
+                };
+            }
+            Some(Home::Unknown) | None => {}
         }
         let shim = &deliver.context;
         let folder =
@@ -247,6 +259,9 @@ impl SessionState {
             origin.project_name = display_name(&facts);
             origin.root = Some(facts.folder);
         }
+        if let Some(held) = &mut self.held {
+            held.home = Home::Found(origin.clone());
+        }
         origin
     }
 
@@ -256,6 +271,7 @@ impl SessionState {
             SettledAs::NotStored => self.held = None,
             SettledAs::Stored => {
                 if let Some(held) = &mut self.held {
+                    held.home = Home::Stored;
                     held.told.extend(&settled.told);
                 }
             }

@@ -116,6 +116,8 @@ pub async fn run_with(paths: Paths, config: Config, compressor: Arc<dyn Compress
 
     let mut terminated = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
     let mut interrupted = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
+    // Somebody's terminal is gone; a daemon that was started from it is not meant.
+    let _hangup = signal(SignalKind::hangup()).map_err(RunError::Signals)?;
     let outcome = tokio::select! {
         _ = terminated.recv() => Ok(()),
         _ = interrupted.recv() => Ok(()),

@@ -395,13 +395,14 @@ impl Random {
         self.0
     }
 
+    /// Words as frequent as those of real text (Zipf's law) once its stop words are left out.
     fn words(&mut self, count: usize) -> String {
         let known: Vec<&str> = WORDS.split_whitespace().collect();
-        // Some words are common and most are rare, as in real text.
         let words: Vec<String> = (0..count)
-            .map(|_| match self.next() % 3 {
-                0 => format!("{}{}", known[(self.next() % 60) as usize % known.len()], self.next() % 400),
-                _ => known[(self.next() % known.len() as u64) as usize].to_owned(),
+            .map(|_| {
+                let chance = (self.next() % (1 << 52)) as f64 / (1u64 << 52) as f64;
+                let rank = (50.0 * 400f64.powf(chance)) as usize;
+                format!("{}{}", known[rank % known.len()], rank)
             })
             .collect();
         words.join(" ")

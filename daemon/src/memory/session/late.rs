@@ -2,8 +2,9 @@
 
 use super::turn::Turn;
 use super::{Batch, BatchState, CloseReason, Content, Effect, NewPrompt, Response, SessionStatus};
-use crate::memory::ids::PromptId;
+use crate::memory::ids::{PromptId, Timestamp};
 use crate::memory::material::BatchSource;
+use crate::memory::order::Order;
 
 /// Where a late prompt has found its place.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,12 +33,14 @@ impl Turn<'_> {
         let before = place.checked_sub(1).and_then(|at| self.session.batches.get(at));
         let number = before.map_or(0, |before| before.number) + 1;
         let seq = self.next_seq();
+        // What was done before any known prompt moves along to the one that is now the first.
+        let since = if place == 0 { Order { boot_ns: 0, wall: Timestamp(i64::MIN), ..order } } else { order };
         let until = if place == 0 { self.session.batches.first().map(|first| first.opened) } else { None };
         let answer = from.and_then(|at| self.session.batches.get_mut(at)).and_then(|from| {
             let moves = match &from.response {
                 Response::Known { at, prompt } => {
                     let in_time = until.is_none_or(|until| at.is_before(&until));
-                    order.is_before(at) && in_time && (prompt.is_none() || *prompt != from.prompt)
+                    since.is_before(at) && in_time && (prompt.is_none() || *prompt != from.prompt)
                 }
                 Response::Missing => false,
             };
@@ -65,7 +68,7 @@ impl Turn<'_> {
         let is_private = source == BatchSource::Private;
         if let Some(from) = from.and_then(|at| self.session.batches.get(at)) {
             let content = if is_private { Content::Hidden } else { Content::Kept };
-            self.effects.push(Effect::TakeOver { from: from.seq, to: seq, since: order, until, content });
+            self.effects.push(Effect::TakeOver { from: from.seq, to: seq, since, until, content });
             if from.source != BatchSource::Private && from.state == BatchState::Closed {
                 self.effects.push(Effect::CompressBatch { seq: from.seq });
             }

@@ -5,7 +5,7 @@
 //! [`IndexDoor`] says so, and whoever searches for a person searches the store instead.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::broadcast::error::RecvError;
@@ -21,6 +21,9 @@ use crate::store::{self, Readers, StoreError, Write};
 
 /// How long changes are collected.
 const COLLECT_FOR: Duration = Duration::from_millis(250);
+/// After a run it waits three times as long as the run took, so that it takes a quarter of one core at the most while
+/// an agent is busy; never longer than this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Documents of one commit. More at once is hardly faster and leaves more memory behind.
 const STEP: u32 = 500;
 
@@ -42,6 +45,7 @@ pub enum IndexerMessage {
 pub struct Progress {
     writer: Option<Writer>,
     upto: i64,
+    took: Duration,
     error: Option<String>,
 }
 
@@ -74,6 +78,8 @@ pub struct IndexerState {
     waiting: Vec<RpcReplyPort<()>>,
     served_next: Vec<RpcReplyPort<()>>,
     counters: IndexCounters,
+    /// How long changes are collected before the next run.
+    pause: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -111,6 +117,7 @@ impl Actor for Indexer {
         Ok(IndexerState {
             arguments,
             writer: Some(writer),
+            pause: COLLECT_FOR,
             wanted: Wanted::Now,
             waiting: Vec::new(),
             served_next: Vec::new(),
@@ -128,7 +135,7 @@ impl Actor for Indexer {
             IndexerMessage::Follow => {
                 if state.wanted == Wanted::Nothing {
                     state.wanted = Wanted::Soon;
-                    me.send_after(COLLECT_FOR, || IndexerMessage::Collected);
+                    me.send_after(state.pause, || IndexerMessage::Collected);
                 }
             }
             IndexerMessage::Collected => {
@@ -197,13 +204,15 @@ impl IndexerState {
         let door = self.arguments.door.clone();
         tokio::spawn(async move {
             let work = tokio::task::spawn_blocking(move || {
+                let begun = Instant::now();
                 let outcome = catch_up(&mut writer, &readers, &door);
                 let error = outcome.err().map(|error| error.to_string());
-                Progress { upto: writer.high_water(), writer: Some(writer), error }
+                Progress { upto: writer.high_water(), writer: Some(writer), took: begun.elapsed(), error }
             });
             let progress = work.await.unwrap_or_else(|error| Progress {
                 writer: None,
                 upto: 0,
+                took: Duration::ZERO,
                 error: Some(error.to_string()),
             });
             let _ = me.send_message(IndexerMessage::Followed(Box::new(progress)));
@@ -217,12 +226,13 @@ impl IndexerState {
         me: &ActorRef<IndexerMessage>,
         progress: Progress,
     ) -> Result<(), ActorProcessingErr> {
-        let Progress { writer, upto, error } = progress;
+        let Progress { writer, upto, took, error } = progress;
         if let Some(error) = error {
             self.arguments.door.set(IndexState::Absent);
             return Err(error.into());
         }
         self.writer = writer;
+        self.pause = (took * 3).clamp(COLLECT_FOR, LONGEST_PAUSE);
         if upto > self.counters.high_water {
             self.counters.high_water = upto;
             let forgotten = self.arguments.writer.queue(Write::ForgetLog { upto });

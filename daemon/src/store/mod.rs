@@ -162,7 +162,7 @@ pub fn open_writer(
         .execute_batch(&format!(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA secure_delete = ON;
              PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000;
-             PRAGMA cache_size = -8000; PRAGMA journal_size_limit = {LOG_BYTES};"
+             PRAGMA cache_size = -8000; PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = {LOG_BYTES};"
         ))
         .map_err(failed)?;
     connection.set_prepared_statement_cache_capacity(64);

@@ -205,8 +205,8 @@ CREATE TABLE deliveries (
     flags       INTEGER NOT NULL,
     stored_at   INTEGER NOT NULL
 ) WITHOUT ROWID;
-CREATE INDEX deliveries_by_session ON deliveries (session);
-CREATE UNIQUE INDEX deliveries_by_key ON deliveries (session, key) WHERE key IS NOT NULL;
+-- Deliveries without a second key are all different; the index also finds those of a session.
+CREATE UNIQUE INDEX deliveries_by_key ON deliveries (session, key);
 
 -- What came and was no event: kept as it came.
 CREATE TABLE unparsed (

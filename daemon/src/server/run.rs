@@ -73,12 +73,13 @@ pub async fn run_with(paths: Paths, config: Config, compressor: Arc<dyn Compress
     let spool = Spool::new(&paths);
     spool.create_folders()?;
     let mut instance = Instance::claim(&paths.lock_file())?;
-    // Whoever connects from here on waits in the backlog instead of spooling.
     let socket = paths.socket()?.to_owned();
-    let door = listener::open(&socket)?;
+    // Before anybody can connect: whoever kills this daemon from now on leaves the note that tells the next of it.
     if let Err(error) = instance.announce(&socket) {
         tracing::warn!(%error, "the lock file does not say where the daemon listens");
     }
+    // Whoever connects from here on waits in the backlog instead of spooling.
+    let door = listener::open(&socket)?;
     let site = RepairSite { database: paths.database(), backups, note: repair_note(&paths) };
     open_once(&site, &config)?;
 

@@ -104,7 +104,9 @@ fn one_event_that_comes_twice_at_the_same_moment_is_never_turned_away() {
     for (one, other) in both[0].iter().zip(&both[1]) {
         let kinds = [one, other].map(|reply| matches!(reply, Reply::Duplicate { .. }));
         assert!(kinds == [true, false] || kinds == [false, true], "{one:?} and {other:?}");
-        assert!([one, other].iter().all(|reply| matches!(reply, Reply::Ack { .. } | Reply::Duplicate { .. })));
+        assert!(
+            [one, other].iter().all(|reply| matches!(reply, Reply::Ack { .. } | Reply::Duplicate { .. }))
+        );
     }
     stored(&stage, 100, 100);
 }

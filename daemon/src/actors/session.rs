@@ -132,6 +132,8 @@ impl Actor for SessionActor {
         let SessionArguments { key, context, at_work_on } = arguments;
         let mut state =
             SessionState { key, context, at_work_on, held: None, in_flight: 0, parked: Vec::new() };
+        // What a predecessor that crashed had decided may still be on its way into the store.
+        state.context.writer.settle().await?;
         state.rehydrate().await?;
         Ok(state)
     }

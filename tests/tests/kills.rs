@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use recall_protocol::frame::decode_frame;
 use recall_protocol::wire::Request;
 use recall_tests::Stage;
+use recall_tests::checks::keeping::late_events_find_their_place;
 use recall_tests::faults::handover::{Handover, paths};
 use recall_tests::faults::kills::{Outcome, Plan, survive};
 use recall_tests::faults::oracle::Oracle;
@@ -48,44 +49,14 @@ fn a_thousand_kills() {
     survives(Plan { events: kills * 100, writers: 4, kills, seed: 2 });
 }
 
-/// One session whose events come in any order: some live and in time, the others from the spool after all of them.
-#[track_caller]
-fn late_events_find_their_place(seed: u64, turn_ids: TurnIds) {
-    let mut stage = Stage::new().daemon();
-    let mut random = fastrand::Rng::with_seed(seed);
-    let script = Script::random("late".to_owned(), 60, turn_ids, &mut random);
-    let oracle = Oracle::default();
-    let handover = Handover::new(&stage, Duration::from_secs(20));
-    let mut late = Vec::new();
-    for step in &script.steps {
-        let delivery = stage.delivery(&script.event(&stage, *step));
-        if random.u8(0..10) < 4 {
-            late.push(delivery);
-        } else {
-            handover.deliver(&delivery).unwrap();
-        }
-        oracle.accept(&script.session, *step);
-    }
-    random.shuffle(&mut late);
-    for some in late.chunks(5) {
-        for delivery in some {
-            handover.keep(delivery).unwrap();
-        }
-        stage.flush();
-    }
-    stage.kill_daemon();
-    let verdict = oracle.verdict(&mut stage);
-    assert!(verdict.is_clean(), "seed {seed}, {turn_ids:?}: {verdict}");
-}
-
 #[test]
 fn late_events_find_their_place_by_their_turns_id() {
-    (0..4).for_each(|seed| late_events_find_their_place(seed, TurnIds::Sent));
+    (0..4).for_each(|seed| late_events_find_their_place(Stage::new(), seed, TurnIds::Sent));
 }
 
 #[test]
 fn late_events_find_their_place_by_their_time() {
-    (0..4).for_each(|seed| late_events_find_their_place(seed, TurnIds::Absent));
+    (0..4).for_each(|seed| late_events_find_their_place(Stage::new(), seed, TurnIds::Absent));
 }
 
 #[test]

@@ -19,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::bus::{BusHandle, Happening};
 use super::door::{Door, NoAnswer};
+use crate::faults::{self, Fault, Point, planted};
 use crate::memory::session::Effect;
 use crate::store::{self, Durability, StoreError, Write, Written};
 
@@ -239,9 +240,9 @@ fn commit_group(
 ) -> Result<Box<WriteConnection>, DatabaseDamaged> {
     let connection = &mut held.connection;
     let mut work_queued = false;
-    let mut rows_written = false;
+    let mut rows = Rows::None;
     let mut log_asked = false;
-    let begun = connection.execute_batch("BEGIN IMMEDIATE").map_err(StoreError::from);
+    let begun = begin(connection);
     let mut damage = begun.as_ref().err().and_then(damage_of);
     let mut answers = Vec::with_capacity(group.len());
     let mut settled = Vec::new();
@@ -257,8 +258,9 @@ fn commit_group(
                 match &result {
                     Ok(_) => {
                         work_queued |= queues_work(&write);
-                        rows_written |=
-                            matches!(write, Write::Event(_) | Write::Idle { .. } | Write::Finish(_));
+                        if matches!(write, Write::Event(_) | Write::Idle { .. } | Write::Finish(_)) {
+                            rows = Rows::Written;
+                        }
                     }
                     Err(error) => damage = damage.or_else(|| damage_of(error)),
                 }
@@ -266,31 +268,27 @@ fn commit_group(
             }
         }
     }
+    if planted(Fault::AckBeforeCommit) {
+        answer(std::mem::take(&mut answers), &Ok(()));
+    }
     let committed = match (begun, &damage) {
         (Err(error), _) => Err(error),
         // What is committed here would go with the file.
         (Ok(()), Some(damage)) => Err(StoreError::Unavailable(damage.to_string())),
-        (Ok(()), None) => connection.execute_batch("COMMIT").map_err(StoreError::from),
+        (Ok(()), None) => commit(connection, rows),
     };
     if let Err(error) = &committed {
         damage = damage.or_else(|| damage_of(error));
         // Whatever is left of the transaction must not be continued by the next group.
         let _ = connection.execute_batch("ROLLBACK");
     }
-    for (result, done) in answers {
-        let answer = match &committed {
-            Ok(()) => result,
-            Err(error) => Err(StoreError::Unavailable(error.to_string())),
-        };
-        // The caller may have stopped waiting; the event id makes its next try safe.
-        let _ = done.send(answer);
-    }
+    answer(answers, &committed);
     for done in settled {
         let _ = done.send(());
     }
     match committed {
         Ok(()) => {
-            if rows_written {
+            if rows == Rows::Written {
                 bus.publish(Happening::RowsWritten);
             }
             if work_queued {
@@ -309,6 +307,43 @@ fn commit_group(
     match damage {
         None => Ok(held),
         Some(damage) => Err(damage),
+    }
+}
+
+/// Whether a group holds anything that can be searched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    None,
+    Written,
+}
+
+fn begin(connection: &Connection) -> Result<(), StoreError> {
+    faults::reach_disk(Point::Begin)?;
+    Ok(connection.execute_batch("BEGIN IMMEDIATE")?)
+}
+
+fn commit(connection: &Connection, rows: Rows) -> Result<(), StoreError> {
+    // Groups without rows, such as the asking for work, lose nothing.
+    if rows == Rows::Written {
+        faults::reach_disk(Point::Commit)?;
+    }
+    connection.execute_batch("COMMIT")?;
+    if rows == Rows::Written {
+        faults::reach(Point::Committed);
+    }
+    Ok(())
+}
+
+type Answers = Vec<(Result<Written, StoreError>, RpcReplyPort<Result<Written, StoreError>>)>;
+
+fn answer(answers: Answers, committed: &Result<(), StoreError>) {
+    for (result, done) in answers {
+        let answer = match committed {
+            Ok(()) => result,
+            Err(error) => Err(StoreError::Unavailable(error.to_string())),
+        };
+        // The caller may have stopped waiting; the event id makes its next try safe.
+        let _ = done.send(answer);
     }
 }
 

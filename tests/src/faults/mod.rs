@@ -7,6 +7,7 @@
 //! | [`oracle`] | remembers what was accepted, and looks for it: lost, twice, out of order |
 //! | [`process`] | a daemon that is killed, stopped and continued at will |
 //! | [`kills`] | many writers, and a daemon that dies again and again |
+//! | [`points`] | a daemon that dies at a step of its own code |
 //! | [`disk`] | a disk that is full |
 //! | [`syscalls`] | a program that dies, or is refused something, at its n-th system call |
 //! | [`intruder`] | another user |
@@ -18,6 +19,7 @@ pub mod handover;
 pub mod oracle;
 pub mod process;
 pub mod kills;
+pub mod points;
 pub mod disk;
 pub mod syscalls;
 pub mod intruder;

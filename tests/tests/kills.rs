@@ -11,7 +11,7 @@ use recall_protocol::frame::decode_frame;
 use recall_protocol::wire::Request;
 use recall_tests::Stage;
 use recall_tests::faults::handover::{Handover, paths};
-use recall_tests::faults::kills::{Outcome, Plan, survive};
+use recall_tests::faults::kills::{Outcome, Plan, Trouble, survive};
 use recall_tests::faults::oracle::Oracle;
 use recall_tests::faults::process::signal;
 use recall_tests::faults::script::{Script, Step, TurnIds};
@@ -22,21 +22,23 @@ use serde_json::json;
 #[track_caller]
 fn survives(plan: Plan) {
     let begun = Instant::now();
-    let Outcome { verdict, by_daemon, by_spool, hits, complaints } = survive(plan);
+    let Outcome { verdict, by_daemon, by_spool, hits, clock: (boots, backward), complaints } = survive(plan);
     println!("{plan:?}: {verdict}");
     println!(
-        "{by_daemon} acknowledged, {by_spool} spooled, {hits} kills met an event on its way, {:?}",
+        "{by_daemon} acknowledged, {by_spool} spooled, {hits} kills met an event on its way, {boots} boots, \
+         {backward} steps of the clock backward, {:?}",
         begun.elapsed()
     );
     assert!(complaints.is_empty(), "{complaints:?}");
     assert_eq!(verdict.accepted, plan.events);
     assert!(verdict.is_clean(), "{verdict}");
     assert!(by_daemon > 0 && by_spool > 0 && hits > 0, "the plan tests nothing");
+    assert!(plan.trouble == Trouble::None || (boots > 1 && backward > 0), "the clock was right all the time");
 }
 
 #[test]
 fn a_daemon_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
-    survives(Plan { events: 2_000, writers: 4, kills: 20, seed: 1 });
+    survives(Plan { events: 2_000, writers: 4, kills: 20, seed: 1, trouble: Trouble::None });
 }
 
 /// `cargo test -p recall-tests --release -- --ignored a_thousand_kills --nocapture`; `RECALL_KILLS` makes it shorter,
@@ -45,7 +47,21 @@ fn a_daemon_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
 #[ignore = "runs for ten minutes and more"]
 fn a_thousand_kills() {
     let kills = std::env::var("RECALL_KILLS").map_or(1000, |kills| kills.parse().unwrap());
-    survives(Plan { events: kills * 100, writers: 4, kills, seed: 2 });
+    survives(Plan { events: kills * 100, writers: 4, kills, seed: 2, trouble: Trouble::None });
+}
+
+#[test]
+fn stops_kills_and_clock_steps_keep_every_sessions_order() {
+    let trouble = Trouble::StopsAndClockSteps { boots: 3 };
+    survives(Plan { events: 640, writers: 8, kills: 5, seed: 3, trouble });
+}
+
+/// `cargo test -p recall-tests --release -- --ignored a_hundred_kills_under_clock_steps --nocapture`
+#[test]
+#[ignore = "runs for a minute and more"]
+fn a_hundred_kills_under_clock_steps() {
+    let trouble = Trouble::StopsAndClockSteps { boots: 7 };
+    survives(Plan { events: 12_000, writers: 8, kills: 100, seed: 4, trouble });
 }
 
 /// One session whose events come in any order: some live and in time, the others from the spool after all of them.

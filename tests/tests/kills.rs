@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use recall_protocol::frame::decode_frame;
 use recall_protocol::wire::Request;
 use recall_tests::Stage;
+use recall_tests::faults::clock::Clock;
 use recall_tests::faults::handover::{Handover, paths};
 use recall_tests::faults::kills::{Outcome, Plan, Trouble, survive};
 use recall_tests::faults::oracle::Oracle;
@@ -66,7 +67,7 @@ fn a_hundred_kills_under_clock_steps() {
 
 /// One session whose events come in any order: some live and in time, the others from the spool after all of them.
 #[track_caller]
-fn late_events_find_their_place(seed: u64, turn_ids: TurnIds) {
+fn late_events_find_their_place(seed: u64, turn_ids: TurnIds, clock: &Clock) {
     let mut stage = Stage::new().daemon();
     let mut random = fastrand::Rng::with_seed(seed);
     let script = Script::random("late".to_owned(), 60, turn_ids, &mut random);
@@ -74,7 +75,8 @@ fn late_events_find_their_place(seed: u64, turn_ids: TurnIds) {
     let handover = Handover::new(&stage, Duration::from_secs(20));
     let mut late = Vec::new();
     for step in &script.steps {
-        let delivery = stage.delivery(&script.event(&stage, *step));
+        let mut delivery = stage.delivery(&script.event(&stage, *step));
+        clock.stamp(&mut delivery);
         if random.u8(0..10) < 4 {
             late.push(delivery);
         } else {
@@ -91,17 +93,39 @@ fn late_events_find_their_place(seed: u64, turn_ids: TurnIds) {
     }
     stage.kill_daemon();
     let verdict = oracle.verdict(&mut stage);
-    assert!(verdict.is_clean(), "seed {seed}, {turn_ids:?}: {verdict}");
+    assert!(verdict.is_clean(), "seed {seed}, {turn_ids:?}, {clock:?}: {verdict}");
 }
 
 #[test]
 fn late_events_find_their_place_by_their_turns_id() {
-    (0..4).for_each(|seed| late_events_find_their_place(seed, TurnIds::Sent));
+    (0..4).for_each(|seed| late_events_find_their_place(seed, TurnIds::Sent, &Clock::True));
 }
 
 #[test]
 fn late_events_find_their_place_by_their_time() {
-    (0..4).for_each(|seed| late_events_find_their_place(seed, TurnIds::Absent));
+    (0..4).for_each(|seed| late_events_find_their_place(seed, TurnIds::Absent, &Clock::True));
+}
+
+/// The spool is drained in the order of the wall clock, which is another one than that of the events.
+#[track_caller]
+fn late_events_find_their_place_under_clock_steps(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        for turn_ids in [TurnIds::Sent, TurnIds::Absent] {
+            late_events_find_their_place(seed, turn_ids, &Clock::stepped(seed, 3, 20));
+        }
+    }
+}
+
+#[test]
+fn late_events_find_their_place_whatever_the_wall_clock_says() {
+    late_events_find_their_place_under_clock_steps(0..2);
+}
+
+/// `cargo test -p recall-tests --release -- --ignored many_late_events_under_clock_steps --nocapture`
+#[test]
+#[ignore = "some hundred daemons one after another"]
+fn many_late_events_under_clock_steps() {
+    late_events_find_their_place_under_clock_steps(100..200);
 }
 
 #[test]

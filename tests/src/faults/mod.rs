@@ -10,6 +10,7 @@
 //! | [`kills`] | many writers, and a daemon that dies again and again |
 //! | [`disk`] | a disk that is full |
 //! | [`syscalls`] | a program that dies, or is refused something, at its n-th system call |
+//! | [`broken_disk`] | a daemon whose disk fails |
 //! | [`intruder`] | another user |
 //!
 //! Chance comes from seeds that the tests name, so that a run can be repeated as far as the scheduler lets it.
@@ -22,4 +23,5 @@ pub mod clock;
 pub mod kills;
 pub mod disk;
 pub mod syscalls;
+pub mod broken_disk;
 pub mod intruder;

@@ -309,3 +309,29 @@ fn a_start_of_a_session_that_was_killed_is_one_start() {
     let verdict = oracle.verdict(&mut stage);
     assert!(verdict.is_clean(), "{verdict}");
 }
+
+/// Calls are there before their prompts, and the prompts come in the worst order. What the daemon knew of the batch
+/// without a prompt must be the same after it was killed.
+#[test]
+fn a_batch_that_waits_for_its_prompt_survives_a_kill() {
+    let mut stage = Stage::new().daemon();
+    let steps: Vec<_> =
+        (1..=4).flat_map(|turn| [Step::Prompt { turn }, Step::Call { turn, call: 1 }]).collect();
+    let script = Script { session: "waits".to_owned(), turn_ids: TurnIds::Sent, steps };
+    let oracle = Oracle::default();
+    let mut deliveries: Vec<_> =
+        script.steps.iter().map(|step| stage.delivery(&script.event(&stage, *step))).collect();
+    for (second, delivery) in (0..).zip(&mut deliveries) {
+        delivery.captured_at_ms += second * 1_000;
+    }
+    script.steps.iter().for_each(|step| oracle.accept(&script.session, *step));
+    // The call of the last turn, then one of the first.
+    let of = |turn: usize, place: usize| &deliveries[(turn - 1) * 2 + place];
+    stage.deliver([of(4, 1), of(1, 1)]);
+    stage.kill_daemon();
+    stage.start_daemon();
+    stage.deliver([of(2, 0), of(3, 0), of(1, 0), of(4, 0), of(2, 1), of(3, 1)]);
+    stage.kill_daemon();
+    let verdict = oracle.verdict(&mut stage);
+    assert!(verdict.is_clean(), "{verdict}");
+}

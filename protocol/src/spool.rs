@@ -222,15 +222,7 @@ impl Spool {
         }
         let mut bytes = Vec::new();
         file.take(MAX_FILE).read_to_end(&mut bytes).map_err(SpoolReadError::Io)?;
-        match frame::decode_frame(&bytes) {
-            Ok(Request::Deliver(deliver)) if Some(deliver.event_id) == name.event_id() => Ok(deliver),
-            Ok(Request::Deliver(_)) => Err(bad("another event than its name says")),
-            Ok(Request::Query(_)) => Err(bad("a query")),
-            Err(FrameError::Header(HeaderError::UnknownVersion { version })) => {
-                Err(SpoolReadError::UnknownVersion { version })
-            }
-            Err(error) => Err(SpoolReadError::Bad { why: "damaged", source: Some(error) }),
-        }
+        decode(name, &bytes)
     }
 
     /// Removes a file whose event is committed. That it is gone already is fine.
@@ -303,6 +295,23 @@ impl Spool {
 
     fn dropped_file(&self) -> PathBuf {
         self.dir.join("dropped")
+    }
+}
+
+/// The event in the content of a spool file of this name.
+///
+/// # Errors
+/// [`SpoolReadError::Bad`] or [`SpoolReadError::UnknownVersion`].
+pub fn decode(name: &SpoolName, content: &[u8]) -> Result<Deliver, SpoolReadError> {
+    let bad = |why| Err(SpoolReadError::Bad { why, source: None });
+    match frame::decode_frame(content) {
+        Ok(Request::Deliver(deliver)) if Some(deliver.event_id) == name.event_id() => Ok(deliver),
+        Ok(Request::Deliver(_)) => bad("another event than its name says"),
+        Ok(Request::Query(_)) => bad("a query"),
+        Err(FrameError::Header(HeaderError::UnknownVersion { version })) => {
+            Err(SpoolReadError::UnknownVersion { version })
+        }
+        Err(error) => Err(SpoolReadError::Bad { why: "damaged", source: Some(error) }),
     }
 }
 

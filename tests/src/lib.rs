@@ -438,7 +438,8 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
         (r"\bup \d+ (s|min)\b", "up [time]"),
         (r"\b\d+(\.\d+)? (B|[KMG]iB)\b", "[bytes]"),
         (r"\bscore \d\.\d+", "score [n]"),
-        (r"\b(recency|moment) \d\.\d+", "$1 [n]"),
+        // How often a word occurs counts rows of the index that were replaced and are not merged away yet.
+        (r"\b(recency|moment|text) \d\.\d+", "$1 [n]"),
         (r"\b\d+\.\d+\.\d+\b", "[version]"),
         (r"\bjust now\b|\b\d+ min ago\b", "[age]"),
         (r"(?m)[ \t]+$", ""),

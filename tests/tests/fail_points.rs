@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use recall::faults::Point;
 use recall_protocol::wire::{Deliver, Reply};
-use recall_tests::checks::keeping;
+use recall_tests::checks::keeping::{self, offered_until_taken};
 use recall_tests::faults::points::{Arrival, Death, Manner, Remains, endure};
 use recall_tests::faults::process::Daemon;
 use recall_tests::{Stage, has_faults};
@@ -116,7 +116,8 @@ fn a_session_that_crashes_goes_on_from_what_is_stored_and_takes_nobody_along() {
     assert_eq!(stage.deliver([&crashing]), [Reply::Busy]);
     // The same event again, as from the spool: it was not its fault.
     let sibling = call(&stage, "two", "two-b", "p1");
-    all_stored(&stage.deliver([&sibling, &crashing]));
+    all_stored(&stage.deliver([&sibling]));
+    all_stored(&[offered_until_taken(&stage, &crashing)]);
     all_stored(&stage.deliver([&prompt(&stage, "one", "p2"), &call(&stage, "one", "one-c", "p2")]));
 
     assert_eq!(calls(&stage, "one"), [vec!["one-a", "one-b"], vec!["one-c"]]);
@@ -172,7 +173,7 @@ fn a_session_that_crashes_forgets_nothing_that_was_not_committed_yet() {
                 None => std::thread::yield_now(),
             }
         };
-        all_stored(&stage.deliver([&after, &first[crashed]]));
+        all_stored(&[&after, &first[crashed]].map(|delivery| offered_until_taken(stage, delivery)));
     });
     stage.flush();
     assert_eq!(calls(stage, "one"), [["a", "b"]], "{}", stage.log());

@@ -13,6 +13,7 @@ use std::time::Instant;
 use recall::faults::Fault;
 use recall_tests::Stage;
 use recall_tests::checks::{keeping, others, secrecy};
+use recall_tests::faults::clock::Clock;
 use recall_tests::faults::intruder::{can_change_user, role};
 use recall_tests::faults::points::Arrival;
 use recall_tests::faults::script::TurnIds;
@@ -56,7 +57,7 @@ planted! {
     no_lease: NoLease, "somebody was given a job", keeping::a_job_is_one_compressors;
     no_parking: NoParking, "not stored: Some(Busy)", keeping::an_event_that_crashes_its_session_is_parked;
     order_of_arrival: OrderOfArrival, "misplaced: late", |stage| {
-        keeping::late_events_find_their_place(stage, 0, TurnIds::Absent);
+        keeping::late_events_find_their_place(stage, 0, TurnIds::Absent, &Clock::True);
     };
     any_length: NoLengthCap, "TooBig", others::a_length_beyond_the_greatest_is_refused;
     links_in_the_spool: FollowLinks, "a symlink was followed", others::a_symlink_in_the_spool_is_no_event;

@@ -234,11 +234,11 @@ impl WriterState {
 /// # Errors
 /// When the database is damaged: nothing of the group is kept then, and the connection is closed.
 fn commit_group(
-    mut held: Box<WriteConnection>,
+    held: Box<WriteConnection>,
     group: Vec<Pending>,
     bus: &BusHandle,
 ) -> Result<Box<WriteConnection>, DatabaseDamaged> {
-    let connection = &mut held.connection;
+    let connection = &held.connection;
     let mut work_queued = false;
     let mut rows = Rows::None;
     let mut log_asked = false;
@@ -280,7 +280,7 @@ fn commit_group(
     if let Err(error) = &committed {
         damage = damage.or_else(|| damage_of(error));
         // Whatever is left of the transaction must not be continued by the next group.
-        let _ = connection.execute_batch("ROLLBACK");
+        let _ = run(connection, "ROLLBACK");
     }
     answer(answers, &committed);
     for done in settled {
@@ -317,9 +317,13 @@ enum Rows {
     Written,
 }
 
+fn run(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(drop)
+}
+
 fn begin(connection: &Connection) -> Result<(), StoreError> {
     faults::reach_disk(Point::Begin)?;
-    Ok(connection.execute_batch("BEGIN IMMEDIATE")?)
+    Ok(run(connection, "BEGIN IMMEDIATE")?)
 }
 
 fn commit(connection: &Connection, rows: Rows) -> Result<(), StoreError> {
@@ -327,7 +331,7 @@ fn commit(connection: &Connection, rows: Rows) -> Result<(), StoreError> {
     if rows == Rows::Written {
         faults::reach_disk(Point::Commit)?;
     }
-    connection.execute_batch("COMMIT")?;
+    run(connection, "COMMIT")?;
     if rows == Rows::Written {
         faults::reach(Point::Committed);
     }

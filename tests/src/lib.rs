@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod faults;
+pub mod provider;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

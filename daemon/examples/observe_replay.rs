@@ -14,7 +14,6 @@ use std::path::Path;
 
 use anyhow::Context;
 use recall::agents::claude_code::actions::action;
-use recall::compression::Compressor;
 use recall::compression::extractive::Extractive;
 use recall::memory::ids::{EventId, Timestamp};
 use recall::memory::material::{BatchMaterial, BatchSource, Outcome, Said, SessionMaterial, Step};
@@ -101,7 +100,7 @@ impl Session {
     fn told(self, id: &str) -> anyhow::Result<Value> {
         let mut observations = Vec::new();
         for batch in &self.batches {
-            for draft in Extractive.observe(batch)? {
+            for draft in Extractive.draft(batch) {
                 observations.push(json!({
                     "id": observations.len() + 1, "type": draft.kind, "title": draft.title, "subtitle": draft.subtitle,
                     "narrative": draft.narrative, "facts": draft.facts, "concepts": draft.concepts,
@@ -111,7 +110,7 @@ impl Session {
                 }));
             }
         }
-        let summary = Extractive.summarize(&SessionMaterial { batches: self.batches })?.map(|summary| {
+        let summary = Extractive.sum_up(&SessionMaterial { batches: self.batches }).map(|summary| {
             json!({
                 "title": summary.title, "request": summary.request, "investigated": summary.investigated,
                 "learned": summary.learned, "completed": summary.completed, "next_steps": summary.next_steps,

@@ -3,14 +3,18 @@
 //! Every key is optional. A file that cannot be understood is an error with its line at the command line, and never
 //! stops the daemon from accepting events: it runs on the defaults and says so.
 
+mod compression;
+
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::compression::policy::CompressionPolicy;
 use crate::memory::context::Budgets;
 use crate::memory::redaction::{RedactionMode, RedactionPolicy, Redactor};
 use crate::memory::session::{CapturePolicy, IdlePolicy};
 use crate::store::Durability;
+use compression::WrittenCompression;
 
 /// All settings, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,15 +34,6 @@ pub struct Config {
 pub enum Notice {
     Shown,
     Off,
-}
-
-/// How compression work is done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CompressionPolicy {
-    pub timeout_s: u64,
-    /// Jobs at the same time.
-    pub concurrency: usize,
-    pub max_attempts: u32,
 }
 
 /// Why the file is not used.
@@ -162,29 +157,6 @@ impl Default for WrittenContext {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct WrittenCompression {
-    backend: WrittenBackend,
-    timeout_s: i64,
-    concurrency: i64,
-    max_attempts: i64,
-}
-
-/// The backends there are. A name that is none is an error that lists them.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum WrittenBackend {
-    #[default]
-    Extractive,
-}
-
-impl Default for WrittenCompression {
-    fn default() -> Self {
-        Self { backend: WrittenBackend::Extractive, timeout_s: 60, concurrency: 2, max_attempts: 5 }
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
 struct WrittenRedaction {
     enabled: bool,
     extra: Vec<String>,
@@ -217,17 +189,16 @@ impl Written {
             ("context.compact_tokens", self.context.compact_tokens.into(), 0..=10_000),
             ("context.resume_tokens", self.context.resume_tokens.into(), 0..=10_000),
             ("context.prompt_tokens", self.context.prompt_tokens.into(), 0..=10_000),
-            ("compression.timeout_s", self.compression.timeout_s, 1..=3_600),
-            ("compression.concurrency", self.compression.concurrency, 1..=16),
-            ("compression.max_attempts", self.compression.max_attempts, 1..=100),
         ];
         let mut problems: Vec<_> = ranges
             .into_iter()
+            .chain(self.compression.ranges())
             .filter(|(_, value, range)| !range.contains(value))
             .map(|(key, value, range)| {
                 format!("{key} is {value}, it must be {} to {}", range.start(), range.end())
             })
             .collect();
+        problems.extend(self.compression.problems());
         // Patterns are compiled once more when the daemon starts; here only to say what is wrong with them.
         problems.extend(Redactor::new(&self.redaction.policy()).err().map(|error| error.to_string()));
         if problems.is_empty() { Ok(self.into_config()) } else { Err(problems) }
@@ -235,7 +206,6 @@ impl Written {
 
     /// Only for values in range.
     fn into_config(self) -> Config {
-        let WrittenBackend::Extractive = self.compression.backend;
         Config {
             capture: CapturePolicy { skip_tools: self.capture.skip_tools },
             durability: match self.durability.sync {
@@ -254,11 +224,7 @@ impl Written {
                 prompt: self.context.prompt_tokens,
             },
             notice: if self.context.notice { Notice::Shown } else { Notice::Off },
-            compression: CompressionPolicy {
-                timeout_s: self.compression.timeout_s.unsigned_abs(),
-                concurrency: usize::try_from(self.compression.concurrency).unwrap_or(2),
-                max_attempts: u32::try_from(self.compression.max_attempts).unwrap_or(5),
-            },
+            compression: self.compression.policy(),
             redaction: self.redaction.policy(),
         }
     }
@@ -267,6 +233,7 @@ impl Written {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compression::policy::KeySource;
 
     #[track_caller]
     fn problem(text: &str, expected: &str) {
@@ -310,5 +277,41 @@ mod tests {
         assert_eq!(config.redaction.mode, RedactionMode::Off);
         assert_eq!(config.redaction.extra, ["ACME-\\d+"]);
         assert_eq!(Config::default().redaction, RedactionPolicy::default());
+    }
+
+    #[test]
+    fn a_backend_gets_its_own_keys_and_a_fallback_those_of_its_table() {
+        let config = Config::parse(
+            "[compression]\nbackend = 'anthropic'\nusd_per_mtok_in = 0.25\nfallback = ['openai', 'extractive']\n\
+             [compression.openai]\nmodel = 'llama'\nbase_url = 'http://127.0.0.1:11434/v1/'\n",
+            Path::new("c"),
+        );
+        let backends = config.unwrap().compression.backends;
+        let (first, second) = (&backends[0], &backends[1]);
+        assert_eq!(first.origin(), "anthropic:claude-haiku-4-5");
+        assert_eq!(
+            (first.base_url.as_str(), first.prices.per_mtok_in),
+            ("https://api.anthropic.com", 250_000)
+        );
+        assert_eq!(first.key, KeySource::Environment("ANTHROPIC_API_KEY".to_owned()));
+        assert_eq!(second.origin(), "openai:llama");
+        assert_eq!((second.base_url.as_str(), &second.key), ("http://127.0.0.1:11434/v1", &KeySource::None));
+        assert_eq!(Config::default().compression.backends, []);
+    }
+
+    #[test]
+    fn what_would_send_memory_in_the_clear_or_a_key_astray_is_refused() {
+        let compression = |keys: &str| format!("[compression]\nbackend = 'openai'\nmodel = 'm'\n{keys}\n");
+        problem(&compression("base_url = 'http://192.168.1.7:11434'"), "base_url must be https");
+        problem(&compression("base_url = 'http://localhost.evil.example'"), "base_url must be https");
+        problem(&compression("base_url = 'https://me:secret@example.com'"), "must not hold a name");
+        problem(&compression("base_url = 'ftp://127.0.0.1'"), "base_url must be https");
+        problem(&compression("api_key_env = 'A'\napi_key_file = '/b'"), "several keys");
+        problem(&compression("api_key_file = 'key'"), "must be an absolute path");
+        problem(&compression("usd_per_day = -1.0"), "compression.usd_per_day is -1");
+        problem("[compression]\nbackend = 'openai'\n", "compression.model is missing");
+        problem("[compression]\nfallback = ['openai']\n", "compression.openai.model is missing");
+        problem(&compression("proxy = 'socks5://x'"), "compression.proxy must begin");
+        assert!(Config::parse(&compression("base_url = 'http://[::1]:1234/v1'"), Path::new("c")).is_ok());
     }
 }

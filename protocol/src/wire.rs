@@ -212,6 +212,16 @@ pub enum Query {
     Why {
         id: String,
     },
+    /// The jobs that were given up.
+    DeadJobs(Filter),
+    /// Tries dead and waiting jobs at once: this one, or all. Providers that were left alone are asked again.
+    Retry {
+        job: Option<i64>,
+    },
+    /// What models have cost in the last days, today included.
+    Stats {
+        days: u32,
+    },
 }
 
 /// Whether a result says how its score came about.

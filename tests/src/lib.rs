@@ -8,6 +8,7 @@
 
 pub mod checks;
 pub mod faults;
+pub mod provider;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
 //! Supervises the compressors: a pool of fixed size whose crashed members are replaced.
 //!
-//! Five crashes within a minute open the circuit: nobody is replaced until a minute has passed, and jobs wait.
-//! Capturing does not notice any of it.
+//! Five crashes within a minute open the circuit: nobody is replaced until a minute has passed, and jobs wait. A member
+//! whose thread hangs leaves it behind and goes on; more than four such threads within an hour cost the member its place
+//! for an hour, for they may still hold memory and a processor. Capturing does not notice any of it.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -9,16 +10,20 @@ use std::time::Duration;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::time::Instant;
 
+use super::backoff::{full_jitter, retry_delay_ms};
 use super::bus::Happening;
 use super::clock;
-use super::compressor::{CompressorActor, CompressorArguments, CompressorMessage, retry_delay_ms};
+use super::compressor::{CompressorActor, CompressorArguments, CompressorMessage};
 use super::door::Door;
+use crate::compression::ProviderState;
 use crate::memory::ids::Timestamp;
 use crate::store::Write;
 
 const CRASH_WINDOW: Duration = Duration::from_secs(60);
 const CRASHES_TO_OPEN: usize = 5;
 const OPEN_FOR: Duration = Duration::from_secs(60);
+const LOST_WINDOW: Duration = Duration::from_secs(3600);
+const MOST_LOST: usize = 4;
 /// Retries become due without anybody saying so.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -31,14 +36,22 @@ pub enum CompressionMessage {
     },
     /// The circuit may close again.
     TryAgain,
+    /// A member has left a thread behind that does not end.
+    ThreadLost {
+        worker: String,
+    },
+    /// Providers that are left alone may be asked again: somebody has seen to them.
+    Reconsider,
     Observe(RpcReplyPort<CompressionCounters>),
 }
 
 /// What `recall ctl status` shows of compression.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompressionCounters {
     pub restarts: u64,
+    pub threads_lost: u64,
     pub circuit: Circuit,
+    pub providers: Vec<ProviderState>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +80,7 @@ pub struct CompressionState {
     template: CompressorArguments,
     members: HashMap<ActorId, Member>,
     crashes: VecDeque<Instant>,
+    lost: VecDeque<Instant>,
     incarnations: u64,
     counters: CompressionCounters,
 }
@@ -96,6 +110,7 @@ impl Actor for Compression {
             template,
             members: HashMap::new(),
             crashes: VecDeque::new(),
+            lost: VecDeque::new(),
             incarnations: 0,
             counters: CompressionCounters::default(),
         })
@@ -111,8 +126,11 @@ impl Actor for Compression {
             CompressionMessage::Wake => state.wake(),
             CompressionMessage::Refill { slot } => state.refill(&me, slot).await,
             CompressionMessage::TryAgain => state.try_again(&me).await,
+            CompressionMessage::ThreadLost { worker } => state.lost(&me, &worker),
+            CompressionMessage::Reconsider => state.template.compressor.reconsider(),
             CompressionMessage::Observe(counters) => {
-                let _ = counters.send(state.counters);
+                let providers = state.template.compressor.providers();
+                let _ = counters.send(CompressionCounters { providers, ..state.counters.clone() });
             }
         }
         Ok(())
@@ -183,15 +201,13 @@ impl CompressionState {
         self.counters.restarts += 1;
         let now = Instant::now();
         self.crashes.push_back(now);
-        while self.crashes.front().is_some_and(|first| now.duration_since(*first) > CRASH_WINDOW) {
-            self.crashes.pop_front();
-        }
+        forget_before(&mut self.crashes, now, CRASH_WINDOW);
         let crashes = u32::try_from(self.crashes.len()).unwrap_or(u32::MAX);
         let wall = clock::now();
         let given_back = self.template.writer.queue(Write::GiveBack {
             worker,
             error: error.to_owned(),
-            retry_at: Timestamp(wall.0.saturating_add(retry_delay_ms(1))),
+            retry_at: Timestamp(wall.0.saturating_add(full_jitter(retry_delay_ms(1)))),
             max_attempts: self.template.policy.max_attempts,
             now: wall,
         });
@@ -207,9 +223,26 @@ impl CompressionState {
             self.counters.circuit = Circuit::Open;
             me.send_after(OPEN_FOR, || CompressionMessage::TryAgain);
         } else {
-            let delay = Duration::from_millis(retry_delay_ms(crashes).unsigned_abs() / 10);
-            me.send_after(delay + jitter(delay), move || CompressionMessage::Refill { slot });
+            let delay = full_jitter(retry_delay_ms(crashes) / 5);
+            let delay = Duration::from_millis(delay.unsigned_abs());
+            me.send_after(delay, move || CompressionMessage::Refill { slot });
         }
+    }
+
+    /// Counts a thread that was left behind; too many of them cost its member its place for a while.
+    fn lost(&mut self, me: &ActorRef<CompressionMessage>, worker: &str) {
+        let now = Instant::now();
+        self.counters.threads_lost += 1;
+        self.lost.push_back(now);
+        forget_before(&mut self.lost, now, LOST_WINDOW);
+        if self.lost.len() <= MOST_LOST {
+            return;
+        }
+        let Some(member) = self.members.values().find(|member| member.worker == worker) else { return };
+        let slot = member.slot;
+        tracing::error!(%worker, "too many threads are lost; its place stays empty for an hour");
+        member.actor.stop(None);
+        me.send_after(LOST_WINDOW, move || CompressionMessage::Refill { slot });
     }
 
     async fn try_again(&mut self, me: &ActorRef<CompressionMessage>) {
@@ -221,8 +254,9 @@ impl CompressionState {
     }
 }
 
-/// Up to a half of `delay`, so that members that died together do not come back together.
-fn jitter(delay: Duration) -> Duration {
-    let random = uuid::Uuid::now_v7().as_bytes().last().copied().unwrap_or_default();
-    delay.mul_f64(f64::from(random) / 510.0)
+/// What lies further back than the window does not count any more.
+fn forget_before(moments: &mut VecDeque<Instant>, now: Instant, window: Duration) {
+    while moments.front().is_some_and(|first| now.duration_since(*first) > window) {
+        moments.pop_front();
+    }
 }

@@ -2,26 +2,35 @@
 //!
 //! The thread stands outside the runtime because an actor cannot be stopped inside blocking code. Past the deadline
 //! its result is discarded and the thread counted as lost; a panic in it ends this actor, and the supervisor gives
-//! the job back and starts another.
+//! the job back and starts another. Whatever goes wrong, what the built-in compressor makes of the job is stored first,
+//! so that nobody waits for a model.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use super::accounts::Accounts;
+use super::backoff::{full_jitter, retry_delay_ms};
 use super::bus::{BusHandle, Happening};
 use super::clock;
-use super::material::{batch_material, session_material, source_tokens};
+use super::compression::{CompressionDoor, CompressionMessage};
+use super::workbench::{Outcome, Work, Workbench};
 use super::writer::WriterHandle;
-use crate::compression::Compressor;
-use crate::config::CompressionPolicy;
+use crate::compression::policy::CompressionPolicy;
+use crate::compression::{CompressionError, Compressor, EXTRACTIVE};
 use crate::faults::{self, Point};
-use crate::memory::ids::{JobId, Timestamp};
-use crate::store::{FinishedJob, JobFailure, JobKind, JobResult, LeasedJob, Readers, Write, Written};
+use crate::memory::ids::Timestamp;
+use crate::store::{FinishedJob, JobFailure, JobResult, LeasedJob, NextTry, Readers, Write, Written};
 
 /// A lease outlives the deadline by this much, so that no job is leased twice while its thread may still finish.
-const LEASE_MARGIN: Duration = Duration::from_secs(30);
+const LEASE_MARGIN: Duration = Duration::from_secs(60);
+/// What stands in is made in milliseconds.
+const STAND_IN_WITHIN: Duration = Duration::from_secs(30);
+/// Whoever had to wait for a provider does not come back with all the others.
+const HELD_JITTER_MS: i64 = 1_000;
 
 pub enum CompressorMessage {
     /// There may be work.
@@ -29,17 +38,19 @@ pub enum CompressorMessage {
     /// The lease was granted, or there was nothing to lease.
     Leased(Option<LeasedJob>),
     /// The thread is done with the job, or the deadline has passed.
-    Finished(LeasedJob, Outcome),
+    Finished(Box<(LeasedJob, Ended)>),
     /// The result is committed, or could not be.
     Settled,
 }
 
 /// How a thread ended.
-pub enum Outcome {
-    Result(JobResult),
-    Failed(String),
-    Panicked,
-    TimedOut,
+pub enum Ended {
+    With(Outcome),
+    /// It has not ended; what stands in was made on another.
+    Never {
+        stand_in: Option<JobResult>,
+    },
+    NotBegun(String),
 }
 
 #[derive(Clone)]
@@ -51,17 +62,18 @@ pub struct CompressorArguments {
     pub bus: BusHandle,
     pub compressor: Arc<dyn Compressor>,
     pub policy: CompressionPolicy,
+    pub supervisor: CompressionDoor,
 }
 
 pub(super) struct CompressorActor;
 
 pub struct CompressorState {
     arguments: CompressorArguments,
-    work: Work,
+    activity: Activity,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Work {
+enum Activity {
     Idle,
     Busy,
     /// Woken while busy: there may be more.
@@ -79,7 +91,7 @@ impl Actor for CompressorActor {
         arguments: CompressorArguments,
     ) -> Result<CompressorState, ActorProcessingErr> {
         me.send_message(CompressorMessage::Wake)?;
-        Ok(CompressorState { arguments, work: Work::Idle })
+        Ok(CompressorState { arguments, activity: Activity::Idle })
     }
 
     async fn handle(
@@ -92,13 +104,16 @@ impl Actor for CompressorActor {
             CompressorMessage::Wake => state.wake(&me),
             CompressorMessage::Leased(Some(job)) => state.compute(&me, job),
             CompressorMessage::Leased(None) => state.rest(&me),
-            CompressorMessage::Finished(job, Outcome::Panicked) => {
-                return Err(format!("job {} panicked", job.id).into());
-            }
-            CompressorMessage::Finished(job, outcome) => state.commit(&me, job, outcome),
+            CompressorMessage::Finished(finished) => match *finished {
+                (job, Ended::With(Outcome::Panicked { stand_in })) => {
+                    state.stand_in(&job, stand_in);
+                    return Err(format!("job {} panicked", job.id).into());
+                }
+                (job, ended) => state.commit(&me, &job, ended),
+            },
             CompressorMessage::Settled => {
                 // There may be more where this came from.
-                state.work = Work::BusyAndWoken;
+                state.activity = Activity::BusyAndWoken;
                 state.rest(&me);
             }
         }
@@ -108,13 +123,13 @@ impl Actor for CompressorActor {
 
 impl CompressorState {
     fn wake(&mut self, me: &ActorRef<CompressorMessage>) {
-        if self.work != Work::Idle {
-            self.work = Work::BusyAndWoken;
+        if self.activity != Activity::Idle {
+            self.activity = Activity::BusyAndWoken;
             return;
         }
-        self.work = Work::Busy;
+        self.activity = Activity::Busy;
         let now = clock::now();
-        let deadline = Duration::from_secs(self.arguments.policy.timeout_s) + LEASE_MARGIN;
+        let deadline = self.arguments.policy.job_within() + LEASE_MARGIN;
         let until = Timestamp(now.0.saturating_add(i64::try_from(deadline.as_millis()).unwrap_or(i64::MAX)));
         let lease = Write::Lease { worker: self.arguments.worker.clone(), now, until };
         let granted = self.arguments.writer.queue(lease);
@@ -133,61 +148,80 @@ impl CompressorState {
     }
 
     fn rest(&mut self, me: &ActorRef<CompressorMessage>) {
-        let woken = self.work == Work::BusyAndWoken;
-        self.work = Work::Idle;
+        let woken = self.activity == Activity::BusyAndWoken;
+        self.activity = Activity::Idle;
         if woken {
             self.wake(me);
         }
     }
 
     fn compute(&mut self, me: &ActorRef<CompressorMessage>, job: LeasedJob) {
-        let (sender, result) = oneshot::channel();
-        let (readers, compressor, leased) =
-            (self.arguments.readers.clone(), Arc::clone(&self.arguments.compressor), job.clone());
-        let thread = std::thread::Builder::new().name("compressor".to_owned());
-        // The sender is dropped when the thread panics, and with it the receiver learns of it.
-        let started = thread.spawn(move || {
-            // Nobody waits any more after the deadline.
-            faults::reach(Point::Lease);
-            let _ = sender.send(work(&readers, compressor.as_ref(), &leased));
-        });
-        let deadline = Duration::from_secs(self.arguments.policy.timeout_s);
+        let bench = Arc::new(self.bench());
+        let deadline = self.arguments.policy.job_within();
         let me = me.clone();
         tokio::spawn(async move {
-            let outcome = match started {
-                Err(error) => Outcome::Failed(format!("no thread: {error}")),
-                Ok(_) => match tokio::time::timeout(deadline, result).await {
-                    Ok(Ok(Ok(result))) => Outcome::Result(result),
-                    Ok(Ok(Err(error))) => Outcome::Failed(error),
-                    Ok(Err(_)) => Outcome::Panicked,
-                    Err(_) => Outcome::TimedOut,
-                },
+            let (at_work, leased) = (Arc::clone(&bench), job.clone());
+            let work = move || {
+                faults::reach(Point::Lease);
+                at_work.work(&leased)
             };
-            let _ = me.send_message(CompressorMessage::Finished(job, outcome));
+            let ended = match on_thread(deadline, work).await {
+                OnThread::Ended(outcome) => Ended::With(outcome),
+                OnThread::NotStarted(error) => Ended::NotBegun(error),
+                OnThread::Lost => {
+                    let leased = job.clone();
+                    match on_thread(STAND_IN_WITHIN, move || bench.stand_in(&leased)).await {
+                        OnThread::Ended(stand_in) => Ended::Never { stand_in },
+                        OnThread::NotStarted(_) | OnThread::Lost => Ended::Never { stand_in: None },
+                    }
+                }
+            };
+            let _ = me.send_message(CompressorMessage::Finished(Box::new((job, ended))));
         });
     }
 
-    fn commit(&mut self, me: &ActorRef<CompressorMessage>, job: LeasedJob, outcome: Outcome) {
-        let now = clock::now();
-        let failed = |error: String| self.failure(&job, error, now);
-        let (write, happening) = match outcome {
-            Outcome::Result(result) => {
-                let origin = self.arguments.compressor.origin();
-                let finished = FinishedJob { job: job.id, result, origin, now };
-                (Write::Finish(Box::new(finished)), Happening::JobDone { job: job.id })
+    fn bench(&self) -> Workbench {
+        let CompressorArguments { writer, readers, compressor, policy, .. } = &self.arguments;
+        let accounts = Accounts { writer: writer.clone(), caps: policy.caps, runtime: Handle::current() };
+        Workbench {
+            readers: readers.clone(),
+            compressor: Arc::clone(compressor),
+            accounts,
+            max_attempts: policy.max_attempts,
+        }
+    }
+
+    fn commit(&mut self, me: &ActorRef<CompressorMessage>, job: &LeasedJob, ended: Ended) {
+        let (write, happening) = match ended {
+            Ended::With(Outcome::Done(work)) => {
+                let finished = Box::new(self.finished(job, work));
+                (Write::Finish(finished), Happening::JobDone { job: job.id })
             }
-            Outcome::Failed(error) => (failed(error), Happening::JobFailed { job: Some(job.id) }),
-            Outcome::Panicked => (failed("panicked".to_owned()), Happening::JobFailed { job: Some(job.id) }),
-            Outcome::TimedOut => {
+            Ended::With(Outcome::Failed { error, stand_in }) => {
+                self.stand_in(job, stand_in);
+                (self.failure(job, error, clock::now()), Happening::JobFailed { job: Some(job.id) })
+            }
+            Ended::With(Outcome::Panicked { stand_in }) => {
+                self.stand_in(job, stand_in);
+                let error = CompressionError::Failed("panicked".to_owned());
+                (self.failure(job, error, clock::now()), Happening::JobFailed { job: Some(job.id) })
+            }
+            Ended::NotBegun(error) => {
+                let error = CompressionError::Failed(format!("no thread: {error}"));
+                (self.failure(job, error, clock::now()), Happening::JobFailed { job: Some(job.id) })
+            }
+            Ended::Never { stand_in } => {
                 tracing::warn!(job = %job.id, "a compressor thread is lost");
-                (
-                    failed("no result before the deadline".to_owned()),
-                    Happening::JobFailed { job: Some(job.id) },
-                )
+                self.stand_in(job, stand_in);
+                let error = CompressionError::Failed("no result before the deadline".to_owned());
+                let lost = CompressionMessage::ThreadLost { worker: self.arguments.worker.clone() };
+                // A supervisor that is gone counts nothing.
+                let _ = self.arguments.supervisor.tell(lost);
+                (self.failure(job, error, clock::now()), Happening::JobFailed { job: Some(job.id) })
             }
         };
         let committed = self.arguments.writer.queue(write);
-        let (me, bus) = (me.clone(), self.arguments.bus.clone());
+        let (me, bus, job) = (me.clone(), self.arguments.bus.clone(), job.id);
         tokio::spawn(async move {
             match committed.await {
                 Ok(_) => {
@@ -195,49 +229,82 @@ impl CompressorState {
                     bus.publish(happening);
                 }
                 // The lease expires, and somebody else does it again.
-                Err(error) => tracing::warn!(job = %job.id, %error, "a result could not be stored"),
+                Err(error) => tracing::warn!(%job, %error, "a result could not be stored"),
             }
             let _ = me.send_message(CompressorMessage::Settled);
         });
     }
 
-    fn failure(&self, job: &LeasedJob, error: String, now: Timestamp) -> Write {
-        let again = job.attempts < self.arguments.policy.max_attempts;
-        tracing::warn!(job = %job.id, attempt = job.attempts, again, "a compression job failed");
-        let retry_at = again.then(|| Timestamp(now.0.saturating_add(retry_delay_ms(job.attempts))));
-        Write::Fail(JobFailure { job: job.id, error, retry_at, now })
+    fn finished(&self, job: &LeasedJob, work: Work) -> FinishedJob {
+        let Work { result, origin, cuts } = work;
+        let cuts = (cuts.sent > 0).then(|| serde_json::to_string(&cuts).ok()).flatten();
+        FinishedJob { job: job.id, result, origin, cuts, now: clock::now() }
+    }
+
+    /// Queues what stands in, before whatever is queued next.
+    fn stand_in(&self, job: &LeasedJob, stand_in: Option<JobResult>) {
+        let Some(result) = stand_in else { return };
+        let origin = EXTRACTIVE.to_owned();
+        let finished = FinishedJob { job: job.id, result, origin, cuts: None, now: clock::now() };
+        let written = self.arguments.writer.queue(Write::StandIn(Box::new(finished)));
+        let job = job.id;
+        tokio::spawn(async move {
+            if let Err(error) = written.await {
+                tracing::warn!(%job, %error, "nothing stands in for a result");
+            }
+        });
+    }
+
+    fn failure(&self, job: &LeasedJob, error: CompressionError, now: Timestamp) -> Write {
+        let next = self.next_try(job, &error, now);
+        let attempt = job.attempts;
+        tracing::warn!(job = %job.id, attempt, ?next, %error, "a compression job failed");
+        Write::Fail(JobFailure { job: job.id, error: error.to_string(), next, now })
+    }
+
+    fn next_try(&self, job: &LeasedJob, error: &CompressionError, now: Timestamp) -> NextTry {
+        let is_last = job.attempts >= self.arguments.policy.max_attempts;
+        let after = |wait: i64| Timestamp(now.0.saturating_add(wait));
+        let back_off = full_jitter(retry_delay_ms(job.attempts));
+        let asked = |wait_ms: u64| i64::try_from(wait_ms).unwrap_or(i64::MAX);
+        match error {
+            CompressionError::Held { wait_ms, .. } => {
+                NextTry::UncountedAt(after(asked(*wait_ms).saturating_add(full_jitter(HELD_JITTER_MS))))
+            }
+            CompressionError::Refused(_) | CompressionError::Spent(_) => NextTry::Never,
+            CompressionError::Failed(_) | CompressionError::Wait { .. } if is_last => NextTry::Never,
+            CompressionError::Failed(_) => NextTry::At(after(back_off)),
+            CompressionError::Wait { wait_ms, .. } => {
+                NextTry::At(after(asked(*wait_ms).saturating_add(back_off)))
+            }
+        }
     }
 }
 
-/// How long to wait after the `attempt`-th failure, in milliseconds: 1 s, 2 s, 4 s ... at most 256 s.
-pub fn retry_delay_ms(attempt: u32) -> i64 {
-    1000 << attempt.saturating_sub(1).min(8)
+/// How a thread came to its end, or did not.
+enum OnThread<T> {
+    Ended(T),
+    NotStarted(String),
+    Lost,
 }
 
-/// Reads the material and compresses it. Blocks.
-fn work(readers: &Readers, compressor: &dyn Compressor, job: &LeasedJob) -> Result<JobResult, String> {
-    let unreadable = |error: crate::store::StoreError| error.to_string();
-    match (job.kind, job.batch) {
-        (JobKind::Batch, Some(batch)) => {
-            let material = readers.read(|db| batch_material(db, batch)).map_err(unreadable)?;
-            let drafts = compressor.observe(&material).map_err(|error| error.to_string())?;
-            Ok(JobResult::Observations { drafts, source_tokens: source_tokens(&material) })
-        }
-        (JobKind::Summary, _) => {
-            let material = readers.read(|db| session_material(db, job.session_row)).map_err(unreadable)?;
-            Ok(JobResult::Summary(compressor.summarize(&material).map_err(|error| error.to_string())?))
-        }
-        (JobKind::Batch, None) => Err(format!("job {} names no batch", JobId(job.id.0))),
+/// Does something on a thread of its own that may be left behind.
+async fn on_thread<T: Send + 'static>(
+    within: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> OnThread<T> {
+    let (sender, result) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("compressor".to_owned());
+    let started = thread.spawn(move || {
+        // Nobody waits any more after the deadline.
+        let _ = sender.send(work());
+    });
+    if let Err(error) = started {
+        return OnThread::NotStarted(error.to_string());
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn retries_double_up_to_minutes() {
-        let delays: Vec<i64> = [1, 2, 3, 8, 9, 10, u32::MAX].map(retry_delay_ms).to_vec();
-        assert_eq!(delays, [1_000, 2_000, 4_000, 128_000, 256_000, 256_000, 256_000]);
+    match tokio::time::timeout(within, result).await {
+        Ok(Ok(ended)) => OnThread::Ended(ended),
+        Ok(Err(_)) => OnThread::NotStarted("it ended without a result".to_owned()),
+        Err(_) => OnThread::Lost,
     }
 }

@@ -18,6 +18,7 @@
 
 pub mod door;
 pub mod clock;
+pub mod backoff;
 pub mod bus;
 pub mod writer;
 pub mod indexer;
@@ -25,6 +26,8 @@ pub mod documents;
 pub mod recollection;
 pub mod session;
 pub mod sessions;
+mod accounts;
+pub mod workbench;
 pub mod compressor;
 pub mod compression;
 pub mod material;

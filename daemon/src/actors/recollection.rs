@@ -19,7 +19,7 @@ use crate::memory::session::Ask;
 use crate::search::index::Index;
 use crate::search::query::Query;
 use crate::search::request::{Request, Scope};
-use crate::store::{self, ObservationRow, ProjectInfo, Readers, StoreError, SummaryRow};
+use crate::store::{self, CompressionTrouble, ObservationRow, ProjectInfo, Readers, StoreError, SummaryRow};
 
 /// Of the newest and of the weightiest observations so many are considered at a start.
 const CANDIDATES: u32 = 60;
@@ -34,6 +34,9 @@ pub fn answer_within() -> Duration {
     let shim_waits = std::env::var("RECALL_ANSWER_MS").ok().and_then(|text| text.parse::<u64>().ok());
     shim_waits.map_or(ANSWER_WITHIN, |ms| Duration::from_millis(ms.clamp(10, 10_000) * 9 / 10))
 }
+
+/// Models that have failed for longer are worth a word at a session's start.
+const LASTING_TROUBLE_MS: i64 = 3600 * 1000;
 
 /// The index's reader, replaced when the index is rebuilt.
 #[derive(Clone, Default)]
@@ -163,9 +166,18 @@ impl Recollection {
             block.text = block.text.replace("&lt;", "<").replace("&gt;", ">");
         }
         let is_read = matches!(ask, Ask::Start(_, Audience::Person));
-        let notice = (is_read && moment == Moment::Start && self.notice == Notice::Shown)
-            .then(|| notice(&block, &asker.project.name))
-            .flatten();
+        let notice = if is_read && moment == Moment::Start && self.notice == Notice::Shown {
+            let trouble = self.readers.read(store::compression_trouble)?;
+            let lasting =
+                trouble.filter(|trouble| now.0.saturating_sub(trouble.since.0) > LASTING_TROUBLE_MS);
+            let lines: Vec<String> = notice(&block, &asker.project.name)
+                .into_iter()
+                .chain(lasting.map(|it| complaint(&it)))
+                .collect();
+            Some(lines.join("\n")).filter(|lines| !lines.is_empty())
+        } else {
+            None
+        };
         Ok(Recalled { block, moment: Some(moment), notice })
     }
 
@@ -283,4 +295,15 @@ fn notice(block: &Block, project: &str) -> Option<String> {
         "recall: gave {given} about {project} (~{} tokens). See them with `recall context`.",
         block.tokens
     ))
+}
+
+/// What the user reads when models have failed for long.
+fn complaint(trouble: &CompressionTrouble) -> String {
+    let since = jiff::Timestamp::from_millisecond(trouble.since.0).unwrap_or_default();
+    let since = since.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M");
+    format!(
+        "recall: the model that makes the notes has failed since {since} ({}); the built-in one does its work \
+         meanwhile. See `recall ctl jobs --dead`, and `recall ctl retry` when it is mended.",
+        trouble.error
+    )
 }

@@ -284,6 +284,7 @@ impl RootState {
                     bus: house.bus.clone(),
                     compressor: Arc::clone(&self.blueprint.compressor),
                     policy: house.config.compression.clone(),
+                    supervisor: house.compression.clone(),
                 };
                 let (actor, _) = Actor::spawn_linked(None, Compression, template, supervisor).await?;
                 house.compression.open_to(actor.clone());

@@ -383,7 +383,9 @@ impl Errand {
             Ok(Written::Duplicate) => {
                 (SettledAs::NotStored, Reply::Duplicate { stdout: Vec::new() }, Vec::new())
             }
-            Ok(Written::Leased(_) | Written::Done) => (SettledAs::NotStored, Reply::Busy, Vec::new()),
+            Ok(Written::Leased(_) | Written::Reserved(_) | Written::Retried(_) | Written::Done) => {
+                (SettledAs::NotStored, Reply::Busy, Vec::new())
+            }
             Err(error) => {
                 tracing::warn!(%error, "an event could not be stored");
                 (SettledAs::NotStored, Reply::Busy, Vec::new())

@@ -258,7 +258,7 @@ fn commit_group(
                 match &result {
                     Ok(_) => {
                         work_queued |= queues_work(&write);
-                        if matches!(write, Write::Event(_) | Write::Idle { .. } | Write::Finish(_)) {
+                        if writes_rows(&write) {
                             rows = Rows::Written;
                         }
                     }
@@ -355,6 +355,11 @@ fn damage_of(error: &StoreError) -> Option<DatabaseDamaged> {
     error.is_damage().then(|| DatabaseDamaged(error.to_string()))
 }
 
+/// Whether the index has to follow.
+fn writes_rows(write: &Write) -> bool {
+    matches!(write, Write::Event(_) | Write::Idle { .. } | Write::Finish(_) | Write::StandIn(_))
+}
+
 fn queues_work(write: &Write) -> bool {
     let queues = |effects: &[Effect]| {
         effects.iter().any(|effect| matches!(effect, Effect::CompressBatch { .. } | Effect::Summarize))
@@ -366,9 +371,13 @@ fn queues_work(write: &Write) -> bool {
         | Write::Fail(_)
         | Write::GiveBack { .. }
         | Write::ExpireLeases { .. }
-        | Write::ReleaseLeases => true,
+        | Write::ReleaseLeases
+        | Write::Retry { .. } => true,
         Write::Unparsed(_)
         | Write::Lease { .. }
+        | Write::StandIn(_)
+        | Write::Reserve { .. }
+        | Write::Settle { .. }
         | Write::Injected(_)
         | Write::SuspendAll { .. }
         | Write::ForgetLog { .. }

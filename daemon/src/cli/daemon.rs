@@ -96,6 +96,7 @@ fn explain(error: RunError, paths: &Paths) -> anyhow::Error {
         RunError::Listen(_) => {
             format!("Look at {} and its rights.", paths.runtime_dir().display())
         }
+        RunError::Compression(_) => format!("Mend [compression] in {}.", paths.config_file().display()),
         RunError::Redaction(_) => format!("Mend the patterns in {}.", paths.config_file().display()),
         RunError::Instance(_) | RunError::Start(_) | RunError::Signals(_) | RunError::RootFailed => {
             format!("The log says more: {}.", paths.log_file().display())

@@ -12,6 +12,8 @@ pub mod show;
 pub mod timeline;
 pub mod context;
 pub mod why;
+pub mod stats;
+pub mod config;
 pub mod ctl;
 pub mod install;
 pub mod uninstall;
@@ -32,7 +34,7 @@ use crate::faults::VERSION;
 /// A memory for coding agents that outlives the session.
 ///
 /// Agents tell recall what happens through their hooks; recall keeps it, finds it again and gives the relevant part
-/// to later sessions. Nothing leaves this machine.
+/// to later sessions. Nothing leaves this machine unless you configure a model that lives elsewhere.
 #[derive(Debug, Parser)]
 #[command(name = "recall", version = VERSION, max_term_width = 100)]
 struct Arguments {
@@ -60,6 +62,11 @@ enum Command {
     Context(context::ContextArgs),
     /// Show what a session was given, when and why
     Why(why::WhyArgs),
+    /// Show what models have cost, day by day
+    Stats(stats::StatsArgs),
+    /// Look at the settings
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     /// Administer the daemon
     #[command(subcommand)]
     Ctl(ctl::CtlCommand),
@@ -100,6 +107,8 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Timeline(args) => timeline::run(&args, out),
         Command::Context(args) => context::run(&args, out),
         Command::Why(args) => why::run(&args, out),
+        Command::Stats(args) => stats::run(&args, out),
+        Command::Config(command) => config::run(&command, out),
         Command::Ctl(command) => ctl::run(command, out),
         Command::Daemon(args) => daemon::run(&args, out),
         Command::Completions(args) => completions::run(&args, out),

@@ -192,3 +192,40 @@ pub fn size(action: &Action) -> usize {
         Action::Other { input, output } => input.len() + output.len(),
     }
 }
+
+/// The path relative to the project. `None`: it lies outside, so it is scratch or another project's.
+pub fn beneath(path: &str, root: Option<&str>) -> Option<String> {
+    let path = path.replace('\\', "/");
+    let Some(root) = root.map(|root| root.replace('\\', "/")) else { return Some(path) };
+    let root = root.trim_end_matches('/');
+    let head = path.get(..root.len());
+    let inside = path.get(root.len()..).and_then(|rest| rest.strip_prefix('/'));
+    match (head, inside) {
+        // Drive letters and Windows folders are written in either case.
+        (Some(head), Some(inside))
+            if head == root || (root.get(1..2) == Some(":") && head.eq_ignore_ascii_case(root)) =>
+        {
+            Some(inside.to_owned())
+        }
+        _ => {
+            let is_absolute = path.starts_with('/') || path.get(1..2) == Some(":") || path.starts_with('~');
+            (!is_absolute).then_some(path)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_relative_to_the_project() {
+        let root = Some("/home/dev/shop");
+        assert_eq!(beneath("/home/dev/shop/src/a.rs", root).as_deref(), Some("src/a.rs"));
+        assert_eq!(beneath("/home/dev/shopping/a.rs", root), None);
+        assert_eq!(beneath("/tmp/x.rs", root), None);
+        assert_eq!(beneath("src/a.rs", root).as_deref(), Some("src/a.rs"));
+        assert_eq!(beneath("d:\\shop\\src\\a.rs", Some("D:/shop")).as_deref(), Some("src/a.rs"));
+        assert_eq!(beneath("/x/a.rs", None).as_deref(), Some("/x/a.rs"));
+    }
+}

@@ -3,10 +3,13 @@
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::compression::ProviderState;
+use crate::memory::budget::Usage;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::Timestamp;
 use crate::store::{
-    ActivityRow, BatchRow, InjectionRow, JobRow, ObservationRow, Repair, SessionInfo, SummaryRow, TimelineRow,
+    ActivityRow, BatchRow, CompressionTrouble, InjectionRow, JobRow, ObservationRow, Repair, SessionInfo,
+    SpendingRow, SummaryRow, TimelineRow,
 };
 
 /// A point in time as others read it.
@@ -378,6 +381,10 @@ pub struct JobLine {
     pub status: String,
     pub attempts: u32,
     pub error: Option<String>,
+    /// Who made the last result.
+    pub origin: Option<String>,
+    /// What a model was not shown; null where none was asked.
+    pub cuts: Option<Box<RawValue>>,
 }
 
 impl From<JobRow> for JobLine {
@@ -389,6 +396,8 @@ impl From<JobRow> for JobLine {
             status: row.status,
             attempts: row.attempts,
             error: row.error,
+            origin: row.origin,
+            cuts: row.cuts.and_then(|json| RawValue::from_string(json).ok()),
         }
     }
 }
@@ -478,7 +487,83 @@ pub struct CompressionState {
     pub backend: String,
     pub circuit: &'static str,
     pub tokens_today: u64,
+    pub usd_today: f64,
+    /// 0: no cap.
+    pub tokens_per_day: u64,
+    pub usd_per_day: f64,
     pub restarts: u64,
+    pub threads_lost: u64,
+    pub providers: Vec<ProviderState>,
+    /// What models have failed at since their last success; null: nothing.
+    pub trouble: Option<TroubleAnswer>,
+}
+
+#[derive(Serialize)]
+pub struct TroubleAnswer {
+    pub since: Moment,
+    pub jobs: i64,
+    pub error: String,
+}
+
+impl From<CompressionTrouble> for TroubleAnswer {
+    fn from(trouble: CompressionTrouble) -> Self {
+        Self { since: Moment(trouble.since), jobs: trouble.jobs, error: trouble.error }
+    }
+}
+
+#[derive(Serialize)]
+pub struct StatsAnswer {
+    /// The earliest first; a day without calls is left out.
+    pub spending: Vec<SpendingLine>,
+    pub total: SpendingTotal,
+}
+
+#[derive(Serialize)]
+pub struct SpendingLine {
+    /// In the user's own time zone.
+    pub day: String,
+    pub backend: String,
+    #[serde(flatten)]
+    pub total: SpendingTotal,
+}
+
+#[derive(Clone, Copy, Default, Serialize)]
+pub struct SpendingTotal {
+    pub calls: i64,
+    pub tokens_in: u64,
+    pub tokens_out: u64,
+    pub usd: f64,
+}
+
+impl StatsAnswer {
+    pub fn of(rows: Vec<SpendingRow>) -> Self {
+        let mut calls = 0;
+        let mut sum = Usage::default();
+        let spending = rows
+            .into_iter()
+            .map(|row| {
+                calls += row.calls;
+                sum.tokens_in += row.usage.tokens_in;
+                sum.tokens_out += row.usage.tokens_out;
+                sum.micro_usd += row.usage.micro_usd;
+                let total = SpendingTotal::of(row.calls, row.usage);
+                SpendingLine { day: row.day.0, backend: row.backend, total }
+            })
+            .collect();
+        Self { spending, total: SpendingTotal::of(calls, sum) }
+    }
+}
+
+impl SpendingTotal {
+    fn of(calls: i64, usage: Usage) -> Self {
+        let Usage { tokens_in, tokens_out, micro_usd } = usage;
+        Self { calls, tokens_in, tokens_out, usd: dollars(micro_usd) }
+    }
+}
+
+/// Millionths as dollars.
+pub fn dollars(micro_usd: u64) -> f64 {
+    micro_usd as f64 / 1_000_000.0
 }
 
 #[derive(Serialize)]

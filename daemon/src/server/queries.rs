@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::answers::{
     BatchAnswer, ByteCounts, CompressionState, DocumentAnswer, EventCounts, IndexState as IndexCounts,
     JobCounts, JobsAnswer, Moment, ObservationAnswer, PublicId, SessionAnswer, SessionCounts, SessionsAnswer,
-    StatusAnswer, SummaryAnswer, TextAnswer, TimelineItem, WhyAnswer,
+    StatsAnswer, StatusAnswer, SummaryAnswer, TextAnswer, TimelineItem, TroubleAnswer, WhyAnswer, dollars,
 };
 use super::flush::flush;
 use super::gate::Reception;
@@ -27,12 +27,14 @@ use crate::actors::recollection::{Asker, IndexState};
 use crate::actors::root::House;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::event::{Audience, StartSource};
-use crate::memory::ids::{ProjectKey, ProjectRow, Timestamp};
+use crate::memory::ids::{JobId, ProjectKey, ProjectRow, Timestamp};
 use crate::memory::project::{display_name, identities};
 use crate::memory::session::Ask;
 use crate::memory::tokens::estimate;
 use crate::repository;
-use crate::store::{self, DocumentRow, ProjectInfo, SessionInfo, StoreError, recent_repairs};
+use crate::store::{
+    self, DocumentRow, Jobs, ProjectInfo, SessionInfo, StoreError, Write, Written, recent_repairs,
+};
 
 /// Rows of a listing unless the user says otherwise.
 const LIMIT: u32 = 20;
@@ -82,7 +84,10 @@ pub async fn answer(query: Query, reception: &Reception) -> Reply {
         }
         Query::Sessions(filter) => blocking(move || sessions(&house, &filter)).await,
         Query::Session { id } => blocking(move || session(&house, &id)).await,
-        Query::Jobs(filter) => blocking(move || jobs(&house, &filter)).await,
+        Query::Jobs(filter) => blocking(move || jobs(&house, Jobs::All, &filter)).await,
+        Query::DeadJobs(filter) => blocking(move || jobs(&house, Jobs::Dead, &filter)).await,
+        Query::Retry { job } => retry(&house, job.map(JobId)).await,
+        Query::Stats { days } => blocking(move || stats(&house, days)).await,
         Query::Search { text, filter, explain } => {
             blocking(move || search(&house, &text, &filter, explain)).await
         }
@@ -152,9 +157,35 @@ pub(super) fn read<T>(
     answer
 }
 
-fn jobs(house: &House, filter: &Filter) -> Answer {
-    let rows = house.readers.read(|db| store::jobs(db, filter.since_ms.map(Timestamp), limit(filter)))?;
+fn jobs(house: &House, which: Jobs, filter: &Filter) -> Answer {
+    let since = filter.since_ms.map(Timestamp);
+    let rows = house.readers.read(|db| store::jobs(db, which, since, limit(filter)))?;
     json(&JobsAnswer { jobs: rows.into_iter().map(Into::into).collect() })
+}
+
+async fn retry(house: &House, only: Option<JobId>) -> Answer {
+    // First the providers: a job that is tried before they may be asked is put off again.
+    let _ = house.compression.tell(CompressionMessage::Reconsider);
+    match house.writer.write(Write::Retry { only }).await {
+        Ok(Written::Retried(0)) if only.is_some() => Err(Refused::new(
+            "There is no such job that waits or was given up",
+            "`recall ctl jobs --dead` lists those that were.",
+        )),
+        Ok(Written::Retried(jobs)) => json(&serde_json::json!({"retried": jobs})),
+        Ok(_) => Err(Refused::new("The writer gave an answer to something else", "Try again.")),
+        Err(error) => Err(Refused::new(
+            format!("The jobs could not be changed: {error}"),
+            "Try again; the daemon's log says more.",
+        )),
+    }
+}
+
+fn stats(house: &House, days: u32) -> Answer {
+    const DAY_MS: i64 = 24 * 3600 * 1000;
+    let back = i64::from(days.clamp(1, 3_660) - 1) * DAY_MS;
+    let since = clock::day_of(Timestamp(clock::now().0.saturating_sub(back)));
+    let rows = house.readers.read(|db| store::spending(db, &since))?;
+    json(&StatsAnswer::of(rows))
 }
 
 /// The one session an id means.
@@ -358,8 +389,12 @@ async fn status(reception: &Reception) -> Answer {
     blocking(move || {
         let house = &reception.house;
         let paths = &reception.home;
-        let (counts, newest) =
-            house.readers.read(|db| Ok((store::statistics(db)?, store::highest_log_entry(db)?)))?;
+        let today = clock::day_of(clock::now());
+        let (counts, newest, spent, trouble) = house.readers.read(|db| {
+            let (spent, trouble) = (store::spent(db, &today)?, store::compression_trouble(db)?);
+            Ok((store::statistics(db)?, store::highest_log_entry(db)?, spent, trouble))
+        })?;
+        let caps = house.config.compression.caps;
         let spool = house.spool.settle().unwrap_or_default();
         let database = ["", "-wal", "-shm"].iter().map(|suffix| {
             let mut path = paths.database().into_os_string();
@@ -402,8 +437,14 @@ async fn status(reception: &Reception) -> Answer {
             compression: CompressionState {
                 backend: house.backend.clone(),
                 circuit: compression.circuit.as_str(),
-                tokens_today: 0,
+                tokens_today: spent.tokens(),
+                usd_today: dollars(spent.micro_usd),
+                tokens_per_day: caps.tokens,
+                usd_per_day: dollars(caps.micro_usd),
                 restarts: compression.restarts,
+                threads_lost: compression.threads_lost,
+                providers: compression.providers,
+                trouble: trouble.map(TroubleAnswer::from),
             },
             bytes: ByteCounts {
                 database: database.sum(),

@@ -17,8 +17,7 @@ use super::listener::{self, ListenError, SocketOrigin};
 use crate::actors::clock;
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::root::{self, Blueprint, House, Root};
-use crate::compression::Compressor;
-use crate::compression::extractive::Extractive;
+use crate::compression::{self, Compressor, ProviderSetupError};
 use crate::config::Config;
 use crate::faults::{Fault, planted};
 use crate::memory::redaction::{RedactionError, RedactionMode, Redactor};
@@ -43,6 +42,8 @@ pub enum RunError {
     DataFolder(PathBuf, #[source] std::io::Error),
     #[error(transparent)]
     Redaction(#[from] RedactionError),
+    #[error(transparent)]
+    Compression(#[from] ProviderSetupError),
     #[error("cannot start: {0}")]
     Start(String),
     #[error("cannot wait for signals")]
@@ -59,7 +60,8 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(5);
 /// # Errors
 /// When it cannot start, or when restarting its parts did not help.
 pub async fn run(paths: Paths, config: Config) -> Result<(), RunError> {
-    run_with(paths, config, Arc::new(Extractive)).await
+    let compressor = compression::compressor(&config.compression, &tokio::runtime::Handle::current())?;
+    run_with(paths, config, compressor).await
 }
 
 /// The same with a compressor of one's own, for tests of the whole tree.

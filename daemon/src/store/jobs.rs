@@ -1,15 +1,17 @@
-//! The queue of compression work, and the rows that its results become.
+//! The queue of compression work.
 //!
 //! A job is leased, not taken: its row stays until the result is committed in the same transaction that marks it
-//! done, so a worker that dies costs an attempt and nothing else.
+//! done, so a worker that dies costs an attempt and nothing else. A job whose model has failed has a result of the
+//! built-in compressor (`stood_in`) and waits, retrying, for its better one.
 
 use rusqlite::{Connection, OptionalExtension, params};
-use uuid::Uuid;
 
 use super::StoreError;
-use super::writes::log;
+use super::results::{Reach, keep_summary, replace_observations};
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::ids::{AgentName, BatchId, EventId, JobId, SessionId, SessionKey, SessionRow, Timestamp};
+use crate::memory::ids::{
+    AgentName, BatchId, JobId, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp,
+};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
 
 /// What is to be made.
@@ -37,10 +39,20 @@ pub struct LeasedJob {
     pub kind: JobKind,
     pub session: SessionKey,
     pub session_row: SessionRow,
+    pub project: ProjectRow,
     /// Set for a batch's job.
     pub batch: Option<BatchId>,
     /// This one included.
     pub attempts: u32,
+    pub first_result: FirstResult,
+}
+
+/// Whether there is something to read of a job's thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstResult {
+    Owed,
+    /// The built-in compressor's stands in until the model's is there.
+    Given,
 }
 
 /// A job's result on its way into the store.
@@ -50,6 +62,8 @@ pub struct FinishedJob {
     pub result: JobResult,
     /// Who made it, e.g. `extractive`.
     pub origin: String,
+    /// What a model was not shown, a JSON object.
+    pub cuts: Option<String>,
     pub now: Timestamp,
 }
 
@@ -68,9 +82,18 @@ pub enum JobResult {
 pub struct JobFailure {
     pub job: JobId,
     pub error: String,
-    /// When to try again; `None`: never, it is parked as dead.
-    pub retry_at: Option<Timestamp>,
+    pub next: NextTry,
     pub now: Timestamp,
+}
+
+/// What becomes of a job that did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextTry {
+    At(Timestamp),
+    /// Nothing was tried: this attempt does not count.
+    UncountedAt(Timestamp),
+    /// It is parked as dead.
+    Never,
 }
 
 /// A job as `recall ctl jobs` shows it.
@@ -82,9 +105,30 @@ pub struct JobRow {
     pub status: String,
     pub attempts: u32,
     pub error: Option<String>,
+    /// Who made the last result.
+    pub origin: Option<String>,
+    pub cuts: Option<String>,
 }
 
-/// Asks for work. Asked for while it waits it is the same work; while it runs it will be done once more.
+/// Which jobs a listing shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Jobs {
+    All,
+    Dead,
+}
+
+/// How long and why models have had no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompressionTrouble {
+    /// When the oldest of the jobs was queued that have waited since the last success.
+    pub since: Timestamp,
+    pub jobs: i64,
+    /// The latest reason.
+    pub error: String,
+}
+
+/// Asks for work. Asked for while it waits it is the same work; while it runs it will be done once more; while a better
+/// result is still owed it begins anew, for the one that stands in is of yesterday.
 pub(super) fn enqueue(
     db: &Connection,
     kind: JobKind,
@@ -94,7 +138,9 @@ pub(super) fn enqueue(
 ) -> Result<(), StoreError> {
     db.prepare_cached(
         "INSERT INTO jobs (kind, session, batch, status, created_at) VALUES (?1, ?2, ?3, 'pending', ?4)
-         ON CONFLICT DO UPDATE SET again = (status = 'running')",
+         ON CONFLICT DO UPDATE SET again = (status = 'running'), stood_in = 0,
+                attempts = iif(status = 'retrying', 0, attempts), not_before = iif(status = 'retrying', 0, not_before),
+                status = iif(status = 'retrying', 'pending', status)",
     )?
     .execute(params![kind.as_str(), session, batch.map(|batch| batch.0), at.0])?;
     Ok(())
@@ -109,14 +155,16 @@ pub(super) fn lease(
     if planted(Fault::NoLease) {
         release(db)?;
     }
-    // A summary waits for the observations of its session's batches, so that it is made once and not for each.
+    // A summary waits for the first observations of its session's batches, so that it is made once and not for each.
+    // What has no result at all comes before what has one that stands in.
     let mut oldest = db.prepare_cached(
-        "SELECT j.id, j.kind, j.session, j.batch, j.attempts + 1, s.agent, s.session_id
+        "SELECT j.id, j.kind, j.session, j.batch, j.attempts + 1, s.agent, s.session_id, s.project, j.stood_in
          FROM jobs j JOIN sessions s ON s.id = j.session
          WHERE j.status IN ('pending', 'retrying') AND j.not_before <= ?1
            AND NOT (j.kind = 'summary' AND EXISTS (
-                SELECT 1 FROM jobs b WHERE b.session = j.session AND b.kind = 'batch' AND b.status IN ('pending', 'running')))
-         ORDER BY j.id LIMIT 1",
+                SELECT 1 FROM jobs b WHERE b.session = j.session AND b.kind = 'batch' AND b.status IN ('pending', 'running')
+                  AND NOT b.stood_in))
+         ORDER BY j.stood_in, j.id LIMIT 1",
     )?;
     let job = oldest
         .query_row([now.0], |row| {
@@ -126,6 +174,8 @@ pub(super) fn lease(
                 kind: if kind == "summary" { JobKind::Summary } else { JobKind::Batch },
                 session: SessionKey { agent: AgentName(row.get(5)?), id: SessionId(row.get(6)?) },
                 session_row: SessionRow(row.get(2)?),
+                project: ProjectRow(row.get(7)?),
+                first_result: if row.get(8)? { FirstResult::Given } else { FirstResult::Owed },
                 batch: row.get::<_, Option<i64>>(3)?.map(BatchId),
                 attempts: row.get(4)?,
             })
@@ -143,44 +193,61 @@ pub(super) fn lease(
 /// Stores a result and marks its job done. A job that is no longer running was given to somebody else meanwhile:
 /// this result comes too late and is dropped.
 pub(super) fn finish(db: &Connection, finished: &FinishedJob) -> Result<(), StoreError> {
+    if !keep(db, finished, Reach::Project)? {
+        return Ok(());
+    }
+    db.prepare_cached(
+        "UPDATE jobs SET status = iif(again, 'pending', 'done'), finished_at = ?2, worker = NULL, lease_until = NULL,
+                error = NULL, attempts = iif(again, 0, attempts), again = 0, stood_in = 0, origin = ?3, cuts = ?4
+         WHERE id = ?1",
+    )?
+    .execute(params![finished.job.0, finished.now.0, finished.origin, finished.cuts])?;
+    Ok(())
+}
+
+/// Stores a result that stands in for the one that is owed. The job stays with its worker.
+pub(super) fn stand_in(db: &Connection, finished: &FinishedJob) -> Result<(), StoreError> {
+    if !keep(db, finished, Reach::Batch)? {
+        return Ok(());
+    }
+    // Asked for again meanwhile, it is owed again.
+    db.prepare_cached("UPDATE jobs SET stood_in = NOT again, origin = ?2, cuts = NULL WHERE id = ?1")?
+        .execute(params![finished.job.0, finished.origin])?;
+    Ok(())
+}
+
+/// The rows of a result. `false`: the job is not running, and nothing was changed.
+fn keep(db: &Connection, finished: &FinishedJob, reach: Reach) -> Result<bool, StoreError> {
     let mut find =
-        db.prepare_cached("SELECT session, batch, again FROM jobs WHERE id = ?1 AND status = 'running'")?;
+        db.prepare_cached("SELECT session, batch FROM jobs WHERE id = ?1 AND status = 'running'")?;
     let job = find
-        .query_row([finished.job.0], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, bool>(2)?))
-        })
+        .query_row([finished.job.0], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?)))
         .optional()?;
-    let Some((session, batch, again)) = job else { return Ok(()) };
+    let Some((session, batch)) = job else { return Ok(false) };
     match (&finished.result, batch) {
         (JobResult::Observations { drafts, source_tokens }, Some(batch)) => {
-            replace_observations(db, finished, (session, batch), drafts, *source_tokens)?;
+            replace_observations(db, finished, (session, batch), drafts, (*source_tokens, reach))?;
         }
         (JobResult::Summary(Some(summary)), _) => keep_summary(db, finished, session, summary)?,
         (JobResult::Summary(None) | JobResult::Observations { .. }, _) => {}
     }
     faults::reach_disk(Point::Result)?;
-    let status = if again { "pending" } else { "done" };
-    db.prepare_cached(
-        "UPDATE jobs SET status = ?2, finished_at = ?3, worker = NULL, lease_until = NULL, error = NULL, again = 0,
-                attempts = iif(?2 = 'pending', 0, attempts) WHERE id = ?1",
-    )?
-    .execute(params![finished.job.0, status, finished.now.0])?;
-    Ok(())
+    Ok(true)
 }
 
 pub(super) fn fail(db: &Connection, failure: &JobFailure) -> Result<(), StoreError> {
-    let status = if failure.retry_at.is_some() { "retrying" } else { "dead" };
+    let (status, at, uncounted) = match failure.next {
+        NextTry::At(at) => ("retrying", at.0, 0),
+        NextTry::UncountedAt(at) => ("retrying", at.0, 1),
+        NextTry::Never => ("dead", 0, 0),
+    };
+    // What was asked for again meanwhile is other work than what has failed.
     db.prepare_cached(
-        "UPDATE jobs SET status = ?2, error = ?3, not_before = ?4, finished_at = iif(?2 = 'dead', ?5, NULL),
-                worker = NULL, lease_until = NULL WHERE id = ?1 AND status = 'running'",
+        "UPDATE jobs SET status = iif(again, 'pending', ?2), error = ?3, not_before = iif(again, 0, ?4),
+                attempts = iif(again, 0, attempts - ?6), finished_at = iif(?2 = 'dead' AND NOT again, ?5, NULL),
+                again = 0, worker = NULL, lease_until = NULL WHERE id = ?1 AND status = 'running'",
     )?
-    .execute(params![
-        failure.job.0,
-        status,
-        failure.error,
-        failure.retry_at.map_or(0, |at| at.0),
-        failure.now.0
-    ])?;
+    .execute(params![failure.job.0, status, failure.error, at, failure.now.0, uncounted])?;
     Ok(())
 }
 
@@ -191,8 +258,9 @@ pub(super) fn give_back(
     (retry_at, max_attempts, now): (Timestamp, u32, Timestamp),
 ) -> Result<(), StoreError> {
     db.prepare_cached(
-        "UPDATE jobs SET status = iif(attempts >= ?4, 'dead', 'retrying'), error = ?2, not_before = ?3,
-                finished_at = iif(attempts >= ?4, ?5, NULL), worker = NULL, lease_until = NULL
+        "UPDATE jobs SET status = CASE WHEN again THEN 'pending' WHEN attempts >= ?4 THEN 'dead' ELSE 'retrying' END,
+                error = ?2, not_before = iif(again, 0, ?3), attempts = iif(again, 0, attempts),
+                finished_at = iif(attempts >= ?4 AND NOT again, ?5, NULL), again = 0, worker = NULL, lease_until = NULL
          WHERE worker = ?1 AND status = 'running'",
     )?
     .execute(params![worker, error, retry_at.0, max_attempts, now.0])?;
@@ -201,7 +269,7 @@ pub(super) fn give_back(
 
 pub(super) fn expire(db: &Connection, now: Timestamp) -> Result<(), StoreError> {
     db.prepare_cached(
-        "UPDATE jobs SET status = 'pending', worker = NULL, lease_until = NULL
+        "UPDATE jobs SET status = iif(stood_in, 'retrying', 'pending'), worker = NULL, lease_until = NULL
          WHERE status = 'running' AND lease_until < ?1",
     )?
     .execute([now.0])?;
@@ -210,10 +278,23 @@ pub(super) fn expire(db: &Connection, now: Timestamp) -> Result<(), StoreError> 
 
 pub(super) fn release(db: &Connection) -> Result<(), StoreError> {
     db.execute(
-        "UPDATE jobs SET status = 'pending', worker = NULL, lease_until = NULL WHERE status = 'running'",
+        "UPDATE jobs SET status = iif(stood_in, 'retrying', 'pending'), worker = NULL, lease_until = NULL
+         WHERE status = 'running'",
         [],
     )?;
     Ok(())
+}
+
+/// Lets dead jobs, and those that wait for their next try, be tried at once; all of them or one. How many.
+pub(super) fn retry(db: &Connection, only: Option<JobId>) -> Result<u64, StoreError> {
+    // One whose work was asked for anew meanwhile has a successor that does it.
+    let changed = db
+        .prepare_cached(
+            "UPDATE OR IGNORE jobs SET status = iif(stood_in, 'retrying', 'pending'), attempts = 0, not_before = 0,
+                    finished_at = NULL WHERE status IN ('dead', 'retrying') AND (?1 IS NULL OR id = ?1)",
+        )?
+        .execute([only.map(|job| job.0)])?;
+    Ok(changed as u64)
 }
 
 /// Forgets jobs that were done before a moment. Dead ones stay: somebody may want to see or retry them.
@@ -222,215 +303,27 @@ pub(super) fn forget_done(db: &Connection, before: Timestamp) -> Result<(), Stor
     Ok(())
 }
 
-/// Makes the batch's observations be just these. One that was there under the same title keeps its number, for
-/// somebody may have cited it; one that another session of the project already made gets this evidence too.
-fn replace_observations(
-    db: &Connection,
-    finished: &FinishedJob,
-    (session, batch): (i64, i64),
-    drafts: &[ObservationDraft],
-    source_tokens: i64,
-) -> Result<(), StoreError> {
-    let (project, at): (i64, i64) = db
-        .prepare_cached(
-            "SELECT s.project, ifnull(b.closed_at, b.opened_at)
-             FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
-        )?
-        .query_row([batch], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let place = Place { session, batch, project, at };
-    let share = source_tokens / i64::try_from(drafts.len().max(1)).unwrap_or(1);
-    let mut kept = Vec::new();
-    for draft in drafts {
-        let mut same = db.prepare_cached(
-            "SELECT id, batch IS ?3 FROM observations WHERE project = ?1 AND title = ?2 AND status = 'active'
-             ORDER BY batch IS ?3 DESC, id LIMIT 1",
-        )?;
-        let known = same
-            .query_row(params![project, draft.title, batch], |row| {
-                Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?))
-            })
-            .optional()?;
-        let saved = (share - tokens_of(draft)).max(0);
-        let id = match known {
-            Some((id, true)) => rewrite(db, id, draft, &finished.origin, saved)?,
-            Some((id, false)) => merge(db, id, session, draft)?,
-            None => insert(db, &place, draft, &finished.origin, saved)?,
-        };
-        kept.push(id);
-        log(db, "observation", id)?;
-    }
-    let mut others =
-        db.prepare_cached("SELECT id FROM observations WHERE batch = ?1 AND origin <> 'user'")?;
-    let others = others.query_map([batch], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;
-    for gone in others.into_iter().filter(|id| !kept.contains(id)) {
-        db.prepare_cached("DELETE FROM observations WHERE id = ?1")?.execute([gone])?;
-        log(db, "observation", gone)?;
-    }
-    Ok(())
-}
-
-/// Where an observation belongs.
-struct Place {
-    session: i64,
-    batch: i64,
-    project: i64,
-    at: i64,
-}
-
-/// What a reader pays for the observation, by the usual four characters to a token.
-fn tokens_of(draft: &ObservationDraft) -> i64 {
-    let length =
-        draft.title.len() + draft.narrative.len() + draft.facts.iter().map(String::len).sum::<usize>();
-    i64::try_from(length / 4).unwrap_or(i64::MAX)
-}
-
-fn insert(
-    db: &Connection,
-    place: &Place,
-    draft: &ObservationDraft,
-    origin: &str,
-    saved: i64,
-) -> Result<i64, StoreError> {
-    db.prepare_cached(
-        "INSERT INTO observations (uuid, session, batch, project, type, title, subtitle, narrative, facts, concepts,
-                files_read, files_modified, importance, evidence, origin, tokens_saved, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
-    )?
-    .execute(params![
-        Uuid::now_v7().to_string(),
-        place.session,
-        place.batch,
-        place.project,
-        draft.kind.as_str(),
-        draft.title,
-        draft.subtitle,
-        draft.narrative,
-        serde_json::to_string(&draft.facts)?,
-        serde_json::to_string(&draft.concepts)?,
-        serde_json::to_string(&draft.files_read)?,
-        serde_json::to_string(&draft.files_modified)?,
-        draft.importance.get(),
-        evidence_json(&draft.evidence)?,
-        origin,
-        saved,
-        place.at,
-    ])?;
-    let id = db.last_insert_rowid();
-    keep_files(db, id, draft)?;
-    Ok(id)
-}
-
-fn rewrite(
-    db: &Connection,
-    id: i64,
-    draft: &ObservationDraft,
-    origin: &str,
-    saved: i64,
-) -> Result<i64, StoreError> {
-    db.prepare_cached(
-        "UPDATE observations SET type = ?2, subtitle = ?3, narrative = ?4, facts = ?5, concepts = ?6, files_read = ?7,
-                files_modified = ?8, importance = ?9, evidence = ?10, origin = ?11, tokens_saved = ?12 WHERE id = ?1",
-    )?
-    .execute(params![
-        id,
-        draft.kind.as_str(),
-        draft.subtitle,
-        draft.narrative,
-        serde_json::to_string(&draft.facts)?,
-        serde_json::to_string(&draft.concepts)?,
-        serde_json::to_string(&draft.files_read)?,
-        serde_json::to_string(&draft.files_modified)?,
-        draft.importance.get(),
-        evidence_json(&draft.evidence)?,
-        origin,
-        saved,
-    ])?;
-    db.prepare_cached("DELETE FROM observation_files WHERE observation = ?1")?.execute([id])?;
-    keep_files(db, id, draft)?;
-    Ok(id)
-}
-
-fn merge(db: &Connection, id: i64, session: i64, draft: &ObservationDraft) -> Result<i64, StoreError> {
-    let known: String = db
-        .prepare_cached("SELECT evidence FROM observations WHERE id = ?1")?
-        .query_row([id], |row| row.get(0))?;
-    let mut evidence: Vec<String> = serde_json::from_str(&known)?;
-    for event in draft.evidence.iter().map(EventId::to_string) {
-        if !evidence.contains(&event) {
-            evidence.push(event);
-        }
-    }
-    db.prepare_cached(
-        "UPDATE observations SET evidence = ?2, importance = max(importance, ?3) WHERE id = ?1",
-    )?
-    .execute(params![id, serde_json::to_string(&evidence)?, draft.importance.get()])?;
-    db.prepare_cached("INSERT OR IGNORE INTO observation_sessions (observation, session) VALUES (?1, ?2)")?
-        .execute(params![id, session])?;
-    keep_files(db, id, draft)?;
-    Ok(id)
-}
-
-fn keep_files(db: &Connection, id: i64, draft: &ObservationDraft) -> Result<(), StoreError> {
-    let mut insert = db.prepare_cached(
-        "INSERT OR IGNORE INTO observation_files (observation, path, use) VALUES (?1, ?2, ?3)",
-    )?;
-    for (paths, purpose) in [(&draft.files_read, "read"), (&draft.files_modified, "modified")] {
-        for path in paths {
-            insert.execute(params![id, path, purpose])?;
-        }
-    }
-    Ok(())
-}
-
-fn evidence_json(evidence: &[EventId]) -> Result<String, StoreError> {
-    Ok(serde_json::to_string(&evidence.iter().map(EventId::to_string).collect::<Vec<_>>())?)
-}
-
-fn keep_summary(
-    db: &Connection,
-    finished: &FinishedJob,
-    session: i64,
-    summary: &SummaryDraft,
-) -> Result<(), StoreError> {
-    db.prepare_cached(
-        "INSERT INTO session_summaries (session, project, title, request, investigated, learned, completed, next_steps,
-                notes, origin, created_at)
-         SELECT id, project, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, last_event_at FROM sessions WHERE id = ?1
-         ON CONFLICT (session) DO UPDATE SET title = excluded.title, request = excluded.request,
-                investigated = excluded.investigated, learned = excluded.learned, completed = excluded.completed,
-                next_steps = excluded.next_steps, notes = excluded.notes, origin = excluded.origin,
-                created_at = excluded.created_at",
-    )?
-    .execute(params![
-        session,
-        summary.title,
-        summary.request,
-        summary.investigated,
-        summary.learned,
-        summary.completed,
-        summary.next_steps,
-        summary.notes,
-        finished.origin,
-    ])?;
-    let row: i64 = db
-        .prepare_cached("SELECT id FROM session_summaries WHERE session = ?1")?
-        .query_row([session], |row| row.get(0))?;
-    log(db, "summary", row)?;
-    db.prepare_cached("UPDATE sessions SET title = ?2 WHERE id = ?1")?
-        .execute(params![session, summary.title])?;
-    Ok(())
-}
-
 /// The newest jobs first.
 ///
 /// # Errors
 /// When the database refuses.
-pub fn jobs(db: &Connection, since: Option<Timestamp>, limit: u32) -> Result<Vec<JobRow>, StoreError> {
+pub fn jobs(
+    db: &Connection,
+    which: Jobs,
+    since: Option<Timestamp>,
+    limit: u32,
+) -> Result<Vec<JobRow>, StoreError> {
+    let status = match which {
+        Jobs::All => None,
+        Jobs::Dead => Some("dead"),
+    };
     let mut statement = db.prepare_cached(
-        "SELECT j.id, j.kind, s.session_id, j.status, j.attempts, j.error
-         FROM jobs j JOIN sessions s ON s.id = j.session WHERE j.created_at >= ?1 ORDER BY j.id DESC LIMIT ?2",
+        "SELECT j.id, j.kind, s.session_id, j.status, j.attempts, j.error, j.origin, j.cuts
+         FROM jobs j JOIN sessions s ON s.id = j.session
+         WHERE j.created_at >= ?1 AND (?3 IS NULL OR j.status = ?3) ORDER BY j.id DESC LIMIT ?2",
     )?;
-    let rows = statement.query_map(params![since.map_or(i64::MIN, |since| since.0), limit], |row| {
+    let since = since.map_or(i64::MIN, |since| since.0);
+    let rows = statement.query_map(params![since, limit, status], |row| {
         Ok(JobRow {
             id: JobId(row.get(0)?),
             kind: row.get(1)?,
@@ -438,6 +331,8 @@ pub fn jobs(db: &Connection, since: Option<Timestamp>, limit: u32) -> Result<Vec
             status: row.get(3)?,
             attempts: row.get(4)?,
             error: row.get(5)?,
+            origin: row.get(6)?,
+            cuts: row.get(7)?,
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
@@ -448,9 +343,29 @@ pub fn jobs(db: &Connection, since: Option<Timestamp>, limit: u32) -> Result<Vec
 /// # Errors
 /// When the database refuses.
 pub fn unfinished_jobs(db: &Connection) -> Result<i64, StoreError> {
-    let mut statement =
-        db.prepare_cached("SELECT count(*) FROM jobs WHERE status IN ('pending', 'running')")?;
+    let mut statement = db.prepare_cached(
+        "SELECT count(*) FROM jobs WHERE status IN ('pending', 'running') AND NOT stood_in",
+    )?;
     Ok(statement.query_row([], |row| row.get(0))?)
+}
+
+/// What models have failed at since their last success. `None`: nothing.
+///
+/// # Errors
+/// When the database refuses.
+pub fn compression_trouble(db: &Connection) -> Result<Option<CompressionTrouble>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "WITH failing AS (
+            SELECT id, created_at, error FROM jobs
+            WHERE status IN ('retrying', 'dead') AND error IS NOT NULL AND created_at > (
+                SELECT ifnull(max(finished_at), 0) FROM jobs WHERE status = 'done' AND origin <> 'extractive'))
+         SELECT min(created_at), count(*), (SELECT error FROM failing ORDER BY id DESC LIMIT 1) FROM failing",
+    )?;
+    Ok(statement.query_row([], |row| {
+        let (since, error): (Option<i64>, Option<String>) = (row.get(0)?, row.get(2)?);
+        let jobs = row.get(1)?;
+        Ok(since.zip(error).map(|(since, error)| CompressionTrouble { since: Timestamp(since), jobs, error }))
+    })?)
 }
 
 #[cfg(test)]
@@ -472,7 +387,7 @@ mod tests {
         )
         .unwrap();
         execute(&db, &Write::ForgetDoneJobs { before: Timestamp(100) }).unwrap();
-        let mut left: Vec<i64> = jobs(&db, None, 10).unwrap().iter().map(|job| job.id.0).collect();
+        let mut left: Vec<i64> = jobs(&db, Jobs::All, None, 10).unwrap().iter().map(|job| job.id.0).collect();
         left.sort_unstable();
         assert_eq!(left, [2, 3, 4]);
     }

@@ -11,10 +11,12 @@ mod documents;
 mod effects;
 mod jobs;
 mod late;
+mod ledger;
 mod projects;
 mod plain_search;
 mod reading;
 mod repair;
+mod results;
 mod schema;
 mod sessions;
 mod statistics;
@@ -34,7 +36,11 @@ pub use documents::{
     DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, log_goes_on_after,
     prompt_number, scan_documents,
 };
-pub use jobs::{FinishedJob, JobFailure, JobKind, JobResult, JobRow, LeasedJob, jobs, unfinished_jobs};
+pub use jobs::{
+    CompressionTrouble, FinishedJob, FirstResult, JobFailure, JobKind, JobResult, JobRow, Jobs, LeasedJob,
+    NextTry, compression_trouble, jobs, unfinished_jobs,
+};
+pub use ledger::{SpendingRow, spending, spent};
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
 pub use projects::{ProjectInfo, find_project, project, projects_named};
 pub use reading::{

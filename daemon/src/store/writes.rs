@@ -7,9 +7,12 @@ use rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::jobs::{self, FinishedJob, JobFailure, LeasedJob};
-use super::{StoreError, effects, projects};
+use super::{StoreError, effects, ledger, projects};
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::ids::{AgentName, EventId, ProjectKey, ProjectRow, SessionKey, SessionRow, Timestamp};
+use crate::memory::budget::{Caps, Charge, Day, OverCap, ReservationId, Usage};
+use crate::memory::ids::{
+    AgentName, EventId, JobId, ProjectKey, ProjectRow, SessionKey, SessionRow, Timestamp,
+};
 use crate::memory::session::Effect;
 
 /// What can be asked.
@@ -32,6 +35,8 @@ pub enum Write {
         until: Timestamp,
     },
     Finish(Box<FinishedJob>),
+    /// A result to go on with; the job's own is still owed.
+    StandIn(Box<FinishedJob>),
     Fail(JobFailure),
     /// A worker died: what it held is tried again at `retry_at`, or parked after `max_attempts`.
     GiveBack {
@@ -45,8 +50,23 @@ pub enum Write {
     ExpireLeases {
         now: Timestamp,
     },
-    /// Gives back what was leased before this daemon started.
+    /// Gives back what was leased before this daemon started, and books in full the calls that were under way.
     ReleaseLeases,
+    /// Lets dead and waiting jobs be tried at once: this one, or all.
+    Retry {
+        only: Option<JobId>,
+    },
+    /// Reserves what a call can cost, if the caps of the day allow it.
+    Reserve {
+        charge: Box<Charge>,
+        caps: Caps,
+        day: Day,
+    },
+    /// Books what it has cost.
+    Settle {
+        reservation: ReservationId,
+        usage: Usage,
+    },
     Injected(Box<Injection>),
     /// The daemon stops: every live session is stamped.
     SuspendAll {
@@ -69,6 +89,9 @@ pub enum Written {
     /// It was stored before; nothing was changed.
     Duplicate,
     Leased(Option<LeasedJob>),
+    Reserved(Result<ReservationId, OverCap>),
+    /// So many jobs are tried again.
+    Retried(u64),
     Done,
 }
 
@@ -161,12 +184,21 @@ fn perform(db: &Connection, write: &Write) -> Result<Written, StoreError> {
         Write::Unparsed(unparsed) => keep_unparsed(db, unparsed),
         Write::Lease { worker, now, until } => Ok(Written::Leased(jobs::lease(db, worker, *now, *until)?)),
         Write::Finish(finished) => jobs::finish(db, finished).map(|()| Written::Done),
+        Write::StandIn(finished) => jobs::stand_in(db, finished).map(|()| Written::Done),
         Write::Fail(failure) => jobs::fail(db, failure).map(|()| Written::Done),
         Write::GiveBack { worker, error, retry_at, max_attempts, now } => {
             jobs::give_back(db, worker, error, (*retry_at, *max_attempts, *now)).map(|()| Written::Done)
         }
         Write::ExpireLeases { now } => jobs::expire(db, *now).map(|()| Written::Done),
-        Write::ReleaseLeases => jobs::release(db).map(|()| Written::Done),
+        Write::ReleaseLeases => {
+            ledger::book_abandoned(db)?;
+            jobs::release(db).map(|()| Written::Done)
+        }
+        Write::Retry { only } => jobs::retry(db, *only).map(Written::Retried),
+        Write::Reserve { charge, caps, day } => ledger::reserve(db, charge, caps, day).map(Written::Reserved),
+        Write::Settle { reservation, usage } => {
+            ledger::settle(db, *reservation, *usage).map(|()| Written::Done)
+        }
         Write::Injected(injection) => injected(db, injection),
         Write::SuspendAll { at } => suspend_all(db, *at),
         Write::ForgetDoneJobs { before } => jobs::forget_done(db, *before).map(|()| Written::Done),

@@ -316,7 +316,8 @@ fn populate(paths: &Paths, size: usize) {
             let drafts: Vec<_> = (0..5.min(size - made)).map(|n| draft(made + n, &mut random)).collect();
             made += drafts.len();
             let result = JobResult::Observations { drafts, source_tokens: 4_000 };
-            let finished = FinishedJob { job: job.id, result, origin: "extractive".to_owned(), now: at };
+            let finished =
+                FinishedJob { job: job.id, result, origin: "extractive".to_owned(), cuts: None, now: at };
             execute(&connection, &StoreWrite::Finish(Box::new(finished))).unwrap();
         }
         connection.execute_batch("COMMIT").unwrap();

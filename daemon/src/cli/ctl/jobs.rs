@@ -13,6 +13,9 @@ use crate::cli::terminal::{list, number, table, text};
 pub struct JobsArgs {
     #[command(flatten)]
     filter: FilterArgs,
+    /// Only those that were given up
+    #[arg(long)]
+    dead: bool,
     /// Write JSON
     #[arg(long)]
     json: bool,
@@ -21,7 +24,9 @@ pub struct JobsArgs {
 /// # Errors
 /// When the daemon does not answer or refuses.
 pub fn run(args: &JobsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let answer = Client::connect(Start::Never)?.ask(Query::Jobs(args.filter.filter()?))?;
+    let filter = args.filter.filter()?;
+    let query = if args.dead { Query::DeadJobs(filter) } else { Query::Jobs(filter) };
+    let answer = Client::connect(Start::Never)?.ask(query)?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
@@ -40,7 +45,8 @@ pub fn run(args: &JobsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         })
         .collect();
     if rows.is_empty() {
-        return Ok(writeln!(out, "No jobs yet.")?);
+        let nothing = if args.dead { "No job was given up." } else { "No jobs yet." };
+        return Ok(writeln!(out, "{nothing}")?);
     }
     Ok(table(out, &["JOB", "KIND", "STATUS", "TRIES", "SESSION", "ERROR"], &rows)?)
 }

@@ -4,6 +4,7 @@ pub mod status;
 pub mod sessions;
 pub mod session;
 pub mod jobs;
+pub mod retry;
 pub mod flush;
 pub mod stop;
 
@@ -21,6 +22,8 @@ pub enum CtlCommand {
     Session(session::SessionArgs),
     /// List compression jobs, the newest first
     Jobs(jobs::JobsArgs),
+    /// Try again what was given up, or waits for its next try
+    Retry(retry::RetryArgs),
     /// Wait until all that was accepted is stored, compressed and searchable
     Flush(flush::FlushArgs),
     /// Stop the daemon; live sessions are suspended, not ended
@@ -35,6 +38,7 @@ pub fn run(command: CtlCommand, out: &mut dyn Write) -> anyhow::Result<()> {
         CtlCommand::Sessions(args) => sessions::run(&args, out),
         CtlCommand::Session(args) => session::run(&args, out),
         CtlCommand::Jobs(args) => jobs::run(&args, out),
+        CtlCommand::Retry(args) => retry::run(&args, out),
         CtlCommand::Flush(args) => flush::run(&args, out),
         CtlCommand::Stop(args) => stop::run(&args, out),
     }

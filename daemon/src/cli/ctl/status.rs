@@ -91,6 +91,7 @@ fn tell(out: &mut dyn Write, status: &Value) -> std::io::Result<()> {
             "  {WARNING}compression pauses after too many crashes; events are stored all the same{WARNING:#}"
         )?;
     }
+    budget(out, compression)?;
     for repair in list(status, "healed") {
         writeln!(out, "  {WARNING}healed       {}{WARNING:#}", terminal::repair(repair))?;
     }
@@ -102,6 +103,40 @@ fn tell(out: &mut dyn Write, status: &Value) -> std::io::Result<()> {
         bytes(number(size, "spool")),
         bytes(number(size, "log"))
     )
+}
+
+/// What models have cost today, and what is wrong with them.
+fn budget(out: &mut dyn Write, compression: &Value) -> std::io::Result<()> {
+    let dollars = |key: &str| compression.get(key).and_then(Value::as_f64).unwrap_or(0.0);
+    let (spent, cap) = (number(compression, "tokens_today"), number(compression, "tokens_per_day"));
+    if spent > 0 || cap > 0 || dollars("usd_per_day") > 0.0 {
+        let of = |cap: String, is_set: bool| if is_set { format!(" of {cap}") } else { String::new() };
+        let tokens = format!("{spent}{} tokens", of(cap.to_string(), cap > 0));
+        let usd_cap = of(format!("{:.2}", dollars("usd_per_day")), dollars("usd_per_day") > 0.0);
+        writeln!(out, "  today        {tokens}, {:.4}{usd_cap} USD", dollars("usd_today"))?;
+    }
+    for provider in
+        list(compression, "providers").iter().filter(|provider| text(provider, "circuit") != "closed")
+    {
+        let name = text(provider, "name");
+        let how = match text(provider, "circuit") {
+            "barred" => "has refused and is not asked again before `recall ctl retry`",
+            _ => "is left alone for a while",
+        };
+        writeln!(out, "  {WARNING}{name} {how}{WARNING:#}")?;
+    }
+    let trouble = compression.get("trouble").filter(|trouble| trouble.is_object());
+    if let Some(trouble) = trouble {
+        writeln!(
+            out,
+            "  {WARNING}models have failed since {} at {} jobs: {}; the built-in compressor does their work \
+             meanwhile{WARNING:#}",
+            terminal::time(trouble, "since"),
+            number(trouble, "jobs"),
+            text(trouble, "error")
+        )?;
+    }
+    Ok(())
 }
 
 fn duration(seconds: i64) -> String {

@@ -30,7 +30,7 @@ mod summary;
 use compose::Composed;
 use setting::Setting;
 
-use super::{CompressionError, Compressor};
+use super::{CompressionError, Compressor, Cuts, EXTRACTIVE, Errand, Made};
 use crate::memory::material::{BatchMaterial, SessionMaterial};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
 
@@ -38,18 +38,42 @@ use crate::memory::observation::{ObservationDraft, SummaryDraft};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extractive;
 
+impl Extractive {
+    /// The observations of a batch, best first.
+    pub fn draft(self, batch: &BatchMaterial) -> Vec<ObservationDraft> {
+        observations(batch).into_iter().map(|composed| composed.draft).collect()
+    }
+
+    /// The session in a few lines. `None`: nothing was asked and nothing done.
+    pub fn sum_up(self, session: &SessionMaterial) -> Option<SummaryDraft> {
+        summary::summarize(session)
+    }
+}
+
 impl Compressor for Extractive {
     fn origin(&self) -> String {
-        "extractive".to_owned()
+        EXTRACTIVE.to_owned()
     }
 
-    fn observe(&self, batch: &BatchMaterial) -> Result<Vec<ObservationDraft>, CompressionError> {
-        Ok(observations(batch).into_iter().map(|composed| composed.draft).collect())
+    fn observe(
+        &self,
+        batch: &BatchMaterial,
+        _errand: &Errand<'_>,
+    ) -> Result<Made<Vec<ObservationDraft>>, CompressionError> {
+        Ok(made(self.draft(batch)))
     }
 
-    fn summarize(&self, session: &SessionMaterial) -> Result<Option<SummaryDraft>, CompressionError> {
-        Ok(summary::summarize(session))
+    fn summarize(
+        &self,
+        session: &SessionMaterial,
+        _errand: &Errand<'_>,
+    ) -> Result<Made<Option<SummaryDraft>>, CompressionError> {
+        Ok(made(self.sum_up(session)))
     }
+}
+
+fn made<T>(result: T) -> Made<T> {
+    Made { result, origin: EXTRACTIVE.to_owned(), cuts: Cuts::default() }
 }
 
 /// Candidates behind the best of so many are not written out.

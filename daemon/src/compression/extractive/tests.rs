@@ -77,7 +77,7 @@ impl Batch {
 }
 
 fn observed(batch: &BatchMaterial) -> Vec<ObservationDraft> {
-    Extractive.observe(batch).unwrap()
+    Extractive.draft(batch)
 }
 
 /// One line per observation, most worthy first: `type: title [files]`.
@@ -252,7 +252,7 @@ fn a_private_batch_makes_nothing_of_its_words() {
         .answered("Understood: `secret_plan` must never be shown, because the key is in it.");
     batch.source = BatchSource::Private;
     check(&batch, &[]);
-    assert_eq!(Extractive.summarize(&SessionMaterial { batches: vec![batch] }).unwrap(), None);
+    assert_eq!(Extractive.sum_up(&SessionMaterial { batches: vec![batch] }), None);
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn a_summary_tells_request_findings_work_and_open_ends() {
         .ran("pytest -q 2>&1 | tail -3", "5 passed")
         .ran("git commit -am 'fix: stream the export'", "[main 1a2b3c4] fix: stream the export")
         .answered("Committed as 1a2b3c4. Not pushed yet.");
-    let summary = Extractive.summarize(&SessionMaterial { batches: vec![first, second] }).unwrap().unwrap();
+    let summary = Extractive.sum_up(&SessionMaterial { batches: vec![first, second] }).unwrap();
     assert_eq!(summary.title, "find out why the export times out for big tenants → fix: stream the export");
     assert_eq!(summary.request, "find out why the export times out for big tenants");
     assert!(summary.learned.contains("loads all rows before the first byte"), "{}", summary.learned);
@@ -290,13 +290,13 @@ fn a_summary_leaves_out_what_was_taken_back() {
     let revert = Batch::asked("it hangs now, undo that")
         .ran("git revert --no-edit HEAD", "[main 5d6e7f8] Revert \"perf: read in chunks\"")
         .answered("Reverted.");
-    let summary = Extractive.summarize(&SessionMaterial { batches: vec![commit, revert] }).unwrap().unwrap();
+    let summary = Extractive.sum_up(&SessionMaterial { batches: vec![commit, revert] }).unwrap();
     assert_eq!(summary.completed, "Revert \"perf: read in chunks\" (5d6e7f8)");
 }
 
 #[test]
 fn an_empty_session_has_no_summary() {
-    assert_eq!(Extractive.summarize(&SessionMaterial::default()).unwrap(), None);
+    assert_eq!(Extractive.sum_up(&SessionMaterial::default()), None);
 }
 
 /// Texts that look like answers: words, code, headings, lists, leads, fences.
@@ -357,6 +357,6 @@ proptest! {
             prop_assert!(files.into_iter().all(|file| touched.contains(&file.as_str())));
         }
         let session = SessionMaterial { batches: vec![batch.clone(), batch] };
-        prop_assert_eq!(Extractive.summarize(&session).unwrap(), Extractive.summarize(&session).unwrap());
+        prop_assert_eq!(Extractive.sum_up(&session), Extractive.sum_up(&session));
     }
 }

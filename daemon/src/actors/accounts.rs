@@ -1,0 +1,34 @@
+//! The ledger as compressors see it: each entry is committed before the call goes on.
+
+use tokio::runtime::Handle;
+
+use super::clock;
+use super::writer::WriterHandle;
+use crate::compression::ledger::{Ledger, NotReserved};
+use crate::memory::budget::{Caps, Charge, ReservationId, Usage};
+use crate::store::{Write, Written};
+
+/// For threads outside the runtime.
+pub(super) struct Accounts {
+    pub(super) writer: WriterHandle,
+    pub(super) caps: Caps,
+    pub(super) runtime: Handle,
+}
+
+impl Ledger for Accounts {
+    fn reserve(&self, charge: &Charge) -> Result<ReservationId, NotReserved> {
+        let day = clock::day_of(clock::now());
+        let write = Write::Reserve { charge: Box::new(charge.clone()), caps: self.caps, day };
+        match self.runtime.block_on(self.writer.write(write)) {
+            Ok(Written::Reserved(reserved)) => reserved.map_err(NotReserved::Spent),
+            Ok(other) => Err(NotReserved::Unavailable(format!("the writer answered {other:?}"))),
+            Err(error) => Err(NotReserved::Unavailable(error.to_string())),
+        }
+    }
+
+    fn settle(&self, reservation: ReservationId, usage: Usage) {
+        if let Err(error) = self.runtime.block_on(self.writer.write(Write::Settle { reservation, usage })) {
+            tracing::warn!(%error, "a call stays booked at the most it can have cost");
+        }
+    }
+}

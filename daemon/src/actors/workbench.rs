@@ -1,0 +1,135 @@
+//! What a compressor does with a job, on a thread of its own: reads the material, compresses it, and makes what stands
+//! in where that fails.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::accounts::Accounts;
+use super::clock;
+use super::material::{batch_material, session_material, source_tokens};
+use crate::compression::extractive::Extractive;
+use crate::compression::{CompressionError, Compressor, Cuts, EXTRACTIVE, Errand, Made};
+use crate::memory::material::{BatchMaterial, SessionMaterial};
+use crate::memory::session::SessionStatus;
+use crate::store::{self, FirstResult, JobKind, JobResult, LeasedJob, Readers, StoreError};
+
+/// All that a job needs.
+pub(super) struct Workbench {
+    pub(super) readers: Readers,
+    pub(super) compressor: Arc<dyn Compressor>,
+    pub(super) accounts: Accounts,
+    pub(super) max_attempts: u32,
+}
+
+/// How a job went.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    Done(Work),
+    /// `stand_in`: what is stored meanwhile, where a first result was owed and could be made.
+    Failed {
+        error: CompressionError,
+        stand_in: Option<JobResult>,
+    },
+    Panicked {
+        stand_in: Option<JobResult>,
+    },
+}
+
+/// A result on its way to the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Work {
+    pub result: JobResult,
+    pub origin: String,
+    pub cuts: Cuts,
+}
+
+enum Material {
+    Batch(BatchMaterial),
+    Session { told: SessionMaterial, lives: Lives },
+}
+
+/// A session that goes on is summed up again at each of its answers; a model is asked only at its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lives {
+    On,
+    NoLonger,
+}
+
+impl Workbench {
+    /// Does the job. Blocks; never panics.
+    pub(super) fn work(&self, job: &LeasedJob) -> Outcome {
+        let material = match self.material(job) {
+            Ok(material) => material,
+            Err(error) => {
+                return Outcome::Failed {
+                    error: CompressionError::Failed(error.to_string()),
+                    stand_in: None,
+                };
+            }
+        };
+        if job.attempts > self.max_attempts {
+            // Whoever took it before did not live to say what was wrong.
+            let error = CompressionError::Refused("it ended the daemon each time it was tried".to_owned());
+            return Outcome::Failed { error, stand_in: stand_in(&material, job.first_result) };
+        }
+        match catch_unwind(AssertUnwindSafe(|| self.compress(&material, job))) {
+            Ok(Ok(work)) => Outcome::Done(work),
+            // What the user's budget does not buy is done without it, and that is the job's end.
+            Ok(Err(CompressionError::Spent(_))) => Outcome::Done(built_in(&material)),
+            Ok(Err(error)) => Outcome::Failed { error, stand_in: stand_in(&material, job.first_result) },
+            Err(_) => Outcome::Panicked { stand_in: stand_in(&material, job.first_result) },
+        }
+    }
+
+    /// What stands in for a job whose thread is lost.
+    pub(super) fn stand_in(&self, job: &LeasedJob) -> Option<JobResult> {
+        stand_in(&self.material(job).ok()?, job.first_result)
+    }
+
+    fn material(&self, job: &LeasedJob) -> Result<Material, StoreError> {
+        self.readers.read(|db| match (job.kind, job.batch) {
+            (JobKind::Batch, Some(batch)) => Ok(Material::Batch(batch_material(db, batch)?)),
+            // A batch's job without a batch is none that this program writes; the session is all there is.
+            (JobKind::Summary, _) | (JobKind::Batch, None) => {
+                let info = store::session_info(db, job.session_row)?;
+                let is_over = info.status == SessionStatus::Completed.as_str();
+                let lives = if is_over { Lives::NoLonger } else { Lives::On };
+                Ok(Material::Session { told: session_material(db, job.session_row)?, lives })
+            }
+        })
+    }
+
+    fn compress(&self, material: &Material, job: &LeasedJob) -> Result<Work, CompressionError> {
+        let errand = Errand { job: job.id, project: job.project, now: clock::now(), ledger: &self.accounts };
+        match material {
+            Material::Batch(batch) => {
+                let Made { result: drafts, origin, cuts } = self.compressor.observe(batch, &errand)?;
+                let result = JobResult::Observations { drafts, source_tokens: source_tokens(batch) };
+                Ok(Work { result, origin, cuts })
+            }
+            Material::Session { lives: Lives::On, .. } => Ok(built_in(material)),
+            Material::Session { told, lives: Lives::NoLonger } => {
+                let Made { result, origin, cuts } = self.compressor.summarize(told, &errand)?;
+                Ok(Work { result: JobResult::Summary(result), origin, cuts })
+            }
+        }
+    }
+}
+
+fn built_in(material: &Material) -> Work {
+    let result = match material {
+        Material::Batch(batch) => {
+            JobResult::Observations { drafts: Extractive.draft(batch), source_tokens: source_tokens(batch) }
+        }
+        Material::Session { told, .. } => JobResult::Summary(Extractive.sum_up(told)),
+    };
+    Work { result, origin: EXTRACTIVE.to_owned(), cuts: Cuts::default() }
+}
+
+/// The built-in compressor's result. What makes a model's compressor panic may do the same to this one.
+fn stand_in(material: &Material, first_result: FirstResult) -> Option<JobResult> {
+    match first_result {
+        FirstResult::Given => None,
+        FirstResult::Owed => catch_unwind(AssertUnwindSafe(|| built_in(material).result)).ok(),
+    }
+}

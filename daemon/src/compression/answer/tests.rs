@@ -1,0 +1,156 @@
+use super::*;
+use crate::memory::ids::Timestamp;
+use crate::memory::material::{Change, Outcome, Said, Step};
+use proptest::prelude::*;
+use serde_json::json;
+
+fn event(number: u8) -> EventId {
+    EventId([number; 16])
+}
+
+fn step(number: u8, action: Action) -> Step {
+    Step {
+        event: event(number),
+        at: Timestamp(0),
+        tool: "Tool".to_owned(),
+        outcome: Outcome::Done,
+        subagent: None,
+        action,
+    }
+}
+
+fn batch() -> BatchMaterial {
+    let edit = Action::Edit {
+        path: "/home/dev/shop/src/cart.rs".to_owned(),
+        changes: vec![Change { before: String::new(), after: String::new() }],
+    };
+    BatchMaterial {
+        prompt: Some(Said { event: event(1), text: "Why?".to_owned() }),
+        response: Some(Said { event: event(2), text: "So.".to_owned() }),
+        steps: vec![
+            step(3, Action::Read { path: "/home/dev/shop/src/line.rs".to_owned() }),
+            step(4, edit),
+            step(5, Action::Read { path: "/etc/hosts".to_owned() }),
+        ],
+        root: Some("/home/dev/shop".to_owned()),
+        ..BatchMaterial::default()
+    }
+}
+
+fn one(fields: Value) -> Value {
+    let mut observation = json!({"type": "bugfix", "title": "Round once", "subtitle": "", "narrative": "It was per line.",
+        "facts": ["a"], "concepts": ["rounding"], "files_read": [], "files_modified": [], "importance": 6, "evidence": [2]});
+    for (key, value) in fields.as_object().into_iter().flatten() {
+        observation[key] = value.clone();
+    }
+    json!({"observations": [observation]})
+}
+
+#[track_caller]
+fn good(answer: &str) -> ObservationDraft {
+    let mut drafts = observations(answer, &batch()).unwrap();
+    assert_eq!(drafts.len(), 1, "{drafts:?}");
+    drafts.remove(0)
+}
+
+#[track_caller]
+fn bad(answer: &str, expected: &str) {
+    let Unusable(problem) = observations(answer, &batch()).unwrap_err();
+    assert!(problem.contains(expected), "{problem}");
+}
+
+#[test]
+fn json_is_found_in_whatever_stands_around_it() {
+    let object = one(json!({})).to_string();
+    for answer in [
+        object.clone(),
+        format!("Sure! Here you go:\n```json\n{object}\n```\nAnything else?"),
+        format!("I thought {{about it}} and {{\"so\": 1}}: {object} {{\"observations\": 7}}"),
+        format!("\u{feff}{object}"),
+    ] {
+        assert_eq!(good(&answer).title, "Round once", "{answer}");
+    }
+}
+
+#[test]
+fn the_element_form_is_read_too() {
+    let answer = "<observations><observation><type>gotcha</type><title>A &lt;b&gt; is kept</title>\
+        <narrative>So it is.</narrative><facts><fact>one</fact><fact>two</fact></facts>\
+        <files_modified><file>src/cart.rs</file></files_modified><importance>8</importance></observation></observations>";
+    let draft = good(answer);
+    assert_eq!((draft.kind, draft.title.as_str()), (ObservationType::Gotcha, "A <b> is kept"));
+    assert_eq!((draft.facts.len(), draft.importance.get()), (2, 8));
+    assert_eq!(draft.files_modified, ["src/cart.rs"]);
+}
+
+#[test]
+fn nothing_worth_keeping_is_an_answer() {
+    for answer in ["{\"observations\": []}", "<observations></observations>", "None. {\"observations\":[]}"] {
+        assert_eq!(observations(answer, &batch()), Ok(Vec::new()), "{answer}");
+    }
+}
+
+#[test]
+fn files_and_evidence_come_from_the_batch() {
+    let fields = json!({
+        "files_modified": ["src/cart.rs", "src/invented.rs", "/etc/passwd", "../x"],
+        "files_read": ["line.rs", "./src/line.rs", "src/cart.rs", "/etc/hosts", ""],
+        "evidence": [1, 99, -4, 0, 1],
+    });
+    let draft = good(&one(fields).to_string());
+    assert_eq!(draft.files_modified, ["src/cart.rs"]);
+    assert_eq!(draft.files_read, ["src/line.rs"]);
+    // What was said, the named step, and the change of the named file.
+    assert_eq!(draft.evidence, [event(1), event(2), event(3), event(4)]);
+}
+
+#[test]
+fn what_does_not_hold_is_refused_with_a_reason() {
+    bad("I cannot help with that.", "no JSON object");
+    bad("{\"observations\": [{\"type\": \"bug", "no JSON object");
+    bad("{\"observations\": \"none\"}", "`observations` is wrong");
+    bad(&one(json!({"type": "thought"})).to_string(), "observation 1: type \"thought\" is none of");
+    bad(&one(json!({"title": " "})).to_string(), "must not be empty");
+    bad(&one(json!({"narrative": ""})).to_string(), "must not be empty");
+    bad(&one(json!({"title": "x".repeat(121)})).to_string(), "`title` has 121 characters");
+    bad(&one(json!({"narrative": "x".repeat(4_001)})).to_string(), "`narrative` has 4001");
+    bad(&one(json!({"facts": ["x".repeat(601)]})).to_string(), "`facts` has 601");
+    let many = vec![one(json!({}))["observations"][0].clone(); 9];
+    bad(&json!({"observations": many}).to_string(), "there are 9 observations");
+}
+
+#[test]
+fn small_slips_are_forgiven() {
+    let draft = good(
+        &one(json!({"importance": 99, "title": " Round\n once ", "extra": {"run": "rm -rf"}})).to_string(),
+    );
+    assert_eq!((draft.importance.get(), draft.title.as_str()), (10, "Round once"));
+    let draft = good(&one(json!({"importance": null, "subtitle": null})).to_string());
+    assert_eq!((draft.importance.get(), draft.subtitle), (5, None));
+}
+
+#[test]
+fn summaries_are_read_and_may_be_empty() {
+    let answer = "```json\n{\"title\": \"Cart\", \"request\": \"Why?\", \"next_steps\": [\"a\", \"b\"]}\n```";
+    let draft = summary(answer).unwrap().unwrap();
+    assert_eq!((draft.title.as_str(), draft.next_steps.as_str(), draft.notes.as_str()), ("Cart", "a; b", ""));
+    assert_eq!(summary("{\"title\": \"\"}"), Ok(None));
+    assert!(summary("{\"title\": \"\", \"learned\": \"x\"}").is_err());
+    assert!(summary("{\"title\": 7}").is_err());
+    assert!(summary("no").is_err());
+    let elements = "<summary><title>Cart</title><learned>Round once.</learned></summary>";
+    assert_eq!(summary(elements).unwrap().unwrap().learned, "Round once.");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever is answered: no panic, and what is taken keeps its bounds.
+    #[test]
+    fn hostile_answers_yield_nothing_out_of_bounds(answer in "(\\PC|[{}\\[\\]\",:<>/]|observations|title|type|null|-1e999){0,60}") {
+        let _ = summary(&answer);
+        if let Ok(drafts) = observations(&answer, &batch()) {
+            prop_assert!(drafts.len() <= MOST_OBSERVATIONS);
+        }
+    }
+}

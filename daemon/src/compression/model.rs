@@ -1,0 +1,319 @@
+//! A compressor that asks a model: condenses, asks once, checks, asks once more where the answer cannot be used.
+//!
+//! A batch that a model cannot answer for, while it answers for others, has something in it that it stumbles over. It is
+//! cut in halves, and a half that fails once more in halves again; what then still fails is left to the built-in
+//! compressor, and the rest of the batch is saved.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::answer::{self, MOST_OBSERVATIONS, Unusable};
+use super::breaker::{Breaker, Held};
+use super::condense;
+use super::extractive::Extractive;
+use super::ledger::NotReserved;
+use super::policy::{Backend, CompressionPolicy};
+use super::prompt::{self, Question};
+use super::provider::{Paid, Provider, ProviderError, Reply, Tokens};
+use super::{CompressionError, Compressor, Cuts, Errand, Made, ProviderState};
+use crate::memory::budget::{Charge, Usage};
+use crate::memory::ids::Timestamp;
+use crate::memory::material::{BatchMaterial, SessionMaterial};
+use crate::memory::observation::{ObservationDraft, SummaryDraft};
+use crate::memory::tokens;
+
+/// How often a batch is cut in halves.
+const CUTS_IN_HALVES: u32 = 2;
+/// No call is begun after so many times the longest call: a job has an end.
+const LONGEST_CALLS_BEFORE_LAST: u32 = 2;
+
+pub struct ModelCompressor {
+    backend: Backend,
+    provider: Box<dyn Provider>,
+    breaker: Mutex<Breaker>,
+    material_tokens: u32,
+    longest_call: Duration,
+}
+
+/// Why there is no usable answer.
+enum Failure {
+    /// The model's or its provider's trouble with this material.
+    Material(String),
+    /// Anything else.
+    Other(CompressionError),
+}
+
+impl From<CompressionError> for Failure {
+    fn from(error: CompressionError) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<Failure> for CompressionError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Material(why) => Self::Refused(why),
+            Failure::Other(error) => error,
+        }
+    }
+}
+
+/// One job on its way: for whom, and since when.
+struct Job<'a> {
+    errand: &'a Errand<'a>,
+    started: Instant,
+}
+
+impl Job<'_> {
+    fn now(&self) -> Timestamp {
+        let elapsed = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
+        Timestamp(self.errand.now.0.saturating_add(elapsed))
+    }
+}
+
+impl ModelCompressor {
+    pub fn new(backend: Backend, provider: Box<dyn Provider>, policy: &CompressionPolicy) -> Self {
+        Self {
+            backend,
+            provider,
+            breaker: Mutex::default(),
+            material_tokens: policy.material_tokens,
+            longest_call: Duration::from_secs(policy.timeout_s),
+        }
+    }
+
+    /// How long a job may take here at most, the last call included.
+    pub fn longest_job(longest_call: Duration) -> Duration {
+        longest_call.saturating_mul(LONGEST_CALLS_BEFORE_LAST + 1)
+    }
+
+    /// One call, paid for and reported to the breaker.
+    fn call(&self, question: &Question, job: &Job<'_>) -> Result<Reply, Failure> {
+        if job.started.elapsed() > self.longest_call * LONGEST_CALLS_BEFORE_LAST {
+            return Err(Failure::Material("the model took too long over this batch".to_owned()));
+        }
+        let longest_ms = u64::try_from(self.longest_call.as_millis()).unwrap_or(u64::MAX);
+        self.breaker().admit(job.now(), longest_ms).map_err(|held| self.held(held))?;
+        let most = self.most(question);
+        let charge =
+            Charge { job: job.errand.job, project: job.errand.project, backend: self.backend.origin(), most };
+        let reservation = job.errand.ledger.reserve(&charge).map_err(|refusal| {
+            self.breaker().stood_back();
+            match refusal {
+                NotReserved::Spent(_) => CompressionError::Spent(refusal.to_string()),
+                NotReserved::Unavailable(_) => CompressionError::Failed(refusal.to_string()),
+            }
+        })?;
+        let answered = self.provider.ask(question, job.now());
+        job.errand.ledger.settle(reservation, self.cost(question, &answered, most));
+        self.report(&answered, job.now());
+        answered.map_err(|error| match error {
+            ProviderError::Trouble { why, wait_ms: Some(wait_ms), .. } => {
+                Failure::Other(CompressionError::Wait { why, wait_ms })
+            }
+            ProviderError::Trouble { why, wait_ms: None, .. } => {
+                Failure::Other(CompressionError::Failed(why))
+            }
+            ProviderError::Unacceptable { why } => Failure::Material(why),
+            ProviderError::Barred { why } => Failure::Other(CompressionError::Refused(why)),
+        })
+    }
+
+    fn held(&self, held: Held) -> CompressionError {
+        let name = self.backend.origin();
+        match held {
+            Held::For { wait_ms } => CompressionError::Held { why: format!("{name} is left alone"), wait_ms },
+            Held::Barred { why } => CompressionError::Refused(why),
+        }
+    }
+
+    /// The most a call can cost: text costs less than a token for two bytes wherever it was measured, and the length
+    /// of the answer is limited by the provider itself.
+    fn most(&self, question: &Question) -> Usage {
+        const FORM_TOKENS: u64 = 1_000;
+        let text = question.system.len() + question.user.len();
+        self.backend.prices.of((text as u64).div_ceil(2) + FORM_TOKENS, question.most_out.into())
+    }
+
+    fn cost(&self, question: &Question, answered: &Result<Reply, ProviderError>, most: Usage) -> Usage {
+        match answered {
+            Ok(reply) => {
+                let guessed = || Tokens {
+                    into: (tokens::estimate(&question.system) + tokens::estimate(&question.user)).into(),
+                    out: tokens::estimate(&reply.text).into(),
+                };
+                let usage = reply.tokens.unwrap_or_else(guessed).usage(self.backend.prices);
+                Usage { micro_usd: reply.micro_usd.unwrap_or(usage.micro_usd), ..usage }
+            }
+            Err(ProviderError::Trouble { paid: Paid::Perhaps, .. }) => most,
+            Err(_) => Usage::default(),
+        }
+    }
+
+    fn report(&self, answered: &Result<Reply, ProviderError>, now: Timestamp) {
+        let mut breaker = self.breaker();
+        match answered {
+            // It has looked at the request: the way is open.
+            Ok(_) | Err(ProviderError::Unacceptable { .. }) => breaker.succeeded(),
+            Err(ProviderError::Trouble { wait_ms, .. }) => breaker.failed(now, *wait_ms),
+            Err(ProviderError::Barred { why }) => breaker.bar(why),
+        }
+    }
+
+    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks, and once more with what was wrong.
+    fn asked<T>(
+        &self,
+        question: &Question,
+        job: &Job<'_>,
+        read: impl Fn(&str) -> Result<T, Unusable>,
+    ) -> Result<T, Failure> {
+        let first = self.call(question, job)?.text;
+        let problem = match read(&first) {
+            Ok(result) => return Ok(result),
+            Err(Unusable(problem)) => problem,
+        };
+        let again = prompt::repair(question, &first, &problem);
+        let second = self.call(&again, job)?.text;
+        read(&second).map_err(|Unusable(problem)| {
+            Failure::Material(format!("the model's answer could not be used, twice: {problem}"))
+        })
+    }
+
+    fn of_batch(
+        &self,
+        batch: &BatchMaterial,
+        job: &Job<'_>,
+    ) -> Result<(Vec<ObservationDraft>, Cuts), Failure> {
+        let condensed = condense::batch(batch, self.material_tokens);
+        let question = prompt::observations(&condensed.text);
+        let drafts = self.asked(&question, job, |text| answer::observations(text, batch))?;
+        Ok((drafts, condensed.cuts))
+    }
+
+    /// The halves of a batch that failed as a whole. `Err`: no part of it could be saved.
+    fn in_halves(&self, batch: &BatchMaterial, job: &Job<'_>, cuts_left: u32) -> Result<Parts, Failure> {
+        let mut parts = Parts::default();
+        for half in halves(batch) {
+            match self.of_batch(&half, job) {
+                Ok((drafts, cuts)) => parts.answered(drafts, cuts),
+                Err(Failure::Material(why)) if cuts_left > 0 && half.steps.len() > 1 => {
+                    match self.in_halves(&half, job, cuts_left - 1) {
+                        Ok(of_half) => parts.join(of_half),
+                        Err(Failure::Material(_)) => parts.failed(&half, why),
+                        Err(other) => return Err(other),
+                    }
+                }
+                Err(Failure::Material(why)) => parts.failed(&half, why),
+                // What has been paid for is kept.
+                Err(Failure::Other(CompressionError::Spent(why))) => parts.failed(&half, why),
+                Err(other) => return Err(other),
+            }
+        }
+        match parts.answers {
+            0 => Err(Failure::Material(parts.last_failure)),
+            _ => Ok(parts),
+        }
+    }
+}
+
+/// What came of the parts of a batch.
+#[derive(Default)]
+struct Parts {
+    drafts: Vec<ObservationDraft>,
+    cuts: Cuts,
+    answers: u32,
+    last_failure: String,
+}
+
+impl Parts {
+    fn answered(&mut self, drafts: Vec<ObservationDraft>, cuts: Cuts) {
+        self.answers += 1;
+        self.cuts = self.cuts.and(cuts);
+        self.take(drafts);
+    }
+
+    fn failed(&mut self, part: &BatchMaterial, why: String) {
+        self.last_failure = why;
+        self.take(Extractive.draft(part));
+    }
+
+    fn join(&mut self, other: Self) {
+        self.answers += other.answers;
+        self.cuts = self.cuts.and(other.cuts);
+        self.take(other.drafts);
+    }
+
+    /// Both halves know the request and the final answer, so both may say the same.
+    fn take(&mut self, drafts: Vec<ObservationDraft>) {
+        for draft in drafts {
+            let is_known = self.drafts.iter().any(|known| known.title == draft.title);
+            if !is_known && self.drafts.len() < MOST_OBSERVATIONS {
+                self.drafts.push(draft);
+            }
+        }
+    }
+}
+
+fn halves(batch: &BatchMaterial) -> [BatchMaterial; 2] {
+    let (first, second) = batch.steps.split_at(batch.steps.len() / 2);
+    [first, second].map(|steps| BatchMaterial { steps: steps.to_vec(), ..batch.clone() })
+}
+
+impl Compressor for ModelCompressor {
+    fn origin(&self) -> String {
+        self.backend.origin()
+    }
+
+    fn observe(
+        &self,
+        batch: &BatchMaterial,
+        errand: &Errand<'_>,
+    ) -> Result<Made<Vec<ObservationDraft>>, CompressionError> {
+        let made = |result, cuts| Made { result, origin: self.origin(), cuts };
+        if batch.prompt.is_none() && batch.response.is_none() && batch.steps.is_empty() {
+            return Ok(made(Vec::new(), Cuts::default()));
+        }
+        let job = Job { errand, started: Instant::now() };
+        match self.of_batch(batch, &job) {
+            Ok((drafts, cuts)) => Ok(made(drafts, cuts)),
+            Err(Failure::Material(why)) if batch.steps.len() > 1 => {
+                tracing::warn!(job = %errand.job, %why, "a batch is cut in halves");
+                let parts =
+                    self.in_halves(batch, &job, CUTS_IN_HALVES - 1).map_err(|failure| match failure {
+                        // The whole batch's failure says more than the last part's.
+                        Failure::Material(_) => CompressionError::Refused(why),
+                        Failure::Other(error) => error,
+                    })?;
+                Ok(made(parts.drafts, parts.cuts))
+            }
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    fn summarize(
+        &self,
+        session: &SessionMaterial,
+        errand: &Errand<'_>,
+    ) -> Result<Made<Option<SummaryDraft>>, CompressionError> {
+        let job = Job { errand, started: Instant::now() };
+        let condensed = condense::session(session, self.material_tokens);
+        let question = prompt::summary(&condensed.text);
+        let result = self.asked(&question, &job, answer::summary)?;
+        Ok(Made { result, origin: self.origin(), cuts: condensed.cuts })
+    }
+
+    fn reconsider(&self) {
+        *self.breaker() = Breaker::default();
+    }
+
+    fn providers(&self) -> Vec<ProviderState> {
+        vec![ProviderState { name: self.origin(), circuit: self.breaker().state() }]
+    }
+}
+
+#[cfg(test)]
+mod tests;

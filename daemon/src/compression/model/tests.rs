@@ -1,0 +1,269 @@
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::compression::chain::Chain;
+use crate::compression::ledger::Ledger;
+use crate::compression::policy::{BackendKind, KeySource};
+use crate::memory::budget::{Caps, OverCap, Prices, ReservationId};
+use crate::memory::ids::{EventId, JobId, ProjectRow};
+use crate::memory::material::{Action, Outcome, Said, Step};
+
+const GOOD: &str =
+    r#"{"observations": [{"type": "gotcha", "title": "Round once", "narrative": "Per line loses cents."}]}"#;
+
+/// Answers as it is told to, and remembers what it was asked.
+#[derive(Clone, Default)]
+struct Scripted {
+    answers: Arc<Mutex<VecDeque<Result<Reply, ProviderError>>>>,
+    asked: Arc<Mutex<Vec<Question>>>,
+    /// Cannot bear this word.
+    poison: Option<&'static str>,
+}
+
+impl Provider for Scripted {
+    fn ask(&self, question: &Question, _now: Timestamp) -> Result<Reply, ProviderError> {
+        self.asked.lock().unwrap().push(question.clone());
+        if self.poison.is_some_and(|word| question.user.contains(word)) {
+            return Err(unacceptable());
+        }
+        self.answers.lock().unwrap().pop_front().unwrap_or_else(|| Ok(said(GOOD)))
+    }
+}
+
+impl Scripted {
+    fn answering(answers: impl IntoIterator<Item = Result<Reply, ProviderError>>) -> Self {
+        Self { answers: Arc::new(Mutex::new(answers.into_iter().collect())), ..Self::default() }
+    }
+
+    fn calls(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+
+    fn compressor(&self) -> ModelCompressor {
+        let backend = Backend {
+            kind: BackendKind::OpenAi,
+            model: "m".to_owned(),
+            base_url: String::new(),
+            key: KeySource::None,
+            prices: Prices { per_mtok_in: 1_000_000, per_mtok_out: 2_000_000 },
+        };
+        ModelCompressor::new(backend, Box::new(self.clone()), &policy())
+    }
+}
+
+fn policy() -> CompressionPolicy {
+    CompressionPolicy {
+        backends: Vec::new(),
+        timeout_s: 60,
+        concurrency: 1,
+        max_attempts: 3,
+        material_tokens: 12_000,
+        caps: Caps::default(),
+        proxy: None,
+    }
+}
+
+fn said(text: &str) -> Reply {
+    Reply { text: text.to_owned(), tokens: Some(Tokens { into: 100, out: 10 }), micro_usd: None }
+}
+
+fn trouble(wait_ms: Option<u64>, paid: Paid) -> ProviderError {
+    ProviderError::Trouble { why: "busy".to_owned(), wait_ms, paid }
+}
+
+fn unacceptable() -> ProviderError {
+    ProviderError::Unacceptable { why: "400".to_owned() }
+}
+
+fn barred() -> ProviderError {
+    ProviderError::Barred { why: "401".to_owned() }
+}
+
+/// A ledger in memory: what is reserved, what was settled.
+#[derive(Default)]
+struct Book {
+    caps: Caps,
+    state: Mutex<(Usage, Vec<Usage>, Vec<Usage>)>,
+}
+
+impl Ledger for Book {
+    fn reserve(&self, charge: &Charge) -> Result<ReservationId, NotReserved> {
+        let mut state = self.state.lock().unwrap();
+        self.caps.allow(state.0, state.0, charge.most).map_err(NotReserved::Spent)?;
+        state.1.push(charge.most);
+        Ok(ReservationId(state.1.len() as i64))
+    }
+
+    fn settle(&self, _reservation: ReservationId, usage: Usage) {
+        let mut state = self.state.lock().unwrap();
+        state.0.tokens_in += usage.tokens_in;
+        state.0.tokens_out += usage.tokens_out;
+        state.2.push(usage);
+    }
+}
+
+impl Book {
+    fn settled(&self) -> Vec<Usage> {
+        self.state.lock().unwrap().2.clone()
+    }
+
+    fn errand_at(&self, second: i64) -> Errand<'_> {
+        Errand { job: JobId(1), project: ProjectRow(1), now: Timestamp(second * 1000), ledger: self }
+    }
+
+    fn errand(&self) -> Errand<'_> {
+        self.errand_at(0)
+    }
+}
+
+fn step(output: &str) -> Step {
+    Step {
+        event: EventId([9; 16]),
+        at: Timestamp(0),
+        tool: "Bash".to_owned(),
+        outcome: Outcome::Done,
+        subagent: None,
+        action: Action::Command { command: "make".to_owned(), description: None, output: output.to_owned() },
+    }
+}
+
+fn batch(outputs: &[&str]) -> BatchMaterial {
+    let said = |text: &str| Some(Said { event: EventId([1; 16]), text: text.to_owned() });
+    BatchMaterial {
+        prompt: said("Why is the total off?"),
+        response: said("Rounding happens once now, because rounding each line lost up to a cent per line."),
+        steps: outputs.iter().map(|output| step(output)).collect(),
+        ..BatchMaterial::default()
+    }
+}
+
+#[test]
+fn one_call_makes_a_batch_and_is_paid_for_what_it_cost() {
+    let (provider, book) = (Scripted::default(), Book::default());
+    let made = provider.compressor().observe(&batch(&["ok"]), &book.errand()).unwrap();
+    assert_eq!((made.result.len(), made.origin.as_str(), provider.calls()), (1, "openai:m", 1));
+    assert_eq!(book.settled(), [Usage { tokens_in: 100, tokens_out: 10, micro_usd: 120 }]);
+}
+
+#[test]
+fn an_unusable_answer_is_mended_once_with_its_error() {
+    let provider = Scripted::answering([Ok(said("Sure, here it is!"))]);
+    let book = Book::default();
+    let made = provider.compressor().observe(&batch(&["ok"]), &book.errand()).unwrap();
+    assert_eq!((made.result.len(), provider.calls()), (1, 2));
+    let again = provider.asked.lock().unwrap()[1].user.clone();
+    assert!(again.contains("could not be used: there is no JSON object"), "{again}");
+
+    let stubborn = Scripted::answering([Ok(said("no")), Ok(said("no"))]);
+    let refused = stubborn.compressor().observe(&batch(&[]), &book.errand());
+    assert!(matches!(&refused, Err(CompressionError::Refused(why)) if why.contains("twice")), "{refused:?}");
+    assert_eq!(stubborn.calls(), 2);
+}
+
+#[test]
+fn nothing_worth_keeping_is_honoured_and_nothing_at_all_is_not_asked_about() {
+    let provider = Scripted::answering([Ok(said("{\"observations\": []}"))]);
+    let book = Book::default();
+    assert_eq!(provider.compressor().observe(&batch(&["ok"]), &book.errand()).unwrap().result, []);
+    assert_eq!(provider.compressor().observe(&BatchMaterial::default(), &book.errand()).unwrap().result, []);
+    assert_eq!(provider.calls(), 1);
+}
+
+#[test]
+fn what_poisons_a_batch_is_cut_out_and_the_rest_is_saved() {
+    let provider = Scripted { poison: Some("POISON"), ..Scripted::default() };
+    let book = Book::default();
+    let made = provider.compressor().observe(&batch(&["a", "b", "POISON", "d"]), &book.errand()).unwrap();
+    assert!(made.result.iter().any(|draft| draft.title == "Round once"), "{:?}", made.result);
+    assert_eq!(made.origin, "openai:m");
+    // The whole, two halves, the two quarters of the half that failed.
+    assert_eq!(provider.calls(), 5);
+
+    let hopeless = Scripted { poison: Some("Why is"), ..Scripted::default() };
+    let refused = hopeless.compressor().observe(&batch(&["a", "b", "c", "d"]), &book.errand());
+    assert_eq!(refused.unwrap_err(), CompressionError::Refused("400".to_owned()));
+    assert_eq!(hopeless.calls(), 7, "bounded");
+}
+
+#[test]
+fn a_provider_in_trouble_is_left_alone_and_its_wish_is_the_jobs() {
+    let book = Book::default();
+    let provider = Scripted::answering([Err(trouble(Some(7_000), Paid::No))]);
+    let compressor = provider.compressor();
+    let first = compressor.observe(&batch(&[]), &book.errand_at(0)).unwrap_err();
+    assert!(matches!(first, CompressionError::Wait { wait_ms: 7_000, .. }), "{first:?}");
+    let held = compressor.observe(&batch(&[]), &book.errand_at(2)).unwrap_err();
+    assert!(matches!(held, CompressionError::Held { wait_ms: 1..=5_000, .. }), "{held:?}");
+    assert_eq!(provider.calls(), 1, "nothing is sent while it waits");
+    assert!(compressor.observe(&batch(&[]), &book.errand_at(8)).is_ok());
+    // Refused calls cost nothing.
+    assert_eq!(book.settled()[0], Usage::default());
+}
+
+#[test]
+fn a_refused_key_is_not_tried_again_before_somebody_asks_for_it() {
+    let book = Book::default();
+    let provider = Scripted::answering([Err(barred())]);
+    let compressor = provider.compressor();
+    for second in [0, 4_000, 90_000] {
+        let refused = compressor.observe(&batch(&["a", "b"]), &book.errand_at(second)).unwrap_err();
+        assert_eq!(refused, CompressionError::Refused("401".to_owned()));
+    }
+    assert_eq!((provider.calls(), compressor.providers()[0].circuit), (1, "barred"));
+    compressor.reconsider();
+    assert!(compressor.observe(&batch(&[]), &book.errand_at(90_001)).is_ok());
+}
+
+#[test]
+fn a_call_that_may_have_been_answered_is_booked_in_full() {
+    let book = Book::default();
+    let provider = Scripted::answering([Err(trouble(None, Paid::Perhaps))]);
+    let failed = provider.compressor().observe(&batch(&[]), &book.errand()).unwrap_err();
+    assert!(matches!(failed, CompressionError::Failed(_)));
+    assert_eq!(book.settled(), book.state.lock().unwrap().1.clone());
+}
+
+#[test]
+fn a_cap_is_never_exceeded_by_a_call() {
+    let book = Book { caps: Caps { tokens: 8_000, ..Caps::default() }, ..Book::default() };
+    let provider = Scripted::default();
+    let compressor = provider.compressor();
+    let mut spent = None;
+    for _ in 0..100 {
+        if let Err(error) = compressor.observe(&batch(&["ok"]), &book.errand()) {
+            spent = Some(error);
+            break;
+        }
+    }
+    assert!(matches!(spent, Some(CompressionError::Spent(_))), "{spent:?}");
+    let calls = provider.calls() as u64;
+    assert!(calls > 1 && calls * 110 <= 8_000, "{calls} calls");
+    assert_eq!(NotReserved::Spent(OverCap::Tokens).to_string(), "today's budget is spent: tokens_per_day");
+}
+
+#[test]
+fn the_next_in_line_is_asked_when_one_has_no_result() {
+    let book = Book::default();
+    let refusing = Scripted::answering([Err(barred())]);
+    let (busy, good) = (Scripted::answering([Err(trouble(None, Paid::No))]), Scripted::default());
+    let chain = Chain::new(vec![refusing.compressor(), good.compressor()]);
+    assert!(chain.observe(&batch(&[]), &book.errand()).is_ok());
+    assert_eq!((refusing.calls(), good.calls()), (1, 1));
+    // What may pass is more hopeful than a refusal.
+    let refusing = Scripted::answering([Err(barred())]);
+    let chain = Chain::new(vec![refusing.compressor(), busy.compressor()]);
+    assert_eq!(
+        chain.observe(&batch(&[]), &book.errand()).unwrap_err(),
+        CompressionError::Failed("busy".to_owned())
+    );
+}
+
+#[test]
+fn a_session_is_summed_up_in_one_call() {
+    let provider = Scripted::answering([Ok(said("{\"title\": \"Cart\", \"learned\": \"Round once.\"}"))]);
+    let book = Book::default();
+    let session = SessionMaterial { batches: vec![batch(&["ok"])] };
+    let made = provider.compressor().summarize(&session, &book.errand()).unwrap();
+    assert_eq!((made.result.unwrap().learned.as_str(), provider.calls()), ("Round once.", 1));
+}

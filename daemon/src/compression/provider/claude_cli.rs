@@ -1,0 +1,213 @@
+//! The user's own `claude` program, for those who pay by subscription.
+//!
+//! It runs without tools, hooks, settings and memory, in an empty folder, and leads a process group of its own: at the
+//! deadline, and after its end, the whole group is killed, so that nothing it started stays behind. `RECALL_DISABLE`
+//! keeps recall's own hook silent should one run all the same.
+
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use serde_json::Value;
+
+use super::http::{Limits, barred};
+use super::{Paid, Provider, ProviderError, Reply, anthropic};
+use crate::compression::prompt::Question;
+use crate::memory::ids::Timestamp;
+
+/// A call takes seconds; its end is noticed within this.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Pipes of a killed group close at once; one that was handed out of the group may not.
+const PIPES_WITHIN: Duration = Duration::from_secs(1);
+
+pub(super) struct ClaudeCli {
+    model: String,
+    within: Duration,
+}
+
+impl ClaudeCli {
+    pub(super) fn new(model: &str, within: Duration) -> Self {
+        Self { model: model.to_owned(), within }
+    }
+
+    fn command(&self, question: &Question, folder: &std::path::Path) -> Command {
+        let mut command = Command::new("claude");
+        command
+            .args(["-p", "--output-format", "json", "--tools", "", "--setting-sources", ""])
+            .args(["--strict-mcp-config", "--no-session-persistence", "--disable-slash-commands"])
+            .args(["--settings", r#"{"disableAllHooks":true}"#])
+            .args(["--model", &self.model, "--system-prompt", &question.system])
+            .env("RECALL_DISABLE", "1")
+            .current_dir(folder)
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        // It would take itself for part of the session that started the daemon.
+        for (name, _) in std::env::vars_os() {
+            if name == "CLAUDECODE" || name.to_string_lossy().starts_with("CLAUDE_CODE_") {
+                command.env_remove(name);
+            }
+        }
+        command
+    }
+}
+
+impl Provider for ClaudeCli {
+    fn ask(&self, question: &Question, _now: Timestamp) -> Result<Reply, ProviderError> {
+        let folder =
+            tempfile::tempdir().map_err(|error| trouble(format!("no folder for `claude`: {error}")))?;
+        let child = self.command(question, folder.path()).spawn().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => barred("there is no `claude` in the daemon's PATH".to_owned()),
+            _ => trouble(format!("`claude` does not start: {error}")),
+        })?;
+        let (succeeded, output) = Group::of(child).finish(question.user.clone(), self.within)?;
+        let answer: Value = serde_json::from_slice(&output)
+            .map_err(|_| trouble("`claude` did not answer with JSON".to_owned()))?;
+        read(&answer, succeeded)
+    }
+}
+
+/// The program and all that it starts. Killed when dropped.
+struct Group {
+    child: Child,
+}
+
+impl Group {
+    fn of(child: Child) -> Self {
+        Self { child }
+    }
+
+    /// Gives it its input and waits for its end. Whether it succeeded, and its output.
+    fn finish(mut self, input: String, within: Duration) -> Result<(bool, Vec<u8>), ProviderError> {
+        let deadline = Instant::now() + within;
+        if let Some(mut stdin) = self.child.stdin.take() {
+            // It may end before it has read everything, which is seen from its answer.
+            std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+        }
+        let output = self.read_output();
+        while !self.has_ended() {
+            if Instant::now() >= deadline {
+                return Err(trouble(format!(
+                    "`claude` has not ended in {} s and was killed",
+                    within.as_secs_f32()
+                )));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        // Before it is reaped: its group's number cannot belong to somebody else yet.
+        self.kill();
+        let output = output
+            .recv_timeout(PIPES_WITHIN)
+            .map_err(|_| trouble("what `claude` started holds its output open".to_owned()))?;
+        if output.len() > Limits::MOST.body_bytes {
+            return Err(trouble(format!(
+                "`claude` answered with more than {} bytes",
+                Limits::MOST.body_bytes
+            )));
+        }
+        let status = self.child.wait().map_err(|error| trouble(format!("`claude` is lost: {error}")))?;
+        Ok((status.success(), output))
+    }
+
+    /// One byte more than is taken, so that too much is noticed; the rest stays in the pipe.
+    fn read_output(&mut self) -> mpsc::Receiver<Vec<u8>> {
+        let (sender, output) = mpsc::channel();
+        if let Some(stdout) = self.child.stdout.take() {
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                let most = Limits::MOST.body_bytes as u64 + 1;
+                let _ = stdout.take(most).read_to_end(&mut bytes);
+                // Nobody waits any more after the deadline.
+                let _ = sender.send(bytes);
+            });
+        }
+        output
+    }
+
+    /// Looks without reaping.
+    fn has_ended(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), options), Ok(None))
+    }
+
+    fn kill(&self) {
+        // An error means that nobody is left.
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Reaped means killed before; its number may be somebody else's now.
+        if let Ok(None) = self.child.try_wait() {
+            self.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// `is_error` and the exit code are to be believed, `subtype` is not.
+fn read(answer: &Value, succeeded: bool) -> Result<Reply, ProviderError> {
+    let is_error = answer.get("is_error").and_then(Value::as_bool).unwrap_or(true);
+    if is_error || !succeeded {
+        let status = answer.get("api_error_status").and_then(Value::as_u64);
+        let said = answer.get("result").and_then(Value::as_str).unwrap_or_default();
+        return Err(match status {
+            Some(401..=403) => {
+                barred(format!("`claude` is refused by its provider: {}", status.unwrap_or(0)))
+            }
+            None if said.contains("/login") => barred("`claude` is not logged in".to_owned()),
+            Some(400) => {
+                ProviderError::Unacceptable { why: "`claude` does not accept the request: 400".to_owned() }
+            }
+            Some(status) => trouble(format!("`claude` failed: {status}")),
+            None => trouble("`claude` failed".to_owned()),
+        });
+    }
+    let text = answer.get("result").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let dollars = answer.get("total_cost_usd").and_then(Value::as_f64);
+    Ok(Reply {
+        text,
+        tokens: anthropic::tokens(answer.get("usage")),
+        micro_usd: dollars.map(|dollars| (dollars.max(0.0) * 1_000_000.0).ceil() as u64),
+    })
+}
+
+fn trouble(why: String) -> ProviderError {
+    ProviderError::Trouble { why, wait_ms: None, paid: Paid::Perhaps }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn success_in_words_is_not_believed() {
+        let not_logged_in =
+            json!({"is_error": true, "subtype": "success", "result": "Invalid API key · Please run /login"});
+        assert_eq!(read(&not_logged_in, false), Err(barred("`claude` is not logged in".to_owned())));
+        let refused = json!({"is_error": true, "api_error_status": 401, "result": "no"});
+        assert!(matches!(read(&refused, false), Err(ProviderError::Barred { .. })));
+        let busy = json!({"is_error": true, "api_error_status": 529});
+        assert!(matches!(read(&busy, false), Err(ProviderError::Trouble { .. })));
+        assert!(
+            read(&json!({"is_error": false, "result": "{}"}), false).is_err(),
+            "the exit code counts, too"
+        );
+        assert!(read(&json!({"result": "{}"}), true).is_err(), "no word about it is no success");
+    }
+
+    #[test]
+    fn what_it_cost_is_read() {
+        let answer = json!({"is_error": false, "result": "{}", "total_cost_usd": 0.0012341,
+                            "usage": {"input_tokens": 3, "output_tokens": 4}});
+        let read = read(&answer, true).unwrap();
+        assert_eq!(read.micro_usd, Some(1235));
+        assert_eq!(read.tokens.unwrap().out, 4);
+    }
+}

@@ -1,0 +1,281 @@
+//! `[compression]`: which model, reached how, for how much.
+//!
+//! The keys beside `backend` describe that backend. One that `fallback` names gets a table of its own, such as
+//! `[compression.openai]`, with the same keys: nothing that is meant for one provider is ever sent to another.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::compression::EXTRACTIVE;
+use crate::compression::policy::{Backend, BackendKind, CompressionPolicy, KeySource};
+use crate::memory::budget::{Caps, Prices};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct WrittenCompression {
+    backend: WrittenBackend,
+    model: Option<String>,
+    base_url: Option<String>,
+    proxy: Option<String>,
+    api_key_env: Option<String>,
+    api_key_file: Option<PathBuf>,
+    api_key_keyring: Option<String>,
+    timeout_s: i64,
+    concurrency: i64,
+    max_attempts: i64,
+    fallback: Vec<WrittenBackend>,
+    material_tokens: i64,
+    tokens_per_day: i64,
+    usd_per_day: f64,
+    project_tokens_per_day: i64,
+    project_usd_per_day: f64,
+    usd_per_mtok_in: f64,
+    usd_per_mtok_out: f64,
+    anthropic: Option<WrittenEndpoint>,
+    openai: Option<WrittenEndpoint>,
+    #[serde(rename = "claude-cli")]
+    claude_cli: Option<WrittenEndpoint>,
+}
+
+/// The backends there are. A name that is none is an error that lists them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum WrittenBackend {
+    #[default]
+    Extractive,
+    Anthropic,
+    OpenAi,
+    #[serde(rename = "claude-cli")]
+    ClaudeCli,
+}
+
+impl WrittenBackend {
+    fn kind(self) -> Option<BackendKind> {
+        match self {
+            Self::Extractive => None,
+            Self::Anthropic => Some(BackendKind::Anthropic),
+            Self::OpenAi => Some(BackendKind::OpenAi),
+            Self::ClaudeCli => Some(BackendKind::ClaudeCli),
+        }
+    }
+}
+
+/// How one backend is reached.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WrittenEndpoint {
+    model: Option<String>,
+    base_url: Option<String>,
+    api_key_env: Option<String>,
+    api_key_file: Option<PathBuf>,
+    api_key_keyring: Option<String>,
+    usd_per_mtok_in: f64,
+    usd_per_mtok_out: f64,
+}
+
+impl Default for WrittenCompression {
+    fn default() -> Self {
+        Self {
+            backend: WrittenBackend::Extractive,
+            model: None,
+            base_url: None,
+            proxy: None,
+            api_key_env: None,
+            api_key_file: None,
+            api_key_keyring: None,
+            timeout_s: 60,
+            concurrency: 2,
+            max_attempts: 5,
+            fallback: vec![WrittenBackend::Extractive],
+            material_tokens: 12_000,
+            tokens_per_day: 0,
+            usd_per_day: 0.0,
+            project_tokens_per_day: 0,
+            project_usd_per_day: 0.0,
+            usd_per_mtok_in: 0.0,
+            usd_per_mtok_out: 0.0,
+            anthropic: None,
+            openai: None,
+            claude_cli: None,
+        }
+    }
+}
+
+impl WrittenCompression {
+    /// Numbers with the range they must lie in.
+    pub(super) fn ranges(&self) -> [(&'static str, i64, std::ops::RangeInclusive<i64>); 6] {
+        [
+            ("compression.timeout_s", self.timeout_s, 1..=3_600),
+            ("compression.concurrency", self.concurrency, 1..=16),
+            ("compression.max_attempts", self.max_attempts, 1..=100),
+            ("compression.material_tokens", self.material_tokens, 1_000..=200_000),
+            ("compression.tokens_per_day", self.tokens_per_day, 0..=1_000_000_000_000),
+            ("compression.project_tokens_per_day", self.project_tokens_per_day, 0..=1_000_000_000_000),
+        ]
+    }
+
+    /// All that is wrong besides numbers out of range.
+    pub(super) fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let dollars = [("usd_per_day", self.usd_per_day), ("project_usd_per_day", self.project_usd_per_day)];
+        for (key, value) in dollars {
+            check_dollars(&format!("compression.{key}"), value, &mut problems);
+        }
+        for (place, kind, endpoint) in self.endpoints() {
+            endpoint.check(&place, kind, &mut problems);
+        }
+        if let Some(proxy) = &self.proxy
+            && !["http://", "https://"].iter().any(|scheme| proxy.starts_with(scheme))
+        {
+            problems.push("compression.proxy must begin with http:// or https://".to_owned());
+        }
+        problems
+    }
+
+    /// Only for values in range.
+    pub(super) fn policy(&self) -> CompressionPolicy {
+        CompressionPolicy {
+            backends: self
+                .endpoints()
+                .into_iter()
+                .map(|(_, kind, endpoint)| endpoint.backend(kind))
+                .collect(),
+            timeout_s: self.timeout_s.unsigned_abs(),
+            concurrency: usize::try_from(self.concurrency).unwrap_or(2),
+            max_attempts: u32::try_from(self.max_attempts).unwrap_or(5),
+            material_tokens: u32::try_from(self.material_tokens).unwrap_or(12_000),
+            caps: Caps {
+                tokens: self.tokens_per_day.unsigned_abs(),
+                micro_usd: micro(self.usd_per_day),
+                project_tokens: self.project_tokens_per_day.unsigned_abs(),
+                project_micro_usd: micro(self.project_usd_per_day),
+            },
+            proxy: self.proxy.clone(),
+        }
+    }
+
+    /// The backends that are used, in order, each with the place of its keys.
+    fn endpoints(&self) -> Vec<(String, BackendKind, WrittenEndpoint)> {
+        let mut endpoints = Vec::new();
+        if let Some(kind) = self.backend.kind() {
+            endpoints.push(("compression".to_owned(), kind, self.own_endpoint()));
+        }
+        let others = self.fallback.iter().filter(|backend| **backend != self.backend);
+        for kind in others.filter_map(|backend| backend.kind()) {
+            let table = match kind {
+                BackendKind::Anthropic => &self.anthropic,
+                BackendKind::OpenAi => &self.openai,
+                BackendKind::ClaudeCli => &self.claude_cli,
+            };
+            endpoints.push((format!("compression.{kind}"), kind, table.clone().unwrap_or_default()));
+        }
+        endpoints
+    }
+
+    fn own_endpoint(&self) -> WrittenEndpoint {
+        WrittenEndpoint {
+            model: self.model.clone(),
+            base_url: self.base_url.clone(),
+            api_key_env: self.api_key_env.clone(),
+            api_key_file: self.api_key_file.clone(),
+            api_key_keyring: self.api_key_keyring.clone(),
+            usd_per_mtok_in: self.usd_per_mtok_in,
+            usd_per_mtok_out: self.usd_per_mtok_out,
+        }
+    }
+}
+
+impl WrittenEndpoint {
+    fn check(&self, place: &str, kind: BackendKind, problems: &mut Vec<String>) {
+        if self.model.is_none() && kind.default_model().is_none() {
+            problems.push(format!("{place}.model is missing: {kind} has no default model"));
+        }
+        if self.model.as_ref().is_some_and(|model| model.trim().is_empty() || model.starts_with('-')) {
+            problems.push(format!("{place}.model is no name of a model"));
+        }
+        if let Some(url) = &self.base_url
+            && let Err(problem) = check_base_url(url)
+        {
+            problems.push(format!("{place}.base_url {problem}"));
+        }
+        let keys = [self.api_key_env.is_some(), self.api_key_file.is_some(), self.api_key_keyring.is_some()];
+        if keys.iter().filter(|is_given| **is_given).count() > 1 {
+            problems.push(format!(
+                "{place} has several keys: give one of api_key_env, api_key_file, api_key_keyring"
+            ));
+        }
+        if self.api_key_file.as_ref().is_some_and(|path| !path.is_absolute()) {
+            problems.push(format!("{place}.api_key_file must be an absolute path"));
+        }
+        check_dollars(&format!("{place}.usd_per_mtok_in"), self.usd_per_mtok_in, problems);
+        check_dollars(&format!("{place}.usd_per_mtok_out"), self.usd_per_mtok_out, problems);
+    }
+
+    fn backend(&self, kind: BackendKind) -> Backend {
+        let base_url = self.base_url.as_deref().unwrap_or(kind.default_base_url());
+        let model = self.model.as_deref().or(kind.default_model()).unwrap_or(EXTRACTIVE);
+        Backend {
+            kind,
+            model: model.trim().to_owned(),
+            base_url: base_url.trim_end_matches('/').to_owned(),
+            key: self.key(kind),
+            prices: Prices {
+                per_mtok_in: micro(self.usd_per_mtok_in),
+                per_mtok_out: micro(self.usd_per_mtok_out),
+            },
+        }
+    }
+
+    /// A key that is not named is looked for where the providers' own tools look, and only for the providers' own
+    /// addresses: one's key is not sent to another's server.
+    fn key(&self, kind: BackendKind) -> KeySource {
+        if let Some(path) = &self.api_key_file {
+            return KeySource::File(path.clone());
+        }
+        if let Some(account) = &self.api_key_keyring {
+            return KeySource::Keyring(account.clone());
+        }
+        if let Some(name) = &self.api_key_env {
+            return KeySource::Environment(name.clone());
+        }
+        match (kind, &self.base_url) {
+            (BackendKind::Anthropic, None) => KeySource::Environment("ANTHROPIC_API_KEY".to_owned()),
+            (BackendKind::OpenAi, None) => KeySource::Environment("OPENAI_API_KEY".to_owned()),
+            _ => KeySource::None,
+        }
+    }
+}
+
+/// Encrypted, or on this machine.
+fn check_base_url(text: &str) -> Result<(), String> {
+    let url = reqwest::Url::parse(text).map_err(|error| format!("is no address: {error}"))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("must not hold a name or a password; use api_key_file".to_owned());
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("must end with its path".to_owned());
+    }
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let is_here = host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback());
+    match url.scheme() {
+        "https" => Ok(()),
+        "http" if is_here => Ok(()),
+        _ => {
+            Err("must be https, or http on this machine: what was done would be readable on its way"
+                .to_owned())
+        }
+    }
+}
+
+fn check_dollars(key: &str, value: f64, problems: &mut Vec<String>) {
+    const MOST: f64 = 1_000_000.0;
+    if !(0.0..=MOST).contains(&value) {
+        problems.push(format!("{key} is {value}, it must be 0 to {MOST}"));
+    }
+}
+
+/// Dollars as millionths.
+fn micro(dollars: f64) -> u64 {
+    (dollars * 1_000_000.0).round() as u64
+}

@@ -1,0 +1,224 @@
+//! The accounts of what models cost: per day, project and backend, with reservations for the calls under way.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::StoreError;
+use crate::memory::budget::{Caps, Charge, Day, OverCap, ReservationId, Usage};
+
+/// A day's cost of one backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpendingRow {
+    pub day: Day,
+    pub backend: String,
+    pub calls: i64,
+    pub usage: Usage,
+}
+
+/// Reserves what a call can cost at most, if the caps allow it.
+pub(super) fn reserve(
+    db: &Connection,
+    charge: &Charge,
+    caps: &Caps,
+    day: &Day,
+) -> Result<Result<ReservationId, OverCap>, StoreError> {
+    let all = spent_by(db, day, None)?;
+    let project = spent_by(db, day, Some(charge.project.0))?;
+    if let Err(cap) = caps.allow(all, project, charge.most) {
+        return Ok(Err(cap));
+    }
+    db.prepare_cached(
+        "INSERT INTO reservations (day, project, backend, job, tokens_in, tokens_out, micro_usd)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?
+    .execute(params![
+        day.0,
+        charge.project.0,
+        charge.backend,
+        charge.job.0,
+        number(charge.most.tokens_in),
+        number(charge.most.tokens_out),
+        number(charge.most.micro_usd),
+    ])?;
+    Ok(Ok(ReservationId(db.last_insert_rowid())))
+}
+
+/// Books the true cost. One that is not reserved any more was booked in full already.
+pub(super) fn settle(db: &Connection, reservation: ReservationId, usage: Usage) -> Result<(), StoreError> {
+    let mut take =
+        db.prepare_cached("DELETE FROM reservations WHERE id = ?1 RETURNING day, project, backend")?;
+    let taken = take
+        .query_row([reservation.0], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
+        })
+        .optional()?;
+    let Some((day, project, backend)) = taken else { return Ok(()) };
+    db.prepare_cached(
+        "INSERT INTO spending (day, project, backend, calls, tokens_in, tokens_out, micro_usd)
+         VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6)
+         ON CONFLICT (day, project, backend) DO UPDATE SET calls = calls + 1, tokens_in = tokens_in + excluded.tokens_in,
+                tokens_out = tokens_out + excluded.tokens_out, micro_usd = micro_usd + excluded.micro_usd",
+    )?
+    .execute(params![
+        day,
+        project,
+        backend,
+        number(usage.tokens_in),
+        number(usage.tokens_out),
+        number(usage.micro_usd),
+    ])?;
+    Ok(())
+}
+
+/// Books in full what a daemon that is gone has reserved: nobody can say any more what it cost.
+pub(super) fn book_abandoned(db: &Connection) -> Result<(), StoreError> {
+    db.execute_batch(
+        "INSERT INTO spending (day, project, backend, calls, tokens_in, tokens_out, micro_usd)
+         SELECT day, project, backend, count(*), sum(tokens_in), sum(tokens_out), sum(micro_usd)
+         FROM reservations WHERE true GROUP BY day, project, backend
+         ON CONFLICT (day, project, backend) DO UPDATE SET calls = calls + excluded.calls,
+                tokens_in = tokens_in + excluded.tokens_in, tokens_out = tokens_out + excluded.tokens_out,
+                micro_usd = micro_usd + excluded.micro_usd;
+         DELETE FROM reservations",
+    )?;
+    Ok(())
+}
+
+/// What a day has cost so far, reservations included.
+///
+/// # Errors
+/// When the database refuses.
+pub fn spent(db: &Connection, day: &Day) -> Result<Usage, StoreError> {
+    spent_by(db, day, None)
+}
+
+fn spent_by(db: &Connection, day: &Day, project: Option<i64>) -> Result<Usage, StoreError> {
+    let mut sums = db.prepare_cached(
+        "SELECT ifnull(sum(tokens_in), 0), ifnull(sum(tokens_out), 0), ifnull(sum(micro_usd), 0) FROM (
+            SELECT tokens_in, tokens_out, micro_usd FROM spending WHERE day = ?1 AND (?2 IS NULL OR project = ?2)
+            UNION ALL
+            SELECT tokens_in, tokens_out, micro_usd FROM reservations WHERE day = ?1 AND (?2 IS NULL OR project = ?2))",
+    )?;
+    Ok(sums.query_row(params![day.0, project], |row| usage(row, 0))?)
+}
+
+/// The cost of each backend on each day since this one, the earliest first; calls under way at their most.
+///
+/// # Errors
+/// When the database refuses.
+pub fn spending(db: &Connection, since: &Day) -> Result<Vec<SpendingRow>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT day, backend, sum(calls), sum(tokens_in), sum(tokens_out), sum(micro_usd) FROM (
+            SELECT day, backend, calls, tokens_in, tokens_out, micro_usd FROM spending WHERE day >= ?1
+            UNION ALL
+            SELECT day, backend, 1, tokens_in, tokens_out, micro_usd FROM reservations WHERE day >= ?1)
+         GROUP BY day, backend ORDER BY day, backend",
+    )?;
+    let rows = statement.query_map([&since.0], |row| {
+        Ok(SpendingRow {
+            day: Day(row.get(0)?),
+            backend: row.get(1)?,
+            calls: row.get(2)?,
+            usage: usage(row, 3)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn usage(row: &Row<'_>, first: usize) -> rusqlite::Result<Usage> {
+    let count = |at: usize| row.get::<_, i64>(at).map(|value| u64::try_from(value).unwrap_or(0));
+    Ok(Usage { tokens_in: count(first)?, tokens_out: count(first + 1)?, micro_usd: count(first + 2)? })
+}
+
+/// SQLite has no unsigned numbers. What is cut off here is far beyond any cap; sums must not overflow either.
+fn number(value: u64) -> i64 {
+    const MOST: i64 = 1 << 50;
+    i64::try_from(value).unwrap_or(MOST).min(MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::ids::{JobId, ProjectRow};
+    use crate::store::{Durability, Write, Written, execute, open_writer};
+
+    struct Book {
+        db: Connection,
+        _home: tempfile::TempDir,
+    }
+
+    impl Book {
+        fn new() -> Self {
+            let home = tempfile::tempdir().unwrap();
+            let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+            Self { db, _home: home }
+        }
+
+        fn reserve(
+            &self,
+            project: i64,
+            tokens: u64,
+            caps: Caps,
+            day: &str,
+        ) -> Result<ReservationId, OverCap> {
+            let charge = Charge {
+                job: JobId(1),
+                project: ProjectRow(project),
+                backend: "openai:m".to_owned(),
+                most: Usage { tokens_in: tokens, tokens_out: 0, micro_usd: tokens },
+            };
+            let write = Write::Reserve { charge: Box::new(charge), caps, day: Day(day.to_owned()) };
+            match execute(&self.db, &write).unwrap() {
+                Written::Reserved(reserved) => reserved,
+                other => panic!("{other:?}"),
+            }
+        }
+
+        fn spent(&self, day: &str) -> u64 {
+            spent(&self.db, &Day(day.to_owned())).unwrap().tokens()
+        }
+    }
+
+    const MONDAY: &str = "2031-05-19";
+    const TUESDAY: &str = "2031-05-20";
+
+    #[test]
+    fn a_day_never_exceeds_its_cap_and_the_next_begins_anew() {
+        let book = Book::new();
+        let caps = Caps { tokens: 100, ..Caps::default() };
+        let first = book.reserve(1, 60, caps, MONDAY).unwrap();
+        assert_eq!(book.reserve(1, 60, caps, MONDAY), Err(OverCap::Tokens));
+        let cost = Usage { tokens_in: 10, tokens_out: 5, micro_usd: 7 };
+        execute(&book.db, &Write::Settle { reservation: first, usage: cost }).unwrap();
+        assert_eq!(book.spent(MONDAY), 15);
+        // Settled twice is settled once.
+        execute(&book.db, &Write::Settle { reservation: first, usage: cost }).unwrap();
+        assert_eq!(book.spent(MONDAY), 15);
+        assert!(book.reserve(2, 85, caps, MONDAY).is_ok());
+        assert_eq!(book.reserve(2, 1, caps, MONDAY), Err(OverCap::Tokens));
+        assert!(book.reserve(2, 100, caps, TUESDAY).is_ok());
+    }
+
+    #[test]
+    fn a_project_has_a_cap_of_its_own() {
+        let book = Book::new();
+        let caps = Caps { project_tokens: 50, ..Caps::default() };
+        assert!(book.reserve(1, 50, caps, MONDAY).is_ok());
+        assert_eq!(book.reserve(1, 1, caps, MONDAY), Err(OverCap::ProjectTokens));
+        assert!(book.reserve(2, 50, caps, MONDAY).is_ok());
+    }
+
+    #[test]
+    fn what_a_dead_daemon_had_reserved_is_spent() {
+        let book = Book::new();
+        let open = book.reserve(1, 40, Caps::default(), MONDAY).unwrap();
+        book.reserve(1, 30, Caps::default(), MONDAY).unwrap();
+        execute(&book.db, &Write::ReleaseLeases).unwrap();
+        execute(&book.db, &Write::ReleaseLeases).unwrap();
+        execute(&book.db, &Write::Settle { reservation: open, usage: Usage::default() }).unwrap();
+        assert_eq!(book.spent(MONDAY), 70);
+        let rows = spending(&book.db, &Day(MONDAY.to_owned())).unwrap();
+        assert_eq!((rows.len(), rows[0].calls), (1, 2));
+        let left: i64 = book.db.query_row("SELECT count(*) FROM reservations", [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 0);
+    }
+}

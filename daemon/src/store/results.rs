@@ -1,0 +1,354 @@
+//! The rows that the results of compression become.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use uuid::Uuid;
+
+use super::StoreError;
+use super::jobs::FinishedJob;
+use super::writes::log;
+use crate::memory::ids::EventId;
+use crate::memory::lifecycle::{Statement, says_the_same};
+use crate::memory::observation::{ObservationDraft, SummaryDraft};
+
+/// Makes the batch's observations be just these. One that was there under the same title keeps its number, for
+/// somebody may have cited it; one that another session of the project already made gets this evidence too.
+pub(super) fn replace_observations(
+    db: &Connection,
+    finished: &FinishedJob,
+    (session, batch): (i64, i64),
+    drafts: &[ObservationDraft],
+    (source_tokens, reach): (i64, Reach),
+) -> Result<(), StoreError> {
+    let (project, at): (i64, i64) = db
+        .prepare_cached(
+            "SELECT s.project, ifnull(b.closed_at, b.opened_at)
+             FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
+        )?
+        .query_row([batch], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let place = Place { session, batch, project, at };
+    let share = source_tokens / i64::try_from(drafts.len().max(1)).unwrap_or(1);
+    let mut kept = Vec::new();
+    for draft in drafts {
+        let known = known_as(db, &place, draft, reach)?;
+        let saved = (share - tokens_of(draft)).max(0);
+        let id = match known {
+            Some((id, MadeHere::Yes)) => rewrite(db, id, draft, &finished.origin, saved)?,
+            Some((id, MadeHere::No)) => merge(db, id, session, draft)?,
+            None => insert(db, &place, draft, &finished.origin, saved)?,
+        };
+        kept.push(id);
+        log(db, "observation", id)?;
+    }
+    // What another session has said, too, stays for its sake.
+    let mut others = db.prepare_cached(
+        "SELECT id FROM observations WHERE batch = ?1 AND origin <> 'user' AND NOT EXISTS (
+            SELECT 1 FROM observation_sessions s WHERE s.observation = observations.id AND s.session <> ?2)",
+    )?;
+    let others =
+        others.query_map([batch, session], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;
+    for gone in others.into_iter().filter(|id| !kept.contains(id)) {
+        db.prepare_cached("DELETE FROM observations WHERE id = ?1")?.execute([gone])?;
+        log(db, "observation", gone)?;
+    }
+    Ok(())
+}
+
+/// Where an observation that says the same is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    Project,
+    /// What stands in goes as a whole when the true result is there, so it is mixed with nothing else.
+    Batch,
+}
+
+/// Whether an observation was made of the batch at hand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MadeHere {
+    Yes,
+    No,
+}
+
+/// The project's observation that says the same: under the same title, or among the latest in nearly the same words.
+fn known_as(
+    db: &Connection,
+    place: &Place,
+    draft: &ObservationDraft,
+    reach: Reach,
+) -> Result<Option<(i64, MadeHere)>, StoreError> {
+    /// Further back the same words may have become another finding.
+    const LATEST: u32 = 200;
+    let made_here = |is_it: bool| if is_it { MadeHere::Yes } else { MadeHere::No };
+    let within_reach = |made: MadeHere| reach == Reach::Project || made == MadeHere::Yes;
+    let mut same = db.prepare_cached(
+        "SELECT id, batch IS ?3 FROM observations WHERE project = ?1 AND title = ?2 AND status = 'active'
+         ORDER BY batch IS ?3 DESC, id LIMIT 1",
+    )?;
+    let known = same
+        .query_row(params![place.project, draft.title, place.batch], |row| {
+            Ok((row.get::<_, i64>(0)?, made_here(row.get(1)?)))
+        })
+        .optional()?
+        .filter(|(_, made)| within_reach(*made));
+    if known.is_some() {
+        return Ok(known);
+    }
+    let mut latest = db.prepare_cached(
+        "SELECT id, batch IS ?2, title, narrative FROM observations
+         WHERE project = ?1 AND status = 'active' AND type = ?3 AND origin <> 'user' ORDER BY created_at DESC LIMIT ?4",
+    )?;
+    let mut rows = latest.query(params![place.project, place.batch, draft.kind.as_str(), LATEST])?;
+    while let Some(row) = rows.next()? {
+        let (title, narrative): (String, String) = (row.get(2)?, row.get(3)?);
+        let stored = Statement { kind: draft.kind, title: &title, narrative: &narrative };
+        let new = Statement { kind: draft.kind, title: &draft.title, narrative: &draft.narrative };
+        let made = made_here(row.get(1)?);
+        if within_reach(made) && says_the_same(stored, new) {
+            return Ok(Some((row.get(0)?, made)));
+        }
+    }
+    Ok(None)
+}
+
+/// Where an observation belongs.
+struct Place {
+    session: i64,
+    batch: i64,
+    project: i64,
+    at: i64,
+}
+
+/// What a reader pays for the observation, by the usual four characters to a token.
+fn tokens_of(draft: &ObservationDraft) -> i64 {
+    let length =
+        draft.title.len() + draft.narrative.len() + draft.facts.iter().map(String::len).sum::<usize>();
+    i64::try_from(length / 4).unwrap_or(i64::MAX)
+}
+
+fn insert(
+    db: &Connection,
+    place: &Place,
+    draft: &ObservationDraft,
+    origin: &str,
+    saved: i64,
+) -> Result<i64, StoreError> {
+    db.prepare_cached(
+        "INSERT INTO observations (uuid, session, batch, project, type, title, subtitle, narrative, facts, concepts,
+                files_read, files_modified, importance, evidence, origin, tokens_saved, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+    )?
+    .execute(params![
+        Uuid::now_v7().to_string(),
+        place.session,
+        place.batch,
+        place.project,
+        draft.kind.as_str(),
+        draft.title,
+        draft.subtitle,
+        draft.narrative,
+        serde_json::to_string(&draft.facts)?,
+        serde_json::to_string(&draft.concepts)?,
+        serde_json::to_string(&draft.files_read)?,
+        serde_json::to_string(&draft.files_modified)?,
+        draft.importance.get(),
+        evidence_json(&draft.evidence)?,
+        origin,
+        saved,
+        place.at,
+    ])?;
+    let id = db.last_insert_rowid();
+    keep_files(db, id, draft)?;
+    Ok(id)
+}
+
+fn rewrite(
+    db: &Connection,
+    id: i64,
+    draft: &ObservationDraft,
+    origin: &str,
+    saved: i64,
+) -> Result<i64, StoreError> {
+    db.prepare_cached(
+        "UPDATE observations SET title = ?13, type = ?2, subtitle = ?3, narrative = ?4, facts = ?5, concepts = ?6, files_read = ?7,
+                files_modified = ?8, importance = ?9, evidence = ?10, origin = ?11, tokens_saved = ?12 WHERE id = ?1",
+    )?
+    .execute(params![
+        id,
+        draft.kind.as_str(),
+        draft.subtitle,
+        draft.narrative,
+        serde_json::to_string(&draft.facts)?,
+        serde_json::to_string(&draft.concepts)?,
+        serde_json::to_string(&draft.files_read)?,
+        serde_json::to_string(&draft.files_modified)?,
+        draft.importance.get(),
+        evidence_json(&draft.evidence)?,
+        origin,
+        saved,
+        draft.title,
+    ])?;
+    db.prepare_cached("DELETE FROM observation_files WHERE observation = ?1")?.execute([id])?;
+    keep_files(db, id, draft)?;
+    Ok(id)
+}
+
+fn merge(db: &Connection, id: i64, session: i64, draft: &ObservationDraft) -> Result<i64, StoreError> {
+    let known: String = db
+        .prepare_cached("SELECT evidence FROM observations WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))?;
+    let mut evidence: Vec<String> = serde_json::from_str(&known)?;
+    for event in draft.evidence.iter().map(EventId::to_string) {
+        if !evidence.contains(&event) {
+            evidence.push(event);
+        }
+    }
+    db.prepare_cached(
+        "UPDATE observations SET evidence = ?2, importance = max(importance, ?3) WHERE id = ?1",
+    )?
+    .execute(params![id, serde_json::to_string(&evidence)?, draft.importance.get()])?;
+    db.prepare_cached("INSERT OR IGNORE INTO observation_sessions (observation, session) VALUES (?1, ?2)")?
+        .execute(params![id, session])?;
+    keep_files(db, id, draft)?;
+    Ok(id)
+}
+
+fn keep_files(db: &Connection, id: i64, draft: &ObservationDraft) -> Result<(), StoreError> {
+    let mut insert = db.prepare_cached(
+        "INSERT OR IGNORE INTO observation_files (observation, path, use) VALUES (?1, ?2, ?3)",
+    )?;
+    for (paths, purpose) in [(&draft.files_read, "read"), (&draft.files_modified, "modified")] {
+        for path in paths {
+            insert.execute(params![id, path, purpose])?;
+        }
+    }
+    Ok(())
+}
+
+fn evidence_json(evidence: &[EventId]) -> Result<String, StoreError> {
+    Ok(serde_json::to_string(&evidence.iter().map(EventId::to_string).collect::<Vec<_>>())?)
+}
+
+pub(super) fn keep_summary(
+    db: &Connection,
+    finished: &FinishedJob,
+    session: i64,
+    summary: &SummaryDraft,
+) -> Result<(), StoreError> {
+    db.prepare_cached(
+        "INSERT INTO session_summaries (session, project, title, request, investigated, learned, completed, next_steps,
+                notes, origin, created_at)
+         SELECT id, project, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, last_event_at FROM sessions WHERE id = ?1
+         ON CONFLICT (session) DO UPDATE SET title = excluded.title, request = excluded.request,
+                investigated = excluded.investigated, learned = excluded.learned, completed = excluded.completed,
+                next_steps = excluded.next_steps, notes = excluded.notes, origin = excluded.origin,
+                created_at = excluded.created_at",
+    )?
+    .execute(params![
+        session,
+        summary.title,
+        summary.request,
+        summary.investigated,
+        summary.learned,
+        summary.completed,
+        summary.next_steps,
+        summary.notes,
+        finished.origin,
+    ])?;
+    let row: i64 = db
+        .prepare_cached("SELECT id FROM session_summaries WHERE session = ?1")?
+        .query_row([session], |row| row.get(0))?;
+    log(db, "summary", row)?;
+    db.prepare_cached("UPDATE sessions SET title = ?2 WHERE id = ?1")?
+        .execute(params![session, summary.title])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::ids::{JobId, Timestamp};
+    use crate::memory::observation::{Importance, ObservationType};
+    use crate::store::{Durability, JobResult, Write, execute, open_writer};
+
+    fn draft(title: &str, event: u8) -> ObservationDraft {
+        ObservationDraft {
+            kind: ObservationType::Gotcha,
+            title: title.to_owned(),
+            subtitle: None,
+            narrative: "Rounding each line lost up to a cent per line, so the total is rounded once."
+                .to_owned(),
+            facts: Vec::new(),
+            concepts: Vec::new(),
+            files_read: Vec::new(),
+            files_modified: Vec::new(),
+            importance: Importance::clamped(5),
+            evidence: vec![EventId([event; 16])],
+        }
+    }
+
+    /// Two sessions of one project with a closed batch and a running job each.
+    fn database(home: &std::path::Path) -> Connection {
+        let db = open_writer(&home.join("recall.db"), home, Durability::Full).unwrap();
+        db.execute_batch("INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0)").unwrap();
+        for id in 1..=2 {
+            db.execute_batch(&format!(
+                "INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
+                 VALUES ({id}, 'claude-code', 's{id}', 1, 'active', 1, 0, 0);
+                 INSERT INTO prompt_batches (id, session, seq, prompt_number, source, status, opened_at)
+                 VALUES ({id}, {id}, 1, 1, 'user', 'closed', {id});
+                 INSERT INTO jobs (id, kind, session, batch, status, created_at)
+                 VALUES ({id}, 'batch', {id}, {id}, 'running', 0)"
+            ))
+            .unwrap();
+        }
+        db
+    }
+
+    fn finish(db: &Connection, job: i64, drafts: Vec<ObservationDraft>) {
+        db.execute("UPDATE jobs SET status = 'running' WHERE id = ?1", [job]).unwrap();
+        let result = JobResult::Observations { drafts, source_tokens: 100 };
+        let origin = "openai:m".to_owned();
+        let finished = FinishedJob { job: JobId(job), result, origin, cuts: None, now: Timestamp(1) };
+        execute(db, &Write::Finish(Box::new(finished))).unwrap();
+    }
+
+    fn titles_and_evidence(db: &Connection) -> Vec<(i64, String, i64)> {
+        let mut rows = db
+            .prepare("SELECT id, title, json_array_length(evidence) FROM observations ORDER BY id")
+            .unwrap();
+        let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+        rows.map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn nearly_the_same_words_are_one_observation_with_more_evidence() {
+        let home = tempfile::tempdir().unwrap();
+        let db = database(home.path());
+        finish(&db, 1, vec![draft("The cart total is rounded once after summing", 1)]);
+        finish(&db, 2, vec![draft("The cart total is rounded once, after summing.", 2)]);
+        let first = "The cart total is rounded once after summing".to_owned();
+        assert_eq!(titles_and_evidence(&db), [(1, first, 2)]);
+        finish(&db, 2, vec![draft("The cart total is not rounded once after summing", 2)]);
+        assert_eq!(titles_and_evidence(&db).len(), 2, "what contradicts is another");
+    }
+
+    #[test]
+    fn a_batch_that_is_worded_anew_keeps_its_number() {
+        let home = tempfile::tempdir().unwrap();
+        let db = database(home.path());
+        finish(&db, 1, vec![draft("The cart total is rounded once after summing", 1)]);
+        finish(&db, 1, vec![draft("The total is rounded once after summing", 1)]);
+        assert_eq!(titles_and_evidence(&db), [(1, "The total is rounded once after summing".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn what_two_sessions_have_said_survives_the_first_changing_its_mind() {
+        let home = tempfile::tempdir().unwrap();
+        let db = database(home.path());
+        let title = "The cart total is rounded once after summing";
+        finish(&db, 1, vec![draft(title, 1)]);
+        finish(&db, 2, vec![draft(title, 2)]);
+        finish(&db, 1, vec![draft("Login sends the token in the address of the page", 1)]);
+        let titles: Vec<String> = titles_and_evidence(&db).into_iter().map(|(_, title, _)| title).collect();
+        assert!(titles.contains(&title.to_owned()) && titles.len() == 2, "{titles:?}");
+    }
+}

@@ -1,0 +1,66 @@
+//! What is spent, and what a kill can do to the account.
+
+use recall_tests::provider::{Behaviour, Provider, well};
+use recall_tests::{DISCOUNT_ANSWER, Stage};
+use serde_json::json;
+
+use crate::turns::{observations, turn};
+
+#[test]
+fn the_days_budget_is_hard_and_the_built_in_one_takes_over() {
+    const CAP: u64 = 16_000;
+    let provider = Provider::start(well);
+    let keys = format!("tokens_per_day = {CAP}\nconcurrency = 1");
+    let stage = Stage::new().config(&provider.config("openai", &keys)).daemon();
+    // More than the cap has room for, at 350 tokens each.
+    for number in 0..60 {
+        let session = format!("s{number}");
+        let prompt_id = format!("p{number}");
+        let prompt = json!({"prompt": format!("Prompt {number}"), "prompt_id": prompt_id});
+        let stop = json!({"last_assistant_message": DISCOUNT_ANSWER, "prompt_id": prompt_id});
+        let events = [
+            stage.delivery(&stage.event(&session, "UserPromptSubmit", prompt)),
+            stage.delivery(&stage.event(&session, "Stop", stop)),
+        ];
+        stage.deliver(&events);
+    }
+    stage.flush();
+    let spent = stage.json(["ctl", "status"])["compression"]["tokens_today"].as_u64().unwrap();
+    assert!(spent <= CAP && provider.charged() == spent, "{spent} of {CAP}, {} charged", provider.charged());
+    assert!(spent > CAP / 4, "{spent}: the cap is what stopped it, not something else");
+    let jobs = stage.json(["ctl", "status"])["jobs"].clone();
+    assert_eq!((jobs["dead"].as_u64(), jobs["retrying"].as_u64()), (Some(0), Some(0)), "{jobs}");
+    assert!(provider.asked().len() < 60);
+}
+
+#[test]
+fn kills_never_overspend_and_double_nothing() {
+    // Room for a call in each life.
+    const CAP: u64 = 50_000;
+    let provider = Provider::start(|_, _| Behaviour::Held);
+    let keys = format!("tokens_per_day = {CAP}\nconcurrency = 1");
+    let mut stage = Stage::new().config(&provider.config("openai", &keys)).daemon();
+    turn(&stage, "s1");
+    let spent =
+        |stage: &Stage| stage.json(["ctl", "status"])["compression"]["tokens_today"].as_u64().unwrap();
+    for kill in 1..=3 {
+        // The call is under way, or its answer is, when the daemon dies.
+        provider.wait_for(kill);
+        stage.kill_daemon();
+        stage.start_daemon();
+        let now = spent(&stage);
+        assert!(now >= 5_000 * kill as u64 && now <= CAP, "after kill {kill}: {now}");
+    }
+    provider.let_go();
+    provider.change(well);
+    stage.flush();
+    let found = observations(&stage, "s1");
+    let titles: std::collections::BTreeSet<&str> =
+        found.iter().map(|observation| observation["title"].as_str().unwrap()).collect();
+    assert_eq!(titles.len(), found.len(), "no note twice: {titles:?}");
+    assert!(!found.is_empty());
+    // One call for each life of the daemon, no more.
+    assert!(provider.asked().len() <= 4, "{}", provider.asked().len());
+    let now = spent(&stage);
+    assert!(now <= CAP && now >= provider.charged(), "{now}, {} charged", provider.charged());
+}

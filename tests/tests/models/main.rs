@@ -1,0 +1,14 @@
+//! Compression by models, against a provider on this machine that answers well, badly, slowly or not at all.
+//!
+//! Whatever it does: notes are there when `flush` returns, nothing it says wrongly becomes a row, nobody else is called,
+//! and nothing is spent beyond the cap.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod turns;
+mod notes;
+mod trouble;
+mod budget;
+mod program;
+mod load;

@@ -1,0 +1,131 @@
+//! What a model that answers makes of a turn.
+
+use recall_tests::Stage;
+use recall_tests::provider::{Behaviour, Provider, TOKENS_IN, TOKENS_OUT, well};
+use serde_json::{Value, json};
+
+use crate::turns::{job, observations, origins, turn};
+
+#[test]
+fn both_apis_make_notes_and_are_paid_for() {
+    for backend in ["anthropic", "openai"] {
+        let provider = Provider::start(well);
+        let key = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(key.path(), "sk-mock-key\n").unwrap();
+        let keys = format!(
+            "api_key_file = '{}'\nusd_per_mtok_in = 1.0\nusd_per_mtok_out = 2.0",
+            key.path().display()
+        );
+        let stage = Stage::new().config(&provider.config(backend, &keys)).daemon();
+        stage.discount_session("s1");
+        stage.flush();
+
+        let name = format!("{backend}:mock");
+        assert_eq!(origins(&stage, "s1"), [name.as_str()]);
+        let session = stage.json(["ctl", "session", "s1"]);
+        assert_eq!(session["summary"]["learned"], "Mocks answer.");
+        // The model was asked about step 1, and a file that it does not name is not invented.
+        assert_eq!(session["observations"][0]["evidence"].as_array().unwrap().len(), 3);
+        assert_eq!(session["observations"][0]["files_modified"], json!([]));
+
+        let asked = provider.asked();
+        assert_eq!(asked.len(), 2, "one call for the batch and one for the session");
+        let sent_key = asked[0].header("x-api-key").or_else(|| asked[0].header("authorization"));
+        assert_eq!(sent_key.map(|key| key.trim_start_matches("Bearer ")), Some("sk-mock-key"));
+        assert!(asked[0].text().contains("cargo test cart"));
+
+        let stats = stage.json(["stats"]);
+        assert_eq!(stats["spending"][0]["backend"], name.as_str());
+        assert_eq!(stats["total"]["calls"], 2);
+        assert_eq!(stats["total"]["tokens_in"], 2 * TOKENS_IN);
+        let usd = stats["total"]["usd"].as_f64().unwrap();
+        assert!((usd - 2.0 * (TOKENS_IN + 2 * TOKENS_OUT) as f64 / 1e6).abs() < 1e-9, "{usd}");
+        let status = stage.json(["ctl", "status"]);
+        assert_eq!(status["compression"]["tokens_today"], provider.charged());
+        assert_eq!(job(&stage, "s1")["cuts"]["left_out"], 0);
+        assert!(!stage.log().contains("sk-mock-key"));
+    }
+}
+
+#[test]
+fn a_model_changes_the_notes_and_nothing_else() {
+    let provider = Provider::start(well);
+    let extractive = Stage::new().daemon();
+    let model = Stage::new().config(&provider.config("openai", "")).daemon();
+    let told = [&extractive, &model].map(|stage| {
+        stage.discount_session("s1");
+        turn(stage, "s2");
+        stage.flush();
+        let session = |id: &str| {
+            let mut session = recall_tests::masked(&stage.json(["ctl", "session", id]), stage);
+            assert!(!session["observations"].as_array().unwrap().is_empty());
+            let own = session.as_object_mut().unwrap();
+            for made in ["observations", "summary", "title", "injections"] {
+                own.remove(made);
+            }
+            session
+        };
+        [session("s1"), session("s2")]
+    });
+    assert_eq!(told[0], told[1]);
+    let jobs = |stage: &Stage| stage.json(["ctl", "status"])["jobs"].clone();
+    assert_eq!(jobs(&extractive), jobs(&model));
+}
+
+#[test]
+fn an_empty_answer_is_honoured() {
+    let provider = Provider::start(|_, _| Behaviour::Says("{\"observations\": []}".to_owned()));
+    let stage = Stage::new().config(&provider.config("anthropic", "")).daemon();
+    turn(&stage, "s1");
+    stage.flush();
+    assert_eq!(job(&stage, "s1")["status"], "done");
+    assert_eq!(observations(&stage, "s1"), Vec::<Value>::new());
+    assert_eq!(provider.asked().len(), 1);
+}
+
+#[test]
+fn an_unusable_answer_may_be_mended_once() {
+    let provider = Provider::start(|asked, number| match number {
+        0 => Behaviour::Says("Certainly!".to_owned()),
+        _ => well(asked, number),
+    });
+    let stage = Stage::new().config(&provider.config("openai", "")).daemon();
+    turn(&stage, "s1");
+    stage.flush();
+    assert_eq!(origins(&stage, "s1"), ["openai:mock"]);
+    assert_eq!(provider.asked().len(), 2);
+    assert!(provider.asked()[1].text().contains("could not be used"));
+}
+
+#[test]
+fn a_server_that_knows_no_schemas_is_asked_without() {
+    let provider = Provider::start(|asked, number| match asked.body.get("response_format") {
+        Some(_) => Behaviour::Status(400),
+        None => well(asked, number),
+    });
+    let stage = Stage::new().config(&provider.config("openai", "concurrency = 1")).daemon();
+    turn(&stage, "s1");
+    turn(&stage, "s2");
+    stage.flush();
+    assert_eq!(origins(&stage, "s2"), ["openai:mock"]);
+    assert_eq!(provider.asked().len(), 3, "it is told once");
+}
+
+#[test]
+fn one_tiny_call_says_whether_a_model_answers() {
+    let provider = Provider::start(well);
+    let stage = Stage::new().config(&provider.config("anthropic", ""));
+    let said = stage.recall(["config", "test"]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    assert!(said.stdout.contains("anthropic:mock answered"), "{said:?}");
+    assert_eq!(provider.asked().len(), 1);
+
+    provider.change(|_, _| Behaviour::Status(401));
+    let said = stage.recall(["config", "test"]);
+    assert_eq!(said.code(), 1);
+    assert!(said.stdout.contains("did not answer: the provider refuses the key: 401"), "{said:?}");
+    assert!(said.stderr.contains("built-in compressor"), "{said:?}");
+
+    let said = Stage::new().recall(["config", "test"]);
+    assert_eq!((said.code(), said.stdout.contains("no model to call")), (0, true), "{said:?}");
+}

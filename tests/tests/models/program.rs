@@ -1,0 +1,76 @@
+//! The user's own `claude` program as a model.
+
+use std::time::{Duration, Instant};
+
+use recall_tests::{Stage, provider};
+use serde_json::json;
+
+use crate::turns::{origins, turn};
+
+/// A `claude` that does this instead, in front of everything else that is called so.
+fn with_claude(stage: Stage, script: &str) -> Stage {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = stage.user_home().join("bin");
+    std::fs::create_dir_all(&folder).unwrap();
+    let program = folder.join("claude");
+    std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    stage.variable("PATH", &path)
+}
+
+#[test]
+fn the_users_own_program_is_asked_without_tools_hooks_or_settings() {
+    let answer = json!({"type": "result", "subtype": "success", "is_error": false, "total_cost_usd": 0.002,
+        "result": format!("Here: {}", provider::OBSERVATIONS), "usage": {"input_tokens": 11, "output_tokens": 7}});
+    let stage = Stage::new().config("[compression]\nbackend = 'claude-cli'\n").variable("CLAUDECODE", "1");
+    let home = stage.user_home().display().to_string();
+    let script = format!(
+        "printf '%s\\n' \"$@\" > {home}/arguments; env > {home}/environment; pwd > {home}/folder; cat > {home}/stdin\n\
+         cat <<'ANSWER'\n{answer}\nANSWER"
+    );
+    let stage = with_claude(stage, &script).daemon();
+    turn(&stage, "s1");
+    stage.flush();
+    assert_eq!(origins(&stage, "s1"), ["claude-cli:haiku"], "{}", stage.log());
+    let read = |name: &str| std::fs::read_to_string(stage.user_home().join(name)).unwrap();
+    let arguments = read("arguments");
+    for needed in ["-p", "--tools", "--setting-sources", "--strict-mcp-config", "--no-session-persistence"] {
+        assert!(arguments.lines().any(|argument| argument == needed), "{needed}: {arguments}");
+    }
+    let environment = read("environment");
+    assert!(environment.lines().any(|line| line == "RECALL_DISABLE=1"), "{environment}");
+    assert!(!environment.contains("CLAUDECODE"), "{environment}");
+    assert!(read("stdin").contains("<material>"));
+    assert!(!std::path::Path::new(read("folder").trim()).exists(), "its folder is gone");
+    assert!((stage.json(["stats"])["total"]["usd"].as_f64().unwrap() - 0.002).abs() < 1e-9);
+}
+
+#[test]
+fn nothing_that_it_started_survives_its_deadline_or_its_end() {
+    let good = json!({"is_error": false, "result": provider::OBSERVATIONS});
+    let hangs = "echo $$ >> $HOME/pids; sleep 1000 & echo $! >> $HOME/pids; wait";
+    let leaves =
+        format!("sleep 1000 & echo $! >> $HOME/pids\ncat > /dev/null\ncat <<'ANSWER'\n{good}\nANSWER");
+    for (script, expected) in [(hangs.to_owned(), "extractive"), (leaves, "claude-cli:haiku")] {
+        let config = "[compression]\nbackend = 'claude-cli'\ntimeout_s = 2\nmax_attempts = 1\n";
+        let stage = with_claude(Stage::new().config(config), &script).daemon();
+        turn(&stage, "s1");
+        stage.flush();
+        assert!(origins(&stage, "s1").iter().all(|origin| origin == expected), "{}", stage.log());
+        let pids = std::fs::read_to_string(stage.user_home().join("pids")).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        // A killed process needs a moment to be gone; one that was forgotten sleeps for many minutes.
+        while pids.lines().any(is_alive) {
+            assert!(Instant::now() < deadline, "{expected}: of {pids:?} some live on");
+            std::thread::yield_now();
+        }
+        assert!(!pids.is_empty());
+    }
+}
+
+/// A zombie that its new parent has not looked at yet does nothing any more.
+fn is_alive(pid: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    !status.is_empty() && !status.contains("State:\tZ")
+}

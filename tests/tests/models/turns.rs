@@ -1,0 +1,51 @@
+//! Turns of sessions, and what became of them.
+
+use std::time::{Duration, Instant};
+
+use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage};
+use serde_json::{Value, json};
+
+/// A turn of a session that goes on: one batch, and nothing for a model to sum up.
+pub(crate) fn turn(stage: &Stage, session: &str) {
+    let prompt_id = format!("{session}-p1");
+    let event = |name: &str, fields: Value| {
+        let mut event = stage.event(session, name, fields);
+        event["prompt_id"] = json!(prompt_id);
+        stage.hook(&event);
+    };
+    event("UserPromptSubmit", json!({"prompt": format!("{DISCOUNT_PROMPT} ({session})")}));
+    for (number, mut call) in stage.discount_calls().into_iter().enumerate() {
+        call["tool_use_id"] = json!(format!("{session}-t{number}"));
+        event("PostToolUse", call);
+    }
+    event("Stop", json!({"last_assistant_message": format!("{DISCOUNT_ANSWER} Seen in {session}.")}));
+}
+
+pub(crate) fn observations(stage: &Stage, session: &str) -> Vec<Value> {
+    stage.json(["ctl", "session", session])["observations"].as_array().unwrap().clone()
+}
+
+pub(crate) fn origins(stage: &Stage, session: &str) -> Vec<String> {
+    let origin = |observation: &Value| observation["origin"].as_str().unwrap().to_owned();
+    observations(stage, session).iter().map(origin).collect()
+}
+
+/// The batch's job of a session.
+pub(crate) fn job(stage: &Stage, session: &str) -> Value {
+    let jobs = stage.json(["ctl", "jobs", "--limit", "1000"]);
+    let is_it = |job: &&Value| job["kind"] == "batch" && job["session_id"] == session;
+    jobs["jobs"].as_array().unwrap().iter().find(is_it).expect("it has a job").clone()
+}
+
+/// Asks until a batch's job is as expected; each look is a process, so this is no busy loop.
+#[track_caller]
+pub(crate) fn until(stage: &Stage, session: &str, expected: impl Fn(&Value) -> bool) -> Value {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let job = job(stage, session);
+        if expected(&job) {
+            return job;
+        }
+        assert!(Instant::now() < deadline, "it stays so: {job}\n{}", stage.log());
+    }
+}

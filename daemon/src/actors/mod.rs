@@ -23,6 +23,7 @@ pub mod writer;
 pub mod indexer;
 pub mod documents;
 pub mod recollection;
+pub mod replies;
 pub mod session;
 pub mod sessions;
 pub mod compressor;

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use recall_protocol::wire::{Deliver, Reply};
 
-use super::bus::{BusHandle, Happening};
 use super::clock;
 use super::recollection::{Asker, Recalled, Recollection};
+use super::replies::Replies;
 use super::sessions::Crashes;
 use super::writer::WriterHandle;
 use crate::agents::{self, Answer};
@@ -22,7 +22,7 @@ use crate::memory::event::{Capture, LifecycleEvent, StartSource, What};
 use crate::memory::ids::{EventId, ObservationId, SessionKey, Timestamp};
 use crate::memory::order::Order;
 use crate::memory::project::{display_name, identities};
-use crate::memory::session::{Ask, CapturePolicy, Decision, Effect, IdlePolicy, Session};
+use crate::memory::session::{Ask, Batch, CapturePolicy, Decision, Effect, IdlePolicy, Session, Watch};
 use crate::repository;
 use crate::store::{self, Delivery, Injection, SessionOrigin, StoreError, Transaction, Write, Written};
 
@@ -63,11 +63,13 @@ enum SettledAs {
 #[derive(Clone)]
 pub struct SessionContext {
     pub writer: WriterHandle,
-    pub bus: BusHandle,
     pub recollection: Recollection,
     pub crashes: Crashes,
     pub capture: CapturePolicy,
     pub idle: IdlePolicy,
+    /// Since when sessions are heard: a suspended one was not silent before.
+    pub heard_since: Timestamp,
+    pub replies: Replies,
 }
 
 pub(super) struct SessionActor;
@@ -96,9 +98,18 @@ struct Held {
     session: Session,
     home: Home,
     told: HashSet<ObservationId>,
+    transcript: Transcript,
     /// The events this actor has taken; older ones the store knows.
     taken: HashSet<EventId>,
     keys: HashSet<[u8; 16]>,
+}
+
+/// Where the agent writes the conversation down.
+#[derive(Default)]
+struct Transcript {
+    path: Option<String>,
+    /// The agent's own folder, where the user moved it.
+    config_dir: Option<String>,
 }
 
 /// Whether it is known where the session runs.
@@ -163,6 +174,7 @@ impl SessionState {
                 session: known.session,
                 home: Home::Stored,
                 told: known.told.into_iter().collect(),
+                transcript: Transcript { path: known.transcript_path, config_dir: None },
                 taken: HashSet::new(),
                 keys: HashSet::new(),
             },
@@ -170,6 +182,7 @@ impl SessionState {
                 session: Session::default(),
                 home: Home::Unknown,
                 told: HashSet::new(),
+                transcript: Transcript::default(),
                 taken: HashSet::new(),
                 keys: HashSet::new(),
             },
@@ -185,8 +198,9 @@ impl SessionState {
                 return;
             }
         }
-        let Arrival { event, deliver, key, reply } = arrival;
+        let Arrival { mut event, deliver, key, reply } = arrival;
         let origin = self.origin(&event, &deliver).await;
+        let found = self.reply_left_by(&mut event, &deliver, key).await;
         let Some(held) = &mut self.held else { return };
         let known_key = key.is_some_and(|key| held.keys.contains(&key));
         if held.taken.contains(&deliver.event_id) || known_key {
@@ -199,9 +213,10 @@ impl SessionState {
         let at = Timestamp(deliver.captured_at_ms);
         let order = Order { boot: deliver.boot_id, boot_ns: deliver.boot_ns, wall: at };
         let capture = Capture { event: deliver.event_id, at, order };
-        let before = held.session.clone();
+        let (before, recovered) = with_reply(held.session.clone(), found);
         let last_event = before.last_event;
-        let Decision { next, effects, ask } = before.on_event(&event, capture, &self.context.capture);
+        let Decision { next, mut effects, ask } = before.on_event(&event, capture, &self.context.capture);
+        effects.splice(..0, recovered);
         held.session = next;
         held.taken.insert(deliver.event_id);
         held.keys.extend(key);
@@ -209,7 +224,6 @@ impl SessionState {
             // The conversation is gone, and what was told with it.
             held.told.clear();
         }
-        let happenings = happenings(&self.key, held.session.life, &effects);
         let transaction = Transaction {
             session: self.key.clone(),
             origin,
@@ -225,11 +239,44 @@ impl SessionState {
             told: held.told.clone(),
             last_event,
             event_name: event_name(&event).to_owned(),
-            happenings,
             ask,
             reply,
         };
         tokio::spawn(errand.run(stored));
+    }
+
+    /// The answer to a turn that this event leaves without one. A Stop without words gets them as its own.
+    async fn reply_left_by(
+        &mut self,
+        event: &mut LifecycleEvent,
+        deliver: &Deliver,
+        key: Option<[u8; 16]>,
+    ) -> Option<String> {
+        let held = self.held.as_mut()?;
+        if held.taken.contains(&deliver.event_id) || key.is_some_and(|key| held.keys.contains(&key)) {
+            return None;
+        }
+        let Transcript { path, config_dir } = &mut held.transcript;
+        config_dir.clone_from(&deliver.context.config_dir);
+        if event.transcript_path.is_some() {
+            path.clone_from(&event.transcript_path);
+        }
+        let held = self.held.as_ref()?;
+        let batch = held.session.left_unanswered_by(event)?;
+        let found = self.look_up(held, batch).await;
+        match &mut event.what {
+            What::Stop { message } => {
+                *message = found;
+                None
+            }
+            _ => found,
+        }
+    }
+
+    async fn look_up(&self, held: &Held, batch: &Batch) -> Option<String> {
+        let Transcript { path, config_dir } = &held.transcript;
+        let (path, config_dir) = (path.clone()?, config_dir.clone());
+        self.context.replies.look_up(&self.key.agent, path, batch.prompt.clone(), config_dir).await
     }
 
     /// Where the session runs. Looked up once: a session does not change its project.
@@ -283,25 +330,31 @@ impl SessionState {
         if self.in_flight > 0 || (self.held.is_none() && self.rehydrate().await.is_err()) {
             return false;
         }
+        let watch = Watch { now, since: self.context.heard_since };
+        let found = match self.held.as_ref() {
+            Some(held) => match held.session.left_unanswered_by_time(watch, self.context.idle) {
+                Some(batch) => self.look_up(held, batch).await,
+                None => None,
+            },
+            None => None,
+        };
         let Some(held) = &mut self.held else { return false };
-        let Decision { next, effects, .. } = held.session.clone().on_idle(now, self.context.idle);
+        let (before, recovered) = with_reply(held.session.clone(), found);
+        let Decision { next, mut effects, .. } = before.on_idle(watch, self.context.idle);
+        effects.splice(..0, recovered);
         if effects.is_empty() {
             let silent = now.since(held.session.last_event) > self.context.idle.batch_ms;
             return silent && held.session.is_at_rest();
         }
         held.session = next;
-        let happenings = happenings(&self.key, held.session.life, &effects);
         // A life that ends by silence ended with its last event.
         let write = Write::Idle { session: self.key.clone(), effects, at: now };
         let stored = self.context.writer.queue(write);
         self.in_flight += 1;
-        let (me, bus) = (me.clone(), self.context.bus.clone());
+        let me = me.clone();
         tokio::spawn(async move {
             let outcome = match stored.await {
-                Ok(_) => {
-                    happenings.into_iter().for_each(|happening| bus.publish(happening));
-                    SettledAs::Stored
-                }
+                Ok(_) => SettledAs::Stored,
                 Err(error) => {
                     tracing::warn!(%error, "an idle session could not be stored");
                     SettledAs::NotStored
@@ -321,7 +374,6 @@ struct Errand {
     told: HashSet<ObservationId>,
     last_event: Timestamp,
     event_name: String,
-    happenings: Vec<Happening>,
     ask: Option<Ask>,
     reply: RpcReplyPort<Reply>,
 }
@@ -330,7 +382,6 @@ impl Errand {
     async fn run(self, stored: impl Future<Output = Result<Written, super::writer::WriteFailed>>) {
         let (outcome, reply, told) = match stored.await {
             Ok(Written::Event(row)) => {
-                self.happenings.iter().for_each(|happening| self.context.bus.publish(happening.clone()));
                 let recalled = match &self.ask {
                     Some(ask) => self.recall(ask.clone(), row.project).await,
                     None => Recalled::default(),
@@ -396,6 +447,13 @@ impl Errand {
     }
 }
 
+fn with_reply(session: Session, found: Option<String>) -> (Session, Option<Effect>) {
+    match found {
+        Some(text) => session.with_reply(&text),
+        None => (session, None),
+    }
+}
+
 fn delivery(key: &SessionKey, deliver: &Deliver, event_name: &str, second: Option<[u8; 16]>) -> Delivery {
     Delivery {
         event: deliver.event_id,
@@ -415,25 +473,17 @@ fn event_name(event: &LifecycleEvent) -> &str {
     match &event.what {
         What::SessionStart { .. } => "SessionStart",
         What::Prompt { .. } => "UserPromptSubmit",
+        What::ToolStart(_) => "PreToolUse",
         What::Tool(call) if call.is_failed() => "PostToolUseFailure",
         What::Tool(_) => "PostToolUse",
+        What::ToolBatch(_) => "PostToolBatch",
+        What::SubagentStart => "SubagentStart",
+        What::SubagentStop { .. } => "SubagentStop",
         What::PreCompact { .. } => "PreCompact",
+        What::PostCompact { .. } => "PostCompact",
         What::Stop { .. } => "Stop",
+        What::StopFailure { .. } => "StopFailure",
         What::SessionEnd { .. } => "SessionEnd",
-        What::Other { name, .. } => name,
+        What::Internal { name } | What::Other { name, .. } => name,
     }
-}
-
-fn happenings(session: &SessionKey, life: u32, effects: &[Effect]) -> Vec<Happening> {
-    effects
-        .iter()
-        .filter_map(|effect| match effect {
-            Effect::BeginLife { .. } => Some(Happening::SessionStarted { session: session.clone(), life }),
-            Effect::Complete { reason } => {
-                Some(Happening::SessionEnded { session: session.clone(), reason: reason.clone() })
-            }
-            Effect::CloseBatch { .. } => Some(Happening::BatchClosed { session: session.clone() }),
-            _ => None,
-        })
-        .collect()
 }

@@ -11,6 +11,8 @@ pub mod order;
 pub mod event;
 pub mod redaction;
 pub mod session;
+pub mod lifecycle;
+pub mod plan;
 pub mod project;
 pub mod material;
 pub mod digest;

@@ -8,7 +8,11 @@ use uuid::Uuid;
 
 use super::StoreError;
 use super::writes::log;
-use crate::memory::ids::{AgentName, BatchId, EventId, JobId, SessionId, SessionKey, SessionRow, Timestamp};
+use crate::memory::ids::{
+    AgentName, BatchId, EventId, JobId, ObservationId, SessionId, SessionKey, SessionRow, SummaryId,
+    Timestamp,
+};
+use crate::memory::lifecycle::{Lifecycle, Said};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
 
 /// What is to be made.
@@ -138,7 +142,11 @@ pub(super) fn lease(
 
 /// Stores a result and marks its job done. A job that is no longer running was given to somebody else meanwhile:
 /// this result comes too late and is dropped.
-pub(super) fn finish(db: &Connection, finished: &FinishedJob) -> Result<(), StoreError> {
+pub(super) fn finish(
+    db: &Connection,
+    finished: &FinishedJob,
+    said: &mut Vec<Lifecycle>,
+) -> Result<(), StoreError> {
     let mut find =
         db.prepare_cached("SELECT session, batch, again FROM jobs WHERE id = ?1 AND status = 'running'")?;
     let job = find
@@ -149,9 +157,15 @@ pub(super) fn finish(db: &Connection, finished: &FinishedJob) -> Result<(), Stor
     let Some((session, batch, again)) = job else { return Ok(()) };
     match (&finished.result, batch) {
         (JobResult::Observations { drafts, source_tokens }, Some(batch)) => {
-            replace_observations(db, finished, (session, batch), drafts, *source_tokens)?;
+            let created = replace_observations(db, finished, (session, batch), drafts, *source_tokens)?;
+            tell(db, session, finished.now, created, said)?;
+            db.prepare_cached("UPDATE prompt_batches SET compressed_at = ?2 WHERE id = ?1")?
+                .execute(params![batch, finished.now.0])?;
         }
-        (JobResult::Summary(Some(summary)), _) => keep_summary(db, finished, session, summary)?,
+        (JobResult::Summary(Some(summary)), _) => {
+            let created = keep_summary(db, finished, session, summary)?;
+            tell(db, session, finished.now, vec![created], said)?;
+        }
         (JobResult::Summary(None) | JobResult::Observations { .. }, _) => {}
     }
     let status = if again { "pending" } else { "done" };
@@ -163,19 +177,52 @@ pub(super) fn finish(db: &Connection, finished: &FinishedJob) -> Result<(), Stor
     Ok(())
 }
 
-pub(super) fn fail(db: &Connection, failure: &JobFailure) -> Result<(), StoreError> {
+pub(super) fn fail(
+    db: &Connection,
+    failure: &JobFailure,
+    said: &mut Vec<Lifecycle>,
+) -> Result<(), StoreError> {
     let status = if failure.retry_at.is_some() { "retrying" } else { "dead" };
-    db.prepare_cached(
-        "UPDATE jobs SET status = ?2, error = ?3, not_before = ?4, finished_at = iif(?2 = 'dead', ?5, NULL),
-                worker = NULL, lease_until = NULL WHERE id = ?1 AND status = 'running'",
-    )?
-    .execute(params![
-        failure.job.0,
-        status,
-        failure.error,
-        failure.retry_at.map_or(0, |at| at.0),
-        failure.now.0
-    ])?;
+    let session = db
+        .prepare_cached(
+            "UPDATE jobs SET status = ?2, error = ?3, not_before = ?4, finished_at = iif(?2 = 'dead', ?5, NULL),
+                    worker = NULL, lease_until = NULL WHERE id = ?1 AND status = 'running' RETURNING session",
+        )?
+        .query_row(
+            params![
+                failure.job.0,
+                status,
+                failure.error,
+                failure.retry_at.map_or(0, |at| at.0),
+                failure.now.0
+            ],
+            |row| row.get::<_, i64>(0),
+        )
+        .optional()?;
+    if let (Some(session), None) = (session, failure.retry_at) {
+        let dead = Said::JobDead { job: failure.job, error: failure.error.clone() };
+        tell(db, session, failure.now, vec![dead], said)?;
+    }
+    Ok(())
+}
+
+/// Says things about a session.
+fn tell(
+    db: &Connection,
+    session: i64,
+    at: Timestamp,
+    what: Vec<Said>,
+    said: &mut Vec<Lifecycle>,
+) -> Result<(), StoreError> {
+    if what.is_empty() {
+        return Ok(());
+    }
+    let key = db
+        .prepare_cached("SELECT agent, session_id FROM sessions WHERE id = ?1")?
+        .query_row([session], |row| {
+            Ok(SessionKey { agent: AgentName(row.get(0)?), id: SessionId(row.get(1)?) })
+        })?;
+    said.extend(what.into_iter().map(|what| Lifecycle { session: Some(key.clone()), at, what }));
     Ok(())
 }
 
@@ -184,13 +231,21 @@ pub(super) fn give_back(
     worker: &str,
     error: &str,
     (retry_at, max_attempts, now): (Timestamp, u32, Timestamp),
+    said: &mut Vec<Lifecycle>,
 ) -> Result<(), StoreError> {
-    db.prepare_cached(
+    let mut update = db.prepare_cached(
         "UPDATE jobs SET status = iif(attempts >= ?4, 'dead', 'retrying'), error = ?2, not_before = ?3,
                 finished_at = iif(attempts >= ?4, ?5, NULL), worker = NULL, lease_until = NULL
-         WHERE worker = ?1 AND status = 'running'",
-    )?
-    .execute(params![worker, error, retry_at.0, max_attempts, now.0])?;
+         WHERE worker = ?1 AND status = 'running' RETURNING id, session, status",
+    )?;
+    let given = update
+        .query_map(params![worker, error, retry_at.0, max_attempts, now.0], |row| {
+            Ok((JobId(row.get(0)?), row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    for (job, session, _) in given.into_iter().filter(|(.., status)| status == "dead") {
+        tell(db, session, now, vec![Said::JobDead { job, error: error.to_owned() }], said)?;
+    }
     Ok(())
 }
 
@@ -218,14 +273,15 @@ pub(super) fn forget_done(db: &Connection, before: Timestamp) -> Result<(), Stor
 }
 
 /// Makes the batch's observations be just these. One that was there under the same title keeps its number, for
-/// somebody may have cited it; one that another session of the project already made gets this evidence too.
+/// somebody may have cited it; one that another session of the project already made gets this evidence too. Returns
+/// what is new.
 fn replace_observations(
     db: &Connection,
     finished: &FinishedJob,
     (session, batch): (i64, i64),
     drafts: &[ObservationDraft],
     source_tokens: i64,
-) -> Result<(), StoreError> {
+) -> Result<Vec<Said>, StoreError> {
     let (project, at): (i64, i64) = db
         .prepare_cached(
             "SELECT s.project, ifnull(b.closed_at, b.opened_at)
@@ -234,7 +290,7 @@ fn replace_observations(
         .query_row([batch], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let place = Place { session, batch, project, at };
     let share = source_tokens / i64::try_from(drafts.len().max(1)).unwrap_or(1);
-    let mut kept = Vec::new();
+    let (mut kept, mut created) = (Vec::new(), Vec::new());
     for draft in drafts {
         let mut same = db.prepare_cached(
             "SELECT id, batch IS ?3 FROM observations WHERE project = ?1 AND title = ?2 AND status = 'active'
@@ -249,7 +305,12 @@ fn replace_observations(
         let id = match known {
             Some((id, true)) => rewrite(db, id, draft, &finished.origin, saved)?,
             Some((id, false)) => merge(db, id, session, draft)?,
-            None => insert(db, &place, draft, &finished.origin, saved)?,
+            None => {
+                let id = insert(db, &place, draft, &finished.origin, saved)?;
+                let (kind, title) = (draft.kind, draft.title.clone());
+                created.push(Said::ObservationCreated { id: ObservationId(id), kind, title });
+                id
+            }
         };
         kept.push(id);
         log(db, "observation", id)?;
@@ -261,7 +322,7 @@ fn replace_observations(
         db.prepare_cached("DELETE FROM observations WHERE id = ?1")?.execute([gone])?;
         log(db, "observation", gone)?;
     }
-    Ok(())
+    Ok(created)
 }
 
 /// Where an observation belongs.
@@ -386,7 +447,7 @@ fn keep_summary(
     finished: &FinishedJob,
     session: i64,
     summary: &SummaryDraft,
-) -> Result<(), StoreError> {
+) -> Result<Said, StoreError> {
     db.prepare_cached(
         "INSERT INTO session_summaries (session, project, title, request, investigated, learned, completed, next_steps,
                 notes, origin, created_at)
@@ -413,7 +474,7 @@ fn keep_summary(
     log(db, "summary", row)?;
     db.prepare_cached("UPDATE sessions SET title = ?2 WHERE id = ?1")?
         .execute(params![session, summary.title])?;
-    Ok(())
+    Ok(Said::SummaryCreated { id: SummaryId(row), title: summary.title.clone() })
 }
 
 /// The newest jobs first.
@@ -466,7 +527,7 @@ mod tests {
                     (4, 'summary', 1, 'pending', 0, NULL)",
         )
         .unwrap();
-        execute(&mut db, &Write::ForgetDoneJobs { before: Timestamp(100) }).unwrap();
+        execute(&mut db, &Write::ForgetDoneJobs { before: Timestamp(100) }, &mut Vec::new()).unwrap();
         let mut left: Vec<i64> = jobs(&db, None, 10).unwrap().iter().map(|job| job.id.0).collect();
         left.sort_unstable();
         assert_eq!(left, [2, 3, 4]);

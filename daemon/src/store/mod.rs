@@ -11,6 +11,10 @@ mod documents;
 mod effects;
 mod jobs;
 mod late;
+mod lives;
+mod orphans;
+mod plans;
+mod subagents;
 mod projects;
 mod plain_search;
 mod reading;
@@ -20,6 +24,8 @@ mod sessions;
 mod statistics;
 mod text;
 mod writes;
+#[cfg(test)]
+mod rehydration;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +40,9 @@ pub use documents::{
     prompt_number, scan_documents,
 };
 pub use jobs::{FinishedJob, JobFailure, JobKind, JobResult, JobRow, LeasedJob, jobs, unfinished_jobs};
+pub use lives::{LifeEventRow, life_events};
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
+pub use plans::{PlanRow, plan, plans_of_session};
 pub use projects::{ProjectInfo, find_project, project, projects_named};
 pub use reading::{
     ObservationRow, SummaryRow, TimelineRow, candidates, latest_summary, observation, observations_by_id,
@@ -47,8 +55,10 @@ pub use sessions::{
     session_activities, session_info, session_list, summary_of_session,
 };
 pub use statistics::{Statistics, statistics};
+pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};
 pub use writes::{
-    Delivery, Injection, SessionOrigin, StoredEvent, Transaction, Unparsed, Write, Written, execute,
+    Delivery, Injection, SessionOrigin, StoredEvent, Suspension, Transaction, Unparsed, Write, Written,
+    execute,
 };
 
 /// How sure a commit must be before it is acknowledged.

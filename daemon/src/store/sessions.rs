@@ -10,12 +10,12 @@ use super::reading::{
 use super::text::Unpacked;
 use super::{ProjectInfo, StoreError};
 use crate::memory::ids::{
-    ActivityId, AgentName, BatchId, EventId, ObservationId, ProjectKey, ProjectRow, PromptId, SessionId,
-    SessionKey, SessionRow, Timestamp,
+    ActivityId, AgentName, BatchId, CallId, EventId, ObservationId, ProjectKey, ProjectRow, PromptId,
+    SessionId, SessionKey, SessionRow, Timestamp,
 };
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
-use crate::memory::session::{Batch, BatchState, Response, Seq, Session, SessionStatus};
+use crate::memory::session::{Batch, BatchState, Load, Response, RunningCall, Seq, Session, SessionStatus};
 
 /// A session as its actor takes it up again.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +23,7 @@ pub struct KnownSession {
     pub row: SessionRow,
     pub project: ProjectInfo,
     pub session: Session,
+    pub transcript_path: Option<String>,
     /// What it was told since its context was last emptied.
     pub told: Vec<ObservationId>,
 }
@@ -33,7 +34,9 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
     let mut statement = db.prepare_cached(
         "SELECT s.id, s.status, s.life, s.last_event_at, p.id, p.key, p.name,
                 (SELECT ifnull(max(prompt_number), 0) FROM prompt_batches WHERE session = s.id),
-                e.boot_id, e.boot_ns, e.captured_at
+                e.boot_id, e.boot_ns, e.captured_at, s.life_started_at, s.suspended_at,
+                (SELECT ifnull(max(message_count), 0) FROM compactions WHERE session = s.id AND ended_at IS NOT NULL),
+                s.transcript_path
          FROM sessions s JOIN projects p ON p.id = s.project LEFT JOIN deliveries e ON e.event_id = s.end_event
          WHERE s.agent = ?1 AND s.session_id = ?2",
     )?;
@@ -55,7 +58,12 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
                     last_event: Timestamp(row.get(3)?),
                     latest: None,
                     ended: read_order(row, 8)?,
+                    begun: Timestamp(row.get(11)?),
+                    suspended: row.get::<_, Option<i64>>(12)?.map(Timestamp),
+                    calls: Vec::new(),
+                    compacted: row.get(13)?,
                 },
+                transcript_path: row.get(14)?,
                 told: Vec::new(),
             })
         })
@@ -63,17 +71,30 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
     let Some(mut known) = found else { return Ok(None) };
     known.session.batches = session_batches(db, known.row)?;
     known.session.latest = latest_order(db, known.row)?;
+    known.session.calls = running_calls(db, known.row)?;
     known.told = told(db, known.row)?;
     Ok(Some(known))
+}
+
+fn running_calls(db: &Connection, session: SessionRow) -> Result<Vec<RunningCall>, StoreError> {
+    let mut statement =
+        db.prepare_cached("SELECT call_id, subagent FROM running_calls WHERE session = ?1 ORDER BY call_id")?;
+    let rows = statement
+        .query_map([session.0], |row| Ok(RunningCall { id: CallId(row.get(0)?), subagent: row.get(1)? }))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, StoreError> {
     let mut statement = db.prepare_cached(
         "SELECT b.seq, b.prompt_id, b.source, b.status, b.prompt_number, b.response_turn, b.opened_at,
-                o.boot_id, o.boot_ns, o.captured_at, r.boot_id, r.boot_ns, r.captured_at
+                o.boot_id, o.boot_ns, o.captured_at, r.boot_id, r.boot_ns, r.captured_at, b.response IS NOT NULL,
+                iif(b.status = 'closed', 0, (SELECT count(*) FROM activities a
+                    WHERE a.batch = b.id AND a.kind = 'tool' AND a.part_of IS NULL AND a.id > b.flushed_upto)),
+                iif(b.status = 'closed', 0, (SELECT ifnull(sum(length(a.input) + length(a.response)), 0) FROM activities a
+                    WHERE a.batch = b.id AND a.kind = 'tool' AND a.part_of IS NULL AND a.id > b.flushed_upto))
          FROM prompt_batches b
          LEFT JOIN deliveries o ON o.event_id = ifnull(b.prompt_event,
-            (SELECT event_id FROM activities a WHERE a.batch = b.id ORDER BY a.at, a.id LIMIT 1))
+            (SELECT ifnull(part_of, event_id) FROM activities a WHERE a.batch = b.id ORDER BY a.at, a.id LIMIT 1))
          LEFT JOIN deliveries r ON r.event_id = b.response_event
          WHERE b.session = ?1",
     )?;
@@ -94,8 +115,10 @@ fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, S
             },
             response: match read_order(row, 10)? {
                 Some(at) => Response::Known { at, prompt: turn },
+                None if row.get(13)? => Response::Recovered,
                 None => Response::Missing,
             },
+            fresh: Load { activities: row.get(14)?, bytes: row.get::<_, i64>(15)?.unsigned_abs() },
         })
     })?;
     let mut batches: Vec<Batch> = rows.collect::<Result<_, _>>()?;
@@ -135,18 +158,24 @@ fn told(db: &Connection, session: SessionRow) -> Result<Vec<ObservationId>, Stor
     Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().map(ObservationId).collect())
 }
 
-/// Live sessions that were silent since `before`.
+/// Sessions that were silent since `before` and have something left open; suspended ones only if somebody has been
+/// listening since `heard_since`, which is before that.
 ///
 /// # Errors
 /// When the database refuses.
-pub fn quiet_sessions(db: &Connection, before: Timestamp) -> Result<Vec<SessionKey>, StoreError> {
+pub fn quiet_sessions(
+    db: &Connection,
+    before: Timestamp,
+    heard_since: Timestamp,
+) -> Result<Vec<SessionKey>, StoreError> {
     let mut statement = db.prepare_cached(
-        "SELECT agent, session_id FROM sessions WHERE last_event_at <= ?1 AND (status IN ('initialized', 'active')
-            OR EXISTS (SELECT 1 FROM prompt_batches b WHERE b.session = sessions.id AND b.status <> 'closed')
-               AND status <> 'suspended')
+        "SELECT agent, session_id FROM sessions
+         WHERE last_event_at <= ?1 AND (status <> 'suspended' OR ?2 <= ?1)
+           AND (status <> 'completed' OR EXISTS (SELECT 1 FROM prompt_batches b
+                                                 WHERE b.session = sessions.id AND b.status <> 'closed'))
          LIMIT 200",
     )?;
-    let rows = statement.query_map([before.0], |row| {
+    let rows = statement.query_map([before.0, heard_since.0], |row| {
         Ok(SessionKey { agent: AgentName(row.get(0)?), id: SessionId(row.get(1)?) })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
@@ -168,11 +197,13 @@ pub struct SessionInfo {
     pub started_at: Timestamp,
     pub last_event_at: Timestamp,
     pub ended_at: Option<Timestamp>,
+    /// The session that was cleared away for this one.
+    pub resumed_from: Option<SessionId>,
 }
 
 const SESSION_COLUMNS: &str =
     "s.id, s.agent, s.session_id, s.status, s.reason, s.title, s.prompts, s.activities,
-    s.started_at, s.ended_at, p.id, p.key, p.name, s.root, s.last_event_at";
+    s.started_at, s.ended_at, p.id, p.key, p.name, s.root, s.last_event_at, s.resumed_from";
 
 fn read_session(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
     Ok(SessionInfo {
@@ -193,6 +224,7 @@ fn read_session(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
         },
         root: row.get(13)?,
         last_event_at: Timestamp(row.get(14)?),
+        resumed_from: row.get::<_, Option<String>>(15)?.map(SessionId),
     })
 }
 
@@ -372,7 +404,8 @@ pub fn session_activities(
     // Events of one boot by the time since then, whatever the wall clock did; boots by their earliest wall time.
     let sql = format!(
         "SELECT {ACTIVITY_COLUMNS} FROM activities LEFT JOIN
-            (SELECT event_id AS delivered, boot_id, boot_ns, captured_at FROM deliveries) ON delivered = event_id
+            (SELECT event_id AS delivered, boot_id, boot_ns, captured_at FROM deliveries)
+            ON delivered = ifnull(part_of, event_id)
          WHERE {column} = ?1 ORDER BY min(captured_at) OVER (PARTITION BY boot_id), boot_ns, at, id"
     );
     let mut statement = db.prepare_cached(&sql)?;

@@ -5,9 +5,11 @@
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
+use super::effects::{self, Scene};
 use super::jobs::{self, FinishedJob, JobFailure, LeasedJob};
-use super::{StoreError, effects, projects};
+use super::{StoreError, lives, orphans, projects};
 use crate::memory::ids::{AgentName, EventId, ProjectKey, ProjectRow, SessionKey, SessionRow, Timestamp};
+use crate::memory::lifecycle::Lifecycle;
 use crate::memory::session::Effect;
 
 /// What can be asked.
@@ -46,8 +48,13 @@ pub enum Write {
     /// Gives back what was leased before this daemon started.
     ReleaseLeases,
     Injected(Box<Injection>),
-    /// The daemon stops: every live session is stamped.
+    /// The daemon stops, or did so without a word: every live session is stamped.
     SuspendAll {
+        at: Timestamp,
+        why: Suspension,
+    },
+    /// What lies about without a batch gets one, and batches that nobody compresses get a job.
+    RepairOrphans {
         at: Timestamp,
     },
     /// The index holds everything up to `upto`.
@@ -58,6 +65,15 @@ pub enum Write {
     ForgetDoneJobs {
         before: Timestamp,
     },
+}
+
+/// Why sessions are suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suspension {
+    /// The daemon stops in order.
+    Stop,
+    /// It was killed: what was last heard of a session is all that is known.
+    Crash,
 }
 
 /// What became of a write.
@@ -132,35 +148,45 @@ pub struct StoredEvent {
     pub project: ProjectRow,
 }
 
-/// Carries one write out. The caller has opened a transaction.
+/// Carries one write out, and adds to `said` what others shall hear once it is committed. The caller has opened a
+/// transaction.
 ///
 /// # Errors
 /// When the database refuses; the savepoint is taken back then.
-pub fn execute(connection: &mut Connection, write: &Write) -> Result<Written, StoreError> {
+pub fn execute(
+    connection: &mut Connection,
+    write: &Write,
+    said: &mut Vec<Lifecycle>,
+) -> Result<Written, StoreError> {
+    let before = said.len();
     let savepoint = connection.savepoint()?;
-    let written = perform(&savepoint, write);
+    let written = perform(&savepoint, write, said);
     match &written {
-        Ok(Written::Duplicate) | Err(_) => drop(savepoint),
+        Ok(Written::Duplicate) | Err(_) => {
+            drop(savepoint);
+            said.truncate(before);
+        }
         Ok(_) => savepoint.commit()?,
     }
     written
 }
 
-fn perform(db: &Connection, write: &Write) -> Result<Written, StoreError> {
+fn perform(db: &Connection, write: &Write, said: &mut Vec<Lifecycle>) -> Result<Written, StoreError> {
     match write {
-        Write::Event(transaction) => event(db, transaction),
-        Write::Idle { session, effects, at } => idle(db, session, effects, *at),
+        Write::Event(transaction) => event(db, transaction, said),
+        Write::Idle { session, effects, at } => idle(db, session, effects, *at, said),
         Write::Unparsed(unparsed) => keep_unparsed(db, unparsed),
         Write::Lease { worker, now, until } => Ok(Written::Leased(jobs::lease(db, worker, *now, *until)?)),
-        Write::Finish(finished) => jobs::finish(db, finished).map(|()| Written::Done),
-        Write::Fail(failure) => jobs::fail(db, failure).map(|()| Written::Done),
+        Write::Finish(finished) => jobs::finish(db, finished, said).map(|()| Written::Done),
+        Write::Fail(failure) => jobs::fail(db, failure, said).map(|()| Written::Done),
         Write::GiveBack { worker, error, retry_at, max_attempts, now } => {
-            jobs::give_back(db, worker, error, (*retry_at, *max_attempts, *now)).map(|()| Written::Done)
+            jobs::give_back(db, worker, error, (*retry_at, *max_attempts, *now), said).map(|()| Written::Done)
         }
         Write::ExpireLeases { now } => jobs::expire(db, *now).map(|()| Written::Done),
         Write::ReleaseLeases => jobs::release(db).map(|()| Written::Done),
         Write::Injected(injection) => injected(db, injection),
-        Write::SuspendAll { at } => suspend_all(db, *at),
+        Write::SuspendAll { at, why } => lives::suspend_all(db, *at, *why, said).map(|()| Written::Done),
+        Write::RepairOrphans { at } => orphans::repair(db, *at).map(|()| Written::Done),
         Write::ForgetDoneJobs { before } => jobs::forget_done(db, *before).map(|()| Written::Done),
         Write::ForgetLog { upto } => {
             db.prepare_cached("DELETE FROM index_log WHERE seq <= ?1")?.execute([upto])?;
@@ -169,7 +195,11 @@ fn perform(db: &Connection, write: &Write) -> Result<Written, StoreError> {
     }
 }
 
-fn event(db: &Connection, transaction: &Transaction) -> Result<Written, StoreError> {
+fn event(
+    db: &Connection,
+    transaction: &Transaction,
+    said: &mut Vec<Lifecycle>,
+) -> Result<Written, StoreError> {
     let delivery = &transaction.delivery;
     let stored = match session_row(db, &transaction.session)? {
         Some(stored) => stored,
@@ -180,7 +210,7 @@ fn event(db: &Connection, transaction: &Transaction) -> Result<Written, StoreErr
     }
     db.prepare_cached(
         "UPDATE sessions SET last_event_at = max(last_event_at, ?2), cwd = ifnull(?3, cwd),
-                transcript_path = ifnull(?4, transcript_path), suspended_at = NULL WHERE id = ?1",
+                transcript_path = ifnull(?4, transcript_path) WHERE id = ?1",
     )?
     .execute(params![
         stored.session.0,
@@ -188,8 +218,10 @@ fn event(db: &Connection, transaction: &Transaction) -> Result<Written, StoreErr
         transaction.origin.cwd,
         transaction.origin.transcript_path
     ])?;
+    let (key, event, at) = (&transaction.session, Some(delivery.event), delivery.captured_at);
+    let mut scene = Scene { db, stored, key, event, at, said };
     for effect in &transaction.effects {
-        effects::apply(db, stored, effect, Some(delivery.event), delivery.captured_at)?;
+        effects::apply(&mut scene, effect)?;
     }
     Ok(Written::Event(stored))
 }
@@ -199,10 +231,12 @@ fn idle(
     session: &SessionKey,
     effects: &[Effect],
     at: Timestamp,
+    said: &mut Vec<Lifecycle>,
 ) -> Result<Written, StoreError> {
     let Some(stored) = session_row(db, session)? else { return Ok(Written::Done) };
+    let mut scene = Scene { db, stored, key: session, event: None, at, said };
     for effect in effects {
-        effects::apply(db, stored, effect, None, at)?;
+        effects::apply(&mut scene, effect)?;
     }
     Ok(Written::Event(stored))
 }
@@ -283,14 +317,6 @@ fn injected(db: &Connection, injection: &Injection) -> Result<Written, StoreErro
         injection.tokens,
         injection.items
     ])?;
-    Ok(Written::Done)
-}
-
-fn suspend_all(db: &Connection, at: Timestamp) -> Result<Written, StoreError> {
-    db.execute(
-        "UPDATE sessions SET status = 'suspended', suspended_at = ?1 WHERE status IN ('initialized', 'active')",
-        [at.0],
-    )?;
     Ok(Written::Done)
 }
 

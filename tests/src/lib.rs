@@ -452,11 +452,13 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
 }
 
 fn mask(value: &Value, key: &str, stage: &Stage) -> Value {
-    const VARYING: [&str; 15] = [
+    const VARYING: [&str; 17] = [
         "uuid",
         "created_at",
         "started_at",
         "ended_at",
+        "updated_at",
+        "suspended_for_ms",
         "at",
         "took_ms",
         "pid",

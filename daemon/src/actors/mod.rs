@@ -22,6 +22,7 @@ pub mod bus;
 pub mod writer;
 pub mod indexer;
 pub mod documents;
+pub mod standing;
 pub mod recollection;
 pub mod replies;
 pub mod session;
@@ -33,3 +34,5 @@ pub mod intake;
 pub mod maintenance;
 pub mod housekeeper;
 pub mod root;
+#[cfg(test)]
+mod timers;

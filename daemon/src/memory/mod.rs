@@ -18,6 +18,7 @@ pub mod material;
 pub mod digest;
 pub mod observation;
 pub mod document;
+pub mod continuity;
 pub mod context;
 pub mod tokens;
 pub mod ranking;

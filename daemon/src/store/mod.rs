@@ -51,8 +51,9 @@ pub use reading::{
 pub use repair::{Evidence, Outcome, Repair, RepairError, RepairSite, recent_repairs, repair};
 pub use sessions::{
     ActivityRow, BatchRow, InjectionRow, KnownSession, SessionInfo, StoredBatch, asides_of_batch, batch_row,
-    batches, find_sessions, injections, known_session, observations_of_session, quiet_sessions,
-    session_activities, session_info, session_list, summary_of_session,
+    batches, find_sessions, first_and_last_prompt, injections, known_session, latest_calls,
+    observations_of_session, quiet_sessions, session_activities, session_info, session_list,
+    summary_of_session,
 };
 pub use statistics::{Statistics, statistics};
 pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};

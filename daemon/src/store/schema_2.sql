@@ -12,6 +12,7 @@ CREATE INDEX activities_by_call ON activities (session, tool_use_id) WHERE tool_
 -- When its observations were last made, and up to which activity.
 ALTER TABLE prompt_batches ADD COLUMN compressed_at INTEGER;
 ALTER TABLE prompt_batches ADD COLUMN flushed_upto INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX prompt_batches_unmade ON prompt_batches (id) WHERE compressed_at IS NULL;
 -- Until now a batch got its job in the transaction that closed it.
 UPDATE prompt_batches SET compressed_at = closed_at WHERE status = 'closed';
 

@@ -412,6 +412,45 @@ pub fn session_activities(
     Ok(statement.query_map([id], read_activity)?.collect::<Result<_, _>>()?)
 }
 
+/// The tools of a session's latest calls with their inputs, the latest first.
+///
+/// # Errors
+/// When the database refuses.
+pub fn latest_calls(
+    db: &Connection,
+    session: SessionRow,
+    limit: u32,
+) -> Result<Vec<(String, String)>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT tool_name, input FROM activities
+         WHERE session = ?1 AND kind = 'tool' AND failed = 0 AND input IS NOT NULL
+         ORDER BY at DESC, id DESC LIMIT ?2",
+    )?;
+    let rows = statement
+        .query_map(params![session.0, limit], |row| Ok((row.get(0)?, row.get::<_, Unpacked>(1)?.0)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// What the user asked first and last in a session.
+///
+/// # Errors
+/// When the database refuses.
+pub fn first_and_last_prompt(
+    db: &Connection,
+    session: SessionRow,
+) -> Result<(Option<String>, Option<String>), StoreError> {
+    let ask = |direction: &str| {
+        let sql = format!(
+            "SELECT prompt FROM prompt_batches
+             WHERE session = ?1 AND prompt IS NOT NULL AND source IN ('user', 'plan', 'queued')
+             ORDER BY prompt_number {direction} LIMIT 1"
+        );
+        let mut statement = db.prepare_cached(&sql)?;
+        statement.query_row([session.0], |row| row.get::<_, Unpacked>(0)).optional()
+    };
+    Ok((ask("ASC")?.map(|text| text.0), ask("DESC")?.map(|text| text.0)))
+}
+
 /// # Errors
 /// When the database refuses.
 pub fn asides_of_batch(db: &Connection, batch: BatchId) -> Result<Vec<ActivityRow>, StoreError> {

@@ -5,7 +5,7 @@
 //! | step | at most |
 //! |---|---|
 //! | stop at once inside recall's own compressor (`RECALL_DISABLE=1`) | nothing is read |
-//! | read stdin until the first complete JSON value, cleaning it as it comes ([`input`]) | 1 s if it never completes |
+//! | read stdin until the first complete JSON value, cleaning it as it comes ([`input`]) | 1 s of waiting if it never completes |
 //! | stamp it, connect, check who listens, send it, read the answer ([`delivery`]) | 50 ms, or `RECALL_ANSWER_MS` |
 //! | no acknowledgement: keep it in the spool | 10 ms |
 //! | nobody listens: start the daemon, once in 10 s ([`launch`]); only a session's start waits for it | 1 s |
@@ -24,12 +24,10 @@ mod launch;
 mod output;
 
 use std::process::ExitCode;
-use std::time::Instant;
 
 use agent::Agent;
 
 fn main() -> ExitCode {
-    let started = Instant::now();
     // Not even a bug of ours may block the agent or speak to it.
     std::panic::set_hook(Box::new(|_| std::process::exit(0)));
 
@@ -41,7 +39,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
 
-    let cleaned = input::read(rustix::stdio::stdin(), started);
+    let cleaned = input::read(rustix::stdio::stdin());
     let event = delivery::Event::new(&agent, event_name, cleaned);
     let answer = event.deliver().unwrap_or_default();
     if answer.is_empty() {

@@ -94,6 +94,24 @@ fn one_event_id_is_one_event_after_a_restart_too() {
 }
 
 #[test]
+fn one_event_that_comes_twice_at_the_same_moment_is_never_turned_away() {
+    let stage = Stage::new().daemon();
+    let deliveries: Vec<_> = (0..100).map(|n| stage.delivery(&call(&stage, &format!("call-{n}")))).collect();
+    let both = std::thread::scope(|scope| {
+        let way = || scope.spawn(|| stage.deliver(&deliveries));
+        [way(), way()].map(|way| way.join().unwrap())
+    });
+    for (one, other) in both[0].iter().zip(&both[1]) {
+        let kinds = [one, other].map(|reply| matches!(reply, Reply::Duplicate { .. }));
+        assert!(kinds == [true, false] || kinds == [false, true], "{one:?} and {other:?}");
+        assert!(
+            [one, other].iter().all(|reply| matches!(reply, Reply::Ack { .. } | Reply::Duplicate { .. }))
+        );
+    }
+    stored(&stage, 100, 100);
+}
+
+#[test]
 fn one_call_of_a_tool_is_one_activity() {
     let mut stage = Stage::new().daemon();
     let (first, second) = (stage.delivery(&call(&stage, "t1")), stage.delivery(&call(&stage, "t1")));

@@ -3,11 +3,13 @@
 //! The spool is drained when the daemon starts, when something falls into it, and with every round of housekeeping:
 //! commit first, remove after.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use ractor::{Actor, ActorProcessingErr, ActorRef, MessagingErr, RpcReplyPort};
 use recall_protocol::spool::{Spool, SpoolName, SpoolReadError};
 use recall_protocol::wire::Reply;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::clock;
@@ -15,19 +17,20 @@ use super::door::Door;
 use super::intake::Intake;
 use super::maintenance::Maintenance;
 use super::sessions::SessionsMessage;
+use super::spool_watch::SpoolWatch;
 use crate::memory::ids::Timestamp;
 use crate::memory::session::IdlePolicy;
 use crate::store::{self, Readers, Write};
 
 /// Spool files of one listing; the next round takes the rest.
 const DRAIN_STEP: usize = 1000;
-/// How often the spool folder is looked at. A look is one system call while nothing has changed.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often the spool is looked at where the system does not tell, and where files could not be taken.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 pub enum HousekeeperMessage {
     /// A round of everything.
     Round,
-    /// Has something fallen into the spool?
+    /// Something has fallen into the spool, or it is time to see whether something has.
     LookAtSpool,
     /// Answers when all that lies in the spool has been offered once.
     Drain(RpcReplyPort<Drained>),
@@ -67,8 +70,10 @@ pub struct HousekeeperState {
     arguments: HousekeeperArguments,
     drain: Drain,
     waiting: Vec<RpcReplyPort<Drained>>,
-    /// The spool folder's own time of change when it was last emptied.
-    seen: Option<std::time::SystemTime>,
+    /// `None`: the system does not watch, and the spool is looked at every second.
+    watch: Option<SpoolWatch>,
+    /// The timer of the next look, where nobody else tells.
+    looks_again: Option<JoinHandle<Result<(), MessagingErr<HousekeeperMessage>>>>,
     care: Care,
 }
 
@@ -98,15 +103,18 @@ impl Actor for Housekeeper {
         arguments: HousekeeperArguments,
     ) -> Result<HousekeeperState, ActorProcessingErr> {
         me.send_interval(arguments.every, || HousekeeperMessage::Round);
-        me.send_interval(LOOK_EVERY, || HousekeeperMessage::LookAtSpool);
-        me.send_message(HousekeeperMessage::Round)?;
-        Ok(HousekeeperState {
+        let mut state = HousekeeperState {
             arguments,
             drain: Drain::Idle,
             waiting: Vec::new(),
-            seen: None,
+            watch: None,
+            looks_again: None,
             care: Care::Idle { jobs_forgotten_at: None },
-        })
+        };
+        // Before the first look, so that nothing falls in between.
+        state.watch_spool(&me);
+        me.send_message(HousekeeperMessage::Round)?;
+        Ok(state)
     }
 
     async fn handle(
@@ -117,11 +125,12 @@ impl Actor for Housekeeper {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             HousekeeperMessage::Round => {
+                state.watch_spool(&me);
                 state.start_drain(&me);
                 state.round();
                 state.care_for_database(&me);
             }
-            HousekeeperMessage::LookAtSpool => state.look_at_spool(&me),
+            HousekeeperMessage::LookAtSpool => state.start_drain(&me),
             HousekeeperMessage::Drain(done) => {
                 state.waiting.push(done);
                 state.start_drain(&me);
@@ -150,7 +159,7 @@ impl HousekeeperState {
                     let _ = intake.sessions.tell(SessionsMessage::LookAtClock { now, others });
                 }
                 Ok(Err(error)) => tracing::warn!(%error, "cannot look for silent sessions"),
-                Err(error) => tracing::error!(%error, "looking for silent sessions panicked"),
+                Err(_) => tracing::error!("looking for silent sessions panicked"),
             }
             if let Err(error) = intake.writer.write(Write::ExpireLeases { now }).await {
                 tracing::warn!(%error, "cannot take leases back");
@@ -171,15 +180,32 @@ impl HousekeeperState {
         });
     }
 
-    fn look_at_spool(&mut self, me: &ActorRef<HousekeeperMessage>) {
-        let changed =
-            std::fs::metadata(self.arguments.spool.new_dir()).and_then(|folder| folder.modified()).ok();
-        if changed != self.seen {
-            self.start_drain(me);
+    /// Has the spool watched, unless it is.
+    fn watch_spool(&mut self, me: &ActorRef<HousekeeperMessage>) {
+        if self.watch.as_ref().is_some_and(SpoolWatch::is_current) {
+            return;
+        }
+        let teller = me.clone();
+        let tell = move || {
+            // A housekeeper that is gone looks when it is back.
+            let _ = teller.send_message(HousekeeperMessage::LookAtSpool);
+        };
+        self.watch = SpoolWatch::start(&self.arguments.spool.new_dir(), tell)
+            .inspect_err(|error| tracing::warn!(%error, "the spool is not watched but looked at"))
+            .ok();
+    }
+
+    fn look_again(&mut self, me: &ActorRef<HousekeeperMessage>) {
+        let later = me.send_after(LOOK_AGAIN, || HousekeeperMessage::LookAtSpool);
+        if let Some(earlier) = self.looks_again.replace(later) {
+            earlier.abort();
         }
     }
 
     fn start_drain(&mut self, me: &ActorRef<HousekeeperMessage>) {
+        if let Some(watch) = &self.watch {
+            watch.heard();
+        }
         if self.drain != Drain::Idle {
             self.drain = Drain::RunningAndWanted;
             return;
@@ -206,9 +232,8 @@ impl HousekeeperState {
         if again {
             return self.start_drain(me);
         }
-        if drained.left == 0 {
-            self.seen =
-                std::fs::metadata(self.arguments.spool.new_dir()).and_then(|folder| folder.modified()).ok();
+        if drained.left > 0 || self.watch.is_none() {
+            self.look_again(me);
         }
         for done in self.waiting.drain(..) {
             let _ = done.send(drained);
@@ -216,10 +241,10 @@ impl HousekeeperState {
     }
 }
 
-/// Offers every file once, oldest first.
+/// Offers every file once, oldest first; also those that fall in meanwhile.
 async fn drain(spool: &Spool, intake: &Intake) -> Drained {
     let mut drained = Drained::default();
-    let mut last: Option<SpoolName> = None;
+    let mut offered: HashSet<SpoolName> = HashSet::new();
     loop {
         let listing = spool.clone();
         let names = match tokio::task::spawn_blocking(move || listing.list(usize::MAX)).await {
@@ -232,15 +257,15 @@ async fn drain(spool: &Spool, intake: &Intake) -> Drained {
             }
             Err(_) => return drained,
         };
-        let mut names: Vec<_> =
-            names.into_iter().filter(|name| last.as_ref().is_none_or(|last| name > last)).collect();
-        names.sort_unstable();
-        names.truncate(DRAIN_STEP);
-        let Some(newest) = names.last().cloned() else { break };
+        let names: Vec<_> =
+            names.into_iter().filter(|name| !offered.contains(name)).take(DRAIN_STEP).collect();
+        if names.is_empty() {
+            break;
+        }
         for name in names {
+            offered.insert(name.clone());
             drain_one(spool, intake, name, &mut drained).await;
         }
-        last = Some(newest);
     }
     let spool = spool.clone();
     if let Ok(Err(error)) = tokio::task::spawn_blocking(move || spool.settle()).await {

@@ -32,6 +32,7 @@ pub mod compression;
 pub mod material;
 pub mod intake;
 pub mod maintenance;
+mod spool_watch;
 pub mod housekeeper;
 pub mod root;
 #[cfg(test)]

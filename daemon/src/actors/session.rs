@@ -92,6 +92,8 @@ pub struct SessionState {
     held: Option<Held>,
     /// Writes that are on their way.
     in_flight: usize,
+    /// Arrivals that can only be answered when nothing is on its way any more: bounded by the gate's permits.
+    parked: Vec<Arrival>,
 }
 
 struct Held {
@@ -110,6 +112,14 @@ struct Transcript {
     path: Option<String>,
     /// The agent's own folder, where the user moved it.
     config_dir: Option<String>,
+}
+
+impl Held {
+    /// Whether this is the second delivery of something.
+    fn has_taken(&self, arrival: &Arrival) -> bool {
+        self.taken.contains(&arrival.deliver.event_id)
+            || arrival.key.is_some_and(|key| self.keys.contains(&key))
+    }
 }
 
 /// Whether it is known where the session runs.
@@ -131,7 +141,8 @@ impl Actor for SessionActor {
         arguments: SessionArguments,
     ) -> Result<SessionState, ActorProcessingErr> {
         let SessionArguments { key, context, at_work_on } = arguments;
-        let mut state = SessionState { key, context, at_work_on, held: None, in_flight: 0 };
+        let mut state =
+            SessionState { key, context, at_work_on, held: None, in_flight: 0, parked: Vec::new() };
         state.rehydrate().await?;
         Ok(state)
     }
@@ -143,16 +154,15 @@ impl Actor for SessionActor {
         state: &mut SessionState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SessionMessage::Deliver(arrival) => {
-                state.work_on(Some(arrival.deliver.event_id));
-                state.deliver(&me, *arrival).await;
-                state.work_on(None);
-            }
+            SessionMessage::Deliver(arrival) => state.deliver(&me, *arrival).await,
             SessionMessage::LookAtClock { now, at_rest } => {
                 let resting = state.look_at_clock(&me, now).await;
                 let _ = at_rest.send(resting);
             }
-            SessionMessage::Settled(settled) => state.settle(&settled),
+            SessionMessage::Settled(settled) => {
+                state.settle(&settled);
+                state.take_parked(&me).await;
+            }
         }
         Ok(())
     }
@@ -191,25 +201,46 @@ impl SessionState {
     }
 
     async fn deliver(&mut self, me: &ActorRef<SessionMessage>, arrival: Arrival) {
+        self.work_on(Some(arrival.deliver.event_id));
+        self.decide(me, arrival).await;
+        self.work_on(None);
+    }
+
+    /// Nothing is on its way: what had to wait for that gets its turn, in the order in which it came.
+    async fn take_parked(&mut self, me: &ActorRef<SessionMessage>) {
+        if self.in_flight > 0 {
+            return;
+        }
+        for arrival in std::mem::take(&mut self.parked) {
+            self.deliver(me, arrival).await;
+        }
+    }
+
+    async fn decide(&mut self, me: &ActorRef<SessionMessage>, arrival: Arrival) {
         if self.held.is_none() {
             // What is still on its way was decided on the lost state; only the store knows what came of it.
-            if self.in_flight > 0 || self.rehydrate().await.is_err() {
+            if self.in_flight > 0 {
+                self.parked.push(arrival);
+                return;
+            }
+            if self.rehydrate().await.is_err() {
                 let _ = arrival.reply.send(Reply::Busy);
                 return;
             }
         }
-        let Arrival { mut event, deliver, key, reply } = arrival;
-        let origin = self.origin(&event, &deliver).await;
-        let found = self.reply_left_by(&mut event, &deliver, key).await;
-        let Some(held) = &mut self.held else { return };
-        let known_key = key.is_some_and(|key| held.keys.contains(&key));
-        if held.taken.contains(&deliver.event_id) || known_key {
-            // Taken and perhaps not yet committed: the answer may only be given when it is.
-            let answer =
-                if self.in_flight > 0 { Reply::Busy } else { Reply::Duplicate { stdout: Vec::new() } };
-            let _ = reply.send(answer);
+        if self.held.as_ref().is_some_and(|held| held.has_taken(&arrival)) {
+            if self.in_flight > 0 {
+                // Taken and perhaps not yet committed: the answer may only be given when it is.
+                self.parked.push(arrival);
+            } else {
+                let _ = arrival.reply.send(Reply::Duplicate { stdout: Vec::new() });
+            }
             return;
         }
+        let Arrival { mut event, deliver, key, reply } = arrival;
+        let origin = self.origin(&event, &deliver).await;
+        let found = self.reply_left_by(&mut event, &deliver).await;
+        let Some(held) = &mut self.held else { return };
         let at = Timestamp(deliver.captured_at_ms);
         let order = Order { boot: deliver.boot_id, boot_ns: deliver.boot_ns, wall: at };
         let capture = Capture { event: deliver.event_id, at, order };
@@ -246,16 +277,8 @@ impl SessionState {
     }
 
     /// The answer to a turn that this event leaves without one. A Stop without words gets them as its own.
-    async fn reply_left_by(
-        &mut self,
-        event: &mut LifecycleEvent,
-        deliver: &Deliver,
-        key: Option<[u8; 16]>,
-    ) -> Option<String> {
+    async fn reply_left_by(&mut self, event: &mut LifecycleEvent, deliver: &Deliver) -> Option<String> {
         let held = self.held.as_mut()?;
-        if held.taken.contains(&deliver.event_id) || key.is_some_and(|key| held.keys.contains(&key)) {
-            return None;
-        }
         let Transcript { path, config_dir } = &mut held.transcript;
         config_dir.clone_from(&deliver.context.config_dir);
         if event.transcript_path.is_some() {

@@ -67,7 +67,7 @@ impl Tree {
         }
         let at = clock::now();
         let deliver = Deliver {
-            event_id: EventId::random(),
+            event_id: EventId::new(at.0),
             agent: "claude-code".to_owned(),
             event_name: String::new(),
             captured_at_ms: at.0,

@@ -15,6 +15,8 @@ use crate::store;
 const WITHIN: Duration = Duration::from_secs(300);
 /// A writer that fails is back by then, even if a database has to be repaired first.
 const RESTARTED_WITHIN: Duration = Duration::from_secs(30);
+/// A spool file that nobody can take just then is taken soon after, or nobody can take it at all.
+const SPOOL_WITHIN: Duration = Duration::from_secs(2);
 /// The bus tells when a job is done; this is for the event that nobody heard.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
@@ -53,14 +55,19 @@ pub async fn flush(house: &House) -> Result<Flushed, FlushError> {
 }
 
 /// Empties the spool and waits for the commits; again where the writer was replaced in between, for what it had not
-/// committed was spooled.
+/// committed was spooled, and for a while where a spool file could not be taken.
 async fn store_everything(house: &House, deadline: Instant) -> Result<Drained, NoAnswer> {
+    let spool_deadline = Instant::now() + SPOOL_WITHIN;
+    let mut all = Drained::default();
     loop {
         let drained = house.housekeeper.ask(HousekeeperMessage::Drain, WITHIN).await?;
+        all.stored += drained.stored;
+        all.bad += drained.bad;
+        all.left = drained.left;
         match house.writer.settle().await {
-            Ok(()) => return Ok(drained),
+            Ok(()) if drained.left == 0 || Instant::now() >= spool_deadline => return Ok(all),
             Err(NoAnswer) if Instant::now() >= deadline => return Err(NoAnswer),
-            Err(NoAnswer) => tokio::time::sleep(LOOK_AGAIN).await,
+            Ok(()) | Err(NoAnswer) => tokio::time::sleep(LOOK_AGAIN).await,
         }
     }
 }

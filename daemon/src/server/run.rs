@@ -165,7 +165,7 @@ pub fn repair_note(paths: &Paths) -> PathBuf {
 /// what is to be said of that is returned.
 fn open_once(site: &RepairSite, config: &Config) -> Result<Vec<Lifecycle>, RunError> {
     let open = || store::open_writer(&site.database, &site.backups, config.durability);
-    let mut connection = match open() {
+    let connection = match open() {
         Err(error) if error.is_damage() => {
             tracing::error!(%error, "the database is damaged");
             store::repair(site, Evidence::Reported, &error.to_string(), clock::now())?;
@@ -175,7 +175,7 @@ fn open_once(site: &RepairSite, config: &Config) -> Result<Vec<Lifecycle>, RunEr
     };
     let mut said = Vec::new();
     let suspend = Write::SuspendAll { at: clock::now(), why: Suspension::Crash };
-    if let Err(error) = store::execute(&mut connection, &suspend, &mut said) {
+    if let Err(error) = store::execute(&connection, &suspend, &mut said) {
         // Damage that shows here is the tree's to repair.
         tracing::error!(%error, "interrupted sessions are not stamped as suspended");
     }

@@ -135,7 +135,7 @@ impl Daemon {
     }
 
     fn write(&mut self, write: &Write) -> Written {
-        execute(&mut self.db, write, &mut self.said).unwrap()
+        execute(&self.db, write, &mut self.said).unwrap()
     }
 
     fn restart(&mut self, why: Suspension) {

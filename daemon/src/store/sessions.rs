@@ -84,6 +84,8 @@ fn running_calls(db: &Connection, session: SessionRow) -> Result<Vec<RunningCall
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
+/// A batch that still waits for its prompt was opened by the event that came first, which need not be the one that
+/// happened first: the live session knows no other.
 fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, StoreError> {
     let mut statement = db.prepare_cached(
         "SELECT b.seq, b.prompt_id, b.source, b.status, b.prompt_number, b.response_turn, b.opened_at,
@@ -94,7 +96,7 @@ fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, S
                     WHERE a.batch = b.id AND a.kind = 'tool' AND a.part_of IS NULL AND a.id > b.flushed_upto))
          FROM prompt_batches b
          LEFT JOIN deliveries o ON o.event_id = ifnull(b.prompt_event,
-            (SELECT ifnull(part_of, event_id) FROM activities a WHERE a.batch = b.id ORDER BY a.at, a.id LIMIT 1))
+            (SELECT ifnull(part_of, event_id) FROM activities a WHERE a.batch = b.id ORDER BY a.id LIMIT 1))
          LEFT JOIN deliveries r ON r.event_id = b.response_event
          WHERE b.session = ?1",
     )?;

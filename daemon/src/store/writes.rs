@@ -154,20 +154,24 @@ pub struct StoredEvent {
 /// # Errors
 /// When the database refuses; the savepoint is taken back then.
 pub fn execute(
-    connection: &mut Connection,
+    connection: &Connection,
     write: &Write,
     said: &mut Vec<Lifecycle>,
 ) -> Result<Written, StoreError> {
+    let run = |sql| -> Result<(), StoreError> {
+        connection.prepare_cached(sql)?.execute([])?;
+        Ok(())
+    };
     let before = said.len();
-    let savepoint = connection.savepoint()?;
-    let written = perform(&savepoint, write, said);
-    match &written {
-        Ok(Written::Duplicate) | Err(_) => {
-            drop(savepoint);
-            said.truncate(before);
-        }
-        Ok(_) => savepoint.commit()?,
+    run("SAVEPOINT one_write")?;
+    let written = perform(connection, write, said);
+    if matches!(&written, Ok(Written::Duplicate) | Err(_)) {
+        said.truncate(before);
+        // Some errors have ended the whole transaction already; what went wrong first is what the caller must hear.
+        let taken_back = run("ROLLBACK TO one_write").and_then(|()| run("RELEASE one_write"));
+        return written.and_then(|written| taken_back.map(|()| written));
     }
+    run("RELEASE one_write")?;
     written
 }
 

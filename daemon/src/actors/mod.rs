@@ -25,6 +25,7 @@ pub mod documents;
 pub mod standing;
 pub mod recollection;
 pub mod replies;
+mod errand;
 pub mod session;
 pub mod sessions;
 pub mod compressor;

@@ -13,18 +13,18 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use recall_protocol::wire::{Deliver, Reply};
 
 use super::clock;
-use super::recollection::{Asker, Recalled, Recollection};
+use super::errand::Errand;
+use super::recollection::Recollection;
 use super::replies::Replies;
 use super::sessions::Crashes;
 use super::writer::WriterHandle;
-use crate::agents::{self, Answer};
 use crate::memory::event::{Capture, LifecycleEvent, StartSource, What};
 use crate::memory::ids::{EventId, ObservationId, SessionKey, Timestamp};
 use crate::memory::order::Order;
 use crate::memory::project::{display_name, identities};
 use crate::memory::session::{Ask, Batch, CapturePolicy, Decision, Effect, IdlePolicy, Session, Watch};
 use crate::repository;
-use crate::store::{self, Delivery, Injection, SessionOrigin, StoreError, Transaction, Write, Written};
+use crate::store::{self, Delivery, SessionOrigin, StoreError, Transaction, Write};
 
 /// A happening that waits to be stored.
 pub struct Arrival {
@@ -48,12 +48,12 @@ pub enum SessionMessage {
 
 /// What became of an event.
 pub struct Settled {
-    outcome: SettledAs,
-    told: Vec<ObservationId>,
+    pub(super) outcome: SettledAs,
+    pub(super) told: Vec<ObservationId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum SettledAs {
+pub(super) enum SettledAs {
     Stored,
     /// The state went ahead of what the store took: it has to be read again.
     NotStored,
@@ -258,7 +258,7 @@ impl SessionState {
         let transaction = Transaction {
             session: self.key.clone(),
             origin,
-            delivery: delivery(&self.key, &deliver, event_name(&event), key),
+            delivery: delivery(&self.key, &deliver, event.name(), key),
             effects,
         };
         let stored = self.context.writer.queue(Write::Event(Box::new(transaction)));
@@ -269,7 +269,7 @@ impl SessionState {
             context: self.context.clone(),
             told: held.told.clone(),
             last_event,
-            event_name: event_name(&event).to_owned(),
+            event_name: event.name().to_owned(),
             ask,
             reply,
         };
@@ -389,87 +389,6 @@ impl SessionState {
     }
 }
 
-/// What is left to do for an event once it is queued: wait for the commit, recall, answer, and report back.
-struct Errand {
-    me: ActorRef<SessionMessage>,
-    key: SessionKey,
-    context: SessionContext,
-    told: HashSet<ObservationId>,
-    last_event: Timestamp,
-    event_name: String,
-    ask: Option<Ask>,
-    reply: RpcReplyPort<Reply>,
-}
-
-impl Errand {
-    async fn run(self, stored: impl Future<Output = Result<Written, super::writer::WriteFailed>>) {
-        let (outcome, reply, told) = match stored.await {
-            Ok(Written::Event(row)) => {
-                let recalled = match &self.ask {
-                    Some(ask) => self.recall(ask.clone(), row.project).await,
-                    None => Recalled::default(),
-                };
-                let told = self.record(&recalled);
-                let answer = Answer {
-                    event_name: self.event_name.clone(),
-                    context: Some(recalled.block.text).filter(|text| !text.is_empty()),
-                    notice: recalled.notice,
-                };
-                let stdout = (agents::spec(self.key.agent.as_str()).answer)(&answer);
-                (SettledAs::Stored, Reply::Ack { stdout }, told)
-            }
-            Ok(Written::Duplicate) => {
-                (SettledAs::NotStored, Reply::Duplicate { stdout: Vec::new() }, Vec::new())
-            }
-            Ok(Written::Leased(_) | Written::Done) => (SettledAs::NotStored, Reply::Busy, Vec::new()),
-            Err(error) => {
-                tracing::warn!(%error, "an event could not be stored");
-                (SettledAs::NotStored, Reply::Busy, Vec::new())
-            }
-        };
-        // First the state, then the answer: the agent's next event finds what was told in this one.
-        let _ = self.me.send_message(SessionMessage::Settled(Settled { outcome, told }));
-        let _ = self.reply.send(reply);
-    }
-
-    async fn recall(&self, ask: Ask, project: crate::memory::ids::ProjectRow) -> Recalled {
-        let readers = self.context.recollection.readers.clone();
-        let project =
-            tokio::task::spawn_blocking(move || readers.read(|db| store::project(db, project))).await;
-        let Ok(Ok(project)) = project else { return Recalled::default() };
-        let asker = Asker {
-            project,
-            session: Some(self.key.id.clone()),
-            told: self.told.clone(),
-            last_event: self.last_event,
-        };
-        self.context.recollection.answer(ask, asker).await
-    }
-
-    /// Writes down what is given, and says which observations it were.
-    fn record(&self, recalled: &Recalled) -> Vec<ObservationId> {
-        let (Some(moment), false) = (recalled.moment, recalled.block.items.is_empty()) else {
-            return Vec::new();
-        };
-        let items = serde_json::to_string(&recalled.block.items).unwrap_or_else(|_| "[]".to_owned());
-        let injection = Injection {
-            session: self.key.clone(),
-            at: clock::now(),
-            moment: moment.as_str().to_owned(),
-            tokens: recalled.block.tokens,
-            items,
-        };
-        let queued = self.context.writer.queue(Write::Injected(Box::new(injection)));
-        tokio::spawn(async move {
-            if let Err(error) = queued.await {
-                tracing::warn!(%error, "an injection could not be recorded");
-            }
-        });
-        let given = recalled.block.items.iter().filter(|item| item.kind == "observation");
-        given.map(|item| ObservationId(item.id)).collect()
-    }
-}
-
 fn with_reply(session: Session, found: Option<String>) -> (Session, Option<Effect>) {
     match found {
         Some(text) => session.with_reply(&text),
@@ -488,25 +407,5 @@ fn delivery(key: &SessionKey, deliver: &Deliver, event_name: &str, second: Optio
         boot_ns: deliver.boot_ns,
         flags: deliver.flags.0,
         stored_at: clock::now(),
-    }
-}
-
-/// The event in the words of the agents that recall answers.
-fn event_name(event: &LifecycleEvent) -> &str {
-    match &event.what {
-        What::SessionStart { .. } => "SessionStart",
-        What::Prompt { .. } => "UserPromptSubmit",
-        What::ToolStart(_) => "PreToolUse",
-        What::Tool(call) if call.is_failed() => "PostToolUseFailure",
-        What::Tool(_) => "PostToolUse",
-        What::ToolBatch(_) => "PostToolBatch",
-        What::SubagentStart => "SubagentStart",
-        What::SubagentStop { .. } => "SubagentStop",
-        What::PreCompact { .. } => "PreCompact",
-        What::PostCompact { .. } => "PostCompact",
-        What::Stop { .. } => "Stop",
-        What::StopFailure { .. } => "StopFailure",
-        What::SessionEnd { .. } => "SessionEnd",
-        What::Internal { name } | What::Other { name, .. } => name,
     }
 }

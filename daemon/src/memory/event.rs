@@ -20,6 +20,28 @@ pub struct LifecycleEvent {
     pub what: What,
 }
 
+impl LifecycleEvent {
+    /// The event's name in the words of the agents that recall answers.
+    pub fn name(&self) -> &str {
+        match &self.what {
+            What::SessionStart { .. } => "SessionStart",
+            What::Prompt { .. } => "UserPromptSubmit",
+            What::ToolStart(_) => "PreToolUse",
+            What::Tool(call) if call.is_failed() => "PostToolUseFailure",
+            What::Tool(_) => "PostToolUse",
+            What::ToolBatch(_) => "PostToolBatch",
+            What::SubagentStart => "SubagentStart",
+            What::SubagentStop { .. } => "SubagentStop",
+            What::PreCompact { .. } => "PreCompact",
+            What::PostCompact { .. } => "PostCompact",
+            What::Stop { .. } => "Stop",
+            What::StopFailure { .. } => "StopFailure",
+            What::SessionEnd { .. } => "SessionEnd",
+            What::Internal { name } | What::Other { name, .. } => name,
+        }
+    }
+}
+
 /// A helper that the main agent started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subagent {

@@ -10,6 +10,7 @@ mod backup;
 mod documents;
 mod effects;
 mod jobs;
+mod known;
 mod late;
 mod lives;
 mod orphans;
@@ -41,6 +42,7 @@ pub use documents::{
     prompt_number, scan_documents,
 };
 pub use jobs::{FinishedJob, JobFailure, JobKind, JobResult, JobRow, LeasedJob, jobs, unfinished_jobs};
+pub use known::{KnownSession, known_session, quiet_sessions};
 pub use lives::{LifeEventRow, life_events};
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
 pub use plans::{PlanRow, plan, plans_of_session};
@@ -51,10 +53,9 @@ pub use reading::{
 };
 pub use repair::{Evidence, Outcome, Repair, RepairError, RepairSite, recent_repairs, repair};
 pub use sessions::{
-    ActivityRow, BatchRow, InjectionRow, KnownSession, SessionInfo, StoredBatch, asides_of_batch, batch_row,
-    batches, find_sessions, first_and_last_prompt, injections, known_session, latest_calls,
-    observations_of_session, quiet_sessions, session_activities, session_info, session_list,
-    summary_of_session,
+    ActivityRow, BatchRow, InjectionRow, SessionInfo, StoredBatch, asides_of_batch, batch_row, batches,
+    find_sessions, first_and_last_prompt, injections, latest_calls, observations_of_session,
+    session_activities, session_info, session_list, summary_of_session,
 };
 pub use statistics::{Statistics, statistics};
 pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};

@@ -10,6 +10,7 @@ use super::clock;
 use super::indexer::{IndexerDoor, IndexerMessage};
 use super::standing::continuity;
 use crate::config::Notice;
+use crate::faults::{Fault, planted};
 use crate::memory::context::{Block, Budgets, Material, Moment, Note, SummaryNote, assemble};
 use crate::memory::document::DocumentKind;
 use crate::memory::event::{Audience, StartSource};
@@ -160,7 +161,10 @@ impl Recollection {
             Ask::Start(..) => standing(db, moment, asker),
             Ask::Prompt(prompt) => self.bearing_on(db, prompt, asker, now),
         })?;
-        let block = assemble(moment, &material, budget, now);
+        let mut block = assemble(moment, &material, budget, now);
+        if planted(Fault::NoEscaping) {
+            block.text = block.text.replace("&lt;", "<").replace("&gt;", ">");
+        }
         let is_read = matches!(ask, Ask::Start(_, Audience::Person));
         let notice = (is_read && moment == Moment::Start && self.notice == Notice::Shown)
             .then(|| notice(&block, &asker.project.name))

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::StoreError;
 use super::writes::log;
+use crate::faults::{self, Fault, Point, planted};
 use crate::memory::ids::{
     AgentName, BatchId, EventId, JobId, ObservationId, SessionId, SessionKey, SessionRow, SummaryId,
     Timestamp,
@@ -109,6 +110,9 @@ pub(super) fn lease(
     now: Timestamp,
     until: Timestamp,
 ) -> Result<Option<LeasedJob>, StoreError> {
+    if planted(Fault::NoLease) {
+        release(db)?;
+    }
     // A summary waits for the observations of its session's batches, so that it is made once and not for each.
     let mut oldest = db.prepare_cached(
         "SELECT j.id, j.kind, j.session, j.batch, j.attempts + 1, s.agent, s.session_id
@@ -168,6 +172,7 @@ pub(super) fn finish(
         }
         (JobResult::Summary(None) | JobResult::Observations { .. }, _) => {}
     }
+    faults::reach_disk(Point::Result)?;
     let status = if again { "pending" } else { "done" };
     db.prepare_cached(
         "UPDATE jobs SET status = ?2, finished_at = ?3, worker = NULL, lease_until = NULL, error = NULL, again = 0,

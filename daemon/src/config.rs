@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::compression::policy::CompressionPolicy;
 use crate::memory::context::Budgets;
 use crate::memory::redaction::{RedactionMode, RedactionPolicy, Redactor};
-use crate::memory::session::{CapturePolicy, IdlePolicy};
+use crate::memory::session::{CapturePolicy, IdlePolicy, Load};
 use crate::store::Durability;
 use compression::WrittenCompression;
 
@@ -96,12 +96,20 @@ struct Written {
 #[serde(deny_unknown_fields, default)]
 struct WrittenCapture {
     skip_tools: Vec<String>,
+    plan_folders: Vec<String>,
+    chunk_activities: u32,
+    chunk_kb: u32,
 }
 
 impl Default for WrittenCapture {
     fn default() -> Self {
         let tools = ["ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite", "AskUserQuestion"];
-        Self { skip_tools: tools.map(str::to_owned).to_vec() }
+        Self {
+            skip_tools: tools.map(str::to_owned).to_vec(),
+            plan_folders: [".claude/plans", ".cursor/plans"].map(str::to_owned).to_vec(),
+            chunk_activities: 50,
+            chunk_kb: 200,
+        }
     }
 }
 
@@ -182,6 +190,8 @@ impl WrittenRedaction {
 impl Written {
     fn check(self) -> Result<Config, Vec<String>> {
         let ranges = [
+            ("capture.chunk_activities", self.capture.chunk_activities.into(), 1..=100_000),
+            ("capture.chunk_kb", self.capture.chunk_kb.into(), 1..=1_000_000),
             ("timers.batch_idle_s", self.timers.batch_idle_s, 1..=86_400),
             ("timers.session_idle_s", self.timers.session_idle_s, 1..=31_536_000),
             ("timers.housekeeping_s", self.timers.housekeeping_s, 1..=3_600),
@@ -199,6 +209,9 @@ impl Written {
             })
             .collect();
         problems.extend(self.compression.problems());
+        if self.capture.plan_folders.iter().any(|folder| folder.trim_matches('/').is_empty()) {
+            problems.push("capture.plan_folders holds an empty name, or the whole file system".to_owned());
+        }
         // Patterns are compiled once more when the daemon starts; here only to say what is wrong with them.
         problems.extend(Redactor::new(&self.redaction.policy()).err().map(|error| error.to_string()));
         if problems.is_empty() { Ok(self.into_config()) } else { Err(problems) }
@@ -207,7 +220,14 @@ impl Written {
     /// Only for values in range.
     fn into_config(self) -> Config {
         Config {
-            capture: CapturePolicy { skip_tools: self.capture.skip_tools },
+            capture: CapturePolicy {
+                skip_tools: self.capture.skip_tools,
+                plan_folders: self.capture.plan_folders,
+                chunk: Load {
+                    activities: self.capture.chunk_activities,
+                    bytes: u64::from(self.capture.chunk_kb) * 1000,
+                },
+            },
             durability: match self.durability.sync {
                 WrittenSync::Full => Durability::Full,
                 WrittenSync::Normal => Durability::Normal,
@@ -262,6 +282,8 @@ mod tests {
             "[timers]\nbatch_idle_s = 0\n[compression]\nconcurrency = 99\n",
             "compression.concurrency is 99",
         );
+        problem("[capture]\nplan_folders = ['/']\n", "capture.plan_folders holds an empty name");
+        problem("[capture]\nchunk_kb = 0\n", "capture.chunk_kb is 0");
         problem("[redaction]\nextra = ['ok', '(']\n", "redaction.extra: `(` is no usable pattern");
         problem("[redaction]\nallow = ['.*']\n", "redaction.allow: `.*` matches everything");
     }

@@ -467,7 +467,7 @@ pub fn masked(value: &Value, stage: &Stage) -> Value {
 
 /// The same for what people read: times, durations, sizes and process ids.
 pub fn masked_text(text: &str, stage: &Stage) -> String {
-    const VARYING: [(&str, &str); 11] = [
+    const VARYING: [(&str, &str); 12] = [
         (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "[time]"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[time]"),
         (r"\b\d+(\.\d+)? ms\b", "[n] ms"),
@@ -475,6 +475,7 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
         (r"\bup \d+ (s|min)\b", "up [time]"),
         (r"\b\d+(\.\d+)? (B|[KMG]iB)\b", "[bytes]"),
         (r"\bscore \d\.\d+", "score [n]"),
+        (r"this one knows \d+", "this one knows [n]"),
         // How often a word occurs counts rows of the index that were replaced and are not merged away yet.
         (r"\b(recency|moment|text) \d\.\d+", "$1 [n]"),
         (r"\b\d+\.\d+\.\d+\b", "[version]"),
@@ -490,11 +491,13 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
 }
 
 fn mask(value: &Value, key: &str, stage: &Stage) -> Value {
-    const VARYING: [&str; 15] = [
+    const VARYING: [&str; 17] = [
         "uuid",
         "created_at",
         "started_at",
         "ended_at",
+        "updated_at",
+        "suspended_for_ms",
         "at",
         "took_ms",
         "pid",

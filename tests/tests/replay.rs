@@ -185,8 +185,18 @@ fn a_background_agents_return_is_not_the_users_prompt() {
     let session = one("task-with-background-agent");
     assert_eq!(sources(&session), ["user", "agent_notification"]);
     let [asked, returned] = list(&session, "batches") else { unreachable!() };
-    // What it did after Stop belongs to the turn that started it.
-    assert_eq!(calls(asked).len(), 13, "{:?}", calls(asked));
+    // What it did after Stop belongs to the turn that started it; of all those, five never ran.
+    assert_eq!(calls(asked).len(), 18, "{:?}", calls(asked));
+    let refused = list(asked, "activities").iter().filter(|call| {
+        call["failed"] == true
+            && call["response"].as_str().is_some_and(|said| said.contains("tool_use_error"))
+    });
+    assert_eq!(refused.count(), 5);
+    let [helper] = list(&session, "subagents") else { panic!("{}", session["subagents"]) };
+    assert_eq!((&helper["agent_type"], &helper["prompt_number"]), (&json!("general-purpose"), &json!(1)));
+    assert!(calls(asked).contains(&helper["parent_tool_use_id"].as_str().unwrap()), "{helper}");
+    assert!(helper["response"].as_str().unwrap().starts_with("Rounding happens once"), "{helper}");
+    assert_ne!(helper["response"], asked["response"]);
     assert_eq!(calls(returned), [""; 0]);
     assert!(returned["response"].is_string());
     assert!(!list(&session, "observations").is_empty());

@@ -1,12 +1,17 @@
 //! What happened, for whoever listens: the indexer and the compressors wake by it, `flush` and tests wait on it.
 //!
-//! Listeners that are too slow miss events and learn that they did; nobody waits for them.
+//! Listeners that are too slow miss events and learn that they did; nobody waits for them. The bus is live and keeps
+//! nothing: what is said of a session's life is written down by the transaction it follows from, and a daemon that is
+//! killed after that commit has not said it.
+
+use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::broadcast;
 
 use super::door::Door;
-use crate::memory::ids::{JobId, SessionKey};
+use crate::memory::ids::JobId;
+use crate::memory::lifecycle::Lifecycle;
 
 /// A listener that falls further behind has missed something.
 const CAPACITY: usize = 1024;
@@ -18,17 +23,8 @@ pub enum Happening {
     RowsWritten,
     /// There is compression work.
     WorkQueued,
-    SessionStarted {
-        session: SessionKey,
-        life: u32,
-    },
-    SessionEnded {
-        session: SessionKey,
-        reason: String,
-    },
-    BatchClosed {
-        session: SessionKey,
-    },
+    /// What others are told of a session, in the order of the commits and only after them.
+    Lifecycle(Arc<Lifecycle>),
     JobDone {
         job: JobId,
     },

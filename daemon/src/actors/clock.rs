@@ -5,8 +5,24 @@ use std::time::SystemTime;
 use crate::memory::budget::Day;
 use crate::memory::ids::Timestamp;
 
+#[cfg(not(test))]
 pub fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    of(SystemTime::now())
+}
+
+/// A test may stop its runtime's clock and move it on; the wall clock follows it.
+#[cfg(test)]
+pub fn now() -> Timestamp {
+    use std::sync::LazyLock;
+    use tokio::time::Instant;
+
+    static BEGINNING: LazyLock<(SystemTime, Instant)> = LazyLock::new(|| (SystemTime::now(), Instant::now()));
+    let (wall, instant) = *BEGINNING;
+    of(wall + Instant::now().saturating_duration_since(instant))
+}
+
+fn of(time: SystemTime) -> Timestamp {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 

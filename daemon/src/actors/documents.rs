@@ -39,6 +39,11 @@ pub fn document(key: DocumentKey, row: &DocumentRow) -> Document {
             body: summary_body(row),
             ..of_session(key, session, row.created_at)
         },
+        DocumentRow::Plan { row, session } => Document {
+            title: row.title.clone(),
+            body: row.text.clone(),
+            ..of_session(key, session, row.updated_at)
+        },
         DocumentRow::Prompt { text, at, session, .. } | DocumentRow::Response { text, at, session, .. } => {
             Document { body: text.clone(), ..of_session(key, session, *at) }
         }
@@ -59,6 +64,7 @@ pub fn title_and_text(row: &DocumentRow) -> (String, String) {
     match row {
         DocumentRow::Observation { row, .. } => (row.title.clone(), observation_body(row)),
         DocumentRow::Summary { row, .. } => (row.title.clone(), summary_body(row)),
+        DocumentRow::Plan { row, .. } => (row.title.clone(), row.text.clone()),
         DocumentRow::Prompt { text, .. } | DocumentRow::Response { text, .. } => {
             (first_line(text), text.clone())
         }

@@ -59,6 +59,8 @@ pub struct HousekeeperArguments {
     pub intake: Intake,
     pub readers: Readers,
     pub idle: IdlePolicy,
+    /// Since when sessions are heard.
+    pub heard_since: Timestamp,
     pub every: Duration,
     pub maintenance: Maintenance,
 }
@@ -146,12 +148,13 @@ impl Actor for Housekeeper {
 impl HousekeeperState {
     /// Silent sessions and expired leases.
     fn round(&self) {
-        let HousekeeperArguments { intake, readers, idle, .. } = self.arguments.clone();
+        let HousekeeperArguments { intake, readers, idle, heard_since, .. } = self.arguments.clone();
         tokio::spawn(async move {
             let now = clock::now();
             let before = Timestamp(now.0.saturating_sub(idle.batch_ms.min(idle.session_ms)));
-            let quiet =
-                tokio::task::spawn_blocking(move || readers.read(|db| store::quiet_sessions(db, before)));
+            let quiet = tokio::task::spawn_blocking(move || {
+                readers.read(|db| store::quiet_sessions(db, before, heard_since))
+            });
             match quiet.await {
                 Ok(Ok(others)) => {
                     let _ = intake.sessions.tell(SessionsMessage::LookAtClock { now, others });
@@ -161,6 +164,9 @@ impl HousekeeperState {
             }
             if let Err(error) = intake.writer.write(Write::ExpireLeases { now }).await {
                 tracing::warn!(%error, "cannot take leases back");
+            }
+            if let Err(error) = intake.writer.write(Write::RepairOrphans { at: now }).await {
+                tracing::warn!(%error, "cannot look for orphans");
             }
         });
     }

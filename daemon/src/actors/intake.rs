@@ -16,7 +16,7 @@ use super::writer::WriterHandle;
 use crate::agents::{self, Unreadable};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{LifecycleEvent, What};
-use crate::memory::ids::{AgentName, SessionKey, Timestamp};
+use crate::memory::ids::{AgentName, CallId, SessionKey, Timestamp};
 use crate::memory::redaction::Redactor;
 use crate::store::{Delivery, Unparsed, Write, Written};
 
@@ -173,7 +173,12 @@ fn second_key(event: &LifecycleEvent, deliver: &Deliver) -> Option<[u8; 16]> {
         (What::Tool(call), _) if call.use_id.is_some() => {
             hash.update(if call.is_failed() { "failure" } else { "result" });
             hash.update([0]);
-            hash.update(call.use_id.as_deref().unwrap_or_default());
+            hash.update(call.use_id.as_ref().map_or("", CallId::as_str));
+        }
+        (What::ToolStart(call), _) if call.use_id.is_some() => {
+            hash.update("start");
+            hash.update([0]);
+            hash.update(call.use_id.as_ref().map_or("", CallId::as_str));
         }
         (_, Some(prompt)) => {
             hash.update(prompt.as_str());

@@ -4,8 +4,8 @@ use rusqlite::Connection;
 
 use crate::agents;
 use crate::memory::ids::{BatchId, SessionRow};
-use crate::memory::material::{BatchMaterial, BatchSource, Outcome, Said, SessionMaterial, Step};
-use crate::store::{self, ActivityRow, BatchRow, SessionInfo, StoreError};
+use crate::memory::material::{Action, BatchMaterial, BatchSource, Outcome, Said, SessionMaterial, Step};
+use crate::store::{self, ActivityRow, BatchRow, SessionInfo, StoreError, SubagentRow};
 
 /// # Errors
 /// When the database refuses or the batch is gone.
@@ -37,6 +37,9 @@ fn told(db: &Connection, batch: BatchRow, session: &SessionInfo) -> Result<Batch
         let asides = store::asides_of_batch(db, batch.id)?;
         let rows = calls.into_iter().filter(|row| row.kind == "tool").chain(asides);
         steps.extend(rows.map(|row| step(row, session)));
+        for subagent in store::subagents_of_batch(db, batch.id)? {
+            steps.extend(last_words(subagent, &steps));
+        }
         steps.sort_by_key(|step| step.at);
     }
     let said = |event: Option<_>, text: Option<_>| Some(Said { event: event?, text: text? });
@@ -44,10 +47,34 @@ fn told(db: &Connection, batch: BatchRow, session: &SessionInfo) -> Result<Batch
         prompt_number: batch.prompt_number,
         source: batch.source,
         prompt: said(batch.prompt_event, batch.prompt),
-        response: said(batch.response_event, batch.response),
+        // An answer from the transcript came with no event of its own.
+        response: said(batch.response_event.or(batch.prompt_event), batch.response),
         previous_response: None,
         steps,
         root: session.root.clone(),
+    })
+}
+
+/// What a subagent said at its end, unless the call that started it has brought it.
+fn last_words(subagent: SubagentRow, steps: &[Step]) -> Option<Step> {
+    let (text, event) = (subagent.message?, subagent.message_event?);
+    let is_told = steps.iter().any(|step| match &step.action {
+        Action::Delegate { answer, .. } => {
+            answer.as_deref().is_some_and(|answer| answer.trim() == text.trim())
+        }
+        _ => false,
+    });
+    (!is_told).then(|| Step {
+        event,
+        at: subagent.ended_at.unwrap_or_default(),
+        tool: "SubagentStop".to_owned(),
+        outcome: Outcome::Done,
+        action: Action::Delegate {
+            description: subagent.kind.clone().unwrap_or_default(),
+            prompt: String::new(),
+            answer: Some(text),
+        },
+        subagent: subagent.kind,
     })
 }
 

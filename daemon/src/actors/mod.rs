@@ -23,7 +23,10 @@ pub mod bus;
 pub mod writer;
 pub mod indexer;
 pub mod documents;
+pub mod standing;
 pub mod recollection;
+pub mod replies;
+mod errand;
 pub mod session;
 pub mod sessions;
 mod accounts;
@@ -36,3 +39,5 @@ pub mod maintenance;
 mod spool_watch;
 pub mod housekeeper;
 pub mod root;
+#[cfg(test)]
+mod timers;

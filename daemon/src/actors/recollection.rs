@@ -8,6 +8,7 @@ use rusqlite::Connection;
 
 use super::clock;
 use super::indexer::{IndexerDoor, IndexerMessage};
+use super::standing::continuity;
 use crate::config::Notice;
 use crate::faults::{Fault, planted};
 use crate::memory::context::{Block, Budgets, Material, Moment, Note, SummaryNote, assemble};
@@ -19,10 +20,14 @@ use crate::memory::session::Ask;
 use crate::search::index::Index;
 use crate::search::query::Query;
 use crate::search::request::{Request, Scope};
-use crate::store::{self, CompressionTrouble, ObservationRow, ProjectInfo, Readers, StoreError, SummaryRow};
+use crate::store::{
+    self, CompressionTrouble, ObservationRow, ProjectInfo, Readers, SessionInfo, StoreError, SummaryRow,
+};
 
 /// Of the newest and of the weightiest observations so many are considered at a start.
 const CANDIDATES: u32 = 60;
+/// A session that was heard of so long ago or less is gone on with, in milliseconds; an older one is history.
+const FRESH_MS: i64 = 24 * 3_600_000;
 /// So many of the index's best hits are considered for a prompt.
 const HITS: usize = 12;
 /// An answer that takes longer would miss the shim's deadline; the agent then simply gets none.
@@ -221,7 +226,7 @@ impl Recollection {
             let elsewhere = row.filter(|row| asker.session.is_none() || row.session != asker.session);
             observations.extend(elsewhere.map(|row| note(row, hit.relevance)));
         }
-        Ok(Material { project: asker.project.name.clone(), summary: None, observations })
+        Ok(Material { project: asker.project.name.clone(), observations, ..Material::default() })
     }
 }
 
@@ -235,22 +240,32 @@ fn standing(db: &Connection, moment: Moment, asker: &Asker) -> Result<Material, 
         // The conversation is gone, and with it what the session was told and found out.
         Moment::Start | Moment::Compact | Moment::Prompt => true,
     });
-    let summary = match (moment, &asker.session) {
-        (Moment::Resume, _) => None,
-        (Moment::Compact, Some(session)) => own_summary(db, session)?,
-        (_, session) => store::latest_summary(db, project, session.as_ref())?,
+    let (summary, stands) = match (moment, &asker.session) {
+        (Moment::Resume, _) => (None, None),
+        (Moment::Compact, Some(session)) => own_state(db, session)?,
+        (_, session) => {
+            let summary = store::latest_summary(db, project, session.as_ref())?;
+            let last =
+                summary.as_ref().map(|summary| store::session_info(db, summary.session_row)).transpose()?;
+            let fresh = last.filter(|last| clock::now().since(last.last_event_at) < FRESH_MS);
+            (summary, fresh)
+        }
     };
     Ok(Material {
         project: asker.project.name.clone(),
         summary: summary.map(summary_note),
+        continuity: stands.map(|session| continuity(db, &session)).transpose()?,
         observations: observations.map(|row| note(row, 0.0)).collect(),
     })
 }
 
-fn own_summary(db: &Connection, session: &SessionId) -> Result<Option<SummaryRow>, StoreError> {
-    match store::find_sessions(db, session.as_str())?.first() {
-        Some(info) => store::summary_of_session(db, info.row),
-        None => Ok(None),
+fn own_state(
+    db: &Connection,
+    session: &SessionId,
+) -> Result<(Option<SummaryRow>, Option<SessionInfo>), StoreError> {
+    match store::find_sessions(db, session.as_str())?.into_iter().next() {
+        Some(info) => Ok((store::summary_of_session(db, info.row)?, Some(info))),
+        None => Ok((None, None)),
     }
 }
 
@@ -282,7 +297,7 @@ fn summary_note(row: SummaryRow) -> SummaryNote {
 /// What the user reads at a start. Nothing was given: nothing is said.
 fn notice(block: &Block, project: &str) -> Option<String> {
     let observations = block.items.iter().filter(|item| item.kind == "observation").count();
-    let summary = block.items.iter().any(|item| item.kind == "summary");
+    let summary = block.items.iter().any(|item| matches!(item.kind, "summary" | "session"));
     let given = match (observations, summary) {
         (0, false) => return None,
         (0, true) => "the last session's summary".to_owned(),

@@ -25,11 +25,13 @@ use super::indexer::{Indexer, IndexerArguments, IndexerDoor};
 use super::intake::{Counters, Intake};
 use super::maintenance::Maintenance;
 use super::recollection::{IndexDoor, Recollection, answer_within};
+use super::replies::Replies;
 use super::session::SessionContext;
 use super::sessions::{Crashes, Sessions, SessionsDoor};
 use super::writer::{DatabaseDamaged, OnlyWriter, Writer, WriterArguments, WriterHandle};
 use crate::compression::Compressor;
 use crate::config::Config;
+use crate::memory::ids::Timestamp;
 use crate::memory::redaction::Redactor;
 use crate::store::{self, Evidence, Outcome, Readers, RepairSite, Suspicion, Write};
 
@@ -66,6 +68,8 @@ pub struct House {
     pub spool: Spool,
     pub config: Config,
     pub backend: String,
+    /// When the daemon began to hear of sessions.
+    pub heard_since: Timestamp,
 }
 
 impl House {
@@ -101,6 +105,7 @@ impl House {
             spool: blueprint.spool.clone(),
             config: blueprint.config.clone(),
             backend: blueprint.compressor.origin(),
+            heard_since: clock::now(),
         }
     }
 }
@@ -266,11 +271,12 @@ impl RootState {
             Child::Sessions => {
                 let context = SessionContext {
                     writer: house.writer.clone(),
-                    bus: house.bus.clone(),
                     recollection: house.recollection.clone(),
                     crashes: house.intake.crashes.clone(),
                     capture: house.config.capture.clone(),
                     idle: house.config.idle,
+                    heard_since: house.heard_since,
+                    replies: Replies::new(Arc::clone(&self.blueprint.redactor)),
                 };
                 let (actor, _) = Actor::spawn_linked(None, Sessions, context, supervisor).await?;
                 house.sessions.open_to(actor.clone());
@@ -296,6 +302,7 @@ impl RootState {
                     intake: house.intake.clone(),
                     readers: house.readers.clone(),
                     idle: house.config.idle,
+                    heard_since: house.heard_since,
                     every: Duration::from_secs(house.config.housekeeping_s),
                     maintenance: Maintenance {
                         database: self.blueprint.database.clone(),

@@ -13,20 +13,20 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use recall_protocol::boot::BootStamp;
 use recall_protocol::wire::{Deliver, Reply};
 
-use super::bus::{BusHandle, Happening};
 use super::clock;
-use super::recollection::{Asker, Recalled, Recollection};
+use super::errand::Errand;
+use super::recollection::Recollection;
+use super::replies::Replies;
 use super::sessions::Crashes;
 use super::writer::WriterHandle;
-use crate::agents::{self, Answer};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Capture, LifecycleEvent, StartSource, What};
 use crate::memory::ids::{EventId, ObservationId, SessionKey, Timestamp};
 use crate::memory::order::Order;
 use crate::memory::project::{display_name, identities};
-use crate::memory::session::{Ask, CapturePolicy, Decision, Effect, IdlePolicy, Session};
+use crate::memory::session::{Ask, Batch, CapturePolicy, Decision, Effect, IdlePolicy, Session, Watch};
 use crate::repository;
-use crate::store::{self, Delivery, Injection, SessionOrigin, StoreError, Transaction, Write, Written};
+use crate::store::{self, Delivery, SessionOrigin, StoreError, Transaction, Write};
 
 /// A happening that waits to be stored.
 pub struct Arrival {
@@ -50,12 +50,12 @@ pub enum SessionMessage {
 
 /// What became of an event.
 pub struct Settled {
-    outcome: SettledAs,
-    told: Vec<ObservationId>,
+    pub(super) outcome: SettledAs,
+    pub(super) told: Vec<ObservationId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum SettledAs {
+pub(super) enum SettledAs {
     Stored,
     /// The state went ahead of what the store took: it has to be read again.
     NotStored,
@@ -65,11 +65,13 @@ enum SettledAs {
 #[derive(Clone)]
 pub struct SessionContext {
     pub writer: WriterHandle,
-    pub bus: BusHandle,
     pub recollection: Recollection,
     pub crashes: Crashes,
     pub capture: CapturePolicy,
     pub idle: IdlePolicy,
+    /// Since when sessions are heard: a suspended one was not silent before.
+    pub heard_since: Timestamp,
+    pub replies: Replies,
 }
 
 pub(super) struct SessionActor;
@@ -100,9 +102,18 @@ struct Held {
     session: Session,
     home: Home,
     told: HashSet<ObservationId>,
+    transcript: Transcript,
     /// The events this actor has taken; older ones the store knows.
     taken: HashSet<EventId>,
     keys: HashSet<[u8; 16]>,
+}
+
+/// Where the agent writes the conversation down.
+#[derive(Default)]
+struct Transcript {
+    path: Option<String>,
+    /// The agent's own folder, where the user moved it.
+    config_dir: Option<String>,
 }
 
 impl Held {
@@ -177,6 +188,7 @@ impl SessionState {
                 session: known.session,
                 home: Home::Stored,
                 told: known.told.into_iter().collect(),
+                transcript: Transcript { path: known.transcript_path, config_dir: None },
                 taken: HashSet::new(),
                 keys: HashSet::new(),
             },
@@ -184,6 +196,7 @@ impl SessionState {
                 session: Session::default(),
                 home: Home::Unknown,
                 told: HashSet::new(),
+                transcript: Transcript::default(),
                 taken: HashSet::new(),
                 keys: HashSet::new(),
             },
@@ -228,15 +241,17 @@ impl SessionState {
             }
             return;
         }
-        let Arrival { event, deliver, key, reply } = arrival;
+        let Arrival { mut event, deliver, key, reply } = arrival;
         let origin = self.origin(&event, &deliver).await;
+        let found = self.reply_left_by(&mut event, &deliver).await;
         let Some(held) = &mut self.held else { return };
         let at = Timestamp(deliver.captured_at_ms);
         let order = Order { boot: deliver.boot_id, boot_ns: place_of(&deliver), wall: at };
         let capture = Capture { event: deliver.event_id, at, order };
-        let before = held.session.clone();
+        let (before, recovered) = with_reply(held.session.clone(), found);
         let last_event = before.last_event;
-        let Decision { next, effects, ask } = before.on_event(&event, capture, &self.context.capture);
+        let Decision { next, mut effects, ask } = before.on_event(&event, capture, &self.context.capture);
+        effects.splice(..0, recovered);
         held.session = next;
         held.taken.insert(deliver.event_id);
         held.keys.extend(key);
@@ -244,11 +259,10 @@ impl SessionState {
             // The conversation is gone, and what was told with it.
             held.told.clear();
         }
-        let happenings = happenings(&self.key, held.session.life, &effects);
         let transaction = Transaction {
             session: self.key.clone(),
             origin,
-            delivery: delivery(&self.key, &deliver, event_name(&event), key),
+            delivery: delivery(&self.key, &deliver, event.name(), key),
             effects,
         };
         faults::reach(Point::Enqueue);
@@ -260,12 +274,37 @@ impl SessionState {
             context: self.context.clone(),
             told: held.told.clone(),
             last_event,
-            event_name: event_name(&event).to_owned(),
-            happenings,
+            event_name: event.name().to_owned(),
             ask,
             reply,
         };
         tokio::spawn(errand.run(stored));
+    }
+
+    /// The answer to a turn that this event leaves without one. A Stop without words gets them as its own.
+    async fn reply_left_by(&mut self, event: &mut LifecycleEvent, deliver: &Deliver) -> Option<String> {
+        let held = self.held.as_mut()?;
+        let Transcript { path, config_dir } = &mut held.transcript;
+        config_dir.clone_from(&deliver.context.config_dir);
+        if event.transcript_path.is_some() {
+            path.clone_from(&event.transcript_path);
+        }
+        let held = self.held.as_ref()?;
+        let batch = held.session.left_unanswered_by(event)?;
+        let found = self.look_up(held, batch).await;
+        match &mut event.what {
+            What::Stop { message } => {
+                *message = found;
+                None
+            }
+            _ => found,
+        }
+    }
+
+    async fn look_up(&self, held: &Held, batch: &Batch) -> Option<String> {
+        let Transcript { path, config_dir } = &held.transcript;
+        let (path, config_dir) = (path.clone()?, config_dir.clone());
+        self.context.replies.look_up(&self.key.agent, path, batch.prompt.clone(), config_dir).await
     }
 
     /// Where the session runs. Looked up once: a session does not change its project.
@@ -319,25 +358,31 @@ impl SessionState {
         if self.in_flight > 0 || (self.held.is_none() && self.rehydrate().await.is_err()) {
             return false;
         }
+        let watch = Watch { now, since: self.context.heard_since };
+        let found = match self.held.as_ref() {
+            Some(held) => match held.session.left_unanswered_by_time(watch, self.context.idle) {
+                Some(batch) => self.look_up(held, batch).await,
+                None => None,
+            },
+            None => None,
+        };
         let Some(held) = &mut self.held else { return false };
-        let Decision { next, effects, .. } = held.session.clone().on_idle(now, self.context.idle);
+        let (before, recovered) = with_reply(held.session.clone(), found);
+        let Decision { next, mut effects, .. } = before.on_idle(watch, self.context.idle);
+        effects.splice(..0, recovered);
         if effects.is_empty() {
             let silent = now.since(held.session.last_event) > self.context.idle.batch_ms;
             return silent && held.session.is_at_rest();
         }
         held.session = next;
-        let happenings = happenings(&self.key, held.session.life, &effects);
         // A life that ends by silence ended with its last event.
         let write = Write::Idle { session: self.key.clone(), effects, at: now };
         let stored = self.context.writer.queue(write);
         self.in_flight += 1;
-        let (me, bus) = (me.clone(), self.context.bus.clone());
+        let me = me.clone();
         tokio::spawn(async move {
             let outcome = match stored.await {
-                Ok(_) => {
-                    happenings.into_iter().for_each(|happening| bus.publish(happening));
-                    SettledAs::Stored
-                }
+                Ok(_) => SettledAs::Stored,
                 Err(error) => {
                     tracing::warn!(%error, "an idle session could not be stored");
                     SettledAs::NotStored
@@ -349,88 +394,10 @@ impl SessionState {
     }
 }
 
-/// What is left to do for an event once it is queued: wait for the commit, recall, answer, and report back.
-struct Errand {
-    me: ActorRef<SessionMessage>,
-    key: SessionKey,
-    context: SessionContext,
-    told: HashSet<ObservationId>,
-    last_event: Timestamp,
-    event_name: String,
-    happenings: Vec<Happening>,
-    ask: Option<Ask>,
-    reply: RpcReplyPort<Reply>,
-}
-
-impl Errand {
-    async fn run(self, stored: impl Future<Output = Result<Written, super::writer::WriteFailed>>) {
-        let (outcome, reply, told) = match stored.await {
-            Ok(Written::Event(row)) => {
-                self.happenings.iter().for_each(|happening| self.context.bus.publish(happening.clone()));
-                let recalled = match &self.ask {
-                    Some(ask) => self.recall(ask.clone(), row.project).await,
-                    None => Recalled::default(),
-                };
-                let told = self.record(&recalled);
-                let answer = Answer {
-                    event_name: self.event_name.clone(),
-                    context: Some(recalled.block.text).filter(|text| !text.is_empty()),
-                    notice: recalled.notice,
-                };
-                let stdout = (agents::spec(self.key.agent.as_str()).answer)(&answer);
-                (SettledAs::Stored, Reply::Ack { stdout }, told)
-            }
-            Ok(Written::Duplicate) => {
-                (SettledAs::NotStored, Reply::Duplicate { stdout: Vec::new() }, Vec::new())
-            }
-            Ok(Written::Leased(_) | Written::Reserved(_) | Written::Retried(_) | Written::Done) => {
-                (SettledAs::NotStored, Reply::Busy, Vec::new())
-            }
-            Err(error) => {
-                tracing::warn!(%error, "an event could not be stored");
-                (SettledAs::NotStored, Reply::Busy, Vec::new())
-            }
-        };
-        // First the state, then the answer: the agent's next event finds what was told in this one.
-        let _ = self.me.send_message(SessionMessage::Settled(Settled { outcome, told }));
-        let _ = self.reply.send(reply);
-    }
-
-    async fn recall(&self, ask: Ask, project: crate::memory::ids::ProjectRow) -> Recalled {
-        let readers = self.context.recollection.readers.clone();
-        let project =
-            tokio::task::spawn_blocking(move || readers.read(|db| store::project(db, project))).await;
-        let Ok(Ok(project)) = project else { return Recalled::default() };
-        let asker = Asker {
-            project,
-            session: Some(self.key.id.clone()),
-            told: self.told.clone(),
-            last_event: self.last_event,
-        };
-        self.context.recollection.answer(ask, asker).await
-    }
-
-    /// Writes down what is given, and says which observations it were.
-    fn record(&self, recalled: &Recalled) -> Vec<ObservationId> {
-        let (Some(moment), false) = (recalled.moment, recalled.block.items.is_empty()) else {
-            return Vec::new();
-        };
-        let items = serde_json::to_string(&recalled.block.items).unwrap_or_else(|_| "[]".to_owned());
-        let injection = Injection {
-            session: self.key.clone(),
-            at: clock::now(),
-            moment: moment.as_str().to_owned(),
-            tokens: recalled.block.tokens,
-            items,
-        };
-        let queued = self.context.writer.queue(Write::Injected(Box::new(injection)));
-        tokio::spawn(async move {
-            if let Err(error) = queued.await {
-                tracing::warn!(%error, "an injection could not be recorded");
-            }
-        });
-        let given = recalled.block.items.iter().filter(|item| item.kind == "observation");
-        given.map(|item| ObservationId(item.id)).collect()
+fn with_reply(session: Session, found: Option<String>) -> (Session, Option<Effect>) {
+    match found {
+        Some(text) => session.with_reply(&text),
+        None => (session, None),
     }
 }
 
@@ -451,32 +418,4 @@ fn delivery(key: &SessionKey, deliver: &Deliver, event_name: &str, second: Optio
         flags: deliver.flags.0,
         stored_at: clock::now(),
     }
-}
-
-/// The event in the words of the agents that recall answers.
-fn event_name(event: &LifecycleEvent) -> &str {
-    match &event.what {
-        What::SessionStart { .. } => "SessionStart",
-        What::Prompt { .. } => "UserPromptSubmit",
-        What::Tool(call) if call.is_failed() => "PostToolUseFailure",
-        What::Tool(_) => "PostToolUse",
-        What::PreCompact { .. } => "PreCompact",
-        What::Stop { .. } => "Stop",
-        What::SessionEnd { .. } => "SessionEnd",
-        What::Other { name, .. } => name,
-    }
-}
-
-fn happenings(session: &SessionKey, life: u32, effects: &[Effect]) -> Vec<Happening> {
-    effects
-        .iter()
-        .filter_map(|effect| match effect {
-            Effect::BeginLife { .. } => Some(Happening::SessionStarted { session: session.clone(), life }),
-            Effect::Complete { reason } => {
-                Some(Happening::SessionEnded { session: session.clone(), reason: reason.clone() })
-            }
-            Effect::CloseBatch { .. } => Some(Happening::BatchClosed { session: session.clone() }),
-            _ => None,
-        })
-        .collect()
 }

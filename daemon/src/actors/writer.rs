@@ -246,13 +246,14 @@ fn commit_group(
     let mut damage = begun.as_ref().err().and_then(damage_of);
     let mut answers = Vec::with_capacity(group.len());
     let mut settled = Vec::new();
+    let mut said = Vec::new();
     for pending in group {
         match pending {
             Pending::Settle(done) => settled.push(done),
             Pending::EmptyLog => log_asked = true,
             Pending::Write(write, done) => {
                 let result = match &begun {
-                    Ok(()) => store::execute(connection, &write),
+                    Ok(()) => store::execute(connection, &write, &mut said),
                     Err(error) => Err(StoreError::Unavailable(error.to_string())),
                 };
                 match &result {
@@ -281,6 +282,10 @@ fn commit_group(
         damage = damage.or_else(|| damage_of(error));
         // Whatever is left of the transaction must not be continued by the next group.
         let _ = run(connection, "ROLLBACK");
+    }
+    if committed.is_ok() {
+        // Before the answers: who has one finds that everybody was told.
+        said.into_iter().for_each(|said| bus.publish(Happening::Lifecycle(Arc::new(said))));
     }
     answer(answers, &committed);
     for done in settled {
@@ -362,12 +367,15 @@ fn writes_rows(write: &Write) -> bool {
 
 fn queues_work(write: &Write) -> bool {
     let queues = |effects: &[Effect]| {
-        effects.iter().any(|effect| matches!(effect, Effect::CompressBatch { .. } | Effect::Summarize))
+        effects.iter().any(|effect| {
+            matches!(effect, Effect::CompressBatch { .. } | Effect::FlushChunk { .. } | Effect::Summarize)
+        })
     };
     match write {
         Write::Event(transaction) => queues(&transaction.effects),
         Write::Idle { effects, .. } => queues(effects),
-        Write::Finish(_)
+        Write::RepairOrphans { .. }
+        | Write::Finish(_)
         | Write::Fail(_)
         | Write::GiveBack { .. }
         | Write::ExpireLeases { .. }

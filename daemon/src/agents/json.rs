@@ -43,6 +43,12 @@ impl Fields {
     }
 }
 
+/// The objects of a JSON array; what is none is left out, and what is no array has none.
+pub fn objects(raw: &str) -> Vec<Fields> {
+    let values: Vec<Box<RawValue>> = serde_json::from_str(raw).unwrap_or_default();
+    values.iter().filter_map(|value| Fields::read(value.get().as_bytes()).ok()).collect()
+}
+
 /// Decodes a JSON string; `None` if the value is none.
 pub fn string(raw: &str) -> Option<String> {
     if !raw.starts_with('"') {

@@ -3,14 +3,22 @@
 //! An agent's reader turns its raw JSON into a [`LifecycleEvent`]; its answer turns context into exactly the bytes
 //! that agent wants on a hook's stdout.
 //!
+//! Where an agent does not tell how a turn ended, its transcript does: reading the end of one is the only input here
+//! beside the delivery itself, and goes through [`named_file`].
+//!
 //! **Invariant:** nothing here stores, searches or decides what an event means.
 
 pub mod claude_code;
 pub mod json;
+pub mod named_file;
+
+use std::path::PathBuf;
 
 use recall_protocol::wire::Deliver;
 
+use self::named_file::Refused;
 use crate::memory::event::LifecycleEvent;
+use crate::memory::ids::PromptId;
 use crate::memory::material::Action;
 
 /// What recall must know of an agent.
@@ -25,6 +33,20 @@ pub struct AgentSpec {
     pub answer: fn(&Answer) -> Vec<u8>,
     /// Says what a stored call did, from the tool's name and the agent's JSON of input and response.
     pub action: fn(tool_name: &str, input: &str, response: Option<&str>) -> Action,
+    /// Looks a turn's answer up in the transcript. Blocks.
+    pub reply: fn(&ReplyRequest) -> Result<Option<String>, Refused>,
+}
+
+/// Which answer is looked for, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplyRequest {
+    /// The transcript's path, as the agent's JSON says.
+    pub transcript: String,
+    pub prompt: Option<PromptId>,
+    /// The user's own folder.
+    pub home: PathBuf,
+    /// Where the agent keeps its files, if the user moved them.
+    pub config_dir: Option<String>,
 }
 
 /// What shall be said to the agent, and to the user beside it.
@@ -66,4 +88,5 @@ const UNKNOWN: AgentSpec = AgentSpec {
     read: claude_code::SPEC.read,
     answer: |_| Vec::new(),
     action: claude_code::SPEC.action,
+    reply: |_| Ok(None),
 };

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::continuity::{Continuity, Listener};
 use super::ids::{ObservationId, Timestamp};
 use super::observation::{Importance, ObservationType};
 use super::tokens::{Measure, estimate};
@@ -56,6 +57,8 @@ pub struct Material {
     pub project: String,
     /// At a start the last session's; at a compaction this session's own.
     pub summary: Option<SummaryNote>,
+    /// Where that session stands, while it is fresh.
+    pub continuity: Option<Continuity>,
     /// In any order; `None` of them may be superseded or resolved.
     pub observations: Vec<Note>,
 }
@@ -98,7 +101,7 @@ pub struct Block {
 /// One thing that was given, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Item {
-    /// `observation` or `summary`.
+    /// `observation`, `summary` or `session` (where it stands).
     pub kind: &'static str,
     pub id: i64,
     pub title: String,
@@ -112,6 +115,10 @@ const MOST_UNITS: u64 = 9_600;
 const MOST_FOR_PROMPT: usize = 4;
 /// The part of a start's budget that titles may take; the rest tells more about the weightiest of them.
 const INDEX_SHARE: f64 = 0.6;
+/// The part of the budget up to which a session's own state is told: all but the most useful titles after a
+/// compaction, less at a start, which is about the project.
+const COMPACT_STATE_SHARE: f64 = 0.8;
+const START_STATE_SHARE: f64 = 0.6;
 /// An observation's weight at a start halves every this many days.
 const HALF_LIFE_DAYS: f64 = 21.0;
 
@@ -127,8 +134,15 @@ pub fn assemble(moment: Moment, material: &Material, budget: u32, now: Timestamp
 /// A start or a compaction: where things stand, and an index of what is known.
 fn survey(moment: Moment, material: &Material, budget: u32, now: Timestamp) -> Block {
     let mut page = Page::open(budget, &format!("recall: memory of {}", plain(&material.project)));
-    if let Some(summary) = &material.summary {
+    if moment == Moment::Compact
+        && let Some(state) = &material.continuity
+    {
+        page.state(state, material.summary.as_ref());
+    } else if let Some(summary) = &material.summary {
         page.summary(moment, summary, now);
+        if let Some(state) = &material.continuity {
+            page.continuity(state, Listener::Successor, START_STATE_SHARE);
+        }
     }
     let mut notes: Vec<&Note> = material.observations.iter().collect();
     notes.sort_by(|a, b| {
@@ -240,6 +254,45 @@ impl Page {
             if !text.is_empty() {
                 self.add_within(&format!("{label}: {text}\n"), self.budget / 2);
             }
+        }
+    }
+
+    /// After a compaction: where this very session stands.
+    fn state(&mut self, state: &Continuity, summary: Option<&SummaryNote>) {
+        let title = summary.map_or(String::new(), |summary| format!(": {}", plain(&summary.title)));
+        let prompts = if state.prompts == 1 { "prompt" } else { "prompts" };
+        let heading = format!("\n## This session so far, {} {prompts}{title}\n", state.prompts);
+        if self.add(&heading) == Added::No {
+            return;
+        }
+        self.continuity(state, Listener::Itself, COMPACT_STATE_SHARE);
+        let Some(summary) = summary else { return };
+        for (label, text) in
+            [("Open", &summary.next_steps), ("Done", &summary.completed), ("Learned", &summary.learned)]
+        {
+            self.line(label, text, COMPACT_STATE_SHARE);
+        }
+        let (id, title) = (summary.id, summary.title.clone());
+        self.items.push(Item { kind: "summary", id, title, reason: "this session's own state".to_owned() });
+    }
+
+    fn continuity(&mut self, state: &Continuity, listener: Listener, share: f64) {
+        let before = self.text.len();
+        for (label, text) in state.lines(listener) {
+            self.line(label, &text, share);
+        }
+        if self.text.len() > before {
+            let (id, title) = (state.session, "where the session stands".to_owned());
+            let reason = "its goal, plan, files and open ends".to_owned();
+            self.items.push(Item { kind: "session", id, title, reason });
+        }
+    }
+
+    /// A line, if there is something to say and it fits into the first `share` of the budget.
+    fn line(&mut self, label: &str, text: &str, share: f64) {
+        let text = plain(text);
+        if !text.is_empty() {
+            self.add_within(&format!("{label}: {text}\n"), (f64::from(self.budget) * share) as u32);
         }
     }
 
@@ -403,6 +456,7 @@ mod tests {
                 next_steps: "Show the discount on the receipt.".to_owned(),
                 at: Timestamp(NOW.0 - 2 * 3_600_000),
             }),
+            continuity: None,
             observations: vec![
                 note(1, 9, 30, "Money is kept in integer cents"),
                 note(2, 4, 0, "Receipt lacks the discount"),
@@ -414,6 +468,23 @@ mod tests {
     #[test]
     fn a_start_tells_the_open_ends_and_an_index() {
         insta::assert_snapshot!("started", assemble(Moment::Start, &shop(), 2000, NOW).text);
+    }
+
+    #[test]
+    fn a_compacted_session_is_told_where_it_stands() {
+        let mut material = shop();
+        material.continuity = Some(Continuity {
+            session: 7,
+            prompts: 3,
+            goal: "Add a percentage discount.".to_owned(),
+            asked: Some("And show it on the receipt.".to_owned()),
+            open_tasks: vec!["Test the receipt".to_owned()],
+            changed_files: vec!["src/cart.rs".to_owned()],
+            decided: vec!["Rounding happens once".to_owned()],
+            ..Continuity::default()
+        });
+        insta::assert_snapshot!("compacted", assemble(Moment::Compact, &material, 1500, NOW).text);
+        insta::assert_snapshot!("started_fresh", assemble(Moment::Start, &material, 2000, NOW).text);
     }
 
     #[test]
@@ -457,6 +528,8 @@ mod tests {
                 note.narrative.clone_from(&narrative);
             }
             material.summary.as_mut().unwrap().next_steps.clone_from(&title);
+            material.continuity =
+                Some(Continuity { goal: narrative.clone(), open_tasks: vec![title.clone()], ..Continuity::default() });
             for moment in [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt] {
                 let block = assemble(moment, &material, budget, NOW);
                 prop_assert!(block.tokens <= budget);

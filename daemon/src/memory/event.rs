@@ -2,9 +2,10 @@
 //!
 //! `agents/` reads an agent's JSON into these values; `session` decides what they mean.
 
-use super::ids::{EventId, PromptId, SessionId, Timestamp};
+use super::ids::{CallId, EventId, PromptId, SessionId, Timestamp};
 use super::material::BatchSource;
 use super::order::Order;
+use super::plan::PlanChange;
 
 /// One lifecycle event of one session.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +18,28 @@ pub struct LifecycleEvent {
     /// The subagent it happened in; `None` on the main thread.
     pub subagent: Option<Subagent>,
     pub what: What,
+}
+
+impl LifecycleEvent {
+    /// The event's name in the words of the agents that recall answers.
+    pub fn name(&self) -> &str {
+        match &self.what {
+            What::SessionStart { .. } => "SessionStart",
+            What::Prompt { .. } => "UserPromptSubmit",
+            What::ToolStart(_) => "PreToolUse",
+            What::Tool(call) if call.is_failed() => "PostToolUseFailure",
+            What::Tool(_) => "PostToolUse",
+            What::ToolBatch(_) => "PostToolBatch",
+            What::SubagentStart => "SubagentStart",
+            What::SubagentStop { .. } => "SubagentStop",
+            What::PreCompact { .. } => "PreCompact",
+            What::PostCompact { .. } => "PostCompact",
+            What::Stop { .. } => "Stop",
+            What::StopFailure { .. } => "StopFailure",
+            What::SessionEnd { .. } => "SessionEnd",
+            What::Internal { name } | What::Other { name, .. } => name,
+        }
+    }
 }
 
 /// A helper that the main agent started.
@@ -37,18 +60,41 @@ pub enum What {
         text: PromptText,
         source: BatchSource,
     },
+    /// A tool call begins.
+    ToolStart(ToolStart),
     /// A tool call that has ended, well or not.
     Tool(ToolCall),
+    /// All calls that the model made at once are settled, those too that never ran.
+    ToolBatch(Vec<ToolCall>),
+    SubagentStart,
+    /// A subagent ended, with its last words.
+    SubagentStop {
+        message: Option<String>,
+    },
     /// The agent is about to shorten its conversation.
     PreCompact {
         trigger: String,
+    },
+    /// It has, and this is what it made of it.
+    PostCompact {
+        trigger: String,
+        summary: Option<String>,
     },
     /// The main agent ended its turn.
     Stop {
         message: Option<String>,
     },
+    /// The turn ended because the model could not be reached or refused.
+    StopFailure {
+        error: String,
+        detail: String,
+    },
     SessionEnd {
         reason: String,
+    },
+    /// The agent program's own business, told again elsewhere: accepted, and nothing follows.
+    Internal {
+        name: String,
     },
     /// Valid, and without a rule of its own; kept as it came.
     Other {
@@ -101,16 +147,29 @@ pub enum PromptText {
     WhollyPrivate,
 }
 
+/// A tool call that was asked for and may be waiting for its permission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolStart {
+    pub name: String,
+    pub use_id: Option<CallId>,
+    /// The call's input, the agent's own JSON.
+    pub input: String,
+}
+
 /// A tool call as the agent reported it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
     pub name: String,
     /// The agent's id of the call; the second key against double delivery.
-    pub use_id: Option<String>,
+    pub use_id: Option<CallId>,
     /// The call's input, the agent's own JSON.
     pub input: String,
     pub result: ToolResult,
     pub duration_ms: Option<i64>,
+    /// What it does to a plan or to the task list.
+    pub plan: Option<PlanChange>,
+    /// The subagent that it started.
+    pub launched: Option<String>,
 }
 
 /// How the call ended.

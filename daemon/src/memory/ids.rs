@@ -32,6 +32,8 @@ row_id! {
     ObservationId,
     /// A session's summary.
     SummaryId,
+    /// A plan, or a session's task list.
+    PlanId,
     /// A unit of compression work.
     JobId,
     /// A project's row. What makes two folders one project is [`ProjectKey`].
@@ -71,6 +73,8 @@ text_id! {
     SessionId,
     /// The agent's own id of one prompt and the turn it starts (Claude Code: `prompt_id`).
     PromptId,
+    /// The agent's own id of one tool call (Claude Code: `tool_use_id`).
+    CallId,
     /// Which agent speaks: the first word of the shim's command line, e.g. `claude-code`.
     AgentName,
     /// What makes a project the same in every clone and worktree, e.g. `git:github.com/acme/shop`.

@@ -1,123 +1,128 @@
-//! When two observations say the same.
+//! What is said to others about a session: the lifecycle events of recall's own, the same whatever the agent.
 //!
-//! Compressors word the same finding differently each time. Two observations are taken for one only where nothing that
-//! could make them differ does: the same type, nearly the same words, and exactly the same numbers, names of code and
-//! negations. "The limit is 30 s" and "the limit is 60 s" share most words and contradict each other.
+//! They follow from what was committed and from nothing else, so each is said once: an event that is delivered twice
+//! changes nothing the second time and says nothing. Hearing them is for those who listen at that moment. A daemon
+//! that is killed between a commit and its telling leaves them unsaid; the store keeps those about a session's life
+//! and is the record.
 
-use std::collections::BTreeSet;
+use serde_json::{Value, json};
 
+use super::event::StartSource;
+use super::ids::{JobId, ObservationId, SessionId, SessionKey, SummaryId, Timestamp};
+use super::material::BatchSource;
 use super::observation::ObservationType;
 
-/// What is compared of an observation.
-#[derive(Clone, Copy, Debug)]
-pub struct Statement<'a> {
-    pub kind: ObservationType,
-    pub title: &'a str,
-    pub narrative: &'a str,
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lifecycle {
+    /// `None` for what belongs to no session.
+    pub session: Option<SessionKey>,
+    pub at: Timestamp,
+    pub what: Said,
 }
 
-/// Shares of common words, in hundredths.
-const SAME_TITLE: usize = 75;
-const SAME_TEXT: usize = 60;
-
-/// Titles of fewer words are too short to be compared by them.
-const FEWEST_WORDS: usize = 3;
-
-const NEGATIONS: [&str; 12] =
-    ["no", "not", "never", "none", "without", "nor", "cannot", "kein", "keine", "nicht", "nie", "ohne"];
-
-/// Whether one of the two can go, with its evidence added to the other's.
-pub fn says_the_same(one: Statement<'_>, other: Statement<'_>) -> bool {
-    if one.kind != other.kind {
-        return false;
-    }
-    let (title, other_title) = (words(one.title), words(other.title));
-    let is_long_enough = title.len().min(other_title.len()) >= FEWEST_WORDS;
-    let (telling, other_telling) = (telling(one.title), telling(other.title));
-    is_long_enough
-        && telling == other_telling
-        && common(&title, &other_title) >= SAME_TITLE
-        && common(&words(one.narrative), &words(other.narrative)) >= SAME_TEXT
+/// What is said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    SessionStart {
+        /// Counted from 1.
+        life: u32,
+        source: StartSource,
+        /// Its own id after its first life, or that of the session that was cleared away for it.
+        resumed_from: Option<SessionId>,
+    },
+    SessionSuspend {
+        tally: Tally,
+        reason: String,
+    },
+    SessionResume {
+        suspended_for_ms: i64,
+    },
+    SessionEnd {
+        tally: Tally,
+        reason: String,
+    },
+    BeforeCompaction {
+        message_count: u32,
+    },
+    AfterCompaction {
+        message_count: u32,
+        /// Of them, those that came since the compaction before.
+        compacted_count: u32,
+    },
+    MessageReceived {
+        from: BatchSource,
+        /// `None` where it was wholly private.
+        content: Option<String>,
+    },
+    BatchClosed {
+        prompt_number: u32,
+    },
+    ObservationCreated {
+        id: ObservationId,
+        kind: ObservationType,
+        title: String,
+    },
+    SummaryCreated {
+        id: SummaryId,
+        title: String,
+    },
+    JobDead {
+        job: JobId,
+        error: String,
+    },
 }
 
-fn words(text: &str) -> BTreeSet<String> {
-    let words = text.split(|character: char| !character.is_alphanumeric());
-    words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+/// What a session amounts to so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Prompts and answers of the whole session.
+    pub message_count: u32,
+    /// How long the current life lasts.
+    pub duration_ms: i64,
 }
 
-/// The words that decide: numbers, names of code, negations.
-fn telling(text: &str) -> BTreeSet<String> {
-    let words = text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
-    let is_code = |word: &str| {
-        let inner_capital = word.chars().skip(1).any(char::is_uppercase);
-        inner_capital
-            || word.contains(['_', '.', '/', ':', '(', '-'])
-            || word.chars().any(|c| c.is_ascii_digit())
-    };
-    let is_negation = |word: &str| word.ends_with("n't") || NEGATIONS.contains(&word.to_lowercase().as_str());
-    words.filter(|word| is_code(word) || is_negation(word)).map(str::to_lowercase).collect()
-}
-
-/// How much of both sets is common, in hundredths.
-fn common(one: &BTreeSet<String>, other: &BTreeSet<String>) -> usize {
-    let both = one.intersection(other).count();
-    let any = one.union(other).count();
-    (both * 100).checked_div(any).unwrap_or(100)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(one: &str, other: &str, expected: bool) {
-        let narrative = "Rounding each line lost up to a cent per line, so the total is rounded once.";
-        let statement = |title| Statement { kind: ObservationType::Gotcha, title, narrative };
-        assert_eq!(says_the_same(statement(one), statement(other)), expected, "{one:?} {other:?}");
-        assert_eq!(says_the_same(statement(other), statement(one)), expected, "both ways");
-    }
-
-    #[test]
-    fn the_same_in_other_words() {
-        check(
-            "The cart total is rounded once after summing",
-            "The cart total is rounded once, after summing.",
-            true,
-        );
-        check(
-            "The cart total is rounded once after summing",
-            "The total is rounded once after summing",
-            true,
-        );
-        check("`Cart::total` is rounded once", "Cart::total is rounded once", true);
-    }
-
-    #[test]
-    fn numbers_names_and_negations_decide() {
-        check("The request limit is 30 s for the shop", "The request limit is 60 s for the shop", false);
-        check("The cart total is rounded once", "The cart total is not rounded once", false);
-        check(
-            "Tests of the cart need src/cart.rs built first",
-            "Tests of the cart need src/line.rs built first",
-            false,
-        );
-        check(
-            "Rounding happens in LineItem and nowhere else",
-            "Rounding happens in CartItem and nowhere else",
-            false,
-        );
-        check("Rounding bug", "Rounding bug", false);
-        check("The cart total is rounded once", "Login sends the token in the address", false);
+impl Said {
+    /// The event's public name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::SessionStart { .. } => "session_start",
+            Self::SessionSuspend { .. } => "session_suspend",
+            Self::SessionResume { .. } => "session_resume",
+            Self::SessionEnd { .. } => "session_end",
+            Self::BeforeCompaction { .. } => "before_compaction",
+            Self::AfterCompaction { .. } => "after_compaction",
+            Self::MessageReceived { .. } => "message_received",
+            Self::BatchClosed { .. } => "batch_closed",
+            Self::ObservationCreated { .. } => "observation_created",
+            Self::SummaryCreated { .. } => "summary_created",
+            Self::JobDead { .. } => "job_dead",
+        }
     }
 
-    #[test]
-    fn another_type_or_another_reason_is_another_observation() {
-        let title = "The cart total is rounded once after summing";
-        let one = Statement { kind: ObservationType::Gotcha, title, narrative: "Lines lost cents." };
-        let decision = Statement { kind: ObservationType::Decision, ..one };
-        let reason = Statement { narrative: "The tax office demands it since this year.", ..one };
-        assert!(says_the_same(one, one));
-        assert!(!says_the_same(one, decision));
-        assert!(!says_the_same(one, reason));
+    /// Its public fields: the form in which it is kept and told. Nothing but counts, names and what is asked for.
+    pub fn detail(&self) -> Value {
+        let with_reason = |tally: &Tally, reason: &str| json!({"message_count": tally.message_count, "duration_ms": tally.duration_ms, "reason": reason});
+        match self {
+            Self::SessionStart { life, source, resumed_from } => {
+                let resumed_from = resumed_from.as_ref().map(SessionId::as_str);
+                json!({"life": life, "source": source.as_str(), "resumed_from": resumed_from})
+            }
+            Self::SessionSuspend { tally, reason } | Self::SessionEnd { tally, reason } => {
+                with_reason(tally, reason)
+            }
+            Self::SessionResume { suspended_for_ms } => json!({"suspended_for_ms": suspended_for_ms}),
+            Self::BeforeCompaction { message_count } => json!({"message_count": message_count}),
+            Self::AfterCompaction { message_count, compacted_count } => {
+                json!({"message_count": message_count, "compacted_count": compacted_count})
+            }
+            Self::MessageReceived { from, content } => json!({"from": from.as_str(), "content": content}),
+            Self::BatchClosed { prompt_number } => json!({"prompt_number": prompt_number}),
+            Self::ObservationCreated { id, kind, title } => {
+                json!({"id": id, "type": kind.as_str(), "title": title})
+            }
+            Self::SummaryCreated { id, title } => json!({"id": id, "title": title}),
+            Self::JobDead { job, error } => json!({"job": job, "error": error}),
+        }
     }
 }

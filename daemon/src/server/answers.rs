@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::session_parts::{LifeEventAnswer, PlanAnswer, SubagentAnswer};
 use crate::compression::ProviderState;
 use crate::memory::budget::Usage;
 use crate::memory::document::{DocumentKey, DocumentKind};
@@ -253,7 +254,14 @@ pub struct SessionAnswer {
     pub title: Option<String>,
     pub started_at: Moment,
     pub ended_at: Option<Moment>,
+    /// The session that was cleared away for this one.
+    pub resumed_from: Option<String>,
     pub batches: Vec<BatchAnswer>,
+    /// Those that were changed last first.
+    pub plans: Vec<PlanAnswer>,
+    pub subagents: Vec<SubagentAnswer>,
+    /// What was said of the session's lives, in order.
+    pub life_events: Vec<LifeEventAnswer>,
     pub observations: Vec<ObservationAnswer>,
     pub summary: Option<SummaryAnswer>,
     pub injections: Vec<InjectionAnswer>,

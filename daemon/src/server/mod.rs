@@ -8,6 +8,7 @@ pub mod log;
 pub mod gate;
 pub mod connection;
 pub mod answers;
+pub mod session_parts;
 pub mod queries;
 mod search;
 pub mod flush;

@@ -19,6 +19,7 @@ use super::flush::flush;
 use super::gate::Reception;
 use super::run::repair_note;
 use super::search::search;
+use super::session_parts::{PlanAnswer, SubagentAnswer};
 use crate::actors::clock;
 use crate::actors::compression::CompressionMessage;
 use crate::actors::documents::title_and_text;
@@ -211,7 +212,16 @@ fn session(house: &House, id: &str) -> Answer {
             batches.push(BatchAnswer::new(batch, activities));
         }
         let observations = store::observations_of_session(db, info.row)?;
+        let mut subagents = Vec::new();
+        for subagent in store::subagents_of_session(db, info.row)? {
+            let number = subagent.batch.map(|batch| store::prompt_number(db, batch)).transpose()?;
+            subagents.push(SubagentAnswer::new(subagent, number));
+        }
         Ok(SessionAnswer {
+            plans: store::plans_of_session(db, info.row)?.into_iter().map(Into::into).collect(),
+            life_events: store::life_events(db, info.row)?.into_iter().map(Into::into).collect(),
+            subagents,
+            resumed_from: info.resumed_from.map(|session| session.0),
             batches,
             observations: observations.into_iter().map(Into::into).collect(),
             summary: store::summary_of_session(db, info.row)?.map(SummaryAnswer::from),
@@ -272,6 +282,9 @@ impl Place {
                 project_row: row.project,
             },
             DocumentRow::Summary { row, session } => of_session(session, None, row.created_at),
+            DocumentRow::Plan { row, session } => {
+                of_session(session, row.prompt_numbers.first().copied(), row.updated_at)
+            }
             DocumentRow::Prompt { number, at, session, .. }
             | DocumentRow::Response { number, at, session, .. } => of_session(session, Some(*number), *at),
             DocumentRow::Activity { row, session } => {
@@ -286,7 +299,7 @@ fn parse_id(id: &str) -> Result<DocumentKey, Refused> {
     DocumentKey::parse(id).ok_or_else(|| {
         Refused::new(
             format!("{id:?} is no id"),
-            "An observation's id is a number (123 or #123); others are a letter and a number (p12, r12, s12, a12).",
+            "An observation's id is a number (123 or #123); others are a letter and a number (p12, r12, s12, l12, a12).",
         )
     })
 }
@@ -314,6 +327,9 @@ fn show(house: &House, id: &str) -> Answer {
         }
         DocumentRow::Summary { row, .. } => {
             json(&TextAnswer { text, tokens, items: vec![SummaryAnswer::from(*row)] })
+        }
+        DocumentRow::Plan { row, .. } => {
+            json(&TextAnswer { text: body, tokens, items: vec![PlanAnswer::from(*row)] })
         }
         DocumentRow::Prompt { .. } | DocumentRow::Response { .. } | DocumentRow::Activity { .. } => {
             let item = DocumentAnswer {

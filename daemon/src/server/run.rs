@@ -14,14 +14,18 @@ use tokio::sync::mpsc;
 use super::gate::{Gate, GateMessage, Reception};
 use super::instance::{Instance, InstanceError, LastStop};
 use super::listener::{self, ListenError, SocketOrigin};
+use crate::actors::bus::Happening;
 use crate::actors::clock;
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::root::{self, Blueprint, House, Root};
 use crate::compression::{self, Compressor, ProviderSetupError};
 use crate::config::Config;
 use crate::faults::{Fault, planted};
+use crate::memory::lifecycle::Lifecycle;
 use crate::memory::redaction::{RedactionError, RedactionMode, Redactor};
-use crate::store::{self, Evidence, OpenStoreError, Readers, RepairError, RepairSite, Thoroughness, Write};
+use crate::store::{
+    self, Evidence, OpenStoreError, Readers, RepairError, RepairSite, Suspension, Thoroughness, Write,
+};
 
 /// Why the daemon does not run.
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +95,7 @@ pub async fn run_with(
     // Whoever connects from here on waits in the backlog instead of spooling.
     let door = listener::open(&socket)?;
     let site = RepairSite { database: paths.database(), backups, note: repair_note(&paths) };
-    open_once(&site, &config)?;
+    let interrupted = open_once(&site, &config)?;
 
     let blueprint = Blueprint {
         database: site.database,
@@ -107,6 +111,9 @@ pub async fn run_with(
     let (tree, mut tree_ended) = Actor::spawn(None, Root, (blueprint, house.clone()))
         .await
         .map_err(|error| RunError::Start(error.to_string()))?;
+    for said in interrupted {
+        house.bus.publish(Happening::Lifecycle(Arc::new(said)));
+    }
     if let Err(error) = house.writer.write(Write::ReleaseLeases).await {
         tracing::warn!(%error, "leases of the last run wait until they expire");
     }
@@ -142,7 +149,9 @@ pub async fn run_with(
     if outcome.is_ok() {
         // Every permit back means that every event is acknowledged.
         let _ = tokio::time::timeout(DRAIN_WITHIN, permits.acquire_many(all_permits)).await;
-        if let Err(error) = house.writer.write(Write::SuspendAll { at: clock::now() }).await {
+        if let Err(error) =
+            house.writer.write(Write::SuspendAll { at: clock::now(), why: Suspension::Stop }).await
+        {
             tracing::error!(%error, "live sessions are not stamped as suspended");
         }
         let _ = house.indexer.ask(IndexerMessage::Flush, DRAIN_WITHIN).await;
@@ -161,17 +170,26 @@ pub fn repair_note(paths: &Paths) -> PathBuf {
     paths.state_dir().join("repairs.json")
 }
 
-/// Opens the database once for its errors: inside the tree they would be retried. A damaged one is repaired.
-fn open_once(site: &RepairSite, config: &Config) -> Result<(), RunError> {
-    let open = || store::open_writer(&site.database, &site.backups, config.durability).map(drop);
-    match open() {
+/// Opens the database once for its errors: inside the tree they would be retried. A damaged one is repaired. Sessions
+/// that still count as live were interrupted by a sudden end: they are suspended before anybody takes them up, and
+/// what is to be said of that is returned.
+fn open_once(site: &RepairSite, config: &Config) -> Result<Vec<Lifecycle>, RunError> {
+    let open = || store::open_writer(&site.database, &site.backups, config.durability);
+    let connection = match open() {
         Err(error) if error.is_damage() => {
             tracing::error!(%error, "the database is damaged");
             store::repair(site, Evidence::Reported, &error.to_string(), clock::now())?;
-            Ok(open()?)
+            open()?
         }
-        opened => Ok(opened?),
+        opened => opened?,
+    };
+    let mut said = Vec::new();
+    let suspend = Write::SuspendAll { at: clock::now(), why: Suspension::Crash };
+    if let Err(error) = store::execute(&connection, &suspend, &mut said) {
+        // Damage that shows here is the tree's to repair.
+        tracing::error!(%error, "interrupted sessions are not stamped as suspended");
     }
+    Ok(said)
 }
 
 /// After a sudden end every page is looked at once, beside the work: reading the whole file would hold up the start.

@@ -3,9 +3,9 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::sessions::{ACTIVITY_COLUMNS, ActivityRow, SessionInfo, batch_row, read_activity, session_info};
-use super::{ObservationRow, StoreError, SummaryRow, observation, reading};
+use super::{ObservationRow, PlanRow, StoreError, SummaryRow, observation, plan, reading};
 use crate::memory::document::{DocumentKey, DocumentKind};
-use crate::memory::ids::{BatchId, ObservationId, SessionId, SessionRow, Timestamp};
+use crate::memory::ids::{BatchId, ObservationId, PlanId, SessionId, SessionRow, Timestamp};
 
 /// "This row was written or is gone."
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,7 @@ pub enum DocumentRow {
     Summary { row: Box<SummaryRow>, session: Box<SessionInfo> },
     Prompt { text: String, number: u32, at: Timestamp, session: Box<SessionInfo> },
     Response { text: String, number: u32, at: Timestamp, session: Box<SessionInfo> },
+    Plan { row: Box<PlanRow>, session: Box<SessionInfo> },
     Activity { row: Box<ActivityRow>, session: Box<SessionInfo> },
 }
 
@@ -97,7 +98,11 @@ pub fn load_document(db: &Connection, key: DocumentKey) -> Result<Option<Documen
             let session = Box::new(session_info(db, session)?);
             Ok(Some(DocumentRow::Activity { row: Box::new(row), session }))
         }
-        DocumentKind::Plan => Ok(None),
+        DocumentKind::Plan => {
+            let Some(row) = plan(db, PlanId(key.row))? else { return Ok(None) };
+            let session = Box::new(session_info(db, row.session)?);
+            Ok(Some(DocumentRow::Plan { row: Box::new(row), session }))
+        }
     }
 }
 
@@ -153,7 +158,7 @@ pub fn scan_documents(
         DocumentKind::Activity => {
             "SELECT id FROM activities WHERE id > ?1 AND kind = 'tool' ORDER BY id LIMIT ?2"
         }
-        DocumentKind::Plan => return Ok(Vec::new()),
+        DocumentKind::Plan => "SELECT id FROM plans WHERE id > ?1 ORDER BY id LIMIT ?2",
     };
     let mut statement = db.prepare_cached(sql)?;
     let rows =
@@ -167,6 +172,7 @@ impl DocumentRow {
         match self {
             Self::Observation { session, .. } => session.as_ref().map(|session| &session.id),
             Self::Summary { session, .. }
+            | Self::Plan { session, .. }
             | Self::Prompt { session, .. }
             | Self::Response { session, .. }
             | Self::Activity { session, .. } => Some(&session.id),

@@ -2,34 +2,100 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::StoreError;
 use super::jobs::{self, JobKind};
-use super::late;
 use super::text::Packed;
 use super::writes::{StoredEvent, log};
-use crate::memory::event::ToolResult;
-use crate::memory::ids::{BatchId, EventId, PromptId, Timestamp};
-use crate::memory::session::{ActivityContent, BatchState, Effect, NewActivity, NewPrompt, Seq};
+use super::{StoreError, late, lives, plans, subagents};
+use crate::memory::event::{ToolCall, ToolResult};
+use crate::memory::ids::{BatchId, CallId, EventId, PromptId, SessionKey, Timestamp};
+use crate::memory::lifecycle::{Lifecycle, Said};
+use crate::memory::material::BatchSource;
+use crate::memory::session::{
+    ActivityContent, BatchState, CloseReason, Effect, NewActivity, NewPrompt, RunningCall, Seq,
+};
 
-pub(super) fn apply(
-    db: &Connection,
-    stored: StoredEvent,
-    effect: &Effect,
-    event: Option<EventId>,
-    at: Timestamp,
-) -> Result<(), StoreError> {
-    let session = stored.session.0;
+/// Where and when effects happen.
+pub(super) struct Scene<'a> {
+    pub(super) db: &'a Connection,
+    pub(super) stored: StoredEvent,
+    pub(super) key: &'a SessionKey,
+    /// `None` where time alone did it.
+    pub(super) event: Option<EventId>,
+    pub(super) at: Timestamp,
+    /// What others shall hear once this is committed.
+    pub(super) said: &'a mut Vec<Lifecycle>,
+}
+
+impl Scene<'_> {
+    pub(super) fn session(&self) -> i64 {
+        self.stored.session.0
+    }
+
+    pub(super) fn say(&mut self, what: Said) {
+        self.said.push(Lifecycle { session: Some(self.key.clone()), at: self.at, what });
+    }
+
+    pub(super) fn batch(&self, seq: Seq) -> Result<BatchId, StoreError> {
+        let mut statement =
+            self.db.prepare_cached("SELECT id FROM prompt_batches WHERE session = ?1 AND seq = ?2")?;
+        let row = statement.query_row(params![self.session(), seq.0], |row| row.get(0)).optional()?;
+        row.map(BatchId).ok_or(StoreError::NoSuchBatch(seq.0))
+    }
+
+    pub(super) fn batch_row(&self, seq: Option<Seq>) -> Result<Option<i64>, StoreError> {
+        seq.map(|seq| self.batch(seq).map(|batch| batch.0)).transpose()
+    }
+}
+
+pub(super) fn apply(scene: &mut Scene<'_>, effect: &Effect) -> Result<(), StoreError> {
     match effect {
-        Effect::BeginLife { life, .. } => {
-            db.prepare_cached(
-                "UPDATE sessions SET life = ?2, status = 'initialized', reason = NULL, ended_at = NULL WHERE id = ?1",
-            )?
-            .execute(params![session, life])?;
-        }
+        Effect::BeginLife { life, source } => lives::begin(scene, *life, *source),
         Effect::SetStatus(status) => {
-            db.prepare_cached("UPDATE sessions SET status = ?2 WHERE id = ?1")?
-                .execute(params![session, status.as_str()])?;
+            scene
+                .db
+                .prepare_cached("UPDATE sessions SET status = ?2 WHERE id = ?1")?
+                .execute(params![scene.session(), status.as_str()])?;
+            Ok(())
         }
+        Effect::Resume { status, suspended_for_ms } => lives::resume(scene, *status, *suspended_for_ms),
+        Effect::Complete { reason, tally } => lives::complete(scene, reason, *tally),
+        Effect::BeginCompaction { seq, trigger, message_count } => {
+            lives::compaction_begins(scene, *seq, trigger, *message_count)
+        }
+        Effect::EndCompaction { seq, trigger, message_count, compacted_count, summary } => {
+            let counts = (*message_count, *compacted_count);
+            lives::compaction_ends(scene, *seq, trigger, counts, summary.as_deref())
+        }
+        Effect::BeginSubagent { seq, subagent } => subagents::begin(scene, *seq, subagent),
+        Effect::EndSubagent { seq, subagent, message } => {
+            subagents::end(scene, *seq, subagent, message.as_deref())
+        }
+        Effect::LinkSubagent { subagent, call } => subagents::link(scene, subagent, call),
+        Effect::KeepPlan { seq, path, text, state } => {
+            plans::keep(scene, *seq, path.as_deref(), text.as_deref(), *state)
+        }
+        Effect::KeepTasks { seq, change } => plans::keep_tasks(scene, *seq, change),
+        Effect::CarryOut { seq, plan } => plans::carry_out(scene, *seq, plan),
+        Effect::BeginCall { call } => begin_call(scene, call),
+        Effect::EndCalls { calls } => end_calls(scene, calls),
+        Effect::AddActivity { seq, activity } => {
+            let batch = scene.batch_row(*seq)?;
+            add_activity(scene, batch, activity)
+        }
+        Effect::AddRefused { seq, activities } => {
+            let batch = scene.batch_row(*seq)?;
+            add_refused(scene, batch, activities)
+        }
+        Effect::AddAside { seq, event, call } => add_aside(scene, *seq, *event, call),
+        Effect::Summarize => jobs::enqueue(scene.db, JobKind::Summary, scene.session(), None, scene.at),
+        _ => change_batch(scene, effect),
+    }
+}
+
+/// Effects on a batch itself.
+fn change_batch(scene: &mut Scene<'_>, effect: &Effect) -> Result<(), StoreError> {
+    let (db, session, at) = (scene.db, scene.session(), scene.at);
+    match effect {
         Effect::OpenBatch { seq, number, source, state, prompt_id, prompt } => {
             let batch =
                 open_batch(db, session, *seq, (*number, source.as_str(), *state), prompt.as_ref(), at)?;
@@ -37,21 +103,21 @@ pub(super) fn apply(
                 db.prepare_cached("UPDATE prompt_batches SET prompt_id = ?2 WHERE id = ?1")?
                     .execute(params![batch.0, id.as_str()])?;
             }
+            tell_prompt(scene, *source, prompt.as_ref());
         }
         Effect::RunBatch { seq, prompt_id } => {
-            let batch = batch(db, session, *seq)?;
+            let batch = scene.batch(*seq)?;
             db.prepare_cached("UPDATE prompt_batches SET status = 'open', prompt_id = ?2 WHERE id = ?1")?
                 .execute(params![batch.0, prompt_id.as_str()])?;
         }
-        Effect::CloseBatch { seq, why } => {
-            let batch = batch(db, session, *seq)?;
-            db.prepare_cached(
-                "UPDATE prompt_batches SET status = 'closed', close_reason = ?2, closed_at = ?3 WHERE id = ?1",
-            )?
-            .execute(params![batch.0, why.as_str(), at.0])?;
+        Effect::SetSource { seq, source } => {
+            let batch = scene.batch(*seq)?;
+            db.prepare_cached("UPDATE prompt_batches SET source = ?2 WHERE id = ?1")?
+                .execute(params![batch.0, source.as_str()])?;
         }
+        Effect::CloseBatch { seq, why } => close_batch(scene, *seq, *why)?,
         Effect::Respond { seq, event, text, prompt_id } => {
-            let batch = batch(db, session, *seq)?;
+            let batch = scene.batch(*seq)?;
             late::keep_replaced_answer(db, batch, prompt_id.as_ref())?;
             db.prepare_cached(
                 "UPDATE prompt_batches SET response = ?2, response_event = ?3, response_turn = ?4 WHERE id = ?1",
@@ -59,46 +125,103 @@ pub(super) fn apply(
             .execute(params![batch.0, Packed(text), event.0, prompt_id.as_ref().map(PromptId::as_str)])?;
             log(db, "response", batch.0)?;
         }
+        Effect::RecoverReply { seq, text } => {
+            let batch = scene.batch(*seq)?;
+            db.prepare_cached(
+                "UPDATE prompt_batches SET response = ?2, response_event = NULL, response_turn = NULL WHERE id = ?1",
+            )?
+            .execute(params![batch.0, Packed(text)])?;
+            log(db, "response", batch.0)?;
+        }
         Effect::AdoptRecovery { seq, number, source, prompt_id, prompt, content } => {
-            let batch = batch(db, session, *seq)?;
+            let batch = scene.batch(*seq)?;
             let given = (*number, source.as_str(), prompt_id.as_ref(), prompt);
             late::adopt_recovery(db, session, batch, given, *content, at)?;
+            tell_prompt(scene, *source, Some(prompt));
         }
         Effect::Renumber { seq, number } => {
-            let batch = batch(db, session, *seq)?;
+            let batch = scene.batch(*seq)?;
             db.prepare_cached("UPDATE prompt_batches SET prompt_number = ?2 WHERE id = ?1")?
                 .execute(params![batch.0, number])?;
             db.prepare_cached("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1")?
                 .execute(params![session, number])?;
         }
         Effect::TakeOver { from, to, since, until, content } => {
-            let (from, to) = (batch(db, session, *from)?, batch(db, session, *to)?);
+            let (from, to) = (scene.batch(*from)?, scene.batch(*to)?);
             late::take_over(db, (from, to), (since, until.as_ref()), *content)?;
         }
-        Effect::AddActivity { seq, activity } => {
-            let batch = seq.map(|seq| batch(db, session, seq)).transpose()?;
-            add_activity(db, session, batch, activity, at)?;
-        }
-        Effect::AddAside { seq, event, call } => {
-            let batch = batch(db, session, *seq)?;
-            let (ToolResult::Done(response) | ToolResult::Failed(response)) = &call.result;
-            db.prepare_cached(
-                "INSERT INTO asides (batch, event_id, tool_name, input, response, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            )?
-            .execute(params![batch.0, event.0, call.name, Packed(&call.input), Packed(response), at.0])?;
-        }
         Effect::CompressBatch { seq } => {
-            let batch = batch(db, session, *seq)?;
+            let batch = scene.batch(*seq)?;
             jobs::enqueue(db, JobKind::Batch, session, Some(batch), at)?;
         }
-        Effect::Summarize => jobs::enqueue(db, JobKind::Summary, session, None, at)?,
-        Effect::Complete { reason } => {
+        Effect::FlushChunk { seq } => {
+            let batch = scene.batch(*seq)?;
             db.prepare_cached(
-                "UPDATE sessions SET status = 'completed', reason = ?2, ended_at = ?3, end_event = ?4 WHERE id = ?1",
+                "UPDATE prompt_batches SET flushed_upto =
+                    (SELECT ifnull(max(id), 0) FROM activities WHERE batch = ?1) WHERE id = ?1",
             )?
-            .execute(params![session, reason, at.0, event.map(|event| event.0)])?;
+            .execute([batch.0])?;
+            jobs::enqueue(db, JobKind::Batch, session, Some(batch), at)?;
         }
+        _ => {}
     }
+    Ok(())
+}
+
+fn tell_prompt(scene: &mut Scene<'_>, source: BatchSource, prompt: Option<&NewPrompt>) {
+    if let Some(prompt) = prompt {
+        scene.say(Said::MessageReceived { from: source, content: prompt.text.clone() });
+    }
+}
+
+fn close_batch(scene: &mut Scene<'_>, seq: Seq, why: CloseReason) -> Result<(), StoreError> {
+    let batch = scene.batch(seq)?;
+    let prompt_number = scene
+        .db
+        .prepare_cached(
+            "UPDATE prompt_batches SET status = 'closed', close_reason = ?2, closed_at = ?3 WHERE id = ?1
+             RETURNING prompt_number",
+        )?
+        .query_row(params![batch.0, why.as_str(), scene.at.0], |row| row.get(0))?;
+    scene.say(Said::BatchClosed { prompt_number });
+    Ok(())
+}
+
+fn begin_call(scene: &Scene<'_>, call: &RunningCall) -> Result<(), StoreError> {
+    scene
+        .db
+        .prepare_cached(
+            "INSERT OR IGNORE INTO running_calls (session, call_id, subagent) VALUES (?1, ?2, ?3)",
+        )?
+        .execute(params![scene.session(), call.id.as_str(), call.subagent])?;
+    Ok(())
+}
+
+fn end_calls(scene: &Scene<'_>, calls: &[CallId]) -> Result<(), StoreError> {
+    let mut delete =
+        scene.db.prepare_cached("DELETE FROM running_calls WHERE session = ?1 AND call_id = ?2")?;
+    for call in calls {
+        delete.execute(params![scene.session(), call.as_str()])?;
+    }
+    Ok(())
+}
+
+fn add_aside(scene: &Scene<'_>, seq: Seq, event: EventId, call: &ToolCall) -> Result<(), StoreError> {
+    let batch = scene.batch(seq)?;
+    let (ToolResult::Done(response) | ToolResult::Failed(response)) = &call.result;
+    scene
+        .db
+        .prepare_cached(
+            "INSERT INTO asides (batch, event_id, tool_name, input, response, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![
+            batch.0,
+            event.0,
+            call.name,
+            Packed(&call.input),
+            Packed(response),
+            scene.at.0
+        ])?;
     Ok(())
 }
 
@@ -144,12 +267,6 @@ fn open_batch(
     Ok(batch)
 }
 
-fn batch(db: &Connection, session: i64, seq: Seq) -> Result<BatchId, StoreError> {
-    let mut statement = db.prepare_cached("SELECT id FROM prompt_batches WHERE session = ?1 AND seq = ?2")?;
-    let row = statement.query_row(params![session, seq.0], |row| row.get(0)).optional()?;
-    row.map(BatchId).ok_or(StoreError::NoSuchBatch(seq.0))
-}
-
 /// An activity's columns that depend on what it is.
 struct Columns<'a> {
     kind: &'a str,
@@ -178,7 +295,7 @@ impl<'a> Columns<'a> {
                 Self {
                     kind: "tool",
                     tool: &call.name,
-                    use_id: call.use_id.as_deref(),
+                    use_id: call.use_id.as_ref().map(CallId::as_str),
                     failed: call.is_failed(),
                     duration_ms: call.duration_ms,
                     input: Some(&call.input),
@@ -191,24 +308,31 @@ impl<'a> Columns<'a> {
     }
 }
 
-fn add_activity(
-    db: &Connection,
-    session: i64,
-    batch: Option<BatchId>,
-    activity: &NewActivity,
-    at: Timestamp,
-) -> Result<(), StoreError> {
+fn add_activity(scene: &Scene<'_>, batch: Option<i64>, activity: &NewActivity) -> Result<(), StoreError> {
     let columns = Columns::of(&activity.content);
-    let EventId(event) = activity.event;
+    if let Some(call) = columns.use_id {
+        forget_refused(scene, call)?;
+    }
+    insert_activity(scene, batch, activity, &columns, None)
+}
+
+fn insert_activity(
+    scene: &Scene<'_>,
+    batch: Option<i64>,
+    activity: &NewActivity,
+    columns: &Columns<'_>,
+    part_of: Option<EventId>,
+) -> Result<(), StoreError> {
+    let (db, session) = (scene.db, scene.session());
     db.prepare_cached(
         "INSERT INTO activities (session, batch, event_id, kind, tool_name, tool_use_id, prompt_id, subagent, subagent_type,
-                                 failed, duration_ms, input, response, at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+                                 failed, duration_ms, input, response, at, part_of)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     )?
     .execute(params![
         session,
-        batch.map(|batch| batch.0),
-        event,
+        batch,
+        activity.event.0,
         columns.kind,
         columns.tool,
         columns.use_id,
@@ -219,7 +343,8 @@ fn add_activity(
         columns.duration_ms,
         columns.input.map(Packed),
         columns.response.map(Packed),
-        at.0
+        scene.at.0,
+        part_of.map(|event| event.0)
     ])?;
     let row = db.last_insert_rowid();
     if columns.kind == "tool" {
@@ -228,4 +353,43 @@ fn add_activity(
             .execute([session])?;
     }
     Ok(())
+}
+
+/// Of calls that are told of together, those that have no row: they never ran.
+fn add_refused(scene: &Scene<'_>, batch: Option<i64>, activities: &[NewActivity]) -> Result<(), StoreError> {
+    let mut known = scene
+        .db
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM activities WHERE session = ?1 AND tool_use_id = ?2)")?;
+    for (nth, activity) in activities.iter().enumerate() {
+        let columns = Columns::of(&activity.content);
+        let is_known: bool = known.query_row(params![scene.session(), columns.use_id], |row| row.get(0))?;
+        if !is_known {
+            let part = NewActivity { event: nth_part(activity.event, nth), ..activity.clone() };
+            insert_activity(scene, batch, &part, &columns, Some(activity.event))?;
+        }
+    }
+    Ok(())
+}
+
+/// The result of a call that was taken for refused has arrived late.
+fn forget_refused(scene: &Scene<'_>, call: &str) -> Result<(), StoreError> {
+    let mut delete = scene.db.prepare_cached(
+        "DELETE FROM activities WHERE session = ?1 AND tool_use_id = ?2 AND part_of IS NOT NULL RETURNING id",
+    )?;
+    let gone = delete
+        .query_map(params![scene.session(), call], |row| row.get::<_, i64>(0))?
+        .collect::<Result<Vec<_>, _>>()?;
+    for row in gone {
+        log(scene.db, "activity", row)?;
+        scene
+            .db
+            .prepare_cached("UPDATE sessions SET activities = activities - 1 WHERE id = ?1")?
+            .execute([scene.session()])?;
+    }
+    Ok(())
+}
+
+/// An id for each activity that one event tells of: event ids are random, so counting on from one meets no other.
+fn nth_part(event: EventId, nth: usize) -> EventId {
+    EventId(u128::from_be_bytes(event.0).wrapping_add(nth as u128).to_be_bytes())
 }

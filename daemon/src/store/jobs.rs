@@ -12,6 +12,7 @@ use crate::faults::{self, Fault, Point, planted};
 use crate::memory::ids::{
     AgentName, BatchId, JobId, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp,
 };
+use crate::memory::lifecycle::{Lifecycle, Said};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
 
 /// What is to be made.
@@ -192,8 +193,12 @@ pub(super) fn lease(
 
 /// Stores a result and marks its job done. A job that is no longer running was given to somebody else meanwhile:
 /// this result comes too late and is dropped.
-pub(super) fn finish(db: &Connection, finished: &FinishedJob) -> Result<(), StoreError> {
-    if !keep(db, finished, Reach::Project)? {
+pub(super) fn finish(
+    db: &Connection,
+    finished: &FinishedJob,
+    said: &mut Vec<Lifecycle>,
+) -> Result<(), StoreError> {
+    if !keep(db, finished, Reach::Project, said)? {
         return Ok(());
     }
     db.prepare_cached(
@@ -206,8 +211,12 @@ pub(super) fn finish(db: &Connection, finished: &FinishedJob) -> Result<(), Stor
 }
 
 /// Stores a result that stands in for the one that is owed. The job stays with its worker.
-pub(super) fn stand_in(db: &Connection, finished: &FinishedJob) -> Result<(), StoreError> {
-    if !keep(db, finished, Reach::Batch)? {
+pub(super) fn stand_in(
+    db: &Connection,
+    finished: &FinishedJob,
+    said: &mut Vec<Lifecycle>,
+) -> Result<(), StoreError> {
+    if !keep(db, finished, Reach::Batch, said)? {
         return Ok(());
     }
     // Asked for again meanwhile, it is owed again.
@@ -217,7 +226,12 @@ pub(super) fn stand_in(db: &Connection, finished: &FinishedJob) -> Result<(), St
 }
 
 /// The rows of a result. `false`: the job is not running, and nothing was changed.
-fn keep(db: &Connection, finished: &FinishedJob, reach: Reach) -> Result<bool, StoreError> {
+fn keep(
+    db: &Connection,
+    finished: &FinishedJob,
+    reach: Reach,
+    said: &mut Vec<Lifecycle>,
+) -> Result<bool, StoreError> {
     let mut find =
         db.prepare_cached("SELECT session, batch FROM jobs WHERE id = ?1 AND status = 'running'")?;
     let job = find
@@ -226,28 +240,70 @@ fn keep(db: &Connection, finished: &FinishedJob, reach: Reach) -> Result<bool, S
     let Some((session, batch)) = job else { return Ok(false) };
     match (&finished.result, batch) {
         (JobResult::Observations { drafts, source_tokens }, Some(batch)) => {
-            replace_observations(db, finished, (session, batch), drafts, (*source_tokens, reach))?;
+            let created =
+                replace_observations(db, finished, (session, batch), drafts, (*source_tokens, reach))?;
+            tell(db, session, finished.now, created, said)?;
+            db.prepare_cached("UPDATE prompt_batches SET compressed_at = ?2 WHERE id = ?1")?
+                .execute(params![batch, finished.now.0])?;
         }
-        (JobResult::Summary(Some(summary)), _) => keep_summary(db, finished, session, summary)?,
+        (JobResult::Summary(Some(summary)), _) => {
+            let created = keep_summary(db, finished, session, summary)?;
+            tell(db, session, finished.now, vec![created], said)?;
+        }
         (JobResult::Summary(None) | JobResult::Observations { .. }, _) => {}
     }
     faults::reach_disk(Point::Result)?;
     Ok(true)
 }
 
-pub(super) fn fail(db: &Connection, failure: &JobFailure) -> Result<(), StoreError> {
+pub(super) fn fail(
+    db: &Connection,
+    failure: &JobFailure,
+    said: &mut Vec<Lifecycle>,
+) -> Result<(), StoreError> {
     let (status, at, uncounted) = match failure.next {
         NextTry::At(at) => ("retrying", at.0, 0),
         NextTry::UncountedAt(at) => ("retrying", at.0, 1),
         NextTry::Never => ("dead", 0, 0),
     };
     // What was asked for again meanwhile is other work than what has failed.
-    db.prepare_cached(
-        "UPDATE jobs SET status = iif(again, 'pending', ?2), error = ?3, not_before = iif(again, 0, ?4),
-                attempts = iif(again, 0, attempts - ?6), finished_at = iif(?2 = 'dead' AND NOT again, ?5, NULL),
-                again = 0, worker = NULL, lease_until = NULL WHERE id = ?1 AND status = 'running'",
-    )?
-    .execute(params![failure.job.0, status, failure.error, at, failure.now.0, uncounted])?;
+    let left = db
+        .prepare_cached(
+            "UPDATE jobs SET status = iif(again, 'pending', ?2), error = ?3, not_before = iif(again, 0, ?4),
+                    attempts = iif(again, 0, attempts - ?6), finished_at = iif(?2 = 'dead' AND NOT again, ?5, NULL),
+                    again = 0, worker = NULL, lease_until = NULL WHERE id = ?1 AND status = 'running'
+             RETURNING session, status",
+        )?
+        .query_row(params![failure.job.0, status, failure.error, at, failure.now.0, uncounted], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
+        })
+        .optional()?;
+    if let Some((session, status)) = left
+        && status == "dead"
+    {
+        let dead = Said::JobDead { job: failure.job, error: failure.error.clone() };
+        tell(db, session, failure.now, vec![dead], said)?;
+    }
+    Ok(())
+}
+
+/// Says things about a session.
+fn tell(
+    db: &Connection,
+    session: i64,
+    at: Timestamp,
+    what: Vec<Said>,
+    said: &mut Vec<Lifecycle>,
+) -> Result<(), StoreError> {
+    if what.is_empty() {
+        return Ok(());
+    }
+    let key = db
+        .prepare_cached("SELECT agent, session_id FROM sessions WHERE id = ?1")?
+        .query_row([session], |row| {
+            Ok(SessionKey { agent: AgentName(row.get(0)?), id: SessionId(row.get(1)?) })
+        })?;
+    said.extend(what.into_iter().map(|what| Lifecycle { session: Some(key.clone()), at, what }));
     Ok(())
 }
 
@@ -256,14 +312,22 @@ pub(super) fn give_back(
     worker: &str,
     error: &str,
     (retry_at, max_attempts, now): (Timestamp, u32, Timestamp),
+    said: &mut Vec<Lifecycle>,
 ) -> Result<(), StoreError> {
-    db.prepare_cached(
+    let mut update = db.prepare_cached(
         "UPDATE jobs SET status = CASE WHEN again THEN 'pending' WHEN attempts >= ?4 THEN 'dead' ELSE 'retrying' END,
                 error = ?2, not_before = iif(again, 0, ?3), attempts = iif(again, 0, attempts),
                 finished_at = iif(attempts >= ?4 AND NOT again, ?5, NULL), again = 0, worker = NULL, lease_until = NULL
-         WHERE worker = ?1 AND status = 'running'",
-    )?
-    .execute(params![worker, error, retry_at.0, max_attempts, now.0])?;
+         WHERE worker = ?1 AND status = 'running' RETURNING id, session, status",
+    )?;
+    let given = update
+        .query_map(params![worker, error, retry_at.0, max_attempts, now.0], |row| {
+            Ok((JobId(row.get(0)?), row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    for (job, session, _) in given.into_iter().filter(|(.., status)| status == "dead") {
+        tell(db, session, now, vec![Said::JobDead { job, error: error.to_owned() }], said)?;
+    }
     Ok(())
 }
 
@@ -386,7 +450,7 @@ mod tests {
                     (4, 'summary', 1, 'pending', 0, NULL)",
         )
         .unwrap();
-        execute(&db, &Write::ForgetDoneJobs { before: Timestamp(100) }).unwrap();
+        execute(&db, &Write::ForgetDoneJobs { before: Timestamp(100) }, &mut Vec::new()).unwrap();
         let mut left: Vec<i64> = jobs(&db, Jobs::All, None, 10).unwrap().iter().map(|job| job.id.0).collect();
         left.sort_unstable();
         assert_eq!(left, [2, 3, 4]);

@@ -18,14 +18,17 @@ pub(super) fn take_over(
 ) -> Result<(), StoreError> {
     for table in ["activities", "asides"] {
         // Asides carry no turn's id: their batch was found by it.
-        let own = if table == "activities" {
-            "AND (prompt_id IS NULL OR prompt_id IS NOT (SELECT prompt_id FROM prompt_batches WHERE id = ?1))"
+        let (own, event) = if table == "activities" {
+            (
+                "AND (prompt_id IS NULL OR prompt_id IS NOT (SELECT prompt_id FROM prompt_batches WHERE id = ?1))",
+                "ifnull(activities.part_of, activities.event_id)",
+            )
         } else {
-            ""
+            ("", "asides.event_id")
         };
         let sql = format!(
             "UPDATE {table} SET batch = ?2 WHERE batch = ?1 {own} AND EXISTS (SELECT 1 FROM deliveries d
-             WHERE d.event_id = {table}.event_id AND {IN_PERIOD})"
+             WHERE d.event_id = {event} AND {IN_PERIOD})"
         );
         let mut statement = db.prepare_cached(&sql)?;
         bind_period(&mut statement, period)?;
@@ -147,7 +150,7 @@ fn answer_kept_aside(db: &Connection, to: BatchId) -> Result<(), StoreError> {
     let mut find = db.prepare_cached(
         "SELECT a.input, a.event_id, a.prompt_id FROM activities a JOIN prompt_batches b ON b.id = a.batch
          JOIN deliveries d ON d.event_id = a.event_id
-         WHERE a.batch = ?1 AND a.kind = 'other' AND a.tool_name = 'Stop' AND b.response IS NULL
+         WHERE a.batch = ?1 AND a.kind = 'other' AND a.tool_name = 'Stop' AND b.response_event IS NULL
            AND (a.prompt_id IS NULL OR a.prompt_id IS b.prompt_id OR NOT EXISTS
                 (SELECT 1 FROM prompt_batches o WHERE o.session = b.session AND o.prompt_id = a.prompt_id))
          ORDER BY a.prompt_id IS NOT NULL AND a.prompt_id IS b.prompt_id DESC, a.at DESC, d.boot_ns DESC, a.id DESC
@@ -179,6 +182,9 @@ fn hide(db: &Connection, batch: BatchId) -> Result<(), StoreError> {
     )?
     .execute([batch.0])?;
     db.prepare_cached("DELETE FROM asides WHERE batch = ?1")?.execute([batch.0])?;
+    super::subagents::hide(db, batch)?;
+    super::plans::hide(db, batch)?;
+    db.prepare_cached("UPDATE compactions SET summary = NULL WHERE batch = ?1")?.execute([batch.0])?;
     db.prepare_cached("UPDATE prompt_batches SET response = NULL WHERE id = ?1")?.execute([batch.0])?;
     log(db, "response", batch.0)
 }

@@ -167,7 +167,7 @@ mod tests {
                 most: Usage { tokens_in: tokens, tokens_out: 0, micro_usd: tokens },
             };
             let write = Write::Reserve { charge: Box::new(charge), caps, day: Day(day.to_owned()) };
-            match execute(&self.db, &write).unwrap() {
+            match execute(&self.db, &write, &mut Vec::new()).unwrap() {
                 Written::Reserved(reserved) => reserved,
                 other => panic!("{other:?}"),
             }
@@ -188,10 +188,10 @@ mod tests {
         let first = book.reserve(1, 60, caps, MONDAY).unwrap();
         assert_eq!(book.reserve(1, 60, caps, MONDAY), Err(OverCap::Tokens));
         let cost = Usage { tokens_in: 10, tokens_out: 5, micro_usd: 7 };
-        execute(&book.db, &Write::Settle { reservation: first, usage: cost }).unwrap();
+        execute(&book.db, &Write::Settle { reservation: first, usage: cost }, &mut Vec::new()).unwrap();
         assert_eq!(book.spent(MONDAY), 15);
         // Settled twice is settled once.
-        execute(&book.db, &Write::Settle { reservation: first, usage: cost }).unwrap();
+        execute(&book.db, &Write::Settle { reservation: first, usage: cost }, &mut Vec::new()).unwrap();
         assert_eq!(book.spent(MONDAY), 15);
         assert!(book.reserve(2, 85, caps, MONDAY).is_ok());
         assert_eq!(book.reserve(2, 1, caps, MONDAY), Err(OverCap::Tokens));
@@ -212,9 +212,10 @@ mod tests {
         let book = Book::new();
         let open = book.reserve(1, 40, Caps::default(), MONDAY).unwrap();
         book.reserve(1, 30, Caps::default(), MONDAY).unwrap();
-        execute(&book.db, &Write::ReleaseLeases).unwrap();
-        execute(&book.db, &Write::ReleaseLeases).unwrap();
-        execute(&book.db, &Write::Settle { reservation: open, usage: Usage::default() }).unwrap();
+        execute(&book.db, &Write::ReleaseLeases, &mut Vec::new()).unwrap();
+        execute(&book.db, &Write::ReleaseLeases, &mut Vec::new()).unwrap();
+        execute(&book.db, &Write::Settle { reservation: open, usage: Usage::default() }, &mut Vec::new())
+            .unwrap();
         assert_eq!(book.spent(MONDAY), 70);
         let rows = spending(&book.db, &Day(MONDAY.to_owned())).unwrap();
         assert_eq!((rows.len(), rows[0].calls), (1, 2));

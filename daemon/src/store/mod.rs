@@ -10,8 +10,13 @@ mod backup;
 mod documents;
 mod effects;
 mod jobs;
+mod known;
 mod late;
 mod ledger;
+mod lives;
+mod orphans;
+mod plans;
+mod subagents;
 mod projects;
 mod plain_search;
 mod reading;
@@ -22,6 +27,8 @@ mod sessions;
 mod statistics;
 mod text;
 mod writes;
+#[cfg(test)]
+mod rehydration;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,8 +47,11 @@ pub use jobs::{
     CompressionTrouble, FinishedJob, FirstResult, JobFailure, JobKind, JobResult, JobRow, Jobs, LeasedJob,
     NextTry, compression_trouble, jobs, unfinished_jobs,
 };
+pub use known::{KnownSession, known_session, quiet_sessions};
 pub use ledger::{SpendingRow, spending, spent};
+pub use lives::{LifeEventRow, life_events};
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
+pub use plans::{PlanRow, plan, plans_of_session};
 pub use projects::{ProjectInfo, find_project, project, projects_named};
 pub use reading::{
     ObservationRow, SummaryRow, TimelineRow, candidates, latest_summary, observation, observations_by_id,
@@ -49,13 +59,15 @@ pub use reading::{
 };
 pub use repair::{Evidence, Outcome, Repair, RepairError, RepairSite, recent_repairs, repair};
 pub use sessions::{
-    ActivityRow, BatchRow, InjectionRow, KnownSession, SessionInfo, StoredBatch, asides_of_batch, batch_row,
-    batches, find_sessions, injections, known_session, observations_of_session, quiet_sessions,
+    ActivityRow, BatchRow, InjectionRow, SessionInfo, StoredBatch, asides_of_batch, batch_row, batches,
+    find_sessions, first_and_last_prompt, injections, latest_calls, observations_of_session,
     session_activities, session_info, session_list, summary_of_session,
 };
 pub use statistics::{Statistics, statistics};
+pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};
 pub use writes::{
-    Delivery, Injection, SessionOrigin, StoredEvent, Transaction, Unparsed, Write, Written, execute,
+    Delivery, Injection, SessionOrigin, StoredEvent, Suspension, Transaction, Unparsed, Write, Written,
+    execute,
 };
 
 /// How sure a commit must be before it is acknowledged.

@@ -117,7 +117,11 @@ fn sql(kind: DocumentKind) -> &'static str {
              FROM prompt_batches b JOIN sessions s ON s.id = b.session
              WHERE b.response IS NOT NULL AND b.opened_at >= ?1 ORDER BY b.id DESC"
         }
-        DocumentKind::Observation | DocumentKind::Plan | DocumentKind::Activity => {
+        DocumentKind::Plan => {
+            "SELECT p.id, p.updated_at, s.project, s.agent, s.session_id, NULL, p.text
+             FROM plans p JOIN sessions s ON s.id = p.session WHERE p.updated_at >= ?1 ORDER BY p.updated_at DESC"
+        }
+        DocumentKind::Observation | DocumentKind::Activity => {
             "SELECT o.id, o.created_at, o.project, s.agent, s.session_id, o.type,
                     concat_ws(char(10), o.title, o.subtitle, o.narrative, o.facts, o.concepts, o.files_modified, o.files_read)
              FROM observations o LEFT JOIN sessions s ON s.id = o.session

@@ -6,19 +6,21 @@ use uuid::Uuid;
 use super::StoreError;
 use super::jobs::FinishedJob;
 use super::writes::log;
-use crate::memory::ids::EventId;
-use crate::memory::lifecycle::{Statement, says_the_same};
+use crate::memory::ids::{EventId, ObservationId, SummaryId};
+use crate::memory::lifecycle::Said;
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
+use crate::memory::sameness::{Statement, says_the_same};
 
 /// Makes the batch's observations be just these. One that was there under the same title keeps its number, for
-/// somebody may have cited it; one that another session of the project already made gets this evidence too.
+/// somebody may have cited it; one that another session of the project already made gets this evidence too. Returns
+/// what is new.
 pub(super) fn replace_observations(
     db: &Connection,
     finished: &FinishedJob,
     (session, batch): (i64, i64),
     drafts: &[ObservationDraft],
     (source_tokens, reach): (i64, Reach),
-) -> Result<(), StoreError> {
+) -> Result<Vec<Said>, StoreError> {
     let (project, at): (i64, i64) = db
         .prepare_cached(
             "SELECT s.project, ifnull(b.closed_at, b.opened_at)
@@ -27,14 +29,19 @@ pub(super) fn replace_observations(
         .query_row([batch], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let place = Place { session, batch, project, at };
     let share = source_tokens / i64::try_from(drafts.len().max(1)).unwrap_or(1);
-    let mut kept = Vec::new();
+    let (mut kept, mut created) = (Vec::new(), Vec::new());
     for draft in drafts {
         let known = known_as(db, &place, draft, reach)?;
         let saved = (share - tokens_of(draft)).max(0);
         let id = match known {
             Some((id, MadeHere::Yes)) => rewrite(db, id, draft, &finished.origin, saved)?,
             Some((id, MadeHere::No)) => merge(db, id, session, draft)?,
-            None => insert(db, &place, draft, &finished.origin, saved)?,
+            None => {
+                let id = insert(db, &place, draft, &finished.origin, saved)?;
+                let (kind, title) = (draft.kind, draft.title.clone());
+                created.push(Said::ObservationCreated { id: ObservationId(id), kind, title });
+                id
+            }
         };
         kept.push(id);
         log(db, "observation", id)?;
@@ -50,7 +57,7 @@ pub(super) fn replace_observations(
         db.prepare_cached("DELETE FROM observations WHERE id = ?1")?.execute([gone])?;
         log(db, "observation", gone)?;
     }
-    Ok(())
+    Ok(created)
 }
 
 /// Where an observation that says the same is looked for.
@@ -232,7 +239,7 @@ pub(super) fn keep_summary(
     finished: &FinishedJob,
     session: i64,
     summary: &SummaryDraft,
-) -> Result<(), StoreError> {
+) -> Result<Said, StoreError> {
     db.prepare_cached(
         "INSERT INTO session_summaries (session, project, title, request, investigated, learned, completed, next_steps,
                 notes, origin, created_at)
@@ -259,7 +266,7 @@ pub(super) fn keep_summary(
     log(db, "summary", row)?;
     db.prepare_cached("UPDATE sessions SET title = ?2 WHERE id = ?1")?
         .execute(params![session, summary.title])?;
-    Ok(())
+    Ok(Said::SummaryCreated { id: SummaryId(row), title: summary.title.clone() })
 }
 
 #[cfg(test)]
@@ -308,7 +315,7 @@ mod tests {
         let result = JobResult::Observations { drafts, source_tokens: 100 };
         let origin = "openai:m".to_owned();
         let finished = FinishedJob { job: JobId(job), result, origin, cuts: None, now: Timestamp(1) };
-        execute(db, &Write::Finish(Box::new(finished))).unwrap();
+        execute(db, &Write::Finish(Box::new(finished)), &mut Vec::new()).unwrap();
     }
 
     fn titles_and_evidence(db: &Connection) -> Vec<(i64, String, i64)> {

@@ -12,8 +12,12 @@ use super::OpenStoreError;
 use super::backup::copy_into;
 
 /// Step N brings a database from version N to N + 1. Never change one that was released.
-const STEPS: &[&str] =
-    &[include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_4.sql")];
+const STEPS: &[&str] = &[
+    include_str!("schema_1.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("schema_3.sql"),
+    include_str!("schema_4.sql"),
+];
 
 pub(super) const VERSION: u32 = STEPS.len() as u32;
 

@@ -1,6 +1,4 @@
-//! Reading sessions: what an actor needs to go on, what a compressor reads, what people are shown.
-
-use std::cmp::Ordering;
+//! Reading sessions: what a compressor reads, what people are shown.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -10,149 +8,9 @@ use super::reading::{
 use super::text::Unpacked;
 use super::{ProjectInfo, StoreError};
 use crate::memory::ids::{
-    ActivityId, AgentName, BatchId, EventId, ObservationId, ProjectKey, ProjectRow, PromptId, SessionId,
-    SessionKey, SessionRow, Timestamp,
+    ActivityId, AgentName, BatchId, EventId, ProjectKey, ProjectRow, SessionId, SessionRow, Timestamp,
 };
 use crate::memory::material::BatchSource;
-use crate::memory::order::Order;
-use crate::memory::session::{Batch, BatchState, Response, Seq, Session, SessionStatus};
-
-/// A session as its actor takes it up again.
-#[derive(Clone, Debug, PartialEq)]
-pub struct KnownSession {
-    pub row: SessionRow,
-    pub project: ProjectInfo,
-    pub session: Session,
-    /// What it was told since its context was last emptied.
-    pub told: Vec<ObservationId>,
-}
-
-/// # Errors
-/// When the database refuses.
-pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSession>, StoreError> {
-    let mut statement = db.prepare_cached(
-        "SELECT s.id, s.status, s.life, s.last_event_at, p.id, p.key, p.name,
-                (SELECT ifnull(max(prompt_number), 0) FROM prompt_batches WHERE session = s.id),
-                e.boot_id, e.boot_ns, e.captured_at
-         FROM sessions s JOIN projects p ON p.id = s.project LEFT JOIN deliveries e ON e.event_id = s.end_event
-         WHERE s.agent = ?1 AND s.session_id = ?2",
-    )?;
-    let found = statement
-        .query_row([key.agent.as_str(), key.id.as_str()], |row| {
-            let status: String = row.get(1)?;
-            Ok(KnownSession {
-                row: SessionRow(row.get(0)?),
-                project: ProjectInfo {
-                    row: ProjectRow(row.get(4)?),
-                    key: ProjectKey(row.get(5)?),
-                    name: row.get(6)?,
-                },
-                session: Session {
-                    status: SessionStatus::parse(&status).unwrap_or_default(),
-                    life: row.get(2)?,
-                    prompts: row.get(7)?,
-                    batches: Vec::new(),
-                    last_event: Timestamp(row.get(3)?),
-                    latest: None,
-                    ended: read_order(row, 8)?,
-                },
-                told: Vec::new(),
-            })
-        })
-        .optional()?;
-    let Some(mut known) = found else { return Ok(None) };
-    known.session.batches = session_batches(db, known.row)?;
-    known.session.latest = latest_order(db, known.row)?;
-    known.told = told(db, known.row)?;
-    Ok(Some(known))
-}
-
-/// A batch that still waits for its prompt was opened by the event that came first, which need not be the one that
-/// happened first: the live session knows no other.
-fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, StoreError> {
-    let mut statement = db.prepare_cached(
-        "SELECT b.seq, b.prompt_id, b.source, b.status, b.prompt_number, b.response_turn, b.opened_at,
-                o.boot_id, o.boot_ns, o.captured_at, r.boot_id, r.boot_ns, r.captured_at
-         FROM prompt_batches b
-         LEFT JOIN deliveries o ON o.event_id = ifnull(b.prompt_event,
-            (SELECT event_id FROM activities a WHERE a.batch = b.id ORDER BY a.id LIMIT 1))
-         LEFT JOIN deliveries r ON r.event_id = b.response_event
-         WHERE b.session = ?1",
-    )?;
-    let rows = statement.query_map([session.0], |row| {
-        let (source, status): (String, String) = (row.get(2)?, row.get(3)?);
-        let opened_at = Timestamp(row.get(6)?);
-        let turn = row.get::<_, Option<String>>(5)?.map(PromptId);
-        Ok(Batch {
-            seq: Seq(row.get(0)?),
-            number: row.get(4)?,
-            opened: read_order(row, 7)?.unwrap_or(Order { wall: opened_at, ..Order::default() }),
-            prompt: row.get::<_, Option<String>>(1)?.map(PromptId),
-            source: BatchSource::parse(&source).unwrap_or_default(),
-            state: match status.as_str() {
-                "open" => BatchState::Open,
-                "waiting" => BatchState::Waiting,
-                _ => BatchState::Closed,
-            },
-            response: match read_order(row, 10)? {
-                Some(at) => Response::Known { at, prompt: turn },
-                None => Response::Missing,
-            },
-        })
-    })?;
-    let mut batches: Vec<Batch> = rows.collect::<Result<_, _>>()?;
-    batches.sort_by(|a, b| match (a.opened.is_before(&b.opened), b.opened.is_before(&a.opened)) {
-        (true, _) => Ordering::Less,
-        (_, true) => Ordering::Greater,
-        (false, false) => a.seq.cmp(&b.seq),
-    });
-    Ok(batches)
-}
-
-/// When the session's latest event was taken: of the latest boot, the latest.
-fn latest_order(db: &Connection, session: SessionRow) -> Result<Option<Order>, StoreError> {
-    let mut statement = db.prepare_cached(
-        "SELECT boot_id, boot_ns, captured_at FROM deliveries WHERE session = ?1
-         ORDER BY boot_id = (SELECT boot_id FROM deliveries WHERE session = ?1 ORDER BY captured_at DESC LIMIT 1) DESC,
-                  boot_ns DESC LIMIT 1",
-    )?;
-    Ok(statement.query_row([session.0], |row| read_order(row, 0)).optional()?.flatten())
-}
-
-/// When a delivery was taken: three columns from `column` on, all empty where there is none.
-fn read_order(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Order>> {
-    let Some(boot) = row.get::<_, Option<[u8; 16]>>(column)? else { return Ok(None) };
-    let boot_ns = row.get::<_, i64>(column + 1)?.unsigned_abs();
-    Ok(Some(Order { boot, boot_ns, wall: Timestamp(row.get(column + 2)?) }))
-}
-
-/// The observations given to a session since its context was last emptied by a compaction.
-fn told(db: &Connection, session: SessionRow) -> Result<Vec<ObservationId>, StoreError> {
-    let mut statement = db.prepare_cached(
-        "SELECT DISTINCT json_extract(item.value, '$.id') FROM injections i, json_each(i.items) item
-         WHERE i.session = ?1 AND json_extract(item.value, '$.kind') = 'observation'
-           AND i.id >= ifnull((SELECT max(id) FROM injections WHERE session = ?1 AND moment = 'compact'), 0)",
-    )?;
-    let rows = statement.query_map([session.0], |row| row.get::<_, Option<i64>>(0))?;
-    Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().map(ObservationId).collect())
-}
-
-/// Live sessions that were silent since `before`.
-///
-/// # Errors
-/// When the database refuses.
-pub fn quiet_sessions(db: &Connection, before: Timestamp) -> Result<Vec<SessionKey>, StoreError> {
-    let mut statement = db.prepare_cached(
-        "SELECT agent, session_id FROM sessions WHERE last_event_at <= ?1 AND (status IN ('initialized', 'active')
-            OR EXISTS (SELECT 1 FROM prompt_batches b WHERE b.session = sessions.id AND b.status <> 'closed')
-               AND status <> 'suspended')
-         LIMIT 200",
-    )?;
-    let rows = statement.query_map([before.0], |row| {
-        Ok(SessionKey { agent: AgentName(row.get(0)?), id: SessionId(row.get(1)?) })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
 
 /// A session as people see it.
 #[derive(Clone, Debug, PartialEq)]
@@ -170,11 +28,13 @@ pub struct SessionInfo {
     pub started_at: Timestamp,
     pub last_event_at: Timestamp,
     pub ended_at: Option<Timestamp>,
+    /// The session that was cleared away for this one.
+    pub resumed_from: Option<SessionId>,
 }
 
 const SESSION_COLUMNS: &str =
     "s.id, s.agent, s.session_id, s.status, s.reason, s.title, s.prompts, s.activities,
-    s.started_at, s.ended_at, p.id, p.key, p.name, s.root, s.last_event_at";
+    s.started_at, s.ended_at, p.id, p.key, p.name, s.root, s.last_event_at, s.resumed_from";
 
 fn read_session(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
     Ok(SessionInfo {
@@ -195,6 +55,7 @@ fn read_session(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
         },
         root: row.get(13)?,
         last_event_at: Timestamp(row.get(14)?),
+        resumed_from: row.get::<_, Option<String>>(15)?.map(SessionId),
     })
 }
 
@@ -374,11 +235,51 @@ pub fn session_activities(
     // Events of one boot by the time since then, whatever the wall clock did; boots by their earliest wall time.
     let sql = format!(
         "SELECT {ACTIVITY_COLUMNS} FROM activities LEFT JOIN
-            (SELECT event_id AS delivered, boot_id, boot_ns, captured_at FROM deliveries) ON delivered = event_id
+            (SELECT event_id AS delivered, boot_id, boot_ns, captured_at FROM deliveries)
+            ON delivered = ifnull(part_of, event_id)
          WHERE {column} = ?1 ORDER BY min(captured_at) OVER (PARTITION BY boot_id), boot_ns, at, id"
     );
     let mut statement = db.prepare_cached(&sql)?;
     Ok(statement.query_map([id], read_activity)?.collect::<Result<_, _>>()?)
+}
+
+/// The tools of a session's latest calls with their inputs, the latest first.
+///
+/// # Errors
+/// When the database refuses.
+pub fn latest_calls(
+    db: &Connection,
+    session: SessionRow,
+    limit: u32,
+) -> Result<Vec<(String, String)>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT tool_name, input FROM activities
+         WHERE session = ?1 AND kind = 'tool' AND failed = 0 AND input IS NOT NULL
+         ORDER BY at DESC, id DESC LIMIT ?2",
+    )?;
+    let rows = statement
+        .query_map(params![session.0, limit], |row| Ok((row.get(0)?, row.get::<_, Unpacked>(1)?.0)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// What the user asked first and last in a session.
+///
+/// # Errors
+/// When the database refuses.
+pub fn first_and_last_prompt(
+    db: &Connection,
+    session: SessionRow,
+) -> Result<(Option<String>, Option<String>), StoreError> {
+    let ask = |direction: &str| {
+        let sql = format!(
+            "SELECT prompt FROM prompt_batches
+             WHERE session = ?1 AND prompt IS NOT NULL AND source IN ('user', 'plan', 'queued')
+             ORDER BY prompt_number {direction} LIMIT 1"
+        );
+        let mut statement = db.prepare_cached(&sql)?;
+        statement.query_row([session.0], |row| row.get::<_, Unpacked>(0)).optional()
+    };
+    Ok((ask("ASC")?.map(|text| text.0), ask("DESC")?.map(|text| text.0)))
 }
 
 /// # Errors

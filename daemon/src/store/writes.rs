@@ -6,13 +6,15 @@
 use rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
+use super::effects::{self, Scene};
 use super::jobs::{self, FinishedJob, JobFailure, LeasedJob};
-use super::{StoreError, effects, ledger, projects};
+use super::{StoreError, ledger, lives, orphans, projects};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::budget::{Caps, Charge, Day, OverCap, ReservationId, Usage};
 use crate::memory::ids::{
     AgentName, EventId, JobId, ProjectKey, ProjectRow, SessionKey, SessionRow, Timestamp,
 };
+use crate::memory::lifecycle::Lifecycle;
 use crate::memory::session::Effect;
 
 /// What can be asked.
@@ -68,8 +70,13 @@ pub enum Write {
         usage: Usage,
     },
     Injected(Box<Injection>),
-    /// The daemon stops: every live session is stamped.
+    /// The daemon stops, or did so without a word: every live session is stamped.
     SuspendAll {
+        at: Timestamp,
+        why: Suspension,
+    },
+    /// What lies about without a batch gets one, and batches that nobody compresses get a job.
+    RepairOrphans {
         at: Timestamp,
     },
     /// The index holds everything up to `upto`.
@@ -80,6 +87,15 @@ pub enum Write {
     ForgetDoneJobs {
         before: Timestamp,
     },
+}
+
+/// Why sessions are suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suspension {
+    /// The daemon stops in order.
+    Stop,
+    /// It was killed: what was last heard of a session is all that is known.
+    Crash,
 }
 
 /// What became of a write.
@@ -157,18 +173,25 @@ pub struct StoredEvent {
     pub project: ProjectRow,
 }
 
-/// Carries one write out. The caller has opened a transaction.
+/// Carries one write out, and adds to `said` what others shall hear once it is committed. The caller has opened a
+/// transaction.
 ///
 /// # Errors
 /// When the database refuses; the savepoint is taken back then.
-pub fn execute(connection: &Connection, write: &Write) -> Result<Written, StoreError> {
+pub fn execute(
+    connection: &Connection,
+    write: &Write,
+    said: &mut Vec<Lifecycle>,
+) -> Result<Written, StoreError> {
     let run = |sql| -> Result<(), StoreError> {
         connection.prepare_cached(sql)?.execute([])?;
         Ok(())
     };
+    let before = said.len();
     run("SAVEPOINT one_write")?;
-    let written = perform(connection, write);
+    let written = perform(connection, write, said);
     if matches!(&written, Ok(Written::Duplicate) | Err(_)) {
+        said.truncate(before);
         // Some errors have ended the whole transaction already; what went wrong first is what the caller must hear.
         let taken_back = run("ROLLBACK TO one_write").and_then(|()| run("RELEASE one_write"));
         return written.and_then(|written| taken_back.map(|()| written));
@@ -177,17 +200,17 @@ pub fn execute(connection: &Connection, write: &Write) -> Result<Written, StoreE
     written
 }
 
-fn perform(db: &Connection, write: &Write) -> Result<Written, StoreError> {
+fn perform(db: &Connection, write: &Write, said: &mut Vec<Lifecycle>) -> Result<Written, StoreError> {
     match write {
-        Write::Event(transaction) => event(db, transaction),
-        Write::Idle { session, effects, at } => idle(db, session, effects, *at),
+        Write::Event(transaction) => event(db, transaction, said),
+        Write::Idle { session, effects, at } => idle(db, session, effects, *at, said),
         Write::Unparsed(unparsed) => keep_unparsed(db, unparsed),
         Write::Lease { worker, now, until } => Ok(Written::Leased(jobs::lease(db, worker, *now, *until)?)),
-        Write::Finish(finished) => jobs::finish(db, finished).map(|()| Written::Done),
-        Write::StandIn(finished) => jobs::stand_in(db, finished).map(|()| Written::Done),
-        Write::Fail(failure) => jobs::fail(db, failure).map(|()| Written::Done),
+        Write::Finish(finished) => jobs::finish(db, finished, said).map(|()| Written::Done),
+        Write::StandIn(finished) => jobs::stand_in(db, finished, said).map(|()| Written::Done),
+        Write::Fail(failure) => jobs::fail(db, failure, said).map(|()| Written::Done),
         Write::GiveBack { worker, error, retry_at, max_attempts, now } => {
-            jobs::give_back(db, worker, error, (*retry_at, *max_attempts, *now)).map(|()| Written::Done)
+            jobs::give_back(db, worker, error, (*retry_at, *max_attempts, *now), said).map(|()| Written::Done)
         }
         Write::ExpireLeases { now } => jobs::expire(db, *now).map(|()| Written::Done),
         Write::ReleaseLeases => {
@@ -200,7 +223,8 @@ fn perform(db: &Connection, write: &Write) -> Result<Written, StoreError> {
             ledger::settle(db, *reservation, *usage).map(|()| Written::Done)
         }
         Write::Injected(injection) => injected(db, injection),
-        Write::SuspendAll { at } => suspend_all(db, *at),
+        Write::SuspendAll { at, why } => lives::suspend_all(db, *at, *why, said).map(|()| Written::Done),
+        Write::RepairOrphans { at } => orphans::repair(db, *at).map(|()| Written::Done),
         Write::ForgetDoneJobs { before } => jobs::forget_done(db, *before).map(|()| Written::Done),
         Write::ForgetLog { upto } => {
             db.prepare_cached("DELETE FROM index_log WHERE seq <= ?1")?.execute([upto])?;
@@ -209,7 +233,11 @@ fn perform(db: &Connection, write: &Write) -> Result<Written, StoreError> {
     }
 }
 
-fn event(db: &Connection, transaction: &Transaction) -> Result<Written, StoreError> {
+fn event(
+    db: &Connection,
+    transaction: &Transaction,
+    said: &mut Vec<Lifecycle>,
+) -> Result<Written, StoreError> {
     let delivery = &transaction.delivery;
     let stored = match session_row(db, &transaction.session)? {
         Some(stored) => stored,
@@ -221,7 +249,7 @@ fn event(db: &Connection, transaction: &Transaction) -> Result<Written, StoreErr
     faults::reach_disk(Point::Insert)?;
     db.prepare_cached(
         "UPDATE sessions SET last_event_at = max(last_event_at, ?2), cwd = ifnull(?3, cwd),
-                transcript_path = ifnull(?4, transcript_path), suspended_at = NULL WHERE id = ?1",
+                transcript_path = ifnull(?4, transcript_path) WHERE id = ?1",
     )?
     .execute(params![
         stored.session.0,
@@ -229,8 +257,10 @@ fn event(db: &Connection, transaction: &Transaction) -> Result<Written, StoreErr
         transaction.origin.cwd,
         transaction.origin.transcript_path
     ])?;
+    let (key, event, at) = (&transaction.session, Some(delivery.event), delivery.captured_at);
+    let mut scene = Scene { db, stored, key, event, at, said };
     for effect in &transaction.effects {
-        effects::apply(db, stored, effect, Some(delivery.event), delivery.captured_at)?;
+        effects::apply(&mut scene, effect)?;
     }
     Ok(Written::Event(stored))
 }
@@ -240,10 +270,12 @@ fn idle(
     session: &SessionKey,
     effects: &[Effect],
     at: Timestamp,
+    said: &mut Vec<Lifecycle>,
 ) -> Result<Written, StoreError> {
     let Some(stored) = session_row(db, session)? else { return Ok(Written::Done) };
+    let mut scene = Scene { db, stored, key: session, event: None, at, said };
     for effect in effects {
-        effects::apply(db, stored, effect, None, at)?;
+        effects::apply(&mut scene, effect)?;
     }
     Ok(Written::Event(stored))
 }
@@ -327,14 +359,6 @@ fn injected(db: &Connection, injection: &Injection) -> Result<Written, StoreErro
         injection.tokens,
         injection.items
     ])?;
-    Ok(Written::Done)
-}
-
-fn suspend_all(db: &Connection, at: Timestamp) -> Result<Written, StoreError> {
-    db.execute(
-        "UPDATE sessions SET status = 'suspended', suspended_at = ?1 WHERE status IN ('initialized', 'active')",
-        [at.0],
-    )?;
     Ok(Written::Done)
 }
 

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use recall::memory::event::StartSource;
 use recall::memory::ids::{AgentName, EventId, ProjectKey, SessionId, SessionKey, Timestamp};
+use recall::memory::lifecycle::Tally;
 use recall::memory::material::BatchSource;
 use recall::memory::observation::{Importance, ObservationDraft, ObservationType};
 use recall::memory::session::{BatchState, CloseReason, Effect, NewPrompt, Seq};
@@ -310,15 +311,17 @@ fn populate(paths: &Paths, size: usize) {
             }
             batch += 1;
             let at = Timestamp(start + (made as i64) * 90 * 86_400_000 / size as i64);
-            execute(&connection, &asked(batch, at, &mut random)).unwrap();
+            execute(&connection, &asked(batch, at, &mut random), &mut Vec::new()).unwrap();
             let lease = StoreWrite::Lease { worker: "bench".to_owned(), now: at, until: at };
-            let Written::Leased(Some(job)) = execute(&connection, &lease).unwrap() else { panic!("no job") };
+            let Written::Leased(Some(job)) = execute(&connection, &lease, &mut Vec::new()).unwrap() else {
+                panic!("no job")
+            };
             let drafts: Vec<_> = (0..5.min(size - made)).map(|n| draft(made + n, &mut random)).collect();
             made += drafts.len();
             let result = JobResult::Observations { drafts, source_tokens: 4_000 };
             let finished =
                 FinishedJob { job: job.id, result, origin: "extractive".to_owned(), cuts: None, now: at };
-            execute(&connection, &StoreWrite::Finish(Box::new(finished))).unwrap();
+            execute(&connection, &StoreWrite::Finish(Box::new(finished)), &mut Vec::new()).unwrap();
         }
         connection.execute_batch("COMMIT").unwrap();
     }
@@ -369,7 +372,7 @@ fn asked(number: usize, at: Timestamp, random: &mut Random) -> StoreWrite {
             },
             Effect::CloseBatch { seq: Seq(1), why: CloseReason::Stop },
             Effect::CompressBatch { seq: Seq(1) },
-            Effect::Complete { reason: "other".to_owned() },
+            Effect::Complete { reason: "other".to_owned(), tally: Tally::default() },
         ],
     }))
 }

@@ -4,20 +4,28 @@
 //! every field but the session's id is optional, unknown ones are ignored and unknown events are kept as they came.
 
 pub mod actions;
+mod plans;
+mod transcript;
 
 use recall_protocol::wire::{Deliver, Flags};
 use serde_json::json;
 
-use super::json::Fields;
+use super::json::{Fields, objects};
 use super::{AgentSpec, Answer, Unreadable};
 use crate::memory::event::{
-    Audience, LifecycleEvent, PromptText, StartSource, Subagent, ToolCall, ToolResult, What,
+    Audience, LifecycleEvent, PromptText, StartSource, Subagent, ToolCall, ToolResult, ToolStart, What,
 };
-use crate::memory::ids::{PromptId, SessionId};
+use crate::memory::ids::{CallId, PromptId, SessionId};
 use crate::memory::material::BatchSource;
 
-pub const SPEC: AgentSpec =
-    AgentSpec { name: "claude-code", display_name: "Claude Code", read, answer, action: actions::action };
+pub const SPEC: AgentSpec = AgentSpec {
+    name: "claude-code",
+    display_name: "Claude Code",
+    read,
+    answer,
+    action: actions::action,
+    reply: transcript::reply,
+};
 
 /// Reads one hook payload.
 fn read(delivery: &Deliver) -> Result<LifecycleEvent, Unreadable> {
@@ -48,14 +56,37 @@ fn what(name: &str, fields: &Fields, delivery: &Deliver) -> What {
             What::SessionStart { source, audience: if is_read { Audience::Person } else { Audience::Nobody } }
         }
         "UserPromptSubmit" => prompt(fields, delivery),
+        "PreToolUse" => match fields.word("tool_name") {
+            Some(tool) => What::ToolStart(ToolStart {
+                name: tool,
+                use_id: fields.word("tool_use_id").map(CallId),
+                input: fields.raw("tool_input").unwrap_or("{}").to_owned(),
+            }),
+            None => other(name, delivery),
+        },
         "PostToolUse" | "PostToolUseFailure" => match fields.word("tool_name") {
             Some(tool) => What::Tool(tool_call(tool, name == "PostToolUseFailure", fields)),
             None => other(name, delivery),
         },
-        "PreCompact" => What::PreCompact { trigger: fields.text("trigger").unwrap_or_default() },
-        "Stop" => {
-            What::Stop { message: fields.text("last_assistant_message").map(|text| without_reminders(&text)) }
+        "PostToolBatch" => What::ToolBatch(settled_calls(fields)),
+        // Compaction runs as a subagent without a type; its words come again with PostCompact.
+        "SubagentStop" if fields.text("agent_type").is_some_and(|kind| kind.is_empty()) => {
+            What::Internal { name: name.to_owned() }
         }
+        "SubagentStart" => What::SubagentStart,
+        "SubagentStop" => What::SubagentStop { message: last_message(fields) },
+        "PreCompact" => What::PreCompact { trigger: fields.text("trigger").unwrap_or_default() },
+        "PostCompact" => What::PostCompact {
+            trigger: fields.text("trigger").unwrap_or_default(),
+            summary: fields.text("compact_summary").map(|text| summary_of(&text)),
+        },
+        // `stop_hook_active` (also spelled `stopHookActive`) says that a hook made the agent go on. A Stop is never
+        // answered, so recall cannot be that hook, and the turn's later words replace its earlier ones anyway.
+        "Stop" => What::Stop { message: last_message(fields) },
+        "StopFailure" => What::StopFailure {
+            error: fields.word("error").unwrap_or_else(|| "unknown".to_owned()),
+            detail: payload(delivery),
+        },
         "SessionEnd" => {
             What::SessionEnd { reason: fields.word("reason").unwrap_or_else(|| "other".to_owned()) }
         }
@@ -64,7 +95,44 @@ fn what(name: &str, fields: &Fields, delivery: &Deliver) -> What {
 }
 
 fn other(name: &str, delivery: &Deliver) -> What {
-    What::Other { name: name.to_owned(), detail: String::from_utf8_lossy(&delivery.payload).into_owned() }
+    What::Other { name: name.to_owned(), detail: payload(delivery) }
+}
+
+fn payload(delivery: &Deliver) -> String {
+    String::from_utf8_lossy(&delivery.payload).into_owned()
+}
+
+fn last_message(fields: &Fields) -> Option<String> {
+    fields.text("last_assistant_message").map(|text| without_reminders(&text))
+}
+
+/// A compaction's summary without the model's notes to itself before it.
+fn summary_of(text: &str) -> String {
+    let inside = text.split_once("<summary>").map_or(text, |(_, inside)| inside);
+    let told = inside.rsplit_once("</summary>").map_or(inside, |(told, _)| told);
+    without_reminders(told).trim().to_owned()
+}
+
+/// The calls of a PostToolBatch. Their responses are the texts that the model got. Whether a call ran at all is not
+/// said, so each is read as one that did not; those that did have rows already.
+fn settled_calls(fields: &Fields) -> Vec<ToolCall> {
+    let calls = objects(fields.raw("tool_calls").unwrap_or("[]"));
+    let named = calls.iter().filter_map(|call| Some((call.word("tool_name")?, call)));
+    named
+        .map(|(name, call)| {
+            let said =
+                call.raw_of(RESPONSE).map(|raw| super::json::string(raw).unwrap_or_else(|| raw.to_owned()));
+            ToolCall {
+                name,
+                use_id: call.word("tool_use_id").map(CallId),
+                input: call.raw("tool_input").unwrap_or("{}").to_owned(),
+                result: ToolResult::Failed(said.unwrap_or_default()),
+                duration_ms: None,
+                plan: None,
+                launched: None,
+            }
+        })
+        .collect()
 }
 
 fn prompt(fields: &Fields, delivery: &Deliver) -> What {
@@ -83,8 +151,15 @@ fn prompt(fields: &Fields, delivery: &Deliver) -> What {
     What::Prompt { text, source }
 }
 
+/// `tool_result` is how hosts built on the Agent SDK spell it.
+const RESPONSE: &[&str] = &["tool_response", "tool_result"];
+
 fn tool_call(name: String, failed: bool, fields: &Fields) -> ToolCall {
-    let response = fields.raw_of(&["tool_response", "tool_result"]);
+    let response = fields.raw_of(RESPONSE);
+    let input = fields.raw("tool_input").unwrap_or("{}");
+    let done = response.filter(|_| !failed);
+    let plan = if failed { None } else { plans::change(&name, input, done.unwrap_or("null")) };
+    let launched = done.filter(|_| matches!(name.as_str(), "Agent" | "Task")).and_then(plans::launched);
     let result = if failed {
         let error = fields.text("error").or_else(|| response.map(str::to_owned));
         ToolResult::Failed(error.unwrap_or_default())
@@ -93,10 +168,12 @@ fn tool_call(name: String, failed: bool, fields: &Fields) -> ToolCall {
     };
     ToolCall {
         name,
-        use_id: fields.word("tool_use_id"),
-        input: fields.raw("tool_input").unwrap_or("{}").to_owned(),
+        use_id: fields.word("tool_use_id").map(CallId),
+        input: input.to_owned(),
         result,
         duration_ms: fields.number("duration_ms"),
+        plan,
+        launched,
     }
 }
 

@@ -56,6 +56,7 @@ fn tell(out: &mut dyn Write, session: &Value) -> std::io::Result<()> {
             writeln!(out, "   → {}", one_line(response))?;
         }
     }
+    tell_plans(out, list(session, "plans"))?;
     let observations = list(session, "observations");
     if !observations.is_empty() {
         writeln!(out, "\n{BOLD}Observed{BOLD:#}")?;
@@ -67,6 +68,18 @@ fn tell(out: &mut dyn Write, session: &Value) -> std::io::Result<()> {
     if let Some(summary) = session.get("summary").filter(|summary| summary.is_object()) {
         writeln!(out, "\n{BOLD}In short{BOLD:#}")?;
         fields(out, summary)?;
+    }
+    Ok(())
+}
+
+fn tell_plans(out: &mut dyn Write, plans: &[Value]) -> std::io::Result<()> {
+    if !plans.is_empty() {
+        writeln!(out, "\n{BOLD}Planned{BOLD:#}")?;
+    }
+    for plan in plans {
+        let (id, state) = (terminal::id(plan), text(plan, "state"));
+        let state = if text(plan, "kind") == "tasks" { String::new() } else { format!("{state}: ") };
+        writeln!(out, "  {ACCENT}{id}{ACCENT:#} {state}{}", text(plan, "title"))?;
     }
     Ok(())
 }

@@ -33,13 +33,18 @@ const ASSUMED: AgentVersion = AgentVersion(2, 1, 76);
 const TIMEOUT_S: u32 = 10;
 
 /// The events, each with the first version that knows it. Not here, though they exist: `MessageDisplay` (a process
-/// for every piece of text), `WorktreeCreate` (its hook replaces git), those that ask for a decision.
-const EVENTS: [(&str, AgentVersion); 11] = [
+/// for every piece of text), `WorktreeCreate` (its hook replaces git), those that ask for a decision, and those that
+/// tell recall nothing it uses.
+const EVENTS: [(&str, AgentVersion); 13] = [
     ("SessionStart", AgentVersion(1, 0, 62)),
     ("UserPromptSubmit", AgentVersion(1, 0, 54)),
+    // What runs now: a batch is not closed in the middle of a long command.
+    ("PreToolUse", AgentVersion(1, 0, 38)),
     ("PostToolUse", AgentVersion(1, 0, 38)),
     // Its first version is in no change log, so it waits for the one that forgives unknown names.
     ("PostToolUseFailure", UNKNOWN_EVENTS_ARE_HARMLESS),
+    // The only sight of calls that were refused before they ran. Of unknown age, too.
+    ("PostToolBatch", UNKNOWN_EVENTS_ARE_HARMLESS),
     ("SubagentStart", AgentVersion(2, 0, 43)),
     ("SubagentStop", AgentVersion(1, 0, 41)),
     ("PreCompact", AgentVersion(1, 0, 48)),
@@ -86,11 +91,22 @@ mod tests {
         check(Some((2, 1, 329)), &[], true);
         check(Some((2, 1, 139)), &[], true);
         check(Some((2, 1, 138)), &[], false);
-        check(Some((2, 1, 100)), &["PostToolUseFailure"], false);
-        check(Some((2, 1, 77)), &["PostToolUseFailure", "StopFailure"], false);
-        check(None, &["PostToolUseFailure", "StopFailure"], false);
-        check(Some((2, 0, 43)), &["PostToolUseFailure", "PostCompact", "StopFailure"], false);
-        let early = ["PostToolUseFailure", "SubagentStart", "PostCompact", "StopFailure", "SessionEnd"];
+        check(Some((2, 1, 100)), &["PostToolUseFailure", "PostToolBatch"], false);
+        check(Some((2, 1, 77)), &["PostToolUseFailure", "PostToolBatch", "StopFailure"], false);
+        check(None, &["PostToolUseFailure", "PostToolBatch", "StopFailure"], false);
+        check(
+            Some((2, 0, 43)),
+            &["PostToolUseFailure", "PostToolBatch", "PostCompact", "StopFailure"],
+            false,
+        );
+        let early = [
+            "PostToolUseFailure",
+            "PostToolBatch",
+            "SubagentStart",
+            "PostCompact",
+            "StopFailure",
+            "SessionEnd",
+        ];
         check(Some((1, 0, 62)), &early, false);
     }
 

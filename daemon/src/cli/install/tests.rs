@@ -48,13 +48,13 @@ impl Home {
 fn a_first_and_a_second_run() {
     let home = Home::with_settings("{\"model\": \"opus\"}\n");
     assert_snapshot!(home.run(Consent::Given).unwrap(), @"
-    Claude Code 2.1.329: 11 hooks in ~/.claude/settings.json
+    Claude Code 2.1.329: 13 hooks in ~/.claude/settings.json
     Installed the hooks of Claude Code. Its next session will be remembered.
       The settings before are in ~/.claude/settings.json.recall-backup
     ");
     let written = fs::read_to_string(home.settings()).unwrap();
     assert_snapshot!(home.run(Consent::Unavailable).unwrap(), @"
-    Claude Code 2.1.329: 11 hooks in ~/.claude/settings.json
+    Claude Code 2.1.329: 13 hooks in ~/.claude/settings.json
       They are installed already; nothing to change.
     ");
     assert_eq!(fs::read_to_string(home.settings()).unwrap(), written);
@@ -87,7 +87,7 @@ fn a_no_and_a_missing_terminal_change_nothing() {
 fn warnings_come_with_the_plan() {
     let home = Home::with_settings(r#"{"disableAllHooks": true, "enabledPlugins": {"recall@market": true}}"#);
     assert_snapshot!(home.run(Consent::Given).unwrap(), @"
-    Claude Code 2.1.329: 11 hooks in ~/.claude/settings.json
+    Claude Code 2.1.329: 13 hooks in ~/.claude/settings.json
       Warning: disableAllHooks is true there, so Claude Code runs no hooks.
       Warning: the plugin recall@market brings the same hooks; disable one of the two.
     Installed the hooks of Claude Code. Its next session will be remembered.
@@ -100,7 +100,7 @@ fn an_agent_without_a_version_gets_the_older_hooks() {
     let home = Home::new("/nonexistent");
     fs::create_dir(home.folder.path().join(".claude")).unwrap();
     assert_snapshot!(home.run(Consent::Given).unwrap(), @"
-    Claude Code: 9 hooks in ~/.claude/settings.json
+    Claude Code: 10 hooks in ~/.claude/settings.json
       It did not tell its version, so newer hooks are left out.
     Installed the hooks of Claude Code. Its next session will be remembered.
     ");

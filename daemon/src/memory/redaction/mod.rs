@@ -30,7 +30,8 @@ use self::json_text::{Replacement, Role, StringPlace, rewrite};
 use self::plausibility::{Place, is_secret};
 use self::scan::{Scanner, Secret};
 use self::secret_files::{Access, Suspect};
-use super::event::{LifecycleEvent, PromptText, ToolCall, ToolResult, What};
+use super::event::{LifecycleEvent, PromptText, ToolCall, ToolResult, ToolStart, What};
+use super::plan::{PlanChange, Task, TaskChange};
 
 /// What the user wants redacted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -162,9 +163,26 @@ impl Redactor {
             What::Prompt { text: PromptText::WhollyPrivate, source } => {
                 What::Prompt { text: PromptText::WhollyPrivate, source }
             }
+            What::ToolStart(ToolStart { name, use_id, input }) => {
+                let input = self.redact_payload(&input).into_owned();
+                What::ToolStart(ToolStart { name, use_id, input })
+            }
             What::Tool(call) => What::Tool(self.redact_call(call)),
+            What::ToolBatch(calls) => {
+                What::ToolBatch(calls.into_iter().map(|call| self.redact_call(call)).collect())
+            }
+            What::SubagentStart => What::SubagentStart,
+            What::SubagentStop { message } => What::SubagentStop { message: self.owned_option(message) },
             What::PreCompact { trigger } => What::PreCompact { trigger: self.owned_text(trigger) },
-            What::Stop { message } => What::Stop { message: message.map(|text| self.owned_text(text)) },
+            What::PostCompact { trigger, summary } => {
+                What::PostCompact { trigger: self.owned_text(trigger), summary: self.owned_option(summary) }
+            }
+            What::Stop { message } => What::Stop { message: self.owned_option(message) },
+            What::StopFailure { error, detail } => What::StopFailure {
+                error: self.owned_text(error),
+                detail: self.redact_payload(&detail).into_owned(),
+            },
+            What::Internal { name } => What::Internal { name },
             What::SessionEnd { reason } => What::SessionEnd { reason: self.owned_text(reason) },
             What::Other { name, detail } => {
                 let detail = self.redact_payload(&detail).into_owned();
@@ -175,7 +193,7 @@ impl Redactor {
     }
 
     fn redact_call(&self, call: ToolCall) -> ToolCall {
-        let ToolCall { name, use_id, input, result, duration_ms } = call;
+        let ToolCall { name, use_id, input, result, duration_ms, plan, launched } = call;
         let access = secret_files::access(&input);
         let input = match access {
             None => Cow::Borrowed(input.as_str()),
@@ -192,7 +210,34 @@ impl Redactor {
             (ToolResult::Failed(error), None) => ToolResult::Failed(self.redact_error(error)),
             (ToolResult::Failed(_), Some(_)) => ToolResult::Failed(secret_files::mark()),
         };
-        ToolCall { name, use_id, input, result, duration_ms }
+        let plan = plan.filter(|_| access.is_none()).map(|plan| self.redact_plan(plan));
+        ToolCall { name, use_id, input, result, duration_ms, plan, launched }
+    }
+
+    fn redact_plan(&self, change: PlanChange) -> PlanChange {
+        match change {
+            PlanChange::File { path, text } => PlanChange::File { path, text: self.owned_text(text) },
+            PlanChange::Approved { path, text } => {
+                PlanChange::Approved { path, text: self.owned_option(text) }
+            }
+            PlanChange::Tasks(TaskChange::List(tasks)) => {
+                let redacted = tasks
+                    .into_iter()
+                    .map(|Task { subject, state }| Task { subject: self.owned_text(subject), state });
+                PlanChange::Tasks(TaskChange::List(redacted.collect()))
+            }
+            PlanChange::Tasks(TaskChange::Add { id, subject }) => {
+                PlanChange::Tasks(TaskChange::Add { id, subject: self.owned_text(subject) })
+            }
+            PlanChange::Tasks(TaskChange::Update { id, subject, state }) => {
+                let subject = self.owned_option(subject);
+                PlanChange::Tasks(TaskChange::Update { id, subject, state })
+            }
+        }
+    }
+
+    fn owned_option(&self, text: Option<String>) -> Option<String> {
+        text.map(|text| self.owned_text(text))
     }
 
     /// An error is the agent's plain text, or its JSON where it gave no text.

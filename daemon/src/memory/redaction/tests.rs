@@ -331,7 +331,8 @@ fn event(what: What) -> LifecycleEvent {
 
 fn tool(input: &str, result: ToolResult) -> LifecycleEvent {
     let (name, input) = ("Any".to_owned(), input.to_owned());
-    event(What::Tool(ToolCall { name, use_id: Some("t".to_owned()), input, result, duration_ms: None }))
+    let (use_id, duration_ms) = (Some("t".into()), None);
+    event(What::Tool(ToolCall { name, use_id, input, result, duration_ms, plan: None, launched: None }))
 }
 
 #[test]
@@ -347,13 +348,21 @@ fn every_text_of_an_event_is_covered() {
             input: json(),
             result: ToolResult::Done(json()),
             duration_ms: None,
+            plan: Some(PlanChange::File { path: "p".to_owned(), text: text() }),
+            launched: None,
         }),
+        What::ToolStart(ToolStart { name: "Bash".to_owned(), use_id: None, input: json() }),
+        What::SubagentStop { message: Some(text()) },
+        What::PostCompact { trigger: "auto".to_owned(), summary: Some(text()) },
+        What::StopFailure { error: "unknown".to_owned(), detail: json() },
         What::Tool(ToolCall {
             name: "Bash".to_owned(),
             use_id: None,
             input: json(),
             result: ToolResult::Failed(text()),
             duration_ms: None,
+            plan: Some(PlanChange::Tasks(TaskChange::Add { id: "1".to_owned(), subject: text() })),
+            launched: None,
         }),
         What::PreCompact { trigger: text() },
         What::Stop { message: Some(text()) },

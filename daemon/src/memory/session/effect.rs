@@ -2,9 +2,11 @@
 
 use super::{BatchState, Seq, SessionStatus};
 use crate::memory::event::{StartSource, Subagent, ToolCall, ToolResult};
-use crate::memory::ids::{EventId, PromptId};
+use crate::memory::ids::{CallId, EventId, PromptId};
+use crate::memory::lifecycle::Tally;
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
+use crate::memory::plan::{PlanReference, PlanState, TaskChange};
 
 /// What shall be stored. The store applies the effects of one event in one transaction.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +15,11 @@ pub enum Effect {
     BeginLife {
         life: u32,
         source: StartSource,
+    },
+    /// The daemon was away while the session lived; here it is heard of again.
+    Resume {
+        status: SessionStatus,
+        suspended_for_ms: i64,
     },
     SetStatus(SessionStatus),
     OpenBatch {
@@ -66,6 +73,73 @@ pub enum Effect {
         seq: Option<Seq>,
         activity: NewActivity,
     },
+    /// The answer to a turn whose end was never told, as the agent's transcript has it. One that is told replaces it.
+    RecoverReply {
+        seq: Seq,
+        text: String,
+    },
+    /// A call begins; until its end the batch is in the middle of something.
+    BeginCall {
+        call: RunningCall,
+    },
+    /// Calls are over.
+    EndCalls {
+        calls: Vec<CallId>,
+    },
+    /// Calls that were settled together, each kept only where it has no row of its own: it was refused before it ran.
+    AddRefused {
+        seq: Option<Seq>,
+        activities: Vec<NewActivity>,
+    },
+    BeginSubagent {
+        seq: Option<Seq>,
+        subagent: Subagent,
+    },
+    /// A subagent's last words, `None` where they are private or it had none.
+    EndSubagent {
+        seq: Option<Seq>,
+        subagent: Subagent,
+        message: Option<String>,
+    },
+    /// The call that started a subagent.
+    LinkSubagent {
+        subagent: String,
+        call: CallId,
+    },
+    BeginCompaction {
+        seq: Option<Seq>,
+        trigger: String,
+        message_count: u32,
+    },
+    /// `summary` is `None` where something private may be in it.
+    EndCompaction {
+        seq: Option<Seq>,
+        trigger: String,
+        message_count: u32,
+        compacted_count: u32,
+        summary: Option<String>,
+    },
+    /// What a file or an approval says of a plan. Without a text only its state is news.
+    KeepPlan {
+        seq: Option<Seq>,
+        path: Option<String>,
+        text: Option<String>,
+        state: PlanState,
+    },
+    KeepTasks {
+        seq: Option<Seq>,
+        change: TaskChange,
+    },
+    /// The batch works on a plan that is already known.
+    CarryOut {
+        seq: Seq,
+        plan: PlanReference,
+    },
+    /// It turned out who or what started the batch.
+    SetSource {
+        seq: Seq,
+        source: BatchSource,
+    },
     /// Something that is no activity but tells the compressor more: answers of the user, the task list.
     AddAside {
         seq: Seq,
@@ -76,12 +150,25 @@ pub enum Effect {
     CompressBatch {
         seq: Seq,
     },
+    /// What an open batch has so far shall be compressed; it goes on.
+    FlushChunk {
+        seq: Seq,
+    },
     /// The session's summary shall be made, or made anew.
     Summarize,
     /// The life ends.
     Complete {
         reason: String,
+        tally: Tally,
     },
+}
+
+/// A tool call without a result yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningCall {
+    pub id: CallId,
+    /// The subagent that makes it; `None` on the main thread.
+    pub subagent: Option<String>,
 }
 
 /// Whether what moves into another batch keeps what it says.
@@ -127,6 +214,8 @@ pub enum ActivityContent {
 pub enum CloseReason {
     Stop,
     NextPrompt,
+    /// The model could not be reached or refused.
+    StopFailure,
     SessionEnd,
     Idle,
 }
@@ -136,6 +225,7 @@ impl CloseReason {
         match self {
             Self::Stop => "stop",
             Self::NextPrompt => "next_prompt",
+            Self::StopFailure => "stop_failure",
             Self::SessionEnd => "session_end",
             Self::Idle => "idle",
         }

@@ -1,7 +1,7 @@
 //! A prompt that arrives after what came after it: it waited in the spool, or was overtaken.
 
 use super::turn::Turn;
-use super::{Batch, BatchState, CloseReason, Content, Effect, NewPrompt, Response, SessionStatus};
+use super::{Batch, BatchState, CloseReason, Content, Effect, Load, NewPrompt, Response, Seq, SessionStatus};
 use crate::memory::ids::{PromptId, Timestamp};
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
@@ -22,7 +22,7 @@ impl Turn<'_> {
         source: BatchSource,
         prompt_id: Option<PromptId>,
         prompt: NewPrompt,
-    ) -> Place {
+    ) -> (Seq, Place) {
         let order = self.capture.order;
         let place = self.session.batches.iter().take_while(|batch| !order.is_before(&batch.opened)).count();
         if self.session.batches.get(place).is_some_and(|next| next.source == BatchSource::Recovery) {
@@ -42,7 +42,7 @@ impl Turn<'_> {
                     let in_time = until.is_none_or(|until| at.is_before(&until));
                     since.is_before(at) && in_time && (prompt.is_none() || *prompt != from.prompt)
                 }
-                Response::Missing => false,
+                Response::Missing | Response::Recovered => false,
             };
             moves.then(|| std::mem::replace(&mut from.response, Response::Missing))
         });
@@ -81,9 +81,10 @@ impl Turn<'_> {
             }
         }
         let response = answer.unwrap_or(Response::Missing);
-        let batch = Batch { seq, number, opened: order, prompt: prompt_id, source, state, response };
+        let fresh = Load::default();
+        let batch = Batch { seq, number, opened: order, prompt: prompt_id, source, state, response, fresh };
         self.session.batches.insert(place, batch);
-        if is_last { Place::Last } else { Place::Earlier }
+        (seq, if is_last { Place::Last } else { Place::Earlier })
     }
 
     /// Gives the recovery batch at `at` the prompt that it lacked. What later prompts own in it they take over when
@@ -94,7 +95,7 @@ impl Turn<'_> {
         source: BatchSource,
         prompt_id: Option<PromptId>,
         prompt: NewPrompt,
-    ) -> Place {
+    ) -> (Seq, Place) {
         let before = at.checked_sub(1).and_then(|at| self.session.batches.get(at));
         let number = before.map_or(0, |before| before.number) + 1;
         for batch in self.session.batches.iter_mut().skip(at + 1) {
@@ -102,7 +103,8 @@ impl Turn<'_> {
             self.effects.push(Effect::Renumber { seq: batch.seq, number: batch.number });
         }
         let is_last = at + 1 == self.session.batches.len();
-        let Some(batch) = self.session.batches.get_mut(at) else { return Place::Earlier };
+        let seq = self.next_seq();
+        let Some(batch) = self.session.batches.get_mut(at) else { return (seq, Place::Earlier) };
         (batch.number, batch.source, batch.opened) = (number, source, self.capture.order);
         batch.prompt = prompt_id.clone();
         let (seq, private) = (batch.seq, source == BatchSource::Private);
@@ -111,6 +113,6 @@ impl Turn<'_> {
         if batch.state == BatchState::Closed && !private {
             self.effects.push(Effect::CompressBatch { seq });
         }
-        if is_last && batch.state == BatchState::Open { Place::Last } else { Place::Earlier }
+        (seq, if is_last && batch.state == BatchState::Open { Place::Last } else { Place::Earlier })
     }
 }

@@ -9,19 +9,25 @@
 
 mod effect;
 mod turn;
+mod work;
 mod late;
 #[cfg(test)]
 mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{Audience, Capture, LifecycleEvent, StartSource};
+use super::event::{Audience, Capture, LifecycleEvent, StartSource, What};
 use super::ids::{PromptId, Timestamp};
+use super::lifecycle::Tally;
 use super::material::BatchSource;
 use super::order::Order;
 
-pub use effect::{ActivityContent, CloseReason, Content, Effect, NewActivity, NewPrompt};
+pub use effect::{ActivityContent, CloseReason, Content, Effect, NewActivity, NewPrompt, RunningCall};
 use turn::Turn;
+
+/// A session that begins within so long of another's clearing continues it, in milliseconds either way: both are told
+/// of by hooks that run at the same moment.
+pub const CLEAR_WITHIN_MS: i64 = 60_000;
 
 /// A batch's name in its session, given out from 1 in order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -68,6 +74,16 @@ pub struct Batch {
     pub source: BatchSource,
     pub state: BatchState,
     pub response: Response,
+    /// What came since the batch was last compressed.
+    pub fresh: Load,
+}
+
+/// An amount of activities.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    pub activities: u32,
+    /// Of their inputs and responses.
+    pub bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +98,8 @@ pub enum BatchState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
     Missing,
+    /// Read from the agent's transcript: whatever is told of it later is truer.
+    Recovered,
     /// When it was given, and for which turn by the agent's own word.
     Known {
         at: Order,
@@ -104,6 +122,14 @@ pub struct Session {
     pub latest: Option<Order>,
     /// When the last life ended: what is older belongs to it and begins no other.
     pub ended: Option<Order>,
+    /// When the current life began.
+    pub begun: Timestamp,
+    /// Since when the daemon was away, while the session is suspended.
+    pub suspended: Option<Timestamp>,
+    /// Calls that were begun and have no result yet.
+    pub calls: Vec<RunningCall>,
+    /// Messages at the last compaction.
+    pub compacted: u32,
 }
 
 /// What the agent waits to be told.
@@ -128,6 +154,10 @@ pub struct Decision {
 pub struct CapturePolicy {
     /// Tools whose calls make no activity.
     pub skip_tools: Vec<String>,
+    /// Where plans lie, see [`super::plan::is_plan_file`].
+    pub plan_folders: Vec<String>,
+    /// With so much in it a batch is compressed though it goes on.
+    pub chunk: Load,
 }
 
 /// How long a batch or a session may be silent, in milliseconds.
@@ -135,6 +165,14 @@ pub struct CapturePolicy {
 pub struct IdlePolicy {
     pub batch_ms: i64,
     pub session_ms: i64,
+}
+
+/// The time, as somebody sees it who has not always been looking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    pub now: Timestamp,
+    /// Since when. A suspended session was not silent before: nobody could hear it.
+    pub since: Timestamp,
 }
 
 impl Session {
@@ -154,22 +192,98 @@ impl Session {
 
     /// Decides what the passing of time means. Closing by time is provisional: the next event goes on.
     #[must_use]
-    pub fn on_idle(self, now: Timestamp, policy: IdlePolicy) -> Decision {
-        let silent = now.since(self.last_event);
+    pub fn on_idle(self, watch: Watch, policy: IdlePolicy) -> Decision {
+        let (closes, ends) = (self.closes_by_time(watch, policy), self.ends_by_time(watch, policy));
         let mut next = self;
         let mut effects = Vec::new();
-        if silent >= policy.batch_ms && next.status != SessionStatus::Completed {
+        if closes {
             effects.extend(next.close_unfinished(CloseReason::Idle));
         }
-        let has_begun = next.life > 0;
-        if has_begun
-            && silent >= policy.session_ms
-            && matches!(next.status, SessionStatus::Initialized | SessionStatus::Active)
-        {
-            effects.extend([Effect::Complete { reason: "idle".to_owned() }, Effect::Summarize]);
+        if ends {
+            let tally = next.tally(next.last_event);
+            effects.extend(next.end_calls(|_| true));
+            effects.extend([Effect::Complete { reason: "idle".to_owned(), tally }, Effect::Summarize]);
             next.status = SessionStatus::Completed;
+            next.suspended = None;
+            // It ended with the last that was heard of it.
+            next.ended = next.latest;
         }
         Decision { next, effects, ask: None }
+    }
+
+    /// A running call may be silent for longer than a batch, but not for longer than a session.
+    fn closes_by_time(&self, watch: Watch, policy: IdlePolicy) -> bool {
+        let silent = self.silent_for(watch);
+        self.status != SessionStatus::Completed
+            && (silent >= policy.session_ms || (silent >= policy.batch_ms && self.calls.is_empty()))
+    }
+
+    fn ends_by_time(&self, watch: Watch, policy: IdlePolicy) -> bool {
+        self.life > 0
+            && self.status != SessionStatus::Completed
+            && self.silent_for(watch) >= policy.session_ms
+    }
+
+    /// In milliseconds.
+    fn silent_for(&self, watch: Watch) -> i64 {
+        let since = match self.status {
+            SessionStatus::Suspended => self.last_event.max(watch.since),
+            SessionStatus::Initialized | SessionStatus::Active | SessionStatus::Completed => self.last_event,
+        };
+        watch.now.since(since)
+    }
+
+    /// The open batch that `event` is about to close, or to leave, without an answer to it.
+    pub fn left_unanswered_by(&self, event: &LifecycleEvent) -> Option<&Batch> {
+        let batch = self.unanswered()?;
+        let leaves = match &event.what {
+            What::Prompt { .. } => event.prompt.is_none() || event.prompt != batch.prompt,
+            What::SessionEnd { .. } => true,
+            What::SessionStart { source, .. } => *source != StartSource::Compact,
+            What::Stop { message } => {
+                message.as_ref().is_none_or(|text| text.trim().is_empty())
+                    && (event.prompt.is_none() || event.prompt == batch.prompt)
+            }
+            _ => false,
+        };
+        leaves.then_some(batch)
+    }
+
+    /// The same for the passing of time.
+    pub fn left_unanswered_by_time(&self, watch: Watch, policy: IdlePolicy) -> Option<&Batch> {
+        self.unanswered().filter(|_| self.closes_by_time(watch, policy))
+    }
+
+    fn unanswered(&self) -> Option<&Batch> {
+        let has_answer = |batch: &&Batch| {
+            batch.response == Response::Missing
+                && !matches!(batch.source, BatchSource::Private | BatchSource::Recovery)
+        };
+        self.running().filter(has_answer)
+    }
+
+    /// The reply that was found for the running batch.
+    #[must_use]
+    pub fn with_reply(mut self, text: &str) -> (Self, Option<Effect>) {
+        let running = self.batches.iter_mut().rev().find(|batch| batch.state == BatchState::Open);
+        let effect = running.filter(|_| !text.trim().is_empty()).map(|batch| {
+            batch.response = Response::Recovered;
+            Effect::RecoverReply { seq: batch.seq, text: text.to_owned() }
+        });
+        (self, effect)
+    }
+
+    /// What the session amounts to at a moment.
+    pub fn tally(&self, at: Timestamp) -> Tally {
+        Tally { message_count: self.messages(), duration_ms: at.since(self.begun) }
+    }
+
+    /// Prompts and answers so far.
+    pub fn messages(&self) -> u32 {
+        let of = |batch: &Batch| {
+            u32::from(batch.source != BatchSource::Recovery) + u32::from(batch.response != Response::Missing)
+        };
+        self.batches.iter().map(of).sum()
     }
 
     /// Whether anything could still change by the mere passing of time.

@@ -2,12 +2,13 @@
 
 use super::late::Place;
 use super::{
-    ActivityContent, Ask, Batch, BatchState, CapturePolicy, CloseReason, Effect, NewActivity, NewPrompt,
-    Response, Seq, Session, SessionStatus,
+    ActivityContent, Ask, Batch, BatchState, CapturePolicy, CloseReason, Effect, Load, NewActivity,
+    NewPrompt, Response, Seq, Session, SessionStatus,
 };
-use crate::memory::event::{Capture, LifecycleEvent, PromptText, StartSource, ToolCall, What};
+use crate::memory::event::{Capture, LifecycleEvent, PromptText, StartSource, What};
 use crate::memory::ids::PromptId;
 use crate::memory::material::BatchSource;
+use crate::memory::plan::{PlanReference, PlanState, reference};
 
 /// One event on its way through the rules.
 pub(super) struct Turn<'a> {
@@ -24,47 +25,58 @@ impl Turn<'_> {
         match &event.what {
             What::SessionStart { source, audience } => {
                 self.begin(*source);
+                if *source != StartSource::Compact {
+                    // Another process: what the last one was doing is over.
+                    self.end_calls(|_| true);
+                }
                 return Some(Ask::Start(*source, *audience));
             }
             What::Prompt { text, source } => {
                 self.activate();
                 return self.open(event, text, *source);
             }
+            What::ToolStart(call) => {
+                self.activate();
+                self.call_begins(event, call);
+            }
             What::Tool(call) => {
                 self.activate();
                 self.tool(event, call);
             }
+            What::ToolBatch(calls) => {
+                self.activate();
+                self.settled_calls(event, calls);
+            }
+            What::SubagentStart => self.subagent_begins(event),
+            What::SubagentStop { message } => self.subagent_ends(event, message.as_deref()),
             What::Stop { message } => {
                 self.activate();
+                self.end_calls(|call| call.subagent.is_none());
                 self.stop(event, message.as_deref());
             }
-            What::SessionEnd { reason } => {
-                let older = |batch: &Batch| self.capture.order.is_before(&batch.opened);
-                if self.session.status == SessionStatus::Completed || self.session.batches.iter().any(older) {
-                    // It has ended already, or gone on since: a late word of it neither ends nor begins a life.
-                    return None;
-                }
-                self.begin(StartSource::Resume);
-                self.effects.extend(self.session.close_unfinished(CloseReason::SessionEnd));
-                self.session.status = SessionStatus::Completed;
-                self.session.ended = Some(self.capture.order);
-                self.effects.extend([Effect::Complete { reason: reason.clone() }, Effect::Summarize]);
+            What::StopFailure { error, detail } => {
+                self.activate();
+                self.end_calls(|call| call.subagent.is_none());
+                self.stop_failure(event, error, detail);
             }
-            What::PreCompact { trigger } => {
-                self.note(event, "PreCompact", &format!("{{\"trigger\":{trigger:?}}}"))
+            What::SessionEnd { reason } => self.session_end(reason),
+            What::PreCompact { trigger } => self.compaction_begins(event, trigger),
+            What::PostCompact { trigger, summary } => {
+                self.compaction_ends(event, trigger, summary.as_deref());
             }
+            What::Internal { .. } => {}
             What::Other { name, detail } => self.note(event, name, detail),
         }
         None
     }
 
     /// A session starts or is continued. Other live sessions are nobody's business here.
-    fn begin(&mut self, source: StartSource) {
+    pub(super) fn begin(&mut self, source: StartSource) {
         match self.session.status {
             _ if self.session.life == 0 => self.begin_life(source),
             SessionStatus::Completed if self.belongs_to_ended_life => {}
             SessionStatus::Completed => self.begin_life(source),
-            SessionStatus::Suspended => self.set_status(SessionStatus::Active),
+            SessionStatus::Suspended => self.resume(),
             SessionStatus::Initialized | SessionStatus::Active => {}
         }
     }
@@ -72,7 +84,34 @@ impl Turn<'_> {
     fn begin_life(&mut self, source: StartSource) {
         self.session.life += 1;
         self.session.status = SessionStatus::Initialized;
+        self.session.begun = self.capture.at;
         self.effects.push(Effect::BeginLife { life: self.session.life, source });
+    }
+
+    /// The daemon is back; the session may never have noticed.
+    fn resume(&mut self) {
+        let since = self.session.suspended.take().unwrap_or(self.session.last_event);
+        let status = match self.session.batches.is_empty() {
+            true => SessionStatus::Initialized,
+            false => SessionStatus::Active,
+        };
+        self.session.status = status;
+        self.effects.push(Effect::Resume { status, suspended_for_ms: self.capture.at.since(since) });
+    }
+
+    fn session_end(&mut self, reason: &str) {
+        let older = |batch: &Batch| self.capture.order.is_before(&batch.opened);
+        if self.session.status == SessionStatus::Completed || self.session.batches.iter().any(older) {
+            // It has ended already, or gone on since: a late word of it neither ends nor begins a life.
+            return;
+        }
+        self.begin(StartSource::Resume);
+        self.end_calls(|_| true);
+        self.effects.extend(self.session.close_unfinished(CloseReason::SessionEnd));
+        self.session.status = SessionStatus::Completed;
+        self.session.ended = Some(self.capture.order);
+        let tally = self.session.tally(self.capture.at);
+        self.effects.extend([Effect::Complete { reason: reason.to_owned(), tally }, Effect::Summarize]);
     }
 
     fn set_status(&mut self, status: SessionStatus) {
@@ -81,7 +120,7 @@ impl Turn<'_> {
     }
 
     /// Sees that the session lives and works, whatever was missed before.
-    fn activate(&mut self) {
+    pub(super) fn activate(&mut self) {
         self.begin(StartSource::Resume);
         if !matches!(self.session.status, SessionStatus::Active | SessionStatus::Completed) {
             self.set_status(SessionStatus::Active);
@@ -104,19 +143,41 @@ impl Turn<'_> {
             PromptText::Text(text) => Some(text.clone()),
             PromptText::WhollyPrivate => None,
         };
+        let plan = text.as_deref().filter(|_| matches!(source, BatchSource::User | BatchSource::Queued));
+        let plan = plan.and_then(|text| reference(text, &self.policy.plan_folders));
+        let source = match (&plan, source) {
+            (Some(_), BatchSource::User) => BatchSource::Plan,
+            (_, source) => source,
+        };
         let prompt_id = if queued { None } else { event.prompt.clone() };
         let prompt = NewPrompt { event: self.capture.event, text: text.clone() };
         self.session.prompts += 1;
         if self.session.latest.is_some_and(|latest| self.capture.order.is_before(&latest)) {
-            let place = self.insert_late(source, event.prompt.clone(), prompt);
+            let (seq, place) = self.insert_late(source, event.prompt.clone(), prompt);
+            self.carry_out(seq, plan);
             // Where another prompt followed, or the life ended, its time is over: there is nobody to answer.
             return if place == Place::Last { self.ask(source, text) } else { None };
         }
         if !queued {
+            // What still ran was interrupted; subagents work on in the background.
+            self.end_calls(|call| call.subagent.is_none());
             self.effects.extend(self.session.close_unfinished(CloseReason::NextPrompt));
         }
+        let seq = self.next_seq();
         self.push_batch(source, state, prompt_id, Some(prompt));
+        self.carry_out(seq, plan);
         self.ask(source, text)
+    }
+
+    /// Ties the batch to the plan that its prompt speaks of.
+    fn carry_out(&mut self, seq: Seq, plan: Option<PlanReference>) {
+        let Some(plan) = plan else { return };
+        if let PlanReference::Text(text) = &plan {
+            let (text, state) = (Some(text.clone()), PlanState::Approved);
+            self.effects.push(Effect::KeepPlan { seq: Some(seq), path: None, text, state });
+        } else {
+            self.effects.push(Effect::CarryOut { seq, plan });
+        }
     }
 
     /// A person's prompt is answered; a machine's is not.
@@ -131,7 +192,7 @@ impl Turn<'_> {
         Seq(self.session.batches.iter().map(|batch| batch.seq.0).max().unwrap_or(0) + 1)
     }
 
-    fn push_batch(
+    pub(super) fn push_batch(
         &mut self,
         source: BatchSource,
         state: BatchState,
@@ -148,14 +209,23 @@ impl Turn<'_> {
             prompt_id: prompt_id.clone(),
             prompt,
         });
-        let response = Response::Missing;
-        self.session.batches.push(Batch { seq, number, opened, prompt: prompt_id, source, state, response });
+        let (response, fresh) = (Response::Missing, Load::default());
+        self.session.batches.push(Batch {
+            seq,
+            number,
+            opened,
+            prompt: prompt_id,
+            source,
+            state,
+            response,
+            fresh,
+        });
         self.session.batches.len() - 1
     }
 
     /// The batch an event belongs to: that of its prompt id even when closed; else one that waited for just this
     /// turn; else the one that ran at its time; else the first. `None` where the session has none.
-    fn batch_of(&mut self, prompt: Option<&PromptId>) -> Option<usize> {
+    pub(super) fn batch_of(&mut self, prompt: Option<&PromptId>) -> Option<usize> {
         let batches = &self.session.batches;
         if let Some(id) = prompt {
             // The newest of that id: a compaction or a resumed turn may have opened it again.
@@ -198,48 +268,6 @@ impl Turn<'_> {
         waiting
     }
 
-    fn tool(&mut self, event: &LifecycleEvent, call: &ToolCall) {
-        let skipped = self.policy.skip_tools.contains(&call.name);
-        let at = match self.batch_of(event.prompt.as_ref()) {
-            Some(at) => at,
-            None if skipped => return,
-            None => {
-                let at = self.push_batch(BatchSource::Recovery, BatchState::Open, event.prompt.clone(), None);
-                if self.session.status == SessionStatus::Completed {
-                    self.effects.extend(self.session.close_unfinished(CloseReason::SessionEnd));
-                }
-                at
-            }
-        };
-        let Some(batch) = self.session.batches.get(at) else { return };
-        let (seq, private, closed) =
-            (batch.seq, batch.source == BatchSource::Private, batch.state == BatchState::Closed);
-        let event_id = self.capture.event;
-        let effect = match (private, skipped) {
-            (true, true) => return,
-            (false, true) => Effect::AddAside { seq, event: event_id, call: call.clone() },
-            (hidden, false) => {
-                let content = if hidden {
-                    ActivityContent::Hidden { name: call.name.clone() }
-                } else {
-                    ActivityContent::Tool(call.clone())
-                };
-                let activity = NewActivity {
-                    event: event_id,
-                    prompt: event.prompt.clone(),
-                    subagent: event.subagent.clone(),
-                    content,
-                };
-                Effect::AddActivity { seq: Some(seq), activity }
-            }
-        };
-        self.effects.push(effect);
-        if closed && !private {
-            // Background work goes on after Stop: the batch's observations are made anew with it.
-            self.effects.push(Effect::CompressBatch { seq });
-        }
-    }
-
     fn stop(&mut self, event: &LifecycleEvent, message: Option<&str>) {
         let Some(at) = self.batch_of(event.prompt.as_ref()) else {
             return self.note(event, "Stop", message.unwrap_or_default());
@@ -270,7 +298,7 @@ impl Turn<'_> {
                     let of_same_turn = event.prompt.is_some() && *prompt == event.prompt;
                     (self.capture.order.is_before(at) && (of_same_turn || !is_own), of_same_turn)
                 }
-                Response::Missing => (false, false),
+                Response::Missing | Response::Recovered => (false, false),
             };
             if is_older && !of_same_turn && !private {
                 // The prompt that it answers may still be on its way.
@@ -299,8 +327,25 @@ impl Turn<'_> {
         self.effects.push(Effect::Summarize);
     }
 
+    /// The turn is over without an answer; the program's words about it are no answer of the model's.
+    fn stop_failure(&mut self, event: &LifecycleEvent, error: &str, detail: &str) {
+        self.note(event, &format!("StopFailure {error}"), detail);
+        let Some(at) = self.batch_of(event.prompt.as_ref()) else { return };
+        let Some(batch) = self.session.batches.get_mut(at) else { return };
+        if batch.state == BatchState::Closed || self.capture.order.is_before(&batch.opened) {
+            return;
+        }
+        batch.state = BatchState::Closed;
+        let (seq, private) = (batch.seq, batch.source == BatchSource::Private);
+        self.effects.push(Effect::CloseBatch { seq, why: CloseReason::StopFailure });
+        if !private {
+            self.effects.push(Effect::CompressBatch { seq });
+        }
+        self.effects.push(Effect::Summarize);
+    }
+
     /// Keeps an event that has no rule. It never opens a batch.
-    fn note(&mut self, event: &LifecycleEvent, name: &str, detail: &str) {
+    pub(super) fn note(&mut self, event: &LifecycleEvent, name: &str, detail: &str) {
         self.begin(StartSource::Resume);
         let batch = self.batch_of(event.prompt.as_ref()).and_then(|at| self.session.batches.get(at));
         let content = if batch.is_some_and(|batch| batch.source == BatchSource::Private) {

@@ -1,25 +1,34 @@
 //! The rules as stories: a line an event, and what becomes of the batches.
 
+mod table;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::memory::event::{PromptText, ToolCall, ToolResult, What};
-use crate::memory::ids::{EventId, SessionId};
+use crate::memory::event::{PromptText, Subagent, ToolCall, ToolResult, ToolStart, What};
+use crate::memory::ids::{CallId, EventId, SessionId};
+use crate::memory::plan::PlanChange;
 
 const IDLE: IdlePolicy = IdlePolicy { batch_ms: 300_000, session_ms: 3_600_000 };
 
 fn policy() -> CapturePolicy {
-    CapturePolicy { skip_tools: vec!["TodoWrite".to_owned()] }
+    CapturePolicy {
+        skip_tools: vec!["TodoWrite".to_owned()],
+        plan_folders: vec![".claude/plans".to_owned()],
+        chunk: Load { activities: 4, bytes: 1000 },
+    }
 }
 
 /// Reads one line of a story: `start`, `prompt p1 text`, `queued p1 text`, `private p1`, `machine p1`,
-/// `tool p1 Read`, `stop p1 text`, `note p1`, `end other`, `wait 300`. A dash stands for no prompt id.
+/// `call p1 Bash c1`, `tool p1 Bash c1`, `settled p1 c1 c2`, `plan p1 FILE text`, `helper p1`, `helped p1 text`,
+/// `failed p1`, `internal p1`, `compact p1`, `compacted p1`, `stop p1 text`, `note p1`, `end other`, `wait 300`. A dash stands for no prompt id.
 fn event(line: &str) -> Option<LifecycleEvent> {
     let mut words = line.split_whitespace();
     let mut kind = words.next().unwrap();
     if kind.starts_with('@') {
         kind = words.next().unwrap();
     }
+    let mut subagent = None;
     let mut id = || words.next().filter(|word| *word != "-").map(PromptId::from);
     let (prompt, what) = match kind {
         "start" => {
@@ -40,8 +49,65 @@ fn event(line: &str) -> Option<LifecycleEvent> {
             let prompt = id();
             let name = words.next().unwrap().to_owned();
             let result = ToolResult::Done("{}".to_owned());
-            let call = ToolCall { name, use_id: None, input: "{}".to_owned(), result, duration_ms: None };
+            let use_id = words.next().map(CallId::from);
+            let (input, duration_ms, plan, launched) = ("{}".to_owned(), None, None, None);
+            let call = ToolCall { name, use_id, input, result, duration_ms, plan, launched };
             (prompt, What::Tool(call))
+        }
+        "call" => {
+            let prompt = id();
+            let name = words.next().unwrap().to_owned();
+            let use_id = words.next().map(CallId::from);
+            (prompt, What::ToolStart(ToolStart { name, use_id, input: "{}".to_owned() }))
+        }
+        "settled" => {
+            let prompt = id();
+            let refused = |use_id: &str| ToolCall {
+                name: "Bash".to_owned(),
+                use_id: Some(use_id.into()),
+                input: "{}".to_owned(),
+                result: ToolResult::Failed("no".to_owned()),
+                duration_ms: None,
+                plan: None,
+                launched: None,
+            };
+            (prompt, What::ToolBatch(words.map(refused).collect()))
+        }
+        "plan" => {
+            let prompt = id();
+            let path = words.next().unwrap().to_owned();
+            let plan = match words.collect::<Vec<_>>().join(" ") {
+                text if path == "approved" => PlanChange::Approved { path: None, text: Some(text) },
+                text => PlanChange::File { path, text },
+            };
+            let call = ToolCall {
+                name: "Write".to_owned(),
+                use_id: None,
+                input: "{}".to_owned(),
+                result: ToolResult::Done("{}".to_owned()),
+                duration_ms: None,
+                plan: Some(plan),
+                launched: None,
+            };
+            (prompt, What::Tool(call))
+        }
+        "helper" => {
+            subagent = Some(Subagent { id: "a1".to_owned(), kind: Some("explore".to_owned()) });
+            (id(), What::SubagentStart)
+        }
+        "helped" => {
+            subagent = Some(Subagent { id: "a1".to_owned(), kind: Some("explore".to_owned()) });
+            let prompt = id();
+            (prompt, What::SubagentStop { message: Some(words.collect::<Vec<_>>().join(" ")) })
+        }
+        "failed" => {
+            let (error, detail) = ("overloaded".to_owned(), "{}".to_owned());
+            (id(), What::StopFailure { error, detail })
+        }
+        "internal" => (id(), What::Internal { name: "SubagentStop".to_owned() }),
+        "compacted" => {
+            let (trigger, summary) = ("auto".to_owned(), Some("In short".to_owned()));
+            (id(), What::PostCompact { trigger, summary })
         }
         "stop" => {
             let prompt = id();
@@ -59,7 +125,7 @@ fn event(line: &str) -> Option<LifecycleEvent> {
         prompt,
         cwd: None,
         transcript_path: None,
-        subagent: None,
+        subagent,
         what,
     })
 }
@@ -67,7 +133,14 @@ fn event(line: &str) -> Option<LifecycleEvent> {
 fn play(story: &str) -> (Session, Vec<Effect>) {
     let (mut session, mut effects) = (Session::default(), Vec::new());
     let mut at = Timestamp(1_000);
-    for (number, line) in story.split(';').map(str::trim).enumerate() {
+    for (number, line) in story.split(';').map(str::trim).filter(|line| !line.is_empty()).enumerate() {
+        if line == "suspend" {
+            if session.life > 0 && session.status != SessionStatus::Completed {
+                session.suspended.get_or_insert(at);
+                session.status = SessionStatus::Suspended;
+            }
+            continue;
+        }
         let decision = match event(line) {
             Some(event) => {
                 // `@3 prompt …` was taken before the fourth line and arrives now.
@@ -80,7 +153,9 @@ fn play(story: &str) -> (Session, Vec<Effect>) {
             }
             None => {
                 at.0 += line.strip_prefix("wait ").unwrap().parse::<i64>().unwrap() * 1000;
-                session.on_idle(at, IDLE)
+                // A suspended session is heard again from the end of the wait on.
+                let since = if session.suspended.is_some() { at } else { Timestamp(0) };
+                session.on_idle(Watch { now: at, since }, IDLE)
             }
         };
         session = decision.next;
@@ -343,11 +418,24 @@ fn any_line() -> impl Strategy<Value = String> {
         "compact",
         "end",
         "wait",
+        "call",
+        "settled",
+        "plan",
+        "helper",
+        "helped",
+        "failed",
+        "compacted",
+        "internal",
+        "suspend",
     ]);
     let late = prop::option::weighted(0.2, 1u32..30);
     (kind, id, 0u32..8000, late).prop_map(|(kind, id, seconds, late)| {
         let line = match kind {
-            "tool" => format!("tool {id} Read"),
+            "tool" => format!("tool {id} Read c1"),
+            "call" => format!("call {id} Read c1"),
+            "settled" => format!("settled {id} c1 c2"),
+            "plan" => format!("plan {id} .claude/plans/p.md text"),
+            "suspend" => return "suspend".to_owned(),
             "stop" => format!("stop {id} answer"),
             "wait" => return format!("wait {seconds}"),
             "start" | "start resume" | "start compact" | "end" => kind.to_owned(),
@@ -387,6 +475,7 @@ proptest! {
         prop_assert_eq!(lives == 0, session.life == 0 || session.status == SessionStatus::Completed);
         if session.status == SessionStatus::Completed {
             prop_assert_eq!(open, 0);
+            prop_assert_eq!(&session.calls, &[]);
         }
         // Prompts are numbered in the order in which they were typed.
         let prompts: Vec<u32> = session

@@ -1,0 +1,100 @@
+//! What a session's event still needs once it is queued: its commit is waited for, what bears on it is recalled, the
+//! agent is answered. The session goes on meanwhile.
+
+use std::collections::HashSet;
+
+use ractor::{ActorRef, RpcReplyPort};
+use recall_protocol::wire::Reply;
+
+use super::clock;
+use super::recollection::{Asker, Recalled};
+use super::session::{SessionContext, SessionMessage, Settled, SettledAs};
+use super::writer::WriteFailed;
+use crate::agents::{self, Answer};
+use crate::memory::ids::{ObservationId, ProjectRow, SessionKey, Timestamp};
+use crate::memory::session::Ask;
+use crate::store::{self, Injection, Write, Written};
+
+/// What is left to do for an event once it is queued: wait for the commit, recall, answer, and report back.
+pub(super) struct Errand {
+    pub(super) me: ActorRef<SessionMessage>,
+    pub(super) key: SessionKey,
+    pub(super) context: SessionContext,
+    pub(super) told: HashSet<ObservationId>,
+    pub(super) last_event: Timestamp,
+    pub(super) event_name: String,
+    pub(super) ask: Option<Ask>,
+    pub(super) reply: RpcReplyPort<Reply>,
+}
+
+impl Errand {
+    pub(super) async fn run(self, stored: impl Future<Output = Result<Written, WriteFailed>>) {
+        let (outcome, reply, told) = match stored.await {
+            Ok(Written::Event(row)) => {
+                let recalled = match &self.ask {
+                    Some(ask) => self.recall(ask.clone(), row.project).await,
+                    None => Recalled::default(),
+                };
+                let told = self.record(&recalled);
+                let answer = Answer {
+                    event_name: self.event_name.clone(),
+                    context: Some(recalled.block.text).filter(|text| !text.is_empty()),
+                    notice: recalled.notice,
+                };
+                let stdout = (agents::spec(self.key.agent.as_str()).answer)(&answer);
+                (SettledAs::Stored, Reply::Ack { stdout }, told)
+            }
+            Ok(Written::Duplicate) => {
+                (SettledAs::NotStored, Reply::Duplicate { stdout: Vec::new() }, Vec::new())
+            }
+            // The answer to something else.
+            Ok(Written::Leased(_) | Written::Reserved(_) | Written::Retried(_) | Written::Done) => {
+                (SettledAs::NotStored, Reply::Busy, Vec::new())
+            }
+            Err(error) => {
+                tracing::warn!(%error, "an event could not be stored");
+                (SettledAs::NotStored, Reply::Busy, Vec::new())
+            }
+        };
+        // First the state, then the answer: the agent's next event finds what was told in this one.
+        let _ = self.me.send_message(SessionMessage::Settled(Settled { outcome, told }));
+        let _ = self.reply.send(reply);
+    }
+
+    async fn recall(&self, ask: Ask, project: ProjectRow) -> Recalled {
+        let readers = self.context.recollection.readers.clone();
+        let project =
+            tokio::task::spawn_blocking(move || readers.read(|db| store::project(db, project))).await;
+        let Ok(Ok(project)) = project else { return Recalled::default() };
+        let asker = Asker {
+            project,
+            session: Some(self.key.id.clone()),
+            told: self.told.clone(),
+            last_event: self.last_event,
+        };
+        self.context.recollection.answer(ask, asker).await
+    }
+
+    /// Writes down what is given, and says which observations it were.
+    fn record(&self, recalled: &Recalled) -> Vec<ObservationId> {
+        let (Some(moment), false) = (recalled.moment, recalled.block.items.is_empty()) else {
+            return Vec::new();
+        };
+        let items = serde_json::to_string(&recalled.block.items).unwrap_or_else(|_| "[]".to_owned());
+        let injection = Injection {
+            session: self.key.clone(),
+            at: clock::now(),
+            moment: moment.as_str().to_owned(),
+            tokens: recalled.block.tokens,
+            items,
+        };
+        let queued = self.context.writer.queue(Write::Injected(Box::new(injection)));
+        tokio::spawn(async move {
+            if let Err(error) = queued.await {
+                tracing::warn!(%error, "an injection could not be recorded");
+            }
+        });
+        let given = recalled.block.items.iter().filter(|item| item.kind == "observation");
+        given.map(|item| ObservationId(item.id)).collect()
+    }
+}

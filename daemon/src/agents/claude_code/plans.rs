@@ -1,0 +1,152 @@
+//! What a call of Claude Code does to a plan, to the task list or to the set of subagents.
+//!
+//! In plan mode the agent writes a Markdown file with plain Write and Edit calls and then calls ExitPlanMode, whose
+//! response holds the text that the user approved. Whether a Markdown file is a plan is not decided here.
+
+use serde_json::Value;
+
+use crate::memory::plan::{PlanChange, Task, TaskChange, TaskState};
+
+/// A plan is something a person reads; longer files are none. In bytes.
+const LONGEST: usize = 256 << 10;
+
+/// Reads a call that succeeded.
+pub(super) fn change(tool: &str, input: &str, response: &str) -> Option<PlanChange> {
+    match tool {
+        // Most files are code: they are not taken apart.
+        "Write" | "Edit" | "MultiEdit" if !input.contains(".md\"") => None,
+        "Write" | "Edit" | "MultiEdit" => file(&parse(input), &parse(response)),
+        "ExitPlanMode" => Some(approved(&parse(input), &parse(response))),
+        "TodoWrite" | "TaskCreate" | "TaskUpdate" => {
+            tasks(tool, &parse(input), &parse(response)).map(PlanChange::Tasks)
+        }
+        _ => None,
+    }
+}
+
+/// The id of the subagent that an Agent call has started.
+pub(super) fn launched(response: &str) -> Option<String> {
+    text(&parse(response), "agentId")
+}
+
+fn parse(json: &str) -> Value {
+    serde_json::from_str(json).unwrap_or(Value::Null)
+}
+
+fn text(value: &Value, field: &str) -> Option<String> {
+    match value.get(field)? {
+        Value::String(text) if !text.is_empty() => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// The whole text of a Markdown file after the call.
+fn file(input: &Value, response: &Value) -> Option<PlanChange> {
+    let path = text(input, "file_path").or_else(|| text(response, "filePath"))?;
+    let whole = match text(input, "content") {
+        Some(content) => content,
+        None => edited(input, response)?,
+    };
+    (whole.len() <= LONGEST).then_some(PlanChange::File { path, text: whole })
+}
+
+/// The response carries the file as it was.
+fn edited(input: &Value, response: &Value) -> Option<String> {
+    let mut whole = text(response, "originalFile").filter(|whole| whole.len() <= LONGEST)?;
+    let several = input.get("edits").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    for edit in several.iter().chain(std::iter::once(input)) {
+        let part = |field: &str| edit.get(field).and_then(Value::as_str);
+        let (Some(old), Some(new)) = (part("old_string"), part("new_string")) else { continue };
+        let everywhere = edit.get("replace_all").and_then(Value::as_bool) == Some(true);
+        whole = if everywhere { whole.replace(old, new) } else { whole.replacen(old, new, 1) };
+    }
+    Some(whole)
+}
+
+/// PostToolUse has the text in its response; other versions repeat the input of PreToolUse.
+fn approved(input: &Value, response: &Value) -> PlanChange {
+    let path = text(response, "filePath").or_else(|| text(input, "planFilePath"));
+    let text = text(response, "plan").or_else(|| text(input, "plan"));
+    PlanChange::Approved { path, text: text.filter(|text| text.len() <= LONGEST) }
+}
+
+fn tasks(tool: &str, input: &Value, response: &Value) -> Option<TaskChange> {
+    match tool {
+        "TodoWrite" => {
+            let todos = input.get("todos")?.as_array()?.iter();
+            let task = |todo| {
+                Some(Task {
+                    subject: text(todo, "content")?,
+                    state: state(todo).unwrap_or(TaskState::Pending),
+                })
+            };
+            Some(TaskChange::List(todos.filter_map(task).collect()))
+        }
+        "TaskCreate" => {
+            let task = response.get("task").unwrap_or(&Value::Null);
+            Some(TaskChange::Add {
+                id: text(task, "id")?,
+                subject: text(input, "subject").or_else(|| text(task, "subject"))?,
+            })
+        }
+        _ => Some(TaskChange::Update {
+            id: text(input, "taskId")?,
+            subject: text(input, "subject"),
+            state: state(input),
+        }),
+    }
+}
+
+fn state(value: &Value) -> Option<TaskState> {
+    text(value, "status").map(|word| TaskState::parse(&word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_markdown_file_is_known_whole_after_each_call() {
+        let file = |path: &str, text: &str| Some(PlanChange::File { path: path.into(), text: text.into() });
+        assert_eq!(
+            change("Write", r##"{"file_path":"/p/a.md","content":"# A"}"##, "null"),
+            file("/p/a.md", "# A")
+        );
+        let edit = r#"{"file_path":"/p/a.md","old_string":"x","new_string":"y","replace_all":true}"#;
+        assert_eq!(change("Edit", edit, r#"{"originalFile":"x and x"}"#), file("/p/a.md", "y and y"));
+        let edits = r#"{"file_path":"/p/a.md","edits":[{"old_string":"1","new_string":"2"},{"old_string":"b","new_string":""}]}"#;
+        assert_eq!(change("MultiEdit", edits, r#"{"originalFile":"1b1"}"#), file("/p/a.md", "21"));
+        assert_eq!(change("Edit", edit, "null"), None);
+        assert_eq!(change("Write", r#"{"file_path":"/p/a.rs","content":"x"}"#, "null"), None);
+    }
+
+    #[test]
+    fn an_approval_holds_the_approved_text() {
+        let approved = |path: Option<&str>, text: Option<&str>| {
+            Some(PlanChange::Approved { path: path.map(str::to_owned), text: text.map(str::to_owned) })
+        };
+        let response = r##"{"plan":"# P","filePath":"/p.md"}"##;
+        assert_eq!(change("ExitPlanMode", "{}", response), approved(Some("/p.md"), Some("# P")));
+        assert_eq!(change("ExitPlanMode", r#"{"plan":"P"}"#, "null"), approved(None, Some("P")));
+        assert_eq!(change("ExitPlanMode", "{}", r#"{"filePath":"/p.md"}"#), approved(Some("/p.md"), None));
+    }
+
+    #[test]
+    fn tasks_come_as_a_list_or_one_by_one() {
+        let add = change("TaskCreate", r#"{"subject":"S"}"#, r#"{"task":{"id":"1"}}"#);
+        assert_eq!(add, Some(PlanChange::Tasks(TaskChange::Add { id: "1".into(), subject: "S".into() })));
+        let update = change("TaskUpdate", r#"{"taskId":1,"status":"completed"}"#, "{}");
+        let done = TaskChange::Update { id: "1".into(), subject: None, state: Some(TaskState::Done) };
+        assert_eq!(update, Some(PlanChange::Tasks(done)));
+        let list = change("TodoWrite", r#"{"todos":[{"content":"A","status":"in_progress"},{}]}"#, "{}");
+        let tasks = vec![Task { subject: "A".into(), state: TaskState::Running }];
+        assert_eq!(list, Some(PlanChange::Tasks(TaskChange::List(tasks))));
+    }
+
+    #[test]
+    fn a_started_subagent_is_named() {
+        assert_eq!(launched(r#"{"agentId":"a1","status":"async_launched"}"#).as_deref(), Some("a1"));
+        assert_eq!(launched("[]"), None);
+    }
+}

@@ -1,0 +1,187 @@
+//! The answer of a turn that ended without telling: it stands in Claude Code's transcript.
+//!
+//! A transcript is a growing file of JSON lines, most of them bookkeeping. User records, results of calls among them,
+//! carry the id of their turn; assistant records follow the turn they belong to, one for each block of a message.
+//! Subagents have files of their own, and older versions mark their records as a side chain.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::super::ReplyRequest;
+use super::super::named_file::{self, Refused};
+
+/// The end of a transcript that is read; in bytes. A turn's last words are followed by little but bookkeeping.
+const TAIL: u64 = 4 << 20;
+
+/// The last words of the turn that is asked for; without an id, of the last turn.
+///
+/// # Errors
+/// When the file is none that may be read.
+pub(super) fn reply(request: &ReplyRequest) -> Result<Option<String>, Refused> {
+    let projects = folders(request).map(|folder| folder.join("projects"));
+    let path = Path::new(&request.transcript);
+    let mut file = named_file::open(&projects.collect::<Vec<_>>(), path, "jsonl")?;
+    let bytes = named_file::tail(&mut file, TAIL)?;
+    Ok(last_words(&String::from_utf8_lossy(&bytes), request.prompt.as_ref().map(|id| id.as_str())))
+}
+
+fn folders(request: &ReplyRequest) -> impl Iterator<Item = PathBuf> {
+    let moved = request.config_dir.as_ref().map(PathBuf::from);
+    moved.into_iter().chain([request.home.join(".claude")])
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Record {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    is_sidechain: bool,
+    #[serde(default)]
+    is_api_error_message: bool,
+    prompt_id: Option<String>,
+    message: Option<Message>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    id: Option<String>,
+    #[serde(default)]
+    content: Content,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Content {
+    Blocks(Vec<Block>),
+    Other(serde::de::IgnoredAny),
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Self::Blocks(Vec::new())
+    }
+}
+
+#[derive(Deserialize)]
+struct Block {
+    #[serde(rename = "type")]
+    kind: String,
+    text: Option<String>,
+}
+
+/// A message of the agent that says something.
+struct Words {
+    turn: Option<String>,
+    message: Option<String>,
+    text: String,
+}
+
+fn last_words(transcript: &str, turn: Option<&str>) -> Option<String> {
+    let (mut current, mut turns_are_named) = (None, false);
+    let mut found: Option<Words> = None;
+    for line in transcript.lines() {
+        // Most lines are large and of no interest; this only spares reading them.
+        if !line.contains("\"user\"") && !line.contains("\"assistant\"") {
+            continue;
+        }
+        let Ok(record) = serde_json::from_str::<Record>(line) else { continue };
+        match record.kind.as_str() {
+            _ if record.is_sidechain || record.is_api_error_message => {}
+            "user" => {
+                turns_are_named |= record.prompt_id.is_some();
+                current = record.prompt_id;
+            }
+            "assistant" => {
+                let Some(message) = record.message else { continue };
+                let wanted = turn.is_none() || current.is_none() || current.as_deref() == turn;
+                if let Some(text) = said(message.content).filter(|_| wanted) {
+                    found = Some(joined(found, Words { turn: current.clone(), message: message.id, text }));
+                }
+            }
+            _ => {}
+        }
+    }
+    let found = found.filter(|words| turn.is_none() || !turns_are_named || words.turn.as_deref() == turn)?;
+    Some(super::without_reminders(&found.text).trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// Several blocks of one message are one text; another message takes the place of the one before.
+fn joined(before: Option<Words>, mut words: Words) -> Words {
+    if let Some(before) = before.filter(|before| words.message.is_some() && before.message == words.message) {
+        words.text = format!("{}\n\n{}", before.text, words.text);
+    }
+    words
+}
+
+fn said(content: Content) -> Option<String> {
+    let Content::Blocks(blocks) = content else { return None };
+    let texts = blocks.into_iter().filter(|block| block.kind == "text").filter_map(|block| block.text);
+    let text = texts.collect::<Vec<_>>().join("\n\n");
+    (!text.trim().is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(turn: &str, text: &str) -> String {
+        format!(
+            r#"{{"type":"user","promptId":"{turn}","isSidechain":false,"message":{{"role":"user","content":"{text}"}}}}"#
+        )
+    }
+
+    fn assistant(id: &str, text: &str, more: &str) -> String {
+        format!(
+            r#"{{"type":"assistant"{more},"message":{{"id":"{id}","content":[{{"type":"text","text":"{text}"}}]}}}}"#
+        )
+    }
+
+    #[track_caller]
+    fn check(lines: &[String], turn: Option<&str>, expected: Option<&str>) {
+        assert_eq!(last_words(&lines.join("\n"), turn).as_deref(), expected);
+    }
+
+    #[test]
+    fn the_last_message_of_the_turn_is_its_answer() {
+        let result =
+            r#"{"type":"user","promptId":"p1","message":{"content":[{"type":"tool_result","content":"x"}]}}"#;
+        let lines = [
+            user("p1", "Go"),
+            assistant("m1", "I look first.", ""),
+            result.to_owned(),
+            assistant("m2", "Half", ""),
+            r#"{"type":"assistant","message":{"id":"m2","content":[{"type":"tool_use","id":"t"}]}}"#
+                .to_owned(),
+            assistant("m2", "done. <system-reminder>x</system-reminder>", ""),
+            r#"{"type":"attachment","attachment":{"type":"hook_success","content":"\"assistant\""}}"#
+                .to_owned(),
+            user("p2", "Next"),
+        ];
+        check(&lines, Some("p1"), Some("Half\n\ndone."));
+        check(&lines, Some("p2"), None);
+        check(&lines, Some("p3"), None);
+    }
+
+    #[test]
+    fn what_is_not_the_agents_is_no_answer() {
+        let lines = [
+            user("p1", "Go"),
+            assistant("m1", "Mine", ""),
+            assistant("m2", "A helper's", r#","isSidechain":true"#),
+            assistant("m3", "API Error", r#","isApiErrorMessage":true"#),
+            "{\"type\":\"assistant\", half".to_owned(),
+            r#"{"type":"assistant","message":{"id":"m4","content":"text"}}"#.to_owned(),
+        ];
+        check(&lines, Some("p1"), Some("Mine"));
+    }
+
+    #[test]
+    fn older_transcripts_name_no_turns() {
+        let plain = r#"{"type":"user","message":{"content":"Go"}}"#.to_owned();
+        check(&[plain.clone(), assistant("m1", "Done.", ""), plain], Some("p1"), Some("Done."));
+        check(&[user("p1", "Go"), assistant("m1", "Done.", "")], None, Some("Done."));
+        check(&[], None, None);
+    }
+}

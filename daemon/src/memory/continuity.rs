@@ -1,0 +1,120 @@
+//! What a session needs to go on when its conversation is gone: told from recall's own rows, for the agent's own
+//! summary comes later than the question, or never.
+
+use super::observation::{Importance, ObservationType};
+
+/// Where a session stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Continuity {
+    /// The session's row.
+    pub session: i64,
+    pub prompts: u32,
+    /// What was asked first.
+    pub goal: String,
+    /// What was asked last, where it was not the first.
+    pub asked: Option<String>,
+    pub plan: Option<PlanNote>,
+    /// Entries of the task list that are not done.
+    pub open_tasks: Vec<String>,
+    /// Relative to the project's folder; the latest first.
+    pub changed_files: Vec<String>,
+    pub read_files: Vec<String>,
+    /// Decisions and the like that the session made; the latest first.
+    pub decided: Vec<String>,
+}
+
+/// A plan as far as it is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanNote {
+    pub title: String,
+    /// `draft` or `approved`.
+    pub state: String,
+    pub text: String,
+}
+
+/// Of each list so many; the rest is found by asking.
+const MOST: usize = 12;
+/// Of a text that was typed, and of a plan; in characters.
+const PROMPT_CHARS: usize = 400;
+const PLAN_CHARS: usize = 1_500;
+
+/// Whether an observation of this type tells the session itself why it did something.
+pub fn is_decision(kind: ObservationType, importance: Importance) -> bool {
+    match kind {
+        ObservationType::Decision | ObservationType::Gotcha | ObservationType::TradeOff => true,
+        _ => importance.get() >= 8,
+    }
+}
+
+/// Who is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listener {
+    /// The session itself.
+    Itself,
+    /// The next one, which also gets the summary and the project's notes.
+    Successor,
+}
+
+impl Continuity {
+    /// What to tell, each with its label, the most needed first.
+    pub fn lines(&self, listener: Listener) -> Vec<(&'static str, String)> {
+        let plan = self.plan.as_ref().map(|plan| {
+            let text = shortened(&plan.text, PLAN_CHARS);
+            format!("{} ({}): {text}", plan.title, plan.state)
+        });
+        let lines = [
+            ("Goal", Some(shortened(&self.goal, PROMPT_CHARS))),
+            ("Asked last", self.asked.as_deref().map(|asked| shortened(asked, PROMPT_CHARS))),
+            ("To do", joined(&self.open_tasks, "; ")),
+            ("Plan", plan),
+            ("Files changed", joined(&self.changed_files, ", ")),
+            ("Decided", joined(&self.decided, "; ")),
+            ("Files read", joined(&self.read_files, ", ")),
+        ];
+        let wanted = |label: &str| match listener {
+            Listener::Itself => true,
+            Listener::Successor => ["To do", "Plan", "Files changed"].contains(&label),
+        };
+        let told = lines.into_iter().filter_map(|(label, text)| Some((label, text?)));
+        told.filter(|(label, text)| wanted(label) && !text.trim().is_empty()).collect()
+    }
+}
+
+fn joined(list: &[String], between: &str) -> Option<String> {
+    let shown = list.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(between);
+    match list.len().saturating_sub(MOST) {
+        _ if list.is_empty() => None,
+        0 => Some(shown),
+        more => Some(format!("{shown}{between}and {more} more")),
+    }
+}
+
+fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{} […]", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_needed_comes_first_and_lists_have_an_end() {
+        let state = Continuity {
+            goal: "Add a discount".into(),
+            changed_files: (0..14).map(|n| format!("f{n}")).collect(),
+            open_tasks: vec!["Test it".into()],
+            plan: Some(PlanNote { title: "Coins".into(), state: "approved".into(), text: "x".repeat(2000) }),
+            ..Continuity::default()
+        };
+        let lines = state.lines(Listener::Itself);
+        let labels: Vec<_> = lines.iter().map(|(label, _)| *label).collect();
+        assert_eq!(labels, ["Goal", "To do", "Plan", "Files changed"]);
+        assert!(lines[2].1.len() < 1_600 && lines[2].1.ends_with("[…]"));
+        assert!(lines[3].1.ends_with("f11, and 2 more"));
+        assert_eq!(state.lines(Listener::Successor).len(), 3);
+        assert_eq!(Continuity::default().lines(Listener::Itself), []);
+    }
+}

@@ -1,0 +1,218 @@
+//! Every state against every event: what becomes of the session.
+
+use std::fmt::Write as _;
+
+use super::*;
+
+/// The states, each as the story that leads there. Suspension comes from outside of any story.
+const STATES: [(&str, &str); 6] = [
+    ("unknown", ""),
+    ("initialized", "start"),
+    ("active", "start; prompt p1 a; tool p1 Read; stop p1 x; prompt p2 b"),
+    ("suspended, nothing asked", "start; suspend"),
+    ("suspended", "start; prompt p1 a; stop p1 x; prompt p2 b; suspend"),
+    ("completed", "start; prompt p1 a; stop p1 x; end other"),
+];
+
+const EVENTS: [&str; 20] = [
+    "start startup",
+    "start resume",
+    "start clear",
+    "start compact",
+    "start fork",
+    "prompt p3 c",
+    "private p3",
+    "machine p3",
+    "call p2 Bash c1",
+    "tool p2 Bash c1",
+    "settled p2 c1",
+    "helper p2",
+    "helped p2 found",
+    "compact p2",
+    "compacted p2",
+    "stop p2 y",
+    "failed p2",
+    "end logout",
+    "note p2",
+    "internal p2",
+];
+
+#[test]
+fn every_state_meets_every_event() {
+    let mut table = String::new();
+    for (name, story) in STATES {
+        let _ = writeln!(table, "## {name}");
+        for event in EVENTS.into_iter().chain(["wait 301", "wait 3601"]) {
+            let before = play(story).0;
+            let (session, effects) = play(&format!("{story}; {event}"));
+            let known = play(story).1.len();
+            let news: Vec<String> = effects.iter().skip(known).map(in_short).collect();
+            let life = match (before.life, session.life) {
+                (before, now) if before == now => String::new(),
+                (_, now) => format!(", life {now}"),
+            };
+            let _ = writeln!(table, "{event}: {}{life}; {}", session.status.as_str(), news.join(", "));
+        }
+        table.push('\n');
+    }
+    insta::assert_snapshot!("table", table);
+}
+
+/// An effect's name, with what tells it from others of its kind.
+fn in_short(effect: &Effect) -> String {
+    let batch = |name: &str, seq: &Seq| format!("{name} {}", seq.0);
+    match effect {
+        Effect::BeginLife { life, source } => format!("begin life {life} by {}", source.as_str()),
+        Effect::Resume { suspended_for_ms, .. } => format!("resume after {suspended_for_ms} ms"),
+        Effect::SetStatus(status) => status.as_str().to_owned(),
+        Effect::OpenBatch { seq, source, .. } => batch(&format!("open {}", source.as_str()), seq),
+        Effect::CloseBatch { seq, why } => batch(&format!("close ({})", why.as_str()), seq),
+        Effect::CompressBatch { seq } => batch("compress", seq),
+        Effect::FlushChunk { seq } => batch("flush", seq),
+        Effect::Respond { seq, .. } => batch("answer", seq),
+        Effect::AddActivity { seq, activity } => {
+            let what = match &activity.content {
+                ActivityContent::Tool(_) => "call",
+                ActivityContent::Other { .. } => "note",
+                ActivityContent::Hidden { .. } => "hidden",
+            };
+            format!("keep {what} in {}", seq.map_or(0, |seq| seq.0))
+        }
+        Effect::Complete { reason, tally } => {
+            format!("end by {reason} after {} messages", tally.message_count)
+        }
+        other => {
+            let debug = format!("{other:?}");
+            debug.split([' ', '{', '(']).next().unwrap().to_owned()
+        }
+    }
+}
+
+#[test]
+fn a_life_is_paused_only_by_a_daemon_and_its_time_is_told() {
+    let (_, effects) = play("start; prompt p1 a; suspend; wait 7200; tool p1 Read");
+    let resumed: Vec<_> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Resume { suspended_for_ms, .. } => Some(suspended_for_ms / 1000),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(resumed, [7200]);
+    // Nobody listened before the daemon was back: an hour counts from then.
+    let (mut session, _) = play("start; prompt p1 a; suspend");
+    let back = Timestamp(100_000_000);
+    let watch = |seconds: i64| Watch { now: Timestamp(back.0 + seconds * 1000), since: back };
+    session = session.on_idle(watch(299), IDLE).next;
+    assert_eq!(session.batches[0].state, BatchState::Open);
+    session = session.on_idle(watch(301), IDLE).next;
+    assert_eq!((session.status, session.batches[0].state), (SessionStatus::Suspended, BatchState::Closed));
+    session = session.on_idle(watch(3601), IDLE).next;
+    assert_eq!((session.status, session.suspended), (SessionStatus::Completed, None));
+}
+
+#[test]
+fn work_that_is_known_to_run_keeps_its_batch_open() {
+    check("start; prompt p1 a; call p1 Bash c1; wait 900", "1 open user []");
+    check("start; prompt p1 a; call p1 Bash c1; tool p1 Bash c1; wait 301", "1 closed(idle) user [Bash]");
+    check("start; prompt p1 a; call p1 Bash c1; settled p1 c1; wait 301", "1 closed(idle) user []");
+    // A turn that is over runs nothing, and nothing runs for longer than a session may be silent.
+    check(
+        "start; prompt p1 a; call p1 Bash c1; prompt p2 b; wait 301",
+        "1 closed(next_prompt) user []; 2 closed(idle) user []",
+    );
+    check("start; prompt p1 a; call p1 Bash c1; wait 3601", "1 closed(idle) user []");
+    // A call whose end was told first does not run.
+    let (session, _) = play("start; prompt p1 a; tool p1 Bash c1; @2 call p1 Bash c1");
+    assert_eq!(session.calls, []);
+}
+
+#[test]
+fn a_long_batch_is_flushed_in_pieces() {
+    let flushed = |story: &str| {
+        let effects = play(story).1;
+        effects.iter().filter(|effect| matches!(effect, Effect::FlushChunk { .. })).count()
+    };
+    assert_eq!(flushed("prompt p1 a; tool p1 A; tool p1 A; tool p1 A"), 0);
+    assert_eq!(
+        flushed("prompt p1 a; tool p1 A; tool p1 A; tool p1 A; tool p1 A; tool p1 A; tool p1 A; tool p1 A"),
+        1
+    );
+    assert_eq!(flushed("prompt p1 a; tool p1 A; compact p1; tool p1 A; tool p1 A; tool p1 A"), 1);
+    assert_eq!(flushed("private p1; tool p1 A; tool p1 A; tool p1 A; tool p1 A; compact p1"), 0);
+}
+
+#[test]
+fn a_plan_makes_a_plan_batch() {
+    let plan = "/h/.claude/plans/p.md";
+    check(&format!("prompt p1 a; plan p1 {plan} text; stop p1 x"), "1 closed(stop) user [Write] 'x'");
+    let sources = |story: &str| play(story).0.batches.iter().map(|batch| batch.source).collect::<Vec<_>>();
+    assert_eq!(sources(&format!("prompt p1 a; plan p1 {plan} text")), [BatchSource::Plan]);
+    assert_eq!(sources("prompt p1 a; plan p1 approved text"), [BatchSource::Plan]);
+    assert_eq!(sources("prompt p1 a; plan p1 /h/README.md text"), [BatchSource::User]);
+    assert_eq!(sources(&format!("private p1; plan p1 {plan} text")), [BatchSource::Private]);
+    assert_eq!(sources(&format!("prompt p1 do {plan} now")), [BatchSource::Plan]);
+    let kept = |story: &str| {
+        let effects = play(story).1;
+        effects.iter().filter(|effect| matches!(effect, Effect::KeepPlan { .. })).count()
+    };
+    assert_eq!(kept(&format!("prompt p1 a; plan p1 {plan} text; plan p1 approved text")), 2);
+    assert_eq!(kept(&format!("private p1; plan p1 {plan} text")), 0);
+    assert_eq!(kept("prompt p1 Implement the following plan: one two"), 1);
+}
+
+#[test]
+fn a_subagents_words_are_its_own() {
+    let (_, effects) = play("start; prompt p1 a; helper p1; helped p1 Found it; stop p1 mine");
+    let said = effects.iter().find_map(|effect| match effect {
+        Effect::EndSubagent { subagent, message, .. } => {
+            Some((subagent.id.clone(), message.clone().unwrap()))
+        }
+        _ => None,
+    });
+    assert_eq!(said, Some(("a1".to_owned(), "Found it".to_owned())));
+    assert_eq!(batches(&effects), "1 closed(stop) user [] 'mine'");
+    let (_, effects) = play("start; private p1; helped p1 secret");
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::EndSubagent { message: None, .. })));
+}
+
+#[test]
+fn a_compaction_counts_what_it_shortens_and_hides_what_is_private() {
+    let ended = |story: &str| {
+        let effects = play(story).1.into_iter();
+        let ends = effects.filter_map(|effect| match effect {
+            Effect::EndCompaction { message_count, compacted_count, summary, .. } => {
+                Some((message_count, compacted_count, summary.is_some()))
+            }
+            _ => None,
+        });
+        ends.collect::<Vec<_>>()
+    };
+    let story = "start; prompt p1 a; stop p1 x; prompt p2 b; compact p2; start compact; compacted p2; stop p2 y; compact; compacted";
+    assert_eq!(ended(story), [(3, 3, true), (4, 1, true)]);
+    assert_eq!(ended("start; private p1; compacted"), [(1, 1, false)]);
+}
+
+#[test]
+fn a_reply_from_the_transcript_gives_way_to_one_that_is_told() {
+    let (session, _) = play("start; prompt p1 a; tool p1 Read");
+    let next = event("prompt p2 b").unwrap();
+    assert_eq!(session.left_unanswered_by(&next).map(|batch| batch.seq), Some(Seq(1)));
+    assert_eq!(session.left_unanswered_by(&event("prompt p1 queued").unwrap()), None);
+    assert_eq!(session.left_unanswered_by(&event("stop p1 words").unwrap()), None);
+    assert!(session.left_unanswered_by(&event("stop p1").unwrap()).is_some());
+    assert!(session.left_unanswered_by(&event("end other").unwrap()).is_some());
+    assert_eq!(session.left_unanswered_by(&event("start compact").unwrap()), None);
+    assert_eq!(play("start; private p1").0.left_unanswered_by(&next), None);
+    let watch = |ms| Watch { now: Timestamp(ms), since: Timestamp(0) };
+    assert_eq!(session.left_unanswered_by_time(watch(200_000), IDLE), None);
+    assert!(session.left_unanswered_by_time(watch(400_000), IDLE).is_some());
+
+    let (session, effect) = session.with_reply("Half done.");
+    assert_eq!(effect, Some(Effect::RecoverReply { seq: Seq(1), text: "Half done.".to_owned() }));
+    assert_eq!(session.left_unanswered_by(&next), None);
+    let order = Order { boot: [1; 16], boot_ns: 1_000, wall: Timestamp(9) };
+    let capture = Capture { event: EventId([7; 16]), at: Timestamp(9), order };
+    let told = session.on_event(&event("stop p1 All done.").unwrap(), capture, &policy());
+    assert!(matches!(told.next.batches[0].response, Response::Known { .. }));
+}

@@ -1,0 +1,212 @@
+//! What is done within a turn: calls, subagents, plans, and the shortening of the conversation.
+
+use super::turn::Turn;
+use super::{
+    ActivityContent, BatchState, CloseReason, Effect, Load, NewActivity, RunningCall, Seq, Session,
+    SessionStatus,
+};
+use crate::memory::event::{LifecycleEvent, StartSource, ToolCall, ToolResult, ToolStart};
+use crate::memory::ids::CallId;
+use crate::memory::material::BatchSource;
+use crate::memory::plan::{PlanChange, PlanState, is_plan_file};
+
+impl Session {
+    /// Forgets running calls, and says which.
+    pub(super) fn end_calls(&mut self, over: impl Fn(&RunningCall) -> bool) -> Option<Effect> {
+        let (ended, left) = std::mem::take(&mut self.calls).into_iter().partition::<Vec<_>, _>(over);
+        self.calls = left;
+        let calls: Vec<CallId> = ended.into_iter().map(|call| call.id).collect();
+        (!calls.is_empty()).then_some(Effect::EndCalls { calls })
+    }
+}
+
+impl Turn<'_> {
+    pub(super) fn end_calls(&mut self, over: impl Fn(&RunningCall) -> bool) {
+        self.effects.extend(self.session.end_calls(over));
+    }
+
+    pub(super) fn call_begins(&mut self, event: &LifecycleEvent, call: &ToolStart) {
+        // One that arrives late may be over already.
+        let is_late = self.session.latest.is_some_and(|latest| self.capture.order.is_before(&latest));
+        let Some(id) = call.use_id.clone().filter(|_| !is_late) else { return };
+        if self.session.status == SessionStatus::Completed
+            || self.session.calls.iter().any(|call| call.id == id)
+        {
+            return;
+        }
+        let subagent = event.subagent.as_ref().map(|subagent| subagent.id.clone());
+        let call = RunningCall { id, subagent };
+        self.session.calls.push(call.clone());
+        self.effects.push(Effect::BeginCall { call });
+    }
+
+    pub(super) fn tool(&mut self, event: &LifecycleEvent, call: &ToolCall) {
+        self.end_calls(|running| call.use_id.as_ref() == Some(&running.id));
+        let skipped = self.policy.skip_tools.contains(&call.name);
+        let at = match self.batch_of(event.prompt.as_ref()) {
+            Some(at) => at,
+            None if skipped => return self.plan_changes(None, call),
+            None => self.open_recovery(event),
+        };
+        let Some(batch) = self.session.batches.get(at) else { return };
+        let (seq, private, closed) =
+            (batch.seq, batch.source == BatchSource::Private, batch.state == BatchState::Closed);
+        let event_id = self.capture.event;
+        let effect = match (private, skipped) {
+            (true, true) => return,
+            (false, true) => Effect::AddAside { seq, event: event_id, call: call.clone() },
+            (_, false) => {
+                Effect::AddActivity { seq: Some(seq), activity: self.activity(event, call, private) }
+            }
+        };
+        self.effects.push(effect);
+        if !private {
+            self.plan_changes(Some(seq), call);
+        }
+        if let (Some(subagent), Some(use_id)) = (&call.launched, &call.use_id) {
+            self.effects.push(Effect::LinkSubagent { subagent: subagent.clone(), call: use_id.clone() });
+        }
+        if closed && !private {
+            // Background work goes on after Stop: the batch's observations are made anew with it.
+            self.effects.push(Effect::CompressBatch { seq });
+        }
+        if !closed && !private {
+            self.grow(at, call);
+        }
+    }
+
+    fn open_recovery(&mut self, event: &LifecycleEvent) -> usize {
+        let at = self.push_batch(BatchSource::Recovery, BatchState::Open, event.prompt.clone(), None);
+        if self.session.status == SessionStatus::Completed {
+            self.effects.extend(self.session.close_unfinished(CloseReason::SessionEnd));
+        }
+        at
+    }
+
+    fn activity(&self, event: &LifecycleEvent, call: &ToolCall, private: bool) -> NewActivity {
+        let content = if private {
+            ActivityContent::Hidden { name: call.name.clone() }
+        } else {
+            ActivityContent::Tool(call.clone())
+        };
+        NewActivity {
+            event: self.capture.event,
+            prompt: event.prompt.clone(),
+            subagent: event.subagent.clone(),
+            content,
+        }
+    }
+
+    /// A long batch is compressed piece by piece, so that a crash costs little of it.
+    fn grow(&mut self, at: usize, call: &ToolCall) {
+        let chunk = self.policy.chunk;
+        let Some(batch) = self.session.batches.get_mut(at) else { return };
+        batch.fresh.activities += 1;
+        batch.fresh.bytes += call.size();
+        if batch.fresh.activities >= chunk.activities || batch.fresh.bytes >= chunk.bytes {
+            batch.fresh = Load::default();
+            self.effects.push(Effect::FlushChunk { seq: batch.seq });
+        }
+    }
+
+    /// Everything that the model asked for at once is settled. What has a row of its own is known from it.
+    pub(super) fn settled_calls(&mut self, event: &LifecycleEvent, calls: &[ToolCall]) {
+        self.end_calls(|running| calls.iter().any(|call| call.use_id.as_ref() == Some(&running.id)));
+        let batch = self.batch_of(event.prompt.as_ref()).and_then(|at| self.session.batches.get(at));
+        let seq = batch.map(|batch| batch.seq);
+        let private = batch.is_some_and(|batch| batch.source == BatchSource::Private);
+        let refused = calls.iter().filter(|call| call.use_id.is_some());
+        let kept = refused.filter(|call| !self.policy.skip_tools.contains(&call.name));
+        let activities: Vec<_> = kept.map(|call| self.activity(event, call, private)).collect();
+        if !activities.is_empty() {
+            self.effects.push(Effect::AddRefused { seq, activities });
+        }
+    }
+
+    pub(super) fn subagent_begins(&mut self, event: &LifecycleEvent) {
+        self.activate();
+        let Some(subagent) = event.subagent.clone() else { return };
+        let seq = self.seq_of(event);
+        self.effects.push(Effect::BeginSubagent { seq, subagent });
+    }
+
+    pub(super) fn subagent_ends(&mut self, event: &LifecycleEvent, message: Option<&str>) {
+        self.activate();
+        let Some(subagent) = event.subagent.clone() else { return };
+        self.end_calls(|call| call.subagent.as_ref() == Some(&subagent.id));
+        let batch = self.batch_of(event.prompt.as_ref()).and_then(|at| self.session.batches.get(at));
+        let seq = batch.map(|batch| batch.seq);
+        let private = batch.is_some_and(|batch| batch.source == BatchSource::Private);
+        let again =
+            batch.filter(|batch| batch.state == BatchState::Closed && !private).map(|batch| batch.seq);
+        let message = message.filter(|text| !private && !text.trim().is_empty()).map(str::to_owned);
+        self.effects.push(Effect::EndSubagent { seq, subagent, message });
+        self.effects.extend(again.map(|seq| Effect::CompressBatch { seq }));
+    }
+
+    /// The conversation is about to be shortened: what there is is worked up now, for it may be all that is left.
+    pub(super) fn compaction_begins(&mut self, event: &LifecycleEvent, trigger: &str) {
+        self.begin(StartSource::Resume);
+        let seq = self.seq_of(event);
+        let message_count = self.session.messages();
+        self.effects.push(Effect::BeginCompaction { seq, trigger: trigger.to_owned(), message_count });
+        let open = self.session.batches.iter_mut();
+        for batch in
+            open.filter(|batch| batch.state == BatchState::Open && batch.source != BatchSource::Private)
+        {
+            batch.fresh = Load::default();
+            self.effects.push(Effect::FlushChunk { seq: batch.seq });
+        }
+        if !self.session.batches.is_empty() {
+            self.effects.push(Effect::Summarize);
+        }
+    }
+
+    pub(super) fn compaction_ends(&mut self, event: &LifecycleEvent, trigger: &str, summary: Option<&str>) {
+        self.begin(StartSource::Resume);
+        let seq = self.seq_of(event);
+        let message_count = self.session.messages();
+        let compacted_count = message_count.saturating_sub(self.session.compacted);
+        self.session.compacted = message_count;
+        // The agent's summary tells of the private prompts too.
+        let private = self.session.batches.iter().any(|batch| batch.source == BatchSource::Private);
+        let summary = summary.filter(|text| !private && !text.trim().is_empty()).map(str::to_owned);
+        let trigger = trigger.to_owned();
+        self.effects.push(Effect::EndCompaction { seq, trigger, message_count, compacted_count, summary });
+    }
+
+    fn seq_of(&mut self, event: &LifecycleEvent) -> Option<Seq> {
+        let at = self.batch_of(event.prompt.as_ref())?;
+        self.session.batches.get(at).map(|batch| batch.seq)
+    }
+
+    fn plan_changes(&mut self, seq: Option<Seq>, call: &ToolCall) {
+        let Some(change) = &call.plan else { return };
+        let (path, text, state) = match change {
+            PlanChange::Tasks(change) => {
+                return self.effects.push(Effect::KeepTasks { seq, change: change.clone() });
+            }
+            PlanChange::File { path, text } => {
+                if !is_plan_file(path, &self.policy.plan_folders) {
+                    return;
+                }
+                (Some(path.clone()), Some(text.clone()), PlanState::Draft)
+            }
+            PlanChange::Approved { path, text } => (path.clone(), text.clone(), PlanState::Approved),
+        };
+        self.effects.push(Effect::KeepPlan { seq, path, text, state });
+        let batch = self.session.batches.iter_mut().find(|batch| Some(batch.seq) == seq);
+        if let Some(batch) = batch.filter(|batch| batch.source == BatchSource::User) {
+            batch.source = BatchSource::Plan;
+            self.effects.push(Effect::SetSource { seq: batch.seq, source: BatchSource::Plan });
+        }
+    }
+}
+
+impl ToolCall {
+    /// In bytes of text.
+    fn size(&self) -> u64 {
+        let (ToolResult::Done(result) | ToolResult::Failed(result)) = &self.result;
+        (self.input.len() + result.len()) as u64
+    }
+}

@@ -1,0 +1,180 @@
+//! Reading sessions as their actors take them up again.
+
+use std::cmp::Ordering;
+
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::{ProjectInfo, StoreError};
+use crate::memory::ids::{
+    AgentName, CallId, ObservationId, ProjectKey, ProjectRow, PromptId, SessionId, SessionKey, SessionRow,
+    Timestamp,
+};
+use crate::memory::material::BatchSource;
+use crate::memory::order::Order;
+use crate::memory::session::{Batch, BatchState, Load, Response, RunningCall, Seq, Session, SessionStatus};
+
+/// A session as its actor takes it up again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownSession {
+    pub row: SessionRow,
+    pub project: ProjectInfo,
+    pub session: Session,
+    pub transcript_path: Option<String>,
+    /// What it was told since its context was last emptied.
+    pub told: Vec<ObservationId>,
+}
+
+/// # Errors
+/// When the database refuses.
+pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSession>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT s.id, s.status, s.life, s.last_event_at, p.id, p.key, p.name,
+                (SELECT ifnull(max(prompt_number), 0) FROM prompt_batches WHERE session = s.id),
+                e.boot_id, e.boot_ns, e.captured_at, s.life_started_at, s.suspended_at,
+                (SELECT ifnull(max(message_count), 0) FROM compactions WHERE session = s.id AND ended_at IS NOT NULL),
+                s.transcript_path
+         FROM sessions s JOIN projects p ON p.id = s.project LEFT JOIN deliveries e ON e.event_id = s.end_event
+         WHERE s.agent = ?1 AND s.session_id = ?2",
+    )?;
+    let found = statement
+        .query_row([key.agent.as_str(), key.id.as_str()], |row| {
+            let status: String = row.get(1)?;
+            Ok(KnownSession {
+                row: SessionRow(row.get(0)?),
+                project: ProjectInfo {
+                    row: ProjectRow(row.get(4)?),
+                    key: ProjectKey(row.get(5)?),
+                    name: row.get(6)?,
+                },
+                session: Session {
+                    status: SessionStatus::parse(&status).unwrap_or_default(),
+                    life: row.get(2)?,
+                    prompts: row.get(7)?,
+                    batches: Vec::new(),
+                    last_event: Timestamp(row.get(3)?),
+                    latest: None,
+                    ended: read_order(row, 8)?,
+                    begun: Timestamp(row.get(11)?),
+                    suspended: row.get::<_, Option<i64>>(12)?.map(Timestamp),
+                    calls: Vec::new(),
+                    compacted: row.get(13)?,
+                },
+                transcript_path: row.get(14)?,
+                told: Vec::new(),
+            })
+        })
+        .optional()?;
+    let Some(mut known) = found else { return Ok(None) };
+    known.session.batches = session_batches(db, known.row)?;
+    known.session.latest = latest_order(db, known.row)?;
+    known.session.calls = running_calls(db, known.row)?;
+    known.told = told(db, known.row)?;
+    Ok(Some(known))
+}
+
+fn running_calls(db: &Connection, session: SessionRow) -> Result<Vec<RunningCall>, StoreError> {
+    let mut statement =
+        db.prepare_cached("SELECT call_id, subagent FROM running_calls WHERE session = ?1 ORDER BY call_id")?;
+    let rows = statement
+        .query_map([session.0], |row| Ok(RunningCall { id: CallId(row.get(0)?), subagent: row.get(1)? }))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// A batch that still waits for its prompt was opened by the event that came first, which need not be the one that
+/// happened first: the live session knows no other.
+fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT b.seq, b.prompt_id, b.source, b.status, b.prompt_number, b.response_turn, b.opened_at,
+                o.boot_id, o.boot_ns, o.captured_at, r.boot_id, r.boot_ns, r.captured_at, b.response IS NOT NULL,
+                iif(b.status = 'closed', 0, (SELECT count(*) FROM activities a
+                    WHERE a.batch = b.id AND a.kind = 'tool' AND a.part_of IS NULL AND a.id > b.flushed_upto)),
+                iif(b.status = 'closed', 0, (SELECT ifnull(sum(length(a.input) + length(a.response)), 0) FROM activities a
+                    WHERE a.batch = b.id AND a.kind = 'tool' AND a.part_of IS NULL AND a.id > b.flushed_upto))
+         FROM prompt_batches b
+         LEFT JOIN deliveries o ON o.event_id = ifnull(b.prompt_event,
+            (SELECT ifnull(part_of, event_id) FROM activities a WHERE a.batch = b.id ORDER BY a.id LIMIT 1))
+         LEFT JOIN deliveries r ON r.event_id = b.response_event
+         WHERE b.session = ?1",
+    )?;
+    let rows = statement.query_map([session.0], |row| {
+        let (source, status): (String, String) = (row.get(2)?, row.get(3)?);
+        let opened_at = Timestamp(row.get(6)?);
+        let turn = row.get::<_, Option<String>>(5)?.map(PromptId);
+        Ok(Batch {
+            seq: Seq(row.get(0)?),
+            number: row.get(4)?,
+            opened: read_order(row, 7)?.unwrap_or(Order { wall: opened_at, ..Order::default() }),
+            prompt: row.get::<_, Option<String>>(1)?.map(PromptId),
+            source: BatchSource::parse(&source).unwrap_or_default(),
+            state: match status.as_str() {
+                "open" => BatchState::Open,
+                "waiting" => BatchState::Waiting,
+                _ => BatchState::Closed,
+            },
+            response: match read_order(row, 10)? {
+                Some(at) => Response::Known { at, prompt: turn },
+                None if row.get(13)? => Response::Recovered,
+                None => Response::Missing,
+            },
+            fresh: Load { activities: row.get(14)?, bytes: row.get::<_, i64>(15)?.unsigned_abs() },
+        })
+    })?;
+    let mut batches: Vec<Batch> = rows.collect::<Result<_, _>>()?;
+    batches.sort_by(|a, b| match (a.opened.is_before(&b.opened), b.opened.is_before(&a.opened)) {
+        (true, _) => Ordering::Less,
+        (_, true) => Ordering::Greater,
+        (false, false) => a.seq.cmp(&b.seq),
+    });
+    Ok(batches)
+}
+
+/// When the session's latest event was taken: of the latest boot, the latest.
+fn latest_order(db: &Connection, session: SessionRow) -> Result<Option<Order>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT boot_id, boot_ns, captured_at FROM deliveries WHERE session = ?1
+         ORDER BY boot_id = (SELECT boot_id FROM deliveries WHERE session = ?1 ORDER BY captured_at DESC LIMIT 1) DESC,
+                  boot_ns DESC LIMIT 1",
+    )?;
+    Ok(statement.query_row([session.0], |row| read_order(row, 0)).optional()?.flatten())
+}
+
+/// When a delivery was taken: three columns from `column` on, all empty where there is none.
+fn read_order(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Order>> {
+    let Some(boot) = row.get::<_, Option<[u8; 16]>>(column)? else { return Ok(None) };
+    let boot_ns = row.get::<_, i64>(column + 1)?.unsigned_abs();
+    Ok(Some(Order { boot, boot_ns, wall: Timestamp(row.get(column + 2)?) }))
+}
+
+/// The observations given to a session since its context was last emptied by a compaction.
+fn told(db: &Connection, session: SessionRow) -> Result<Vec<ObservationId>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT DISTINCT json_extract(item.value, '$.id') FROM injections i, json_each(i.items) item
+         WHERE i.session = ?1 AND json_extract(item.value, '$.kind') = 'observation'
+           AND i.id >= ifnull((SELECT max(id) FROM injections WHERE session = ?1 AND moment = 'compact'), 0)",
+    )?;
+    let rows = statement.query_map([session.0], |row| row.get::<_, Option<i64>>(0))?;
+    Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().map(ObservationId).collect())
+}
+
+/// Sessions that were silent since `before` and have something left open; suspended ones only if somebody has been
+/// listening since `heard_since`, which is before that.
+///
+/// # Errors
+/// When the database refuses.
+pub fn quiet_sessions(
+    db: &Connection,
+    before: Timestamp,
+    heard_since: Timestamp,
+) -> Result<Vec<SessionKey>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT agent, session_id FROM sessions
+         WHERE last_event_at <= ?1 AND (status <> 'suspended' OR ?2 <= ?1)
+           AND (status <> 'completed' OR EXISTS (SELECT 1 FROM prompt_batches b
+                                                 WHERE b.session = sessions.id AND b.status <> 'closed'))
+         LIMIT 200",
+    )?;
+    let rows = statement.query_map([before.0, heard_since.0], |row| {
+        Ok(SessionKey { agent: AgentName(row.get(0)?), id: SessionId(row.get(1)?) })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}

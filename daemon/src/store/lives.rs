@@ -1,0 +1,225 @@
+//! The lives of sessions: how they begin, pause and end, and the record of it.
+//!
+//! What is said of a life is written down in the same transaction that makes it so. A start and an end are written
+//! once for each life, whatever is asked.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::StoreError;
+use super::effects::Scene;
+use super::text::Packed;
+use super::writes::Suspension;
+use crate::memory::event::StartSource;
+use crate::memory::ids::{AgentName, SessionId, SessionKey, SessionRow, Timestamp};
+use crate::memory::lifecycle::{Lifecycle, Said, Tally};
+use crate::memory::session::{CLEAR_WITHIN_MS, Seq, SessionStatus};
+
+/// An entry of the record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LifeEventRow {
+    pub life: u32,
+    pub name: String,
+    pub at: Timestamp,
+    /// The event's public fields, a JSON object.
+    pub detail: String,
+}
+
+/// What was said of a session's lives, in order.
+///
+/// # Errors
+/// When the database refuses.
+pub fn life_events(db: &Connection, session: SessionRow) -> Result<Vec<LifeEventRow>, StoreError> {
+    let mut statement =
+        db.prepare_cached("SELECT life, name, at, detail FROM life_events WHERE session = ?1 ORDER BY id")?;
+    let rows = statement.query_map([session.0], |row| {
+        Ok(LifeEventRow {
+            life: row.get(0)?,
+            name: row.get(1)?,
+            at: Timestamp(row.get(2)?),
+            detail: row.get(3)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Writes down what is said of a session's life. `false`: it was said before, which only a start or an end can be.
+fn record(db: &Connection, session: i64, at: Timestamp, what: &Said) -> Result<bool, StoreError> {
+    let written = db
+        .prepare_cached(
+            "INSERT INTO life_events (session, life, name, at, detail)
+             SELECT id, life, ?2, ?3, ?4 FROM sessions WHERE id = ?1 ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![session, what.name(), at.0, what.detail().to_string()])?;
+    Ok(written > 0)
+}
+
+fn say(scene: &mut Scene<'_>, what: Said) -> Result<(), StoreError> {
+    if record(scene.db, scene.session(), scene.at, &what)? {
+        scene.say(what);
+    }
+    Ok(())
+}
+
+pub(super) fn begin(scene: &mut Scene<'_>, life: u32, source: StartSource) -> Result<(), StoreError> {
+    scene
+        .db
+        .prepare_cached(
+            "UPDATE sessions SET life = ?2, status = 'initialized', reason = NULL, ended_at = NULL,
+                    suspended_at = NULL, life_started_at = ?3 WHERE id = ?1",
+        )?
+        .execute(params![scene.session(), life, scene.at.0])?;
+    let resumed_from = match (life, source) {
+        (1, StartSource::Clear) => predecessor(scene)?,
+        (1, _) => None,
+        _ => Some(scene.key.id.clone()),
+    };
+    if let Some(before) = resumed_from.as_ref().filter(|before| **before != scene.key.id) {
+        scene
+            .db
+            .prepare_cached("UPDATE sessions SET resumed_from = ?2 WHERE id = ?1")?
+            .execute(params![scene.session(), before.as_str()])?;
+    }
+    say(scene, Said::SessionStart { life, source, resumed_from })
+}
+
+/// The session that was cleared away just before this one began: the agent names it nowhere. One that was cleared
+/// away in the same folder goes before others of the project, and none is claimed twice.
+fn predecessor(scene: &Scene<'_>) -> Result<Option<SessionId>, StoreError> {
+    let mut find = scene.db.prepare_cached(
+        "SELECT o.session_id FROM sessions o JOIN sessions s ON s.id = ?1
+         WHERE o.project = s.project AND o.agent = s.agent AND o.id <> s.id AND o.status = 'completed'
+           AND o.reason = 'clear' AND o.ended_at BETWEEN ?2 - ?3 AND ?2 + ?3
+           AND NOT EXISTS (SELECT 1 FROM sessions c
+                           WHERE c.project = s.project AND c.agent = s.agent AND c.resumed_from = o.session_id)
+         ORDER BY o.cwd IS s.cwd DESC, abs(o.ended_at - ?2), o.id DESC LIMIT 1",
+    )?;
+    let found = find.query_row(params![scene.session(), scene.at.0, CLEAR_WITHIN_MS], |row| row.get(0));
+    Ok(found.optional()?.map(SessionId))
+}
+
+pub(super) fn resume(
+    scene: &mut Scene<'_>,
+    status: SessionStatus,
+    suspended_for_ms: i64,
+) -> Result<(), StoreError> {
+    scene
+        .db
+        .prepare_cached("UPDATE sessions SET status = ?2, suspended_at = NULL WHERE id = ?1")?
+        .execute(params![scene.session(), status.as_str()])?;
+    say(scene, Said::SessionResume { suspended_for_ms })
+}
+
+pub(super) fn complete(scene: &mut Scene<'_>, reason: &str, tally: Tally) -> Result<(), StoreError> {
+    scene
+        .db
+        .prepare_cached(
+            "UPDATE sessions SET status = 'completed', reason = ?2, ended_at = ?3, suspended_at = NULL,
+                    end_event = ifnull(?4, (SELECT event_id FROM deliveries WHERE session = ?1
+                        ORDER BY boot_id = (SELECT boot_id FROM deliveries WHERE session = ?1
+                                            ORDER BY captured_at DESC LIMIT 1) DESC, boot_ns DESC LIMIT 1))
+             WHERE id = ?1",
+        )?
+        .execute(params![scene.session(), reason, scene.at.0, scene.event.map(|event| event.0)])?;
+    say(scene, Said::SessionEnd { tally, reason: reason.to_owned() })?;
+    if reason == StartSource::Clear.as_str() { claim_successor(scene) } else { Ok(()) }
+}
+
+/// The session that a `clear` made room for may have been heard of first.
+fn claim_successor(scene: &Scene<'_>) -> Result<(), StoreError> {
+    scene
+        .db
+        .prepare_cached(
+            "UPDATE sessions SET resumed_from = ?4 WHERE id = (
+                SELECT s.id FROM sessions o JOIN sessions s ON s.project = o.project AND s.agent = o.agent
+                JOIN life_events e ON e.session = s.id AND e.life = 1 AND e.name = 'session_start'
+                WHERE o.id = ?1 AND s.id <> o.id AND s.resumed_from IS NULL AND e.at BETWEEN ?2 - ?3 AND ?2 + ?3
+                  AND json_extract(e.detail, '$.source') = 'clear'
+                ORDER BY s.cwd IS o.cwd DESC, abs(e.at - ?2), s.id LIMIT 1)
+             AND NOT EXISTS (SELECT 1 FROM sessions c JOIN sessions o ON o.id = ?1
+                             WHERE c.project = o.project AND c.agent = o.agent AND c.resumed_from = ?4)",
+        )?
+        .execute(params![scene.session(), scene.at.0, CLEAR_WITHIN_MS, scene.key.id.as_str()])?;
+    Ok(())
+}
+
+/// Stamps every live session.
+pub(super) fn suspend_all(
+    db: &Connection,
+    now: Timestamp,
+    why: Suspension,
+    said: &mut Vec<Lifecycle>,
+) -> Result<(), StoreError> {
+    let mut live = db.prepare_cached(
+        "SELECT s.id, s.agent, s.session_id, s.life_started_at, s.last_event_at,
+                (SELECT ifnull(sum((b.source <> 'recovery') + (b.response IS NOT NULL OR b.response_event IS NOT NULL)), 0)
+                 FROM prompt_batches b WHERE b.session = s.id)
+         FROM sessions s WHERE s.status IN ('initialized', 'active') ORDER BY s.id",
+    )?;
+    let mut stamp =
+        db.prepare_cached("UPDATE sessions SET status = 'suspended', suspended_at = ?2 WHERE id = ?1")?;
+    let mut rows = live.query([])?;
+    while let Some(row) = rows.next()? {
+        let session: i64 = row.get(0)?;
+        let key = SessionKey { agent: AgentName(row.get(1)?), id: SessionId(row.get(2)?) };
+        let (begun, heard): (i64, i64) = (row.get(3)?, row.get(4)?);
+        let (at, reason) = match why {
+            Suspension::Stop => (now, "daemon_stop"),
+            Suspension::Crash => (Timestamp(heard), "daemon_crash"),
+        };
+        let tally = Tally { message_count: row.get(5)?, duration_ms: at.since(Timestamp(begun)) };
+        let what = Said::SessionSuspend { tally, reason: reason.to_owned() };
+        stamp.execute(params![session, at.0])?;
+        record(db, session, at, &what)?;
+        said.push(Lifecycle { session: Some(key), at, what });
+    }
+    Ok(())
+}
+
+pub(super) fn compaction_begins(
+    scene: &mut Scene<'_>,
+    seq: Option<Seq>,
+    trigger: &str,
+    message_count: u32,
+) -> Result<(), StoreError> {
+    let batch = scene.batch_row(seq)?;
+    scene
+        .db
+        .prepare_cached(
+            "INSERT INTO compactions (session, batch, trigger, message_count, started_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![scene.session(), batch, trigger, message_count, scene.at.0])?;
+    say(scene, Said::BeforeCompaction { message_count })
+}
+
+pub(super) fn compaction_ends(
+    scene: &mut Scene<'_>,
+    seq: Option<Seq>,
+    trigger: &str,
+    (message_count, compacted_count): (u32, u32),
+    summary: Option<&str>,
+) -> Result<(), StoreError> {
+    let (db, session) = (scene.db, scene.session());
+    let batch = scene.batch_row(seq)?;
+    let ended = db
+        .prepare_cached(
+            "UPDATE compactions SET ended_at = ?2, message_count = ?3, compacted_count = ?4, summary = ?5
+             WHERE id = (SELECT max(id) FROM compactions WHERE session = ?1 AND ended_at IS NULL)",
+        )?
+        .execute(params![session, scene.at.0, message_count, compacted_count, summary.map(Packed)])?;
+    if ended == 0 {
+        db.prepare_cached(
+            "INSERT INTO compactions (session, batch, trigger, ended_at, message_count, compacted_count, summary)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
+        .execute(params![
+            session,
+            batch,
+            trigger,
+            scene.at.0,
+            message_count,
+            compacted_count,
+            summary.map(Packed)
+        ])?;
+    }
+    say(scene, Said::AfterCompaction { message_count, compacted_count })
+}

@@ -1,0 +1,67 @@
+//! What fell between: activities without a batch, and batches that nobody compresses.
+//!
+//! Neither can come about while everything works; a restored backup or an older version may have left some. Notes of
+//! a session without any batch are none: they wait for its first prompt.
+
+use rusqlite::Connection;
+
+use super::StoreError;
+use super::jobs::{self, JobKind};
+use crate::memory::ids::{BatchId, Timestamp};
+
+pub(super) fn repair(db: &Connection, at: Timestamp) -> Result<(), StoreError> {
+    open_recovery_batches(db)?;
+    attach_to_nearest(db)?;
+    queue_forgotten(db, at)
+}
+
+/// Calls of a session without any batch get a recovery batch, which is closed: nobody works in it.
+fn open_recovery_batches(db: &Connection) -> Result<(), StoreError> {
+    db.execute(
+        "INSERT INTO prompt_batches (session, seq, prompt_number, source, status, close_reason, opened_at, closed_at)
+         SELECT a.session, 1, 0, 'recovery', 'closed', 'recovery', min(a.at), max(a.at) FROM activities a
+         WHERE a.batch IS NULL AND a.kind = 'tool'
+           AND NOT EXISTS (SELECT 1 FROM prompt_batches b WHERE b.session = a.session)
+         GROUP BY a.session",
+        [],
+    )?;
+    Ok(())
+}
+
+/// To the batch that ran at their time, else to the first.
+fn attach_to_nearest(db: &Connection) -> Result<(), StoreError> {
+    let mut attach = db.prepare_cached(
+        "UPDATE activities SET batch = (
+            SELECT b.id FROM prompt_batches b WHERE b.session = activities.session AND b.source <> 'private'
+            ORDER BY b.opened_at <= activities.at DESC, abs(activities.at - b.opened_at), b.seq LIMIT 1)
+         WHERE batch IS NULL AND EXISTS (SELECT 1 FROM prompt_batches b
+            WHERE b.session = activities.session AND b.source <> 'private')
+         RETURNING batch",
+    )?;
+    let touched = attach.query_map([], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;
+    let mut forget = db.prepare_cached(
+        "UPDATE prompt_batches SET compressed_at = NULL WHERE id = ?1 AND status = 'closed' AND source <> 'private'",
+    )?;
+    for batch in touched {
+        // It has more to tell than when it was compressed.
+        forget.execute([batch])?;
+    }
+    Ok(())
+}
+
+fn queue_forgotten(db: &Connection, at: Timestamp) -> Result<(), StoreError> {
+    let mut find = db.prepare_cached(
+        "SELECT b.id, b.session FROM prompt_batches b
+         WHERE b.status = 'closed' AND b.compressed_at IS NULL AND b.source <> 'private'
+           AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.session = b.session AND j.batch = b.id
+                           AND j.kind = 'batch' AND j.status <> 'done')
+         ORDER BY b.id LIMIT 500",
+    )?;
+    let forgotten = find
+        .query_map([], |row| Ok((BatchId(row.get(0)?), row.get::<_, i64>(1)?)))?
+        .collect::<Result<Vec<_>, _>>()?;
+    for (batch, session) in forgotten {
+        jobs::enqueue(db, JobKind::Batch, session, Some(batch), at)?;
+    }
+    Ok(())
+}

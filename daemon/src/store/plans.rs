@@ -1,0 +1,176 @@
+//! Plans and task lists: one row for each file of a session, rewritten as the plan evolves.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::StoreError;
+use super::effects::Scene;
+use super::text::{Packed, Unpacked};
+use super::writes::log;
+use crate::memory::ids::{BatchId, PlanId, SessionRow, Timestamp};
+use crate::memory::plan::{self, PlanReference, PlanState, TaskChange};
+use crate::memory::session::Seq;
+
+/// A plan as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanRow {
+    pub id: PlanId,
+    pub session: SessionRow,
+    /// `plan` or `tasks`.
+    pub kind: String,
+    /// Absent for a plan without a file.
+    pub path: Option<String>,
+    pub title: String,
+    pub text: String,
+    /// `draft` or `approved`.
+    pub state: String,
+    /// The numbers of the prompts whose batches made it or carry it out.
+    pub prompt_numbers: Vec<u32>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+const COLUMNS: &str = "id, session, kind, path, title, text, state, created_at, updated_at,
+    (SELECT json_group_array(n) FROM (SELECT DISTINCT b.prompt_number n FROM plan_batches l
+        JOIN prompt_batches b ON b.id = l.batch WHERE l.plan = plans.id ORDER BY n)) FROM plans";
+
+fn read(row: &Row<'_>) -> rusqlite::Result<PlanRow> {
+    let numbers: String = row.get(9)?;
+    Ok(PlanRow {
+        id: PlanId(row.get(0)?),
+        session: SessionRow(row.get(1)?),
+        kind: row.get(2)?,
+        path: Some(row.get(3)?).filter(|path: &String| !path.is_empty()),
+        title: row.get(4)?,
+        text: row.get::<_, Unpacked>(5)?.0,
+        state: row.get(6)?,
+        prompt_numbers: serde_json::from_str(&numbers).unwrap_or_default(),
+        created_at: Timestamp(row.get(7)?),
+        updated_at: Timestamp(row.get(8)?),
+    })
+}
+
+/// A session's plans and its task list, those that were changed last first.
+///
+/// # Errors
+/// When the database refuses.
+pub fn plans_of_session(db: &Connection, session: SessionRow) -> Result<Vec<PlanRow>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} WHERE session = ?1 ORDER BY updated_at DESC, id DESC");
+    let mut statement = db.prepare_cached(&sql)?;
+    Ok(statement.query_map([session.0], read)?.collect::<Result<_, _>>()?)
+}
+
+/// # Errors
+/// When the database refuses.
+pub fn plan(db: &Connection, id: PlanId) -> Result<Option<PlanRow>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} WHERE id = ?1");
+    Ok(db.prepare_cached(&sql)?.query_row([id.0], read).optional()?)
+}
+
+/// Keeps what a file or an approval says. What is older than what is known changes nothing but the state.
+pub(super) fn keep(
+    scene: &Scene<'_>,
+    seq: Option<Seq>,
+    path: Option<&str>,
+    text: Option<&str>,
+    state: PlanState,
+) -> Result<(), StoreError> {
+    let path = path.unwrap_or_default();
+    if let Some(text) = text {
+        write(scene, seq, ("plan", path), text)?;
+    }
+    if state == PlanState::Approved {
+        scene
+            .db
+            .prepare_cached(
+                "UPDATE plans SET state = 'approved' WHERE session = ?1 AND kind = 'plan' AND path = ?2",
+            )?
+            .execute(params![scene.session(), path])?;
+    }
+    tie(scene, seq, ("plan", path))
+}
+
+pub(super) fn keep_tasks(scene: &Scene<'_>, seq: Option<Seq>, change: &TaskChange) -> Result<(), StoreError> {
+    let mut find = scene
+        .db
+        .prepare_cached("SELECT text FROM plans WHERE session = ?1 AND kind = 'tasks' AND path = ''")?;
+    let known = find.query_row([scene.session()], |row| row.get::<_, Unpacked>(0)).optional()?;
+    let list = plan::with_tasks(known.as_ref().map_or("", |text| text.0.as_str()), change);
+    if list.is_empty() && known.is_none() {
+        return Ok(());
+    }
+    write(scene, seq, ("tasks", ""), &list)?;
+    tie(scene, seq, ("tasks", ""))
+}
+
+fn write(
+    scene: &Scene<'_>,
+    seq: Option<Seq>,
+    (kind, path): (&str, &str),
+    text: &str,
+) -> Result<(), StoreError> {
+    let title = if kind == "tasks" { "Task list".to_owned() } else { plan::title(text) };
+    let batch = scene.batch_row(seq)?;
+    // A single change to the task list counts whenever it comes; a whole text only if it is the newest.
+    let row = scene
+        .db
+        .prepare_cached(
+            "INSERT INTO plans (session, batch, kind, path, title, text, state, event_id, created_at, updated_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'draft', ?7, ?8, ?8)
+             ON CONFLICT (session, kind, path) DO UPDATE SET batch = excluded.batch, title = excluded.title,
+                    text = excluded.text, event_id = excluded.event_id, updated_at = max(updated_at, excluded.updated_at)
+             WHERE kind = 'tasks' OR updated_at <= excluded.updated_at RETURNING id",
+        )?
+        .query_row(
+            params![
+                scene.session(),
+                batch,
+                kind,
+                path,
+                title,
+                Packed(text),
+                scene.event.map(|event| event.0),
+                scene.at.0
+            ],
+            |row| row.get::<_, i64>(0),
+        )
+        .optional()?;
+    row.map_or(Ok(()), |row| log(scene.db, "plan", row))
+}
+
+/// Says that a batch works on a plan of its session.
+fn tie(scene: &Scene<'_>, seq: Option<Seq>, (kind, path): (&str, &str)) -> Result<(), StoreError> {
+    let Some(batch) = scene.batch_row(seq)? else { return Ok(()) };
+    scene
+        .db
+        .prepare_cached(
+            "INSERT OR IGNORE INTO plan_batches (plan, batch)
+             SELECT id, ?4 FROM plans WHERE session = ?1 AND kind = ?2 AND path = ?3",
+        )?
+        .execute(params![scene.session(), kind, path, batch])?;
+    Ok(())
+}
+
+/// Ties a batch to the plan that its prompt names, which another session of the project may have made.
+pub(super) fn carry_out(scene: &Scene<'_>, seq: Seq, reference: &PlanReference) -> Result<(), StoreError> {
+    let PlanReference::File(path) = reference else { return Ok(()) };
+    let batch = scene.batch(seq)?;
+    let tail = path.trim_start_matches("~/").trim_start_matches("./").trim_start_matches('/');
+    scene
+        .db
+        .prepare_cached(
+            "INSERT OR IGNORE INTO plan_batches (plan, batch)
+             SELECT p.id, ?3 FROM plans p JOIN sessions s ON s.id = p.session
+             WHERE s.project = ?1 AND p.path <> ''
+               AND (p.path = ?2 OR substr(p.path, -length(?5) - 1) = '/' || ?5)
+             ORDER BY s.id = ?4 DESC, p.updated_at DESC LIMIT 1",
+        )?
+        .execute(params![scene.stored.project.0, path, batch.0, scene.session(), tail])?;
+    Ok(())
+}
+
+/// Forgets plans that a batch which turned private has written.
+pub(super) fn hide(db: &Connection, batch: BatchId) -> Result<(), StoreError> {
+    let mut gone = db.prepare_cached("DELETE FROM plans WHERE batch = ?1 RETURNING id")?;
+    let gone = gone.query_map([batch.0], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;
+    gone.into_iter().try_for_each(|row| log(db, "plan", row))
+}

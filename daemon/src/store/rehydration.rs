@@ -1,0 +1,282 @@
+//! Sessions that are taken up again from the store, at any moment and by any daemon: nothing is forgotten, and what is
+//! said of their lives is said once.
+
+use proptest::prelude::*;
+use rusqlite::Connection;
+
+use super::{
+    Delivery, SessionOrigin, Suspension, Transaction, Write, Written, execute, known_session, life_events,
+    schema,
+};
+use crate::memory::event::{
+    Audience, Capture, LifecycleEvent, PromptText, StartSource, Subagent, ToolCall, ToolResult, ToolStart,
+    What,
+};
+use crate::memory::ids::{AgentName, EventId, ProjectKey, PromptId, SessionId, SessionKey, Timestamp};
+use crate::memory::lifecycle::{Lifecycle, Said};
+use crate::memory::material::BatchSource;
+use crate::memory::order::Order;
+use crate::memory::session::{BatchState, CapturePolicy, Decision, IdlePolicy, Load, Session, Watch};
+
+const IDLE: IdlePolicy = IdlePolicy { batch_ms: 300_000, session_ms: 3_600_000 };
+
+#[derive(Clone, Debug)]
+enum Move {
+    /// An event: what, and of which turn.
+    Event(What, Option<&'static str>),
+    /// An event that was taken so many moves ago.
+    Late(What, Option<&'static str>, u64),
+    /// The last event once more.
+    Again,
+    /// Seconds pass.
+    Wait(i64),
+    /// The session's actor has lost its state.
+    Forget,
+    Stop,
+    Kill,
+}
+
+struct Daemon {
+    db: Connection,
+    key: SessionKey,
+    session: Session,
+    now: i64,
+    started: i64,
+    moves: u64,
+    last: Option<Transaction>,
+    said: Vec<Lifecycle>,
+}
+
+impl Daemon {
+    fn new() -> Self {
+        let mut db = Connection::open_in_memory().unwrap();
+        db.execute_batch("PRAGMA foreign_keys = ON").unwrap();
+        let nowhere = std::path::Path::new("");
+        schema::migrate(&mut db, nowhere, nowhere).unwrap();
+        let key = SessionKey { agent: AgentName::from("claude-code"), id: SessionId::from("s") };
+        let session = Session::default();
+        Self { db, key, session, now: 1_000, started: 0, moves: 100, last: None, said: Vec::new() }
+    }
+
+    fn policy() -> CapturePolicy {
+        CapturePolicy {
+            skip_tools: Vec::new(),
+            plan_folders: Vec::new(),
+            chunk: Load { activities: 3, bytes: 10_000 },
+        }
+    }
+
+    fn play(&mut self, step: Move) {
+        self.moves += 1;
+        self.now += 1;
+        match step {
+            Move::Event(what, prompt) => self.take(what, prompt, self.moves * 10),
+            Move::Late(what, prompt, ago) => self.take(what, prompt, (self.moves - ago) * 10 - 5),
+            Move::Again => {
+                if let Some(transaction) = self.last.clone() {
+                    let written = self.write(&Write::Event(Box::new(transaction)));
+                    assert_eq!(written, Written::Duplicate);
+                }
+            }
+            Move::Wait(seconds) => {
+                self.now += seconds * 1000;
+                let watch = Watch { now: Timestamp(self.now), since: Timestamp(self.started) };
+                let Decision { next, effects, .. } = self.session.clone().on_idle(watch, IDLE);
+                self.session = next;
+                if !effects.is_empty() {
+                    self.write(&Write::Idle { session: self.key.clone(), effects, at: Timestamp(self.now) });
+                }
+            }
+            Move::Forget => self.rehydrate(),
+            Move::Stop => self.restart(Suspension::Stop),
+            Move::Kill => self.restart(Suspension::Crash),
+        }
+    }
+
+    fn take(&mut self, what: What, prompt: Option<&str>, boot_ns: u64) {
+        let subagent = matches!(what, What::SubagentStart | What::SubagentStop { .. })
+            .then(|| Subagent { id: "a".to_owned(), kind: None });
+        let event = LifecycleEvent {
+            session: self.key.id.clone(),
+            prompt: prompt.map(PromptId::from),
+            cwd: None,
+            transcript_path: None,
+            subagent,
+            what,
+        };
+        // As far apart as random ones.
+        let id = EventId((u128::from(self.moves) << 64).to_be_bytes());
+        let at = Timestamp(self.now);
+        let order = Order { boot: [1; 16], boot_ns, wall: at };
+        let capture = Capture { event: id, at, order };
+        let decision = self.session.clone().on_event(&event, capture, &Self::policy());
+        let transaction = Transaction {
+            session: self.key.clone(),
+            origin: SessionOrigin {
+                project: vec![ProjectKey::from("path:/shop")],
+                ..SessionOrigin::default()
+            },
+            delivery: Delivery {
+                event: id,
+                key: None,
+                agent: self.key.agent.clone(),
+                event_name: "any".to_owned(),
+                captured_at: at,
+                boot_id: order.boot,
+                boot_ns,
+                flags: 0,
+                stored_at: at,
+            },
+            effects: decision.effects,
+        };
+        self.last = Some(transaction.clone());
+        self.write(&Write::Event(Box::new(transaction)));
+        self.session = decision.next;
+    }
+
+    fn write(&mut self, write: &Write) -> Written {
+        execute(&self.db, write, &mut self.said).unwrap()
+    }
+
+    fn restart(&mut self, why: Suspension) {
+        self.write(&Write::SuspendAll { at: Timestamp(self.now), why });
+        self.started = self.now;
+        self.rehydrate();
+    }
+
+    fn rehydrate(&mut self) {
+        self.session = self.stored();
+    }
+
+    fn stored(&self) -> Session {
+        known_session(&self.db, &self.key).unwrap().map(|known| known.session).unwrap_or_default()
+    }
+
+    /// Each life: a start, pauses in pairs, an end; an end may come in a pause.
+    fn check_lives(&self) {
+        let Some(known) = known_session(&self.db, &self.key).unwrap() else { return };
+        let record = life_events(&self.db, known.row).unwrap();
+        let said: Vec<_> =
+            self.said.iter().filter(|said| is_of_a_life(&said.what)).map(|said| said.what.name()).collect();
+        assert_eq!(said, record.iter().map(|row| row.name.as_str()).collect::<Vec<_>>());
+        let mut expected = "session_start";
+        let mut life = 0;
+        for row in record.iter().filter(|row| row.name.starts_with("session_")) {
+            match (row.name.as_str(), expected) {
+                ("session_start", "session_start") => (life, expected) = (life + 1, "live"),
+                ("session_suspend", "live") => expected = "session_resume",
+                ("session_resume", "session_resume") => expected = "live",
+                ("session_end", "live" | "session_resume") => expected = "session_start",
+                (name, _) => panic!("{name} where {expected} is due: {record:?}"),
+            }
+            assert_eq!(row.life, life);
+        }
+        assert_eq!(life, self.session.life);
+    }
+}
+
+fn is_of_a_life(said: &Said) -> bool {
+    !matches!(said, Said::MessageReceived { .. } | Said::BatchClosed { .. })
+}
+
+fn call(use_id: &str) -> ToolCall {
+    ToolCall {
+        name: "Bash".to_owned(),
+        use_id: Some(use_id.into()),
+        input: "{\"command\":\"make\"}".to_owned(),
+        result: ToolResult::Done("\"ok\"".to_owned()),
+        duration_ms: None,
+        plan: None,
+        launched: None,
+    }
+}
+
+fn any_event() -> impl Strategy<Value = (What, Option<&'static str>)> {
+    let source = prop::sample::select(vec![StartSource::Startup, StartSource::Resume, StartSource::Compact]);
+    let use_id = prop::sample::select(vec!["c1", "c2", "c3"]);
+    let what = prop_oneof![
+        source.prop_map(|source| What::SessionStart { source, audience: Audience::Nobody }),
+        Just(What::Prompt { text: PromptText::Text("go".to_owned()), source: BatchSource::User }),
+        Just(What::Prompt { text: PromptText::WhollyPrivate, source: BatchSource::User }),
+        use_id.clone().prop_map(|id| What::ToolStart(ToolStart {
+            name: "Bash".to_owned(),
+            use_id: Some(id.into()),
+            input: "{}".to_owned()
+        })),
+        use_id.clone().prop_map(|id| What::Tool(call(id))),
+        use_id.prop_map(|id| What::ToolBatch(vec![call(id), call("c9")])),
+        Just(What::SubagentStart),
+        Just(What::SubagentStop { message: Some("found".to_owned()) }),
+        Just(What::PreCompact { trigger: "auto".to_owned() }),
+        Just(What::PostCompact { trigger: "auto".to_owned(), summary: Some("short".to_owned()) }),
+        Just(What::Stop { message: Some("done".to_owned()) }),
+        Just(What::StopFailure { error: "overloaded".to_owned(), detail: "{}".to_owned() }),
+        Just(What::SessionEnd { reason: "other".to_owned() }),
+        Just(What::Other { name: "Notification".to_owned(), detail: "{}".to_owned() }),
+    ];
+    (what, prop::sample::select(vec![None, Some("p1"), Some("p2"), Some("p3")]))
+}
+
+fn any_move() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        12 => any_event().prop_map(|(what, prompt)| Move::Event(what, prompt)),
+        2 => (any_event(), 1u64..20).prop_map(|((what, prompt), ago)| Move::Late(what, prompt, ago)),
+        1 => Just(Move::Again),
+        2 => (0i64..8000).prop_map(Move::Wait),
+        1 => Just(Move::Forget),
+        1 => Just(Move::Stop),
+        1 => Just(Move::Kill),
+    ]
+}
+
+fn any_move_in_order() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        12 => any_event().prop_map(|(what, prompt)| Move::Event(what, prompt)),
+        1 => Just(Move::Again),
+        2 => (0i64..8000).prop_map(Move::Wait),
+        1 => Just(Move::Stop),
+        1 => Just(Move::Kill),
+    ]
+}
+
+/// Without what differs and does not matter: an activity that came before any batch opens a recovery batch earlier,
+/// and nobody counts what is in a closed one.
+fn comparable(mut session: Session) -> Session {
+    for batch in session.batches.iter_mut().filter(|batch| batch.state == BatchState::Closed) {
+        batch.fresh = Load::default();
+    }
+    for batch in session.batches.iter_mut().filter(|batch| batch.source == BatchSource::Recovery) {
+        batch.opened = Order::default();
+    }
+    session.calls.sort_by(|a, b| a.id.cmp(&b.id));
+    session
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn every_life_has_one_start_and_one_end(moves in prop::collection::vec(any_move(), 1..40)) {
+        let mut daemon = Daemon::new();
+        for step in moves {
+            daemon.play(step);
+            daemon.check_lives();
+        }
+        // Prompts are numbered by their place.
+        daemon.rehydrate();
+        let prompts = daemon.session.batches.iter().filter(|batch| batch.source != BatchSource::Recovery);
+        let numbers: Vec<u32> = prompts.map(|batch| batch.number).collect();
+        prop_assert_eq!(numbers, (1..=daemon.session.prompts).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_session_goes_on_from_the_store_as_if_nothing_had_been(
+        moves in prop::collection::vec(any_move_in_order(), 1..40),
+    ) {
+        let mut daemon = Daemon::new();
+        for step in moves {
+            daemon.play(step);
+            prop_assert_eq!(comparable(daemon.stored()), comparable(daemon.session.clone()));
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The helpers that an agent starts: whose they are, and what they said at the end.
+
+use rusqlite::{Connection, Row, params};
+
+use super::StoreError;
+use super::effects::Scene;
+use super::text::{Packed, Unpacked};
+use crate::memory::event::Subagent;
+use crate::memory::ids::{BatchId, CallId, EventId, SessionRow, Timestamp};
+use crate::memory::session::Seq;
+
+/// A subagent as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubagentRow {
+    /// The agent's own id of it.
+    pub id: String,
+    pub kind: Option<String>,
+    /// The batch it was started in.
+    pub batch: Option<BatchId>,
+    /// The call that started it.
+    pub parent_call: Option<String>,
+    pub message: Option<String>,
+    pub message_event: Option<EventId>,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+}
+
+const COLUMNS: &str =
+    "agent_id, agent_type, batch, parent_call, message, message_event, started_at, ended_at FROM subagents";
+
+fn read(row: &Row<'_>) -> rusqlite::Result<SubagentRow> {
+    Ok(SubagentRow {
+        id: row.get(0)?,
+        kind: row.get(1)?,
+        batch: row.get::<_, Option<i64>>(2)?.map(BatchId),
+        parent_call: row.get(3)?,
+        message: row.get::<_, Option<Unpacked>>(4)?.map(|text| text.0),
+        message_event: row.get::<_, Option<[u8; 16]>>(5)?.map(EventId),
+        started_at: row.get::<_, Option<i64>>(6)?.map(Timestamp),
+        ended_at: row.get::<_, Option<i64>>(7)?.map(Timestamp),
+    })
+}
+
+/// A session's subagents in the order in which they were first heard of.
+///
+/// # Errors
+/// When the database refuses.
+pub fn subagents_of_session(db: &Connection, session: SessionRow) -> Result<Vec<SubagentRow>, StoreError> {
+    let mut statement = db.prepare_cached(&format!("SELECT {COLUMNS} WHERE session = ?1 ORDER BY id"))?;
+    Ok(statement.query_map([session.0], read)?.collect::<Result<_, _>>()?)
+}
+
+/// # Errors
+/// When the database refuses.
+pub fn subagents_of_batch(db: &Connection, batch: BatchId) -> Result<Vec<SubagentRow>, StoreError> {
+    let mut statement = db.prepare_cached(&format!("SELECT {COLUMNS} WHERE batch = ?1 ORDER BY id"))?;
+    Ok(statement.query_map([batch.0], read)?.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn begin(scene: &Scene<'_>, seq: Option<Seq>, subagent: &Subagent) -> Result<(), StoreError> {
+    let batch = scene.batch_row(seq)?;
+    scene
+        .db
+        .prepare_cached(
+            "INSERT INTO subagents (session, batch, agent_id, agent_type, started_at) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (session, agent_id) DO UPDATE SET batch = ifnull(excluded.batch, batch),
+                    agent_type = ifnull(excluded.agent_type, agent_type),
+                    started_at = min(ifnull(started_at, excluded.started_at), excluded.started_at)",
+        )?
+        .execute(params![scene.session(), batch, subagent.id, subagent.kind, scene.at.0])?;
+    Ok(())
+}
+
+/// Of two last words the later one counts.
+pub(super) fn end(
+    scene: &Scene<'_>,
+    seq: Option<Seq>,
+    subagent: &Subagent,
+    message: Option<&str>,
+) -> Result<(), StoreError> {
+    let batch = scene.batch_row(seq)?;
+    let event = scene.event.filter(|_| message.is_some()).map(|event| event.0);
+    scene
+        .db
+        .prepare_cached(
+            "INSERT INTO subagents (session, batch, agent_id, agent_type, message, message_event, ended_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+             ON CONFLICT (session, agent_id) DO UPDATE SET batch = ifnull(batch, excluded.batch),
+                    agent_type = ifnull(agent_type, excluded.agent_type),
+                    message = ifnull(excluded.message, message),
+                    message_event = ifnull(excluded.message_event, message_event), ended_at = excluded.ended_at
+             WHERE ended_at IS NULL OR ended_at <= excluded.ended_at",
+        )?
+        .execute(params![
+            scene.session(),
+            batch,
+            subagent.id,
+            subagent.kind,
+            message.map(Packed),
+            event,
+            scene.at.0
+        ])?;
+    Ok(())
+}
+
+pub(super) fn link(scene: &Scene<'_>, subagent: &str, call: &CallId) -> Result<(), StoreError> {
+    scene
+        .db
+        .prepare_cached(
+            "INSERT INTO subagents (session, agent_id, parent_call) VALUES (?1, ?2, ?3)
+             ON CONFLICT (session, agent_id) DO UPDATE SET parent_call = excluded.parent_call",
+        )?
+        .execute(params![scene.session(), subagent, call.as_str()])?;
+    Ok(())
+}
+
+/// Leaves of a batch's subagents only that there were some.
+pub(super) fn hide(db: &Connection, batch: BatchId) -> Result<(), StoreError> {
+    db.prepare_cached("UPDATE subagents SET message = NULL WHERE batch = ?1")?.execute([batch.0])?;
+    Ok(())
+}

@@ -1,0 +1,274 @@
+//! What a session lives through besides its work: daemons that stop or are killed, turns without an end, a cleared
+//! conversation, plans.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use recall_tests::Stage;
+use serde_json::{Value, json};
+
+fn lives(session: &Value) -> Vec<&str> {
+    session["life_events"].as_array().unwrap().iter().map(|said| said["event"].as_str().unwrap()).collect()
+}
+
+fn prompt(stage: &Stage, session: &str, id: &str, text: &str) {
+    stage.hook(&stage.event(session, "UserPromptSubmit", json!({"prompt": text, "prompt_id": id})));
+}
+
+fn stop(stage: &Stage, session: &str, id: &str, text: &str) {
+    let fields = json!({"last_assistant_message": text, "prompt_id": id});
+    stage.hook(&stage.event(session, "Stop", fields));
+}
+
+#[test]
+fn a_session_outlives_its_daemons_and_each_pause_is_said_once() {
+    let mut stage = Stage::new().daemon();
+    stage.hook(&stage.event("s", "SessionStart", json!({"source": "startup"})));
+    prompt(&stage, "s", "p1", "Go");
+    stage.stop_daemon();
+    stage.start_daemon();
+    assert_eq!(stage.json(["ctl", "session", "s"])["status"], "suspended");
+    prompt(&stage, "s", "p2", "On");
+    stage.kill_daemon();
+    stage.start_daemon();
+    stop(&stage, "s", "p2", "Done.");
+    // A daemon that dies before anything else happens has nothing to pause.
+    stage.kill_daemon();
+    stage.start_daemon();
+    stage.kill_daemon();
+    stage.start_daemon();
+    stage.hook(&stage.event("s", "SessionEnd", json!({"reason": "other"})));
+    stage.flush();
+    let session = stage.json(["ctl", "session", "s"]);
+    let pause = ["session_suspend", "session_resume"];
+    let mut expected = vec!["session_start"];
+    expected.extend(pause.into_iter().cycle().take(6));
+    expected.push("session_end");
+    assert_eq!(lives(&session), expected, "{}", session["life_events"]);
+    let said = session["life_events"].as_array().unwrap();
+    let reasons = [1, 3, 5].map(|at: usize| said[at]["detail"]["reason"].as_str().unwrap());
+    assert_eq!(reasons, ["daemon_stop", "daemon_crash", "daemon_crash"]);
+    assert!(said[2]["detail"]["suspended_for_ms"].as_i64().is_some_and(|ms| ms >= 0));
+    let end = &said[7]["detail"];
+    assert_eq!((&end["message_count"], &end["reason"]), (&json!(3), &json!("other")), "{end}");
+    assert_eq!(session["batches"][1]["response"], "Done.");
+}
+
+#[test]
+fn a_clear_leads_from_one_session_to_the_next_in_whatever_order_it_is_told() {
+    let stage = Stage::new().daemon();
+    for (before, after) in [("a1", "a2"), ("b1", "b2")] {
+        prompt(&stage, before, &format!("{before}-p"), "Go");
+        let end = stage.event(before, "SessionEnd", json!({"reason": "clear"}));
+        let start = stage.event(after, "SessionStart", json!({"source": "clear"}));
+        let told = if before == "a1" { [end, start] } else { [start, end] };
+        told.iter().for_each(|event| {
+            stage.hook(event);
+        });
+        let session = stage.json(["ctl", "session", after]);
+        assert_eq!(session["resumed_from"], before, "{session}");
+        assert_eq!(stage.json(["ctl", "session", before])["status"], "completed");
+    }
+}
+
+/// A transcript of one turn that was interrupted.
+fn transcript(prompt: &str, words: &str) -> String {
+    let user = json!({"type": "user", "promptId": prompt, "message": {"role": "user", "content": "Go"}});
+    let text = json!([{"type": "text", "text": words}]);
+    let assistant =
+        json!({"type": "assistant", "message": {"id": "m1", "role": "assistant", "content": text}});
+    format!("{user}\n{assistant}\n")
+}
+
+#[test]
+fn a_turn_without_an_end_gets_its_answer_from_the_transcript() {
+    let stage = Stage::new().daemon();
+    let folder = stage.user_home().join(".claude/projects/shop");
+    std::fs::create_dir_all(&folder).unwrap();
+    let words =
+        "The cart rounds twice. My key is ghp_0123456789abcdefghijABCDEFGHIJ012345 <private>hush</private>";
+    for (session, ends_by) in [("next", "UserPromptSubmit"), ("end", "SessionEnd"), ("stop", "Stop")] {
+        std::fs::write(folder.join(format!("{session}.jsonl")), transcript("p1", words)).unwrap();
+        prompt(&stage, session, "p1", "Go");
+        let fields = match ends_by {
+            "UserPromptSubmit" => json!({"prompt": "Next", "prompt_id": "p2"}),
+            "Stop" => json!({"prompt_id": "p1"}),
+            _ => json!({"reason": "other"}),
+        };
+        stage.hook(&stage.event(session, ends_by, fields));
+        let session = stage.json(["ctl", "session", session]);
+        let response = session["batches"][0]["response"].as_str().unwrap_or_else(|| panic!("{session}"));
+        assert!(response.starts_with("The cart rounds twice."), "{response}");
+        assert!(!response.contains("ghp_") && !response.contains("hush"), "{response}");
+        // What is told counts more.
+        let id = session["session_id"].as_str().unwrap();
+        stop(&stage, id, "p1", "Told.");
+        assert_eq!(stage.json(["ctl", "session", id])["batches"][0]["response"], "Told.");
+    }
+}
+
+#[test]
+fn no_other_file_is_read_whatever_the_hook_says() {
+    let stage = Stage::new().daemon();
+    let home = stage.user_home();
+    let folder = home.join(".claude/projects/shop");
+    std::fs::create_dir_all(&folder).unwrap();
+    let secret = home.join("secret.jsonl");
+    std::fs::write(&secret, transcript("p1", "CANARY")).unwrap();
+    symlink(&secret, folder.join("link.jsonl")).unwrap();
+    symlink(&home, folder.join("away")).unwrap();
+    let fifo = folder.join("fifo.jsonl");
+    let mode = rustix::fs::Mode::RWXU;
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let wishes: [PathBuf; 7] = [
+        secret,
+        folder.join("../../../secret.jsonl"),
+        folder.join("link.jsonl"),
+        folder.join("away/secret.jsonl"),
+        fifo,
+        "/proc/self/environ".into(),
+        "/proc/self/fd/3".into(),
+    ];
+    for (number, wish) in wishes.iter().enumerate() {
+        let session = format!("s{number}");
+        let mut asked = stage.event(&session, "UserPromptSubmit", json!({"prompt": "Go", "prompt_id": "p1"}));
+        let mut ended = stage.event(&session, "SessionEnd", json!({"reason": "other"}));
+        for event in [&mut asked, &mut ended] {
+            event["transcript_path"] = json!(wish);
+            stage.hook(event);
+        }
+        let session = stage.json(["ctl", "session", &session]);
+        assert_eq!(session["batches"][0]["response"], Value::Null, "{}", wish.display());
+        assert_eq!(session["status"], "completed");
+    }
+}
+
+#[test]
+fn a_plan_is_one_record_that_evolves_and_is_carried_out() {
+    let stage = Stage::new().daemon();
+    let path = stage.user_home().join(".claude/plans/coins.md");
+    let call = |name: &str, input: Value, response: Value, id: &str| {
+        let fields = json!({"tool_name": name, "tool_input": input, "tool_response": response,
+                            "tool_use_id": id, "prompt_id": "p1"});
+        stage.hook(&stage.event("planner", "PostToolUse", fields));
+    };
+    prompt(&stage, "planner", "p1", "Plan a currency conversion");
+    call(
+        "Write",
+        json!({"file_path": path, "content": "# Plan: coins\n\n1. Rates"}),
+        json!({"type": "create"}),
+        "t1",
+    );
+    call(
+        "Edit",
+        json!({"file_path": path, "old_string": "Rates", "new_string": "Exchange rates"}),
+        json!({"originalFile": "# Plan: coins\n\n1. Rates"}),
+        "t2",
+    );
+    call(
+        "ExitPlanMode",
+        json!({}),
+        json!({"plan": "# Plan: coins\n\n1. Exchange rates\n2. Tests", "filePath": path}),
+        "t3",
+    );
+    call("TaskCreate", json!({"subject": "Exchange rates"}), json!({"task": {"id": "1"}}), "t4");
+    call("TaskUpdate", json!({"taskId": "1", "status": "completed"}), json!({"success": true}), "t5");
+    stop(&stage, "planner", "p1", "Planned.");
+    prompt(&stage, "worker", "w1", "Work on @.claude/plans/coins.md now");
+    stage.flush();
+
+    let planner = stage.json(["ctl", "session", "planner"]);
+    assert_eq!(planner["batches"][0]["source"], "plan");
+    let [tasks, plan] = planner["plans"].as_array().unwrap().as_slice() else {
+        panic!("{}", planner["plans"])
+    };
+    assert_eq!((&plan["title"], &plan["state"]), (&json!("Plan: coins"), &json!("approved")));
+    assert_eq!(plan["text"], "# Plan: coins\n\n1. Exchange rates\n2. Tests");
+    assert_eq!((&tasks["kind"], &tasks["text"]), (&json!("tasks"), &json!("- [x] #1 Exchange rates\n")));
+    assert_eq!(stage.json(["ctl", "session", "worker"])["batches"][0]["source"], "plan");
+    let id = plan["id"].as_str().unwrap();
+    let shown = stage.json(["show", id]);
+    assert_eq!(shown["items"][0]["prompt_numbers"], json!([1]));
+    let found = stage.json(["search", "exchange rates"]);
+    let kinds: Vec<_> = found["results"].as_array().unwrap().iter().map(|hit| hit["kind"].clone()).collect();
+    assert!(kinds.contains(&json!("plan")), "{found}");
+}
+
+#[test]
+fn a_compaction_works_up_what_there_is_and_gives_the_session_its_own_state_back() {
+    let stage = Stage::new().daemon();
+    stage.hook(&stage.event("s", "SessionStart", json!({"source": "startup"})));
+    prompt(&stage, "s", "p1", "Add a percentage discount to the cart total");
+    for (number, mut call) in stage.discount_calls().into_iter().enumerate() {
+        call["tool_use_id"] = json!(format!("t{number}"));
+        call["prompt_id"] = json!("p1");
+        stage.hook(&stage.event("s", "PostToolUse", call));
+    }
+    let todo = json!({"tool_name": "TaskCreate", "tool_input": {"subject": "Refuse negative discounts"},
+                      "tool_response": {"task": {"id": "1"}}, "tool_use_id": "t9", "prompt_id": "p1"});
+    stage.hook(&stage.event("s", "PostToolUse", todo));
+    stage.hook(&stage.event("s", "PreCompact", json!({"trigger": "auto", "prompt_id": "p1"})));
+    stage.flush();
+    let session = stage.json(["ctl", "session", "s"]);
+    assert_eq!(session["batches"][0]["status"], "open");
+    assert_ne!(session["observations"], json!([]), "{session}");
+    let given = stage
+        .hook(&stage.event("s", "SessionStart", json!({"source": "compact", "prompt_id": "p1"})))
+        .context();
+    for part in ["This session", "Add a percentage discount", "src/cart.rs", "Refuse negative discounts"] {
+        assert!(given.contains(part), "no {part:?} in {given}");
+    }
+    let summary = json!({"trigger": "auto", "prompt_id": "p1",
+                         "compact_summary": "<analysis>hm</analysis><summary>A discount was added.</summary>"});
+    stage.hook(&stage.event("s", "PostCompact", summary));
+    let told = stage.json(["ctl", "session", "s"]);
+    let names = lives(&told);
+    assert_eq!(names, ["session_start", "before_compaction", "after_compaction"]);
+}
+
+#[test]
+fn a_long_batch_is_worked_up_before_it_ends() {
+    let stage = Stage::new().config("[capture]\nchunk_activities = 3\n").daemon();
+    prompt(&stage, "s", "p1", "Add a percentage discount to the cart total");
+    for (number, mut call) in stage.discount_calls().into_iter().enumerate() {
+        call["tool_use_id"] = json!(format!("t{number}"));
+        call["prompt_id"] = json!("p1");
+        stage.hook(&stage.event("s", "PostToolUse", call));
+    }
+    stage.flush();
+    let session = stage.json(["ctl", "session", "s"]);
+    assert_eq!(session["batches"][0]["status"], "open");
+    assert_ne!(session["observations"], json!([]), "{session}");
+}
+
+#[test]
+fn a_call_that_was_refused_is_known_and_one_that_ran_is_not_told_twice() {
+    let stage = Stage::new().daemon();
+    prompt(&stage, "s", "p1", "Go");
+    let call = |id: &str, said: &str| json!({"tool_name": "Bash", "tool_input": {"command": id}, "tool_use_id": id, "tool_response": said});
+    let settled = json!({"tool_calls": [call("t1", "fine"), call("t2", "not allowed"), call("t3", "fine, too")], "prompt_id": "p1"});
+    let mut ran = call("t1", "fine");
+    ran["prompt_id"] = json!("p1");
+    stage.hook(&stage.event("s", "PostToolUse", ran.clone()));
+    stage.hook(&stage.event("s", "PostToolBatch", settled));
+    // The result of the third was overtaken. Hosts built on the SDK spell it differently.
+    let late = json!({"tool_name": "Bash", "tool_input": {"command": "t3"}, "tool_use_id": "t3", "tool_result": "fine, too",
+                      "prompt_id": "p1", "conversation_id": "s", "session_id": null});
+    stage.hook(&stage.event("s", "PostToolUse", late));
+    stop(&stage, "s", "p1", "Done.");
+    let again = json!({"last_assistant_message": "Really done.", "prompt_id": "p1", "stopHookActive": true});
+    let said = stage.hook(&stage.event("s", "Stop", again));
+    assert_eq!(said.stdout, "", "nothing may make an agent go on");
+    let session = stage.json(["ctl", "session", "s"]);
+    let calls: Vec<_> = session["batches"][0]["activities"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|call| (call["tool_use_id"].as_str().unwrap(), call["failed"].as_bool().unwrap()))
+        .collect();
+    assert_eq!(calls, [("t1", false), ("t2", true), ("t3", false)]);
+    assert_eq!(session["batches"][0]["response"], "Really done.");
+}

@@ -19,6 +19,8 @@ pub struct Config {
     pub durability: Durability,
     pub idle: IdlePolicy,
     pub housekeeping_s: u64,
+    /// 0: for ever.
+    pub retention_days: u32,
     pub budgets: Budgets,
     /// Whether the user sees a line about what the model was given at a session's start.
     pub notice: Notice,
@@ -130,11 +132,12 @@ struct WrittenTimers {
     batch_idle_s: i64,
     session_idle_s: i64,
     housekeeping_s: i64,
+    retention_days: u32,
 }
 
 impl Default for WrittenTimers {
     fn default() -> Self {
-        Self { batch_idle_s: 300, session_idle_s: 3600, housekeeping_s: 60 }
+        Self { batch_idle_s: 300, session_idle_s: 3600, housekeeping_s: 60, retention_days: 0 }
     }
 }
 
@@ -213,6 +216,7 @@ impl Written {
             ("timers.batch_idle_s", self.timers.batch_idle_s, 1..=86_400),
             ("timers.session_idle_s", self.timers.session_idle_s, 1..=31_536_000),
             ("timers.housekeeping_s", self.timers.housekeeping_s, 1..=3_600),
+            ("timers.retention_days", self.timers.retention_days.into(), 0..=36_500),
             ("context.start_tokens", self.context.start_tokens.into(), 0..=10_000),
             ("context.compact_tokens", self.context.compact_tokens.into(), 0..=10_000),
             ("context.resume_tokens", self.context.resume_tokens.into(), 0..=10_000),
@@ -247,6 +251,7 @@ impl Written {
                 session_ms: self.timers.session_idle_s * 1000,
             },
             housekeeping_s: self.timers.housekeeping_s.unsigned_abs(),
+            retention_days: self.timers.retention_days,
             budgets: Budgets {
                 start: self.context.start_tokens,
                 compact: self.context.compact_tokens,

@@ -30,6 +30,7 @@ pub mod compression;
 pub mod material;
 pub mod intake;
 pub mod maintenance;
+pub mod forgetting;
 mod spool_watch;
 pub mod housekeeper;
 pub mod root;

@@ -20,6 +20,7 @@ use super::bus::{Bus, BusHandle};
 use super::clock;
 use super::compression::{Compression, CompressionDoor};
 use super::compressor::CompressorArguments;
+use super::forgetting::{BackingUp, Forgetting};
 use super::housekeeper::{Housekeeper, HousekeeperArguments, HousekeeperDoor};
 use super::indexer::{Indexer, IndexerArguments, IndexerDoor};
 use super::intake::{Counters, Intake};
@@ -62,6 +63,7 @@ pub struct House {
     pub housekeeper: HousekeeperDoor,
     pub intake: Intake,
     pub recollection: Recollection,
+    pub forgetting: Forgetting,
     pub readers: Readers,
     pub spool: Spool,
     pub config: Config,
@@ -88,15 +90,28 @@ impl House {
             notice: blueprint.config.notice,
             answer_within: answer_within(),
         };
+        let housekeeper = HousekeeperDoor::default();
+        let forgetting = Forgetting {
+            writer: writer.clone(),
+            indexer: indexer.clone(),
+            sessions: sessions.clone(),
+            housekeeper: housekeeper.clone(),
+            readers: readers.clone(),
+            spool: blueprint.spool.clone(),
+            database: blueprint.database.clone(),
+            backups: blueprint.backups.clone(),
+            backing_up: BackingUp::default(),
+        };
         Self {
             writer,
             bus: BusHandle::default(),
             indexer,
             sessions,
             compression: CompressionDoor::default(),
-            housekeeper: HousekeeperDoor::default(),
+            housekeeper,
             intake,
             recollection,
+            forgetting,
             readers,
             spool: blueprint.spool.clone(),
             config: blueprint.config.clone(),
@@ -301,6 +316,8 @@ impl RootState {
                         backups: self.blueprint.backups.clone(),
                         readers: house.readers.clone(),
                         writer: house.writer.clone(),
+                        forgetting: house.forgetting.clone(),
+                        retention_days: house.config.retention_days,
                     },
                 };
                 let (actor, _) = Actor::spawn_linked(None, Housekeeper, arguments, supervisor).await?;

@@ -21,7 +21,7 @@ use crate::agents::{self, Answer};
 use crate::memory::event::{Capture, LifecycleEvent, StartSource, What};
 use crate::memory::ids::{EventId, ObservationId, SessionKey, Timestamp};
 use crate::memory::order::Order;
-use crate::memory::project::{display_name, identities};
+use crate::memory::project::{RepositoryFacts, display_name, identities};
 use crate::memory::session::{Ask, CapturePolicy, Decision, Effect, IdlePolicy, Session};
 use crate::repository;
 use crate::store::{self, Delivery, Injection, SessionOrigin, StoreError, Transaction, Write, Written};
@@ -42,6 +42,8 @@ pub enum SessionMessage {
         now: Timestamp,
         at_rest: RpcReplyPort<bool>,
     },
+    /// Something of the session was forgotten: what the state says of it is no longer so.
+    ReadAgain,
     /// What became of a write that was queued.
     Settled(Settled),
 }
@@ -148,6 +150,7 @@ impl Actor for SessionActor {
                 let resting = state.look_at_clock(&me, now).await;
                 let _ = at_rest.send(resting);
             }
+            SessionMessage::ReadAgain => state.held = None,
             SessionMessage::Settled(settled) => {
                 state.settle(&settled);
                 state.take_parked(&me).await;
@@ -284,12 +287,12 @@ impl SessionState {
         let shim = &deliver.context;
         let folder =
             shim.project_dir.clone().or_else(|| event.cwd.clone()).unwrap_or_else(|| shim.cwd.clone());
-        let looked_up = tokio::task::spawn_blocking(move || repository::facts(&PathBuf::from(folder))).await;
-        if let Ok(facts) = looked_up {
-            origin.project = identities(&facts);
-            origin.project_name = display_name(&facts);
-            origin.root = Some(facts.folder);
-        }
+        let path = PathBuf::from(&folder);
+        let looked_up = tokio::task::spawn_blocking(move || repository::facts(&path)).await;
+        let facts = looked_up.unwrap_or_else(|_| RepositoryFacts { folder, ..RepositoryFacts::default() });
+        origin.project = identities(&facts);
+        origin.project_name = display_name(&facts);
+        origin.root = Some(facts.folder);
         if let Some(held) = &mut self.held {
             held.home = Home::Found(origin.clone());
         }
@@ -378,7 +381,11 @@ impl Errand {
             Ok(Written::Duplicate) => {
                 (SettledAs::NotStored, Reply::Duplicate { stdout: Vec::new() }, Vec::new())
             }
-            Ok(Written::Leased(_) | Written::Done) => (SettledAs::NotStored, Reply::Busy, Vec::new()),
+            // Its session was forgotten after it was taken: there is nothing more to do about it.
+            Ok(Written::Dropped) => (SettledAs::NotStored, Reply::Ack { stdout: Vec::new() }, Vec::new()),
+            Ok(Written::Leased(_) | Written::Forgotten(_) | Written::Done) => {
+                (SettledAs::NotStored, Reply::Busy, Vec::new())
+            }
             Err(error) => {
                 tracing::warn!(%error, "an event could not be stored");
                 (SettledAs::NotStored, Reply::Busy, Vec::new())

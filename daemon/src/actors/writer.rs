@@ -27,6 +27,9 @@ const MOST_IN_A_GROUP: usize = 64;
 /// A commit that takes longer is a disk in trouble; the caller treats it as unknown, not as failed.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
+/// Writing anew takes about a second for a hundred megabytes.
+const REWRITTEN_WITHIN: Duration = Duration::from_secs(300);
+
 pub enum WriterMessage {
     /// Commits the write and answers once it is durable.
     Write { write: Write, done: RpcReplyPort<Result<Written, StoreError>> },
@@ -34,6 +37,8 @@ pub enum WriterMessage {
     Settle(RpcReplyPort<()>),
     /// Moves the log beside the database into it, after what came before.
     EmptyLog,
+    /// Writes the database anew, after what came before, so that nothing removed is left in it.
+    Rewrite(RpcReplyPort<Result<(), StoreError>>),
     /// A group is done and the connection is back.
     Flushed(Box<WriteConnection>),
     /// The group's thread panicked and took the connection along.
@@ -120,6 +125,14 @@ impl WriterHandle {
         let _ = self.door.tell(WriterMessage::EmptyLog);
     }
 
+    /// Waits until the database is written anew and the log beside it is empty.
+    ///
+    /// # Errors
+    /// When the database refuses, or it is not known what became of it.
+    pub async fn rewrite(&self) -> Result<(), WriteFailed> {
+        Ok(self.door.ask(WriterMessage::Rewrite, REWRITTEN_WITHIN).await??)
+    }
+
     pub(super) fn door(&self) -> &Door<WriterMessage> {
         &self.door
     }
@@ -146,6 +159,7 @@ enum Pending {
     Write(Write, RpcReplyPort<Result<Written, StoreError>>),
     Settle(RpcReplyPort<()>),
     EmptyLog,
+    Rewrite(RpcReplyPort<Result<(), StoreError>>),
 }
 
 impl Actor for Writer {
@@ -180,6 +194,7 @@ impl Actor for Writer {
             WriterMessage::Write { write, done } => state.waiting.push(Pending::Write(write, done)),
             WriterMessage::Settle(done) => state.waiting.push(Pending::Settle(done)),
             WriterMessage::EmptyLog => state.waiting.push(Pending::EmptyLog),
+            WriterMessage::Rewrite(done) => state.waiting.push(Pending::Rewrite(done)),
             WriterMessage::Flushed(connection) => state.connection = Some(connection),
             WriterMessage::Broken => return Err("the commit panicked".into()),
             WriterMessage::Damaged(damage) => return Err(damage.into()),
@@ -245,10 +260,12 @@ fn commit_group(
     let mut damage = begun.as_ref().err().and_then(damage_of);
     let mut answers = Vec::with_capacity(group.len());
     let mut settled = Vec::new();
+    let mut rewrites = Vec::new();
     for pending in group {
         match pending {
             Pending::Settle(done) => settled.push(done),
             Pending::EmptyLog => log_asked = true,
+            Pending::Rewrite(done) => rewrites.push(done),
             Pending::Write(write, done) => {
                 let result = match &begun {
                     Ok(()) => store::execute(connection, &write),
@@ -257,8 +274,7 @@ fn commit_group(
                 match &result {
                     Ok(_) => {
                         work_queued |= queues_work(&write);
-                        rows_written |=
-                            matches!(write, Write::Event(_) | Write::Idle { .. } | Write::Finish(_));
+                        rows_written |= writes_rows(&write);
                     }
                     Err(error) => damage = damage.or_else(|| damage_of(error)),
                 }
@@ -306,6 +322,14 @@ fn commit_group(
         tracing::warn!(%error, "the log beside the database is not emptied");
         damage = damage_of(&error);
     }
+    for done in rewrites {
+        let rewritten = match &damage {
+            None => store::rewrite(connection),
+            Some(damage) => Err(StoreError::Unavailable(damage.to_string())),
+        };
+        damage = damage.or_else(|| rewritten.as_ref().err().and_then(damage_of));
+        let _ = done.send(rewritten);
+    }
     match damage {
         None => Ok(held),
         Some(damage) => Err(damage),
@@ -314,6 +338,11 @@ fn commit_group(
 
 fn damage_of(error: &StoreError) -> Option<DatabaseDamaged> {
     error.is_damage().then(|| DatabaseDamaged(error.to_string()))
+}
+
+/// Whether the index has something to follow.
+fn writes_rows(write: &Write) -> bool {
+    matches!(write, Write::Event(_) | Write::Idle { .. } | Write::Finish(_) | Write::Forget { .. })
 }
 
 fn queues_work(write: &Write) -> bool {
@@ -327,12 +356,14 @@ fn queues_work(write: &Write) -> bool {
         | Write::Fail(_)
         | Write::GiveBack { .. }
         | Write::ExpireLeases { .. }
-        | Write::ReleaseLeases => true,
+        | Write::ReleaseLeases
+        | Write::Forget { .. } => true,
         Write::Unparsed(_)
         | Write::Lease { .. }
         | Write::Injected(_)
         | Write::SuspendAll { .. }
         | Write::ForgetLog { .. }
+        | Write::TracesGone
         | Write::ForgetDoneJobs { .. } => false,
     }
 }

@@ -6,12 +6,14 @@ pub mod failure;
 pub mod client;
 pub mod terminal;
 pub mod filter;
+pub(crate) mod consent;
 pub mod daemon;
 pub mod search;
 pub mod show;
 pub mod timeline;
 pub mod context;
 pub mod why;
+pub mod forget;
 pub mod ctl;
 pub mod install;
 pub mod uninstall;
@@ -58,6 +60,11 @@ enum Command {
     Context(context::ContextArgs),
     /// Show what a session was given, when and why
     Why(why::WhyArgs),
+    /// Forget for good: everywhere, backups included
+    ///
+    /// An observation goes alone; a prompt goes with its answer, the work on it and what was learned from it. All
+    /// backups are removed and one new one is made. What is forgotten stays so, also when an agent sends it again.
+    Forget(forget::ForgetArgs),
     /// Administer the daemon
     #[command(subcommand)]
     Ctl(ctl::CtlCommand),
@@ -98,6 +105,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Timeline(args) => timeline::run(&args, out),
         Command::Context(args) => context::run(&args, out),
         Command::Why(args) => why::run(&args, out),
+        Command::Forget(args) => forget::run(&args, out),
         Command::Ctl(command) => ctl::run(command, out),
         Command::Daemon(args) => daemon::run(&args, out),
         Command::Completions(args) => completions::run(&args, out),

@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::Timestamp;
 use crate::store::{
-    ActivityRow, BatchRow, InjectionRow, JobRow, ObservationRow, Repair, SessionInfo, SummaryRow, TimelineRow,
+    ActivityRow, BatchRow, ForgottenCounts, InjectionRow, JobRow, ObservationRow, Repair, SessionInfo,
+    SummaryRow, TimelineRow,
 };
 
 /// A point in time as others read it.
@@ -434,6 +435,36 @@ impl From<Repair> for RepairAnswer {
             restored: repair.restored.map(|backup| backup.to_string_lossy().into_owned()),
             restored_from: repair.restored_from.map(Moment),
         }
+    }
+}
+
+/// How much is meant or gone.
+#[derive(Serialize)]
+pub struct ForgetAnswer {
+    pub observations: usize,
+    pub summaries: usize,
+    pub prompts: usize,
+    pub activities: usize,
+    /// Whole sessions.
+    pub sessions: usize,
+    /// Events that could not be read.
+    pub unparsed: usize,
+    /// The first of what would go; only where nothing has gone yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub items: Option<Vec<ForgetItem>>,
+}
+
+#[derive(Serialize)]
+pub struct ForgetItem {
+    pub id: PublicId,
+    pub kind: &'static str,
+    pub title: String,
+}
+
+impl ForgetAnswer {
+    pub fn new(counts: ForgottenCounts, items: Option<Vec<ForgetItem>>) -> Self {
+        let ForgottenCounts { sessions, observations, summaries, prompts, activities, unparsed } = counts;
+        Self { observations, summaries, prompts, activities, sessions, unparsed, items }
     }
 }
 

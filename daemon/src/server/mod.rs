@@ -10,5 +10,6 @@ pub mod connection;
 pub mod answers;
 pub mod queries;
 mod search;
+mod forget;
 pub mod flush;
 pub mod run;

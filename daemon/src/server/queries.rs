@@ -16,6 +16,7 @@ use super::answers::{
     StatusAnswer, SummaryAnswer, TextAnswer, TimelineItem, WhyAnswer,
 };
 use super::flush::flush;
+use super::forget::forget;
 use super::gate::Reception;
 use super::run::repair_note;
 use super::search::search;
@@ -92,6 +93,8 @@ pub async fn answer(query: Query, reception: &Reception) -> Reply {
         }
         Query::Context { cwd, prompt } => blocking(move || context(&house, &cwd, prompt)).await,
         Query::Why { id } => blocking(move || why(&house, &id)).await,
+        Query::Forget { what, step } => forget(&house, what, step).await,
+        Query::Remember(_) | Query::Mark { .. } => Err(Refused::new("", "")),
     };
     match answer {
         Ok(bytes) => Reply::Json(bytes),
@@ -101,7 +104,7 @@ pub async fn answer(query: Query, reception: &Reception) -> Reply {
 
 pub(super) type Answer = Result<Vec<u8>, Refused>;
 
-async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
+pub(super) async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
         tracing::error!(%error, "a query panicked");
         Err(Refused::new("The daemon could not answer", "This is a bug; its log says more."))
@@ -158,7 +161,7 @@ fn jobs(house: &House, filter: &Filter) -> Answer {
 }
 
 /// The one session an id means.
-fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refused> {
+pub(super) fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refused> {
     let mut found = store::find_sessions(db, id)?;
     match found.len() {
         0 => Err(Refused::new(
@@ -251,7 +254,7 @@ impl Place {
     }
 }
 
-fn parse_id(id: &str) -> Result<DocumentKey, Refused> {
+pub(super) fn parse_id(id: &str) -> Result<DocumentKey, Refused> {
     DocumentKey::parse(id).ok_or_else(|| {
         Refused::new(
             format!("{id:?} is no id"),
@@ -260,7 +263,7 @@ fn parse_id(id: &str) -> Result<DocumentKey, Refused> {
     })
 }
 
-fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Refused> {
+pub(super) fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Refused> {
     store::load_document(db, key)?.ok_or_else(|| {
         let what = format!("There is no {} {key}", key.kind.as_str());
         Refused::new(what, "`recall search WORDS` finds what there is.")

@@ -6,8 +6,8 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
-use super::StoreError;
 use super::writes::log;
+use super::{StoreError, forgetting};
 use crate::memory::ids::{AgentName, BatchId, EventId, JobId, SessionId, SessionKey, SessionRow, Timestamp};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
 
@@ -245,6 +245,9 @@ fn replace_observations(
                 Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?))
             })
             .optional()?;
+        if known.is_none() && forgetting::was_forgotten(db, (session, batch), draft)? {
+            continue;
+        }
         let saved = (share - tokens_of(draft)).max(0);
         let id = match known {
             Some((id, true)) => rewrite(db, id, draft, &finished.origin, saved)?,

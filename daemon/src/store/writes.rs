@@ -5,9 +5,11 @@
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
+use super::forgetting::{self, Forgotten, Selection};
 use super::jobs::{self, FinishedJob, JobFailure, LeasedJob};
 use super::{StoreError, effects, projects};
 use crate::memory::ids::{AgentName, EventId, ProjectKey, ProjectRow, SessionKey, SessionRow, Timestamp};
+use crate::memory::order::Order;
 use crate::memory::session::Effect;
 
 /// What can be asked.
@@ -58,6 +60,13 @@ pub enum Write {
     ForgetDoneJobs {
         before: Timestamp,
     },
+    /// What shall not be known any more, and when that was said.
+    Forget {
+        what: Selection,
+        at: Order,
+    },
+    /// Every place is clean of what was forgotten.
+    TracesGone,
 }
 
 /// What became of a write.
@@ -67,6 +76,9 @@ pub enum Written {
     /// It was stored before; nothing was changed.
     Duplicate,
     Leased(Option<LeasedJob>),
+    Forgotten(Box<Forgotten>),
+    /// The event was taken before its session was forgotten: only its id is kept.
+    Dropped,
     Done,
 }
 
@@ -162,6 +174,8 @@ fn perform(db: &Connection, write: &Write) -> Result<Written, StoreError> {
         Write::Injected(injection) => injected(db, injection),
         Write::SuspendAll { at } => suspend_all(db, *at),
         Write::ForgetDoneJobs { before } => jobs::forget_done(db, *before).map(|()| Written::Done),
+        Write::Forget { what, at } => Ok(Written::Forgotten(Box::new(forgetting::forget(db, what, *at)?))),
+        Write::TracesGone => forgetting::traces_gone(db).map(|()| Written::Done),
         Write::ForgetLog { upto } => {
             db.prepare_cached("DELETE FROM index_log WHERE seq <= ?1")?.execute([upto])?;
             Ok(Written::Done)
@@ -171,8 +185,15 @@ fn perform(db: &Connection, write: &Write) -> Result<Written, StoreError> {
 
 fn event(db: &Connection, transaction: &Transaction) -> Result<Written, StoreError> {
     let delivery = &transaction.delivery;
+    if forgetting::belongs_to_forgotten_session(db, &transaction.session, delivery)? {
+        let without_key = Delivery { key: None, ..delivery.clone() };
+        let is_new = deliver(db, &without_key, None)?;
+        return Ok(if is_new { Written::Dropped } else { Written::Duplicate });
+    }
     let stored = match session_row(db, &transaction.session)? {
         Some(stored) => stored,
+        // It was stored when this was decided, and has been forgotten since.
+        None if transaction.origin.project.is_empty() => return Err(StoreError::NoSuchSession),
         None => create_session(db, transaction)?,
     };
     if !deliver(db, delivery, Some(stored.session))? {
@@ -273,6 +294,8 @@ fn keep_unparsed(db: &Connection, unparsed: &Unparsed) -> Result<Written, StoreE
 
 fn injected(db: &Connection, injection: &Injection) -> Result<Written, StoreError> {
     let Some(stored) = session_row(db, &injection.session)? else { return Ok(Written::Done) };
+    // It may have been forgotten while it was given.
+    let cleaned = forgetting::without_lost_titles(db, &injection.items, &[])?;
     db.prepare_cached(
         "INSERT INTO injections (session, at, moment, tokens, items) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
@@ -281,7 +304,7 @@ fn injected(db: &Connection, injection: &Injection) -> Result<Written, StoreErro
         injection.at.0,
         injection.moment,
         injection.tokens,
-        injection.items
+        cleaned.as_ref().unwrap_or(&injection.items)
     ])?;
     Ok(Written::Done)
 }

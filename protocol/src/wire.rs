@@ -218,6 +218,11 @@ pub enum Query {
         ids: Vec<String>,
         standing: Standing,
     },
+    /// From now on nothing is captured and nothing given back; absent: until `Resume`.
+    Pause {
+        until_ms: Option<i64>,
+    },
+    Resume,
 }
 
 /// What shall be forgotten: the documents of `ids`, or one session, or all that fits the rest.

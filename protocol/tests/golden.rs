@@ -88,6 +88,8 @@ fn requests_of_version_1() {
         ("forget", Query::Forget { what: forgettable(), step: ForgetStep::Forget }),
         ("remember", Query::Remember(remark())),
         ("mark", Query::Mark { ids: vec!["#12".to_owned()], standing: Standing::Resolved }),
+        ("pause", Query::Pause { until_ms: Some(1_795_000_000_000) }),
+        ("resume", Query::Resume),
     ];
     for (name, query) in queries {
         check(&format!("v1-query-{name}.bin"), &Request::Query(query));

@@ -10,11 +10,12 @@ use recall_protocol::wire::{Deliver, Reply};
 use sha2::{Digest, Sha256};
 
 use super::clock;
+use super::pause::PauseSwitch;
 use super::session::Arrival;
 use super::sessions::{Crashes, SessionsDoor, SessionsMessage};
 use super::writer::WriterHandle;
-use crate::agents::{self, Unreadable};
-use crate::memory::event::{LifecycleEvent, What};
+use crate::agents::{self, Answer, Unreadable};
+use crate::memory::event::{Audience, LifecycleEvent, What};
 use crate::memory::ids::{AgentName, SessionKey, Timestamp};
 use crate::memory::redaction::Redactor;
 use crate::store::{Delivery, Unparsed, Write, Written};
@@ -33,6 +34,7 @@ pub struct Intake {
     pub crashes: Crashes,
     pub redactor: Arc<Redactor>,
     pub counters: Arc<Counters>,
+    pub pauses: PauseSwitch,
 }
 
 /// What `status` tells of the way in, since the daemon started.
@@ -41,11 +43,17 @@ pub struct Counters {
     pub accepted: AtomicU64,
     pub duplicates: AtomicU64,
     pub busy: AtomicU64,
+    /// Taken in a pause, and not kept.
+    pub paused: AtomicU64,
 }
 
 impl Intake {
     /// Stores an event and says what its sender shall be told. Never fails: what cannot be taken is BUSY.
     pub async fn take(&self, deliver: Deliver) -> Reply {
+        if self.pauses.covers(Timestamp(deliver.captured_at_ms)) {
+            self.counters.paused.fetch_add(1, Ordering::Relaxed);
+            return Reply::Ack { stdout: self.paused_answer(&deliver) };
+        }
         let reply = match self.read(deliver).await {
             Some(Taken::Event(event)) => self.pass_on(*event).await,
             Some(Taken::Unparsed(unparsed)) => self.keep_raw(unparsed).await,
@@ -58,6 +66,19 @@ impl Intake {
         };
         counter.fetch_add(1, Ordering::Relaxed);
         reply
+    }
+
+    /// Nothing but, at a session's start, a line for the user.
+    fn paused_answer(&self, deliver: &Deliver) -> Vec<u8> {
+        let Some(pause) = self.pauses.current(clock::now()) else { return Vec::new() };
+        let spec = agents::spec(&deliver.agent);
+        match (spec.read)(deliver).map(|event| event.what) {
+            Ok(What::SessionStart { audience: Audience::Person, .. }) => {
+                let notice = Some(format!("recall: {}", pause.in_words()));
+                (spec.answer)(&Answer { event_name: "SessionStart".to_owned(), context: None, notice })
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// `None`: reading it failed as nothing should.

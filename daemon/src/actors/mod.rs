@@ -31,6 +31,7 @@ pub mod material;
 pub mod intake;
 pub mod maintenance;
 pub mod forgetting;
+pub mod pause;
 mod spool_watch;
 pub mod housekeeper;
 pub mod root;

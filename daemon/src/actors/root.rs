@@ -25,6 +25,7 @@ use super::housekeeper::{Housekeeper, HousekeeperArguments, HousekeeperDoor};
 use super::indexer::{Indexer, IndexerArguments, IndexerDoor};
 use super::intake::{Counters, Intake};
 use super::maintenance::Maintenance;
+use super::pause::PauseSwitch;
 use super::recollection::{IndexDoor, Recollection, answer_within};
 use super::session::SessionContext;
 use super::sessions::{Crashes, Sessions, SessionsDoor};
@@ -44,6 +45,8 @@ pub struct Blueprint {
     pub backups: PathBuf,
     /// Where repairs of the database are remembered.
     pub repair_note: PathBuf,
+    /// Where pauses are remembered.
+    pub pause_note: PathBuf,
     pub index_folder: PathBuf,
     pub spool: Spool,
     pub config: Config,
@@ -80,6 +83,7 @@ impl House {
             crashes: Crashes::default(),
             redactor: Arc::clone(&blueprint.redactor),
             counters: Arc::new(Counters::default()),
+            pauses: PauseSwitch::load(&blueprint.pause_note),
         };
         let indexer = IndexerDoor::default();
         let recollection = Recollection {

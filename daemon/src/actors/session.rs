@@ -383,7 +383,7 @@ impl Errand {
             }
             // Its session was forgotten after it was taken: there is nothing more to do about it.
             Ok(Written::Dropped) => (SettledAs::NotStored, Reply::Ack { stdout: Vec::new() }, Vec::new()),
-            Ok(Written::Leased(_) | Written::Forgotten(_) | Written::Done) => {
+            Ok(Written::Leased(_) | Written::Forgotten(_) | Written::Remembered(_) | Written::Done) => {
                 (SettledAs::NotStored, Reply::Busy, Vec::new())
             }
             Err(error) => {

@@ -342,7 +342,15 @@ fn damage_of(error: &StoreError) -> Option<DatabaseDamaged> {
 
 /// Whether the index has something to follow.
 fn writes_rows(write: &Write) -> bool {
-    matches!(write, Write::Event(_) | Write::Idle { .. } | Write::Finish(_) | Write::Forget { .. })
+    matches!(
+        write,
+        Write::Event(_)
+            | Write::Idle { .. }
+            | Write::Finish(_)
+            | Write::Forget { .. }
+            | Write::Remember(_)
+            | Write::Mark { .. }
+    )
 }
 
 fn queues_work(write: &Write) -> bool {
@@ -364,6 +372,8 @@ fn queues_work(write: &Write) -> bool {
         | Write::SuspendAll { .. }
         | Write::ForgetLog { .. }
         | Write::TracesGone
+        | Write::Remember(_)
+        | Write::Mark { .. }
         | Write::ForgetDoneJobs { .. } => false,
     }
 }

@@ -205,6 +205,9 @@ fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
                         "`recall ctl stop` ends it; the next hook starts the new one.",
                     );
                 }
+                if let Some(paused) = answer.value.get("paused").filter(|paused| paused.is_object()) {
+                    area.note(super::ctl::pause::sentence(paused), "`recall ctl resume` ends it.");
+                }
                 let dead =
                     answer.value.pointer("/jobs/dead").and_then(serde_json::Value::as_i64).unwrap_or(0);
                 if dead > 0 {

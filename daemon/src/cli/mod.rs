@@ -14,6 +14,8 @@ pub mod timeline;
 pub mod context;
 pub mod why;
 pub mod forget;
+pub mod remember;
+pub mod resolve;
 pub mod ctl;
 pub mod install;
 pub mod uninstall;
@@ -58,8 +60,12 @@ enum Command {
     Timeline(timeline::TimelineArgs),
     /// Show what the next session in a folder would be given
     Context(context::ContextArgs),
-    /// Show what a session was given, when and why
+    /// Show what a session was given, when and why, or who was given an observation
     Why(why::WhyArgs),
+    /// Keep something you know
+    Remember(remember::RememberArgs),
+    /// Say that an observation no longer holds, or holds again
+    Resolve(resolve::ResolveArgs),
     /// Forget for good: everywhere, backups included
     ///
     /// An observation goes alone; a prompt goes with its answer, the work on it and what was learned from it. All
@@ -105,6 +111,8 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Timeline(args) => timeline::run(&args, out),
         Command::Context(args) => context::run(&args, out),
         Command::Why(args) => why::run(&args, out),
+        Command::Remember(args) => remember::run(&args, out),
+        Command::Resolve(args) => resolve::run(&args, out),
         Command::Forget(args) => forget::run(&args, out),
         Command::Ctl(command) => ctl::run(command, out),
         Command::Daemon(args) => daemon::run(&args, out),

@@ -19,3 +19,4 @@ pub mod document;
 pub mod context;
 pub mod tokens;
 pub mod ranking;
+pub mod pause;

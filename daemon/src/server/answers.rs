@@ -3,11 +3,13 @@
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::actors::clock;
+use crate::actors::pause::PauseSwitch;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::Timestamp;
 use crate::store::{
-    ActivityRow, BatchRow, ForgottenCounts, InjectionRow, JobRow, ObservationRow, Repair, SessionInfo,
-    SummaryRow, TimelineRow,
+    ActivityRow, BatchRow, ForgottenCounts, GivenRow, InjectionRow, JobRow, ObservationRow, Repair,
+    SessionInfo, SummaryRow, TimelineRow,
 };
 
 /// A point in time as others read it.
@@ -50,6 +52,8 @@ pub struct SearchResult {
     pub kind: &'static str,
     #[serde(rename = "type")]
     pub observation_type: Option<&'static str>,
+    /// Of an observation: `active`, `resolved` or `superseded`.
+    pub status: Option<&'static str>,
     pub title: String,
     pub snippet: String,
     pub project: String,
@@ -410,6 +414,7 @@ pub struct StatusAnswer {
     pub compression: CompressionState,
     pub bytes: ByteCounts,
     pub rss_bytes: u64,
+    pub paused: Option<PauseAnswer>,
     /// Repairs of the database in the last week, the latest last.
     pub healed: Vec<RepairAnswer>,
 }
@@ -435,6 +440,52 @@ impl From<Repair> for RepairAnswer {
             restored: repair.restored.map(|backup| backup.to_string_lossy().into_owned()),
             restored_from: repair.restored_from.map(Moment),
         }
+    }
+}
+
+/// To whom something was given.
+#[derive(Serialize)]
+pub struct WhyGivenAnswer {
+    pub id: PublicId,
+    pub kind: &'static str,
+    pub title: String,
+    /// The latest first.
+    pub given: Vec<GivenAnswer>,
+}
+
+#[derive(Serialize)]
+pub struct GivenAnswer {
+    pub session_id: String,
+    pub agent: String,
+    pub at: Moment,
+    pub moment: String,
+    pub reason: String,
+}
+
+impl From<GivenRow> for GivenAnswer {
+    fn from(row: GivenRow) -> Self {
+        Self {
+            session_id: row.session.id.0,
+            agent: row.session.agent.0,
+            at: Moment(row.at),
+            moment: row.moment,
+            reason: row.reason,
+        }
+    }
+}
+
+/// That nothing is captured, and until when; no end: until somebody says so.
+#[derive(Serialize)]
+pub struct PauseAnswer {
+    pub since: Moment,
+    pub until: Option<Moment>,
+}
+
+impl PauseAnswer {
+    /// `None`: recall captures.
+    pub fn now(pauses: &PauseSwitch) -> Option<Self> {
+        let pause = pauses.current(clock::now())?;
+        Some(Self { since: Moment(pause.since), until: pause.until.map(Moment) })
     }
 }
 
@@ -479,6 +530,8 @@ pub struct SessionCounts {
 pub struct EventCounts {
     pub stored: i64,
     pub duplicates: u64,
+    /// Taken in a pause and not kept, since the daemon started.
+    pub paused: u64,
     pub spooled: u64,
     pub dropped: u64,
     pub unparsed: i64,

@@ -11,5 +11,6 @@ pub mod answers;
 pub mod queries;
 mod search;
 mod forget;
+mod by_hand;
 pub mod flush;
 pub mod run;

@@ -12,9 +12,10 @@ use serde::Serialize;
 
 use super::answers::{
     BatchAnswer, ByteCounts, CompressionState, DocumentAnswer, EventCounts, IndexState as IndexCounts,
-    JobCounts, JobsAnswer, Moment, ObservationAnswer, PublicId, SessionAnswer, SessionCounts, SessionsAnswer,
-    StatusAnswer, SummaryAnswer, TextAnswer, TimelineItem, WhyAnswer,
+    JobCounts, JobsAnswer, Moment, ObservationAnswer, PauseAnswer, PublicId, SessionAnswer, SessionCounts,
+    SessionsAnswer, StatusAnswer, SummaryAnswer, TextAnswer, TimelineItem, WhyAnswer, WhyGivenAnswer,
 };
+use super::by_hand::{Switch, mark, remember, switch_capture};
 use super::flush::flush;
 use super::forget::forget;
 use super::gate::Reception;
@@ -94,7 +95,12 @@ pub async fn answer(query: Query, reception: &Reception) -> Reply {
         Query::Context { cwd, prompt } => blocking(move || context(&house, &cwd, prompt)).await,
         Query::Why { id } => blocking(move || why(&house, &id)).await,
         Query::Forget { what, step } => forget(&house, what, step).await,
-        Query::Remember(_) | Query::Mark { .. } => Err(Refused::new("", "")),
+        Query::Remember(remark) => remember(&house, remark).await,
+        Query::Mark { ids, standing } => mark(&house, ids, standing).await,
+        Query::Pause { until_ms } => {
+            switch_capture(&house, Switch::Pause { until: until_ms.map(Timestamp) }).await
+        }
+        Query::Resume => switch_capture(&house, Switch::Resume).await,
     };
     match answer {
         Ok(bytes) => Reply::Json(bytes),
@@ -202,11 +208,38 @@ fn session(house: &House, id: &str) -> Answer {
     json(&answer)
 }
 
+/// What a session was given, or to whom an observation or a summary was given.
 fn why(house: &House, id: &str) -> Answer {
+    let key = read(house, |db| {
+        let is_session = store::find_sessions(db, id)?.iter().any(|session| session.id.as_str() == id);
+        let given = |key: &DocumentKey| matches!(key.kind, DocumentKind::Observation | DocumentKind::Summary);
+        let key = DocumentKey::parse(id).filter(|key| !is_session && given(key));
+        // A number may also be the beginning of a session's id.
+        Ok(match key {
+            Some(key) if id.starts_with('#') || store::load_document(db, key)?.is_some() => Some(key),
+            _ => None,
+        })
+    })?;
+    match key {
+        Some(key) => why_given(house, key),
+        None => why_session(house, id),
+    }
+}
+
+fn why_session(house: &House, id: &str) -> Answer {
     let answer = read(house, |db| {
         let info = one_session(db, id)?;
         let injections = store::injections(db, info.row)?.into_iter().map(Into::into).collect();
         Ok(WhyAnswer { session_id: info.id.0, injections })
+    })?;
+    json(&answer)
+}
+
+fn why_given(house: &House, key: DocumentKey) -> Answer {
+    let answer = read(house, |db| {
+        let (title, _) = title_and_text(&load(db, key)?);
+        let given = store::given(db, key)?.into_iter().map(Into::into).collect();
+        Ok(WhyGivenAnswer { id: PublicId(key), kind: key.kind.as_str(), title, given })
     })?;
     json(&answer)
 }
@@ -218,6 +251,8 @@ pub(super) struct Place {
     pub(super) session: Option<String>,
     pub(super) prompt_number: Option<u32>,
     pub(super) observation_type: Option<&'static str>,
+    /// Only observations can stop to hold.
+    pub(super) status: Option<&'static str>,
     pub(super) at: Timestamp,
     pub(super) project_row: ProjectRow,
 }
@@ -230,6 +265,7 @@ impl Place {
             session: Some(session.id.0.clone()),
             prompt_number,
             observation_type: None,
+            status: None,
             at,
             project_row: session.project.row,
         };
@@ -240,6 +276,7 @@ impl Place {
                 session: row.session.as_ref().map(|session| session.0.clone()),
                 prompt_number: row.prompt_number,
                 observation_type: Some(row.kind.as_str()),
+                status: Some(row.status.as_str()),
                 at: row.created_at,
                 project_row: row.project,
             },
@@ -379,6 +416,7 @@ async fn status(reception: &Reception) -> Answer {
             events: EventCounts {
                 stored: counts.events,
                 duplicates: house.intake.counters.duplicates.load(Ordering::Relaxed),
+                paused: house.intake.counters.paused.load(Ordering::Relaxed),
                 spooled: spool.files,
                 dropped: house.spool.dropped(),
                 unparsed: counts.unparsed,
@@ -415,6 +453,7 @@ async fn status(reception: &Reception) -> Answer {
                 log: folder_bytes(&paths.log_dir()),
             },
             rss_bytes: rss_bytes(),
+            paused: PauseAnswer::now(&house.intake.pauses),
             healed: recent_repairs(&repair_note(paths), clock::now()).into_iter().map(Into::into).collect(),
         })
     })

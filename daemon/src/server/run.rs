@@ -87,6 +87,7 @@ pub async fn run_with(paths: Paths, config: Config, compressor: Arc<dyn Compress
         database: site.database,
         backups: site.backups,
         repair_note: site.note,
+        pause_note: paths.state_dir().join("pauses.json"),
         index_folder: paths.index_dir(),
         spool,
         config,

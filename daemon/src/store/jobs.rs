@@ -232,12 +232,13 @@ fn replace_observations(
              FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
         )?
         .query_row([batch], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let place = Place { session, batch, project, at };
+    let place = Place { session: Some(session), batch: Some(batch), project, at };
     let share = source_tokens / i64::try_from(drafts.len().max(1)).unwrap_or(1);
     let mut kept = Vec::new();
     for draft in drafts {
         let mut same = db.prepare_cached(
-            "SELECT id, batch IS ?3 FROM observations WHERE project = ?1 AND title = ?2 AND status = 'active'
+            "SELECT id, batch IS ?3 FROM observations WHERE project = ?1 AND title = ?2
+               AND (status = 'active' OR (status = 'resolved' AND batch IS ?3))
              ORDER BY batch IS ?3 DESC, id LIMIT 1",
         )?;
         let known = same
@@ -268,11 +269,11 @@ fn replace_observations(
 }
 
 /// Where an observation belongs.
-struct Place {
-    session: i64,
-    batch: i64,
-    project: i64,
-    at: i64,
+pub(super) struct Place {
+    pub(super) session: Option<i64>,
+    pub(super) batch: Option<i64>,
+    pub(super) project: i64,
+    pub(super) at: i64,
 }
 
 /// What a reader pays for the observation, by the usual four characters to a token.
@@ -282,7 +283,7 @@ fn tokens_of(draft: &ObservationDraft) -> i64 {
     i64::try_from(length / 4).unwrap_or(i64::MAX)
 }
 
-fn insert(
+pub(super) fn insert(
     db: &Connection,
     place: &Place,
     draft: &ObservationDraft,

@@ -7,6 +7,7 @@
 //! **Invariant:** no policy; no `DELETE` that a caller did not ask for.
 
 mod backup;
+mod by_hand;
 mod documents;
 mod effects;
 mod forgetting;
@@ -32,6 +33,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 pub use backup::{
     BackupError, Thoroughness, back_up_daily, check, daily_backup_is_due, newest_good_backup, renew_backups,
 };
+pub use by_hand::Remembered;
 pub use documents::{
     DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, log_goes_on_after,
     prompt_number, scan_documents,
@@ -50,9 +52,9 @@ pub use repair::{
     Evidence, Outcome, Repair, RepairError, RepairSite, recent_repairs, remove_damaged, repair,
 };
 pub use sessions::{
-    ActivityRow, BatchRow, InjectionRow, KnownSession, SessionInfo, StoredBatch, asides_of_batch, batch_row,
-    batches, find_sessions, injections, known_session, observations_of_session, quiet_sessions,
-    session_activities, session_info, session_list, summary_of_session,
+    ActivityRow, BatchRow, GivenRow, InjectionRow, KnownSession, SessionInfo, StoredBatch, asides_of_batch,
+    batch_row, batches, find_sessions, given, injections, known_session, observations_of_session,
+    quiet_sessions, session_activities, session_info, session_list, summary_of_session,
 };
 pub use statistics::{Statistics, statistics};
 pub use writes::{

@@ -5,10 +5,14 @@
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
+use super::by_hand::{self, Remembered};
 use super::forgetting::{self, Forgotten, Selection};
 use super::jobs::{self, FinishedJob, JobFailure, LeasedJob};
 use super::{StoreError, effects, projects};
-use crate::memory::ids::{AgentName, EventId, ProjectKey, ProjectRow, SessionKey, SessionRow, Timestamp};
+use crate::memory::document::Status;
+use crate::memory::ids::{
+    AgentName, EventId, ObservationId, ProjectKey, ProjectRow, SessionKey, SessionRow, Timestamp,
+};
 use crate::memory::order::Order;
 use crate::memory::session::Effect;
 
@@ -65,6 +69,13 @@ pub enum Write {
         what: Selection,
         at: Order,
     },
+    /// Something the user says.
+    Remember(Box<Remembered>),
+    /// Whether observations still hold.
+    Mark {
+        ids: Vec<ObservationId>,
+        status: Status,
+    },
     /// Every place is clean of what was forgotten.
     TracesGone,
 }
@@ -77,6 +88,7 @@ pub enum Written {
     Duplicate,
     Leased(Option<LeasedJob>),
     Forgotten(Box<Forgotten>),
+    Remembered(ObservationId),
     /// The event was taken before its session was forgotten: only its id is kept.
     Dropped,
     Done,
@@ -175,6 +187,8 @@ fn perform(db: &Connection, write: &Write) -> Result<Written, StoreError> {
         Write::SuspendAll { at } => suspend_all(db, *at),
         Write::ForgetDoneJobs { before } => jobs::forget_done(db, *before).map(|()| Written::Done),
         Write::Forget { what, at } => Ok(Written::Forgotten(Box::new(forgetting::forget(db, what, *at)?))),
+        Write::Remember(said) => Ok(Written::Remembered(by_hand::remember(db, said)?)),
+        Write::Mark { ids, status } => by_hand::mark(db, ids, *status).map(|()| Written::Done),
         Write::TracesGone => forgetting::traces_gone(db).map(|()| Written::Done),
         Write::ForgetLog { upto } => {
             db.prepare_cached("DELETE FROM index_log WHERE seq <= ?1")?.execute([upto])?;

@@ -6,6 +6,7 @@ pub mod session;
 pub mod jobs;
 pub mod flush;
 pub mod stop;
+pub mod pause;
 
 use std::io::Write;
 
@@ -23,6 +24,10 @@ pub enum CtlCommand {
     Jobs(jobs::JobsArgs),
     /// Wait until all that was accepted is stored, compressed and searchable
     Flush(flush::FlushArgs),
+    /// Capture nothing and give nothing back for a while
+    Pause(pause::PauseArgs),
+    /// Capture again
+    Resume(pause::ResumeArgs),
     /// Stop the daemon; live sessions are suspended, not ended
     Stop(stop::StopArgs),
 }
@@ -36,6 +41,8 @@ pub fn run(command: CtlCommand, out: &mut dyn Write) -> anyhow::Result<()> {
         CtlCommand::Session(args) => session::run(&args, out),
         CtlCommand::Jobs(args) => jobs::run(&args, out),
         CtlCommand::Flush(args) => flush::run(&args, out),
+        CtlCommand::Pause(args) => pause::pause(&args, out),
+        CtlCommand::Resume(args) => pause::resume(&args, out),
         CtlCommand::Stop(args) => stop::run(&args, out),
     }
 }

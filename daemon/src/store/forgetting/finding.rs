@@ -110,6 +110,9 @@ impl Doomed {
     }
 
     fn add_session(&mut self, db: &Connection, session: i64) -> Result<(), StoreError> {
+        if numbers(db, "SELECT id FROM sessions WHERE id = ?1", [session])?.is_empty() {
+            return Ok(());
+        }
         self.sessions.insert(session);
         let of_session = |sql: &str| numbers(db, sql, [session]);
         self.prompts

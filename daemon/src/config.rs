@@ -10,12 +10,15 @@ use serde::Deserialize;
 use crate::memory::context::Budgets;
 use crate::memory::redaction::{RedactionMode, RedactionPolicy, Redactor};
 use crate::memory::session::{CapturePolicy, IdlePolicy};
+use crate::project_file::excluded_projects;
 use crate::store::Durability;
 
 /// All settings, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub capture: CapturePolicy,
+    /// Patterns of projects of which nothing is captured: folders, names, identities.
+    pub excluded: Vec<String>,
     pub durability: Durability,
     pub idle: IdlePolicy,
     pub housekeeping_s: u64,
@@ -103,12 +106,13 @@ struct Written {
 #[serde(deny_unknown_fields, default)]
 struct WrittenCapture {
     skip_tools: Vec<String>,
+    exclude: Vec<String>,
 }
 
 impl Default for WrittenCapture {
     fn default() -> Self {
         let tools = ["ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite", "AskUserQuestion"];
-        Self { skip_tools: tools.map(str::to_owned).to_vec() }
+        Self { skip_tools: tools.map(str::to_owned).to_vec(), exclude: Vec::new() }
     }
 }
 
@@ -232,6 +236,9 @@ impl Written {
                 format!("{key} is {value}, it must be {} to {}", range.start(), range.end())
             })
             .collect();
+        problems.extend(
+            excluded_projects(&self.capture.exclude).err().map(|error| format!("capture.exclude: {error}")),
+        );
         // Patterns are compiled once more when the daemon starts; here only to say what is wrong with them.
         problems.extend(Redactor::new(&self.redaction.policy()).err().map(|error| error.to_string()));
         if problems.is_empty() { Ok(self.into_config()) } else { Err(problems) }
@@ -241,6 +248,7 @@ impl Written {
     fn into_config(self) -> Config {
         let WrittenBackend::Extractive = self.compression.backend;
         Config {
+            excluded: self.capture.exclude,
             capture: CapturePolicy { skip_tools: self.capture.skip_tools },
             durability: match self.durability.sync {
                 WrittenSync::Full => Durability::Full,
@@ -301,6 +309,7 @@ mod tests {
             "compression.concurrency is 99",
         );
         problem("[redaction]\nextra = ['ok', '(']\n", "redaction.extra: `(` is no usable pattern");
+        problem("[capture]\nexclude = ['[']\n", "capture.exclude: ");
         problem("[redaction]\nallow = ['.*']\n", "redaction.allow: `.*` matches everything");
     }
 

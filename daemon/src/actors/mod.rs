@@ -32,6 +32,7 @@ pub mod intake;
 pub mod maintenance;
 pub mod forgetting;
 pub mod pause;
+pub mod boundaries;
 mod spool_watch;
 pub mod housekeeper;
 pub mod root;

@@ -16,6 +16,7 @@ use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, 
 use recall_protocol::spool::Spool;
 use tokio::time::Instant;
 
+use super::boundaries::Boundaries;
 use super::bus::{Bus, BusHandle};
 use super::clock;
 use super::compression::{Compression, CompressionDoor};
@@ -84,6 +85,7 @@ impl House {
             redactor: Arc::clone(&blueprint.redactor),
             counters: Arc::new(Counters::default()),
             pauses: PauseSwitch::load(&blueprint.pause_note),
+            boundaries: Boundaries::new(&blueprint.config.excluded),
         };
         let indexer = IndexerDoor::default();
         let recollection = Recollection {

@@ -32,6 +32,8 @@ pub struct Arrival {
     pub deliver: Deliver,
     /// The second key against double delivery.
     pub key: Option<[u8; 16]>,
+    /// The name the project wants to be shown under.
+    pub alias: Option<String>,
     pub reply: RpcReplyPort<Reply>,
 }
 
@@ -227,8 +229,9 @@ impl SessionState {
             }
             return;
         }
-        let Arrival { event, deliver, key, reply } = arrival;
-        let origin = self.origin(&event, &deliver).await;
+        let Arrival { event, deliver, key, alias, reply } = arrival;
+        let mut origin = self.origin(&event, &deliver).await;
+        origin.alias = alias;
         let Some(held) = &mut self.held else { return };
         let at = Timestamp(deliver.captured_at_ms);
         let order = Order { boot: deliver.boot_id, boot_ns: deliver.boot_ns, wall: at };

@@ -18,8 +18,11 @@ use super::failure::Failure;
 use super::install::hook_settings::HookSwitch;
 use super::install::inspection::{self, AgentReport, EventState, Presence, SettingsState};
 use super::terminal::{BOLD, DIM, ERROR, GOOD, WARNING, text};
+use crate::actors::boundaries::project_rules;
 use crate::actors::clock;
 use crate::config::Config;
+use crate::project_file::Captured;
+use crate::repository;
 use crate::server::answers::RepairAnswer;
 use crate::server::run::repair_note;
 use crate::service;
@@ -68,6 +71,7 @@ pub fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     programs(&mut findings);
     folders(&paths, &mut findings);
     config(&paths, &mut findings);
+    project(&mut findings);
     daemon(&paths, &mut findings);
     database(&paths, &mut findings);
     spool(&paths, &mut findings);
@@ -186,6 +190,23 @@ fn config(paths: &Paths, findings: &mut Vec<Finding>) {
                 std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
             area.bad(format!("{error}{cause}"), "The daemon runs on the defaults until the file is right.");
         }
+    }
+}
+
+/// What the project of this folder says of itself, where it says something.
+fn project(findings: &mut Vec<Finding>) {
+    let Ok(folder) = std::env::current_dir() else { return };
+    let facts = repository::facts(&folder);
+    let rules = project_rules(&facts);
+    let mut area = Area { name: "project", findings };
+    if rules.captured == Captured::No && rules.complaints.is_empty() {
+        area.note(format!("{} asks that nothing of it is kept", facts.folder), "Its .recall.toml says so.");
+    }
+    for complaint in rules.complaints {
+        area.note(
+            format!("{}: {complaint}", facts.folder),
+            "A project's .recall.toml may only hold `exclude`, `disable` and `alias`.",
+        );
     }
 }
 

@@ -20,3 +20,6 @@ pub mod context;
 pub mod tokens;
 pub mod ranking;
 pub mod pause;
+
+#[cfg(test)]
+mod red_team;

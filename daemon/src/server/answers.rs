@@ -532,6 +532,8 @@ pub struct EventCounts {
     pub duplicates: u64,
     /// Taken in a pause and not kept, since the daemon started.
     pub paused: u64,
+    /// Of projects of which nothing is captured, since the daemon started.
+    pub excluded: u64,
     pub spooled: u64,
     pub dropped: u64,
     pub unparsed: i64,

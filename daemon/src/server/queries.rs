@@ -417,6 +417,7 @@ async fn status(reception: &Reception) -> Answer {
                 stored: counts.events,
                 duplicates: house.intake.counters.duplicates.load(Ordering::Relaxed),
                 paused: house.intake.counters.paused.load(Ordering::Relaxed),
+                excluded: house.intake.counters.excluded.load(Ordering::Relaxed),
                 spooled: spool.files,
                 dropped: house.spool.dropped(),
                 unparsed: counts.unparsed,

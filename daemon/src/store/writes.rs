@@ -109,6 +109,8 @@ pub struct SessionOrigin {
     /// The identities of the project, strongest first; at least one.
     pub project: Vec<ProjectKey>,
     pub project_name: String,
+    /// The name the project asks to be shown under. Its identity is none of it.
+    pub alias: Option<String>,
     /// The project's folder, for telling paths relative to it.
     pub root: Option<String>,
     pub cwd: Option<String>,
@@ -254,6 +256,9 @@ fn session_row(db: &Connection, key: &SessionKey) -> Result<Option<StoredEvent>,
 fn create_session(db: &Connection, transaction: &Transaction) -> Result<StoredEvent, StoreError> {
     let Transaction { session: key, origin, delivery, .. } = transaction;
     let project = projects::resolve(db, &origin.project, &origin.project_name, delivery.captured_at)?;
+    if let Some(alias) = &origin.alias {
+        projects::rename(db, project, alias)?;
+    }
     db.prepare_cached(
         "INSERT INTO sessions (agent, session_id, project, root, status, life, started_at, last_event_at)
          VALUES (?1, ?2, ?3, ?4, 'initialized', 0, ?5, ?5)",

@@ -225,7 +225,8 @@ impl Scanner {
 
     /// One byte outside strings and scalars, or a run of white space.
     fn feed_structure(&mut self, rest: &[u8], first: u8) -> usize {
-        if matches!(first, b' ' | b'\t' | b'\n' | b'\r') {
+        let in_mark = matches!(self.state, State::ByteOrderMark(_));
+        if matches!(first, b' ' | b'\t' | b'\n' | b'\r') && !in_mark {
             return self.feed_space(rest);
         }
         self.space = 0;
@@ -616,6 +617,9 @@ mod tests {
         ] {
             check(text, text, Flags::NOT_JSON);
         }
+        // Half a byte order mark is none, whatever comes behind white space.
+        let cleaned = clean(b"\xef \xbb\xbfnull");
+        assert_eq!(cleaned, Cleaned { payload: b"\xef \xbb\xbfnull".to_vec(), flags: Flags::NOT_JSON });
         check("hello <private>x</private> world", "hello  world", Flags::NOT_JSON.with(Flags::STRIPPED));
         // As text, a tag that a string left open hides all the rest.
         check(r#"{"a":"<private>x","b":"y" oops "z"}"#, r#"{"a":"""#, Flags::NOT_JSON.with(Flags::STRIPPED));

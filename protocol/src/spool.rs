@@ -3,7 +3,7 @@
 //! ```text
 //! spool/tmp/      being written; may be cut off, never read
 //! spool/new/      complete: the rename into it is the acceptance
-//! spool/bad/      could not be read; kept for a human
+//! spool/bad/      could not be read; the last 100 are kept for a human
 //! spool/level     its length is what the spool holds, in units (see `UNIT`)
 //! spool/dropped   its length is the number of events that were not accepted
 //! ```
@@ -41,6 +41,8 @@ use crate::wire::{Deliver, EventId, Request};
 pub const MAX_UNITS: u64 = 50_000;
 /// Bytes the spool holds at most.
 pub const MAX_BYTES: u64 = 512 * 1024 * 1024;
+/// Files that are no events, kept at most.
+pub const MAX_BAD: usize = 100;
 /// A file takes one unit for each started piece of this many bytes.
 const UNIT: u64 = MAX_BYTES / MAX_UNITS;
 /// The largest file that is read.
@@ -222,15 +224,7 @@ impl Spool {
         }
         let mut bytes = Vec::new();
         file.take(MAX_FILE).read_to_end(&mut bytes).map_err(SpoolReadError::Io)?;
-        match frame::decode_frame(&bytes) {
-            Ok(Request::Deliver(deliver)) if Some(deliver.event_id) == name.event_id() => Ok(deliver),
-            Ok(Request::Deliver(_)) => Err(bad("another event than its name says")),
-            Ok(Request::Query(_)) => Err(bad("a query")),
-            Err(FrameError::Header(HeaderError::UnknownVersion { version })) => {
-                Err(SpoolReadError::UnknownVersion { version })
-            }
-            Err(error) => Err(SpoolReadError::Bad { why: "damaged", source: Some(error) }),
-        }
+        decode(name, &bytes)
     }
 
     /// Removes a file whose event is committed. That it is gone already is fine.
@@ -241,12 +235,19 @@ impl Spool {
         }
     }
 
-    /// Moves a file that is no event out of the way, to be looked at by a human.
+    /// Moves a file that is no event out of the way, to be looked at by a human. Of more than [`MAX_BAD`] the oldest go.
     pub fn move_to_bad(&self, name: &SpoolName) -> io::Result<()> {
-        match fs::rename(self.file(name), self.dir.join("bad").join(name.as_str())) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
+        let bad = self.dir.join("bad");
+        match fs::rename(self.file(name), bad.join(name.as_str())) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
         }
+        let mut kept: Vec<_> = fs::read_dir(&bad)?.flatten().map(|entry| entry.file_name()).collect();
+        kept.sort_unstable();
+        for oldest in kept.iter().take(kept.len().saturating_sub(MAX_BAD)) {
+            fs::remove_file(bad.join(oldest))?;
+        }
+        Ok(())
     }
 
     /// Counts what waits and sets the level to it. For the daemon, after it has drained: the shim only adds.
@@ -351,6 +352,23 @@ fn event_time(entry: &fs::DirEntry) -> io::Result<i64> {
     }
     let written = entry.metadata()?.modified()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Ok(i64::try_from(written.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// The event in the content of a spool file of this name.
+///
+/// # Errors
+/// [`SpoolReadError::Bad`] or [`SpoolReadError::UnknownVersion`].
+pub fn decode(name: &SpoolName, content: &[u8]) -> Result<Deliver, SpoolReadError> {
+    let bad = |why| Err(SpoolReadError::Bad { why, source: None });
+    match frame::decode_frame(content) {
+        Ok(Request::Deliver(deliver)) if Some(deliver.event_id) == name.event_id() => Ok(deliver),
+        Ok(Request::Deliver(_)) => bad("another event than its name says"),
+        Ok(Request::Query(_)) => bad("a query"),
+        Err(FrameError::Header(HeaderError::UnknownVersion { version })) => {
+            Err(SpoolReadError::UnknownVersion { version })
+        }
+        Err(error) => Err(SpoolReadError::Bad { why: "damaged", source: Some(error) }),
+    }
 }
 
 fn units_of(bytes: u64) -> u64 {
@@ -473,6 +491,20 @@ mod tests {
         spool.move_to_bad(&name).expect("moves");
         assert!(dir.path().join("state/spool/bad").join(name.as_str()).exists());
         assert!(spool.list(10).expect("lists").is_empty());
+    }
+
+    #[test]
+    fn of_damaged_files_the_last_are_kept() {
+        let Home { spool, dir } = home();
+        for time in 0..MAX_BAD as i64 + 3 {
+            let name = SpoolName::new(time, EventId([1; 16]));
+            fs::write(spool.file(&name), "no frame").expect("write");
+            spool.move_to_bad(&name).expect("moves");
+        }
+        let bad = dir.path().join("state/spool/bad");
+        assert_eq!(fs::read_dir(&bad).expect("lists").count(), MAX_BAD);
+        assert!(!bad.join(SpoolName::new(2, EventId([1; 16])).as_str()).exists());
+        assert!(bad.join(SpoolName::new(3, EventId([1; 16])).as_str()).exists());
     }
 
     #[test]

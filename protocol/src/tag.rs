@@ -181,8 +181,10 @@ fn starts_with(bytes: &[u8], wanted: &[u8]) -> Match<usize> {
     }
 }
 
+/// How long the run at the front is; one more than [`MAX_RUN`] stands for all longer ones, or a run that is let go in
+/// pieces would be counted to its end for each of them.
 fn backslashes(bytes: &[u8]) -> usize {
-    bytes.iter().take_while(|byte| **byte == b'\\').count()
+    bytes.iter().take(MAX_RUN + 1).take_while(|byte| **byte == b'\\').count()
 }
 
 #[cfg(test)]

@@ -49,7 +49,8 @@ impl Event {
         if is_wholly_private(&payload, flags) {
             flags = flags.with(Flags::WHOLLY_PRIVATE);
         }
-        let (event_id, captured_at_ms, stamp) = (EventId::random(), boot::wall_ms(), BootStamp::now());
+        let (captured_at_ms, stamp) = (boot::wall_ms(), BootStamp::now());
+        let event_id = EventId::new(captured_at_ms);
         let deliver = Deliver {
             event_id,
             agent: agent.name().to_owned(),

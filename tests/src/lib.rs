@@ -263,7 +263,7 @@ impl Stage {
     pub fn delivery(&self, event: &Value) -> Deliver {
         let stamp = BootStamp::now();
         Deliver {
-            event_id: EventId::random(),
+            event_id: EventId::new(boot::wall_ms()),
             agent: "claude-code".to_owned(),
             event_name: String::new(),
             captured_at_ms: boot::wall_ms(),

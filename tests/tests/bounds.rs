@@ -216,8 +216,9 @@ fn start_many(stage: &Stage, daemons: usize, going_on: usize) -> Vec<Daemon> {
     started
 }
 
-#[test]
-fn of_twenty_daemons_one_serves_and_its_socket_stays() {
+/// So many daemons at once, twice: where a killed one has left its socket, and beside the one that serves then.
+#[track_caller]
+fn one_serves_of(daemons: usize) {
     let stage = Stage::new();
     // What a daemon that was killed leaves: a socket that nobody listens on.
     let mut dead = Daemon::spawn(&stage);
@@ -225,7 +226,7 @@ fn of_twenty_daemons_one_serves_and_its_socket_stays() {
     dead.kill();
     assert!(stage.socket().exists());
 
-    let mut serving = start_many(&stage, 20, 1).remove(0);
+    let mut serving = start_many(&stage, daemons, 1).remove(0);
     serving.wait_until_it_listens(&stage).unwrap();
     let socket = || {
         let found = std::fs::symlink_metadata(stage.socket()).unwrap();
@@ -233,9 +234,21 @@ fn of_twenty_daemons_one_serves_and_its_socket_stays() {
     };
     let before = socket();
     assert_eq!(stage.json(["ctl", "status"])["pid"], serving.pid());
-    assert!(start_many(&stage, 20, 0).is_empty());
+    assert!(start_many(&stage, daemons, 0).is_empty());
     assert_eq!(socket(), before, "nobody touched the live socket");
     assert_eq!(stage.json(["ctl", "status"])["pid"], serving.pid());
     stage.hook(&stage.event("one", "Stop", json!({"last_assistant_message": "Done."})));
     assert!(stage.spooled().is_empty());
+}
+
+#[test]
+fn of_twelve_daemons_one_serves_and_its_socket_stays() {
+    one_serves_of(12);
+}
+
+/// `cargo test -p recall-tests --release -- --ignored of_a_hundred_daemons --nocapture`
+#[test]
+#[ignore = "two hundred processes"]
+fn of_a_hundred_daemons_one_serves_and_its_socket_stays() {
+    one_serves_of(100);
 }

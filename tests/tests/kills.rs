@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use recall_protocol::frame::decode_frame;
 use recall_protocol::wire::Request;
 use recall_tests::Stage;
+use recall_tests::faults::clock::Clock;
 use recall_tests::faults::handover::{Handover, paths};
-use recall_tests::faults::kills::{Outcome, Plan, survive};
+use recall_tests::faults::kills::{Outcome, Plan, Trouble, survive};
 use recall_tests::faults::oracle::Oracle;
 use recall_tests::faults::process::signal;
 use recall_tests::faults::script::{Script, Step, TurnIds};
@@ -22,21 +23,23 @@ use serde_json::json;
 #[track_caller]
 fn survives(plan: Plan) {
     let begun = Instant::now();
-    let Outcome { verdict, by_daemon, by_spool, hits, complaints } = survive(plan);
+    let Outcome { verdict, by_daemon, by_spool, hits, clock: (boots, backward), complaints } = survive(plan);
     println!("{plan:?}: {verdict}");
     println!(
-        "{by_daemon} acknowledged, {by_spool} spooled, {hits} kills met an event on its way, {:?}",
+        "{by_daemon} acknowledged, {by_spool} spooled, {hits} kills met an event on its way, {boots} boots, \
+         {backward} steps of the clock backward, {:?}",
         begun.elapsed()
     );
     assert!(complaints.is_empty(), "{complaints:?}");
     assert_eq!(verdict.accepted, plan.events);
     assert!(verdict.is_clean(), "{verdict}");
     assert!(by_daemon > 0 && by_spool > 0 && hits > 0, "the plan tests nothing");
+    assert!(plan.trouble == Trouble::None || (boots > 1 && backward > 0), "the clock was right all the time");
 }
 
 #[test]
 fn a_daemon_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
-    survives(Plan { events: 2_000, writers: 4, kills: 20, seed: 1 });
+    survives(Plan { events: 2_000, writers: 4, kills: 20, seed: 1, trouble: Trouble::None });
 }
 
 /// `cargo test -p recall-tests --release -- --ignored a_thousand_kills --nocapture`; `RECALL_KILLS` makes it shorter,
@@ -45,12 +48,26 @@ fn a_daemon_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
 #[ignore = "runs for ten minutes and more"]
 fn a_thousand_kills() {
     let kills = std::env::var("RECALL_KILLS").map_or(1000, |kills| kills.parse().unwrap());
-    survives(Plan { events: kills * 100, writers: 4, kills, seed: 2 });
+    survives(Plan { events: kills * 100, writers: 4, kills, seed: 2, trouble: Trouble::None });
+}
+
+#[test]
+fn stops_kills_and_clock_steps_keep_every_sessions_order() {
+    let trouble = Trouble::StopsAndClockSteps { boots: 3 };
+    survives(Plan { events: 640, writers: 8, kills: 5, seed: 3, trouble });
+}
+
+/// `cargo test -p recall-tests --release -- --ignored a_hundred_kills_under_clock_steps --nocapture`
+#[test]
+#[ignore = "runs for a minute and more"]
+fn a_hundred_kills_under_clock_steps() {
+    let trouble = Trouble::StopsAndClockSteps { boots: 7 };
+    survives(Plan { events: 12_000, writers: 8, kills: 100, seed: 4, trouble });
 }
 
 /// One session whose events come in any order: some live and in time, the others from the spool after all of them.
 #[track_caller]
-fn late_events_find_their_place(seed: u64, turn_ids: TurnIds) {
+fn late_events_find_their_place(seed: u64, turn_ids: TurnIds, clock: &Clock) {
     let mut stage = Stage::new().daemon();
     let mut random = fastrand::Rng::with_seed(seed);
     let script = Script::random("late".to_owned(), 60, turn_ids, &mut random);
@@ -58,7 +75,8 @@ fn late_events_find_their_place(seed: u64, turn_ids: TurnIds) {
     let handover = Handover::new(&stage, Duration::from_secs(20));
     let mut late = Vec::new();
     for step in &script.steps {
-        let delivery = stage.delivery(&script.event(&stage, *step));
+        let mut delivery = stage.delivery(&script.event(&stage, *step));
+        clock.stamp(&mut delivery);
         if random.u8(0..10) < 4 {
             late.push(delivery);
         } else {
@@ -75,17 +93,39 @@ fn late_events_find_their_place(seed: u64, turn_ids: TurnIds) {
     }
     stage.kill_daemon();
     let verdict = oracle.verdict(&mut stage);
-    assert!(verdict.is_clean(), "seed {seed}, {turn_ids:?}: {verdict}");
+    assert!(verdict.is_clean(), "seed {seed}, {turn_ids:?}, {clock:?}: {verdict}");
 }
 
 #[test]
 fn late_events_find_their_place_by_their_turns_id() {
-    (0..4).for_each(|seed| late_events_find_their_place(seed, TurnIds::Sent));
+    (0..4).for_each(|seed| late_events_find_their_place(seed, TurnIds::Sent, &Clock::True));
 }
 
 #[test]
 fn late_events_find_their_place_by_their_time() {
-    (0..4).for_each(|seed| late_events_find_their_place(seed, TurnIds::Absent));
+    (0..4).for_each(|seed| late_events_find_their_place(seed, TurnIds::Absent, &Clock::True));
+}
+
+/// The spool is drained in the order of the wall clock, which is another one than that of the events.
+#[track_caller]
+fn late_events_find_their_place_under_clock_steps(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        for turn_ids in [TurnIds::Sent, TurnIds::Absent] {
+            late_events_find_their_place(seed, turn_ids, &Clock::stepped(seed, 3, 20));
+        }
+    }
+}
+
+#[test]
+fn late_events_find_their_place_whatever_the_wall_clock_says() {
+    late_events_find_their_place_under_clock_steps(0..2);
+}
+
+/// `cargo test -p recall-tests --release -- --ignored many_late_events_under_clock_steps --nocapture`
+#[test]
+#[ignore = "some hundred daemons one after another"]
+fn many_late_events_under_clock_steps() {
+    late_events_find_their_place_under_clock_steps(100..200);
 }
 
 #[test]
@@ -265,6 +305,32 @@ fn a_start_of_a_session_that_was_killed_is_one_start() {
     handover.deliver(&delivery).unwrap();
     handover.keep(&delivery).unwrap();
     oracle.accept("again", Step::Start);
+    stage.kill_daemon();
+    let verdict = oracle.verdict(&mut stage);
+    assert!(verdict.is_clean(), "{verdict}");
+}
+
+/// Calls are there before their prompts, and the prompts come in the worst order. What the daemon knew of the batch
+/// without a prompt must be the same after it was killed.
+#[test]
+fn a_batch_that_waits_for_its_prompt_survives_a_kill() {
+    let mut stage = Stage::new().daemon();
+    let steps: Vec<_> =
+        (1..=4).flat_map(|turn| [Step::Prompt { turn }, Step::Call { turn, call: 1 }]).collect();
+    let script = Script { session: "waits".to_owned(), turn_ids: TurnIds::Sent, steps };
+    let oracle = Oracle::default();
+    let mut deliveries: Vec<_> =
+        script.steps.iter().map(|step| stage.delivery(&script.event(&stage, *step))).collect();
+    for (second, delivery) in (0..).zip(&mut deliveries) {
+        delivery.captured_at_ms += second * 1_000;
+    }
+    script.steps.iter().for_each(|step| oracle.accept(&script.session, *step));
+    // The call of the last turn, then one of the first.
+    let of = |turn: usize, place: usize| &deliveries[(turn - 1) * 2 + place];
+    stage.deliver([of(4, 1), of(1, 1)]);
+    stage.kill_daemon();
+    stage.start_daemon();
+    stage.deliver([of(2, 0), of(3, 0), of(1, 0), of(4, 0), of(2, 1), of(3, 1)]);
     stage.kill_daemon();
     let verdict = oracle.verdict(&mut stage);
     assert!(verdict.is_clean(), "{verdict}");

@@ -153,7 +153,7 @@ impl HousekeeperState {
                     let _ = intake.sessions.tell(SessionsMessage::LookAtClock { now, others });
                 }
                 Ok(Err(error)) => tracing::warn!(%error, "cannot look for silent sessions"),
-                Err(error) => tracing::error!(%error, "looking for silent sessions panicked"),
+                Err(_) => tracing::error!("looking for silent sessions panicked"),
             }
             if let Err(error) = intake.writer.write(Write::ExpireLeases { now }).await {
                 tracing::warn!(%error, "cannot take leases back");

@@ -66,7 +66,7 @@ impl Maintenance {
             Ok(Ok(None)) => {}
             Ok(Ok(Some(made))) => tracing::info!(backup = %made.display(), "the database is backed up"),
             Ok(Err(error)) => tracing::error!(%error, "the database is not backed up"),
-            Err(error) => tracing::error!(%error, "backing the database up panicked"),
+            Err(_) => tracing::error!("backing the database up panicked"),
         }
     }
 

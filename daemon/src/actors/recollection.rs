@@ -126,8 +126,8 @@ impl Recollection {
                 tracing::warn!(%error, "cannot recall");
                 Recalled::default()
             }
-            Ok(Err(error)) => {
-                tracing::error!(%error, "recalling panicked");
+            Ok(Err(_)) => {
+                tracing::error!("recalling panicked");
                 Recalled::default()
             }
             Err(_) => {

@@ -391,7 +391,7 @@ impl RootState {
                         "the database was replaced"
                     ),
                     Ok(Err(error)) => tracing::error!(%error, "the database cannot be repaired"),
-                    Err(error) => tracing::error!(%error, "repairing the database panicked"),
+                    Err(_) => tracing::error!("repairing the database panicked"),
                 }
                 // Who has opened it in between has opened either.
                 self.house.readers.renew();

@@ -110,10 +110,11 @@ impl Actor for Sessions {
         state: &mut SessionsState,
     ) -> Result<(), ActorProcessingErr> {
         match event {
-            SupervisionEvent::ActorFailed(who, error) => {
+            // Only a panic ends it, and what a panic says may quote the event.
+            SupervisionEvent::ActorFailed(who, _) => {
                 state.remember_crash(who.get_id());
                 let key = state.forget(who.get_id());
-                tracing::error!(session = key.map(|key| key.to_string()), %error, "a session actor failed");
+                tracing::error!(session = key.map(|key| key.to_string()), "a session actor failed");
             }
             SupervisionEvent::ActorTerminated(who, ..) => {
                 state.forget(who.get_id());

@@ -248,15 +248,16 @@ impl WriterState {
 /// # Errors
 /// When the database is damaged: nothing of the group is kept then, and the connection is closed.
 fn commit_group(
-    mut held: Box<WriteConnection>,
+    held: Box<WriteConnection>,
     group: Vec<Pending>,
     bus: &BusHandle,
 ) -> Result<Box<WriteConnection>, DatabaseDamaged> {
-    let connection = &mut held.connection;
+    let connection = &held.connection;
+    let run = |sql| connection.prepare_cached(sql)?.execute([]).map(drop);
     let mut work_queued = false;
     let mut rows_written = false;
     let mut log_asked = false;
-    let begun = connection.execute_batch("BEGIN IMMEDIATE").map_err(StoreError::from);
+    let begun = run("BEGIN IMMEDIATE").map_err(StoreError::from);
     let mut damage = begun.as_ref().err().and_then(damage_of);
     let mut answers = Vec::with_capacity(group.len());
     let mut settled = Vec::new();
@@ -286,12 +287,12 @@ fn commit_group(
         (Err(error), _) => Err(error),
         // What is committed here would go with the file.
         (Ok(()), Some(damage)) => Err(StoreError::Unavailable(damage.to_string())),
-        (Ok(()), None) => connection.execute_batch("COMMIT").map_err(StoreError::from),
+        (Ok(()), None) => run("COMMIT").map_err(StoreError::from),
     };
     if let Err(error) = &committed {
         damage = damage.or_else(|| damage_of(error));
         // Whatever is left of the transaction must not be continued by the next group.
-        let _ = connection.execute_batch("ROLLBACK");
+        let _ = run("ROLLBACK");
     }
     for (result, done) in answers {
         let answer = match &committed {

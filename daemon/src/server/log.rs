@@ -28,6 +28,15 @@ pub fn start(file: &Path) {
         builder.with_writer(LogFile::new(file)).with_ansi(false).try_init()
     };
     drop(started);
+    tell_panics();
+}
+
+/// A panic is told by its place alone: what it says may quote the text that it stumbled over.
+fn tell_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(place, "panicked: this is a bug of recall");
+    }));
 }
 
 /// A file that is set aside when it has grown enough.
@@ -90,7 +99,34 @@ impl<'a> MakeWriter<'a> for LogFile {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+
+    /// Where the program that panics shall log.
+    const LOG: &str = "RECALL_TEST_PANIC_LOG";
+
+    /// The panicking program is this test again: a hook is for the whole process.
+    #[test]
+    fn a_panic_is_told_by_its_place_and_not_in_its_words() {
+        if let Some(file) = std::env::var_os(LOG) {
+            start(Path::new(&file));
+            let text = std::hint::black_box("h\u{e9}liotrope quokka");
+            assert!(std::thread::spawn(move || text[..2].len()).join().is_err());
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("recall.log");
+        let name = "server::log::tests::a_panic_is_told_by_its_place_and_not_in_its_words";
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", name, "--nocapture"]).env(LOG, &file).env_remove("JOURNAL_STREAM");
+        let said = command.output().unwrap();
+        assert!(said.status.success(), "{said:?}");
+        let log = std::fs::read_to_string(&file).unwrap();
+        assert!(log.contains("panicked") && log.contains("log.rs"), "{log}");
+        let stderr = String::from_utf8_lossy(&said.stderr);
+        assert!(!log.contains("quokka") && !stderr.contains("quokka"), "{log}\n{stderr}");
+    }
 
     #[test]
     fn the_log_stays_small() {

@@ -460,7 +460,7 @@ mod tests {
     #[test]
     fn only_old_done_jobs_are_forgotten() {
         let home = tempfile::tempdir().unwrap();
-        let mut db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
         db.execute_batch(
             "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0);
              INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
@@ -470,7 +470,7 @@ mod tests {
                     (4, 'summary', 1, 'pending', 0, NULL)",
         )
         .unwrap();
-        execute(&mut db, &Write::ForgetDoneJobs { before: Timestamp(100) }).unwrap();
+        execute(&db, &Write::ForgetDoneJobs { before: Timestamp(100) }).unwrap();
         let mut left: Vec<i64> = jobs(&db, None, 10).unwrap().iter().map(|job| job.id.0).collect();
         left.sort_unstable();
         assert_eq!(left, [2, 3, 4]);

@@ -12,7 +12,8 @@ use super::OpenStoreError;
 use super::backup::copy_into;
 
 /// Step N brings a database from version N to N + 1. Never change one that was released.
-const STEPS: &[&str] = &[include_str!("schema_1.sql"), include_str!("schema_forgetting.sql")];
+const STEPS: &[&str] =
+    &[include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
 
 pub(super) const VERSION: u32 = STEPS.len() as u32;
 
@@ -214,8 +215,10 @@ mod tests {
             let newest = crate::store::jobs(&connection, None, 1).unwrap();
             assert_eq!(newest.len(), 1, "today's queries read it");
         }
-        let backup = format!("before-schema-{}.db", written_by + 1);
-        assert_eq!(home.path().join(backup).exists(), written_by < VERSION);
+        assert_eq!(
+            home.path().join(format!("before-schema-{}.db", written_by + 1)).exists(),
+            written_by < VERSION
+        );
     }
 
     #[test]

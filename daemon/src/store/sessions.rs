@@ -68,13 +68,15 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
     Ok(Some(known))
 }
 
+/// A batch that still waits for its prompt was opened by the event that came first, which need not be the one that
+/// happened first: the live session knows no other.
 fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, StoreError> {
     let mut statement = db.prepare_cached(
         "SELECT b.seq, b.prompt_id, b.source, b.status, b.prompt_number, b.response_turn, b.opened_at,
                 o.boot_id, o.boot_ns, o.captured_at, r.boot_id, r.boot_ns, r.captured_at
          FROM prompt_batches b
          LEFT JOIN deliveries o ON o.event_id = ifnull(b.prompt_event,
-            (SELECT event_id FROM activities a WHERE a.batch = b.id ORDER BY a.at, a.id LIMIT 1))
+            (SELECT event_id FROM activities a WHERE a.batch = b.id ORDER BY a.id LIMIT 1))
          LEFT JOIN deliveries r ON r.event_id = b.response_event
          WHERE b.session = ?1",
     )?;

@@ -162,13 +162,19 @@ pub struct StoredEvent {
 ///
 /// # Errors
 /// When the database refuses; the savepoint is taken back then.
-pub fn execute(connection: &mut Connection, write: &Write) -> Result<Written, StoreError> {
-    let savepoint = connection.savepoint()?;
-    let written = perform(&savepoint, write);
-    match &written {
-        Ok(Written::Duplicate) | Err(_) => drop(savepoint),
-        Ok(_) => savepoint.commit()?,
+pub fn execute(connection: &Connection, write: &Write) -> Result<Written, StoreError> {
+    let run = |sql| -> Result<(), StoreError> {
+        connection.prepare_cached(sql)?.execute([])?;
+        Ok(())
+    };
+    run("SAVEPOINT one_write")?;
+    let written = perform(connection, write);
+    if matches!(&written, Ok(Written::Duplicate) | Err(_)) {
+        // Some errors have ended the whole transaction already; what went wrong first is what the caller must hear.
+        let taken_back = run("ROLLBACK TO one_write").and_then(|()| run("RELEASE one_write"));
+        return written.and_then(|written| taken_back.map(|()| written));
     }
+    run("RELEASE one_write")?;
     written
 }
 

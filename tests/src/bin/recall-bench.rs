@@ -290,7 +290,7 @@ fn percentile(times: &mut [f64], percent: f64) -> f64 {
 
 /// Fills a database through the store's own writes: sessions with prompts, answers and five observations a batch.
 fn populate(paths: &Paths, size: usize) {
-    let mut connection = open_writer(&paths.database(), &paths.backups_dir(), Durability::Normal).unwrap();
+    let connection = open_writer(&paths.database(), &paths.backups_dir(), Durability::Normal).unwrap();
     let mut random = Random(42);
     let start = now().0 - 90 * 86_400_000;
     let mut made = 0;
@@ -303,16 +303,14 @@ fn populate(paths: &Paths, size: usize) {
             }
             batch += 1;
             let at = Timestamp(start + (made as i64) * 90 * 86_400_000 / size as i64);
-            execute(&mut connection, &asked(batch, at, &mut random)).unwrap();
+            execute(&connection, &asked(batch, at, &mut random)).unwrap();
             let lease = StoreWrite::Lease { worker: "bench".to_owned(), now: at, until: at };
-            let Written::Leased(Some(job)) = execute(&mut connection, &lease).unwrap() else {
-                panic!("no job")
-            };
+            let Written::Leased(Some(job)) = execute(&connection, &lease).unwrap() else { panic!("no job") };
             let drafts: Vec<_> = (0..5.min(size - made)).map(|n| draft(made + n, &mut random)).collect();
             made += drafts.len();
             let result = JobResult::Observations { drafts, source_tokens: 4_000 };
             let finished = FinishedJob { job: job.id, result, origin: "extractive".to_owned(), now: at };
-            execute(&mut connection, &StoreWrite::Finish(Box::new(finished))).unwrap();
+            execute(&connection, &StoreWrite::Finish(Box::new(finished))).unwrap();
         }
         connection.execute_batch("COMMIT").unwrap();
     }

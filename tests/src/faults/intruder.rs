@@ -30,7 +30,10 @@ pub fn command(stage: &Stage, test: &str, role: &str, uid: u32) -> Command {
     open_to_all(&stage.user_home());
     let program = stage.user_home().join("intruder");
     if !program.exists() {
-        std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        // Copied by another process: had this one the file open for writing while another test forks, the system
+        // would refuse to run it.
+        let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status();
+        assert!(copied.unwrap().success());
     }
     let mut command = Command::new(program);
     command

@@ -4,6 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
+use rustix::process::Signal;
+
+use super::clock::Clock;
 use super::handover::{AcceptedBy, Handover};
 use super::oracle::{Oracle, Verdict};
 use super::process::Daemon;
@@ -12,10 +15,14 @@ use crate::Stage;
 
 /// A kill comes this long after the daemon's start, or after it first listened, at the latest; in milliseconds.
 const LATEST_KILL_MS: u64 = 400;
+/// The daemon is stopped for so long at most; in milliseconds.
+const LONGEST_STOP_MS: u64 = 150;
 /// Events of one session.
 const SESSION_LENGTH: usize = 125;
 /// Far longer than a healthy daemon needs: what is tested is what happens when it dies, and that is noticed at once.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The patience of the shim: what is stopped for longer finds the event in the spool.
+const SHIMS_PATIENCE: Duration = Duration::from_millis(60);
 
 /// How much of it.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +31,33 @@ pub struct Plan {
     pub writers: usize,
     pub kills: usize,
     pub seed: u64,
+    pub trouble: Trouble,
+}
+
+/// What happens besides the kills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    None,
+    /// The daemon is stopped (SIGSTOP) and goes on before it is killed, the wall clock jumps back and forth by hours, and
+    /// the machine boots this many times. Only real shims, of the first writer, know the true time.
+    StopsAndClockSteps {
+        boots: usize,
+    },
+}
+
+impl Trouble {
+    fn clock(self, plan: Plan) -> Clock {
+        match self {
+            Self::None => Clock::True,
+            Self::StopsAndClockSteps { boots } => {
+                Clock::stepped(plan.seed, boots, (plan.events - plan.events / plan.writers).div_ceil(boots))
+            }
+        }
+    }
+
+    fn patience(self) -> Duration {
+        if self == Self::None { PATIENCE } else { SHIMS_PATIENCE }
+    }
 }
 
 /// What came of it.
@@ -35,6 +69,8 @@ pub struct Outcome {
     pub by_spool: usize,
     /// Rounds in which an event was on its way when the daemon died.
     pub hits: usize,
+    /// The boots of the machine, and how often its wall clock went backward.
+    pub clock: (u64, usize),
     /// Whatever no promise allows, e.g. a shim with an exit code.
     pub complaints: Vec<String>,
 }
@@ -53,21 +89,22 @@ pub fn survive(plan: Plan) -> Outcome {
     let mut stage = Stage::new();
     // The binaries, before anybody counts milliseconds.
     crate::binaries();
-    let (oracle, tally) = (Oracle::default(), Tally::default());
+    let (oracle, tally, clock) = (Oracle::default(), Tally::default(), plan.trouble.clock(plan));
     let (begin, end) = (Barrier::new(plan.writers + 1), Barrier::new(plan.writers + 1));
     let share = plan.events.div_ceil(plan.writers * plan.kills);
     let mut hits = 0;
     std::thread::scope(|scope| {
         for writer in 0..plan.writers {
             let mut events = Events::new(plan.seed, writer);
-            let (stage, oracle, tally, begin, end) = (&stage, &oracle, &tally, &begin, &end);
+            let scene = Scene { stage: &stage, oracle: &oracle, tally: &tally, clock: &clock };
+            let (begin, end) = (&begin, &end);
             scope.spawn(move || {
-                let handover = Handover::new(stage, PATIENCE);
+                let handover = Handover::new(scene.stage, plan.trouble.patience());
                 for _ in 0..plan.kills {
                     begin.wait();
                     for _ in 0..share {
                         let (script, step) = events.next_event();
-                        hand_over(stage, &handover, writer, script, step, oracle, tally);
+                        scene.hand_over(&handover, writer, script, step);
                     }
                     end.wait();
                 }
@@ -83,7 +120,14 @@ pub fn survive(plan: Plan) -> Outcome {
             }
             begin.wait();
             // The moment of the kill is the fault itself; nothing waits for anything here.
-            std::thread::sleep(Duration::from_millis(random.u64(1..=LATEST_KILL_MS)));
+            let until_kill = Duration::from_millis(random.u64(1..=LATEST_KILL_MS));
+            if plan.trouble != Trouble::None {
+                std::thread::sleep(until_kill.mul_f64(random.f64()));
+                daemon.signal(Signal::STOP);
+                std::thread::sleep(Duration::from_millis(random.u64(1..=LONGEST_STOP_MS)));
+                daemon.signal(Signal::CONT);
+            }
+            std::thread::sleep(until_kill);
             hits += usize::from(tally.under_way.load(Ordering::Acquire) > 0);
             daemon.kill();
             end.wait();
@@ -96,7 +140,7 @@ pub fn survive(plan: Plan) -> Outcome {
     }
     let verdict = oracle.verdict(&mut stage);
     let (by_daemon, by_spool) = (tally.by_daemon.into_inner(), tally.by_spool.into_inner());
-    Outcome { verdict, by_daemon, by_spool, hits, complaints }
+    Outcome { verdict, by_daemon, by_spool, hits, clock: clock.troubles(), complaints }
 }
 
 /// The events of one writer: one session after another.
@@ -130,29 +174,38 @@ impl Events {
     }
 }
 
-fn hand_over(
-    stage: &Stage,
-    handover: &Handover<'_>,
-    writer: usize,
-    script: &Script,
-    step: Step,
-    oracle: &Oracle,
-    tally: &Tally,
-) {
-    let event = script.event(stage, step);
-    tally.under_way.fetch_add(1, Ordering::AcqRel);
-    let accepted =
-        if writer == 0 { handover.run_shim(&event) } else { handover.deliver(&stage.delivery(&event)) };
-    tally.under_way.fetch_sub(1, Ordering::AcqRel);
-    match accepted {
-        Ok(by) => {
-            oracle.accept(&script.session, step);
-            match by {
-                AcceptedBy::Daemon => tally.by_daemon.fetch_add(1, Ordering::Relaxed),
-                AcceptedBy::Spool => tally.by_spool.fetch_add(1, Ordering::Relaxed),
-                AcceptedBy::Shim => 0,
-            };
+/// What every writer needs.
+#[derive(Clone, Copy)]
+struct Scene<'a> {
+    stage: &'a Stage,
+    oracle: &'a Oracle,
+    tally: &'a Tally,
+    clock: &'a Clock,
+}
+
+impl Scene<'_> {
+    fn hand_over(self, handover: &Handover<'_>, writer: usize, script: &Script, step: Step) {
+        let Self { stage, oracle, tally, clock } = self;
+        let event = script.event(stage, step);
+        tally.under_way.fetch_add(1, Ordering::AcqRel);
+        let accepted = if writer == 0 {
+            handover.run_shim(&event)
+        } else {
+            let mut delivery = stage.delivery(&event);
+            clock.stamp(&mut delivery);
+            handover.deliver(&delivery)
+        };
+        tally.under_way.fetch_sub(1, Ordering::AcqRel);
+        match accepted {
+            Ok(by) => {
+                oracle.accept(&script.session, step);
+                match by {
+                    AcceptedBy::Daemon => tally.by_daemon.fetch_add(1, Ordering::Relaxed),
+                    AcceptedBy::Spool => tally.by_spool.fetch_add(1, Ordering::Relaxed),
+                    AcceptedBy::Shim => 0,
+                };
+            }
+            Err(complaint) => tally.complaints.lock().unwrap().push(complaint),
         }
-        Err(complaint) => tally.complaints.lock().unwrap().push(complaint),
     }
 }

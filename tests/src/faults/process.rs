@@ -60,6 +60,11 @@ impl Daemon {
         self.child.wait().unwrap()
     }
 
+    /// Sends it a signal that it survives: SIGSTOP, SIGCONT.
+    pub fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
     /// SIGKILL; returns when it is gone.
     pub fn kill(self) {
         drop(self);

@@ -1,4 +1,4 @@
--- What was forgotten stays forgotten: enough to know it again, with nothing to read in it.
+-- Schema 3. What was forgotten stays forgotten: enough to know it again, with nothing to read in it.
 
 -- What was taken of this session before it was forgotten is not stored any more. `name` is a hash of agent and id.
 CREATE TABLE forgotten_sessions (

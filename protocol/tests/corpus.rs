@@ -1,0 +1,47 @@
+//! What the fuzzers have found worth keeping stays true. `fuzz/README.md` says how the corpus came about.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod invariants;
+
+use std::path::Path;
+
+/// Replays one target's folder.
+#[track_caller]
+fn holds(target: &str, check: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
+    let mut inputs: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    inputs.sort();
+    assert!(!inputs.is_empty(), "no corpus for {target}");
+    for input in inputs {
+        let bytes = std::fs::read(&input).unwrap();
+        let kept = std::panic::catch_unwind(|| check(&bytes));
+        assert!(kept.is_ok(), "{} breaks an invariant, see above", input.display());
+    }
+}
+
+#[test]
+fn frames() {
+    holds("frame_decode", invariants::frame_decode);
+}
+
+#[test]
+fn spool_files() {
+    holds("spool_decode", invariants::spool_decode);
+}
+
+#[test]
+fn stdin() {
+    holds("stdin_scan", invariants::stdin_scan);
+}
+
+#[test]
+fn far_too_much_stdin() {
+    holds("stdin_flood", invariants::stdin_flood);
+}
+
+#[test]
+fn tags() {
+    holds("tag_strip", invariants::tag_strip);
+}

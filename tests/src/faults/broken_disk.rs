@@ -1,0 +1,89 @@
+//! A disk that fails under a running daemon: strace is attached to it and answers some of its system calls itself.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal};
+
+use crate::Stage;
+
+/// What a system call answers instead of doing its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// This error, e.g. `EIO`.
+    Error(&'static str),
+    /// Not one byte was written: the shortest of short writes.
+    NothingWritten,
+}
+
+/// Which calls fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    Always,
+    /// The n-th of each thread, counted from 1.
+    Once(usize),
+}
+
+/// What is broken.
+#[derive(Clone, Copy, Debug)]
+pub struct Breakage {
+    pub call: &'static str,
+    pub answer: Answer,
+    pub when: When,
+}
+
+/// A daemon with something broken under it, for as long as this is kept.
+pub struct Broken {
+    strace: Child,
+    trace: PathBuf,
+}
+
+impl Broken {
+    /// Breaks it under the stage's daemon. From the return on every thread of it is traced.
+    pub fn begin(stage: &Stage, breakage: Breakage) -> Self {
+        let Breakage { call, answer, when } = breakage;
+        let answer = match answer {
+            Answer::Error(error) => format!("error={error}"),
+            Answer::NothingWritten => "retval=0".to_owned(),
+        };
+        let when = match when {
+            When::Always => String::new(),
+            When::Once(at) => format!(":when={at}"),
+        };
+        let trace = stage.user_home().join("trace");
+        let mut command = Command::new("strace");
+        command.args(["-f", "-p", &stage.daemon_pid().to_string(), "-e", &format!("trace={call}")]);
+        command.args(["-e", &format!("inject={call}:{answer}{when}"), "-o"]).arg(&trace);
+        // `write` is also how threads wake each other; only the log's is the disk's.
+        if call == "write" {
+            command.arg("-P").arg(stage.home().join("state/log/recall.log"));
+        }
+        let mut strace =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(strace.stderr.take().unwrap()).lines();
+        let first = said.next().unwrap().unwrap();
+        assert!(first.contains("attached"), "{first}");
+        // It goes on to tell of new threads, and must be heard.
+        std::thread::spawn(move || said.for_each(drop));
+        Self { strace, trace }
+    }
+
+    /// Mends it. How many calls were answered falsely.
+    pub fn end(mut self) -> usize {
+        self.let_go();
+        std::fs::read_to_string(&self.trace).unwrap().matches("(INJECTED)").count()
+    }
+
+    /// strace detaches when it is interrupted; its tracee goes on.
+    fn let_go(&mut self) {
+        let _ = rustix::process::kill_process(Pid::from_child(&self.strace), Signal::INT);
+        let _ = self.strace.wait();
+    }
+}
+
+impl Drop for Broken {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}

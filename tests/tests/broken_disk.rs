@@ -1,0 +1,142 @@
+//! A disk that fails under the daemon: nothing is acknowledged that is not stored, nothing is damaged, and capture goes
+//! on by itself when the disk works again.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use std::time::{Duration, Instant};
+
+use recall_tests::Stage;
+use recall_tests::faults::broken_disk::{Answer, Breakage, Broken, When};
+use recall_tests::faults::handover::{AcceptedBy, Handover};
+use recall_tests::faults::oracle::Oracle;
+use recall_tests::faults::script::{Script, Step, TurnIds};
+use recall_tests::faults::syscalls::strace_works;
+
+/// Far longer than a healthy daemon needs.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Events of each breakage.
+const EVENTS: usize = 4;
+
+/// What the daemon asks of its disk, and how a broken one answers. Nothing here is a lie about bytes that were written:
+/// no program survives those.
+const FAULTS: [(&str, Answer); 8] = [
+    ("pwrite64", Answer::Error("EIO")),
+    ("pwrite64", Answer::Error("ENOSPC")),
+    ("pwrite64", Answer::NothingWritten),
+    ("fsync", Answer::Error("EIO")),
+    ("fdatasync", Answer::Error("EIO")),
+    ("openat", Answer::Error("EIO")),
+    ("rename", Answer::Error("EIO")),
+    ("write", Answer::Error("EIO")),
+];
+
+/// One session that goes on while the disk fails now and then.
+struct Trial {
+    stage: Stage,
+    oracle: Oracle,
+    script: Script,
+    told: usize,
+}
+
+impl Trial {
+    fn new(seed: u64) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let script = Script::random("broken".to_owned(), 8_000, TurnIds::Sent, &mut random);
+        let stage = Stage::new().daemon();
+        // A daemon that cannot even open its database ends, and is started again by whoever wants it.
+        stage.flush();
+        Self { stage, oracle: Oracle::default(), script, told: 0 }
+    }
+
+    /// Hands the next event over. A shim's own files lie on a disk that works.
+    fn tell(&mut self) -> AcceptedBy {
+        let step: Step = self.script.steps[self.told];
+        self.told += 1;
+        let delivery = self.stage.delivery(&self.script.event(&self.stage, step));
+        let by = Handover::new(&self.stage, PATIENCE).deliver(&delivery).unwrap();
+        self.oracle.accept(&self.script.session, step);
+        by
+    }
+
+    /// Some events with the disk broken. Returns how many calls failed, and how long it took from the mending until
+    /// the daemon took an event again.
+    fn suffer(&mut self, breakage: Breakage) -> (usize, Duration) {
+        let broken = Broken::begin(&self.stage, breakage);
+        let accepted: Vec<_> = (0..EVENTS).map(|_| self.tell()).collect();
+        let failed = broken.end();
+        let mended = Instant::now();
+        let syncs = matches!(breakage.call, "fsync" | "pwrite64");
+        if breakage.when == When::Always && syncs {
+            assert!(failed > 0, "{breakage:?}: nothing failed");
+            assert!(!accepted.contains(&AcceptedBy::Daemon), "{breakage:?}: a false acknowledgement");
+        }
+        while self.tell() != AcceptedBy::Daemon {
+            assert!(
+                mended.elapsed() < PATIENCE,
+                "{breakage:?}: capture does not go on\n{}",
+                self.stage.log()
+            );
+        }
+        (failed, mended.elapsed())
+    }
+
+    /// All is stored that was accepted, once and in its place, and the database is sound.
+    #[track_caller]
+    fn end(mut self) {
+        self.stage.kill_daemon();
+        let verdict = self.oracle.verdict(&mut self.stage);
+        assert!(verdict.is_clean(), "{verdict}");
+        let kept = std::fs::read_dir(self.stage.home().join("data")).unwrap();
+        let aside =
+            kept.filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().contains(".damaged-"));
+        assert_eq!(aside.count(), 0, "a sound database was set aside");
+    }
+}
+
+#[track_caller]
+fn endures(times: impl Iterator<Item = When> + Clone, seed: u64) -> (usize, Duration) {
+    let mut trial = Trial::new(seed);
+    let (mut failed, mut slowest) = (0, Duration::ZERO);
+    for (call, answer) in FAULTS {
+        for when in times.clone() {
+            let (calls, resumed) = trial.suffer(Breakage { call, answer, when });
+            failed += calls;
+            slowest = slowest.max(resumed);
+        }
+    }
+    println!("{failed} calls failed, {} events, capture went on after {slowest:?} at most", trial.told);
+    assert!(failed > 0, "nothing failed");
+    trial.end();
+    (failed, slowest)
+}
+
+#[test]
+fn a_disk_that_fails_for_a_while_costs_no_event() {
+    if !strace_works() {
+        println!("skipped: strace is missing or may not trace");
+        return;
+    }
+    endures([When::Always].into_iter(), 1);
+}
+
+#[test]
+fn a_single_call_that_fails_costs_no_event() {
+    if !strace_works() {
+        println!("skipped: strace is missing or may not trace");
+        return;
+    }
+    endures([When::Once(2)].into_iter(), 2);
+}
+
+/// `cargo test -p recall-tests --release -- --ignored every_call_of_the_daemon_may_fail --nocapture`
+#[test]
+#[ignore = "some hundred times strace is attached to a daemon"]
+fn every_call_of_the_daemon_may_fail() {
+    if !strace_works() {
+        println!("skipped: strace is missing or may not trace");
+        return;
+    }
+    let (_, slowest) = endures((1..=40).map(When::Once).chain([When::Always]), 3);
+    assert!(slowest < Duration::from_secs(1), "capture went on after {slowest:?}");
+}

@@ -8,8 +8,7 @@ use crate::actors::pause::PauseSwitch;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::Timestamp;
 use crate::store::{
-    ActivityRow, BatchRow, ForgottenCounts, GivenRow, InjectionRow, JobRow, ObservationRow, Repair,
-    SessionInfo, SummaryRow, TimelineRow,
+    ActivityRow, BatchRow, InjectionRow, JobRow, ObservationRow, Repair, SessionInfo, SummaryRow, TimelineRow,
 };
 
 /// A point in time as others read it.
@@ -443,37 +442,6 @@ impl From<Repair> for RepairAnswer {
     }
 }
 
-/// To whom something was given.
-#[derive(Serialize)]
-pub struct WhyGivenAnswer {
-    pub id: PublicId,
-    pub kind: &'static str,
-    pub title: String,
-    /// The latest first.
-    pub given: Vec<GivenAnswer>,
-}
-
-#[derive(Serialize)]
-pub struct GivenAnswer {
-    pub session_id: String,
-    pub agent: String,
-    pub at: Moment,
-    pub moment: String,
-    pub reason: String,
-}
-
-impl From<GivenRow> for GivenAnswer {
-    fn from(row: GivenRow) -> Self {
-        Self {
-            session_id: row.session.id.0,
-            agent: row.session.agent.0,
-            at: Moment(row.at),
-            moment: row.moment,
-            reason: row.reason,
-        }
-    }
-}
-
 /// That nothing is captured, and until when; no end: until somebody says so.
 #[derive(Serialize)]
 pub struct PauseAnswer {
@@ -486,36 +454,6 @@ impl PauseAnswer {
     pub fn now(pauses: &PauseSwitch) -> Option<Self> {
         let pause = pauses.current(clock::now())?;
         Some(Self { since: Moment(pause.since), until: pause.until.map(Moment) })
-    }
-}
-
-/// How much is meant or gone.
-#[derive(Serialize)]
-pub struct ForgetAnswer {
-    pub observations: usize,
-    pub summaries: usize,
-    pub prompts: usize,
-    pub activities: usize,
-    /// Whole sessions.
-    pub sessions: usize,
-    /// Events that could not be read.
-    pub unparsed: usize,
-    /// The first of what would go; only where nothing has gone yet.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub items: Option<Vec<ForgetItem>>,
-}
-
-#[derive(Serialize)]
-pub struct ForgetItem {
-    pub id: PublicId,
-    pub kind: &'static str,
-    pub title: String,
-}
-
-impl ForgetAnswer {
-    pub fn new(counts: ForgottenCounts, items: Option<Vec<ForgetItem>>) -> Self {
-        let ForgottenCounts { sessions, observations, summaries, prompts, activities, unparsed } = counts;
-        Self { observations, summaries, prompts, activities, sessions, unparsed, items }
     }
 }
 

@@ -2,17 +2,48 @@
 
 use recall_protocol::wire::{Filter, ForgetStep, Forgettable};
 use rusqlite::Connection;
+use serde::Serialize;
 
-use super::answers::{ForgetAnswer, ForgetItem, PublicId, shortened};
+use super::answers::{PublicId, shortened};
 use super::queries::{Answer, Refused, blocking, json, load, one_session, parse_id, projects, read};
 use crate::actors::documents::title_and_text;
 use crate::actors::root::House;
 use crate::memory::ids::Timestamp;
-use crate::store::{Criteria, Selection, find_doomed, load_document};
+use crate::store::{Criteria, ForgottenCounts, Selection, find_doomed, load_document};
 
 /// So many titles are shown of what would go.
 const SHOWN: usize = 20;
 const TITLE_CHARS: usize = 100;
+
+/// How much is meant or gone.
+#[derive(Serialize)]
+struct ForgetAnswer {
+    observations: usize,
+    summaries: usize,
+    prompts: usize,
+    activities: usize,
+    /// Whole sessions.
+    sessions: usize,
+    /// Events that could not be read.
+    unparsed: usize,
+    /// The first of what would go; only where nothing has gone yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    items: Option<Vec<ForgetItem>>,
+}
+
+#[derive(Serialize)]
+struct ForgetItem {
+    id: PublicId,
+    kind: &'static str,
+    title: String,
+}
+
+impl ForgetAnswer {
+    fn new(counts: ForgottenCounts, items: Option<Vec<ForgetItem>>) -> Self {
+        let ForgottenCounts { sessions, observations, summaries, prompts, activities, unparsed } = counts;
+        Self { observations, summaries, prompts, activities, sessions, unparsed, items }
+    }
+}
 
 pub(super) async fn forget(house: &House, what: Forgettable, step: ForgetStep) -> Answer {
     let asked = house.clone();

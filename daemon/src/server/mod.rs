@@ -12,5 +12,6 @@ pub mod queries;
 mod search;
 mod forget;
 mod by_hand;
+mod why;
 pub mod flush;
 pub mod run;

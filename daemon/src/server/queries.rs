@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::answers::{
     BatchAnswer, ByteCounts, CompressionState, DocumentAnswer, EventCounts, IndexState as IndexCounts,
     JobCounts, JobsAnswer, Moment, ObservationAnswer, PauseAnswer, PublicId, SessionAnswer, SessionCounts,
-    SessionsAnswer, StatusAnswer, SummaryAnswer, TextAnswer, TimelineItem, WhyAnswer, WhyGivenAnswer,
+    SessionsAnswer, StatusAnswer, SummaryAnswer, TextAnswer, TimelineItem,
 };
 use super::by_hand::{Switch, mark, remember, switch_capture};
 use super::flush::flush;
@@ -21,6 +21,7 @@ use super::forget::forget;
 use super::gate::Reception;
 use super::run::repair_note;
 use super::search::search;
+use super::why::why;
 use crate::actors::clock;
 use crate::actors::compression::CompressionMessage;
 use crate::actors::documents::title_and_text;
@@ -204,42 +205,6 @@ fn session(house: &House, id: &str) -> Answer {
             started_at: Moment(info.started_at),
             ended_at: info.ended_at.map(Moment),
         })
-    })?;
-    json(&answer)
-}
-
-/// What a session was given, or to whom an observation or a summary was given.
-fn why(house: &House, id: &str) -> Answer {
-    let key = read(house, |db| {
-        let is_session = store::find_sessions(db, id)?.iter().any(|session| session.id.as_str() == id);
-        let given = |key: &DocumentKey| matches!(key.kind, DocumentKind::Observation | DocumentKind::Summary);
-        let key = DocumentKey::parse(id).filter(|key| !is_session && given(key));
-        // A number may also be the beginning of a session's id.
-        Ok(match key {
-            Some(key) if id.starts_with('#') || store::load_document(db, key)?.is_some() => Some(key),
-            _ => None,
-        })
-    })?;
-    match key {
-        Some(key) => why_given(house, key),
-        None => why_session(house, id),
-    }
-}
-
-fn why_session(house: &House, id: &str) -> Answer {
-    let answer = read(house, |db| {
-        let info = one_session(db, id)?;
-        let injections = store::injections(db, info.row)?.into_iter().map(Into::into).collect();
-        Ok(WhyAnswer { session_id: info.id.0, injections })
-    })?;
-    json(&answer)
-}
-
-fn why_given(house: &House, key: DocumentKey) -> Answer {
-    let answer = read(house, |db| {
-        let (title, _) = title_and_text(&load(db, key)?);
-        let given = store::given(db, key)?.into_iter().map(Into::into).collect();
-        Ok(WhyGivenAnswer { id: PublicId(key), kind: key.kind.as_str(), title, given })
     })?;
     json(&answer)
 }

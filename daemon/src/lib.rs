@@ -2,6 +2,7 @@
 //!
 //! The rooms, from the ground up; a room imports only rooms above it in this list.
 
+pub mod faults;
 pub mod memory;
 pub mod agents;
 pub mod repository;

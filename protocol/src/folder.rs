@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
+use crate::planted::{Fault, planted};
+
 /// Why a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
@@ -73,7 +75,7 @@ pub fn create_private(path: &Path) -> Result<(), FolderError> {
             .create(path)
             .map_err(|source| FolderError::Create { path: at(), source })?;
     }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | nofollow() | OFlags::CLOEXEC;
     let folder = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(folder) => folder,
         Err(errno) => {
@@ -95,6 +97,11 @@ pub fn create_private(path: &Path) -> Result<(), FolderError> {
         rustix::fs::fchmod(&folder, Mode::RWXU).map_err(restrict)?;
     }
     Ok(())
+}
+
+/// That a symlink at a path's end is not followed.
+pub(crate) fn nofollow() -> OFlags {
+    if planted(Fault::FollowLinks) { OFlags::empty() } else { OFlags::NOFOLLOW }
 }
 
 #[cfg(test)]

@@ -25,3 +25,5 @@ mod tag;
 pub mod elision;
 pub mod json_field;
 pub mod json_scan;
+
+pub mod planted;

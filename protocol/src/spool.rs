@@ -201,7 +201,7 @@ impl Spool {
     /// Reads one event. A symlink, a pipe or a foreign file is not opened for its content.
     pub fn read(&self, name: &SpoolName) -> Result<Deliver, SpoolReadError> {
         let bad = |why| SpoolReadError::Bad { why, source: None };
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let flags = folder::nofollow() | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened =
             OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(self.file(name));
         let file = match opened {

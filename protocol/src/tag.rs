@@ -6,6 +6,8 @@
 //! text back in that form; a user's page about HTML must not vanish because it mentions `&lt;private&gt;`). Names are
 //! matched whatever their case; letters written as escapes are not looked for, since no encoder writes them.
 
+use crate::planted::{Fault, planted};
+
 /// Names of tags, in the order of [`Opens`].
 const NAMES: [&[u8]; 4] = [b"private", b"recall-context", b"claude-recall-context", b"claude-mem-context"];
 /// The index of `private` in [`NAMES`].
@@ -75,6 +77,9 @@ pub(crate) enum Match<T> {
 /// at the end of a text is text, and `<privateer>` is none of ours. A run of backslashes is always taken as a whole:
 /// dividing it could turn an escaped backslash into an escape of what follows.
 pub(crate) fn match_tag(bytes: &[u8]) -> Match<Tag> {
+    if planted(Fault::KeepPrivate) {
+        return Match::No(1);
+    }
     let (lead, spelling) = match match_bracket(bytes, Bracket::Less) {
         Match::Yes(found) => found,
         Match::No(len) => return Match::No(len),

@@ -4,8 +4,9 @@
 //! dies with it.
 
 // Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+pub mod checks;
 pub mod faults;
 
 use std::io::Write;
@@ -14,6 +15,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
+use recall::faults::{Fault, VERSION, WITH_FAULTS};
 use recall_protocol::boot::{self, BootStamp};
 use recall_protocol::client::Connection;
 use recall_protocol::frame::{self, Deadline};
@@ -60,8 +62,9 @@ impl Said {
     }
 }
 
-/// Where the binaries under test lie. `cargo test --workspace` has built them; where they are missing or older than
-/// the sources, they are built here, so that a test never runs yesterday's.
+/// Where the binaries under test lie. `cargo test --workspace` has built them; where they are missing, older than the
+/// sources, or not of the same kind as this build (tests need programs with faults in them, the bench must not measure
+/// such), they are built here, so that a test never runs yesterday's.
 pub fn binaries() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -69,19 +72,42 @@ pub fn binaries() -> &'static Path {
         let own = std::env::current_exe().unwrap();
         let folder = own.parent().unwrap();
         let profile = if folder.ends_with("deps") { folder.parent().unwrap() } else { folder }.to_owned();
-        let built = ["recall", "recall-shim"].map(|program| modified(&profile.join(program)));
-        let sources =
-            ["protocol/src", "shim/src", "daemon/src"].map(|folder| newest(&workspace().join(folder)));
-        if built.iter().any(|time| time.is_none()) || built.iter().min() < sources.iter().max() {
+        let is_old = |(program, sources): (&str, [&str; 2])| {
+            let sources = sources.map(|folder| newest(&workspace().join(folder)));
+            modified(&profile.join(program)) < sources.into_iter().max().flatten()
+        };
+        let programs =
+            [("recall", ["protocol/src", "daemon/src"]), ("recall-shim", ["protocol/src", "shim/src"])];
+        if programs.into_iter().any(is_old) || !are_of_our_kind(&profile) {
             build(&profile);
+            assert!(are_of_our_kind(&profile), "the programs and the tests differ in their faults");
         }
         profile
     })
 }
 
+/// Whether both programs have faults in them exactly if this build has.
+fn are_of_our_kind(profile: &Path) -> bool {
+    let version = Command::new(profile.join("recall")).arg("--version").output();
+    let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    version.is_ok_and(|version| version.trim_end().ends_with(VERSION))
+        && has_faults(&profile.join("recall-shim")) == WITH_FAULTS
+}
+
+/// Whether a program can be made to go wrong: whether it knows one of the variables that make it.
+pub fn has_faults(program: &Path) -> bool {
+    let bytes = std::fs::read(program).unwrap();
+    ["RECALL_FAILPOINTS", "RECALL_PLANTED"]
+        .iter()
+        .any(|name| memchr::memmem::find(&bytes, name.as_bytes()).is_some())
+}
+
 fn build(profile: &Path) {
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--locked", "--workspace", "--bins"]);
+    if WITH_FAULTS {
+        build.args(["--features", "recall/faults"]);
+    }
     if profile.ends_with("release") {
         build.arg("--release");
     }
@@ -138,6 +164,12 @@ impl Stage {
         self
     }
 
+    /// The same in which recall does something wrong.
+    #[must_use]
+    pub fn planted(self, fault: Fault) -> Self {
+        self.variable("RECALL_PLANTED", fault.name())
+    }
+
     /// The same with a daemon that answers.
     #[must_use]
     pub fn daemon(mut self) -> Self {
@@ -188,6 +220,10 @@ impl Stage {
             .env("NO_COLOR", "1")
             .env("TZ", "UTC")
             .current_dir(self.project());
+        // Planted by hand, to see a test turn red.
+        if let Some(fault) = std::env::var_os("RECALL_PLANTED") {
+            command.env("RECALL_PLANTED", fault);
+        }
         for (name, value) in &self.environment {
             command.env(name, value);
         }

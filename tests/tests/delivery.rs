@@ -8,6 +8,7 @@ use std::process::Stdio;
 use recall_protocol::frame::encode_frame;
 use recall_protocol::spool::SpoolName;
 use recall_protocol::wire::{Reply, Request};
+use recall_tests::checks::{keeping, others};
 use recall_tests::{Stage, run};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -83,14 +84,7 @@ fn one_event_id_is_one_event_however_often_it_comes() {
 
 #[test]
 fn one_event_id_is_one_event_after_a_restart_too() {
-    let mut stage = Stage::new().daemon();
-    let delivery = stage.delivery(&prompt(&stage, "Add a discount", "p1"));
-    is_stored(stage.deliver([&delivery]).first());
-    stage.kill_daemon();
-    stage.start_daemon();
-    is_duplicate(stage.deliver([&delivery]).first());
-    stored(&stage, 1, 1);
-    assert_eq!(batches(&session(&stage)).len(), 1);
+    keeping::one_event_id_is_one_event_after_a_restart(Stage::new());
 }
 
 #[test]
@@ -113,21 +107,7 @@ fn one_event_that_comes_twice_at_the_same_moment_is_never_turned_away() {
 
 #[test]
 fn one_call_of_a_tool_is_one_activity() {
-    let mut stage = Stage::new().daemon();
-    let (first, second) = (stage.delivery(&call(&stage, "t1")), stage.delivery(&call(&stage, "t1")));
-    let other = stage.delivery(&call(&stage, "t2"));
-    let replies = stage.deliver([&first, &second, &other]);
-    is_stored(replies.first());
-    is_duplicate(replies.get(1));
-    is_stored(replies.get(2));
-    stored(&stage, 2, 1);
-
-    // Neither does a daemon that has to ask the database know it as new.
-    stage.kill_daemon();
-    stage.start_daemon();
-    is_duplicate(stage.deliver([&stage.delivery(&call(&stage, "t1"))]).first());
-    stored(&stage, 2, 1);
-    assert_eq!(batches(&session(&stage))[0]["activities"].as_array().unwrap().len(), 2);
+    keeping::one_call_of_a_tool_is_one_activity(Stage::new());
 }
 
 #[test]
@@ -220,6 +200,11 @@ fn a_damaged_spool_file_is_set_aside_and_holds_nobody_up() {
     let session = session(&stage);
     let [batch] = batches(&session) else { panic!("{session}") };
     assert_eq!(batch["prompt"], "Whole");
+}
+
+#[test]
+fn a_symlink_in_the_spool_is_no_event() {
+    others::a_symlink_in_the_spool_is_no_event(Stage::new());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use recall_protocol::wire::Reply;
 use recall_tests::Stage;
+use recall_tests::checks::secrecy::{self, is_nowhere};
 use serde_json::{Value, json};
 
 fn folder() -> PathBuf {
@@ -112,23 +113,18 @@ fn private_words_are_nowhere() {
     assert_eq!(session["batches"][0]["source"], "user");
     let found = stage.json(["search", "4111"]);
     assert_eq!(found["results"], json!([]), "{found}");
-    for path in files_below(&stage.home()) {
-        let bytes = std::fs::read(&path).unwrap();
-        assert!(!bytes.windows(9).any(|window| window == b"4111 1111"), "{}", path.display());
-    }
+    is_nowhere(&stage, "4111 1111");
 }
 
-fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files.extend(files_below(&path));
-        } else if path.is_file() {
-            files.push(path);
-        }
-    }
-    files
+#[test]
+fn private_words_and_secrets_go_nowhere() {
+    secrecy::private_words_go_nowhere(Stage::new());
+    secrecy::secrets_go_nowhere(Stage::new());
+}
+
+#[test]
+fn what_was_stored_is_told_as_text() {
+    secrecy::stored_text_is_only_text(Stage::new());
 }
 
 #[test]

@@ -13,6 +13,9 @@ use serde_json::{Value, json};
 /// A word that nobody else says.
 const CANARY: &str = "quetzalcoatlus";
 
+/// No file at all.
+const NOWHERE: [PathBuf; 0] = [];
+
 /// Files below recall's home that hold the word, whatever its case.
 fn holding(stage: &Stage, word: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -103,7 +106,7 @@ impl Scene {
 
     #[track_caller]
     fn is_gone(&self) {
-        assert_eq!(holding(&self.stage, CANARY), [PathBuf::new(); 0]);
+        assert_eq!(holding(&self.stage, CANARY), NOWHERE);
         self.index_holds_nothing_deleted();
         assert_eq!(self.stage.json(["search", CANARY])["total"], 0);
         // Offered again, over the socket and from the spool: known, and nothing comes back.
@@ -116,7 +119,7 @@ impl Scene {
         self.stage.flush();
         assert_eq!(self.stage.json(["search", CANARY])["total"], 0);
         assert!(self.stage.spooled().is_empty());
-        assert_eq!(holding(&self.stage, CANARY), [PathBuf::new(); 0]);
+        assert_eq!(holding(&self.stage, CANARY), NOWHERE);
     }
 
     /// The index packs its words, so that looking for bytes finds none. Words are gone when no segment holds a deleted
@@ -245,7 +248,7 @@ fn a_session_that_goes_on_begins_anew() {
     assert_eq!(batches.as_array().unwrap().len(), 1);
     assert_eq!((&batches[0]["prompt"], &batches[0]["prompt_number"]), (&json!("second"), &json!(1)));
     assert_eq!(batches[0]["response"], "done");
-    assert_eq!(stage.spooled(), [PathBuf::new(); 0]);
+    assert_eq!(stage.spooled(), NOWHERE);
 }
 
 #[test]
@@ -319,7 +322,7 @@ fn sessions_past_their_time_are_forgotten_by_themselves() {
     let left = &stage.json(["ctl", "sessions"])["sessions"];
     assert_eq!(left.as_array().unwrap().len(), 1, "{left}");
     assert_eq!(left[0]["session_id"], "new-session");
-    assert_eq!(holding(&stage, CANARY), [PathBuf::new(); 0]);
+    assert_eq!(holding(&stage, CANARY), NOWHERE);
 }
 
 #[test]

@@ -3,24 +3,20 @@
 // Test code: a panic is how it says that something is wrong.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::process::Stdio;
-use std::time::Duration;
+use std::io::Write;
+use std::os::unix::fs::{chown, symlink};
+use std::os::unix::net::UnixStream;
 
 use recall_protocol::codec::MAX_BODY;
 use recall_protocol::frame::{self, PROTOCOL_VERSION, encode_frame};
-use recall_protocol::wire::{Query, Request};
+use recall_protocol::wire::Request;
+use recall_tests::checks::others::{self, answer_to};
+use recall_tests::checks::secrecy::what_an_agent_said_is_in_no_log;
 use recall_tests::faults::handover::paths;
-use recall_tests::faults::intruder::{self, UID, can_change_user, open_to_all};
-use recall_tests::faults::process::{Daemon, peak_memory};
+use recall_tests::faults::intruder::{UID, can_change_user, open_to_all};
+use recall_tests::faults::process::peak_memory;
 use recall_tests::{Stage, run};
 use serde_json::{Value, json};
-
-/// After which an answer that has not come never will.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 fn prompt(stage: &Stage, text: &str, id: &str) -> Value {
     stage.event("one", "UserPromptSubmit", json!({"prompt": text, "prompt_id": id}))
@@ -30,100 +26,21 @@ fn stored(stage: &Stage) -> Value {
     stage.json(["ctl", "status"])["events"]["stored"].clone()
 }
 
-/// Writes these bytes to the socket and returns what comes back until the other end hangs up.
-fn answer_to(socket: &std::path::Path, bytes: &[u8]) -> Vec<u8> {
-    let mut stream = UnixStream::connect(socket).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // Whoever is refused may find the door shut before the end.
-    let _ = stream.write_all(bytes).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    answer
-}
-
 #[test]
 fn another_user_gets_no_word_out_of_the_daemon() {
-    let ping = encode_frame(&Request::Query(Query::Ping)).unwrap();
-    if intruder::role().is_some() {
-        println!("answered {} bytes", answer_to(&intruder::socket(), &ping).len());
-        return;
-    }
-    if !can_change_user() {
-        println!("skipped: only the superuser can become another");
-        return;
-    }
-    let stage = Stage::new().daemon();
-    // What the folders keep out is let in by force: now only the daemon's own look at its peer is left.
-    for folder in [stage.user_home(), stage.home(), stage.home().join("run"), stage.home().join("data")] {
-        open_to_all(&folder);
-    }
-    for file in [stage.socket(), stage.home().join("data/recall.lock")] {
-        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o666)).unwrap();
-    }
-    let heard = |uid| {
-        let test = "another_user_gets_no_word_out_of_the_daemon";
-        let output = intruder::command(&stage, test, "ask", uid).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    };
-    assert!(heard(UID).contains("answered 0 bytes"), "{}", heard(UID));
-    let ours = heard(rustix::process::geteuid().as_raw());
-    assert!(ours.contains("answered ") && !ours.contains("answered 0 bytes"), "{ours}");
-    assert!(stage.log().contains("refused a connection of another user"), "{}", stage.log());
-
-    // Neither does recall's own client serve another user.
-    let mut command = stage.command("recall");
-    command.args(["ctl", "status"]);
-    std::os::unix::process::CommandExt::uid(&mut command, UID);
-    assert_eq!(run(command, b"").code(), 3);
-    assert_eq!(stored(&stage), 0);
+    let test = "another_user_gets_no_word_out_of_the_daemon";
+    others::another_user_gets_no_word_out_of_the_daemon(Stage::new(), test);
 }
 
 #[test]
 fn a_false_daemon_of_another_user_gets_no_payload() {
-    const OVER: &[u8] = b"over";
-    if intruder::role().is_some() {
-        let listener = UnixListener::bind(intruder::socket()).unwrap();
-        std::fs::set_permissions(intruder::socket(), std::fs::Permissions::from_mode(0o666)).unwrap();
-        println!("listening");
-        let (mut heard, mut visitors) = (0, 0);
-        loop {
-            let mut bytes = Vec::new();
-            let _ = listener.accept().unwrap().0.read_to_end(&mut bytes);
-            if bytes == OVER {
-                break;
-            }
-            visitors += 1;
-            heard += bytes.len();
-        }
-        println!("heard {heard} bytes from {visitors} visitors");
-        return;
-    }
-    if !can_change_user() {
-        println!("skipped: only the superuser can become another");
-        return;
-    }
-    let stage = Stage::new();
-    paths(&stage).create_folders().unwrap();
-    for folder in [stage.user_home(), stage.home(), stage.home().join("run")] {
-        open_to_all(&folder);
-    }
     let test = "a_false_daemon_of_another_user_gets_no_payload";
-    let mut daemon = intruder::command(&stage, test, "serve", UID).spawn().unwrap();
-    let mut said = BufReader::new(daemon.stdout.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("listening") {
-        line.clear();
-        assert_ne!(said.read_line(&mut line).unwrap(), 0, "the false daemon does not listen");
-    }
-    let hook = stage.hook(&prompt(&stage, "Between the two of us", "p1"));
-    let status = stage.recall(["ctl", "status"]);
-    UnixStream::connect(stage.socket()).unwrap().write_all(OVER).unwrap();
-    let mut rest = String::new();
-    said.read_to_string(&mut rest).unwrap();
-    daemon.wait().unwrap();
-    assert!(rest.contains("heard 0 bytes from 2 visitors"), "{rest}");
-    assert_eq!((hook.stdout.as_str(), stage.spooled().len()), ("", 1));
-    assert_eq!(status.code(), 3, "{status:?}");
+    others::a_false_daemon_of_another_user_gets_no_payload(Stage::new(), test);
+}
+
+#[test]
+fn a_length_beyond_the_greatest_is_refused() {
+    others::a_length_beyond_the_greatest_is_refused(Stage::new());
 }
 
 /// What stands in the place of the runtime folder stops the daemon, with words, and no hook.
@@ -254,45 +171,9 @@ fn no_bytes_bring_the_daemon_down_or_fill_its_memory() {
     assert!(grown < 64 << 20, "grown by {} MiB", grown >> 20);
 }
 
-/// A word that the daemon hears in every way there is, and must not repeat in its log.
-#[track_caller]
-fn is_not_logged(filter: &str, to_stderr: bool) {
-    const CANARY: &str = "heliotrope-quokka-7741";
-    let mut stage = Stage::new().variable("RECALL_LOG", filter);
-    if to_stderr {
-        stage = stage.variable("JOURNAL_STREAM", "1:1");
-    }
-    let stderr = stage.user_home().join("stderr");
-    let mut daemon = Daemon::spawn_with(&stage, Stdio::from(File::create(&stderr).unwrap()));
-    daemon.wait_until_it_listens(&stage).unwrap();
-    stage.hook(&prompt(&stage, &format!("What is {CANARY}?"), "p1"));
-    let output = json!({"tool_name": "Bash", "tool_use_id": "t1", "prompt_id": "p1",
-        "tool_input": {"command": format!("grep {CANARY}")}, "tool_response": {"stdout": CANARY, "stderr": CANARY}});
-    stage.hook(&stage.event("one", "PostToolUse", output));
-    let answer = json!({"last_assistant_message": format!("It is {CANARY}."), "prompt_id": "p1"});
-    stage.hook(&stage.event("one", "Stop", answer));
-    stage.hook_bytes(&["claude-code"], format!(r#"{{"prompt": "{CANARY}"#).as_bytes());
-    stage.hook_bytes(&["claude-code"], format!(r#"{{"session_id": "{CANARY}", "prompt": 7}}"#).as_bytes());
-    answer_to(&stage.socket(), format!("\x16\0\0\0\x01{CANARY}").as_bytes());
-    let spool = stage.home().join("state/spool/new");
-    std::fs::create_dir_all(&spool).unwrap();
-    let name = format!("000000000000001-{}", "0".repeat(32));
-    std::fs::write(spool.join(name), format!("\x16\0\0\0\x01{CANARY}")).unwrap();
-    stage.flush();
-    let found = stage.json(["search", CANARY]);
-    assert_ne!(found["total"], 0, "it was heard");
-    daemon.kill();
-
-    let log = if to_stderr { std::fs::read_to_string(&stderr).unwrap() } else { stage.log() };
-    assert!(log.contains("drained the spool") && log.contains("a frame holds no request"), "{log}");
-    assert!(!log.contains(CANARY), "{log}");
-    let other = if to_stderr { stage.log() } else { std::fs::read_to_string(&stderr).unwrap() };
-    assert_eq!(other, "", "the log has one place");
-}
-
 #[test]
-fn what_an_agent_said_is_in_no_log() {
-    is_not_logged("info", false);
-    is_not_logged("debug", false);
-    is_not_logged("debug", true);
+fn nothing_that_an_agent_said_is_in_a_log() {
+    what_an_agent_said_is_in_no_log(Stage::new(), "info", false);
+    what_an_agent_said_is_in_no_log(Stage::new(), "debug", false);
+    what_an_agent_said_is_in_no_log(Stage::new(), "debug", true);
 }

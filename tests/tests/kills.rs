@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use recall_protocol::frame::decode_frame;
 use recall_protocol::wire::Request;
 use recall_tests::Stage;
+use recall_tests::checks::keeping::late_events_find_their_place;
 use recall_tests::faults::clock::Clock;
 use recall_tests::faults::handover::{Handover, paths};
 use recall_tests::faults::kills::{Outcome, Plan, Trouble, survive};
@@ -65,45 +66,14 @@ fn a_hundred_kills_under_clock_steps() {
     survives(Plan { events: 12_000, writers: 8, kills: 100, seed: 4, trouble });
 }
 
-/// One session whose events come in any order: some live and in time, the others from the spool after all of them.
-#[track_caller]
-fn late_events_find_their_place(seed: u64, turn_ids: TurnIds, clock: &Clock) {
-    let mut stage = Stage::new().daemon();
-    let mut random = fastrand::Rng::with_seed(seed);
-    let script = Script::random("late".to_owned(), 60, turn_ids, &mut random);
-    let oracle = Oracle::default();
-    let handover = Handover::new(&stage, Duration::from_secs(20));
-    let mut late = Vec::new();
-    for step in &script.steps {
-        let mut delivery = stage.delivery(&script.event(&stage, *step));
-        clock.stamp(&mut delivery);
-        if random.u8(0..10) < 4 {
-            late.push(delivery);
-        } else {
-            handover.deliver(&delivery).unwrap();
-        }
-        oracle.accept(&script.session, *step);
-    }
-    random.shuffle(&mut late);
-    for some in late.chunks(5) {
-        for delivery in some {
-            handover.keep(delivery).unwrap();
-        }
-        stage.flush();
-    }
-    stage.kill_daemon();
-    let verdict = oracle.verdict(&mut stage);
-    assert!(verdict.is_clean(), "seed {seed}, {turn_ids:?}, {clock:?}: {verdict}");
-}
-
 #[test]
 fn late_events_find_their_place_by_their_turns_id() {
-    (0..4).for_each(|seed| late_events_find_their_place(seed, TurnIds::Sent, &Clock::True));
+    (0..4).for_each(|seed| late_events_find_their_place(Stage::new(), seed, TurnIds::Sent, &Clock::True));
 }
 
 #[test]
 fn late_events_find_their_place_by_their_time() {
-    (0..4).for_each(|seed| late_events_find_their_place(seed, TurnIds::Absent, &Clock::True));
+    (0..4).for_each(|seed| late_events_find_their_place(Stage::new(), seed, TurnIds::Absent, &Clock::True));
 }
 
 /// The spool is drained in the order of the wall clock, which is another one than that of the events.
@@ -111,7 +81,7 @@ fn late_events_find_their_place_by_their_time() {
 fn late_events_find_their_place_under_clock_steps(seeds: std::ops::Range<u64>) {
     for seed in seeds {
         for turn_ids in [TurnIds::Sent, TurnIds::Absent] {
-            late_events_find_their_place(seed, turn_ids, &Clock::stepped(seed, 3, 20));
+            late_events_find_their_place(Stage::new(), seed, turn_ids, &Clock::stepped(seed, 3, 20));
         }
     }
 }

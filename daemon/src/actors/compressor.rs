@@ -16,6 +16,7 @@ use super::material::{batch_material, session_material, source_tokens};
 use super::writer::WriterHandle;
 use crate::compression::Compressor;
 use crate::config::CompressionPolicy;
+use crate::faults::{self, Point};
 use crate::memory::ids::{JobId, Timestamp};
 use crate::store::{FinishedJob, JobFailure, JobKind, JobResult, LeasedJob, Readers, Write, Written};
 
@@ -147,6 +148,7 @@ impl CompressorState {
         // The sender is dropped when the thread panics, and with it the receiver learns of it.
         let started = thread.spawn(move || {
             // Nobody waits any more after the deadline.
+            faults::reach(Point::Lease);
             let _ = sender.send(work(&readers, compressor.as_ref(), &leased));
         });
         let deadline = Duration::from_secs(self.arguments.policy.timeout_s);
@@ -188,7 +190,10 @@ impl CompressorState {
         let (me, bus) = (me.clone(), self.arguments.bus.clone());
         tokio::spawn(async move {
             match committed.await {
-                Ok(_) => bus.publish(happening),
+                Ok(_) => {
+                    faults::reach(Point::ResultCommitted);
+                    bus.publish(happening);
+                }
                 // The lease expires, and somebody else does it again.
                 Err(error) => tracing::warn!(job = %job.id, %error, "a result could not be stored"),
             }

@@ -17,6 +17,7 @@ use super::intake::Intake;
 use super::maintenance::{LastDone, Maintenance};
 use super::sessions::SessionsMessage;
 use super::spool_watch::SpoolWatch;
+use crate::faults::{self, Fault, Point, planted};
 use crate::memory::ids::Timestamp;
 use crate::memory::session::IdlePolicy;
 use crate::store::{self, Readers, Write};
@@ -286,9 +287,13 @@ async fn drain_one(spool: &Spool, intake: &Intake, name: SpoolName, drained: &mu
             return;
         }
     };
+    if planted(Fault::UnlinkBeforeCommit) {
+        let _ = spool.remove(&name);
+    }
     match intake.take(deliver).await {
         Reply::Ack { .. } | Reply::Duplicate { .. } => {
             drained.stored += 1;
+            faults::reach(Point::Unlink);
             if let Err(error) = spool.remove(&name) {
                 tracing::warn!(file = name.as_str(), %error, "a stored spool file stays");
             }

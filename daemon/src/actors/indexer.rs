@@ -15,6 +15,7 @@ use super::documents::document;
 use super::door::Door;
 use super::recollection::{IndexDoor, IndexState};
 use super::writer::WriterHandle;
+use crate::faults::{self, Point};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::search::index::{Index, IndexError, OpenIndexError, Opened, Writer};
 use crate::store::{self, Readers, StoreError, Write};
@@ -307,7 +308,7 @@ fn catch_up(writer: &mut Writer, readers: &Readers, door: &IndexDoor) -> Result<
         for key in keys {
             put(writer, readers, key)?;
         }
-        writer.commit(last.seq)?;
+        commit(writer, last.seq)?;
     }
     door.complete();
     Ok(writer.settle()?)
@@ -326,10 +327,17 @@ fn rebuild(writer: &mut Writer, readers: &Readers, newest: i64) -> Result<(), Ca
                 put(writer, readers, key)?;
             }
             // Found already, but not yet complete: a crash begins again.
-            writer.commit(0)?;
+            commit(writer, 0)?;
         }
     }
-    Ok(writer.commit(newest)?)
+    commit(writer, newest)
+}
+
+fn commit(writer: &mut Writer, upto: i64) -> Result<(), CatchUpError> {
+    faults::reach(Point::IndexCommit);
+    writer.commit(upto)?;
+    faults::reach(Point::IndexCommitted);
+    Ok(())
 }
 
 fn put(writer: &mut Writer, readers: &Readers, key: DocumentKey) -> Result<(), CatchUpError> {

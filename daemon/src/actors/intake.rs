@@ -16,6 +16,7 @@ use super::session::Arrival;
 use super::sessions::{Crashes, SessionsDoor, SessionsMessage};
 use super::writer::WriterHandle;
 use crate::agents::{self, Answer, Unreadable};
+use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Audience, LifecycleEvent, What};
 use crate::memory::ids::{AgentName, SessionKey, Timestamp};
 use crate::memory::redaction::Redactor;
@@ -93,6 +94,10 @@ impl Intake {
 
     /// `None`: reading it failed as nothing should.
     async fn read(&self, deliver: Deliver, rules: &Arc<FolderRules>) -> Option<Taken> {
+        faults::reach(Point::Decode);
+        if planted(Fault::LogContent) {
+            tracing::info!(payload = %String::from_utf8_lossy(&deliver.payload));
+        }
         if self.crashes.is_poison(deliver.event_id) {
             tracing::error!(event = %deliver.event_id, "an event crashed its session twice and is kept as it came");
             let why = "it crashed its session twice".to_owned();

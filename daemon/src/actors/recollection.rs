@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use super::clock;
 use super::indexer::{IndexerDoor, IndexerMessage};
 use crate::config::Notice;
+use crate::faults::{Fault, planted};
 use crate::memory::context::{Block, Budgets, Material, Moment, Note, SummaryNote, assemble};
 use crate::memory::document::DocumentKind;
 use crate::memory::event::{Audience, StartSource};
@@ -157,7 +158,10 @@ impl Recollection {
             Ask::Start(..) => standing(db, moment, asker),
             Ask::Prompt(prompt) => self.bearing_on(db, prompt, asker, now),
         })?;
-        let block = assemble(moment, &material, budget, now);
+        let mut block = assemble(moment, &material, budget, now);
+        if planted(Fault::NoEscaping) {
+            block.text = block.text.replace("&lt;", "<").replace("&gt;", ">");
+        }
         let is_read = matches!(ask, Ask::Start(_, Audience::Person));
         let notice = (is_read && moment == Moment::Start && self.notice == Notice::Shown)
             .then(|| notice(&block, &asker.project.name))

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use recall_protocol::boot::BootStamp;
 use recall_protocol::wire::{Deliver, Reply};
 
 use super::bus::{BusHandle, Happening};
@@ -18,6 +19,7 @@ use super::recollection::{Asker, Recalled, Recollection};
 use super::sessions::Crashes;
 use super::writer::WriterHandle;
 use crate::agents::{self, Answer};
+use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Capture, LifecycleEvent, StartSource, What};
 use crate::memory::ids::{EventId, ObservationId, SessionKey, Timestamp};
 use crate::memory::order::Order;
@@ -136,6 +138,8 @@ impl Actor for SessionActor {
         let SessionArguments { key, context, at_work_on } = arguments;
         let mut state =
             SessionState { key, context, at_work_on, held: None, in_flight: 0, parked: Vec::new() };
+        // What a predecessor that crashed had decided may still be on its way into the store.
+        state.context.writer.settle().await?;
         state.rehydrate().await?;
         Ok(state)
     }
@@ -234,7 +238,7 @@ impl SessionState {
         origin.alias = alias;
         let Some(held) = &mut self.held else { return };
         let at = Timestamp(deliver.captured_at_ms);
-        let order = Order { boot: deliver.boot_id, boot_ns: deliver.boot_ns, wall: at };
+        let order = Order { boot: deliver.boot_id, boot_ns: place_of(&deliver), wall: at };
         let capture = Capture { event: deliver.event_id, at, order };
         let before = held.session.clone();
         let last_event = before.last_event;
@@ -253,6 +257,7 @@ impl SessionState {
             delivery: delivery(&self.key, &deliver, event_name(&event), key),
             effects,
         };
+        faults::reach(Point::Enqueue);
         let stored = self.context.writer.queue(Write::Event(Box::new(transaction)));
         self.in_flight += 1;
         let errand = Errand {
@@ -437,6 +442,11 @@ impl Errand {
     }
 }
 
+/// Nanoseconds since the boot.
+fn place_of(deliver: &Deliver) -> u64 {
+    if planted(Fault::OrderOfArrival) { BootStamp::now().boot_ns } else { deliver.boot_ns }
+}
+
 fn delivery(key: &SessionKey, deliver: &Deliver, event_name: &str, second: Option<[u8; 16]>) -> Delivery {
     Delivery {
         event: deliver.event_id,
@@ -445,7 +455,7 @@ fn delivery(key: &SessionKey, deliver: &Deliver, event_name: &str, second: Optio
         event_name: event_name.to_owned(),
         captured_at: Timestamp(deliver.captured_at_ms),
         boot_id: deliver.boot_id,
-        boot_ns: deliver.boot_ns,
+        boot_ns: place_of(deliver),
         flags: deliver.flags.0,
         stored_at: clock::now(),
     }

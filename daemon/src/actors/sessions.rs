@@ -12,6 +12,7 @@ use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, Supervi
 
 use super::door::Door;
 use super::session::{Arrival, AtWorkOn, SessionActor, SessionArguments, SessionContext, SessionMessage};
+use crate::faults::{Fault, planted};
 use crate::memory::ids::{EventId, SessionKey, Timestamp};
 
 pub enum SessionsMessage {
@@ -68,7 +69,7 @@ impl Crashes {
 
     pub fn is_poison(&self, event: EventId) -> bool {
         let crashes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        crashes.get(&event).is_some_and(|crashes| *crashes >= MOST_CRASHES)
+        crashes.get(&event).is_some_and(|crashes| *crashes >= MOST_CRASHES) && !planted(Fault::NoParking)
     }
 }
 

@@ -19,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::bus::{BusHandle, Happening};
 use super::door::{Door, NoAnswer};
+use crate::faults::{self, Fault, Point, planted};
 use crate::memory::session::Effect;
 use crate::store::{self, Durability, StoreError, Write, Written};
 
@@ -253,11 +254,10 @@ fn commit_group(
     bus: &BusHandle,
 ) -> Result<Box<WriteConnection>, DatabaseDamaged> {
     let connection = &held.connection;
-    let run = |sql| connection.prepare_cached(sql)?.execute([]).map(drop);
     let mut work_queued = false;
-    let mut rows_written = false;
+    let mut rows = Rows::None;
     let mut log_asked = false;
-    let begun = run("BEGIN IMMEDIATE").map_err(StoreError::from);
+    let begun = begin(connection);
     let mut damage = begun.as_ref().err().and_then(damage_of);
     let mut answers = Vec::with_capacity(group.len());
     let mut settled = Vec::new();
@@ -275,7 +275,9 @@ fn commit_group(
                 match &result {
                     Ok(_) => {
                         work_queued |= queues_work(&write);
-                        rows_written |= writes_rows(&write);
+                        if writes_rows(&write) {
+                            rows = Rows::Written;
+                        }
                     }
                     Err(error) => damage = damage.or_else(|| damage_of(error)),
                 }
@@ -283,31 +285,27 @@ fn commit_group(
             }
         }
     }
+    if planted(Fault::AckBeforeCommit) {
+        answer(std::mem::take(&mut answers), &Ok(()));
+    }
     let committed = match (begun, &damage) {
         (Err(error), _) => Err(error),
         // What is committed here would go with the file.
         (Ok(()), Some(damage)) => Err(StoreError::Unavailable(damage.to_string())),
-        (Ok(()), None) => run("COMMIT").map_err(StoreError::from),
+        (Ok(()), None) => commit(connection, rows),
     };
     if let Err(error) = &committed {
         damage = damage.or_else(|| damage_of(error));
         // Whatever is left of the transaction must not be continued by the next group.
-        let _ = run("ROLLBACK");
+        let _ = run(connection, "ROLLBACK");
     }
-    for (result, done) in answers {
-        let answer = match &committed {
-            Ok(()) => result,
-            Err(error) => Err(StoreError::Unavailable(error.to_string())),
-        };
-        // The caller may have stopped waiting; the event id makes its next try safe.
-        let _ = done.send(answer);
-    }
+    answer(answers, &committed);
     for done in settled {
         let _ = done.send(());
     }
     match committed {
         Ok(()) => {
-            if rows_written {
+            if rows == Rows::Written {
                 bus.publish(Happening::RowsWritten);
             }
             if work_queued {
@@ -334,6 +332,47 @@ fn commit_group(
     match damage {
         None => Ok(held),
         Some(damage) => Err(damage),
+    }
+}
+
+/// Whether a group holds anything that can be searched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    None,
+    Written,
+}
+
+fn run(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(drop)
+}
+
+fn begin(connection: &Connection) -> Result<(), StoreError> {
+    faults::reach_disk(Point::Begin)?;
+    Ok(run(connection, "BEGIN IMMEDIATE")?)
+}
+
+fn commit(connection: &Connection, rows: Rows) -> Result<(), StoreError> {
+    // Groups without rows, such as the asking for work, lose nothing.
+    if rows == Rows::Written {
+        faults::reach_disk(Point::Commit)?;
+    }
+    run(connection, "COMMIT")?;
+    if rows == Rows::Written {
+        faults::reach(Point::Committed);
+    }
+    Ok(())
+}
+
+type Answers = Vec<(Result<Written, StoreError>, RpcReplyPort<Result<Written, StoreError>>)>;
+
+fn answer(answers: Answers, committed: &Result<(), StoreError>) {
+    for (result, done) in answers {
+        let answer = match committed {
+            Ok(()) => result,
+            Err(error) => Err(StoreError::Unavailable(error.to_string())),
+        };
+        // The caller may have stopped waiting; the event id makes its next try safe.
+        let _ = done.send(answer);
     }
 }
 

@@ -8,6 +8,7 @@ use recall_protocol::paths::Paths;
 
 use super::failure::Failure;
 use crate::config::Config;
+use crate::faults;
 use crate::server::instance::InstanceError;
 use crate::server::run::RunError;
 use crate::server::{log, run};
@@ -29,6 +30,7 @@ pub fn run(_args: &DaemonArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     std::env::set_current_dir("/").context("leaving the current folder")?;
     log::start(&paths.log_file());
+    faults::arm()?;
     let config = Config::load(paths.config_file()).unwrap_or_else(|error| {
         // Capturing must not stop for a typing mistake; `recall doctor` names it.
         tracing::error!(%error, "the config is not used; running on the defaults");

@@ -31,12 +31,14 @@ use clap::{Parser, Subcommand};
 
 use failure::{ExitKind, Failure};
 
+use crate::faults::VERSION;
+
 /// A memory for coding agents that outlives the session.
 ///
 /// Agents tell recall what happens through their hooks; recall keeps it, finds it again and gives the relevant part
 /// to later sessions. Nothing leaves this machine.
 #[derive(Debug, Parser)]
-#[command(name = "recall", version, max_term_width = 100)]
+#[command(name = "recall", version = VERSION, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -84,8 +84,7 @@ fn material(text: &str) -> Material {
 
 /// Lines as an agent's Markdown may see them, counted by what begins them.
 fn beginnings(block: &str) -> Vec<String> {
-    let lines =
-        block.split(|c| matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}'));
+    let lines = block.split(['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}']);
     let mut words: Vec<String> =
         lines.map(|line| line.split(' ').next().unwrap_or_default().to_owned()).collect();
     words.dedup();

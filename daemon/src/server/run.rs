@@ -20,7 +20,8 @@ use crate::actors::root::{self, Blueprint, House, Root};
 use crate::compression::Compressor;
 use crate::compression::extractive::Extractive;
 use crate::config::Config;
-use crate::memory::redaction::{RedactionError, Redactor};
+use crate::faults::{Fault, planted};
+use crate::memory::redaction::{RedactionError, RedactionMode, Redactor};
 use crate::store::{self, Evidence, OpenStoreError, Readers, RepairError, RepairSite, Thoroughness, Write};
 
 /// Why the daemon does not run.
@@ -65,7 +66,14 @@ pub async fn run(paths: Paths, config: Config) -> Result<(), RunError> {
 ///
 /// # Errors
 /// As [`run`].
-pub async fn run_with(paths: Paths, config: Config, compressor: Arc<dyn Compressor>) -> Result<(), RunError> {
+pub async fn run_with(
+    paths: Paths,
+    mut config: Config,
+    compressor: Arc<dyn Compressor>,
+) -> Result<(), RunError> {
+    if planted(Fault::KeepSecrets) {
+        config.redaction.mode = RedactionMode::Off;
+    }
     let redactor = Arc::new(Redactor::new(&config.redaction)?);
     paths.create_folders()?;
     let backups = paths.backups_dir();

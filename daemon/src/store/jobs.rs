@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::writes::log;
 use super::{StoreError, forgetting};
+use crate::faults::{self, Fault, Point, planted};
 use crate::memory::ids::{AgentName, BatchId, EventId, JobId, SessionId, SessionKey, SessionRow, Timestamp};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
 
@@ -105,6 +106,9 @@ pub(super) fn lease(
     now: Timestamp,
     until: Timestamp,
 ) -> Result<Option<LeasedJob>, StoreError> {
+    if planted(Fault::NoLease) {
+        release(db)?;
+    }
     // A summary waits for the observations of its session's batches, so that it is made once and not for each.
     let mut oldest = db.prepare_cached(
         "SELECT j.id, j.kind, j.session, j.batch, j.attempts + 1, s.agent, s.session_id
@@ -154,6 +158,7 @@ pub(super) fn finish(db: &Connection, finished: &FinishedJob) -> Result<(), Stor
         (JobResult::Summary(Some(summary)), _) => keep_summary(db, finished, session, summary)?,
         (JobResult::Summary(None) | JobResult::Observations { .. }, _) => {}
     }
+    faults::reach_disk(Point::Result)?;
     let status = if again { "pending" } else { "done" };
     db.prepare_cached(
         "UPDATE jobs SET status = ?2, finished_at = ?3, worker = NULL, lease_until = NULL, error = NULL, again = 0,

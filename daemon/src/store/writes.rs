@@ -3,12 +3,14 @@
 //! Each write runs in a savepoint of its own inside the writer's group commit: one that fails takes only itself
 //! back. Nothing here is acknowledged; that is the writer's, after the commit.
 
+use rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::by_hand::{self, Remembered};
 use super::forgetting::{self, Forgotten, Selection};
 use super::jobs::{self, FinishedJob, JobFailure, LeasedJob};
 use super::{StoreError, effects, projects};
+use crate::faults::{self, Fault, Point, planted};
 use crate::memory::document::Status;
 use crate::memory::ids::{
     AgentName, EventId, ObservationId, ProjectKey, ProjectRow, SessionKey, SessionRow, Timestamp,
@@ -221,6 +223,7 @@ fn event(db: &Connection, transaction: &Transaction) -> Result<Written, StoreErr
     if !deliver(db, delivery, Some(stored.session))? {
         return Ok(Written::Duplicate);
     }
+    faults::reach_disk(Point::Insert)?;
     db.prepare_cached(
         "UPDATE sessions SET last_event_at = max(last_event_at, ?2), cwd = ifnull(?3, cwd),
                 transcript_path = ifnull(?4, transcript_path), suspended_at = NULL WHERE id = ?1",
@@ -302,7 +305,10 @@ fn deliver(db: &Connection, delivery: &Delivery, session: Option<SessionRow>) ->
     match inserted {
         Ok(_) => Ok(true),
         Err(rusqlite::Error::SqliteFailure(error, _)) if error.code == ErrorCode::ConstraintViolation => {
-            Ok(false)
+            Ok(planted(match error.extended_code {
+                SQLITE_CONSTRAINT_PRIMARYKEY => Fault::NoEventKey,
+                _ => Fault::NoSecondKey,
+            }))
         }
         Err(error) => Err(error.into()),
     }

@@ -26,6 +26,7 @@ use recall_protocol::client::Connection;
 use recall_protocol::frame::Deadline;
 use recall_protocol::paths::Paths;
 use recall_protocol::wire::{Deliver, Explain, Filter, Flags, Query, Reply, Request, ShimContext};
+use recall_tests::has_faults;
 use serde_json::{Value, json};
 
 const CLIENTS: usize = 8;
@@ -39,6 +40,12 @@ const WORDS: &str = "login session token cache retry socket parser index writer 
 fn main() {
     let options = Options::read();
     recall_tests::binaries();
+    let spoilt =
+        [recall_tests::binaries().join("recall"), options.shim.clone()].into_iter().find(|it| has_faults(it));
+    assert!(
+        spoilt.is_none(),
+        "{spoilt:?} is a build for fault tests: cargo build --release --workspace --bins"
+    );
     println!("# recall bench ({} shim runs, {CLIENTS} clients)\n", options.runs);
     shim_times(&options);
     throughput();

@@ -8,6 +8,7 @@
 //! | [`process`] | a daemon that is killed, stopped and continued at will |
 //! | [`clock`] | a machine whose wall clock jumps, and that is started anew |
 //! | [`kills`] | many writers, and a daemon that dies again and again |
+//! | [`points`] | a daemon that dies at a step of its own code |
 //! | [`disk`] | a disk that is full |
 //! | [`syscalls`] | a program that dies, or is refused something, at its n-th system call |
 //! | [`broken_disk`] | a daemon whose disk fails |
@@ -21,6 +22,7 @@ pub mod oracle;
 pub mod process;
 pub mod clock;
 pub mod kills;
+pub mod points;
 pub mod disk;
 pub mod syscalls;
 pub mod broken_disk;

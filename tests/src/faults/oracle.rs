@@ -192,7 +192,7 @@ mod tests {
     fn batch(prompt: usize, calls: &[&str], answer: Option<usize>) -> Value {
         let activities: Vec<_> = calls.iter().map(|id| json!({"tool_use_id": id})).collect();
         json!({"prompt": format!("s prompt {prompt}"), "activities": activities,
-            "response": answer.map(|turn| format!("s answer {turn}"))})
+            "response": answer.map(|turn| script::mark("s", Step::Stop { turn }))})
     }
 
     #[test]
@@ -203,7 +203,10 @@ mod tests {
         check(json!([batch(1, &[one, two], None), batch(2, &[], None)]), 1, 0, 0);
         check(json!([]), 5, 0, 0);
         let mut kept_aside = batch(1, &[one, two], None);
-        kept_aside["activities"].as_array_mut().unwrap().push(json!({"input": "s answer 1"}));
+        kept_aside["activities"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"input": script::mark("s", Step::Stop { turn: 1 })}));
         check(json!([kept_aside, batch(2, &[], None)]), 0, 0, 0);
         check(json!([batch(1, &[one, two, two], Some(1)), batch(2, &[], None)]), 0, 1, 0);
         check(json!([batch(1, &[one, two], Some(1)), batch(2, &[], None), batch(2, &[], None)]), 0, 1, 0);

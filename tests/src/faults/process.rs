@@ -23,7 +23,13 @@ impl Daemon {
 
     /// The same with its stderr led elsewhere.
     pub fn spawn_with(stage: &Stage, stderr: Stdio) -> Self {
+        Self::spawn_armed(stage, "", stderr)
+    }
+
+    /// The same in which something happens at some points, in the words of the `fail` crate.
+    pub fn spawn_armed(stage: &Stage, points: &str, stderr: Stdio) -> Self {
         let mut command = stage.command("recall");
+        command.env("RECALL_FAILPOINTS", points);
         command.arg("daemon").stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
         Self { child: command.spawn().unwrap() }
     }

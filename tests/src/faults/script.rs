@@ -6,6 +6,15 @@ use crate::Stage;
 
 /// Calls of tools in one turn, at most.
 const MOST_CALLS: usize = 6;
+/// What answers tell, nothing of it twice, so that something is found out in every turn.
+const LEARNED: [&str; 6] = [
+    "The importer closes its file before it renames it, because the rename failed on network drives.",
+    "Tokens are compared in constant time now, because the old comparison leaked their length.",
+    "The cart rounds after summing, because rounding each line lost a cent.",
+    "Login sessions expire at midnight UTC, because local time skipped an hour in spring.",
+    "The mail queue retries with jitter, because all workers came back in the same second.",
+    "Search ignores accents, because customers type cafe for the drink they want.",
+];
 
 /// One event of a session. Turns and calls count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,7 +91,7 @@ pub fn mark(session: &str, step: Step) -> String {
         Step::Start => format!("{session} start"),
         Step::Prompt { turn } => format!("{session} prompt {turn}"),
         Step::Call { turn, call } => format!("{session}-call-{turn}-{call}"),
-        Step::Stop { turn } => format!("{session} answer {turn}"),
+        Step::Stop { turn } => format!("{session} answer {turn}: {}", LEARNED[turn % LEARNED.len()]),
     }
 }
 
@@ -96,7 +105,8 @@ pub fn step(session: &str, mark: &str) -> Option<Step> {
     if let Some(turn) = rest.strip_prefix(" prompt ") {
         return Some(Step::Prompt { turn: turn.parse().ok()? });
     }
-    rest.strip_prefix(" answer ").and_then(|turn| turn.parse().ok()).map(|turn| Step::Stop { turn })
+    let (turn, _) = rest.strip_prefix(" answer ")?.split_once(':')?;
+    turn.parse().ok().map(|turn| Step::Stop { turn })
 }
 
 #[cfg(test)]

@@ -1,0 +1,166 @@
+//! Nothing lost, nothing twice, everything in its place.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use recall::faults::Point;
+use recall_protocol::wire::{Deliver, Reply};
+use serde_json::{Value, json};
+
+use crate::Stage;
+use crate::faults::clock::Clock;
+use crate::faults::handover::Handover;
+use crate::faults::oracle::Oracle;
+use crate::faults::points::{Arrival, Death, Manner, endure};
+use crate::faults::process::Daemon;
+use crate::faults::script::{Script, TurnIds};
+
+#[track_caller]
+fn stored(stage: &Stage, expected: usize, duplicates: usize) {
+    stage.flush();
+    let events = &stage.json(["ctl", "status"])["events"];
+    assert_eq!(
+        (&events["stored"], &events["duplicates"]),
+        (&json!(expected), &json!(duplicates)),
+        "{events}"
+    );
+    assert_eq!((&events["spooled"], &events["unparsed"]), (&json!(0), &json!(0)), "{events}");
+}
+
+#[track_caller]
+fn is_stored(reply: Option<&Reply>) {
+    assert!(matches!(reply, Some(Reply::Ack { .. })), "not stored: {reply:?}");
+}
+
+#[track_caller]
+fn is_duplicate(reply: Option<&Reply>) {
+    assert!(matches!(reply, Some(Reply::Duplicate { .. })), "not known: {reply:?}");
+}
+
+fn prompt(stage: &Stage, id: &str) -> Deliver {
+    let fields = json!({"prompt": "Add a discount", "prompt_id": id});
+    stage.delivery(&stage.event("one", "UserPromptSubmit", fields))
+}
+
+fn call(stage: &Stage, use_id: &str) -> Deliver {
+    let input = json!({"file_path": stage.project().join("cart.rs")});
+    let fields =
+        json!({"tool_name": "Read", "tool_input": input, "tool_response": {}, "tool_use_id": use_id});
+    stage.delivery(&stage.event("one", "PostToolUse", fields))
+}
+
+fn batches(stage: &Stage) -> Vec<Value> {
+    stage.json(["ctl", "session", "one"])["batches"].as_array().unwrap().clone()
+}
+
+pub fn one_event_id_is_one_event_after_a_restart(stage: Stage) {
+    let mut stage = stage.daemon();
+    // Without an id of the agent's own: there is no second key that would stand in.
+    let event = stage.event("one", "UserPromptSubmit", json!({"prompt": "Add a discount"}));
+    let delivery = stage.delivery(&event);
+    is_stored(stage.deliver([&delivery]).first());
+    stage.kill_daemon();
+    stage.start_daemon();
+    is_duplicate(stage.deliver([&delivery]).first());
+    stored(&stage, 1, 1);
+    assert_eq!(batches(&stage).len(), 1);
+}
+
+pub fn one_call_of_a_tool_is_one_activity(stage: Stage) {
+    let mut stage = stage.daemon();
+    let calls = ["t1", "t1", "t2"].map(|id| call(&stage, id));
+    let replies = stage.deliver(&calls);
+    is_stored(replies.first());
+    is_duplicate(replies.get(1));
+    is_stored(replies.get(2));
+    stored(&stage, 2, 1);
+
+    // Neither does a daemon that has to ask the database know it as new.
+    stage.kill_daemon();
+    stage.start_daemon();
+    is_duplicate(stage.deliver([&call(&stage, "t1")]).first());
+    stored(&stage, 2, 1);
+    assert_eq!(batches(&stage)[0]["activities"].as_array().unwrap().len(), 2);
+}
+
+/// One session whose events come in any order: some live and in time, the others from the spool after all of them.
+pub fn late_events_find_their_place(stage: Stage, seed: u64, turn_ids: TurnIds, clock: &Clock) {
+    let mut stage = stage.daemon();
+    let mut random = fastrand::Rng::with_seed(seed);
+    let script = Script::random("late".to_owned(), 60, turn_ids, &mut random);
+    let oracle = Oracle::default();
+    let handover = Handover::new(&stage, Duration::from_secs(20));
+    let mut late = Vec::new();
+    for step in &script.steps {
+        let mut delivery = stage.delivery(&script.event(&stage, *step));
+        clock.stamp(&mut delivery);
+        if random.u8(0..10) < 4 {
+            late.push(delivery);
+        } else {
+            handover.deliver(&delivery).unwrap();
+        }
+        oracle.accept(&script.session, *step);
+    }
+    random.shuffle(&mut late);
+    for some in late.chunks(5) {
+        for delivery in some {
+            handover.keep(delivery).unwrap();
+        }
+        stage.flush();
+    }
+    stage.kill_daemon();
+    let verdict = oracle.verdict(&mut stage);
+    assert!(verdict.is_clean(), "seed {seed}, {turn_ids:?}, {clock:?}: {verdict}");
+}
+
+/// A daemon that dies when it is about to commit has told nobody that it has, and has taken nothing away.
+pub fn nothing_is_lost_before_its_commit(mut stage: Stage, arrival: Arrival) {
+    let death = Death { at: Point::Commit, passes: 1, manner: Manner::Slowly };
+    let (died, remains) = endure(&mut stage, &[death], arrival);
+    assert_eq!(died, [death]);
+    let verdict = remains.verdict;
+    assert_eq!(verdict.stored, verdict.accepted, "accepted and not stored: {verdict}");
+    assert!(verdict.is_clean(), "{verdict}");
+}
+
+/// However long it takes: others look for work meanwhile.
+pub fn a_job_is_one_compressors(mut stage: Stage) {
+    let points = format!("{}=1*sleep(2500)->off", Point::Lease.name());
+    let mut daemon = Daemon::spawn_armed(&stage, &points, Stdio::null());
+    daemon.wait_until_it_listens(&stage).unwrap();
+    stage.discount_session("one");
+    stage.flush();
+    daemon.kill();
+    stage.start_daemon();
+    stage.flush();
+    stage.kill_daemon();
+    let database = rusqlite::Connection::open(stage.database()).unwrap();
+    let (jobs, attempts): (u32, u32) = database
+        .query_row("SELECT count(*), max(attempts) FROM jobs WHERE status = 'done'", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .unwrap();
+    assert!(jobs > 0, "there was nothing to do");
+    assert_eq!(attempts, 1, "somebody was given a job that somebody else had");
+}
+
+/// Offers an event again while it is turned away, as the spool does; twenty times at most. A session that has just
+/// crashed turns away what comes before its supervisor knows.
+pub fn offered_until_taken(stage: &Stage, delivery: &Deliver) -> Reply {
+    let mut offers = (0..20).map(|_| stage.deliver([delivery]).remove(0));
+    offers.find(|reply| *reply != Reply::Busy).unwrap_or(Reply::Busy)
+}
+
+/// An event that crashes its session is tried twice and then kept as it came, so that nobody offers it for ever.
+pub fn an_event_that_crashes_its_session_is_parked(stage: Stage) {
+    let points = format!("{}=1*off->panic", Point::Enqueue.name());
+    let mut daemon = Daemon::spawn_armed(&stage, &points, Stdio::null());
+    daemon.wait_until_it_listens(&stage).unwrap();
+    let (before, poison) = (prompt(&stage, "p1"), call(&stage, "poison"));
+    is_stored(stage.deliver([&before]).first());
+    assert_eq!(stage.deliver([&poison]), [Reply::Busy]);
+    is_stored(Some(&offered_until_taken(&stage, &poison)));
+    is_duplicate(stage.deliver([&poison]).first());
+    let events = &stage.json(["ctl", "status"])["events"];
+    assert_eq!((&events["stored"], &events["unparsed"]), (&json!(2), &json!(1)), "{events}");
+}

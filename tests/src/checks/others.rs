@@ -1,0 +1,160 @@
+//! Nobody else: other users, what others put in the way, and clients that claim too much.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+use recall_protocol::codec::MAX_BODY;
+use recall_protocol::frame::{PROTOCOL_VERSION, decode_frame, encode_frame};
+use recall_protocol::spool::SpoolName;
+use recall_protocol::wire::{Query, Reply, Request};
+use serde_json::{Value, json};
+
+use crate::faults::handover::paths;
+use crate::faults::intruder::{self, UID, can_change_user, open_to_all};
+use crate::faults::process::Daemon;
+use crate::{Stage, run};
+
+/// After which an answer that has not come never will.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn prompt(stage: &Stage, text: &str, id: &str) -> Value {
+    stage.event("one", "UserPromptSubmit", json!({"prompt": text, "prompt_id": id}))
+}
+
+fn stored(stage: &Stage) -> Value {
+    stage.json(["ctl", "status"])["events"]["stored"].clone()
+}
+
+/// Writes these bytes to the socket and returns what comes back until the other end hangs up.
+pub fn answer_to(socket: &Path, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // Whoever is refused may find the door shut before the end.
+    let _ = stream.write_all(bytes).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    answer
+}
+
+/// `test` is the name of the test that calls: it is called again as the other user.
+pub fn another_user_gets_no_word_out_of_the_daemon(stage: Stage, test: &str) {
+    let ping = encode_frame(&Request::Query(Query::Ping)).unwrap();
+    if intruder::role().is_some() {
+        println!("answered {} bytes", answer_to(&intruder::socket(), &ping).len());
+        return;
+    }
+    if !can_change_user() {
+        println!("skipped: only the superuser can become another");
+        return;
+    }
+    let stage = stage.daemon();
+    // What the folders keep out is let in by force: now only the daemon's own look at its peer is left.
+    for folder in [stage.user_home(), stage.home(), stage.home().join("run"), stage.home().join("data")] {
+        open_to_all(&folder);
+    }
+    for file in [stage.socket(), stage.home().join("data/recall.lock")] {
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o666)).unwrap();
+    }
+    let heard = |uid| {
+        let output = intruder::command(&stage, test, "ask", uid).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(heard(UID).contains("answered 0 bytes"), "{}", heard(UID));
+    let ours = heard(rustix::process::geteuid().as_raw());
+    assert!(ours.contains("answered ") && !ours.contains("answered 0 bytes"), "{ours}");
+    assert!(stage.log().contains("refused a connection of another user"), "{}", stage.log());
+
+    // Neither does recall's own client serve another user.
+    let mut command = stage.command("recall");
+    command.args(["ctl", "status"]);
+    std::os::unix::process::CommandExt::uid(&mut command, UID);
+    assert_eq!(run(command, b"").code(), 3);
+    assert_eq!(stored(&stage), 0);
+}
+
+/// `test` as above.
+pub fn a_false_daemon_of_another_user_gets_no_payload(stage: Stage, test: &str) {
+    const OVER: &[u8] = b"over";
+    if intruder::role().is_some() {
+        let listener = UnixListener::bind(intruder::socket()).unwrap();
+        std::fs::set_permissions(intruder::socket(), std::fs::Permissions::from_mode(0o666)).unwrap();
+        println!("listening");
+        let (mut heard, mut visitors) = (0, 0);
+        loop {
+            let mut bytes = Vec::new();
+            let mut visitor = listener.accept().unwrap().0;
+            // Whoever speaks waits for an answer; it has said enough then.
+            visitor.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+            let _ = visitor.read_to_end(&mut bytes);
+            if bytes == OVER {
+                break;
+            }
+            visitors += 1;
+            heard += bytes.len();
+        }
+        println!("heard {heard} bytes from {visitors} visitors");
+        return;
+    }
+    if !can_change_user() {
+        println!("skipped: only the superuser can become another");
+        return;
+    }
+    paths(&stage).create_folders().unwrap();
+    for folder in [stage.user_home(), stage.home(), stage.home().join("run")] {
+        open_to_all(&folder);
+    }
+    let mut daemon = intruder::command(&stage, test, "serve", UID).spawn().unwrap();
+    let mut said = BufReader::new(daemon.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("listening") {
+        line.clear();
+        assert_ne!(said.read_line(&mut line).unwrap(), 0, "the false daemon does not listen");
+    }
+    let hook = stage.hook(&prompt(&stage, "Between the two of us", "p1"));
+    let status = stage.recall(["ctl", "status"]);
+    UnixStream::connect(stage.socket()).unwrap().write_all(OVER).unwrap();
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    daemon.wait().unwrap();
+    assert!(rest.contains("heard 0 bytes from 2 visitors"), "{rest}");
+    assert_eq!((hook.stdout.as_str(), stage.spooled().len()), ("", 1));
+    assert_eq!(status.code(), 3, "{status:?}");
+}
+
+/// Whoever can put a name into the spool cannot make recall read what the name leads to.
+pub fn a_symlink_in_the_spool_is_no_event(stage: Stage) {
+    let stage = stage.daemon();
+    let delivery = stage.delivery(&prompt(&stage, "Somewhere else", "p1"));
+    let elsewhere = stage.user_home().join("elsewhere");
+    let name = SpoolName::new(delivery.captured_at_ms, delivery.event_id);
+    std::fs::write(&elsewhere, encode_frame(&Request::Deliver(delivery)).unwrap()).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, stage.home().join("state/spool/new").join(name.as_str())).unwrap();
+    stage.flush();
+    assert_eq!(stored(&stage), 0, "a symlink was followed");
+    assert!(stage.spooled().is_empty());
+    assert!(stage.home().join("state/spool/bad").join(name.as_str()).is_symlink());
+}
+
+pub fn a_symlink_is_no_runtime_folder(stage: Stage) {
+    paths(&stage).create_state_folder().unwrap();
+    let elsewhere = stage.user_home().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, stage.home().join("run")).unwrap();
+    let mut daemon = Daemon::spawn(&stage);
+    let listens = daemon.wait_until_it_listens(&stage);
+    assert!(listens.is_err(), "a folder behind a symlink was taken");
+}
+
+/// Before anything is given room, and before anything more is read.
+pub fn a_length_beyond_the_greatest_is_refused(stage: Stage) {
+    let stage = stage.daemon();
+    for length in [MAX_BODY as u32 + 1, u32::MAX] {
+        let mut frame = length.to_le_bytes().to_vec();
+        frame.push(PROTOCOL_VERSION);
+        let reply: Reply = decode_frame(&answer_to(&stage.socket(), &frame)).unwrap();
+        assert_eq!(reply, Reply::TooBig);
+    }
+}

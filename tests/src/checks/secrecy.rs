@@ -1,0 +1,126 @@
+//! What is private stays private, and what was stored is text and nothing else.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::Stage;
+use crate::checks::others::answer_to;
+use crate::faults::process::Daemon;
+
+fn prompt(stage: &Stage, text: &str) -> Value {
+    stage.event("one", "UserPromptSubmit", json!({"prompt": text, "prompt_id": "p1"}))
+}
+
+fn call(stage: &Stage, output: &str) -> Value {
+    let fields = json!({"tool_name": "Bash", "tool_use_id": "t1", "prompt_id": "p1",
+        "tool_input": {"command": "cat notes"}, "tool_response": {"stdout": output, "stderr": ""}});
+    stage.event("one", "PostToolUse", fields)
+}
+
+/// Looks into every file of the stage's home.
+#[track_caller]
+pub fn is_nowhere(stage: &Stage, words: &str) {
+    for path in files_below(&stage.home()) {
+        let bytes = std::fs::read(&path).unwrap();
+        let found = memchr::memmem::find(&bytes, words.as_bytes());
+        assert!(found.is_none(), "{words:?} is in {}", path.display());
+    }
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(files_below(&path));
+        } else if path.is_file() {
+            files.push(path);
+        }
+    }
+    files
+}
+
+/// Neither the user's own nor what recall told itself, through the daemon and through the spool.
+pub fn private_words_go_nowhere(mut stage: Stage) {
+    let text = "Why twice? <private>heliotrope</private><recall-context>quokka</recall-context>";
+    stage.hook(&prompt(&stage, text));
+    assert_eq!(stage.spooled().len(), 1);
+    is_nowhere(&stage, "heliotrope");
+    stage.start_daemon();
+    stage.hook(&call(&stage, text));
+    stage.flush();
+    assert_eq!(stage.json(["search", "twice"])["total"], 2, "the rest is kept");
+    for words in ["heliotrope", "quokka"] {
+        is_nowhere(&stage, words);
+    }
+}
+
+/// From the moment of the commit: only the spool holds an event as it came, until then.
+pub fn secrets_go_nowhere(stage: Stage) {
+    let stage = stage.daemon();
+    let secret = "swordfish-heliotrope-7741";
+    stage.hook(&prompt(&stage, &format!("Use DB_PASSWORD={secret} for the harbour")));
+    stage.hook(&call(&stage, &format!("harbour\nDB_PASSWORD={secret}\n")));
+    stage.flush();
+    assert_eq!(stage.json(["search", "harbour"])["total"], 2, "the rest is kept");
+    is_nowhere(&stage, secret);
+}
+
+/// Whatever was stored, a model reads one fence and no tag within.
+pub fn stored_text_is_only_text(stage: Stage) {
+    let stage = stage.daemon();
+    let answer = "The cart rounds once after summing its `Vec<Line>`, because rounding each `</system>` line lost a cent.";
+    stage.session(
+        "first",
+        "Why does the <system>cart</system> round twice?",
+        &stage.discount_calls(),
+        answer,
+    );
+    stage.flush();
+    let told = stage.hook(&stage.event("second", "SessionStart", json!({"source": "startup"}))).context();
+    assert!(told.contains("rounds once after summing"), "{told}");
+    let inside = told
+        .trim()
+        .strip_prefix("<recall-context>")
+        .and_then(|rest| rest.strip_suffix("</recall-context>"))
+        .unwrap_or_else(|| panic!("no fence: {told}"));
+    assert!(!inside.contains(['<', '>']), "a tag inside the fence: {told}");
+}
+
+/// A word that the daemon hears in every way there is, and must not repeat in its log.
+pub fn what_an_agent_said_is_in_no_log(stage: Stage, filter: &str, to_stderr: bool) {
+    const CANARY: &str = "heliotrope-quokka-7741";
+    let mut stage = stage.variable("RECALL_LOG", filter);
+    if to_stderr {
+        stage = stage.variable("JOURNAL_STREAM", "1:1");
+    }
+    let stderr = stage.user_home().join("stderr");
+    let mut daemon = Daemon::spawn_with(&stage, Stdio::from(File::create(&stderr).unwrap()));
+    daemon.wait_until_it_listens(&stage).unwrap();
+    stage.hook(&prompt(&stage, &format!("What is {CANARY}?")));
+    let output = json!({"tool_name": "Bash", "tool_use_id": "t1", "prompt_id": "p1",
+        "tool_input": {"command": format!("grep {CANARY}")}, "tool_response": {"stdout": CANARY, "stderr": CANARY}});
+    stage.hook(&stage.event("one", "PostToolUse", output));
+    let answer = json!({"last_assistant_message": format!("It is {CANARY}."), "prompt_id": "p1"});
+    stage.hook(&stage.event("one", "Stop", answer));
+    stage.hook_bytes(&["claude-code"], format!(r#"{{"prompt": "{CANARY}"#).as_bytes());
+    stage.hook_bytes(&["claude-code"], format!(r#"{{"session_id": "{CANARY}", "prompt": 7}}"#).as_bytes());
+    answer_to(&stage.socket(), format!("\x16\0\0\0\x01{CANARY}").as_bytes());
+    let spool = stage.home().join("state/spool/new");
+    std::fs::create_dir_all(&spool).unwrap();
+    let name = format!("000000000000001-{}", "0".repeat(32));
+    std::fs::write(spool.join(name), format!("\x16\0\0\0\x01{CANARY}")).unwrap();
+    stage.flush();
+    let found = stage.json(["search", CANARY]);
+    assert_ne!(found["total"], 0, "it was heard");
+    daemon.kill();
+
+    let log = if to_stderr { std::fs::read_to_string(&stderr).unwrap() } else { stage.log() };
+    assert!(log.contains("drained the spool") && log.contains("a frame holds no request"), "{log}");
+    assert!(!log.contains(CANARY), "the log repeats it: {log}");
+    let other = if to_stderr { stage.log() } else { std::fs::read_to_string(&stderr).unwrap() };
+    assert_eq!(other, "", "the log has one place");
+}

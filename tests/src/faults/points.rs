@@ -1,0 +1,144 @@
+//! A daemon that dies at a step of its own code, in the middle of an event's way.
+//!
+//! The steps are the product's own list, [`Point::ALL`]; which of them a daemon of the tests dies at is said when it
+//! starts.
+
+use std::cell::Cell;
+use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use recall::faults::Point;
+use recall_protocol::boot;
+use recall_protocol::wire::Deliver;
+use rustix::process::Signal;
+
+use super::handover::Handover;
+use super::oracle::{Oracle, Verdict};
+use super::process::Daemon;
+use super::script::{Script, Step, TurnIds};
+use crate::Stage;
+
+/// Far longer than a daemon needs for its next step.
+const PATIENCE: Duration = Duration::from_secs(30);
+const TURNS: usize = 4;
+
+/// Where a daemon dies, after it has passed there a few times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Death {
+    pub at: Point,
+    pub passes: u32,
+    pub manner: Manner,
+}
+
+/// How it dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    AtOnce,
+    /// Whatever has been said before still gets out.
+    Slowly,
+}
+
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self.manner {
+            Manner::AtOnce => "kill",
+            Manner::Slowly => "kill slowly",
+        };
+        match self.passes {
+            0 => write!(f, "{}=return({word})", self.at.name()),
+            passes => write!(f, "{}={passes}*off->return({word})", self.at.name()),
+        }
+    }
+}
+
+/// How the events of a trial come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// The first turn lies in the spool when the first daemon starts, the others come live.
+    Mixed,
+    /// All of them lie in the spool.
+    Spooled,
+}
+
+/// What is there at the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remains {
+    pub verdict: Verdict,
+    /// Of what was made of the events: observations, summaries, documents of the index.
+    pub made: [u64; 3],
+    /// Jobs that are not done.
+    pub unfinished: u64,
+}
+
+/// Plays a session to one daemon after another, each of which is to die, and then to one that is not. Returns which
+/// of the deaths came about, and what the last daemon has to show.
+pub fn endure(stage: &mut Stage, deaths: &[Death], arrival: Arrival) -> (Vec<Death>, Remains) {
+    let (script, oracle) = (script(), Oracle::default());
+    let handover = Handover::new(stage, PATIENCE);
+    // A millisecond each, as far as an agent can tell: the spool keeps their order.
+    let (begun, count) = (boot::wall_ms(), Cell::new(0));
+    let event = |step: &Step| {
+        count.set(count.get() + 1);
+        Deliver { captured_at_ms: begun + count.get(), ..stage.delivery(&script.event(stage, *step)) }
+    };
+    let first_turn = script.steps.iter().position(|step| matches!(step, Step::Stop { .. }));
+    let (spooled, live) = script.steps.split_at(match arrival {
+        Arrival::Mixed => first_turn.unwrap() + 1,
+        Arrival::Spooled => script.steps.len(),
+    });
+    for step in spooled {
+        handover.keep(&event(step)).unwrap();
+        oracle.accept(&script.session, *step);
+    }
+    let mut shares = live.chunks(live.len().div_ceil(deaths.len().max(1)).max(1));
+    let mut died = Vec::new();
+    for death in deaths {
+        let mut daemon = Daemon::spawn_armed(stage, &death.to_string(), Stdio::null());
+        // One that dies before it listens finds its events in the spool.
+        let _ = daemon.wait_until_it_listens(stage);
+        for step in shares.next().unwrap_or_default() {
+            handover.deliver(&event(step)).unwrap();
+            oracle.accept(&script.session, *step);
+        }
+        let flushed = stage.recall(["ctl", "flush"]).code() == 0;
+        died.extend(dies(daemon, flushed).then_some(*death));
+    }
+    let mut last = Daemon::spawn(stage);
+    last.wait_until_it_listens(stage).unwrap();
+    for step in shares.flatten() {
+        handover.deliver(&event(step)).unwrap();
+        oracle.accept(&script.session, *step);
+    }
+    stage.flush();
+    let status = stage.json(["ctl", "status"]);
+    let count = |pointer: &str| status.pointer(pointer).and_then(serde_json::Value::as_u64).unwrap();
+    let made = [count("/observations"), count("/summaries"), count("/index/documents")];
+    let unfinished = ["pending", "running", "retrying", "dead"].map(|state| count(&format!("/jobs/{state}")));
+    last.kill();
+    (died, Remains { verdict: oracle.verdict(stage), made, unfinished: unfinished.iter().sum() })
+}
+
+/// A session of a few turns.
+fn script() -> Script {
+    let mut steps = vec![Step::Start];
+    for turn in 1..=TURNS {
+        steps.push(Step::Prompt { turn });
+        steps.extend((1..=2).map(|call| Step::Call { turn, call }));
+        steps.push(Step::Stop { turn });
+    }
+    Script { session: "endured".to_owned(), turn_ids: TurnIds::Sent, steps }
+}
+
+/// Whether the daemon dies as it was told. What is flushed may be one step ahead of what is done.
+fn dies(mut daemon: Daemon, flushed: bool) -> bool {
+    let deadline = Instant::now() + if flushed { Duration::from_secs(3) } else { PATIENCE };
+    while Instant::now() < deadline {
+        if let Some(status) = daemon.ended() {
+            return status.signal() == Some(Signal::KILL.as_raw());
+        }
+        std::thread::yield_now();
+    }
+    false
+}

@@ -1,0 +1,99 @@
+//! The checks can fail: a fault is planted where recall protects itself, and the check of that protection turns red.
+//!
+//! Each fault of [`Fault::ALL`] has a row, and each row is a test: its check is green as recall is, and red, with the
+//! words that belong to it, where the fault is planted. By hand:
+//! `RECALL_PLANTED=ack-before-commit cargo test -p recall-tests --test kills`.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use recall::faults::Fault;
+use recall_tests::Stage;
+use recall_tests::checks::{keeping, others, secrecy};
+use recall_tests::faults::clock::Clock;
+use recall_tests::faults::intruder::{can_change_user, role};
+use recall_tests::faults::points::Arrival;
+use recall_tests::faults::script::TurnIds;
+
+fn turns_red(fault: Fault, words: &str, check: impl Fn(Stage)) {
+    check(Stage::new());
+    if role().is_some() {
+        return;
+    }
+    let (begun, stage) = (Instant::now(), Stage::new().planted(fault));
+    let red = catch_unwind(AssertUnwindSafe(|| check(stage)));
+    println!("{}: red after {:?}", fault.name(), begun.elapsed());
+    let said = red.expect_err("the check is green although the fault is planted");
+    let said = said.downcast_ref::<String>().map(String::as_str).or(said.downcast_ref::<&str>().copied());
+    assert!(said.is_some_and(|said| said.contains(words)), "red for another reason: {said:?}");
+}
+
+/// One test a row: its name, the fault, what its check says of it, the check.
+macro_rules! planted {
+    ($($test:ident: $fault:ident, $words:literal, $check:expr;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                turns_red(Fault::$fault, $words, $check);
+            }
+        )*
+
+        const WITH_A_ROW: &[Fault] = &[$(Fault::$fault),*];
+    };
+}
+
+planted! {
+    ack_before_commit: AckBeforeCommit, "accepted and not stored", |stage| {
+        keeping::nothing_is_lost_before_its_commit(stage, Arrival::Mixed);
+    };
+    unlink_before_commit: UnlinkBeforeCommit, "accepted and not stored", |stage| {
+        keeping::nothing_is_lost_before_its_commit(stage, Arrival::Spooled);
+    };
+    no_event_key: NoEventKey, "not known: Some(Ack", keeping::one_event_id_is_one_event_after_a_restart;
+    no_second_key: NoSecondKey, "not known: Some(Ack", keeping::one_call_of_a_tool_is_one_activity;
+    no_lease: NoLease, "somebody was given a job", keeping::a_job_is_one_compressors;
+    no_parking: NoParking, "not stored: Some(Busy)", keeping::an_event_that_crashes_its_session_is_parked;
+    order_of_arrival: OrderOfArrival, "misplaced: late", |stage| {
+        keeping::late_events_find_their_place(stage, 0, TurnIds::Absent, &Clock::True);
+    };
+    any_length: NoLengthCap, "TooBig", others::a_length_beyond_the_greatest_is_refused;
+    links_in_the_spool: FollowLinks, "a symlink was followed", others::a_symlink_in_the_spool_is_no_event;
+    links_to_folders: FollowLinks, "a folder behind a symlink was taken", others::a_symlink_is_no_runtime_folder;
+    private_words: KeepPrivate, "\"heliotrope\" is in", secrecy::private_words_go_nowhere;
+    secrets: KeepSecrets, "\"swordfish-heliotrope-7741\" is in", secrecy::secrets_go_nowhere;
+    no_escaping: NoEscaping, "a tag inside the fence", secrecy::stored_text_is_only_text;
+    content_in_logs: LogContent, "the log repeats it", |stage| {
+        secrecy::what_an_agent_said_is_in_no_log(stage, "info", false);
+    };
+}
+
+#[test]
+fn any_peer() {
+    if role().is_none() && !can_change_user() {
+        println!("skipped: only the superuser can become another");
+        return;
+    }
+    let check = |stage| others::another_user_gets_no_word_out_of_the_daemon(stage, "any_peer");
+    turns_red(Fault::AnyPeer, "answered ", check);
+}
+
+#[test]
+fn any_daemon() {
+    if role().is_none() && !can_change_user() {
+        println!("skipped: only the superuser can become another");
+        return;
+    }
+    let check = |stage| others::a_false_daemon_of_another_user_gets_no_payload(stage, "any_daemon");
+    turns_red(Fault::AnyDaemon, "bytes from 2 visitors", check);
+}
+
+#[test]
+fn every_fault_has_its_row() {
+    let tested =
+        |fault: &Fault| WITH_A_ROW.contains(fault) || matches!(fault, Fault::AnyPeer | Fault::AnyDaemon);
+    let untested: Vec<_> = Fault::ALL.iter().filter(|fault| !tested(fault)).collect();
+    assert!(untested.is_empty(), "{untested:?}");
+}

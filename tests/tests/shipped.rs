@@ -1,0 +1,56 @@
+//! What is shipped has no fail points and no planted faults: no selection of packages builds them in, and an installed
+//! program does not know the variables that would wake them.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::Path;
+use std::process::Command;
+
+use recall_tests::{Stage, has_faults, run, workspace};
+
+/// Whether a build of these packages has faults, as cargo resolves it.
+fn builds_faults(arguments: &[&str]) -> bool {
+    let mut tree = Command::new(env!("CARGO"));
+    tree.args(["tree", "--locked", "--offline", "--prefix", "none", "--format", "{p} [{f}]"]).args(arguments);
+    let output = tree.current_dir(workspace()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("recall-protocol v"), "{text}");
+    text.lines()
+        .any(|line| line.starts_with("fail v") || line.contains("[faults") || line.contains(",faults"))
+}
+
+#[test]
+fn no_build_of_a_program_has_faults() {
+    for packages in [&["-p", "recall"][..], &["-p", "recall-shim"], &["-p", "recall-tests"], &["--workspace"]]
+    {
+        assert!(!builds_faults(&[packages, &["--edges", "normal,build"]].concat()), "{packages:?}");
+    }
+}
+
+#[test]
+fn a_build_of_the_tests_has_them() {
+    assert!(builds_faults(&["-p", "recall-tests", "--edges", "normal,build,dev"]));
+    for program in ["recall", "recall-shim"] {
+        assert!(has_faults(&recall_tests::binaries().join(program)), "{program}");
+    }
+}
+
+/// `cargo test -p recall-tests -- --ignored what_is_installed --nocapture`
+#[test]
+#[ignore = "builds both programs as they are shipped"]
+fn what_is_installed_has_no_faults() {
+    let stage = Stage::new();
+    let mut install = Command::new(workspace().join("install.sh"));
+    install.args(["--prefix"]).arg(stage.user_home()).args(["--no-agents", "--no-service", "--no-demo"]);
+    let said = run(install, b"");
+    assert_eq!(said.code(), 0, "{said:?}");
+    let installed = |program: &str| Path::new(&stage.user_home()).join("bin").join(program);
+    for program in ["recall", "recall-shim"] {
+        assert!(!has_faults(&installed(program)), "{program}");
+    }
+    let mut version = Command::new(installed("recall"));
+    version.arg("--version");
+    assert_eq!(run(version, b"").stdout, format!("recall {}\n", env!("CARGO_PKG_VERSION")));
+}

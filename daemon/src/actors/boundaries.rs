@@ -135,15 +135,15 @@ mod tests {
             let set = excluded_projects(&[pattern.to_owned()]).unwrap();
             let facts = RepositoryFacts {
                 remote: Some("git@github.com:acme/shop.git".to_owned()),
-                folder: "/work/acme/shop-2".to_owned(),
+                folder: "/code/acme/shop-2".to_owned(),
                 ..RepositoryFacts::default()
             };
             assert_eq!(names_of(&facts).iter().any(|name| set.is_match(name)), expected, "{pattern}");
         };
-        check("/work/acme", true);
-        check("/work/acme/*", true);
-        check("/work/*", true);
-        check("/work/acme/shop", false);
+        check("/code/acme", true);
+        check("/code/acme/*", true);
+        check("/code/*", true);
+        check("/code/acme/shop", false);
         check("shop-2", true);
         check("shop-*", true);
         check("shop", false);
@@ -155,12 +155,12 @@ mod tests {
     #[test]
     fn only_the_projects_own_files_are_hidden() {
         let rules =
-            FolderRules { rules: ProjectRules::parse("exclude = ['*.pem']"), root: "/work/shop".to_owned() };
+            FolderRules { rules: ProjectRules::parse("exclude = ['*.pem']"), root: "/code/shop".to_owned() };
         for (path, hidden) in [
-            ("/work/shop/tls/a.pem", true),
+            ("/code/shop/tls/a.pem", true),
             ("tls/a.pem", true),
-            ("/work/other/a.pem", false),
-            ("/work/shop/a.rs", false),
+            ("/code/other/a.pem", false),
+            ("/code/shop/a.rs", false),
         ] {
             assert_eq!(rules.hides(path), hidden, "{path}");
         }

@@ -13,6 +13,7 @@ use crate::compression::policy::CompressionPolicy;
 use crate::memory::context::Budgets;
 use crate::memory::redaction::{RedactionMode, RedactionPolicy, Redactor};
 use crate::memory::session::{CapturePolicy, IdlePolicy, Load};
+use crate::project_file::excluded_projects;
 use crate::store::Durability;
 use compression::WrittenCompression;
 
@@ -20,9 +21,13 @@ use compression::WrittenCompression;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub capture: CapturePolicy,
+    /// Patterns of projects of which nothing is captured: folders, names, identities.
+    pub excluded: Vec<String>,
     pub durability: Durability,
     pub idle: IdlePolicy,
     pub housekeeping_s: u64,
+    /// 0: for ever.
+    pub retention_days: u32,
     pub budgets: Budgets,
     /// Whether the user sees a line about what the model was given at a session's start.
     pub notice: Notice,
@@ -99,6 +104,7 @@ struct WrittenCapture {
     plan_folders: Vec<String>,
     chunk_activities: u32,
     chunk_kb: u32,
+    exclude: Vec<String>,
 }
 
 impl Default for WrittenCapture {
@@ -109,6 +115,7 @@ impl Default for WrittenCapture {
             plan_folders: [".claude/plans", ".cursor/plans"].map(str::to_owned).to_vec(),
             chunk_activities: 50,
             chunk_kb: 200,
+            exclude: Vec::new(),
         }
     }
 }
@@ -133,11 +140,12 @@ struct WrittenTimers {
     batch_idle_s: i64,
     session_idle_s: i64,
     housekeeping_s: i64,
+    retention_days: u32,
 }
 
 impl Default for WrittenTimers {
     fn default() -> Self {
-        Self { batch_idle_s: 300, session_idle_s: 3600, housekeeping_s: 60 }
+        Self { batch_idle_s: 300, session_idle_s: 3600, housekeeping_s: 60, retention_days: 0 }
     }
 }
 
@@ -195,6 +203,7 @@ impl Written {
             ("timers.batch_idle_s", self.timers.batch_idle_s, 1..=86_400),
             ("timers.session_idle_s", self.timers.session_idle_s, 1..=31_536_000),
             ("timers.housekeeping_s", self.timers.housekeeping_s, 1..=3_600),
+            ("timers.retention_days", self.timers.retention_days.into(), 0..=36_500),
             ("context.start_tokens", self.context.start_tokens.into(), 0..=10_000),
             ("context.compact_tokens", self.context.compact_tokens.into(), 0..=10_000),
             ("context.resume_tokens", self.context.resume_tokens.into(), 0..=10_000),
@@ -212,6 +221,9 @@ impl Written {
         if self.capture.plan_folders.iter().any(|folder| folder.trim_matches('/').is_empty()) {
             problems.push("capture.plan_folders holds an empty name, or the whole file system".to_owned());
         }
+        problems.extend(
+            excluded_projects(&self.capture.exclude).err().map(|error| format!("capture.exclude: {error}")),
+        );
         // Patterns are compiled once more when the daemon starts; here only to say what is wrong with them.
         problems.extend(Redactor::new(&self.redaction.policy()).err().map(|error| error.to_string()));
         if problems.is_empty() { Ok(self.into_config()) } else { Err(problems) }
@@ -220,6 +232,7 @@ impl Written {
     /// Only for values in range.
     fn into_config(self) -> Config {
         Config {
+            excluded: self.capture.exclude,
             capture: CapturePolicy {
                 skip_tools: self.capture.skip_tools,
                 plan_folders: self.capture.plan_folders,
@@ -237,6 +250,7 @@ impl Written {
                 session_ms: self.timers.session_idle_s * 1000,
             },
             housekeeping_s: self.timers.housekeeping_s.unsigned_abs(),
+            retention_days: self.timers.retention_days,
             budgets: Budgets {
                 start: self.context.start_tokens,
                 compact: self.context.compact_tokens,
@@ -285,6 +299,7 @@ mod tests {
         problem("[capture]\nplan_folders = ['/']\n", "capture.plan_folders holds an empty name");
         problem("[capture]\nchunk_kb = 0\n", "capture.chunk_kb is 0");
         problem("[redaction]\nextra = ['ok', '(']\n", "redaction.extra: `(` is no usable pattern");
+        problem("[capture]\nexclude = ['[']\n", "capture.exclude: ");
         problem("[redaction]\nallow = ['.*']\n", "redaction.allow: `.*` matches everything");
     }
 

@@ -10,6 +10,7 @@ pub mod store;
 pub mod search;
 pub mod compression;
 pub mod config;
+pub mod project_file;
 pub mod actors;
 pub mod server;
 pub mod service;

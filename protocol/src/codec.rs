@@ -109,7 +109,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::wire::{Deliver, EventId, Explain, Filter, Flags, Query, ShimContext};
+    use crate::wire::{
+        Deliver, EventId, Explain, Filter, Flags, ForgetStep, Forgettable, Query, Remark, ShimContext,
+    };
 
     fn any_deliver() -> impl Strategy<Value = Deliver> {
         (
@@ -150,6 +152,15 @@ mod tests {
             }),
             (".{0,50}", proptest::option::of(".{0,50}"))
                 .prop_map(|(cwd, prompt)| Query::Context { cwd, prompt }),
+            (proptest::collection::vec(".{0,9}", 0..4), any::<Option<i64>>()).prop_map(|(ids, since_ms)| {
+                Query::Forget {
+                    what: Forgettable { ids, since_ms, ..Forgettable::default() },
+                    step: ForgetStep::Forget,
+                }
+            }),
+            (".{0,50}", any::<Option<u8>>()).prop_map(|(text, importance)| {
+                Query::Remember(Remark { text, importance, ..Remark::default() })
+            }),
         ]
     }
 

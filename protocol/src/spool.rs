@@ -280,6 +280,27 @@ impl Spool {
         Ok(swept)
     }
 
+    /// Removes every file that `is_meant`, by its bytes and the time of its event in milliseconds since 1970: also half
+    /// written and bad ones. Says how many. A symlink or a pipe is not opened.
+    pub fn purge(&self, is_meant: impl Fn(&[u8], i64) -> bool) -> io::Result<u64> {
+        let mut purged = 0;
+        for folder in ["new", "tmp", "bad"] {
+            let entries = match fs::read_dir(self.dir.join(folder)) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                entries => entries?,
+            };
+            for entry in entries {
+                let entry = entry?;
+                let Some(bytes) = regular_bytes(&entry.path())? else { continue };
+                if is_meant(&bytes, event_time(&entry)?) {
+                    purged += u64::from(fs::remove_file(entry.path()).is_ok());
+                }
+            }
+        }
+        self.settle()?;
+        Ok(purged)
+    }
+
     /// Adds a file of `bytes` to the level. A file that then is not written makes the level too high, never too low.
     fn take_units(&self, bytes: u64) -> Result<(), SpoolWriteError> {
         let path = self.level_file();
@@ -305,6 +326,32 @@ impl Spool {
     fn dropped_file(&self) -> PathBuf {
         self.dir.join("dropped")
     }
+}
+
+/// What a regular file holds, as far as a frame can go; `None`: it is none, or gone.
+fn regular_bytes(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
+        return Ok(None);
+    }
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// When the event was captured, as the file's name says, or when the file was written.
+fn event_time(entry: &fs::DirEntry) -> io::Result<i64> {
+    let name = SpoolName::parse(&entry.file_name());
+    let named = name.and_then(|name| name.as_str().split_once('-')?.0.parse().ok());
+    if let Some(time) = named {
+        return Ok(time);
+    }
+    let written = entry.metadata()?.modified()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Ok(i64::try_from(written.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// The event in the content of a spool file of this name.

@@ -208,7 +208,7 @@ pub enum Query {
         cwd: String,
         prompt: Option<String>,
     },
-    /// What was injected into a session, when and why.
+    /// What was injected into a session, when and why; of an observation, who was given it.
     Why {
         id: String,
     },
@@ -222,6 +222,71 @@ pub enum Query {
     Stats {
         days: u32,
     },
+    /// Forgets for good, or says what would go.
+    Forget {
+        what: Forgettable,
+        step: ForgetStep,
+    },
+    /// Keeps what the user says.
+    Remember(Remark),
+    /// Says whether observations (`123`, `#123`) still hold.
+    Mark {
+        ids: Vec<String>,
+        standing: Standing,
+    },
+    /// From now on nothing is captured and nothing given back; absent: until `Resume`.
+    Pause {
+        until_ms: Option<i64>,
+    },
+    Resume,
+}
+
+/// What shall be forgotten: the documents of `ids`, or one session, or all that fits the rest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forgettable {
+    /// Ids as [`Query::Show`] takes them.
+    pub ids: Vec<String>,
+    /// The agent's id of a session or an unambiguous beginning of it.
+    pub session: Option<String>,
+    /// As [`Filter::project`].
+    pub project: Option<String>,
+    /// From this moment on.
+    pub since_ms: Option<i64>,
+    /// Before this moment.
+    pub until_ms: Option<i64>,
+    /// Texts that must all occur, whatever their case.
+    pub words: Vec<String>,
+}
+
+/// Whether it is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ForgetStep {
+    /// Only count and name what would go.
+    #[default]
+    Preview,
+    Forget,
+}
+
+/// What a user wants kept. Whatever is absent the daemon chooses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remark {
+    pub text: String,
+    pub title: Option<String>,
+    /// One of the types of observations.
+    pub kind: Option<String>,
+    /// A known project's name or identity, or an absolute folder.
+    pub project: String,
+    /// Absolute, or relative to the project's folder.
+    pub files: Vec<String>,
+    /// 1 to 10.
+    pub importance: Option<u8>,
+}
+
+/// Whether an observation still holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Standing {
+    Active,
+    Resolved,
 }
 
 /// Whether a result says how its score came about.

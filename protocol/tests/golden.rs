@@ -10,7 +10,10 @@ use std::path::Path;
 
 use recall_protocol::codec::Message;
 use recall_protocol::frame::{decode_frame, encode_frame};
-use recall_protocol::wire::{Deliver, EventId, Explain, Filter, Flags, Query, Reply, Request, ShimContext};
+use recall_protocol::wire::{
+    Deliver, EventId, Explain, Filter, Flags, ForgetStep, Forgettable, Query, Remark, Reply, Request,
+    ShimContext, Standing,
+};
 
 #[track_caller]
 fn check<M: Message + PartialEq + std::fmt::Debug>(name: &str, message: &M) {
@@ -26,6 +29,28 @@ fn check<M: Message + PartialEq + std::fmt::Debug>(name: &str, message: &M) {
 
 fn filter() -> Filter {
     Filter { project: Some("shop".to_owned()), since_ms: Some(-1), limit: Some(20) }
+}
+
+fn forgettable() -> Forgettable {
+    Forgettable {
+        ids: vec!["#12".to_owned(), "p3".to_owned()],
+        session: Some("76fb".to_owned()),
+        project: Some("shop".to_owned()),
+        since_ms: Some(1),
+        until_ms: Some(2),
+        words: vec!["cart".to_owned()],
+    }
+}
+
+fn remark() -> Remark {
+    Remark {
+        text: "Totals are rounded once.".to_owned(),
+        title: Some("Rounding".to_owned()),
+        kind: Some("decision".to_owned()),
+        project: "/home/dev/shop".to_owned(),
+        files: vec!["src/cart.rs".to_owned()],
+        importance: Some(9),
+    }
 }
 
 #[test]
@@ -60,6 +85,11 @@ fn requests_of_version_1() {
         ("timeline", Query::Timeline { id: "p12".to_owned(), before: 3, after: 4 }),
         ("context", Query::Context { cwd: "/home/dev/shop".to_owned(), prompt: None }),
         ("why", Query::Why { id: "76fb".to_owned() }),
+        ("forget", Query::Forget { what: forgettable(), step: ForgetStep::Forget }),
+        ("remember", Query::Remember(remark())),
+        ("mark", Query::Mark { ids: vec!["#12".to_owned()], standing: Standing::Resolved }),
+        ("pause", Query::Pause { until_ms: Some(1_795_000_000_000) }),
+        ("resume", Query::Resume),
     ];
     for (name, query) in queries {
         check(&format!("v1-query-{name}.bin"), &Request::Query(query));

@@ -50,6 +50,7 @@ impl Tree {
         adjust(&mut config);
         let blueprint = Blueprint {
             repair_note: recall::server::run::repair_note(&paths),
+            pause_note: paths.state_dir().join("pauses.json"),
             redactor: Arc::new(recall::memory::redaction::Redactor::new(&config.redaction).unwrap()),
             database: paths.database(),
             backups,

@@ -62,6 +62,7 @@ fn reading_commands() {
     shapes!(stage, "context", "context");
     shapes!(stage, "context_for_prompt", "context", "--prompt", "Why is rounding done once after summing?");
     shapes!(stage, "why", "why", "second-session");
+    shapes!(stage, "why_observation", "why", "1");
 }
 
 #[test]
@@ -126,6 +127,9 @@ fn help() {
         "timeline",
         "context",
         "why",
+        "remember",
+        "resolve",
+        "forget",
         "daemon",
         "completions",
         "ctl",

@@ -47,10 +47,17 @@ impl Errand {
             Ok(Written::Duplicate) => {
                 (SettledAs::NotStored, Reply::Duplicate { stdout: Vec::new() }, Vec::new())
             }
+            // Its session was forgotten after it was taken: there is nothing more to do about it.
+            Ok(Written::Dropped) => (SettledAs::NotStored, Reply::Ack { stdout: Vec::new() }, Vec::new()),
             // The answer to something else.
-            Ok(Written::Leased(_) | Written::Reserved(_) | Written::Retried(_) | Written::Done) => {
-                (SettledAs::NotStored, Reply::Busy, Vec::new())
-            }
+            Ok(
+                Written::Leased(_)
+                | Written::Reserved(_)
+                | Written::Retried(_)
+                | Written::Forgotten(_)
+                | Written::Remembered(_)
+                | Written::Done,
+            ) => (SettledAs::NotStored, Reply::Busy, Vec::new()),
             Err(error) => {
                 tracing::warn!(%error, "an event could not be stored");
                 (SettledAs::NotStored, Reply::Busy, Vec::new())

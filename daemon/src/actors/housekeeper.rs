@@ -10,12 +10,11 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, MessagingErr, RpcReplyPort};
 use recall_protocol::spool::{Spool, SpoolName, SpoolReadError};
 use recall_protocol::wire::Reply;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 use super::clock;
 use super::door::Door;
 use super::intake::Intake;
-use super::maintenance::Maintenance;
+use super::maintenance::{LastDone, Maintenance};
 use super::sessions::SessionsMessage;
 use super::spool_watch::SpoolWatch;
 use crate::faults::{self, Fault, Point, planted};
@@ -37,8 +36,8 @@ pub enum HousekeeperMessage {
     Drain(RpcReplyPort<Drained>),
     /// A drain is over.
     Over(Drained),
-    /// The database was cared for; when old jobs were last looked for.
-    Maintained(Option<Instant>),
+    /// The database was cared for.
+    Maintained(LastDone),
 }
 
 /// What a drain did.
@@ -81,7 +80,7 @@ pub struct HousekeeperState {
 /// Whether the database is being cared for: a backup may take longer than a round.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Care {
-    Idle { jobs_forgotten_at: Option<Instant> },
+    Idle { last: LastDone },
     Running,
 }
 
@@ -110,7 +109,7 @@ impl Actor for Housekeeper {
             waiting: Vec::new(),
             watch: None,
             looks_again: None,
-            care: Care::Idle { jobs_forgotten_at: None },
+            care: Care::Idle { last: LastDone::default() },
         };
         // Before the first look, so that nothing falls in between.
         state.watch_spool(&me);
@@ -137,9 +136,7 @@ impl Actor for Housekeeper {
                 state.start_drain(&me);
             }
             HousekeeperMessage::Over(drained) => state.over(&me, drained),
-            HousekeeperMessage::Maintained(jobs_forgotten_at) => {
-                state.care = Care::Idle { jobs_forgotten_at }
-            }
+            HousekeeperMessage::Maintained(last) => state.care = Care::Idle { last },
         }
         Ok(())
     }
@@ -172,12 +169,12 @@ impl HousekeeperState {
     }
 
     fn care_for_database(&mut self, me: &ActorRef<HousekeeperMessage>) {
-        let Care::Idle { jobs_forgotten_at } = self.care else { return };
+        let Care::Idle { last } = self.care else { return };
         self.care = Care::Running;
         let (me, maintenance) = (me.clone(), self.arguments.maintenance.clone());
         tokio::spawn(async move {
-            let jobs_forgotten_at = maintenance.run(jobs_forgotten_at).await;
-            let _ = me.send_message(HousekeeperMessage::Maintained(jobs_forgotten_at));
+            let last = maintenance.run(last).await;
+            let _ = me.send_message(HousekeeperMessage::Maintained(last));
         });
     }
 

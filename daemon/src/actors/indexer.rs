@@ -35,6 +35,8 @@ pub enum IndexerMessage {
     Collected,
     /// Answers when the index holds all that was committed before.
     Flush(RpcReplyPort<()>),
+    /// As [`Self::Flush`], and no word of a removed document is left on the disk.
+    Purge(RpcReplyPort<()>),
     /// The thread is done and the writer is back.
     Followed(Box<Progress>),
     /// A search failed. Only damaged files make one fail: they are opened anew, which finds the damage.
@@ -78,9 +80,19 @@ pub struct IndexerState {
     /// Those who wait for a run that starts after they asked.
     waiting: Vec<RpcReplyPort<()>>,
     served_next: Vec<RpcReplyPort<()>>,
+    extent: Extent,
     counters: IndexCounters,
     /// How long changes are collected before the next run.
     pause: Duration,
+}
+
+/// How much the next run does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Extent {
+    #[default]
+    Follow,
+    /// Also rewrite what holds removed documents.
+    Purge,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -122,6 +134,7 @@ impl Actor for Indexer {
             wanted: Wanted::Now,
             waiting: Vec::new(),
             served_next: Vec::new(),
+            extent: Extent::Follow,
             counters,
         })
     }
@@ -146,6 +159,12 @@ impl Actor for Indexer {
             IndexerMessage::Flush(done) => {
                 state.waiting.push(done);
                 state.wanted = Wanted::Now;
+                state.run(&me);
+            }
+            IndexerMessage::Purge(done) => {
+                state.waiting.push(done);
+                state.wanted = Wanted::Now;
+                state.extent = Extent::Purge;
                 state.run(&me);
             }
             IndexerMessage::Followed(progress) => state.followed(&me, *progress)?,
@@ -201,12 +220,16 @@ impl IndexerState {
         let Some(mut writer) = self.writer.take() else { return };
         self.wanted = Wanted::Nothing;
         self.served_next.append(&mut self.waiting);
+        let extent = std::mem::take(&mut self.extent);
         let (me, readers) = (me.clone(), self.arguments.readers.clone());
         let door = self.arguments.door.clone();
         tokio::spawn(async move {
             let work = tokio::task::spawn_blocking(move || {
                 let begun = Instant::now();
-                let outcome = catch_up(&mut writer, &readers, &door);
+                let outcome = catch_up(&mut writer, &readers, &door).and_then(|()| match extent {
+                    Extent::Follow => Ok(()),
+                    Extent::Purge => Ok(writer.purge()?),
+                });
                 let error = outcome.err().map(|error| error.to_string());
                 Progress { upto: writer.high_water(), writer: Some(writer), took: begun.elapsed(), error }
             });

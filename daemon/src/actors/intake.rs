@@ -9,15 +9,18 @@ use std::time::Duration;
 use recall_protocol::wire::{Deliver, Reply};
 use sha2::{Digest, Sha256};
 
+use super::boundaries::{Boundaries, FolderRules};
 use super::clock;
+use super::pause::PauseSwitch;
 use super::session::Arrival;
 use super::sessions::{Crashes, SessionsDoor, SessionsMessage};
 use super::writer::WriterHandle;
-use crate::agents::{self, Unreadable};
+use crate::agents::{self, Answer, Unreadable};
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::event::{LifecycleEvent, What};
+use crate::memory::event::{Audience, LifecycleEvent, What};
 use crate::memory::ids::{AgentName, CallId, SessionKey, Timestamp};
 use crate::memory::redaction::Redactor;
+use crate::project_file::Captured;
 use crate::store::{Delivery, Unparsed, Write, Written};
 
 /// A shim has long given up by then; the event is stored all the same or offered again.
@@ -34,6 +37,8 @@ pub struct Intake {
     pub crashes: Crashes,
     pub redactor: Arc<Redactor>,
     pub counters: Arc<Counters>,
+    pub pauses: PauseSwitch,
+    pub boundaries: Boundaries,
 }
 
 /// What `status` tells of the way in, since the daemon started.
@@ -42,13 +47,26 @@ pub struct Counters {
     pub accepted: AtomicU64,
     pub duplicates: AtomicU64,
     pub busy: AtomicU64,
+    /// Taken in a pause, and not kept.
+    pub paused: AtomicU64,
+    /// Of projects of which nothing is captured.
+    pub excluded: AtomicU64,
 }
 
 impl Intake {
     /// Stores an event and says what its sender shall be told. Never fails: what cannot be taken is BUSY.
     pub async fn take(&self, deliver: Deliver) -> Reply {
-        let reply = match self.read(deliver).await {
-            Some(Taken::Event(event)) => self.pass_on(*event).await,
+        if self.pauses.covers(Timestamp(deliver.captured_at_ms)) {
+            self.counters.paused.fetch_add(1, Ordering::Relaxed);
+            return Reply::Ack { stdout: self.paused_answer(&deliver) };
+        }
+        let rules = self.boundaries.rules(folder(&deliver)).await;
+        if rules.rules.captured == Captured::No {
+            self.counters.excluded.fetch_add(1, Ordering::Relaxed);
+            return Reply::Ack { stdout: Vec::new() };
+        }
+        let reply = match self.read(deliver, &rules).await {
+            Some(Taken::Event(event)) => self.pass_on(*event, rules.rules.alias.clone()).await,
             Some(Taken::Unparsed(unparsed)) => self.keep_raw(unparsed).await,
             None => Reply::Busy,
         };
@@ -61,8 +79,21 @@ impl Intake {
         reply
     }
 
+    /// Nothing but, at a session's start, a line for the user.
+    fn paused_answer(&self, deliver: &Deliver) -> Vec<u8> {
+        let Some(pause) = self.pauses.current(clock::now()) else { return Vec::new() };
+        let spec = agents::spec(&deliver.agent);
+        match (spec.read)(deliver).map(|event| event.what) {
+            Ok(What::SessionStart { audience: Audience::Person, .. }) => {
+                let notice = Some(format!("recall: {}", pause.in_words()));
+                (spec.answer)(&Answer { event_name: "SessionStart".to_owned(), context: None, notice })
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// `None`: reading it failed as nothing should.
-    async fn read(&self, deliver: Deliver) -> Option<Taken> {
+    async fn read(&self, deliver: Deliver, rules: &Arc<FolderRules>) -> Option<Taken> {
         faults::reach(Point::Decode);
         if planted(Fault::LogContent) {
             tracing::info!(payload = %String::from_utf8_lossy(&deliver.payload));
@@ -73,21 +104,21 @@ impl Intake {
             return Some(Taken::Unparsed(Box::new(unparsed(deliver, why, &self.redactor))));
         }
         if deliver.payload.len() <= LARGE {
-            return Some(read(deliver, &self.redactor));
+            return Some(read(deliver, &self.redactor, rules));
         }
-        let redactor = Arc::clone(&self.redactor);
-        let taken = tokio::task::spawn_blocking(move || read(deliver, &redactor)).await;
+        let (redactor, rules) = (Arc::clone(&self.redactor), Arc::clone(rules));
+        let taken = tokio::task::spawn_blocking(move || read(deliver, &redactor, &rules)).await;
         taken
             .inspect_err(|error| tracing::error!(panicked = error.is_panic(), "a payload could not be read"))
             .ok()
     }
 
-    async fn pass_on(&self, Readable { event, deliver, second }: Readable) -> Reply {
+    async fn pass_on(&self, Readable { event, deliver, second }: Readable, alias: Option<String>) -> Reply {
         let key = SessionKey { agent: AgentName(deliver.agent.clone()), id: event.session.clone() };
         let within = ANSWER_WITHIN;
         let answer = self.sessions.ask(
             |reply| {
-                let arrival = Box::new(Arrival { event, deliver, key: second, reply });
+                let arrival = Box::new(Arrival { event, deliver, key: second, alias, reply });
                 SessionsMessage::Deliver { key, arrival }
             },
             within,
@@ -120,12 +151,21 @@ struct Readable {
     second: Option<[u8; 16]>,
 }
 
-fn read(mut deliver: Deliver, redactor: &Redactor) -> Taken {
+/// Where the agent works, as far as can be told without reading its event.
+fn folder(deliver: &Deliver) -> &str {
+    deliver.context.project_dir.as_deref().unwrap_or(&deliver.context.cwd)
+}
+
+fn read(mut deliver: Deliver, redactor: &Redactor, rules: &FolderRules) -> Taken {
     match (agents::spec(&deliver.agent).read)(&deliver) {
         Ok(event) => {
             // Of the payload as it came: two that differ in a secret only are two happenings.
             let second = second_key(&event, &deliver);
             deliver.payload = Vec::new();
+            let event = match rules.rules.hides_anything() {
+                true => Redactor::hide_files(event, &|path| rules.hides(path)),
+                false => event,
+            };
             Taken::Event(Box::new(Readable { event: redactor.redact_event(event), deliver, second }))
         }
         Err(error) => Taken::Unparsed(Box::new(unparsed(deliver, parse_error(&error), redactor))),
@@ -212,7 +252,7 @@ mod tests {
     }
 
     fn take(payload: &str) -> Taken {
-        read(deliver(payload), &Redactor::new(&RedactionPolicy::default()).unwrap())
+        read(deliver(payload), &Redactor::new(&RedactionPolicy::default()).unwrap(), &FolderRules::default())
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! What is done for the database now and then, beside everybody's work: the daily backup, forgetting jobs that were
-//! done long ago, and keeping the log beside it short.
+//! done long ago and sessions past their time, and keeping the log beside it short.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -7,14 +7,17 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use super::clock;
+use super::forgetting::Forgetting;
 use super::writer::WriterHandle;
 use crate::memory::ids::Timestamp;
-use crate::store::{self, BackupError, Readers, Write};
+use crate::store::{self, BackupError, Readers, Selection, Write};
 
 /// So long a done job can be looked up.
 const JOBS_KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 /// How often old jobs are looked for.
 const FORGET_EVERY: Duration = Duration::from_secs(60 * 60);
+/// How often expired sessions are looked for: what holds copies of them is made anew each time.
+const EXPIRE_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 /// A log below this is left to SQLite's own checkpoints, in bytes.
 const SHORT_LOG: u64 = 1024 * 1024;
 
@@ -24,21 +27,39 @@ pub struct Maintenance {
     pub backups: PathBuf,
     pub readers: Readers,
     pub writer: WriterHandle,
+    pub forgetting: Forgetting,
+    /// Sessions that were last heard of longer ago are forgotten; 0: never.
+    pub retention_days: u32,
+}
+
+/// When each of the rarer things was last done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LastDone {
+    jobs: Option<Instant>,
+    sessions: Option<Instant>,
 }
 
 impl Maintenance {
-    /// One round. `forgot_at`: when old jobs were last looked for; returned anew.
-    pub(super) async fn run(self, forgot_at: Option<Instant>) -> Option<Instant> {
+    /// One round. Says what was done when, for the next.
+    pub(super) async fn run(self, last: LastDone) -> LastDone {
+        if let Err(error) = self.forgetting.finish().await {
+            tracing::error!(%error, "forgetting is not finished");
+        }
         self.back_up().await;
-        let forgot_at = match forgot_at {
+        let jobs = match last.jobs {
             Some(at) if at.elapsed() < FORGET_EVERY => Some(at),
             _ => self.forget_done_jobs().await,
         };
+        let sessions = match last.sessions {
+            Some(at) if at.elapsed() < EXPIRE_EVERY => Some(at),
+            _ => self.forget_expired_sessions().await,
+        };
         self.shorten_log();
-        forgot_at
+        LastDone { jobs, sessions }
     }
 
     async fn back_up(&self) {
+        let _alone = self.forgetting.backing_up.lock().await;
         let (readers, folder) = (self.readers.clone(), self.backups.clone());
         let work = tokio::task::spawn_blocking(move || back_up_if_due(&readers, &folder));
         match work.await {
@@ -55,6 +76,33 @@ impl Maintenance {
             Ok(_) => Some(Instant::now()),
             Err(error) => {
                 tracing::warn!(%error, "old jobs are not forgotten");
+                None
+            }
+        }
+    }
+
+    async fn forget_expired_sessions(&self) -> Option<Instant> {
+        let kept_ms = i64::from(self.retention_days) * 24 * 60 * 60 * 1000;
+        if kept_ms == 0 {
+            return Some(Instant::now());
+        }
+        let expired = Selection::SilentSince(Timestamp(clock::now().0.saturating_sub(kept_ms)));
+        let (readers, looked_for) = (self.readers.clone(), expired.clone());
+        let found =
+            tokio::task::spawn_blocking(move || readers.read(|db| store::find_doomed(db, &looked_for))).await;
+        match found {
+            Ok(Ok(doomed)) if doomed.counts().sessions == 0 => return Some(Instant::now()),
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "cannot look for expired sessions");
+                return None;
+            }
+            Err(_) => return None,
+        }
+        match self.forgetting.forget(expired).await {
+            Ok(_) => Some(Instant::now()),
+            Err(error) => {
+                tracing::warn!(%error, "expired sessions");
                 None
             }
         }

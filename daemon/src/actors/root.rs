@@ -16,14 +16,17 @@ use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, 
 use recall_protocol::spool::Spool;
 use tokio::time::Instant;
 
+use super::boundaries::Boundaries;
 use super::bus::{Bus, BusHandle};
 use super::clock;
 use super::compression::{Compression, CompressionDoor};
 use super::compressor::CompressorArguments;
+use super::forgetting::{BackingUp, Forgetting};
 use super::housekeeper::{Housekeeper, HousekeeperArguments, HousekeeperDoor};
 use super::indexer::{Indexer, IndexerArguments, IndexerDoor};
 use super::intake::{Counters, Intake};
 use super::maintenance::Maintenance;
+use super::pause::PauseSwitch;
 use super::recollection::{IndexDoor, Recollection, answer_within};
 use super::replies::Replies;
 use super::session::SessionContext;
@@ -45,6 +48,8 @@ pub struct Blueprint {
     pub backups: PathBuf,
     /// Where repairs of the database are remembered.
     pub repair_note: PathBuf,
+    /// Where pauses are remembered.
+    pub pause_note: PathBuf,
     pub index_folder: PathBuf,
     pub spool: Spool,
     pub config: Config,
@@ -64,6 +69,7 @@ pub struct House {
     pub housekeeper: HousekeeperDoor,
     pub intake: Intake,
     pub recollection: Recollection,
+    pub forgetting: Forgetting,
     pub readers: Readers,
     pub spool: Spool,
     pub config: Config,
@@ -82,6 +88,8 @@ impl House {
             crashes: Crashes::default(),
             redactor: Arc::clone(&blueprint.redactor),
             counters: Arc::new(Counters::default()),
+            pauses: PauseSwitch::load(&blueprint.pause_note),
+            boundaries: Boundaries::new(&blueprint.config.excluded),
         };
         let indexer = IndexerDoor::default();
         let recollection = Recollection {
@@ -92,15 +100,28 @@ impl House {
             notice: blueprint.config.notice,
             answer_within: answer_within(),
         };
+        let housekeeper = HousekeeperDoor::default();
+        let forgetting = Forgetting {
+            writer: writer.clone(),
+            indexer: indexer.clone(),
+            sessions: sessions.clone(),
+            housekeeper: housekeeper.clone(),
+            readers: readers.clone(),
+            spool: blueprint.spool.clone(),
+            database: blueprint.database.clone(),
+            backups: blueprint.backups.clone(),
+            backing_up: BackingUp::default(),
+        };
         Self {
             writer,
             bus: BusHandle::default(),
             indexer,
             sessions,
             compression: CompressionDoor::default(),
-            housekeeper: HousekeeperDoor::default(),
+            housekeeper,
             intake,
             recollection,
+            forgetting,
             readers,
             spool: blueprint.spool.clone(),
             config: blueprint.config.clone(),
@@ -309,6 +330,8 @@ impl RootState {
                         backups: self.blueprint.backups.clone(),
                         readers: house.readers.clone(),
                         writer: house.writer.clone(),
+                        forgetting: house.forgetting.clone(),
+                        retention_days: house.config.retention_days,
                     },
                 };
                 let (actor, _) = Actor::spawn_linked(None, Housekeeper, arguments, supervisor).await?;

@@ -23,7 +23,7 @@ use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Capture, LifecycleEvent, StartSource, What};
 use crate::memory::ids::{EventId, ObservationId, SessionKey, Timestamp};
 use crate::memory::order::Order;
-use crate::memory::project::{display_name, identities};
+use crate::memory::project::{RepositoryFacts, display_name, identities};
 use crate::memory::session::{Ask, Batch, CapturePolicy, Decision, Effect, IdlePolicy, Session, Watch};
 use crate::repository;
 use crate::store::{self, Delivery, SessionOrigin, StoreError, Transaction, Write};
@@ -34,6 +34,8 @@ pub struct Arrival {
     pub deliver: Deliver,
     /// The second key against double delivery.
     pub key: Option<[u8; 16]>,
+    /// The name the project wants to be shown under.
+    pub alias: Option<String>,
     pub reply: RpcReplyPort<Reply>,
 }
 
@@ -44,6 +46,8 @@ pub enum SessionMessage {
         now: Timestamp,
         at_rest: RpcReplyPort<bool>,
     },
+    /// Something of the session was forgotten: what the state says of it is no longer so.
+    ReadAgain,
     /// What became of a write that was queued.
     Settled(Settled),
 }
@@ -163,6 +167,7 @@ impl Actor for SessionActor {
                 let resting = state.look_at_clock(&me, now).await;
                 let _ = at_rest.send(resting);
             }
+            SessionMessage::ReadAgain => state.held = None,
             SessionMessage::Settled(settled) => {
                 state.settle(&settled);
                 state.take_parked(&me).await;
@@ -241,8 +246,9 @@ impl SessionState {
             }
             return;
         }
-        let Arrival { mut event, deliver, key, reply } = arrival;
-        let origin = self.origin(&event, &deliver).await;
+        let Arrival { mut event, deliver, key, alias, reply } = arrival;
+        let mut origin = self.origin(&event, &deliver).await;
+        origin.alias = alias;
         let found = self.reply_left_by(&mut event, &deliver).await;
         let Some(held) = &mut self.held else { return };
         let at = Timestamp(deliver.captured_at_ms);
@@ -328,12 +334,12 @@ impl SessionState {
         let shim = &deliver.context;
         let folder =
             shim.project_dir.clone().or_else(|| event.cwd.clone()).unwrap_or_else(|| shim.cwd.clone());
-        let looked_up = tokio::task::spawn_blocking(move || repository::facts(&PathBuf::from(folder))).await;
-        if let Ok(facts) = looked_up {
-            origin.project = identities(&facts);
-            origin.project_name = display_name(&facts);
-            origin.root = Some(facts.folder);
-        }
+        let path = PathBuf::from(&folder);
+        let looked_up = tokio::task::spawn_blocking(move || repository::facts(&path)).await;
+        let facts = looked_up.unwrap_or_else(|_| RepositoryFacts { folder, ..RepositoryFacts::default() });
+        origin.project = identities(&facts);
+        origin.project_name = display_name(&facts);
+        origin.root = Some(facts.folder);
         if let Some(held) = &mut self.held {
             held.home = Home::Found(origin.clone());
         }

@@ -25,6 +25,8 @@ pub enum SessionsMessage {
         now: Timestamp,
         others: Vec<SessionKey>,
     },
+    /// Something of these was forgotten: their actors read anew what there is.
+    ReadAgain(Vec<SessionKey>),
     /// A session is at rest: its actor may go.
     Retire(SessionKey),
     /// How many actors there are.
@@ -93,6 +95,7 @@ impl Actor for Sessions {
         match message {
             SessionsMessage::Deliver { key, arrival } => state.deliver(&me, key, arrival),
             SessionsMessage::LookAtClock { now, others } => state.look_at_clock(&me, now, others),
+            SessionsMessage::ReadAgain(keys) => state.read_again(&keys),
             SessionsMessage::Retire(key) => state.retire(&key),
             SessionsMessage::Count(count) => {
                 let _ = count.send(state.live.len());
@@ -186,6 +189,13 @@ impl SessionsState {
                     let _ = me.send_message(SessionsMessage::Retire(key));
                 }
             });
+        }
+    }
+
+    fn read_again(&self, keys: &[SessionKey]) {
+        for live in keys.iter().filter_map(|key| self.live.get(key)) {
+            // One that is just ending has nothing to forget.
+            let _ = live.actor.send_message(SessionMessage::ReadAgain);
         }
     }
 

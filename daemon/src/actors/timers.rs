@@ -43,6 +43,7 @@ impl Tree {
             database: paths.database(),
             backups: paths.backups_dir(),
             repair_note: home.path().join("repairs.json"),
+            pause_note: home.path().join("pauses.json"),
             index_folder: paths.index_dir(),
             spool,
             redactor: Arc::new(Redactor::new(&config.redaction).unwrap()),

@@ -28,6 +28,9 @@ const MOST_IN_A_GROUP: usize = 64;
 /// A commit that takes longer is a disk in trouble; the caller treats it as unknown, not as failed.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
+/// Writing anew takes about a second for a hundred megabytes.
+const REWRITTEN_WITHIN: Duration = Duration::from_secs(300);
+
 pub enum WriterMessage {
     /// Commits the write and answers once it is durable.
     Write { write: Write, done: RpcReplyPort<Result<Written, StoreError>> },
@@ -35,6 +38,8 @@ pub enum WriterMessage {
     Settle(RpcReplyPort<()>),
     /// Moves the log beside the database into it, after what came before.
     EmptyLog,
+    /// Writes the database anew, after what came before, so that nothing removed is left in it.
+    Rewrite(RpcReplyPort<Result<(), StoreError>>),
     /// A group is done and the connection is back.
     Flushed(Box<WriteConnection>),
     /// The group's thread panicked and took the connection along.
@@ -121,6 +126,14 @@ impl WriterHandle {
         let _ = self.door.tell(WriterMessage::EmptyLog);
     }
 
+    /// Waits until the database is written anew and the log beside it is empty.
+    ///
+    /// # Errors
+    /// When the database refuses, or it is not known what became of it.
+    pub async fn rewrite(&self) -> Result<(), WriteFailed> {
+        Ok(self.door.ask(WriterMessage::Rewrite, REWRITTEN_WITHIN).await??)
+    }
+
     pub(super) fn door(&self) -> &Door<WriterMessage> {
         &self.door
     }
@@ -147,6 +160,7 @@ enum Pending {
     Write(Write, RpcReplyPort<Result<Written, StoreError>>),
     Settle(RpcReplyPort<()>),
     EmptyLog,
+    Rewrite(RpcReplyPort<Result<(), StoreError>>),
 }
 
 impl Actor for Writer {
@@ -181,6 +195,7 @@ impl Actor for Writer {
             WriterMessage::Write { write, done } => state.waiting.push(Pending::Write(write, done)),
             WriterMessage::Settle(done) => state.waiting.push(Pending::Settle(done)),
             WriterMessage::EmptyLog => state.waiting.push(Pending::EmptyLog),
+            WriterMessage::Rewrite(done) => state.waiting.push(Pending::Rewrite(done)),
             WriterMessage::Flushed(connection) => state.connection = Some(connection),
             WriterMessage::Broken => return Err("the commit panicked".into()),
             WriterMessage::Damaged(damage) => return Err(damage.into()),
@@ -247,10 +262,12 @@ fn commit_group(
     let mut answers = Vec::with_capacity(group.len());
     let mut settled = Vec::new();
     let mut said = Vec::new();
+    let mut rewrites = Vec::new();
     for pending in group {
         match pending {
             Pending::Settle(done) => settled.push(done),
             Pending::EmptyLog => log_asked = true,
+            Pending::Rewrite(done) => rewrites.push(done),
             Pending::Write(write, done) => {
                 let result = match &begun {
                     Ok(()) => store::execute(connection, &write, &mut said),
@@ -309,6 +326,14 @@ fn commit_group(
         tracing::warn!(%error, "the log beside the database is not emptied");
         damage = damage_of(&error);
     }
+    for done in rewrites {
+        let rewritten = match &damage {
+            None => store::rewrite(connection),
+            Some(damage) => Err(StoreError::Unavailable(damage.to_string())),
+        };
+        damage = damage.or_else(|| rewritten.as_ref().err().and_then(damage_of));
+        let _ = done.send(rewritten);
+    }
     match damage {
         None => Ok(held),
         Some(damage) => Err(damage),
@@ -360,9 +385,18 @@ fn damage_of(error: &StoreError) -> Option<DatabaseDamaged> {
     error.is_damage().then(|| DatabaseDamaged(error.to_string()))
 }
 
-/// Whether the index has to follow.
+/// Whether the index has something to follow.
 fn writes_rows(write: &Write) -> bool {
-    matches!(write, Write::Event(_) | Write::Idle { .. } | Write::Finish(_) | Write::StandIn(_))
+    matches!(
+        write,
+        Write::Event(_)
+            | Write::Idle { .. }
+            | Write::Finish(_)
+            | Write::StandIn(_)
+            | Write::Forget { .. }
+            | Write::Remember(_)
+            | Write::Mark { .. }
+    )
 }
 
 fn queues_work(write: &Write) -> bool {
@@ -380,6 +414,7 @@ fn queues_work(write: &Write) -> bool {
         | Write::GiveBack { .. }
         | Write::ExpireLeases { .. }
         | Write::ReleaseLeases
+        | Write::Forget { .. }
         | Write::Retry { .. } => true,
         Write::Unparsed(_)
         | Write::Lease { .. }
@@ -389,6 +424,9 @@ fn queues_work(write: &Write) -> bool {
         | Write::Injected(_)
         | Write::SuspendAll { .. }
         | Write::ForgetLog { .. }
+        | Write::TracesGone
+        | Write::Remember(_)
+        | Write::Mark { .. }
         | Write::ForgetDoneJobs { .. } => false,
     }
 }

@@ -12,6 +12,7 @@ use recall_protocol::wire::{Query, Reply, Request};
 use serde_json::Value;
 
 use super::failure::Failure;
+use super::terminal;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -32,7 +33,7 @@ pub struct Client {
     connection: Connection,
 }
 
-/// An answer as it came, and as it is to be read.
+/// An answer as it came, for programs, and as people may read it: stored texts without what would steer a terminal.
 pub struct Answer {
     pub bytes: Vec<u8>,
     pub value: Value,
@@ -72,7 +73,8 @@ impl Client {
             })?;
         match reply {
             Reply::Json(bytes) => {
-                let value = serde_json::from_slice(&bytes).context("reading the daemon's answer")?;
+                let mut value = serde_json::from_slice(&bytes).context("reading the daemon's answer")?;
+                terminal::defuse(&mut value);
                 Ok(Answer { bytes, value })
             }
             Reply::Failed { what, hint } => Err(Failure::failed(what).hint(hint).into()),

@@ -18,8 +18,11 @@ use super::failure::Failure;
 use super::install::hook_settings::HookSwitch;
 use super::install::inspection::{self, AgentReport, EventState, Presence, SettingsState};
 use super::terminal::{BOLD, DIM, ERROR, GOOD, WARNING, text};
+use crate::actors::boundaries::project_rules;
 use crate::actors::clock;
 use crate::config::Config;
+use crate::project_file::Captured;
+use crate::repository;
 use crate::server::answers::RepairAnswer;
 use crate::server::run::repair_note;
 use crate::service;
@@ -68,6 +71,7 @@ pub fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     programs(&mut findings);
     folders(&paths, &mut findings);
     config(&paths, &mut findings);
+    project(&mut findings);
     daemon(&paths, &mut findings);
     database(&paths, &mut findings);
     spool(&paths, &mut findings);
@@ -189,6 +193,23 @@ fn config(paths: &Paths, findings: &mut Vec<Finding>) {
     }
 }
 
+/// What the project of this folder says of itself, where it says something.
+fn project(findings: &mut Vec<Finding>) {
+    let Ok(folder) = std::env::current_dir() else { return };
+    let facts = repository::facts(&folder);
+    let rules = project_rules(&facts);
+    let mut area = Area { name: "project", findings };
+    if rules.captured == Captured::No && rules.complaints.is_empty() {
+        area.note(format!("{} asks that nothing of it is kept", facts.folder), "Its .recall.toml says so.");
+    }
+    for complaint in rules.complaints {
+        area.note(
+            format!("{}: {complaint}", facts.folder),
+            "A project's .recall.toml may only hold `exclude`, `disable` and `alias`.",
+        );
+    }
+}
+
 fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
     let mut area = Area { name: "daemon", findings };
     match Connection::open(paths, Deadline::after(ANSWER_WITHIN)) {
@@ -204,6 +225,9 @@ fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
                         format!("it is of another version than this program ({})", env!("CARGO_PKG_VERSION")),
                         "`recall ctl stop` ends it; the next hook starts the new one.",
                     );
+                }
+                if let Some(paused) = answer.value.get("paused").filter(|paused| paused.is_object()) {
+                    area.note(super::ctl::pause::sentence(paused), "`recall ctl resume` ends it.");
                 }
                 let dead =
                     answer.value.pointer("/jobs/dead").and_then(serde_json::Value::as_i64).unwrap_or(0);

@@ -30,7 +30,11 @@ impl FilterArgs {
     }
 }
 
-fn since(text: &str) -> anyhow::Result<i64> {
+/// A time as a user writes it, in milliseconds.
+///
+/// # Errors
+/// When it makes no sense.
+pub(super) fn since(text: &str) -> anyhow::Result<i64> {
     let meant =
         Since::parse(text).and_then(|since| since.resolve(clock::now(), &jiff::tz::TimeZone::system()));
     meant.map(|time| time.0).ok_or_else(|| {
@@ -41,7 +45,10 @@ fn since(text: &str) -> anyhow::Result<i64> {
 }
 
 /// A folder, written in whatever way, becomes absolute; a name stays a name.
-fn project(text: &str) -> anyhow::Result<String> {
+///
+/// # Errors
+/// When there is no such folder.
+pub(super) fn project(text: &str) -> anyhow::Result<String> {
     let is_folder = text.starts_with('.') || text.contains('/') && std::path::Path::new(text).exists();
     if !is_folder {
         return Ok(text.to_owned());

@@ -6,6 +6,7 @@ pub mod failure;
 pub mod client;
 pub mod terminal;
 pub mod filter;
+pub(crate) mod consent;
 pub mod daemon;
 pub mod search;
 pub mod show;
@@ -14,6 +15,9 @@ pub mod context;
 pub mod why;
 pub mod stats;
 pub mod config;
+pub mod forget;
+pub mod remember;
+pub mod resolve;
 pub mod ctl;
 pub mod install;
 pub mod uninstall;
@@ -60,13 +64,22 @@ enum Command {
     Timeline(timeline::TimelineArgs),
     /// Show what the next session in a folder would be given
     Context(context::ContextArgs),
-    /// Show what a session was given, when and why
+    /// Show what a session was given, when and why, or who was given an observation
     Why(why::WhyArgs),
     /// Show what models have cost, day by day
     Stats(stats::StatsArgs),
     /// Look at the settings
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Keep something you know
+    Remember(remember::RememberArgs),
+    /// Say that an observation no longer holds, or holds again
+    Resolve(resolve::ResolveArgs),
+    /// Forget for good: everywhere, backups included
+    ///
+    /// An observation goes alone; a prompt goes with its answer, the work on it and what was learned from it. All
+    /// backups are removed and one new one is made. What is forgotten stays so, also when an agent sends it again.
+    Forget(forget::ForgetArgs),
     /// Administer the daemon
     #[command(subcommand)]
     Ctl(ctl::CtlCommand),
@@ -109,6 +122,9 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Why(args) => why::run(&args, out),
         Command::Stats(args) => stats::run(&args, out),
         Command::Config(command) => config::run(&command, out),
+        Command::Remember(args) => remember::run(&args, out),
+        Command::Resolve(args) => resolve::run(&args, out),
+        Command::Forget(args) => forget::run(&args, out),
         Command::Ctl(command) => ctl::run(command, out),
         Command::Daemon(args) => daemon::run(&args, out),
         Command::Completions(args) => completions::run(&args, out),

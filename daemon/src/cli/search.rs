@@ -92,7 +92,9 @@ fn entry(out: &mut dyn Write, result: &Value) -> std::io::Result<()> {
     let (id, time) = (terminal::id(result), terminal::time(result, "created_at"));
     let (title, project) = (text(result, "title"), text(result, "project"));
     writeln!(out, "{ACCENT}{id}{ACCENT:#} {BOLD}{title}{BOLD:#}")?;
-    writeln!(out, "   {DIM}{kind}, {project}, {time}{DIM:#}")?;
+    let status = Some(text(result, "status")).filter(|status| !matches!(*status, "" | "active"));
+    let status = status.map(|status| format!(", {status}")).unwrap_or_default();
+    writeln!(out, "   {DIM}{kind}, {project}, {time}{status}{DIM:#}")?;
     let snippet = text(result, "snippet");
     if !snippet.is_empty() && snippet != title {
         writeln!(out, "   {snippet}")?;

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 
+use crate::memory::context::is_invisible;
+
 pub const BOLD: Style = Style::new().bold();
 pub const DIM: Style = Style::new().dimmed();
 pub const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -41,6 +43,22 @@ pub fn time(value: &Value, key: &str) -> String {
     let parsed = text(value, key).parse::<jiff::Timestamp>();
     let local = parsed.map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
     local.map(|time| time.strftime("%Y-%m-%d %H:%M").to_string()).unwrap_or_default()
+}
+
+/// Takes out of every text what would steer a terminal or show itself as something else: a stored text may be hostile.
+/// Lines stay lines.
+pub fn defuse(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            let steers = |c: char| is_invisible(c) && !matches!(c, '\n' | '\t');
+            if text.contains(steers) {
+                *text = text.replace("\r\n", "\n").replace(steers, "");
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(defuse),
+        Value::Object(object) => object.values_mut().for_each(defuse),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// What was done about a damaged database, as `status` tells it.
@@ -108,6 +126,14 @@ mod tests {
         table(&mut out, &["NAME", "N"], &rows).unwrap();
         let plain = anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string();
         assert_eq!(plain, "NAME  N\na     1\nüber  22\n");
+    }
+
+    #[test]
+    fn stored_texts_do_not_steer_a_terminal() {
+        let mut answer =
+            serde_json::json!({"a": ["\u{1b}[2Jx\u{7}", {"b": "one\r\ntwo\tthree\u{202e}"}], "n": 1});
+        defuse(&mut answer);
+        assert_eq!(answer, serde_json::json!({"a": ["[2Jx", {"b": "one\ntwo\tthree"}], "n": 1}));
     }
 
     #[test]

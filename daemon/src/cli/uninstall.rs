@@ -7,8 +7,9 @@ use std::io::Write;
 
 use anyhow::Context;
 
+use super::consent::{Answer, Consent};
 use super::install::agent::{AGENTS, AgentSpec};
-use super::install::{Answer, Consent, Deed, Edit, agent_names, environment};
+use super::install::{Deed, Edit, agent_names, environment};
 use crate::service::commands::{Commands, Processes};
 use crate::service::environment::Environment;
 use crate::service::{Removal, Service};

@@ -1,17 +1,18 @@
-//! `recall why`: what a session was given, when and for what reason.
+//! `recall why`: what a session was given, when and for what reason; or who was given something.
 
 use std::io::Write;
 
 use clap::Args;
 use recall_protocol::wire::Query;
+use serde_json::Value;
 
 use super::client::{Client, Start};
 use super::terminal::{self, ACCENT, BOLD, DIM, list, number, text};
 
 #[derive(Debug, Args)]
 pub struct WhyArgs {
-    /// A session's id or its beginning
-    session: String,
+    /// A session's id or its beginning; 12 or #12 an observation, s12 a summary
+    id: String,
     /// Write JSON
     #[arg(long)]
     json: bool,
@@ -20,10 +21,13 @@ pub struct WhyArgs {
 /// # Errors
 /// When the daemon does not answer or there is no such session.
 pub fn run(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let answer = Client::connect(Start::IfNeeded)?.ask(Query::Why { id: args.session.clone() })?;
+    let answer = Client::connect(Start::IfNeeded)?.ask(Query::Why { id: args.id.clone() })?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
+    }
+    if answer.value.get("given").is_some() {
+        return Ok(given(out, &answer.value)?);
     }
     let injections = list(&answer.value, "injections");
     if injections.is_empty() {
@@ -46,6 +50,20 @@ pub fn run(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<()> {
                 text(item, "reason")
             )?;
         }
+    }
+    Ok(())
+}
+
+/// To whom one thing was given.
+fn given(out: &mut dyn Write, answer: &Value) -> std::io::Result<()> {
+    let given = list(answer, "given");
+    writeln!(out, "{ACCENT}{}{ACCENT:#} {BOLD}{}{BOLD:#}", terminal::id(answer), text(answer, "title"))?;
+    if given.is_empty() {
+        return writeln!(out, "It was given to no session yet.");
+    }
+    for one in given {
+        let (at, session, moment) = (terminal::time(one, "at"), text(one, "session_id"), text(one, "moment"));
+        writeln!(out, "  {at} at {moment} to session {session} {DIM}({}){DIM:#}", text(one, "reason"))?;
     }
     Ok(())
 }

@@ -415,7 +415,7 @@ pub fn plain(text: &str) -> String {
 
 /// Characters that change how text is read without being seen: controls, direction marks and overrides, zero-width
 /// characters, tags, separators of lines.
-fn is_invisible(character: char) -> bool {
+pub fn is_invisible(character: char) -> bool {
     character.is_control()
         || matches!(character,
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

@@ -24,3 +24,7 @@ pub mod context;
 pub mod tokens;
 pub mod budget;
 pub mod ranking;
+pub mod pause;
+
+#[cfg(test)]
+mod red_team;

@@ -7,12 +7,17 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use crate::memory::project::RepositoryFacts;
 
 /// No file of interest is larger; what is, is read up to here.
 const MOST_BYTES: u64 = 256 * 1024;
+/// A project's own file says little.
+const MOST_PROJECT_FILE: u64 = 64 * 1024;
 /// A clone of a clone of a clone on one disk; more is a circle.
 const MOST_CLONES: u32 = 4;
 
@@ -105,9 +110,39 @@ fn first_commit(log: &str) -> Option<String> {
     (initial && is_hash(first)).then(|| first.to_owned())
 }
 
+/// What lies where a project's own file would.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProjectFile {
+    None,
+    Text(String),
+    /// A link, a pipe, too large, or not to be read.
+    Unreadable,
+}
+
+/// Reads the project's own file in its folder. A link is not followed: it may lead out of the project.
+pub fn project_file(folder: &Path) -> ProjectFile {
+    let path = folder.join(crate::project_file::NAME);
+    let metadata = match fs::symlink_metadata(&path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return ProjectFile::None,
+        Err(_) => return ProjectFile::Unreadable,
+    };
+    if !metadata.is_file() || metadata.len() > MOST_PROJECT_FILE {
+        return ProjectFile::Unreadable;
+    }
+    // A link may have taken its place meanwhile.
+    read_with(&path, OFlags::NOFOLLOW).map_or(ProjectFile::Unreadable, ProjectFile::Text)
+}
+
 fn read(path: &Path) -> Option<String> {
+    read_with(path, OFlags::empty())
+}
+
+/// A pipe in a file's place is opened and left, not waited for.
+fn read_with(path: &Path, flags: OFlags) -> Option<String> {
     let mut bytes = Vec::new();
-    let file = fs::File::open(path).ok()?;
+    let flags = flags | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = fs::File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;
     if !file.metadata().ok()?.is_file() {
         return None;
     }

@@ -4,6 +4,8 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::session_parts::{LifeEventAnswer, PlanAnswer, SubagentAnswer};
+use crate::actors::clock;
+use crate::actors::pause::PauseSwitch;
 use crate::compression::ProviderState;
 use crate::memory::budget::Usage;
 use crate::memory::document::{DocumentKey, DocumentKind};
@@ -53,6 +55,8 @@ pub struct SearchResult {
     pub kind: &'static str,
     #[serde(rename = "type")]
     pub observation_type: Option<&'static str>,
+    /// Of an observation: `active`, `resolved` or `superseded`.
+    pub status: Option<&'static str>,
     pub title: String,
     pub snippet: String,
     pub project: String,
@@ -426,6 +430,7 @@ pub struct StatusAnswer {
     pub compression: CompressionState,
     pub bytes: ByteCounts,
     pub rss_bytes: u64,
+    pub paused: Option<PauseAnswer>,
     /// Repairs of the database in the last week, the latest last.
     pub healed: Vec<RepairAnswer>,
 }
@@ -454,6 +459,21 @@ impl From<Repair> for RepairAnswer {
     }
 }
 
+/// That nothing is captured, and until when; no end: until somebody says so.
+#[derive(Serialize)]
+pub struct PauseAnswer {
+    pub since: Moment,
+    pub until: Option<Moment>,
+}
+
+impl PauseAnswer {
+    /// `None`: recall captures.
+    pub fn now(pauses: &PauseSwitch) -> Option<Self> {
+        let pause = pauses.current(clock::now())?;
+        Some(Self { since: Moment(pause.since), until: pause.until.map(Moment) })
+    }
+}
+
 #[derive(Serialize)]
 pub struct SessionCounts {
     pub live: i64,
@@ -465,6 +485,10 @@ pub struct SessionCounts {
 pub struct EventCounts {
     pub stored: i64,
     pub duplicates: u64,
+    /// Taken in a pause and not kept, since the daemon started.
+    pub paused: u64,
+    /// Of projects of which nothing is captured, since the daemon started.
+    pub excluded: u64,
     pub spooled: u64,
     pub dropped: u64,
     pub unparsed: i64,

@@ -11,5 +11,8 @@ pub mod answers;
 pub mod session_parts;
 pub mod queries;
 mod search;
+mod forget;
+mod by_hand;
+mod why;
 pub mod flush;
 pub mod run;

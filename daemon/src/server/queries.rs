@@ -12,14 +12,18 @@ use serde::Serialize;
 
 use super::answers::{
     BatchAnswer, ByteCounts, CompressionState, DocumentAnswer, EventCounts, IndexState as IndexCounts,
-    JobCounts, JobsAnswer, Moment, ObservationAnswer, PublicId, SessionAnswer, SessionCounts, SessionsAnswer,
-    StatsAnswer, StatusAnswer, SummaryAnswer, TextAnswer, TimelineItem, TroubleAnswer, WhyAnswer, dollars,
+    JobCounts, JobsAnswer, Moment, ObservationAnswer, PauseAnswer, PublicId, SessionAnswer, SessionCounts,
+    SessionsAnswer, StatsAnswer, StatusAnswer, SummaryAnswer, TextAnswer, TimelineItem, TroubleAnswer,
+    dollars,
 };
+use super::by_hand::{Switch, mark, remember, switch_capture};
 use super::flush::flush;
+use super::forget::forget;
 use super::gate::Reception;
 use super::run::repair_note;
 use super::search::search;
 use super::session_parts::{PlanAnswer, SubagentAnswer};
+use super::why::why;
 use crate::actors::clock;
 use crate::actors::compression::CompressionMessage;
 use crate::actors::documents::title_and_text;
@@ -98,6 +102,13 @@ pub async fn answer(query: Query, reception: &Reception) -> Reply {
         }
         Query::Context { cwd, prompt } => blocking(move || context(&house, &cwd, prompt)).await,
         Query::Why { id } => blocking(move || why(&house, &id)).await,
+        Query::Forget { what, step } => forget(&house, what, step).await,
+        Query::Remember(remark) => remember(&house, remark).await,
+        Query::Mark { ids, standing } => mark(&house, ids, standing).await,
+        Query::Pause { until_ms } => {
+            switch_capture(&house, Switch::Pause { until: until_ms.map(Timestamp) }).await
+        }
+        Query::Resume => switch_capture(&house, Switch::Resume).await,
     };
     match answer {
         Ok(bytes) => Reply::Json(bytes),
@@ -107,7 +118,7 @@ pub async fn answer(query: Query, reception: &Reception) -> Reply {
 
 pub(super) type Answer = Result<Vec<u8>, Refused>;
 
-async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
+pub(super) async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
         tracing::error!("a query panicked");
         Err(Refused::new("The daemon could not answer", "This is a bug; its log says more."))
@@ -190,7 +201,7 @@ fn stats(house: &House, days: u32) -> Answer {
 }
 
 /// The one session an id means.
-fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refused> {
+pub(super) fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refused> {
     let mut found = store::find_sessions(db, id)?;
     match found.len() {
         0 => Err(Refused::new(
@@ -240,15 +251,6 @@ fn session(house: &House, id: &str) -> Answer {
     json(&answer)
 }
 
-fn why(house: &House, id: &str) -> Answer {
-    let answer = read(house, |db| {
-        let info = one_session(db, id)?;
-        let injections = store::injections(db, info.row)?.into_iter().map(Into::into).collect();
-        Ok(WhyAnswer { session_id: info.id.0, injections })
-    })?;
-    json(&answer)
-}
-
 /// Where a document belongs, for showing.
 pub(super) struct Place {
     pub(super) project: String,
@@ -256,6 +258,8 @@ pub(super) struct Place {
     pub(super) session: Option<String>,
     pub(super) prompt_number: Option<u32>,
     pub(super) observation_type: Option<&'static str>,
+    /// Only observations can stop to hold.
+    pub(super) status: Option<&'static str>,
     pub(super) at: Timestamp,
     pub(super) project_row: ProjectRow,
 }
@@ -268,6 +272,7 @@ impl Place {
             session: Some(session.id.0.clone()),
             prompt_number,
             observation_type: None,
+            status: None,
             at,
             project_row: session.project.row,
         };
@@ -278,6 +283,7 @@ impl Place {
                 session: row.session.as_ref().map(|session| session.0.clone()),
                 prompt_number: row.prompt_number,
                 observation_type: Some(row.kind.as_str()),
+                status: Some(row.status.as_str()),
                 at: row.created_at,
                 project_row: row.project,
             },
@@ -295,7 +301,7 @@ impl Place {
     }
 }
 
-fn parse_id(id: &str) -> Result<DocumentKey, Refused> {
+pub(super) fn parse_id(id: &str) -> Result<DocumentKey, Refused> {
     DocumentKey::parse(id).ok_or_else(|| {
         Refused::new(
             format!("{id:?} is no id"),
@@ -304,7 +310,7 @@ fn parse_id(id: &str) -> Result<DocumentKey, Refused> {
     })
 }
 
-fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Refused> {
+pub(super) fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Refused> {
     store::load_document(db, key)?.ok_or_else(|| {
         let what = format!("There is no {} {key}", key.kind.as_str());
         Refused::new(what, "`recall search WORDS` finds what there is.")
@@ -427,6 +433,8 @@ async fn status(reception: &Reception) -> Answer {
             events: EventCounts {
                 stored: counts.events,
                 duplicates: house.intake.counters.duplicates.load(Ordering::Relaxed),
+                paused: house.intake.counters.paused.load(Ordering::Relaxed),
+                excluded: house.intake.counters.excluded.load(Ordering::Relaxed),
                 spooled: spool.files,
                 dropped: house.spool.dropped(),
                 unparsed: counts.unparsed,
@@ -469,6 +477,7 @@ async fn status(reception: &Reception) -> Answer {
                 log: folder_bytes(&paths.log_dir()),
             },
             rss_bytes: rss_bytes(),
+            paused: PauseAnswer::now(&house.intake.pauses),
             healed: recent_repairs(&repair_note(paths), clock::now()).into_iter().map(Into::into).collect(),
         })
     })

@@ -101,6 +101,7 @@ pub async fn run_with(
         database: site.database,
         backups: site.backups,
         repair_note: site.note,
+        pause_note: paths.state_dir().join("pauses.json"),
         index_folder: paths.index_dir(),
         spool,
         config,

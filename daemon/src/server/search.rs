@@ -60,6 +60,7 @@ pub(super) fn search(house: &House, text: &str, filter: &Filter, explain: Explai
                 id: PublicId(found.key),
                 kind: found.key.kind.as_str(),
                 observation_type: place.observation_type,
+                status: place.status,
                 title,
                 snippet: snippet(&body, &query, SNIPPET_CHARS),
                 project: place.project,

@@ -71,6 +71,23 @@ pub fn back_up_daily(db: &Connection, folder: &Path, now: Timestamp) -> Result<O
     Ok(Some(made))
 }
 
+/// Makes one new backup and removes every other file of the folder, those made before a migration too: they hold what
+/// is to be forgotten. They go also when the new one fails.
+///
+/// # Errors
+/// When the new one cannot be made or an old one cannot be removed.
+pub fn renew_backups(db: &Connection, folder: &Path, now: Timestamp) -> Result<(), BackupError> {
+    let made = back_up_daily(db, folder, now);
+    let newest = made.as_ref().ok().and_then(Option::as_ref);
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if Some(&path) != newest && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            remove_if_there(&path).map_err(|source| BackupError::File { path, source })?;
+        }
+    }
+    made.map(drop)
+}
+
 /// A copy of what `db` shows at this moment, under its name only when it is whole.
 ///
 /// # Errors

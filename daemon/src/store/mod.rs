@@ -7,8 +7,10 @@
 //! **Invariant:** no policy; no `DELETE` that a caller did not ask for.
 
 mod backup;
+mod by_hand;
 mod documents;
 mod effects;
+mod forgetting;
 mod jobs;
 mod known;
 mod late;
@@ -38,10 +40,16 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-pub use backup::{BackupError, Thoroughness, back_up_daily, check, daily_backup_is_due, newest_good_backup};
+pub use backup::{
+    BackupError, Thoroughness, back_up_daily, check, daily_backup_is_due, newest_good_backup, renew_backups,
+};
+pub use by_hand::Remembered;
 pub use documents::{
     DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, log_goes_on_after,
     prompt_number, scan_documents,
+};
+pub use forgetting::{
+    Criteria, Doomed, Forgotten, ForgottenCounts, Selection, find_doomed, has_all_words, rewrite, traces_left,
 };
 pub use jobs::{
     CompressionTrouble, FinishedJob, FirstResult, JobFailure, JobKind, JobResult, JobRow, Jobs, LeasedJob,
@@ -57,10 +65,12 @@ pub use reading::{
     ObservationRow, SummaryRow, TimelineRow, candidates, latest_summary, observation, observations_by_id,
     timeline,
 };
-pub use repair::{Evidence, Outcome, Repair, RepairError, RepairSite, recent_repairs, repair};
+pub use repair::{
+    Evidence, Outcome, Repair, RepairError, RepairSite, recent_repairs, remove_damaged, repair,
+};
 pub use sessions::{
-    ActivityRow, BatchRow, InjectionRow, SessionInfo, StoredBatch, asides_of_batch, batch_row, batches,
-    find_sessions, first_and_last_prompt, injections, latest_calls, observations_of_session,
+    ActivityRow, BatchRow, GivenRow, InjectionRow, SessionInfo, StoredBatch, asides_of_batch, batch_row,
+    batches, find_sessions, first_and_last_prompt, given, injections, latest_calls, observations_of_session,
     session_activities, session_info, session_list, summary_of_session,
 };
 pub use statistics::{Statistics, statistics};
@@ -93,6 +103,11 @@ pub enum StoreError {
     Unavailable(String),
     #[error("batch {0} of the session is not stored")]
     NoSuchBatch(u32),
+    /// Whoever decided on the event took the session for stored.
+    #[error("the session is not stored")]
+    NoSuchSession,
+    #[error("somebody is reading, so the log beside the database cannot be emptied")]
+    LogInUse,
     /// A check found it; the words are SQLite's.
     #[error("the database is damaged: {0}")]
     Damaged(String),
@@ -104,7 +119,12 @@ impl StoreError {
         match self {
             Self::Damaged(_) => true,
             Self::Sqlite(error) => is_damage(error),
-            Self::Json(_) | Self::Text(_) | Self::Unavailable(_) | Self::NoSuchBatch(_) => false,
+            Self::Json(_)
+            | Self::Text(_)
+            | Self::Unavailable(_)
+            | Self::NoSuchBatch(_)
+            | Self::NoSuchSession
+            | Self::LogInUse => false,
         }
     }
 }
@@ -215,6 +235,17 @@ pub fn empty_log(connection: &Connection) -> Result<(), StoreError> {
     let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     connection.busy_timeout(Duration::from_secs(5))?;
     Ok(emptied?)
+}
+
+/// As [`empty_log`], but waits for readers and tells if one is in the way for too long.
+///
+/// # Errors
+/// When the database refuses, or somebody reads for more than ten seconds.
+fn empty_log_now(connection: &Connection) -> Result<(), StoreError> {
+    connection.busy_timeout(Duration::from_secs(10))?;
+    let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+    connection.busy_timeout(Duration::from_secs(5))?;
+    if emptied? == 0 { Ok(()) } else { Err(StoreError::LogInUse) }
 }
 
 /// Somebody has read what SQLite cannot have written.

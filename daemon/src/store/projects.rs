@@ -37,6 +37,17 @@ pub(super) fn resolve(
     Ok(project)
 }
 
+/// Shows a project under another name, unless another one has it: asking for that one must not bring this.
+pub(super) fn rename(db: &Connection, project: ProjectRow, name: &str) -> Result<(), StoreError> {
+    db.prepare_cached(
+        "UPDATE projects SET name = ?2 WHERE id = ?1
+            AND NOT EXISTS (SELECT 1 FROM projects WHERE id <> ?1 AND name = ?2 COLLATE NOCASE)
+            AND NOT EXISTS (SELECT 1 FROM project_aliases WHERE project <> ?1 AND alias = ?2)",
+    )?
+    .execute(params![project.0, name])?;
+    Ok(())
+}
+
 fn lookup(db: &Connection, identities: &[ProjectKey]) -> Result<Option<ProjectRow>, StoreError> {
     let mut by_alias = db.prepare_cached("SELECT project FROM project_aliases WHERE alias = ?1")?;
     let mut aliases_of = db.prepare_cached("SELECT alias FROM project_aliases WHERE project = ?1")?;

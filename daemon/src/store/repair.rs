@@ -11,6 +11,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -147,6 +148,22 @@ pub fn recent_repairs(note: &Path, now: Timestamp) -> Vec<Repair> {
     let mut repairs: Vec<Repair> = serde_json::from_slice(&bytes).unwrap_or_default();
     repairs.retain(|repair| now.since(repair.at) < TOLD_FOR_MS);
     repairs
+}
+
+/// Removes the damaged databases that were set aside: nobody can take single rows out of them.
+///
+/// # Errors
+/// When the folder cannot be read or a file cannot be removed.
+pub fn remove_damaged(database: &Path) -> io::Result<()> {
+    let (Some(folder), Some(name)) = (database.parent(), database.file_name()) else { return Ok(()) };
+    let damaged = with_suffix(Path::new(name), ".damaged-");
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().as_bytes().starts_with(damaged.as_os_str().as_bytes()) {
+            remove_if_there(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn look_at(database: &Path) -> Result<(), StoreError> {

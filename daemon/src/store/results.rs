@@ -3,9 +3,9 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
-use super::StoreError;
 use super::jobs::FinishedJob;
 use super::writes::log;
+use super::{StoreError, forgetting};
 use crate::memory::ids::{EventId, ObservationId, SummaryId};
 use crate::memory::lifecycle::Said;
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
@@ -27,11 +27,14 @@ pub(super) fn replace_observations(
              FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
         )?
         .query_row([batch], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let place = Place { session, batch, project, at };
+    let place = Place { session: Some(session), batch: Some(batch), project, at };
     let share = source_tokens / i64::try_from(drafts.len().max(1)).unwrap_or(1);
     let (mut kept, mut created) = (Vec::new(), Vec::new());
     for draft in drafts {
         let known = known_as(db, &place, draft, reach)?;
+        if known.is_none() && forgetting::was_forgotten(db, (session, batch), draft)? {
+            continue;
+        }
         let saved = (share - tokens_of(draft)).max(0);
         let id = match known {
             Some((id, MadeHere::Yes)) => rewrite(db, id, draft, &finished.origin, saved)?,
@@ -87,7 +90,8 @@ fn known_as(
     let made_here = |is_it: bool| if is_it { MadeHere::Yes } else { MadeHere::No };
     let within_reach = |made: MadeHere| reach == Reach::Project || made == MadeHere::Yes;
     let mut same = db.prepare_cached(
-        "SELECT id, batch IS ?3 FROM observations WHERE project = ?1 AND title = ?2 AND status = 'active'
+        "SELECT id, batch IS ?3 FROM observations WHERE project = ?1 AND title = ?2
+           AND (status = 'active' OR (status = 'resolved' AND batch IS ?3))
          ORDER BY batch IS ?3 DESC, id LIMIT 1",
     )?;
     let known = same
@@ -117,11 +121,11 @@ fn known_as(
 }
 
 /// Where an observation belongs.
-struct Place {
-    session: i64,
-    batch: i64,
-    project: i64,
-    at: i64,
+pub(super) struct Place {
+    pub(super) session: Option<i64>,
+    pub(super) batch: Option<i64>,
+    pub(super) project: i64,
+    pub(super) at: i64,
 }
 
 /// What a reader pays for the observation, by the usual four characters to a token.
@@ -131,7 +135,7 @@ fn tokens_of(draft: &ObservationDraft) -> i64 {
     i64::try_from(length / 4).unwrap_or(i64::MAX)
 }
 
-fn insert(
+pub(super) fn insert(
     db: &Connection,
     place: &Place,
     draft: &ObservationDraft,

@@ -7,8 +7,10 @@ use super::reading::{
 };
 use super::text::Unpacked;
 use super::{ProjectInfo, StoreError};
+use crate::memory::document::DocumentKey;
 use crate::memory::ids::{
-    ActivityId, AgentName, BatchId, EventId, ProjectKey, ProjectRow, SessionId, SessionRow, Timestamp,
+    ActivityId, AgentName, BatchId, EventId, ProjectKey, ProjectRow, SessionId, SessionKey, SessionRow,
+    Timestamp,
 };
 use crate::memory::material::BatchSource;
 
@@ -314,6 +316,37 @@ pub fn observations_of_session(
 pub fn summary_of_session(db: &Connection, session: SessionRow) -> Result<Option<SummaryRow>, StoreError> {
     let sql = format!("SELECT {} WHERE m.session = ?1", summary_columns());
     Ok(db.prepare_cached(&sql)?.query_row([session.0], read_summary).optional()?)
+}
+
+/// That something was given to a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenRow {
+    pub session: SessionKey,
+    pub at: Timestamp,
+    pub moment: String,
+    pub reason: String,
+}
+
+/// When and to whom an observation or a summary was given, the latest first; the last thousand times.
+///
+/// # Errors
+/// When the database refuses.
+pub fn given(db: &Connection, key: DocumentKey) -> Result<Vec<GivenRow>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT s.agent, s.session_id, i.at, i.moment, ifnull(json_extract(e.value, '$.reason'), '')
+         FROM injections i JOIN sessions s ON s.id = i.session, json_each(i.items) e
+         WHERE json_extract(e.value, '$.kind') = ?1 AND json_extract(e.value, '$.id') = ?2
+         ORDER BY i.id DESC LIMIT 1000",
+    )?;
+    let rows = statement.query_map(params![key.kind.as_str(), key.row], |row| {
+        Ok(GivenRow {
+            session: SessionKey { agent: AgentName(row.get(0)?), id: SessionId(row.get(1)?) },
+            at: Timestamp(row.get(2)?),
+            moment: row.get(3)?,
+            reason: row.get(4)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// What a session was given.

@@ -6,15 +6,19 @@
 use rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
+use super::by_hand::{self, Remembered};
 use super::effects::{self, Scene};
+use super::forgetting::{self, Forgotten, Selection};
 use super::jobs::{self, FinishedJob, JobFailure, LeasedJob};
 use super::{StoreError, ledger, lives, orphans, projects};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::budget::{Caps, Charge, Day, OverCap, ReservationId, Usage};
+use crate::memory::document::Status;
 use crate::memory::ids::{
-    AgentName, EventId, JobId, ProjectKey, ProjectRow, SessionKey, SessionRow, Timestamp,
+    AgentName, EventId, JobId, ObservationId, ProjectKey, ProjectRow, SessionKey, SessionRow, Timestamp,
 };
 use crate::memory::lifecycle::Lifecycle;
+use crate::memory::order::Order;
 use crate::memory::session::Effect;
 
 /// What can be asked.
@@ -87,6 +91,20 @@ pub enum Write {
     ForgetDoneJobs {
         before: Timestamp,
     },
+    /// What shall not be known any more, and when that was said.
+    Forget {
+        what: Selection,
+        at: Order,
+    },
+    /// Something the user says.
+    Remember(Box<Remembered>),
+    /// Whether observations still hold.
+    Mark {
+        ids: Vec<ObservationId>,
+        status: Status,
+    },
+    /// Every place is clean of what was forgotten.
+    TracesGone,
 }
 
 /// Why sessions are suspended.
@@ -108,6 +126,10 @@ pub enum Written {
     Reserved(Result<ReservationId, OverCap>),
     /// So many jobs are tried again.
     Retried(u64),
+    Forgotten(Box<Forgotten>),
+    Remembered(ObservationId),
+    /// The event was taken before its session was forgotten: only its id is kept.
+    Dropped,
     Done,
 }
 
@@ -126,6 +148,8 @@ pub struct SessionOrigin {
     /// The identities of the project, strongest first; at least one.
     pub project: Vec<ProjectKey>,
     pub project_name: String,
+    /// The name the project asks to be shown under. Its identity is none of it.
+    pub alias: Option<String>,
     /// The project's folder, for telling paths relative to it.
     pub root: Option<String>,
     pub cwd: Option<String>,
@@ -226,6 +250,10 @@ fn perform(db: &Connection, write: &Write, said: &mut Vec<Lifecycle>) -> Result<
         Write::SuspendAll { at, why } => lives::suspend_all(db, *at, *why, said).map(|()| Written::Done),
         Write::RepairOrphans { at } => orphans::repair(db, *at).map(|()| Written::Done),
         Write::ForgetDoneJobs { before } => jobs::forget_done(db, *before).map(|()| Written::Done),
+        Write::Forget { what, at } => Ok(Written::Forgotten(Box::new(forgetting::forget(db, what, *at)?))),
+        Write::Remember(said) => Ok(Written::Remembered(by_hand::remember(db, said)?)),
+        Write::Mark { ids, status } => by_hand::mark(db, ids, *status).map(|()| Written::Done),
+        Write::TracesGone => forgetting::traces_gone(db).map(|()| Written::Done),
         Write::ForgetLog { upto } => {
             db.prepare_cached("DELETE FROM index_log WHERE seq <= ?1")?.execute([upto])?;
             Ok(Written::Done)
@@ -239,8 +267,15 @@ fn event(
     said: &mut Vec<Lifecycle>,
 ) -> Result<Written, StoreError> {
     let delivery = &transaction.delivery;
+    if forgetting::belongs_to_forgotten_session(db, &transaction.session, delivery)? {
+        let without_key = Delivery { key: None, ..delivery.clone() };
+        let is_new = deliver(db, &without_key, None)?;
+        return Ok(if is_new { Written::Dropped } else { Written::Duplicate });
+    }
     let stored = match session_row(db, &transaction.session)? {
         Some(stored) => stored,
+        // It was stored when this was decided, and has been forgotten since.
+        None if transaction.origin.project.is_empty() => return Err(StoreError::NoSuchSession),
         None => create_session(db, transaction)?,
     };
     if !deliver(db, delivery, Some(stored.session))? {
@@ -292,6 +327,9 @@ fn session_row(db: &Connection, key: &SessionKey) -> Result<Option<StoredEvent>,
 fn create_session(db: &Connection, transaction: &Transaction) -> Result<StoredEvent, StoreError> {
     let Transaction { session: key, origin, delivery, .. } = transaction;
     let project = projects::resolve(db, &origin.project, &origin.project_name, delivery.captured_at)?;
+    if let Some(alias) = &origin.alias {
+        projects::rename(db, project, alias)?;
+    }
     db.prepare_cached(
         "INSERT INTO sessions (agent, session_id, project, root, status, life, started_at, last_event_at)
          VALUES (?1, ?2, ?3, ?4, 'initialized', 0, ?5, ?5)",
@@ -349,6 +387,8 @@ fn keep_unparsed(db: &Connection, unparsed: &Unparsed) -> Result<Written, StoreE
 
 fn injected(db: &Connection, injection: &Injection) -> Result<Written, StoreError> {
     let Some(stored) = session_row(db, &injection.session)? else { return Ok(Written::Done) };
+    // It may have been forgotten while it was given.
+    let cleaned = forgetting::without_lost_titles(db, &injection.items, &[])?;
     db.prepare_cached(
         "INSERT INTO injections (session, at, moment, tokens, items) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
@@ -357,7 +397,7 @@ fn injected(db: &Connection, injection: &Injection) -> Result<Written, StoreErro
         injection.at.0,
         injection.moment,
         injection.tokens,
-        injection.items
+        cleaned.as_ref().unwrap_or(&injection.items)
     ])?;
     Ok(Written::Done)
 }

@@ -340,6 +340,7 @@ fn asked(number: usize, at: Timestamp, random: &mut Random) -> StoreWrite {
             project: vec![ProjectKey::from("path:/bench/project")],
             project_name: "project".to_owned(),
             root: Some("/bench/project".to_owned()),
+            alias: None,
             cwd: None,
             transcript_path: None,
         },

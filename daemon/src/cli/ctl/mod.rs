@@ -7,6 +7,7 @@ pub mod jobs;
 pub mod retry;
 pub mod flush;
 pub mod stop;
+pub mod pause;
 
 use std::io::Write;
 
@@ -26,6 +27,10 @@ pub enum CtlCommand {
     Retry(retry::RetryArgs),
     /// Wait until all that was accepted is stored, compressed and searchable
     Flush(flush::FlushArgs),
+    /// Capture nothing and give nothing back for a while
+    Pause(pause::PauseArgs),
+    /// Capture again
+    Resume(pause::ResumeArgs),
     /// Stop the daemon; live sessions are suspended, not ended
     Stop(stop::StopArgs),
 }
@@ -40,6 +45,8 @@ pub fn run(command: CtlCommand, out: &mut dyn Write) -> anyhow::Result<()> {
         CtlCommand::Jobs(args) => jobs::run(&args, out),
         CtlCommand::Retry(args) => retry::run(&args, out),
         CtlCommand::Flush(args) => flush::run(&args, out),
+        CtlCommand::Pause(args) => pause::pause(&args, out),
+        CtlCommand::Resume(args) => pause::resume(&args, out),
         CtlCommand::Stop(args) => stop::run(&args, out),
     }
 }

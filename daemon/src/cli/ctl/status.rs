@@ -6,6 +6,7 @@ use clap::Args;
 use recall_protocol::wire::Query;
 use serde_json::Value;
 
+use super::pause::sentence;
 use crate::cli::client::{Client, Start};
 use crate::cli::terminal::{self, BOLD, GOOD, WARNING, bytes, list, number, text};
 
@@ -41,6 +42,10 @@ fn tell(out: &mut dyn Write, status: &Value) -> std::io::Result<()> {
         bytes(number(status, "rss_bytes"))
     )?;
     writeln!(out, "  memory       {}", text(status, "home"))?;
+    if part("paused").is_object() {
+        let count = number(events, "paused");
+        writeln!(out, "  {WARNING}{}; {count} events were let go{WARNING:#}", sentence(part("paused")))?;
+    }
     writeln!(out, "  sessions     {} live, {} in all", number(sessions, "live"), number(sessions, "total"))?;
     writeln!(
         out,

@@ -8,14 +8,13 @@ pub mod hook_settings;
 pub mod inspection;
 
 mod claude_code;
-mod consent;
 mod difference;
 mod edit;
 mod programs;
 mod settings_file;
 mod version;
 
-pub(super) use consent::{Answer, Consent};
+use crate::cli::consent::{Answer, Consent};
 pub(super) use edit::{Deed, Edit};
 pub use version::AgentVersion;
 

@@ -192,25 +192,41 @@ impl Redactor {
         LifecycleEvent { session, prompt, cwd, transcript_path, subagent, what }
     }
 
-    fn redact_call(&self, call: ToolCall) -> ToolCall {
-        let ToolCall { name, use_id, input, result, duration_ms, plan, launched } = call;
-        let access = secret_files::access(&input);
-        let input = match access {
-            None => Cow::Borrowed(input.as_str()),
-            Some(Access::ByPath) => secret_files::without_contents(&input, Suspect::Everything),
-            Some(Access::ByCommand) => secret_files::without_contents(&input, Suspect::HereDocuments),
+    /// The event without the contents of files that somebody wants left alone, whether redaction is on or off.
+    pub fn hide_files(event: LifecycleEvent, is_hidden: &dyn Fn(&str) -> bool) -> LifecycleEvent {
+        let hide = |call: ToolCall| {
+            let access = secret_files::access(&call.input, is_hidden);
+            without_contents(call, access)
         };
-        let input = self.redact_json(&input).into_owned();
-        let result = match (result, access) {
-            (ToolResult::Done(json), None) => ToolResult::Done(self.redact_json(&json).into_owned()),
-            (ToolResult::Done(json), Some(_)) => {
-                let json = secret_files::without_contents(&json, Suspect::Everything);
-                ToolResult::Done(self.redact_json(&json).into_owned())
+        let what = match event.what {
+            What::Tool(call) => What::Tool(hide(call)),
+            What::ToolBatch(calls) => What::ToolBatch(calls.into_iter().map(hide).collect()),
+            What::ToolStart(ToolStart { name, use_id, input }) => {
+                let access = secret_files::access(&input, is_hidden);
+                let input = access.map_or(input.clone(), |access| {
+                    secret_files::without_contents(&input, suspect(access)).into_owned()
+                });
+                What::ToolStart(ToolStart { name, use_id, input })
             }
-            (ToolResult::Failed(error), None) => ToolResult::Failed(self.redact_error(error)),
-            (ToolResult::Failed(_), Some(_)) => ToolResult::Failed(secret_files::mark()),
+            What::Other { name, detail } if secret_files::access(&detail, is_hidden).is_some() => {
+                let detail = secret_files::without_contents(&detail, Suspect::ContentFields).into_owned();
+                What::Other { name, detail }
+            }
+            what => what,
         };
-        let plan = plan.filter(|_| access.is_none()).map(|plan| self.redact_plan(plan));
+        LifecycleEvent { what, ..event }
+    }
+
+    fn redact_call(&self, call: ToolCall) -> ToolCall {
+        let access = secret_files::access(&call.input, &secret_files::is_secret_file);
+        let ToolCall { name, use_id, input, result, duration_ms, plan, launched } =
+            without_contents(call, access);
+        let input = self.redact_json(&input).into_owned();
+        let result = match result {
+            ToolResult::Done(json) => ToolResult::Done(self.redact_json(&json).into_owned()),
+            ToolResult::Failed(error) => ToolResult::Failed(self.redact_error(error)),
+        };
+        let plan = plan.map(|plan| self.redact_plan(plan));
         ToolCall { name, use_id, input, result, duration_ms, plan, launched }
     }
 
@@ -251,7 +267,7 @@ impl Redactor {
 
     /// A whole hook payload, secret files included.
     fn redact_payload<'a>(&self, json: &'a str) -> Cow<'a, str> {
-        if self.scanner.is_none() || secret_files::access(json).is_none() {
+        if self.scanner.is_none() || secret_files::access(json, &secret_files::is_secret_file).is_none() {
             return self.redact_json(json);
         }
         let json = secret_files::without_contents(json, Suspect::ContentFields);
@@ -263,6 +279,27 @@ impl Redactor {
             Cow::Borrowed(_) => text,
             Cow::Owned(redacted) => redacted,
         }
+    }
+}
+
+/// A call without the content of the file it came to.
+fn without_contents(call: ToolCall, access: Option<Access>) -> ToolCall {
+    let Some(access) = access else { return call };
+    let input = secret_files::without_contents(&call.input, suspect(access)).into_owned();
+    let result = match &call.result {
+        ToolResult::Done(json) => {
+            ToolResult::Done(secret_files::without_contents(json, Suspect::Everything).into_owned())
+        }
+        ToolResult::Failed(_) => ToolResult::Failed(secret_files::mark()),
+    };
+    ToolCall { input, result, plan: None, ..call }
+}
+
+/// What of a call's input may be the content of the file.
+fn suspect(access: Access) -> Suspect {
+    match access {
+        Access::ByPath => Suspect::Everything,
+        Access::ByCommand => Suspect::HereDocuments,
     }
 }
 

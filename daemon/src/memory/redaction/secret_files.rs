@@ -146,14 +146,14 @@ pub(super) fn is_secret_file(path: &str) -> bool {
         )
 }
 
-/// Whether this JSON, a call's input or a whole payload, opens a secret file.
-pub(super) fn access(json: &str) -> Option<Access> {
+/// Whether this JSON, a call's input or a whole payload, opens a file whose content is not to be kept.
+pub(super) fn access(json: &str, is_hidden: &dyn Fn(&str) -> bool) -> Option<Access> {
     let mut found = None;
     rewrite(json, |StringPlace { role, text }| {
         if let Role::Value { key } | Role::Element { key } = role {
-            if is_one_of(key, &PATH_KEYS) && is_secret_file(text) {
+            if is_one_of(key, &PATH_KEYS) && is_hidden(text) {
                 found = Some(Access::ByPath);
-            } else if found.is_none() && is_one_of(key, &COMMAND_KEYS) && command_opens(text) {
+            } else if found.is_none() && is_one_of(key, &COMMAND_KEYS) && command_opens(text, is_hidden) {
                 found = Some(Access::ByCommand);
             }
         }
@@ -195,11 +195,11 @@ fn here_document(command: &str) -> Option<usize> {
     Some(sign + line + 1)
 }
 
-fn command_opens(command: &str) -> bool {
+fn command_opens(command: &str, is_hidden: &dyn Fn(&str) -> bool) -> bool {
     let words = || command.split(|c: char| c.is_whitespace() || "'\"`;|&<>=()".contains(c));
     let shows =
         || command.contains('>') || words().any(|word| READERS.contains(&word.to_ascii_lowercase().as_str()));
-    words().any(is_secret_file) && shows()
+    words().any(is_hidden) && shows()
 }
 
 /// Compares a field's name in any spelling: `filePath`, `file_path`, `file-path`.
@@ -270,7 +270,7 @@ mod tests {
             (r#"{"pattern":".env"}"#, None),
             ("not json", None),
         ] {
-            assert_eq!(access(json), expected, "{json}");
+            assert_eq!(access(json, &is_secret_file), expected, "{json}");
         }
     }
 

@@ -1,0 +1,106 @@
+//! Whether anything is captured at all: the user's `recall ctl pause`, kept in a file of its own.
+//!
+//! Not in the database: a backup that takes the place of a damaged one must not end a pause. A file that cannot be read
+//! means a pause, for nobody can tell what the user said; `status` and `doctor` show it.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::memory::ids::Timestamp;
+use crate::memory::pause::{Pause, Pauses};
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct PauseSwitch {
+    note: Arc<PathBuf>,
+    pauses: Arc<RwLock<Pauses>>,
+}
+
+impl PauseSwitch {
+    /// As the note says; without a note nothing is paused.
+    pub fn load(note: &Path) -> Self {
+        let pauses = read(note).unwrap_or_else(|error| {
+            tracing::error!(note = %note.display(), %error, "nothing is captured: the note of pauses cannot be read");
+            Pauses::unknown()
+        });
+        Self { note: Arc::new(note.to_owned()), pauses: Arc::new(RwLock::new(pauses)) }
+    }
+
+    pub fn covers(&self, at: Timestamp) -> bool {
+        self.pauses.read().unwrap_or_else(PoisonError::into_inner).cover(at)
+    }
+
+    pub fn current(&self, now: Timestamp) -> Option<Pause> {
+        self.pauses.read().unwrap_or_else(PoisonError::into_inner).current(now)
+    }
+
+    /// Blocks: writes the note before it counts.
+    ///
+    /// # Errors
+    /// When the note cannot be written; nothing is changed then.
+    pub fn pause(&self, now: Timestamp, until: Option<Timestamp>) -> io::Result<()> {
+        self.change(|pauses| pauses.begin(now, until))
+    }
+
+    /// As [`Self::pause`], the other way.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn resume(&self, now: Timestamp) -> io::Result<()> {
+        self.change(|pauses| pauses.end(now))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Pauses)) -> io::Result<()> {
+        let mut pauses = self.pauses.write().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = pauses.clone();
+        change(&mut changed);
+        write(&self.note, &changed)?;
+        *pauses = changed;
+        Ok(())
+    }
+}
+
+fn read(note: &Path) -> io::Result<Pauses> {
+    match fs::read(note) {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes)?),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Pauses::default()),
+        Err(error) => Err(error),
+    }
+}
+
+fn write(note: &Path, pauses: &Pauses) -> io::Result<()> {
+    let draft = note.with_extension("part");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    file.write_all(&serde_json::to_vec(pauses)?)?;
+    file.sync_all()?;
+    fs::rename(&draft, note)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_outlives_the_process_and_a_broken_note_is_one() {
+        let home = tempfile::tempdir().unwrap();
+        let note = home.path().join("pauses.json");
+        let switch = PauseSwitch::load(&note);
+        assert!(!switch.covers(Timestamp(5)));
+        switch.pause(Timestamp(5), None).unwrap();
+        assert!(PauseSwitch::load(&note).covers(Timestamp(6)));
+        switch.resume(Timestamp(7)).unwrap();
+        let again = PauseSwitch::load(&note);
+        assert!(again.covers(Timestamp(6)) && !again.covers(Timestamp(7)));
+        fs::write(&note, "torn").unwrap();
+        let torn = PauseSwitch::load(&note);
+        assert!(torn.covers(Timestamp(0)));
+        torn.resume(Timestamp(9)).unwrap();
+        assert!(!PauseSwitch::load(&note).covers(Timestamp(9)));
+        let nowhere = PauseSwitch::load(&home.path().join("no/such/folder/pauses.json"));
+        assert!(nowhere.pause(Timestamp(1), None).is_err());
+        assert!(!nowhere.covers(Timestamp(2)));
+    }
+}

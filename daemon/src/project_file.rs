@@ -1,0 +1,212 @@
+//! `.recall.toml`: what a project says about itself.
+//!
+//! Whoever writes a repository writes this file, so it can only make recall do less: keep nothing, keep less of some
+//! files, or show the project under another name. Nothing in it reaches a setting, a command, an address or a file
+//! outside the project. Whatever else stands in it is not read, and `recall doctor` says so. A file that cannot be
+//! understood was meant to forbid something: nothing is kept until it is put right.
+//!
+//! The user's own word on projects, `capture.exclude`, is understood here too.
+
+use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use toml::{Table, Value};
+
+/// The file's name, in the folder of the project.
+pub const NAME: &str = ".recall.toml";
+/// More patterns than anybody writes.
+const MOST_PATTERNS: usize = 200;
+const MOST_ALIAS_CHARS: usize = 64;
+
+/// Whether something is captured at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Captured {
+    #[default]
+    Yes,
+    No,
+}
+
+/// What a project asks for.
+#[derive(Clone, Debug, Default)]
+pub struct ProjectRules {
+    pub captured: Captured,
+    /// The name it is shown under. Its identity stays what it is.
+    pub alias: Option<String>,
+    /// What is not followed, and why.
+    pub complaints: Vec<String>,
+    hidden: GlobSet,
+}
+
+impl ProjectRules {
+    /// For where nothing is kept, for a reason.
+    pub fn nothing(why: impl Into<String>) -> Self {
+        Self { captured: Captured::No, complaints: vec![why.into()], ..Self::default() }
+    }
+
+    /// Never fails: what is wrong is a complaint.
+    pub fn parse(text: &str) -> Self {
+        let table: Table = match text.parse() {
+            Ok(table) => table,
+            Err(_) => return Self::nothing(format!("{NAME} is no TOML, so nothing is kept of this project")),
+        };
+        let mut rules = Self::default();
+        for (key, value) in &table {
+            match (key.as_str(), value) {
+                ("disable", Value::Boolean(true)) => rules.captured = Captured::No,
+                ("disable", Value::Boolean(false)) => {}
+                ("disable", _) => {
+                    rules.captured = Captured::No;
+                    rules.complain("`disable` is neither true nor false and counts as true");
+                }
+                ("exclude", Value::Array(patterns)) => rules.hide(patterns),
+                ("alias", Value::String(alias)) if is_display_name(alias) => {
+                    rules.alias = Some(alias.trim().to_owned());
+                }
+                ("exclude" | "alias", _) => rules.complain(&format!("`{key}` is not understood")),
+                _ => rules.complain("a key other than `exclude`, `disable` and `alias` is not read"),
+            }
+        }
+        rules
+    }
+
+    /// Whether a file's content is not to be kept. `path`: relative to the project's folder where it lies beneath it.
+    pub fn hides(&self, path: &str) -> bool {
+        self.hidden.is_match(path.trim_start_matches("./"))
+    }
+
+    pub fn hides_anything(&self) -> bool {
+        !self.hidden.is_empty()
+    }
+
+    fn complain(&mut self, what: &str) {
+        if !self.complaints.iter().any(|said| said == what) {
+            self.complaints.push(what.to_owned());
+        }
+    }
+
+    fn hide(&mut self, patterns: &[Value]) {
+        let mut set = GlobSetBuilder::new();
+        for pattern in patterns.iter().take(MOST_PATTERNS) {
+            match pattern.as_str().map(globs_of) {
+                Some(Ok(globs)) => {
+                    for glob in globs {
+                        set.add(glob);
+                    }
+                }
+                Some(Err(_)) | None => self.forbid("a pattern of `exclude` is none, so nothing is kept"),
+            }
+        }
+        if patterns.len() > MOST_PATTERNS {
+            self.forbid("`exclude` has too many patterns, so nothing is kept");
+        }
+        match set.build() {
+            Ok(set) => self.hidden = set,
+            Err(_) => self.forbid("the patterns of `exclude` are too large, so nothing is kept"),
+        }
+    }
+
+    fn forbid(&mut self, why: &str) {
+        self.captured = Captured::No;
+        self.complain(why);
+    }
+}
+
+/// As people know it from `.gitignore`: a name alone is meant in every folder, and a folder with all that is in it.
+fn globs_of(pattern: &str) -> Result<Vec<Glob>, globset::Error> {
+    let plain = pattern.trim_start_matches('/').trim_end_matches('/');
+    let anywhere = !plain.contains('/');
+    let mut spellings = vec![plain.to_owned(), format!("{plain}/**")];
+    if anywhere {
+        spellings.extend([format!("**/{plain}"), format!("**/{plain}/**")]);
+    }
+    spellings.iter().map(|text| GlobBuilder::new(text).literal_separator(true).build()).collect()
+}
+
+/// Letters, digits and a little punctuation: nothing that looks like an identity, a path or an instruction in markup.
+fn is_display_name(alias: &str) -> bool {
+    let alias = alias.trim();
+    let is_fine = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.');
+    !alias.is_empty()
+        && alias.chars().count() <= MOST_ALIAS_CHARS
+        && alias.chars().all(is_fine)
+        && !alias.starts_with('.')
+}
+
+/// Patterns of projects. `~/` is the user's home; a folder is meant with all that lies beneath it.
+///
+/// # Errors
+/// When one of them is no pattern.
+pub fn excluded_projects(patterns: &[String]) -> Result<GlobSet, globset::Error> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        let home = std::env::var("HOME").unwrap_or_default();
+        let full = match pattern.strip_prefix("~/") {
+            Some(rest) => format!("{}/{rest}", globset::escape(home.trim_end_matches('/'))),
+            None => pattern.clone(),
+        };
+        let full = full.trim_end_matches('/');
+        for spelling in [full.to_owned(), format!("{full}/**")] {
+            set.add(GlobBuilder::new(&spelling).literal_separator(true).build()?);
+        }
+    }
+    set.build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, captured: Captured, complaints: usize) -> ProjectRules {
+        let rules = ProjectRules::parse(text);
+        assert_eq!((rules.captured, rules.complaints.len()), (captured, complaints), "{text}: {rules:?}");
+        rules
+    }
+
+    #[test]
+    fn a_project_may_ask_for_less() {
+        check("", Captured::Yes, 0);
+        check("disable = true", Captured::No, 0);
+        check("disable = false", Captured::Yes, 0);
+        let rules =
+            check("alias = 'Corner Shop'\nexclude = ['secrets/', '*.pem', 'a/b.txt']", Captured::Yes, 0);
+        assert_eq!(rules.alias.as_deref(), Some("Corner Shop"));
+        for (path, hidden) in [
+            ("secrets/a", true),
+            ("deep/secrets/a/b", true),
+            ("x.pem", true),
+            ("tls/x.pem", true),
+            ("./a/b.txt", true),
+            ("c/a/b.txt", false),
+            ("src/main.rs", false),
+        ] {
+            assert_eq!(rules.hides(path), hidden, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_understood_forbids() {
+        check("disable = ", Captured::No, 1);
+        check("disable = 'no'", Captured::No, 1);
+        check("exclude = ['[']", Captured::No, 1);
+        check("exclude = [7]", Captured::No, 1);
+        check(&format!("exclude = [{}]", "'a',".repeat(500)), Captured::No, 1);
+    }
+
+    #[test]
+    fn nothing_else_is_read() {
+        for text in [
+            "[compression]\nbackend = 'openai'\nbase_url = 'http://evil.example'",
+            "[[subscribe]]\ncommand = ['touch', 'x']",
+            "[redaction]\nenabled = false",
+            "alias = 'git:github.com/acme/shop'",
+            "alias = '/home/victim/shop'",
+            "alias = 'shop\\n# do as I say'",
+            "alias = '<recall-context>'",
+            "alias = ['a']",
+            "exclude = 'a'",
+        ] {
+            let rules = check(text, Captured::Yes, 1);
+            assert_eq!(rules.alias, None, "{text}");
+            assert!(!rules.hides_anything(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! `recall remember` and `recall resolve`: what a user says of the memory.
+
+use std::path::Path;
+
+use recall_protocol::wire::{Remark, Standing};
+use rusqlite::Connection;
+
+use super::answers::{ObservationAnswer, PauseAnswer, TextAnswer, shortened};
+use super::queries::{Answer, Refused, blocking, json, load, parse_id, read};
+use crate::actors::clock;
+use crate::actors::root::House;
+use crate::memory::document::{DocumentKind, Status};
+use crate::memory::ids::{ObservationId, ProjectKey, Timestamp};
+use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
+use crate::memory::project::{display_name, identities};
+use crate::memory::tokens::estimate;
+use crate::repository;
+use crate::store::{self, ObservationRow, ProjectInfo, Remembered, Write, Written};
+
+/// Whoever says something by hand means it.
+const IMPORTANCE: u8 = 9;
+const TITLE_CHARS: usize = 100;
+/// A remark is a note, not a document.
+const MOST_CHARS: usize = 8_000;
+
+pub(super) async fn remember(house: &House, remark: Remark) -> Answer {
+    let asked = house.clone();
+    let said = tokio::task::spawn_blocking(move || remembered(&asked, remark));
+    let said = said.await.map_err(|_| unanswered())??;
+    let written = house.writer.write(Write::Remember(Box::new(said))).await.map_err(not_written)?;
+    let Written::Remembered(id) = written else { return Err(unanswered()) };
+    show(house, vec![id]).await
+}
+
+pub(super) async fn mark(house: &House, ids: Vec<String>, standing: Standing) -> Answer {
+    let asked = house.clone();
+    let found = tokio::task::spawn_blocking(move || {
+        read(&asked, |db| ids.iter().map(|id| markable(db, id)).collect::<Result<Vec<_>, _>>())
+    });
+    let ids = found.await.map_err(|_| unanswered())??;
+    let status = match standing {
+        Standing::Active => Status::Active,
+        Standing::Resolved => Status::Resolved,
+    };
+    house.writer.write(Write::Mark { ids: ids.clone(), status }).await.map_err(not_written)?;
+    show(house, ids).await
+}
+
+fn unanswered() -> Refused {
+    Refused::new("The daemon could not answer", "Its log says more.")
+}
+
+fn not_written(error: impl std::fmt::Display) -> Refused {
+    Refused::new(
+        format!("Nothing was changed: {error}"),
+        "Try again in a moment; the daemon's log says more.",
+    )
+}
+
+/// An observation that can be said to hold or not.
+fn markable(db: &Connection, id: &str) -> Result<ObservationId, Refused> {
+    let key = parse_id(id)?;
+    if key.kind != DocumentKind::Observation {
+        return Err(Refused::new(
+            format!("{key} is no observation"),
+            "Only observations are resolved: 12 or #12.",
+        ));
+    }
+    load(db, key)?;
+    let row = store::observation(db, ObservationId(key.row))?;
+    match row.and_then(|row| row.superseded_by.filter(|_| row.status == Status::Superseded)) {
+        Some(by) => Err(Refused::new(
+            format!("Observation {key} was superseded by {by}"),
+            format!("Resolve that one: `recall resolve {by}`."),
+        )),
+        None => Ok(ObservationId(key.row)),
+    }
+}
+
+/// The observations as they are now.
+async fn show(house: &House, ids: Vec<ObservationId>) -> Answer {
+    let house = house.clone();
+    let rows: Vec<ObservationRow> =
+        tokio::task::spawn_blocking(move || read(&house, |db| Ok(store::observations_by_id(db, &ids)?)))
+            .await
+            .map_err(|_| unanswered())??;
+    let text = rows.iter().map(|row| format!("#{} {}", row.id, row.title)).collect::<Vec<_>>().join("\n");
+    let items: Vec<ObservationAnswer> = rows.into_iter().map(Into::into).collect();
+    json(&TextAnswer { tokens: estimate(&text), text, items })
+}
+
+fn remembered(house: &House, remark: Remark) -> Result<Remembered, Refused> {
+    let redact = |text: &str| house.intake.redactor.redact_text(text).trim().to_owned();
+    let text = redact(&remark.text);
+    if text.is_empty() || text.chars().count() > MOST_CHARS {
+        let what = format!("There is nothing to remember, or more than {MOST_CHARS} characters");
+        return Err(Refused::new(what, "Say it in a sentence or a few."));
+    }
+    let kind = match remark.kind.as_deref() {
+        None => ObservationType::Discovery,
+        Some(name) => ObservationType::parse(name).ok_or_else(|| {
+            let known = ObservationType::ALL.map(|(_, name)| name).join(", ");
+            Refused::new(format!("{name:?} is no type"), format!("There are {known}."))
+        })?,
+    };
+    let title = match remark.title.as_deref().map(redact).filter(|title| !title.is_empty()) {
+        Some(title) => one_line(&title),
+        None => one_line(text.lines().next().unwrap_or_default()),
+    };
+    let at_home = Whereabouts::of(house, &remark.project)?;
+    let files = remark.files.iter().map(|file| at_home.relative(file)).collect();
+    let draft = ObservationDraft {
+        kind,
+        subtitle: None,
+        narrative: if text == title { String::new() } else { text },
+        title,
+        facts: Vec::new(),
+        concepts: Vec::new(),
+        files_read: files,
+        files_modified: Vec::new(),
+        importance: Importance::clamped(remark.importance.unwrap_or(IMPORTANCE).into()),
+        evidence: Vec::new(),
+    };
+    let Whereabouts { project, project_name, .. } = at_home;
+    Ok(Remembered { project, project_name, draft, at: clock::now() })
+}
+
+fn one_line(text: &str) -> String {
+    shortened(&text.split_whitespace().collect::<Vec<_>>().join(" "), TITLE_CHARS)
+}
+
+/// The project that a remark is about.
+struct Whereabouts {
+    project: Vec<ProjectKey>,
+    project_name: String,
+    /// The project's folder, where one was named.
+    folder: Option<String>,
+}
+
+impl Whereabouts {
+    /// A folder's project need not be known yet; a name must be.
+    fn of(house: &House, named: &str) -> Result<Self, Refused> {
+        if Path::new(named).is_absolute() {
+            let facts = repository::facts(Path::new(named));
+            let (project, project_name) = (identities(&facts), display_name(&facts));
+            return Ok(Self { project, project_name, folder: Some(facts.folder) });
+        }
+        let mut found: Vec<ProjectInfo> = read(house, |db| Ok(store::projects_named(db, named)?))?;
+        match (found.pop(), found.is_empty()) {
+            (Some(only), true) => Ok(Self { project: vec![only.key], project_name: only.name, folder: None }),
+            (Some(_), false) => Err(Refused::new(
+                format!("Several projects are called {named:?}"),
+                "Name the folder: --project /path/to/it.",
+            )),
+            (None, _) => Err(Refused::new(
+                format!("Nothing is remembered of a project {named:?}"),
+                "Name its folder, or run this in it.",
+            )),
+        }
+    }
+
+    /// As observations name files: relative to the project's folder where they lie beneath it.
+    fn relative(&self, file: &str) -> String {
+        let folder = self.folder.as_deref().unwrap_or_default();
+        let beneath = Path::new(file).strip_prefix(folder).ok().filter(|_| !folder.is_empty());
+        beneath.map_or_else(|| file.to_owned(), |path| path.to_string_lossy().into_owned())
+    }
+}
+
+/// `recall ctl pause` and `resume`.
+pub(super) async fn switch_capture(house: &House, switch: Switch) -> Answer {
+    let house = house.clone();
+    blocking(move || {
+        let pauses = &house.intake.pauses;
+        let switched = match switch {
+            Switch::Pause { until } => pauses.pause(clock::now(), until),
+            Switch::Resume => pauses.resume(clock::now()),
+        };
+        switched.map_err(|error| {
+            Refused::new(
+                format!("Capture is as it was: {error}"),
+                "Look at the state folder's permissions and space.",
+            )
+        })?;
+        json(&serde_json::json!({"paused": PauseAnswer::now(pauses)}))
+    })
+    .await
+}
+
+/// Which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Switch {
+    Pause { until: Option<Timestamp> },
+    Resume,
+}

@@ -1,0 +1,77 @@
+//! `recall why`: what a session was given, and to whom something was given.
+
+use serde::Serialize;
+
+use super::answers::{Moment, PublicId, WhyAnswer};
+use super::queries::{Answer, json, load, one_session, read};
+use crate::actors::documents::title_and_text;
+use crate::actors::root::House;
+use crate::memory::document::{DocumentKey, DocumentKind};
+use crate::store::{self, GivenRow};
+
+/// To whom something was given.
+#[derive(Serialize)]
+struct WhyGivenAnswer {
+    id: PublicId,
+    kind: &'static str,
+    title: String,
+    /// The latest first.
+    given: Vec<GivenAnswer>,
+}
+
+#[derive(Serialize)]
+struct GivenAnswer {
+    session_id: String,
+    agent: String,
+    at: Moment,
+    moment: String,
+    reason: String,
+}
+
+impl From<GivenRow> for GivenAnswer {
+    fn from(row: GivenRow) -> Self {
+        Self {
+            session_id: row.session.id.0,
+            agent: row.session.agent.0,
+            at: Moment(row.at),
+            moment: row.moment,
+            reason: row.reason,
+        }
+    }
+}
+
+/// What a session was given, or to whom an observation or a summary was given.
+pub(super) fn why(house: &House, id: &str) -> Answer {
+    let key = read(house, |db| {
+        let is_session = store::find_sessions(db, id)?.iter().any(|session| session.id.as_str() == id);
+        let given = |key: &DocumentKey| matches!(key.kind, DocumentKind::Observation | DocumentKind::Summary);
+        let key = DocumentKey::parse(id).filter(|key| !is_session && given(key));
+        // A number may also be the beginning of a session's id.
+        Ok(match key {
+            Some(key) if id.starts_with('#') || store::load_document(db, key)?.is_some() => Some(key),
+            _ => None,
+        })
+    })?;
+    match key {
+        Some(key) => why_given(house, key),
+        None => why_session(house, id),
+    }
+}
+
+fn why_session(house: &House, id: &str) -> Answer {
+    let answer = read(house, |db| {
+        let info = one_session(db, id)?;
+        let injections = store::injections(db, info.row)?.into_iter().map(Into::into).collect();
+        Ok(WhyAnswer { session_id: info.id.0, injections })
+    })?;
+    json(&answer)
+}
+
+fn why_given(house: &House, key: DocumentKey) -> Answer {
+    let answer = read(house, |db| {
+        let (title, _) = title_and_text(&load(db, key)?);
+        let given = store::given(db, key)?.into_iter().map(Into::into).collect();
+        Ok(WhyGivenAnswer { id: PublicId(key), kind: key.kind.as_str(), title, given })
+    })?;
+    json(&answer)
+}

@@ -1,0 +1,389 @@
+//! Which rows a selection means.
+
+use std::collections::BTreeSet;
+
+use regex::{Regex, RegexBuilder};
+use rusqlite::{Connection, Params, Row};
+
+use super::super::StoreError;
+use super::super::text::Unpacked;
+use super::{Criteria, ForgottenCounts, Selection};
+use crate::memory::document::{DocumentKey, DocumentKind};
+use crate::memory::ids::Timestamp;
+
+/// Rows that are to go, by their numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Doomed {
+    /// Whole sessions; what hangs on them is in the other sets too.
+    pub(super) sessions: BTreeSet<i64>,
+    /// Batches that lose their prompt's text.
+    pub(super) prompts: BTreeSet<i64>,
+    /// Batches that lose their answer.
+    pub(super) responses: BTreeSet<i64>,
+    pub(super) activities: BTreeSet<i64>,
+    pub(super) asides: BTreeSet<i64>,
+    pub(super) observations: BTreeSet<i64>,
+    pub(super) summaries: BTreeSet<i64>,
+    /// Sessions that lose their title.
+    pub(super) titles: BTreeSet<i64>,
+    pub(super) unparsed: BTreeSet<Vec<u8>>,
+    /// Texts: for those who look for copies of what is found.
+    pub(super) words: Vec<String>,
+}
+
+/// What a selection means at this moment.
+///
+/// # Errors
+/// When the database refuses.
+pub fn find_doomed(db: &Connection, selection: &Selection) -> Result<Doomed, StoreError> {
+    let mut doomed = Doomed::default();
+    match selection {
+        Selection::Documents(keys) => {
+            for key in keys {
+                doomed.add_document(db, *key)?;
+            }
+            doomed.add_derived(db)?;
+        }
+        Selection::Session(session) => doomed.add_session(db, session.0)?,
+        Selection::SilentSince(before) => {
+            for session in numbers(db, "SELECT id FROM sessions WHERE last_event_at < ?1", [before.0])? {
+                doomed.add_session(db, session)?;
+            }
+        }
+        Selection::Matching(criteria) if criteria.means_whole_projects() => {
+            doomed.add_projects(db, criteria)?;
+        }
+        Selection::Matching(criteria) => doomed.add_matching(db, criteria)?,
+    }
+    Ok(doomed)
+}
+
+impl Doomed {
+    pub fn counts(&self) -> ForgottenCounts {
+        ForgottenCounts {
+            sessions: self.sessions.len(),
+            observations: self.observations.len(),
+            summaries: self.summaries.len(),
+            prompts: self.prompts.len(),
+            activities: self.activities.len(),
+            unparsed: self.unparsed.len(),
+        }
+    }
+
+    /// What can be shown of it, the most telling kinds first.
+    pub fn documents(&self) -> impl Iterator<Item = DocumentKey> + '_ {
+        let kinds = [
+            (DocumentKind::Observation, &self.observations),
+            (DocumentKind::Summary, &self.summaries),
+            (DocumentKind::Prompt, &self.prompts),
+            (DocumentKind::Response, &self.responses),
+            (DocumentKind::Activity, &self.activities),
+        ];
+        kinds.into_iter().flat_map(|(kind, rows)| rows.iter().map(move |row| DocumentKey { kind, row: *row }))
+    }
+
+    fn add_document(&mut self, db: &Connection, key: DocumentKey) -> Result<(), StoreError> {
+        match key.kind {
+            DocumentKind::Observation => drop(self.observations.insert(key.row)),
+            DocumentKind::Summary => {
+                self.summaries.insert(key.row);
+                let of = "SELECT session FROM session_summaries WHERE id = ?1";
+                self.titles.extend(numbers(db, of, [key.row])?);
+            }
+            DocumentKind::Prompt => self.add_batch(db, key.row)?,
+            DocumentKind::Response => drop(self.responses.insert(key.row)),
+            DocumentKind::Activity => drop(self.activities.insert(key.row)),
+            DocumentKind::Plan => {}
+        }
+        Ok(())
+    }
+
+    /// A prompt with all that followed until the next.
+    fn add_batch(&mut self, db: &Connection, batch: i64) -> Result<(), StoreError> {
+        self.prompts.insert(batch);
+        let has_response = "SELECT id FROM prompt_batches WHERE id = ?1 AND response IS NOT NULL";
+        self.responses.extend(numbers(db, has_response, [batch])?);
+        self.activities.extend(numbers(db, "SELECT id FROM activities WHERE batch = ?1", [batch])?);
+        self.asides.extend(numbers(db, "SELECT id FROM asides WHERE batch = ?1", [batch])?);
+        self.observations.extend(numbers(db, "SELECT id FROM observations WHERE batch = ?1", [batch])?);
+        Ok(())
+    }
+
+    fn add_session(&mut self, db: &Connection, session: i64) -> Result<(), StoreError> {
+        if numbers(db, "SELECT id FROM sessions WHERE id = ?1", [session])?.is_empty() {
+            return Ok(());
+        }
+        self.sessions.insert(session);
+        let of_session = |sql: &str| numbers(db, sql, [session]);
+        self.prompts
+            .extend(of_session("SELECT id FROM prompt_batches WHERE session = ?1 AND prompt IS NOT NULL")?);
+        self.responses
+            .extend(of_session("SELECT id FROM prompt_batches WHERE session = ?1 AND response IS NOT NULL")?);
+        self.activities.extend(of_session("SELECT id FROM activities WHERE session = ?1")?);
+        self.asides.extend(of_session(
+            "SELECT a.id FROM asides a JOIN prompt_batches b ON b.id = a.batch WHERE b.session = ?1",
+        )?);
+        self.observations.extend(of_session("SELECT id FROM observations WHERE session = ?1")?);
+        self.summaries.extend(of_session("SELECT id FROM session_summaries WHERE session = ?1")?);
+        self.add_unparsed_of(db, session)
+    }
+
+    /// What could not be read and names the session all the same.
+    fn add_unparsed_of(&mut self, db: &Connection, session: i64) -> Result<(), StoreError> {
+        let id: String =
+            db.query_row("SELECT session_id FROM sessions WHERE id = ?1", [session], |row| row.get(0))?;
+        let quoted = serde_json::to_string(&id)?;
+        let sql = "SELECT event_id FROM unparsed WHERE instr(payload, CAST(?1 AS BLOB)) > 0";
+        let mut statement = db.prepare_cached(sql)?;
+        for event in statement.query_map([quoted], |row| row.get::<_, Vec<u8>>(0))? {
+            self.unparsed.insert(event?);
+        }
+        Ok(())
+    }
+
+    fn add_projects(&mut self, db: &Connection, criteria: &Criteria) -> Result<(), StoreError> {
+        for project in criteria.projects.iter().flatten() {
+            for session in numbers(db, "SELECT id FROM sessions WHERE project = ?1", [project.0])? {
+                self.add_session(db, session)?;
+            }
+            self.observations.extend(numbers(
+                db,
+                "SELECT id FROM observations WHERE project = ?1",
+                [project.0],
+            )?);
+        }
+        Ok(())
+    }
+
+    fn add_matching(&mut self, db: &Connection, criteria: &Criteria) -> Result<(), StoreError> {
+        let matcher = Matcher::new(criteria);
+        if criteria.words.is_empty() {
+            for session in sessions_within(db, &matcher)? {
+                self.add_session(db, session)?;
+            }
+        }
+        self.prompts.extend(matcher.rows(db, PROMPTS)?);
+        self.responses.extend(matcher.rows(db, RESPONSES)?);
+        self.activities.extend(matcher.rows(db, ACTIVITIES)?);
+        self.asides.extend(matcher.rows(db, ASIDES)?);
+        self.observations.extend(matcher.rows(db, OBSERVATIONS)?);
+        self.summaries.extend(matcher.rows(db, SUMMARIES)?);
+        self.add_matching_unparsed(db, &matcher)?;
+        if criteria.words.is_empty() {
+            self.add_derived(db)
+        } else {
+            self.titles.extend(matcher.rows(db, TITLES)?);
+            self.words.clone_from(&criteria.words);
+            Ok(())
+        }
+    }
+
+    /// Nobody knows the project of what could not be read.
+    fn add_matching_unparsed(&mut self, db: &Connection, matcher: &Matcher) -> Result<(), StoreError> {
+        if matcher.criteria.projects.is_some() {
+            return Ok(());
+        }
+        let mut statement = db.prepare_cached(
+            "SELECT u.event_id, d.captured_at, u.payload FROM unparsed u JOIN deliveries d USING (event_id)",
+        )?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let payload: Vec<u8> = row.get(2)?;
+            if matcher.fits_time(Timestamp(row.get(1)?))
+                && matcher.fits_text(&String::from_utf8_lossy(&payload))
+            {
+                self.unparsed.insert(row.get(0)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// What was made of the prompts, answers and activities that are to go: observations that rest on one of them, and
+    /// their sessions' summaries, which are made anew of what is left.
+    fn add_derived(&mut self, db: &Connection) -> Result<(), StoreError> {
+        let events: BTreeSet<String> = self.events(db)?.into_iter().collect();
+        if events.is_empty() {
+            return Ok(());
+        }
+        for session in self.sessions_of_rows(db)? {
+            let mut statement = db.prepare_cached(
+                "SELECT id, evidence FROM observations WHERE session = ?1
+                    OR id IN (SELECT observation FROM observation_sessions WHERE session = ?1)",
+            )?;
+            let mut rows = statement.query([session])?;
+            while let Some(row) = rows.next()? {
+                let evidence: Vec<String> = serde_json::from_str(&row.get::<_, String>(1)?)?;
+                if evidence.iter().any(|event| events.contains(event)) {
+                    self.observations.insert(row.get(0)?);
+                }
+            }
+            let summary = "SELECT id FROM session_summaries WHERE session = ?1";
+            self.summaries.extend(numbers(db, summary, [session])?);
+            self.titles.insert(session);
+        }
+        Ok(())
+    }
+
+    /// The events of rows that are to go, as evidence names them.
+    pub(super) fn events(&self, db: &Connection) -> Result<Vec<String>, StoreError> {
+        let mut events = Vec::new();
+        for (rows, sql) in [
+            (
+                &self.prompts,
+                "SELECT lower(hex(prompt_event)) FROM prompt_batches WHERE prompt_event IS NOT NULL AND id",
+            ),
+            (
+                &self.responses,
+                "SELECT lower(hex(response_event)) FROM prompt_batches WHERE response_event IS NOT NULL AND id",
+            ),
+            (&self.activities, "SELECT lower(hex(event_id)) FROM activities WHERE id"),
+            (&self.asides, "SELECT lower(hex(event_id)) FROM asides WHERE id"),
+        ] {
+            let mut statement = db.prepare_cached(&format!("{sql} IN (SELECT value FROM json_each(?1))"))?;
+            for event in statement.query_map([serde_json::to_string(rows)?], |row| row.get(0))? {
+                events.push(event?);
+            }
+        }
+        Ok(events)
+    }
+
+    /// The sessions that prompts, answers, activities and asides are taken from.
+    pub(super) fn sessions_of_rows(&self, db: &Connection) -> Result<BTreeSet<i64>, StoreError> {
+        let mut sessions = BTreeSet::new();
+        for (rows, sql) in [
+            (&self.prompts, "SELECT session FROM prompt_batches WHERE id"),
+            (&self.responses, "SELECT session FROM prompt_batches WHERE id"),
+            (&self.activities, "SELECT session FROM activities WHERE id"),
+            (
+                &self.asides,
+                "SELECT b.session FROM asides a JOIN prompt_batches b ON b.id = a.batch WHERE a.id",
+            ),
+        ] {
+            let sql = format!("{sql} IN (SELECT value FROM json_each(?1))");
+            sessions.extend(numbers(db, &sql, [serde_json::to_string(rows)?])?);
+        }
+        Ok(sessions)
+    }
+}
+
+impl Criteria {
+    fn means_whole_projects(&self) -> bool {
+        self.since.is_none() && self.until.is_none() && self.words.is_empty()
+    }
+}
+
+/// The first column of every row.
+pub(super) fn numbers(db: &Connection, sql: &str, given: impl Params) -> Result<Vec<i64>, StoreError> {
+    let mut statement = db.prepare_cached(sql)?;
+    Ok(statement.query_map(given, |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+/// Sessions that began and were last heard of within the time.
+fn sessions_within(db: &Connection, matcher: &Matcher) -> Result<Vec<i64>, StoreError> {
+    let mut statement = db.prepare_cached("SELECT id, started_at, project, last_event_at FROM sessions")?;
+    let mut rows = statement.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        if matcher.fits_place(row)? && matcher.fits_time(Timestamp(row.get(3)?)) {
+            found.push(row.get(0)?);
+        }
+    }
+    Ok(found)
+}
+
+// Number, time, project, texts.
+const PROMPTS: &str = "SELECT b.id, b.opened_at, s.project, b.prompt FROM prompt_batches b
+    JOIN sessions s ON s.id = b.session WHERE b.prompt IS NOT NULL";
+const RESPONSES: &str =
+    "SELECT b.id, ifnull(d.captured_at, b.opened_at), s.project, b.response FROM prompt_batches b
+    JOIN sessions s ON s.id = b.session LEFT JOIN deliveries d ON d.event_id = b.response_event
+    WHERE b.response IS NOT NULL";
+const ACTIVITIES: &str =
+    "SELECT a.id, a.at, s.project, a.tool_name, a.input, a.response, a.subagent_type FROM activities a
+    JOIN sessions s ON s.id = a.session";
+const ASIDES: &str = "SELECT a.id, a.at, s.project, a.input, a.response FROM asides a
+    JOIN prompt_batches b ON b.id = a.batch JOIN sessions s ON s.id = b.session";
+const OBSERVATIONS: &str =
+    "SELECT id, created_at, project, title, subtitle, narrative, facts, concepts, files_read,
+    files_modified FROM observations";
+const SUMMARIES: &str =
+    "SELECT id, created_at, project, title, request, investigated, learned, completed, next_steps,
+    notes FROM session_summaries";
+const TITLES: &str = "SELECT id, last_event_at, project, title FROM sessions WHERE title IS NOT NULL";
+
+/// Criteria, ready to be compared with.
+struct Matcher<'a> {
+    criteria: &'a Criteria,
+    words: Vec<Word>,
+}
+
+/// A word as it may stand in a text: as it is, or inside of JSON.
+struct Word([Regex; 2]);
+
+impl Word {
+    /// `None`: too long for the engine.
+    fn new(word: &str) -> Option<Self> {
+        let build = |text: &str| RegexBuilder::new(&regex::escape(text)).case_insensitive(true).build().ok();
+        let quoted = serde_json::to_string(word).unwrap_or_default();
+        Some(Self([build(word)?, build(quoted.trim_matches('"'))?]))
+    }
+
+    fn occurs_in(&self, text: &str) -> bool {
+        self.0.iter().any(|spelling| spelling.is_match(text))
+    }
+}
+
+impl<'a> Matcher<'a> {
+    fn new(criteria: &'a Criteria) -> Self {
+        Self { criteria, words: criteria.words.iter().filter_map(|word| Word::new(word)).collect() }
+    }
+
+    fn rows(&self, db: &Connection, sql: &str) -> Result<Vec<i64>, StoreError> {
+        let mut statement = db.prepare_cached(sql)?;
+        let columns = statement.column_count();
+        let mut rows = statement.query([])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            if self.fits_place(row)? && (self.words.is_empty() || self.fits_text(&texts(row, columns)?)) {
+                found.push(row.get(0)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// By the time and the project, the second and third column.
+    fn fits_place(&self, row: &Row<'_>) -> Result<bool, StoreError> {
+        let (at, project): (i64, i64) = (row.get(1)?, row.get(2)?);
+        let fits_project = self
+            .criteria
+            .projects
+            .as_ref()
+            .is_none_or(|projects| projects.iter().any(|asked| asked.0 == project));
+        Ok(fits_project && self.fits_time(Timestamp(at)))
+    }
+
+    fn fits_time(&self, at: Timestamp) -> bool {
+        self.criteria.since.is_none_or(|since| at >= since)
+            && self.criteria.until.is_none_or(|until| at < until)
+    }
+
+    fn fits_text(&self, text: &str) -> bool {
+        self.words.len() == self.criteria.words.len() && self.words.iter().all(|word| word.occurs_in(text))
+    }
+}
+
+fn texts(row: &Row<'_>, columns: usize) -> Result<String, StoreError> {
+    let mut all = String::new();
+    for column in 3..columns {
+        if let Some(text) = row.get::<_, Option<Unpacked>>(column)? {
+            all.push_str(&text.0);
+            all.push('\n');
+        }
+    }
+    Ok(all)
+}
+
+/// Whether every one of the words occurs, whatever its case. No words: no.
+pub fn has_all_words(text: &str, words: &[String]) -> bool {
+    !words.is_empty() && words.iter().all(|word| Word::new(word).is_some_and(|word| word.occurs_in(text)))
+}

@@ -1,0 +1,80 @@
+//! Forgetting: what a selection means, row by row, and removing it so that it does not come back.
+//!
+//! Rows go, and with them whatever was made of them. What stays has nothing to read in it: the ids of events, by which
+//! a second delivery is known; hashes of sessions, for what is still on its way; hashes of titles, so that no
+//! compressor makes a forgotten observation again. Of a session that is forgotten in part the places stay, without
+//! their texts, because what comes later is ordered by them.
+//!
+//! Freed pages are overwritten (`secure_delete`), but SQLite leaves copies behind when it moves rows between pages:
+//! only [`rewrite`] takes the last of them. Index, spool and backups are other people's: see `actors::forgetting`.
+
+mod finding;
+mod removal;
+mod tombstones;
+
+use rusqlite::Connection;
+
+use super::{StoreError, empty_log_now};
+use crate::memory::document::DocumentKey;
+use crate::memory::ids::{ProjectRow, SessionKey, SessionRow, Timestamp};
+
+pub use finding::{Doomed, find_doomed, has_all_words};
+pub use removal::traces_left;
+pub(super) use removal::{forget, traces_gone, without_lost_titles};
+pub(super) use tombstones::{belongs_to_forgotten_session, was_forgotten};
+
+/// What shall go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// These, and what was made of them. Of a prompt: also the answer to it and the work on it.
+    Documents(Vec<DocumentKey>),
+    Session(SessionRow),
+    Matching(Criteria),
+    /// Sessions that were last heard of before a moment. What was remembered by hand stays.
+    SilentSince(Timestamp),
+}
+
+/// What rows must have in common; what is not given does not narrow. Without words and times: whole projects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Criteria {
+    pub projects: Option<Vec<ProjectRow>>,
+    pub since: Option<Timestamp>,
+    /// Exclusive.
+    pub until: Option<Timestamp>,
+    /// Every one of them must occur in a row's texts, whatever its case.
+    pub words: Vec<String>,
+}
+
+/// How much of what people see is meant, or gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ForgottenCounts {
+    pub sessions: usize,
+    pub observations: usize,
+    pub summaries: usize,
+    pub prompts: usize,
+    pub activities: usize,
+    pub unparsed: usize,
+}
+
+/// What was removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forgotten {
+    pub counts: ForgottenCounts,
+    /// Those that lost something and may have an actor with a memory of it.
+    pub touched: Vec<SessionKey>,
+    /// Those that are gone.
+    pub sessions: Vec<SessionKey>,
+}
+
+/// Writes the whole database anew and empties the log beside it: afterwards no byte of a removed row is in either. For
+/// the write connection, outside of a transaction; takes about a second for a hundred megabytes.
+///
+/// # Errors
+/// When the database refuses, or somebody reads for so long that the log cannot be emptied.
+pub fn rewrite(connection: &Connection) -> Result<(), StoreError> {
+    connection.execute_batch("VACUUM")?;
+    empty_log_now(connection)
+}
+
+#[cfg(test)]
+mod tests;

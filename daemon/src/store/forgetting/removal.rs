@@ -1,0 +1,243 @@
+//! Removing the rows, and every copy of their texts in rows that stay.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, params};
+use serde_json::Value;
+
+use super::super::StoreError;
+use super::super::jobs::{self, JobKind};
+use super::super::writes::log;
+use super::finding::{Doomed, find_doomed, has_all_words, numbers};
+use super::tombstones::{bury_observations, bury_session};
+use super::{Forgotten, Selection};
+use crate::memory::ids::{AgentName, BatchId, SessionId, SessionKey};
+use crate::memory::order::Order;
+
+/// The note that says that cleaning up is owed.
+const TRACES_LEFT: &str = "traces_left";
+/// What stands in a record of what was given in the place of a title.
+const FORGOTTEN: &str = "(forgotten)";
+
+/// Removes what a selection means at this moment. Of sessions that go, nothing taken up to `at` is stored any more.
+pub(in super::super) fn forget(
+    db: &Connection,
+    selection: &Selection,
+    at: Order,
+) -> Result<Forgotten, StoreError> {
+    let doomed = find_doomed(db, selection)?;
+    let mut touched = doomed.sessions_of_rows(db)?;
+    touched.extend(&doomed.titles);
+    touched.extend(&doomed.sessions);
+    let forgotten = Forgotten {
+        counts: doomed.counts(),
+        touched: keys(db, &touched)?,
+        sessions: keys(db, &doomed.sessions)?,
+    };
+    let to_compress = shared_batches(db, &doomed)?;
+    say_to_index(db, &doomed)?;
+    bury_observations(db, &doomed)?;
+    strip_evidence(db, &doomed)?;
+    stop_work(db, &doomed, at)?;
+    remove_rows(db, &doomed)?;
+    for (session, key) in doomed.sessions.iter().zip(&forgotten.sessions) {
+        bury_session(db, (*session, key), at)?;
+        db.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([session])?;
+    }
+    summarise_again(db, &doomed, at)?;
+    for (session, batch) in to_compress {
+        jobs::enqueue(db, JobKind::Batch, session, Some(BatchId(batch)), at.wall)?;
+    }
+    forget_titles_given(db, &doomed.words)?;
+    db.execute(
+        "DELETE FROM projects WHERE id NOT IN (SELECT project FROM sessions)
+            AND id NOT IN (SELECT project FROM observations)",
+        [],
+    )?;
+    db.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)", params![TRACES_LEFT, at.wall.0])?;
+    Ok(forgotten)
+}
+
+/// Whether rows were forgotten whose words may still lie elsewhere, because cleaning up was not finished.
+///
+/// # Errors
+/// When the database refuses.
+pub fn traces_left(db: &Connection) -> Result<bool, StoreError> {
+    let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM meta WHERE key = ?1)")?;
+    Ok(find.query_row([TRACES_LEFT], |row| row.get(0))?)
+}
+
+pub(in super::super) fn traces_gone(db: &Connection) -> Result<(), StoreError> {
+    db.prepare_cached("DELETE FROM meta WHERE key = ?1")?.execute([TRACES_LEFT])?;
+    Ok(())
+}
+
+fn set(rows: &BTreeSet<i64>) -> Result<String, StoreError> {
+    Ok(serde_json::to_string(rows)?)
+}
+
+/// In the order of the numbers.
+fn keys(db: &Connection, sessions: &BTreeSet<i64>) -> Result<Vec<SessionKey>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT agent, session_id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) ORDER BY id",
+    )?;
+    let keys = statement.query_map([set(sessions)?], |row| {
+        Ok(SessionKey { agent: AgentName(row.get(0)?), id: SessionId(row.get(1)?) })
+    })?;
+    Ok(keys.collect::<Result<_, _>>()?)
+}
+
+/// Batches of sessions that stay, whose observation was kept in a session that goes: they get one of their own.
+fn shared_batches(db: &Connection, doomed: &Doomed) -> Result<Vec<(i64, i64)>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT DISTINCT b.session, b.id FROM observations o
+         JOIN observation_sessions l ON l.observation = o.id
+         JOIN prompt_batches b ON b.session = l.session AND b.status = 'closed'
+         LEFT JOIN activities a ON a.batch = b.id
+         JOIN json_each(o.evidence) e ON e.value IN
+            (lower(hex(b.prompt_event)), lower(hex(b.response_event)), lower(hex(a.event_id)))
+         WHERE o.session IN (SELECT value FROM json_each(?1)) AND l.session NOT IN (SELECT value FROM json_each(?1))",
+    )?;
+    let batches = statement.query_map([set(&doomed.sessions)?], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(batches.collect::<Result<_, _>>()?)
+}
+
+fn say_to_index(db: &Connection, doomed: &Doomed) -> Result<(), StoreError> {
+    doomed.documents().try_for_each(|key| log(db, key.kind.as_str(), key.row))
+}
+
+/// Observations that stay no longer rest on what goes, nor carry its files.
+fn strip_evidence(db: &Connection, doomed: &Doomed) -> Result<(), StoreError> {
+    let events: BTreeSet<String> = doomed.events(db)?.into_iter().collect();
+    let mut find = db.prepare_cached(
+        "SELECT id, evidence, files_read, files_modified FROM observations
+         WHERE id IN (SELECT observation FROM observation_sessions
+                      WHERE session IN (SELECT value FROM json_each(?1)))
+           AND id NOT IN (SELECT value FROM json_each(?2))",
+    )?;
+    let mut rows = find.query(params![set(&doomed.sessions)?, set(&doomed.observations)?])?;
+    while let Some(row) = rows.next()? {
+        let (id, evidence): (i64, String) = (row.get(0)?, row.get(1)?);
+        let mut evidence: Vec<String> = serde_json::from_str(&evidence)?;
+        evidence.retain(|event| !events.contains(event));
+        db.prepare_cached("UPDATE observations SET evidence = ?2 WHERE id = ?1")?
+            .execute(params![id, serde_json::to_string(&evidence)?])?;
+        db.prepare_cached("DELETE FROM observation_files WHERE observation = ?1")?.execute([id])?;
+        for (column, purpose) in [(2, "read"), (3, "modified")] {
+            db.prepare_cached(
+                "INSERT OR IGNORE INTO observation_files (observation, path, use)
+                 SELECT ?1, value, ?2 FROM json_each(?3)",
+            )?
+            .execute(params![id, purpose, row.get::<_, String>(column)?])?;
+        }
+    }
+    Ok(())
+}
+
+/// Work in hand was begun on texts that go: its result finds no job any more, and the rest is worked on anew.
+fn stop_work(db: &Connection, doomed: &Doomed, at: Order) -> Result<(), StoreError> {
+    let mut batches: BTreeSet<i64> = doomed.prompts.union(&doomed.responses).copied().collect();
+    for (rows, table) in [(&doomed.activities, "activities"), (&doomed.asides, "asides")] {
+        let sql = format!(
+            "SELECT batch FROM {table} WHERE batch IS NOT NULL AND id IN (SELECT value FROM json_each(?1))"
+        );
+        batches.extend(numbers(db, &sql, [set(rows)?])?);
+    }
+    // A word of a text may stand in an error; done work needs none.
+    let of_batches = "kind = 'batch' AND batch IN (SELECT value FROM json_each(?1))";
+    db.execute(&format!("UPDATE jobs SET error = NULL WHERE {of_batches}"), [set(&batches)?])?;
+    let running = format!("SELECT batch FROM jobs WHERE status = 'running' AND {of_batches}");
+    for batch in numbers(db, &running, [set(&batches)?])? {
+        let session: i64 =
+            db.query_row("SELECT session FROM prompt_batches WHERE id = ?1", [batch], |row| row.get(0))?;
+        db.execute("DELETE FROM jobs WHERE kind = 'batch' AND batch = ?1 AND status = 'running'", [batch])?;
+        jobs::enqueue(db, JobKind::Batch, session, Some(BatchId(batch)), at.wall)?;
+    }
+    Ok(())
+}
+
+fn remove_rows(db: &Connection, doomed: &Doomed) -> Result<(), StoreError> {
+    let remove = |sql: &str, rows: &BTreeSet<i64>| -> Result<(), StoreError> {
+        db.execute(&format!("{sql} IN (SELECT value FROM json_each(?1))"), [set(rows)?])?;
+        Ok(())
+    };
+    db.execute(
+        "UPDATE sessions SET activities = activities - (SELECT count(*) FROM activities a
+            WHERE a.session = sessions.id AND a.kind = 'tool' AND a.id IN (SELECT value FROM json_each(?1)))
+         WHERE id IN (SELECT session FROM activities WHERE id IN (SELECT value FROM json_each(?1)))",
+        [set(&doomed.activities)?],
+    )?;
+    remove("DELETE FROM activities WHERE id", &doomed.activities)?;
+    remove("DELETE FROM asides WHERE id", &doomed.asides)?;
+    remove("DELETE FROM observations WHERE id", &doomed.observations)?;
+    remove("DELETE FROM session_summaries WHERE id", &doomed.summaries)?;
+    remove("UPDATE prompt_batches SET prompt = NULL WHERE id", &doomed.prompts)?;
+    remove("UPDATE prompt_batches SET response = NULL WHERE id", &doomed.responses)?;
+    remove("UPDATE sessions SET title = NULL WHERE id", &doomed.titles)?;
+    for event in &doomed.unparsed {
+        db.prepare_cached("DELETE FROM unparsed WHERE event_id = ?1")?.execute([event])?;
+    }
+    Ok(())
+}
+
+/// Sessions that lost part of what they were summarised from.
+fn summarise_again(db: &Connection, doomed: &Doomed, at: Order) -> Result<(), StoreError> {
+    let sessions: BTreeSet<i64> = doomed.titles.difference(&doomed.sessions).copied().collect();
+    db.execute(
+        "DELETE FROM jobs WHERE kind = 'summary' AND status = 'running'
+            AND session IN (SELECT value FROM json_each(?1))",
+        [set(&sessions)?],
+    )?;
+    let with_something_left =
+        "SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) AND EXISTS
+        (SELECT 1 FROM prompt_batches b WHERE b.session = sessions.id AND b.prompt IS NOT NULL)";
+    for session in numbers(db, with_something_left, [set(&sessions)?])? {
+        jobs::enqueue(db, JobKind::Summary, session, None, at.wall)?;
+    }
+    Ok(())
+}
+
+/// Records of what sessions were given name titles: those of what is no longer there go, and those with the words.
+fn forget_titles_given(db: &Connection, words: &[String]) -> Result<(), StoreError> {
+    let mut find = db.prepare_cached("SELECT id, items FROM injections")?;
+    let mut rows = find.query([])?;
+    while let Some(row) = rows.next()? {
+        let items: String = row.get(1)?;
+        if let Some(items) = without_lost_titles(db, &items, words)? {
+            db.prepare_cached("UPDATE injections SET items = ?2 WHERE id = ?1")?
+                .execute(params![row.get::<_, i64>(0)?, items])?;
+        }
+    }
+    Ok(())
+}
+
+/// The items without titles of what is gone; `None`: they are as they were.
+pub(in super::super) fn without_lost_titles(
+    db: &Connection,
+    items: &str,
+    words: &[String],
+) -> Result<Option<String>, StoreError> {
+    let mut items: Vec<Value> = serde_json::from_str(items)?;
+    let mut changed = false;
+    for item in &mut items {
+        let title = item.get("title").and_then(Value::as_str).unwrap_or(FORGOTTEN);
+        if title == FORGOTTEN || (is_there(db, item)? && !has_all_words(title, words)) {
+            continue;
+        }
+        changed = true;
+        item["title"] = Value::from(FORGOTTEN);
+    }
+    Ok(if changed { Some(serde_json::to_string(&items)?) } else { None })
+}
+
+fn is_there(db: &Connection, item: &Value) -> Result<bool, StoreError> {
+    let table = match item.get("kind").and_then(Value::as_str) {
+        Some("observation") => "observations",
+        Some("summary") => "session_summaries",
+        // Nobody knows what it is: its title tells nothing of a row.
+        _ => return Ok(true),
+    };
+    let id = item.get("id").and_then(Value::as_i64).unwrap_or_default();
+    let mut find = db.prepare_cached(&format!("SELECT EXISTS (SELECT 1 FROM {table} WHERE id = ?1)"))?;
+    Ok(find.query_row([id], |row| row.get(0))?)
+}

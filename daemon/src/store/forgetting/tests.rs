@@ -1,0 +1,225 @@
+use std::collections::BTreeSet;
+
+use rusqlite::Connection;
+
+use super::removal::without_lost_titles;
+use super::*;
+use crate::memory::document::DocumentKind;
+use crate::memory::ids::EventId;
+use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
+use crate::memory::order::Order;
+use crate::store::{Durability, open_writer};
+
+const NOW: Order = Order { boot: [1; 16], boot_ns: 1000, wall: Timestamp(1000) };
+
+/// Two sessions of one project, each with a prompt at its time; the second's observation rests on both.
+fn memory() -> (tempfile::TempDir, Connection) {
+    let home = tempfile::tempdir().unwrap();
+    let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+    let mut sql =
+        "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0), (2, 'path:/blog', 'blog', 0);".to_owned();
+    for (id, at, word) in [(1, 100, "heron"), (2, 200, "stork")] {
+        let [asked, answered, done] = [0, 1, 2].map(|kind| format!("{kind}{id}").repeat(16));
+        sql.push_str(&format!(
+            "INSERT INTO sessions (id, agent, session_id, project, status, life, title, activities, started_at, last_event_at)
+             VALUES ({id}, 'claude-code', 's{id}', 1, 'active', 1, 'About the {word}', 1, {at}, {at} + 10);
+             INSERT INTO prompt_batches (id, session, seq, prompt_number, source, status, prompt, prompt_event,
+                                         response, response_event, opened_at)
+             VALUES ({id}, {id}, 1, 1, 'user', 'closed', 'Where is the {word}?', X'{asked}', 'In the {word}ry.',
+                     X'{answered}', {at});
+             INSERT INTO activities (id, session, batch, event_id, kind, tool_name, failed, input, at)
+             VALUES ({id}, {id}, {id}, X'{done}', 'tool', 'Bash', 0, '{{\"command\":\"ls \\\"{word} nest\\\"\"}}', {at} + 5);
+             INSERT INTO observations (id, uuid, session, batch, project, type, title, narrative, facts, concepts,
+                                       files_read, files_modified, importance, evidence, origin, created_at)
+             VALUES ({id}, 'u{id}', {id}, {id}, 1, 'discovery', 'The {word} nests', '', '[]', '[]', '[\"{word}.rs\"]',
+                     '[]', 5, '[\"{asked}\",\"{done}\"]', 'x', {at});
+             INSERT INTO session_summaries (id, session, project, title, request, investigated, learned, completed,
+                                            next_steps, notes, origin, created_at)
+             VALUES ({id}, {id}, 1, 'About the {word}', '', '', '', '', '', '', 'x', {at});
+             INSERT INTO deliveries VALUES (X'{asked}', {id}, X'aa', 'claude-code', 'x', {at}, zeroblob(16), 0, 0, 0);"
+        ));
+    }
+    sql.push_str(
+        "INSERT INTO injections (session, at, moment, tokens, items) VALUES (2, 150, 'start', 9,
+            '[{\"kind\":\"observation\",\"id\":1,\"title\":\"The heron nests\",\"reason\":\"r\"}]');",
+    );
+    db.execute_batch(&sql).unwrap();
+    (home, db)
+}
+
+fn document(text: &str) -> Selection {
+    Selection::Documents(text.split(' ').map(|id| DocumentKey::parse(id).unwrap()).collect())
+}
+
+fn matching(criteria: Criteria) -> Selection {
+    Selection::Matching(criteria)
+}
+
+fn words(text: &str) -> Selection {
+    matching(Criteria { words: text.split(' ').map(str::to_owned).collect(), ..Criteria::default() })
+}
+
+#[track_caller]
+fn check(selection: &Selection, expected: &str) {
+    let (_home, db) = memory();
+    let doomed = find_doomed(&db, selection).unwrap();
+    let found: Vec<String> = doomed.documents().map(|key| key.to_string()).collect();
+    assert_eq!(found.join(" "), expected, "{selection:?}");
+    let forgotten = forget(&db, selection, NOW).unwrap();
+    assert_eq!(forgotten.counts, doomed.counts());
+    // Once more: there is nothing left of it.
+    let again = find_doomed(&db, selection).unwrap();
+    let left: Vec<DocumentKey> = again
+        .documents()
+        .filter(|key| key.kind != DocumentKind::Prompt)
+        .filter(|key| exists(&db, *key))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+fn exists(db: &Connection, key: DocumentKey) -> bool {
+    crate::store::load_document(db, key).unwrap().is_some()
+}
+
+#[test]
+fn what_a_selection_means() {
+    check(&document("2"), "2");
+    check(&document("a1"), "1 s1 a1");
+    check(&document("r1"), "s1 r1");
+    check(&document("p1"), "1 s1 p1 r1 a1");
+    check(&document("s2"), "s2");
+    check(&Selection::Session(SessionRow(1)), "1 s1 p1 r1 a1");
+    check(&Selection::SilentSince(Timestamp(150)), "1 s1 p1 r1 a1");
+    check(&Selection::SilentSince(Timestamp(50)), "");
+    let project = |row| matching(Criteria { projects: Some(vec![ProjectRow(row)]), ..Criteria::default() });
+    check(&project(1), "1 2 s1 s2 p1 p2 r1 r2 a1 a2");
+    check(&project(2), "");
+}
+
+#[test]
+fn words_must_all_occur_in_one_text() {
+    check(&words("HERON"), "1 s1 p1 r1 a1");
+    check(&words("where heron"), "p1");
+    let phrase = Criteria { words: vec!["ls \"heron nest\"".to_owned()], ..Criteria::default() };
+    check(&matching(phrase), "a1");
+    check(&words("heron.rs"), "1");
+    check(&words("heron stork"), "");
+    let elsewhere = Criteria {
+        words: vec!["heron".to_owned()],
+        projects: Some(vec![ProjectRow(2)]),
+        ..Criteria::default()
+    };
+    check(&matching(elsewhere), "");
+}
+
+#[test]
+fn a_time_means_whole_sessions_and_parts_of_others() {
+    let period = |since, until| {
+        let time = |at: i64| (at > 0).then_some(Timestamp(at));
+        matching(Criteria { since: time(since), until: time(until), ..Criteria::default() })
+    };
+    check(&period(0, 150), "1 s1 p1 r1 a1");
+    check(&period(200, 0), "2 s2 p2 r2 a2");
+    check(&period(205, 206), "2 s2 a2");
+    check(&period(300, 0), "");
+}
+
+#[test]
+fn of_a_forgotten_session_nothing_is_left_to_read() {
+    let (_home, db) = memory();
+    let forgotten = forget(&db, &Selection::Session(SessionRow(1)), NOW).unwrap();
+    assert_eq!(forgotten.sessions.len(), 1);
+    let one = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(one("SELECT count(*) FROM deliveries WHERE session IS NULL AND key IS NULL"), 1);
+    assert_eq!(one("SELECT count(*) FROM injections WHERE items LIKE '%heron%'"), 0);
+    assert_eq!(one("SELECT count(*) FROM injections WHERE items LIKE '%(forgotten)%'"), 1);
+    assert_eq!(one("SELECT count(*) FROM index_log"), 5);
+    assert_eq!(one("SELECT count(*) FROM projects"), 1, "the empty one goes, the other stays");
+    assert!(traces_left(&db).unwrap());
+    traces_gone(&db).unwrap();
+    assert!(!traces_left(&db).unwrap());
+}
+
+#[test]
+fn an_observation_shared_with_a_session_that_stays_is_made_anew_there() {
+    let (_home, db) = memory();
+    db.execute_batch(
+        "INSERT INTO observation_sessions VALUES (1, 2), (2, 1);
+         UPDATE observations SET evidence = '[\"01010101010101010101010101010101\",\"02020202020202020202020202020202\"]';
+         INSERT INTO observation_files VALUES (2, 'stork.rs', 'read'), (2, 'heron.rs', 'read');",
+    )
+    .unwrap();
+    forget(&db, &Selection::Session(SessionRow(1)), NOW).unwrap();
+    let jobs: Vec<i64> = db
+        .prepare("SELECT batch FROM jobs WHERE kind = 'batch'")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(jobs, [2]);
+    let text = |sql: &str| db.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
+    assert_eq!(
+        text("SELECT evidence FROM observations WHERE id = 2"),
+        "[\"02020202020202020202020202020202\"]"
+    );
+    assert_eq!(text("SELECT group_concat(path) FROM observation_files"), "stork.rs");
+}
+
+#[test]
+fn work_in_hand_is_begun_anew() {
+    let (_home, db) = memory();
+    db.execute_batch(
+        "INSERT INTO jobs (id, kind, session, batch, status, error, created_at)
+         VALUES (1, 'batch', 1, 1, 'running', 'no heron', 0), (2, 'batch', 2, 2, 'running', 'no stork', 0);",
+    )
+    .unwrap();
+    forget(&db, &words("heron"), NOW).unwrap();
+    let mut jobs =
+        db.prepare("SELECT concat_ws(' ', id, kind, batch, status, error) FROM jobs ORDER BY id").unwrap();
+    let jobs: Vec<String> = jobs.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    assert_eq!(jobs, ["2 batch 2 running no stork", "3 batch 1 pending"]);
+}
+
+#[test]
+fn a_forgotten_observation_is_known_by_its_title_or_its_evidence() {
+    let (_home, db) = memory();
+    let event = |byte: u8| EventId([byte; 16]);
+    db.execute("UPDATE observations SET evidence = ?1", [format!("[\"{}\",\"{}\"]", event(1), event(2))])
+        .unwrap();
+    forget(&db, &document("1"), NOW).unwrap();
+    let known = |place, title: &str, evidence: &[u8]| {
+        let draft = ObservationDraft {
+            kind: ObservationType::Discovery,
+            title: title.to_owned(),
+            subtitle: None,
+            narrative: String::new(),
+            facts: Vec::new(),
+            concepts: Vec::new(),
+            files_read: Vec::new(),
+            files_modified: Vec::new(),
+            importance: Importance::clamped(5),
+            evidence: evidence.iter().map(|byte| event(*byte)).collect(),
+        };
+        was_forgotten(&db, place, &draft).unwrap()
+    };
+    assert!(known((1, 1), "The heron nests", &[9]));
+    assert!(known((1, 7), "The heron nests", &[]));
+    assert!(known((1, 1), "Said otherwise", &[2]));
+    assert!(!known((1, 1), "Something else", &[2, 3]));
+    assert!(!known((1, 1), "Something else", &[]));
+    assert!(!known((1, 7), "Said otherwise", &[2]));
+    assert!(!known((2, 2), "The heron nests", &[1]));
+}
+
+#[test]
+fn titles_go_with_their_words() {
+    let (_home, db) = memory();
+    let items =
+        r#"[{"kind":"observation","id":2,"title":"A stork"},{"kind":"plan","id":7,"title":"A plan"}]"#;
+    assert_eq!(without_lost_titles(&db, items, &[]).unwrap(), None);
+    let cleaned = without_lost_titles(&db, items, &["STORK".to_owned()]).unwrap().unwrap();
+    assert!(!cleaned.contains("stork") && cleaned.contains("A plan"), "{cleaned}");
+    let none: BTreeSet<i64> = BTreeSet::new();
+    assert_eq!(serde_json::to_string(&none).unwrap(), "[]", "an empty set is a list for SQL too");
+}

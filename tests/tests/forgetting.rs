@@ -1,0 +1,345 @@
+//! Deleted stays deleted: of what was forgotten no byte is left below recall's home, and nothing brings it back.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use recall_protocol::wire::{Deliver, Reply};
+use recall_tests::Stage;
+use serde_json::{Value, json};
+
+/// A word that nobody else says.
+const CANARY: &str = "quetzalcoatlus";
+
+/// No file at all.
+const NOWHERE: [PathBuf; 0] = [];
+
+/// Files below recall's home that hold the word, whatever its case.
+fn holding(stage: &Stage, word: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    visit(&stage.home(), &mut |path, bytes| {
+        let bytes = bytes.to_ascii_lowercase();
+        if bytes.windows(word.len()).any(|window| window == word.as_bytes()) {
+            found.push(path.to_owned());
+        }
+    });
+    found
+}
+
+fn visit(folder: &Path, see: &mut impl FnMut(&Path, &[u8])) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            visit(&path, see);
+        } else if path.is_file() {
+            // What a running daemon just removes holds nothing.
+            see(&path, &std::fs::read(&path).unwrap_or_default());
+        }
+    }
+}
+
+/// Every event of a session in whose every text the word stands, as a shim hands them over.
+fn session_about(stage: &Stage, id: &str, word: &str) -> Vec<Deliver> {
+    let file = stage.project().join(format!("src/{word}.rs"));
+    let long = format!("{word} {}", "a line of output\n".repeat(1000));
+    let prompt = format!("Please fix the {word} bug in the cart");
+    let answer =
+        format!("Fixed the {word} bug: the {word} cache is now emptied after each order.\n\n- {word} done");
+    let turn = format!("{id}-p1");
+    [
+        stage.event(id, "SessionStart", json!({"source": "startup"})),
+        stage.event(id, "UserPromptSubmit", json!({"prompt": prompt, "prompt_id": turn})),
+        stage.event(id, "PostToolUse", json!({"tool_name": "Edit", "tool_use_id": format!("{id}-t1"), "prompt_id": turn,
+            "tool_input": {"file_path": file, "old_string": word, "new_string": format!("{word} better")},
+            "tool_response": {"filePath": file}})),
+        stage.event(id, "PostToolUse", json!({"tool_name": "Bash", "tool_use_id": format!("{id}-t2"), "prompt_id": turn,
+            "tool_input": {"command": format!("cargo test {word}")}, "tool_response": {"stdout": long}})),
+        stage.event(id, "PostToolUse", json!({"tool_name": "AskUserQuestion", "tool_use_id": format!("{id}-t3"),
+            "prompt_id": turn, "tool_input": {"questions": [{"question": word}]}, "tool_response": {"answers": word}})),
+        stage.event(id, "Notification", json!({"message": format!("{word} waits")})),
+        stage.event(id, "Stop", json!({"last_assistant_message": answer, "prompt_id": turn})),
+        stage.event(id, "SessionEnd", json!({"reason": "other"})),
+    ]
+    .iter()
+    .map(|event| stage.delivery(event))
+    .collect()
+}
+
+/// A home in which the word lies in every place: rows, index, log, backup, spool, a damaged database, and in the record
+/// of what another session was given.
+struct Scene {
+    stage: Stage,
+    events: Vec<Deliver>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let stage = Stage::new().daemon();
+        let events = session_about(&stage, "doomed-session", CANARY);
+        stage.deliver(&events);
+        stage.discount_session("kept-session");
+        stage.flush();
+        stage.hook(&stage.event("told-session", "SessionStart", json!({"source": "startup"})));
+        let unreadable = format!("{{\"session_id\":\"doomed-session\",\"prompt\":\"{CANARY}");
+        stage.hook_bytes(&["claude-code"], unreadable.as_bytes());
+        stage.flush();
+        let home = stage.home();
+        std::fs::write(home.join("data/recall.db.damaged-20260101T000000000Z"), CANARY).unwrap();
+        std::fs::write(home.join("data/backups/before-schema-2.db"), CANARY).unwrap();
+        let bad = format!("cut off {{\"session_id\":\"doomed-session\",\"prompt\":\"{CANARY}");
+        std::fs::write(home.join("state/spool/bad/000001795000000-cut"), bad).unwrap();
+        Self { stage, events }
+    }
+
+    #[track_caller]
+    fn forget(&self, arguments: &[&str]) -> Value {
+        let held = holding(&self.stage, CANARY);
+        for place in ["data/recall.db", "spool/bad", "damaged-", "backups"] {
+            let is_there = held.iter().any(|path| path.to_string_lossy().contains(place));
+            assert!(is_there, "the word is nowhere in {place}: {held:?}");
+        }
+        let arguments = ["forget", "--yes"].iter().chain(arguments).copied();
+        self.stage.json(arguments)
+    }
+
+    #[track_caller]
+    fn is_gone(&self) {
+        assert_eq!(holding(&self.stage, CANARY), NOWHERE);
+        self.index_holds_nothing_deleted();
+        assert_eq!(self.stage.json(["search", CANARY])["total"], 0);
+        // Offered again, over the socket and from the spool: known, and nothing comes back.
+        for reply in self.stage.deliver(&self.events) {
+            assert!(matches!(reply, Reply::Duplicate { .. }), "{reply:?}");
+        }
+        for event in &self.events {
+            self.stage.spool(event);
+        }
+        self.stage.flush();
+        assert_eq!(self.stage.json(["search", CANARY])["total"], 0);
+        assert!(self.stage.spooled().is_empty());
+        assert_eq!(holding(&self.stage, CANARY), NOWHERE);
+    }
+
+    /// The index packs its words, so that looking for bytes finds none. Words are gone when no segment holds a deleted
+    /// document and no file is left of another segment.
+    #[track_caller]
+    fn index_holds_nothing_deleted(&self) {
+        let folder = self.stage.home().join("data/index");
+        let meta: Value = serde_json::from_slice(&std::fs::read(folder.join("meta.json")).unwrap()).unwrap();
+        let segments = meta["segments"].as_array().unwrap();
+        assert!(segments.iter().all(|segment| segment["deletes"].is_null()), "{meta}");
+        let live: Vec<String> =
+            segments.iter().map(|segment| segment["segment_id"].as_str().unwrap().replace('-', "")).collect();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let segment = name.split('.').next().unwrap();
+            assert!(segment.len() != 32 || live.iter().any(|id| id == segment), "{name} of {meta}");
+        }
+    }
+
+    #[track_caller]
+    fn keeps_the_rest(&self) {
+        let kept = self.stage.json(["ctl", "session", "kept-session"]);
+        assert!(!kept["observations"].as_array().unwrap().is_empty());
+        assert_eq!(kept["batches"][0]["activities"].as_array().unwrap().len(), 3);
+        assert!(kept["summary"].is_object());
+        assert_ne!(self.stage.json(["search", "rounding"])["total"], 0);
+    }
+}
+
+#[test]
+fn a_session_is_gone_from_every_place_and_does_not_come_back() {
+    let scene = Scene::new();
+    let counts = scene.forget(&["--session", "doomed-session"]);
+    assert_eq!((&counts["sessions"], &counts["prompts"]), (&json!(1), &json!(1)), "{counts}");
+    assert!(counts["activities"].as_i64().unwrap() >= 3, "{counts}");
+    assert!(counts["observations"].as_i64().unwrap() >= 1, "{counts}");
+    assert_eq!(counts["summaries"], 1, "{counts}");
+    scene.is_gone();
+    scene.keeps_the_rest();
+    assert_eq!(scene.stage.recall(["ctl", "session", "doomed-session"]).code(), 1);
+    let backups = std::fs::read_dir(scene.stage.home().join("data/backups")).unwrap();
+    let backups: Vec<String> =
+        backups.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(backups.len() == 1 && backups[0].starts_with("daily-"), "{backups:?}");
+}
+
+#[test]
+fn a_word_is_gone_from_every_place_and_does_not_come_back() {
+    let scene = Scene::new();
+    scene.forget(&["--query", &CANARY.to_uppercase()]);
+    scene.is_gone();
+    scene.keeps_the_rest();
+    // The session itself stays, without the texts.
+    let session = scene.stage.json(["ctl", "session", "doomed-session"]);
+    assert_eq!(session["batches"][0]["prompt"], Value::Null);
+}
+
+#[test]
+fn a_time_is_gone_from_every_place_and_does_not_come_back() {
+    let scene = Scene::new();
+    let counts = scene.forget(&["--since", "2d"]);
+    assert_eq!(counts["sessions"], 3, "{counts}");
+    scene.is_gone();
+    assert_eq!(scene.stage.json(["ctl", "sessions"])["sessions"], json!([]));
+}
+
+#[test]
+fn a_project_is_gone_from_every_place_and_does_not_come_back() {
+    let scene = Scene::new();
+    let counts = scene.forget(&["--project", "."]);
+    assert_eq!(counts["sessions"], 3, "{counts}");
+    // Nobody knows whose an unreadable event is, but it names the session.
+    scene.is_gone();
+    assert_eq!(scene.stage.recall(["ctl", "sessions", "--project", "."]).code(), 1);
+}
+
+#[test]
+fn an_observation_is_not_made_again_when_its_batch_is() {
+    let stage = Stage::new().daemon();
+    let mut events = session_about(&stage, "one", "heron");
+    stage.deliver(&events);
+    stage.flush();
+    let made = stage.json(["ctl", "session", "one"])["observations"].as_array().unwrap().clone();
+    let done = &stage.json(["ctl", "status"])["jobs"]["done"];
+    let ids: Vec<String> = made.iter().map(|observation| observation["id"].to_string()).collect();
+    assert!(!ids.is_empty());
+    let counts = stage.json(["forget", "--yes"].into_iter().chain(ids.iter().map(String::as_str)));
+    assert_eq!(counts["observations"], json!(ids.len()));
+    assert_eq!((&counts["prompts"], &counts["activities"]), (&json!(0), &json!(0)));
+    // Work of the closed turn goes on in the background: its batch is compressed once more.
+    let late = json!({"tool_name": "Bash", "tool_use_id": "one-t9", "prompt_id": "one-p1",
+        "tool_input": {"command": "cargo test heron"}, "tool_response": {"stdout": "test result: ok. 3 passed"}});
+    events.clear();
+    events.push(stage.delivery(&stage.event("one", "PostToolUse", late)));
+    stage.deliver(&events);
+    stage.flush();
+    let status = stage.json(["ctl", "status"]);
+    assert!(status["jobs"]["done"].as_i64() > done.as_i64(), "{status}");
+    let session = stage.json(["ctl", "session", "one"]);
+    let titles: Vec<&Value> =
+        session["observations"].as_array().unwrap().iter().map(|observation| &observation["title"]).collect();
+    assert!(made.iter().all(|forgotten| !titles.contains(&&forgotten["title"])), "{titles:?}");
+}
+
+#[test]
+fn a_session_that_goes_on_begins_anew() {
+    let stage = Stage::new().daemon();
+    let prompt = |text: &str| json!({"prompt": text, "prompt_id": text});
+    stage.hook(&stage.event("one", "SessionStart", json!({"source": "startup"})));
+    stage.hook(&stage.event("one", "UserPromptSubmit", prompt("first")));
+    let late = stage.delivery(&stage.event(
+        "one",
+        "Stop",
+        json!({"last_assistant_message": "late", "prompt_id": "first"}),
+    ));
+    let counts = stage.json(["forget", "--yes", "--session", "one"]);
+    assert_eq!((&counts["sessions"], &counts["prompts"]), (&json!(1), &json!(1)));
+    // Taken before, and never seen until now.
+    stage.spool(&late);
+    stage.flush();
+    assert_eq!(stage.recall(["ctl", "session", "one"]).code(), 1);
+    stage.hook(&stage.event("one", "UserPromptSubmit", prompt("second")));
+    stage.hook(&stage.event("one", "Stop", json!({"last_assistant_message": "done", "prompt_id": "second"})));
+    stage.flush();
+    let batches = stage.json(["ctl", "session", "one"])["batches"].clone();
+    assert_eq!(batches.as_array().unwrap().len(), 1);
+    assert_eq!((&batches[0]["prompt"], &batches[0]["prompt_number"]), (&json!("second"), &json!(1)));
+    assert_eq!(batches[0]["response"], "done");
+    assert_eq!(stage.spooled(), NOWHERE);
+}
+
+#[test]
+fn a_prompt_goes_with_what_followed_and_the_session_is_summarised_again() {
+    let stage = Stage::new().daemon();
+    stage.deliver(&session_about(&stage, "one", CANARY));
+    let other = json!({"prompt": "And the README?", "prompt_id": "one-p2"});
+    stage.hook(&stage.event("one", "UserPromptSubmit", other));
+    let answer = json!({"last_assistant_message": "It says so now.", "prompt_id": "one-p2"});
+    stage.hook(&stage.event("one", "Stop", answer));
+    stage.hook(&stage.event("one", "SessionEnd", json!({"reason": "other"})));
+    stage.flush();
+    let counts = stage.json(["forget", "--yes", "p1"]);
+    assert_eq!(
+        (&counts["sessions"], &counts["prompts"], &counts["summaries"]),
+        (&json!(0), &json!(1), &json!(1))
+    );
+    stage.flush();
+    let session = stage.json(["ctl", "session", "one"]);
+    assert_eq!(
+        (&session["batches"][0]["prompt"], &session["batches"][0]["response"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(session["batches"][1]["prompt"], "And the README?");
+    assert!(session["summary"].is_object() && !session["summary"].to_string().contains(CANARY));
+    assert_eq!(stage.json(["search", CANARY, "kind:prompt"])["total"], 0);
+}
+
+#[test]
+fn nobody_is_asked_without_a_terminal_and_nothing_is_forgotten() {
+    let stage = Stage::new().daemon();
+    stage.discount_session("one");
+    stage.flush();
+    let said = stage.recall(["forget", "--session", "one"]);
+    assert_eq!(said.code(), 2, "{said:?}");
+    assert!(said.stderr.contains("--yes"), "{said:?}");
+    let shown = stage.recall(["forget", "--session", "one", "--dry-run"]);
+    assert_eq!(shown.code(), 0, "{shown:?}");
+    assert!(shown.stdout.contains("1 session") && shown.stdout.contains("Nothing was changed"), "{shown:?}");
+    for wrong in [
+        &["forget"][..],
+        &["forget", "--yes"],
+        &["forget", "--query", " "],
+        &["forget", "1", "--project", "."],
+    ] {
+        assert_eq!(stage.recall(wrong.iter().copied()).code(), 2, "{wrong:?}");
+    }
+    assert_eq!(stage.recall(["forget", "--yes", "999"]).code(), 1);
+    assert_eq!(stage.json(["ctl", "session", "one"])["batches"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn sessions_past_their_time_are_forgotten_by_themselves() {
+    let mut stage = Stage::new().config("[timers]\nretention_days = 30\n").daemon();
+    let mut old = session_about(&stage, "old-session", CANARY);
+    for event in &mut old {
+        event.captured_at_ms -= 31 * 24 * 60 * 60 * 1000;
+        event.boot_id = [7; 16];
+    }
+    stage.deliver(&old);
+    stage.discount_session("new-session");
+    stage.flush();
+    // Looked for when a daemon starts, and once a day.
+    stage.stop_daemon();
+    stage.start_daemon();
+    // Nobody is told when the housekeeper is done: looked at until it is so.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !holding(&stage, CANARY).is_empty() && Instant::now() < deadline {
+        stage.flush();
+    }
+    let left = &stage.json(["ctl", "sessions"])["sessions"];
+    assert_eq!(left.as_array().unwrap().len(), 1, "{left}");
+    assert_eq!(left[0]["session_id"], "new-session");
+    assert_eq!(holding(&stage, CANARY), NOWHERE);
+}
+
+#[test]
+fn a_daemon_killed_while_it_cleans_up_goes_on_after_its_start() {
+    let mut scene = Scene::new();
+    // The rows are gone and the rest is not: as a daemon leaves it that is killed in between.
+    scene.forget(&["--session", "doomed-session"]);
+    scene.stage.kill_daemon();
+    let home = scene.stage.home();
+    std::fs::write(home.join("data/backups/before-schema-2.db"), CANARY).unwrap();
+    let database = rusqlite::Connection::open(home.join("data/recall.db")).unwrap();
+    database.execute("INSERT INTO meta (key, value) VALUES ('traces_left', 1)", []).unwrap();
+    drop(database);
+    scene.stage.start_daemon();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !holding(&scene.stage, CANARY).is_empty() && Instant::now() < deadline {
+        scene.stage.flush();
+    }
+    scene.is_gone();
+}

@@ -24,6 +24,12 @@ pub struct Doomed {
     pub(super) asides: BTreeSet<i64>,
     pub(super) observations: BTreeSet<i64>,
     pub(super) summaries: BTreeSet<i64>,
+    /// Plans and task lists.
+    pub(super) plans: BTreeSet<i64>,
+    /// Subagents that lose their last words.
+    pub(super) subagents: BTreeSet<i64>,
+    /// Compactions that lose the agent's summary.
+    pub(super) compactions: BTreeSet<i64>,
     /// Sessions that lose their title.
     pub(super) titles: BTreeSet<i64>,
     pub(super) unparsed: BTreeSet<Vec<u8>>,
@@ -77,6 +83,7 @@ impl Doomed {
             (DocumentKind::Summary, &self.summaries),
             (DocumentKind::Prompt, &self.prompts),
             (DocumentKind::Response, &self.responses),
+            (DocumentKind::Plan, &self.plans),
             (DocumentKind::Activity, &self.activities),
         ];
         kinds.into_iter().flat_map(|(kind, rows)| rows.iter().map(move |row| DocumentKey { kind, row: *row }))
@@ -93,7 +100,7 @@ impl Doomed {
             DocumentKind::Prompt => self.add_batch(db, key.row)?,
             DocumentKind::Response => drop(self.responses.insert(key.row)),
             DocumentKind::Activity => drop(self.activities.insert(key.row)),
-            DocumentKind::Plan => {}
+            DocumentKind::Plan => drop(self.plans.insert(key.row)),
         }
         Ok(())
     }
@@ -106,6 +113,11 @@ impl Doomed {
         self.activities.extend(numbers(db, "SELECT id FROM activities WHERE batch = ?1", [batch])?);
         self.asides.extend(numbers(db, "SELECT id FROM asides WHERE batch = ?1", [batch])?);
         self.observations.extend(numbers(db, "SELECT id FROM observations WHERE batch = ?1", [batch])?);
+        let made_here =
+            "SELECT plan FROM plan_batches WHERE batch = ?1 UNION SELECT id FROM plans WHERE batch = ?1";
+        self.plans.extend(numbers(db, made_here, [batch])?);
+        self.subagents.extend(numbers(db, "SELECT id FROM subagents WHERE batch = ?1", [batch])?);
+        self.compactions.extend(numbers(db, "SELECT id FROM compactions WHERE batch = ?1", [batch])?);
         Ok(())
     }
 
@@ -125,6 +137,9 @@ impl Doomed {
         )?);
         self.observations.extend(of_session("SELECT id FROM observations WHERE session = ?1")?);
         self.summaries.extend(of_session("SELECT id FROM session_summaries WHERE session = ?1")?);
+        self.plans.extend(of_session("SELECT id FROM plans WHERE session = ?1")?);
+        self.subagents.extend(of_session("SELECT id FROM subagents WHERE session = ?1")?);
+        self.compactions.extend(of_session("SELECT id FROM compactions WHERE session = ?1")?);
         self.add_unparsed_of(db, session)
     }
 
@@ -168,6 +183,9 @@ impl Doomed {
         self.asides.extend(matcher.rows(db, ASIDES)?);
         self.observations.extend(matcher.rows(db, OBSERVATIONS)?);
         self.summaries.extend(matcher.rows(db, SUMMARIES)?);
+        self.plans.extend(matcher.rows(db, PLANS)?);
+        self.subagents.extend(matcher.rows(db, SUBAGENTS)?);
+        self.compactions.extend(matcher.rows(db, COMPACTIONS)?);
         self.add_matching_unparsed(db, &matcher)?;
         if criteria.words.is_empty() {
             self.add_derived(db)
@@ -199,7 +217,7 @@ impl Doomed {
     }
 
     /// What was made of the prompts, answers and activities that are to go: observations that rest on one of them, and
-    /// their sessions' summaries, which are made anew of what is left.
+    /// their sessions' summaries, recall's own of which are made anew of what is left.
     fn add_derived(&mut self, db: &Connection) -> Result<(), StoreError> {
         let events: BTreeSet<String> = self.events(db)?.into_iter().collect();
         if events.is_empty() {
@@ -219,6 +237,9 @@ impl Doomed {
             }
             let summary = "SELECT id FROM session_summaries WHERE session = ?1";
             self.summaries.extend(numbers(db, summary, [session])?);
+            // The agent's own summary tells of all that was before it.
+            let compaction = "SELECT id FROM compactions WHERE session = ?1";
+            self.compactions.extend(numbers(db, compaction, [session])?);
             self.titles.insert(session);
         }
         Ok(())
@@ -254,6 +275,7 @@ impl Doomed {
             (&self.prompts, "SELECT session FROM prompt_batches WHERE id"),
             (&self.responses, "SELECT session FROM prompt_batches WHERE id"),
             (&self.activities, "SELECT session FROM activities WHERE id"),
+            (&self.plans, "SELECT session FROM plans WHERE id"),
             (
                 &self.asides,
                 "SELECT b.session FROM asides a JOIN prompt_batches b ON b.id = a.batch WHERE a.id",
@@ -309,6 +331,13 @@ const OBSERVATIONS: &str =
 const SUMMARIES: &str =
     "SELECT id, created_at, project, title, request, investigated, learned, completed, next_steps,
     notes FROM session_summaries";
+const PLANS: &str = "SELECT l.id, l.updated_at, s.project, l.title, l.text, l.path FROM plans l
+    JOIN sessions s ON s.id = l.session";
+const SUBAGENTS: &str =
+    "SELECT g.id, ifnull(g.ended_at, ifnull(g.started_at, 0)), s.project, g.message, g.agent_type
+    FROM subagents g JOIN sessions s ON s.id = g.session WHERE g.message IS NOT NULL";
+const COMPACTIONS: &str = "SELECT c.id, ifnull(c.ended_at, ifnull(c.started_at, 0)), s.project, c.summary
+    FROM compactions c JOIN sessions s ON s.id = c.session WHERE c.summary IS NOT NULL";
 const TITLES: &str = "SELECT id, last_event_at, project, title FROM sessions WHERE title IS NOT NULL";
 
 /// Criteria, ready to be compared with.

@@ -36,6 +36,12 @@ fn memory() -> (tempfile::TempDir, Connection) {
              INSERT INTO session_summaries (id, session, project, title, request, investigated, learned, completed,
                                             next_steps, notes, origin, created_at)
              VALUES ({id}, {id}, 1, 'About the {word}', '', '', '', '', '', '', 'x', {at});
+             INSERT INTO plans (id, session, batch, kind, path, title, text, state, created_at, updated_at)
+             VALUES ({id}, {id}, {id}, 'plan', 'plan.md', 'Find the {word}', 'Look for the {word}.', 'draft', {at}, {at});
+             INSERT INTO subagents (id, session, batch, agent_id, message, ended_at)
+             VALUES ({id}, {id}, {id}, 'helper', 'The {word} is there.', {at});
+             INSERT INTO compactions (id, session, batch, trigger, message_count, summary, ended_at)
+             VALUES ({id}, {id}, {id}, 'auto', 3, 'We look for the {word}.', {at});
              INSERT INTO deliveries VALUES (X'{asked}', {id}, X'aa', 'claude-code', 'x', {at}, zeroblob(16), 0, 0, 0);"
         ));
     }
@@ -86,19 +92,20 @@ fn what_a_selection_means() {
     check(&document("2"), "2");
     check(&document("a1"), "1 s1 a1");
     check(&document("r1"), "s1 r1");
-    check(&document("p1"), "1 s1 p1 r1 a1");
+    check(&document("p1"), "1 s1 p1 r1 l1 a1");
     check(&document("s2"), "s2");
-    check(&Selection::Session(SessionRow(1)), "1 s1 p1 r1 a1");
-    check(&Selection::SilentSince(Timestamp(150)), "1 s1 p1 r1 a1");
+    check(&document("l2"), "l2");
+    check(&Selection::Session(SessionRow(1)), "1 s1 p1 r1 l1 a1");
+    check(&Selection::SilentSince(Timestamp(150)), "1 s1 p1 r1 l1 a1");
     check(&Selection::SilentSince(Timestamp(50)), "");
     let project = |row| matching(Criteria { projects: Some(vec![ProjectRow(row)]), ..Criteria::default() });
-    check(&project(1), "1 2 s1 s2 p1 p2 r1 r2 a1 a2");
+    check(&project(1), "1 2 s1 s2 p1 p2 r1 r2 l1 l2 a1 a2");
     check(&project(2), "");
 }
 
 #[test]
 fn words_must_all_occur_in_one_text() {
-    check(&words("HERON"), "1 s1 p1 r1 a1");
+    check(&words("HERON"), "1 s1 p1 r1 l1 a1");
     check(&words("where heron"), "p1");
     let phrase = Criteria { words: vec!["ls \"heron nest\"".to_owned()], ..Criteria::default() };
     check(&matching(phrase), "a1");
@@ -118,8 +125,8 @@ fn a_time_means_whole_sessions_and_parts_of_others() {
         let time = |at: i64| (at > 0).then_some(Timestamp(at));
         matching(Criteria { since: time(since), until: time(until), ..Criteria::default() })
     };
-    check(&period(0, 150), "1 s1 p1 r1 a1");
-    check(&period(200, 0), "2 s2 p2 r2 a2");
+    check(&period(0, 150), "1 s1 p1 r1 l1 a1");
+    check(&period(200, 0), "2 s2 p2 r2 l2 a2");
     check(&period(205, 206), "2 s2 a2");
     check(&period(300, 0), "");
 }
@@ -133,11 +140,29 @@ fn of_a_forgotten_session_nothing_is_left_to_read() {
     assert_eq!(one("SELECT count(*) FROM deliveries WHERE session IS NULL AND key IS NULL"), 1);
     assert_eq!(one("SELECT count(*) FROM injections WHERE items LIKE '%heron%'"), 0);
     assert_eq!(one("SELECT count(*) FROM injections WHERE items LIKE '%(forgotten)%'"), 1);
-    assert_eq!(one("SELECT count(*) FROM index_log"), 5);
+    assert_eq!(one("SELECT count(*) FROM index_log"), 6);
     assert_eq!(one("SELECT count(*) FROM projects"), 1, "the empty one goes, the other stays");
     assert!(traces_left(&db).unwrap());
     traces_gone(&db).unwrap();
     assert!(!traces_left(&db).unwrap());
+}
+
+#[test]
+fn the_words_of_helpers_and_of_shortened_conversations_go_along() {
+    let told = "SELECT (SELECT count(*) FROM subagents WHERE message IS NOT NULL)
+              + 10 * (SELECT count(*) FROM compactions WHERE summary IS NOT NULL)";
+    for (selection, left) in [
+        (document("p1"), 11),
+        // A part of what the conversation's summary tells.
+        (document("a1"), 12),
+        (words("heron"), 11),
+        (words("nobody"), 22),
+        (matching(Criteria { until: Some(Timestamp(150)), ..Criteria::default() }), 11),
+    ] {
+        let (_home, db) = memory();
+        forget(&db, &selection, NOW).unwrap();
+        assert_eq!(db.query_row(told, [], |row| row.get::<_, i64>(0)).unwrap(), left, "{selection:?}");
+    }
 }
 
 #[test]

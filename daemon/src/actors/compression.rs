@@ -15,6 +15,7 @@ use super::bus::Happening;
 use super::clock;
 use super::compressor::{CompressorActor, CompressorArguments, CompressorMessage};
 use super::door::Door;
+use super::failure;
 use crate::compression::ProviderState;
 use crate::memory::ids::Timestamp;
 use crate::store::Write;
@@ -143,7 +144,9 @@ impl Actor for Compression {
         state: &mut CompressionState,
     ) -> Result<(), ActorProcessingErr> {
         match event {
-            SupervisionEvent::ActorFailed(who, error) => state.replace(&me, who.get_id(), &error.to_string()),
+            SupervisionEvent::ActorFailed(who, error) => {
+                state.replace(&me, who.get_id(), &failure::reason(&error))
+            }
             SupervisionEvent::ActorTerminated(who, ..) => {
                 state.members.remove(&who.get_id());
             }

@@ -17,6 +17,7 @@ use super::backoff::{full_jitter, retry_delay_ms};
 use super::bus::{BusHandle, Happening};
 use super::clock;
 use super::compression::{CompressionDoor, CompressionMessage};
+use super::failure::GaveUp;
 use super::workbench::{Outcome, Work, Workbench};
 use super::writer::WriterHandle;
 use crate::compression::policy::CompressionPolicy;
@@ -107,7 +108,7 @@ impl Actor for CompressorActor {
             CompressorMessage::Finished(finished) => match *finished {
                 (job, Ended::With(Outcome::Panicked { stand_in })) => {
                     state.stand_in(&job, stand_in);
-                    return Err(format!("job {} panicked", job.id).into());
+                    return Err(GaveUp(format!("job {} panicked", job.id)).into());
                 }
                 (job, ended) => state.commit(&me, &job, ended),
             },

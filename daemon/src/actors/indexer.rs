@@ -13,6 +13,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::bus::{BusHandle, Happening};
 use super::documents::document;
 use super::door::Door;
+use super::failure::GaveUp;
 use super::recollection::{IndexDoor, IndexState};
 use super::writer::WriterHandle;
 use crate::faults::{self, Point};
@@ -170,7 +171,7 @@ impl Actor for Indexer {
             IndexerMessage::Followed(progress) => state.followed(&me, *progress)?,
             IndexerMessage::Suspect => {
                 state.arguments.door.set(IndexState::Absent);
-                return Err("a search failed".into());
+                return Err(GaveUp("a search failed".to_owned()).into());
             }
             IndexerMessage::Observe(counters) => {
                 let _ = counters.send(state.counters);
@@ -233,11 +234,11 @@ impl IndexerState {
                 let error = outcome.err().map(|error| error.to_string());
                 Progress { upto: writer.high_water(), writer: Some(writer), took: begun.elapsed(), error }
             });
-            let progress = work.await.unwrap_or_else(|error| Progress {
+            let progress = work.await.unwrap_or_else(|_| Progress {
                 writer: None,
                 upto: 0,
                 took: Duration::ZERO,
-                error: Some(error.to_string()),
+                error: Some("its thread panicked".to_owned()),
             });
             let _ = me.send_message(IndexerMessage::Followed(Box::new(progress)));
         });
@@ -253,7 +254,7 @@ impl IndexerState {
         let Progress { writer, upto, took, error } = progress;
         if let Some(error) = error {
             self.arguments.door.set(IndexState::Absent);
-            return Err(error.into());
+            return Err(GaveUp(error).into());
         }
         self.writer = writer;
         self.pause = (took * 3).clamp(COLLECT_FOR, LONGEST_PAUSE);

@@ -21,6 +21,7 @@ use super::bus::{Bus, BusHandle};
 use super::clock;
 use super::compression::{Compression, CompressionDoor};
 use super::compressor::CompressorArguments;
+use super::failure;
 use super::forgetting::{BackingUp, Forgetting};
 use super::housekeeper::{Housekeeper, HousekeeperArguments, HousekeeperDoor};
 use super::indexer::{Indexer, IndexerArguments, IndexerDoor};
@@ -233,7 +234,7 @@ impl Actor for Root {
     ) -> Result<(), ActorProcessingErr> {
         let (who, why, damage) = match event {
             SupervisionEvent::ActorFailed(who, error) => {
-                (who, error.to_string(), error.downcast_ref::<DatabaseDamaged>().cloned())
+                (who, failure::reason(&error), error.downcast_ref::<DatabaseDamaged>().cloned())
             }
             SupervisionEvent::ActorTerminated(who, _, reason) => (who, reason.unwrap_or_default(), None),
             SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => return Ok(()),

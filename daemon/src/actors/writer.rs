@@ -19,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::bus::{BusHandle, Happening};
 use super::door::{Door, NoAnswer};
+use super::failure::GaveUp;
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::session::Effect;
 use crate::store::{self, Durability, StoreError, Write, Written};
@@ -197,7 +198,7 @@ impl Actor for Writer {
             WriterMessage::EmptyLog => state.waiting.push(Pending::EmptyLog),
             WriterMessage::Rewrite(done) => state.waiting.push(Pending::Rewrite(done)),
             WriterMessage::Flushed(connection) => state.connection = Some(connection),
-            WriterMessage::Broken => return Err("the commit panicked".into()),
+            WriterMessage::Broken => return Err(GaveUp("the commit panicked".to_owned()).into()),
             WriterMessage::Damaged(damage) => return Err(damage.into()),
         }
         state.flush(&me);

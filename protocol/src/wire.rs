@@ -212,16 +212,6 @@ pub enum Query {
     Why {
         id: String,
     },
-    /// The jobs that were given up.
-    DeadJobs(Filter),
-    /// Tries dead and waiting jobs at once: this one, or all. Providers that were left alone are asked again.
-    Retry {
-        job: Option<i64>,
-    },
-    /// What models have cost in the last days, today included.
-    Stats {
-        days: u32,
-    },
     /// Forgets for good, or says what would go.
     Forget {
         what: Forgettable,
@@ -239,6 +229,16 @@ pub enum Query {
         until_ms: Option<i64>,
     },
     Resume,
+    /// The jobs that were given up.
+    DeadJobs(Filter),
+    /// Tries dead and waiting jobs at once: this one, or all. Providers that were left alone are asked again.
+    Retry {
+        job: Option<i64>,
+    },
+    /// What models have cost in the last days, today included.
+    Stats {
+        days: u32,
+    },
 }
 
 /// What shall be forgotten: the documents of `ids`, or one session, or all that fits the rest.

@@ -236,9 +236,11 @@ impl Stage {
         assert!(self.daemon.is_none(), "a daemon runs already");
         let mut command = self.command("recall");
         command.arg("daemon").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.daemon = Some(command.spawn().unwrap());
+        let daemon = command.spawn().unwrap();
+        let pid = daemon.id();
+        self.daemon = Some(daemon);
         let deadline = Instant::now() + Duration::from_secs(30);
-        while std::os::unix::net::UnixStream::connect(self.socket()).is_err() {
+        while !faults::process::listens(&self.socket(), pid) {
             let ended = self.daemon.as_mut().unwrap().try_wait().unwrap();
             assert!(ended.is_none(), "the daemon ended: {ended:?}\n{}", self.log());
             assert!(Instant::now() < deadline, "the daemon does not listen\n{}", self.log());

@@ -1,5 +1,6 @@
 //! A daemon that is killed, stopped and continued at will, beside the stage's own.
 
+use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -40,7 +41,7 @@ impl Daemon {
     /// When the daemon ends first, or takes half a minute.
     pub fn wait_until_it_listens(&mut self, stage: &Stage) -> Result<(), String> {
         let begun = Instant::now();
-        while std::os::unix::net::UnixStream::connect(stage.socket()).is_err() {
+        while !listens(&stage.socket(), self.pid()) {
             if let Some(ended) = self.child.try_wait().unwrap() {
                 return Err(format!("the daemon ended with {ended}"));
             }
@@ -74,6 +75,20 @@ impl Daemon {
     /// SIGKILL; returns when it is gone.
     pub fn kill(self) {
         drop(self);
+    }
+}
+
+/// Whether it is this process that listens there: a socket that the test itself closed lives on for a moment in every
+/// process that another test is just starting.
+pub fn listens(socket: &Path, pid: u32) -> bool {
+    let Ok(stream) = std::os::unix::net::UnixStream::connect(socket) else { return false };
+    #[cfg(target_os = "linux")]
+    return rustix::net::sockopt::socket_peercred(&stream)
+        .is_ok_and(|peer| u32::try_from(peer.pid.as_raw_nonzero().get()) == Ok(pid));
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (stream, pid);
+        true
     }
 }
 

@@ -60,6 +60,7 @@ fn requests_of_version_1() {
         ("timeline", Query::Timeline { id: "p12".to_owned(), before: 3, after: 4 }),
         ("context", Query::Context { cwd: "/home/dev/shop".to_owned(), prompt: None }),
         ("why", Query::Why { id: "76fb".to_owned() }),
+        ("follow", Query::Follow { session: Some("76fb".to_owned()), kinds: vec!["session_end".to_owned()] }),
     ];
     for (name, query) in queries {
         check(&format!("v1-query-{name}.bin"), &Request::Query(query));

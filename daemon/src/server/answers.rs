@@ -4,6 +4,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::session_parts::{LifeEventAnswer, PlanAnswer, SubagentAnswer};
+use crate::actors::subscriber::SubscriberCounters;
 use crate::compression::ProviderState;
 use crate::memory::budget::Usage;
 use crate::memory::document::{DocumentKey, DocumentKind};
@@ -424,6 +425,7 @@ pub struct StatusAnswer {
     pub summaries: i64,
     pub index: IndexState,
     pub compression: CompressionState,
+    pub subscribe: SubscriberCounters,
     pub bytes: ByteCounts,
     pub rss_bytes: u64,
     /// Repairs of the database in the last week, the latest last.

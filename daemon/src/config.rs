@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::compression::policy::CompressionPolicy;
 use crate::memory::context::Budgets;
+use crate::memory::lifecycle::Said;
 use crate::memory::redaction::{RedactionMode, RedactionPolicy, Redactor};
 use crate::memory::session::{CapturePolicy, IdlePolicy, Load};
 use crate::project_file::excluded_projects;
@@ -33,6 +34,41 @@ pub struct Config {
     pub notice: Notice,
     pub compression: CompressionPolicy,
     pub redaction: RedactionPolicy,
+    pub subscriptions: Vec<Subscription>,
+}
+
+/// A command that is run at lifecycle events.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subscription {
+    /// Their names; see [`Said::NAMES`].
+    pub events: Vec<String>,
+    /// The program and its arguments; no shell reads them.
+    command: Vec<String>,
+}
+
+impl Subscription {
+    pub fn program(&self) -> &str {
+        self.command.first().map_or("", String::as_str)
+    }
+
+    pub fn arguments(&self) -> &[String] {
+        self.command.get(1..).unwrap_or_default()
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let unknown = self.events.iter().filter(|event| !Said::NAMES.contains(&event.as_str()));
+        let mut problems: Vec<_> = unknown
+            .map(|event| format!("subscribe.events: there is no {event:?}, only {}", Said::NAMES.join(", ")))
+            .collect();
+        if self.events.is_empty() {
+            problems.push("subscribe.events is empty".to_owned());
+        }
+        if self.program().is_empty() {
+            problems.push("subscribe.command names no program".to_owned());
+        }
+        problems
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +131,7 @@ struct Written {
     context: WrittenContext,
     compression: WrittenCompression,
     redaction: WrittenRedaction,
+    subscribe: Vec<Subscription>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -218,6 +255,7 @@ impl Written {
             })
             .collect();
         problems.extend(self.compression.problems());
+        problems.extend(self.subscribe.iter().flat_map(Subscription::problems));
         if self.capture.plan_folders.iter().any(|folder| folder.trim_matches('/').is_empty()) {
             problems.push("capture.plan_folders holds an empty name, or the whole file system".to_owned());
         }
@@ -260,6 +298,7 @@ impl Written {
             notice: if self.context.notice { Notice::Shown } else { Notice::Off },
             compression: self.compression.policy(),
             redaction: self.redaction.policy(),
+            subscriptions: self.subscribe,
         }
     }
 }
@@ -298,6 +337,12 @@ mod tests {
         );
         problem("[capture]\nplan_folders = ['/']\n", "capture.plan_folders holds an empty name");
         problem("[capture]\nchunk_kb = 0\n", "capture.chunk_kb is 0");
+        problem(
+            "[[subscribe]]\nevents = ['session_over']\ncommand = ['x']\n",
+            "session_start, session_suspend",
+        );
+        problem("[[subscribe]]\nevents = []\ncommand = []\n", "subscribe.command names no program");
+        problem("[[subscribe]]\nevents = ['session_end']\ncommand = 'x'\n", "line 3");
         problem("[redaction]\nextra = ['ok', '(']\n", "redaction.extra: `(` is no usable pattern");
         problem("[capture]\nexclude = ['[']\n", "capture.exclude: ");
         problem("[redaction]\nallow = ['.*']\n", "redaction.allow: `.*` matches everything");

@@ -6,6 +6,7 @@ pub mod faults;
 pub mod memory;
 pub mod agents;
 pub mod repository;
+pub mod process_group;
 pub mod store;
 pub mod search;
 pub mod compression;

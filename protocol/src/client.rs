@@ -17,13 +17,15 @@ use interprocess::local_socket::traits::StreamCommon;
 use interprocess::local_socket::{ConnectOptions, GenericFilePath, ToFsName};
 use interprocess::os::unix::uds_local_socket::Stream;
 
-use crate::frame::{self, Deadline, FrameError};
+use crate::frame::{self, Deadline, FrameError, Frames};
 use crate::paths::{Paths, PathsError};
 use crate::planted::{Fault, planted};
 use crate::wire::{Reply, Request};
 
 /// Between two attempts at a full backlog: short beside the shim's 60 ms, long beside the daemon's accept.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(2);
+/// A wait without end is made of such pieces: the clock's arithmetic has limits.
+const LOOK_UP: Duration = Duration::from_secs(3600);
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +108,31 @@ impl Connection {
     pub fn ask_frame(&mut self, request: &[u8], deadline: Deadline) -> Result<Reply, FrameError> {
         frame::write_frame(&mut self.stream, request, deadline)?;
         frame::read_frame(&mut self.stream, deadline)
+    }
+
+    /// Sends one request that is answered again and again.
+    pub fn follow(mut self, request: &Request, deadline: Deadline) -> Result<Answers, FrameError> {
+        frame::write_frame(&mut self.stream, &frame::encode_frame(request)?, deadline)?;
+        Ok(Answers { stream: self.stream, frames: Frames::default() })
+    }
+}
+
+/// The answers to a request that has many.
+#[derive(Debug)]
+pub struct Answers {
+    stream: Stream,
+    frames: Frames,
+}
+
+impl Answers {
+    /// The next one, however long it takes.
+    pub fn wait(&mut self) -> Result<Reply, FrameError> {
+        loop {
+            match self.frames.next(&mut self.stream, Deadline::after(LOOK_UP)) {
+                Err(FrameError::Deadline) => {}
+                next => return next,
+            }
+        }
     }
 }
 

@@ -145,6 +145,8 @@ mod tests {
             Just(Query::Ping),
             Just(Query::Flush),
             ".{0,20}".prop_map(|id| Query::Why { id }),
+            (proptest::option::of(".{0,20}"), proptest::collection::vec(".{0,20}", 0..3))
+                .prop_map(|(session, kinds)| Query::Follow { session, kinds }),
             (".{0,50}", filter).prop_map(|(text, filter)| Query::Search {
                 text,
                 filter,

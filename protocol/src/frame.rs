@@ -210,6 +210,39 @@ pub fn read_frame<M: Message, S: Read + AsFd>(stream: &mut S, deadline: Deadline
     decode_body(header, &body)
 }
 
+/// Reads messages that follow one another without being asked for.
+#[derive(Debug, Default)]
+pub struct Frames {
+    /// What has arrived of messages that are not given out yet.
+    arrived: Vec<u8>,
+}
+
+impl Frames {
+    /// The next message. What has arrived of it at the deadline is kept for another try.
+    pub fn next<M: Message, S: Read + AsFd>(
+        &mut self,
+        stream: &mut S,
+        deadline: Deadline,
+    ) -> Result<M, FrameError> {
+        let mut chunk = [0; 4096];
+        loop {
+            if let Some((head, rest)) = self.arrived.split_first_chunk::<HEADER_LEN>() {
+                let header = parse_header(*head)?;
+                if let Some(body) = rest.get(..header.len) {
+                    let message = decode_body(header, body);
+                    self.arrived.drain(..HEADER_LEN + header.len);
+                    return message;
+                }
+            }
+            match read_some(stream, &mut chunk, deadline)? {
+                0 if self.arrived.is_empty() => return Err(FrameError::Closed),
+                0 => return Err(FrameError::Torn),
+                read => self.arrived.extend_from_slice(chunk.get(..read).unwrap_or_default()),
+            }
+        }
+    }
+}
+
 /// Waits for bytes and reads once; 0 means the peer closed its side.
 fn read_some<S: Read + AsFd>(
     stream: &mut S,
@@ -323,6 +356,24 @@ mod tests {
         });
         assert_eq!(read_frame::<Reply, _>(&mut ours, Deadline::after(SOON)).expect("arrives"), reply);
         writer.join().expect("writer");
+    }
+
+    #[test]
+    fn answers_in_a_row_are_told_apart() {
+        let (mut ours, mut theirs) = pair();
+        let replies = [Reply::Json(vec![7; 5000]), Reply::Busy, Reply::Json(vec![8])];
+        let bytes: Vec<u8> = replies.iter().flat_map(|reply| encode_frame(reply).expect("fits")).collect();
+        let (early, late) = bytes.split_at(bytes.len() - 3);
+        theirs.write_all(early).expect("written");
+        let mut frames = Frames::default();
+        let mut next = |left| frames.next::<Reply, _>(&mut ours, Deadline::after(left));
+        assert_eq!(next(SOON).expect("the first"), replies[0]);
+        assert_eq!(next(SOON).expect("the second"), replies[1]);
+        assert!(matches!(next(Duration::from_millis(1)), Err(FrameError::Deadline)));
+        theirs.write_all(late).expect("written");
+        assert_eq!(next(SOON).expect("the third"), replies[2]);
+        drop(theirs);
+        assert!(matches!(next(SOON), Err(FrameError::Closed)));
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod codec;
 pub mod frame;
 
 pub mod boot;
+pub mod environment;
 pub mod folder;
 pub mod paths;
 

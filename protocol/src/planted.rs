@@ -41,10 +41,12 @@ pub enum Fault {
     NoEscaping,
     /// What an agent said is logged.
     LogContent,
+    /// A provider may send its callers elsewhere.
+    FollowRedirects,
 }
 
 impl Fault {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::AckBeforeCommit,
         Self::NoEventKey,
         Self::NoSecondKey,
@@ -60,6 +62,7 @@ impl Fault {
         Self::KeepSecrets,
         Self::NoEscaping,
         Self::LogContent,
+        Self::FollowRedirects,
     ];
 
     /// As the variable names it.
@@ -80,6 +83,7 @@ impl Fault {
             Self::KeepSecrets => "keep-secrets",
             Self::NoEscaping => "no-escaping",
             Self::LogContent => "log-content",
+            Self::FollowRedirects => "follow-redirects",
         }
     }
 }

@@ -239,6 +239,14 @@ pub enum Query {
     Stats {
         days: u32,
     },
+    /// Answers more than once: with a first `Json`, from which on everything is heard, then with one for each event
+    /// until the client goes or the daemon stops, which the last answer says.
+    Follow {
+        /// Only of sessions whose id begins so.
+        session: Option<String>,
+        /// Only events of these names; empty: all.
+        kinds: Vec<String>,
+    },
 }
 
 /// What shall be forgotten: the documents of `ids`, or one session, or all that fits the rest.

@@ -90,6 +90,10 @@ fn requests_of_version_1() {
         ("mark", Query::Mark { ids: vec!["#12".to_owned()], standing: Standing::Resolved }),
         ("pause", Query::Pause { until_ms: Some(1_795_000_000_000) }),
         ("resume", Query::Resume),
+        ("dead-jobs", Query::DeadJobs(filter())),
+        ("retry", Query::Retry { job: Some(7) }),
+        ("stats", Query::Stats { days: 30 }),
+        ("follow", Query::Follow { session: Some("76fb".to_owned()), kinds: vec!["session_end".to_owned()] }),
     ];
     for (name, query) in queries {
         check(&format!("v1-query-{name}.bin"), &Request::Query(query));

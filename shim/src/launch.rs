@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
+use recall_protocol::environment::stays;
 use recall_protocol::paths::Paths;
 use rustix::fs::OFlags;
 
@@ -132,13 +133,6 @@ fn program() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("recall"))
 }
 
-/// Whether a variable goes on to the daemon.
-fn stays(name: &str) -> bool {
-    ["HOME", "PATH", "USER", "LANG", "TMPDIR"].contains(&name)
-        || name.starts_with("XDG_")
-        || name.starts_with("RECALL_")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,21 +174,5 @@ mod tests {
         assert_eq!(tried_lately(&dir.path().join("no/stamp"), SystemTime::now()), Some(Launch::NotOurs));
         std::os::unix::fs::symlink("elsewhere", dir.path().join("link")).expect("symlink");
         assert_eq!(tried_lately(&dir.path().join("link"), SystemTime::now()), Some(Launch::NotOurs));
-    }
-
-    #[test]
-    fn secrets_stay_behind() {
-        for name in ["HOME", "PATH", "XDG_RUNTIME_DIR", "RECALL_HOME", "LANG"] {
-            assert!(stays(name), "{name}");
-        }
-        for name in [
-            "ANTHROPIC_API_KEY",
-            "CLAUDE_CODE_MESSAGING_TOKEN",
-            "AWS_SECRET_ACCESS_KEY",
-            "SSH_AUTH_SOCK",
-            "LD_PRELOAD",
-        ] {
-            assert!(!stays(name), "{name}");
-        }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use recall::faults::Fault;
 use recall_tests::Stage;
-use recall_tests::checks::{keeping, others, secrecy};
+use recall_tests::checks::{calls, keeping, others, secrecy};
 use recall_tests::faults::clock::Clock;
 use recall_tests::faults::intruder::{can_change_user, role};
 use recall_tests::faults::points::Arrival;
@@ -67,6 +67,9 @@ planted! {
     no_escaping: NoEscaping, "a tag inside the fence", secrecy::stored_text_is_only_text;
     content_in_logs: LogContent, "the log repeats it", |stage| {
         secrecy::what_an_agent_said_is_in_no_log(stage, "info", false);
+    };
+    redirects: FollowRedirects, "a second host was reached", |stage| {
+        calls::nothing_reaches_a_second_host(stage, 307);
     };
 }
 

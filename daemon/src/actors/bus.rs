@@ -35,6 +35,8 @@ pub enum Happening {
     Indexed {
         upto: i64,
     },
+    /// The daemon stops, and this is the last that is heard.
+    Stopped,
 }
 
 pub enum BusMessage {
@@ -96,6 +98,15 @@ impl Actor for Bus {
                 let _ = listeners.send(happening);
             }
         }
+        Ok(())
+    }
+
+    async fn post_stop(
+        &self,
+        _me: ActorRef<BusMessage>,
+        listeners: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        let _ = listeners.send(Happening::Stopped);
         Ok(())
     }
 }

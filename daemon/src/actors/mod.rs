@@ -9,6 +9,7 @@
 //! ├── compression (supervisor)
 //! │   └── compressor *       a pool; one job at a time each
 //! ├── housekeeper            stale batches and sessions, expired leases, the spool, backups
+//! ├── subscriber             commands of the user that lifecycle events start
 //! └── bus                    what happened, for whoever listens
 //! ```
 //! The gate stands in `server/`, above this room: it accepts connections and hands events to [`intake`].
@@ -41,6 +42,8 @@ pub mod forgetting;
 pub mod pause;
 pub mod boundaries;
 mod spool_watch;
+pub mod telling;
+pub mod subscriber;
 pub mod housekeeper;
 pub mod root;
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! Children are started from the ground up, so that each finds behind its doors what it needs. One that fails is
 //! started again behind the same door, at once the first time and then ever slower; five failures of the same child
 //! within a minute mean that restarting does not help, and the daemon ends for its service manager to see. The
-//! indexer is tried for ever instead: without it search is poorer, and capturing goes on.
+//! indexer and the subscriber are tried for ever instead: without them search is poorer or the user's commands do not
+//! run, and capturing goes on.
 //!
 //! A damaged database is repaired here, because everybody who holds part of it must let go first: see [`RootState::heal`].
 
@@ -32,6 +33,7 @@ use super::recollection::{IndexDoor, Recollection, answer_within};
 use super::replies::Replies;
 use super::session::SessionContext;
 use super::sessions::{Crashes, Sessions, SessionsDoor};
+use super::subscriber::{Subscriber, SubscriberDoor};
 use super::writer::{DatabaseDamaged, OnlyWriter, Writer, WriterArguments, WriterHandle};
 use crate::compression::Compressor;
 use crate::config::Config;
@@ -68,6 +70,7 @@ pub struct House {
     pub sessions: SessionsDoor,
     pub compression: CompressionDoor,
     pub housekeeper: HousekeeperDoor,
+    pub subscriber: SubscriberDoor,
     pub intake: Intake,
     pub recollection: Recollection,
     pub forgetting: Forgetting,
@@ -120,6 +123,7 @@ impl House {
             sessions,
             compression: CompressionDoor::default(),
             housekeeper,
+            subscriber: SubscriberDoor::default(),
             intake,
             recollection,
             forgetting,
@@ -140,11 +144,19 @@ pub enum Child {
     Sessions,
     Compression,
     Housekeeper,
+    Subscriber,
 }
 
 /// In the order in which they are started; they are stopped the other way round.
-const CHILDREN: [Child; 6] =
-    [Child::Bus, Child::Writer, Child::Indexer, Child::Sessions, Child::Compression, Child::Housekeeper];
+const CHILDREN: [Child; 7] = [
+    Child::Bus,
+    Child::Subscriber,
+    Child::Writer,
+    Child::Indexer,
+    Child::Sessions,
+    Child::Compression,
+    Child::Housekeeper,
+];
 
 pub enum RootMessage {
     /// A failed child's turn to be started again has come.
@@ -339,6 +351,12 @@ impl RootState {
                 house.housekeeper.open_to(actor.clone());
                 actor.get_cell()
             }
+            Child::Subscriber => {
+                let arguments = (house.config.subscriptions.clone(), house.bus.clone());
+                let (actor, _) = Actor::spawn_linked(None, Subscriber, arguments, supervisor).await?;
+                house.subscriber.open_to(actor.clone());
+                actor.get_cell()
+            }
         };
         self.children.insert(cell.get_id(), (child, cell));
         Ok(())
@@ -451,7 +469,7 @@ impl RootState {
         while failures.front().is_some_and(|first| now.duration_since(*first) > FAILURE_WINDOW) {
             failures.pop_front();
         }
-        if failures.len() >= MOST_FAILURES && child != Child::Indexer {
+        if failures.len() >= MOST_FAILURES && !matches!(child, Child::Indexer | Child::Subscriber) {
             return Err(format!("{child:?} keeps failing").into());
         }
         Ok(failures.len())

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use recall_protocol::client::{ConnectError, Connection};
+use recall_protocol::client::{Answers, ConnectError, Connection};
 use recall_protocol::frame::Deadline;
 use recall_protocol::paths::Paths;
 use recall_protocol::wire::{Query, Reply, Request};
@@ -61,6 +61,15 @@ impl Client {
     /// When the daemon refuses, or does not answer.
     pub fn ask(&mut self, query: Query) -> anyhow::Result<Answer> {
         self.ask_within(query, ANSWER_WITHIN)
+    }
+
+    /// Asks what is answered again and again.
+    ///
+    /// # Errors
+    /// When the daemon cannot be asked.
+    pub fn follow(self, query: Query) -> anyhow::Result<Answers> {
+        let request = Request::Query(query);
+        self.connection.follow(&request, Deadline::after(ANSWER_WITHIN)).context("asking the daemon")
     }
 
     /// # Errors

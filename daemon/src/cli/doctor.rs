@@ -234,6 +234,7 @@ fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
                 if dead > 0 {
                     area.note(format!("{dead} compression jobs were given up"), "See `recall ctl jobs`.");
                 }
+                subscriptions(&mut area, &answer.value["subscribe"]);
             }
             Err(error) => area.bad(
                 format!("{error:#}"),
@@ -247,6 +248,25 @@ fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
             );
         }
         Err(error) => area.bad(format!("cannot be reached: {error}"), "Is another user's socket in the way?"),
+    }
+}
+
+/// The commands of `[[subscribe]]`, where they fail.
+fn subscriptions(area: &mut Area<'_>, subscribe: &serde_json::Value) {
+    let count = |key| super::terminal::number(subscribe, key);
+    let (failures, dropped) = (count("failures"), count("dropped"));
+    if failures > 0 {
+        let last = text(subscribe, "last_failure");
+        area.note(
+            format!("{failures} of {} subscribed commands failed: {last}", count("runs")),
+            "See [[subscribe]] in config.toml.",
+        );
+    }
+    if dropped > 0 {
+        area.note(
+            format!("{dropped} events came faster than their subscribed commands ended"),
+            "Subscribe to fewer events, or let the command end sooner.",
+        );
     }
 }
 

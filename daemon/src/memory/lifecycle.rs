@@ -83,6 +83,21 @@ pub struct Tally {
 }
 
 impl Said {
+    /// All names there are.
+    pub const NAMES: [&str; 11] = [
+        "session_start",
+        "session_suspend",
+        "session_resume",
+        "session_end",
+        "before_compaction",
+        "after_compaction",
+        "message_received",
+        "batch_closed",
+        "observation_created",
+        "summary_created",
+        "job_dead",
+    ];
+
     /// The event's public name.
     pub fn name(&self) -> &'static str {
         match self {
@@ -124,5 +139,34 @@ impl Said {
             Self::SummaryCreated { id, title } => json!({"id": id, "title": title}),
             Self::JobDead { job, error } => json!({"job": job, "error": error}),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_listed() {
+        let tally = Tally::default();
+        let reason = String::new;
+        let all = [
+            Said::SessionStart { life: 1, source: StartSource::Startup, resumed_from: None },
+            Said::SessionSuspend { tally, reason: reason() },
+            Said::SessionResume { suspended_for_ms: 0 },
+            Said::SessionEnd { tally, reason: reason() },
+            Said::BeforeCompaction { message_count: 0 },
+            Said::AfterCompaction { message_count: 0, compacted_count: 0 },
+            Said::MessageReceived { from: BatchSource::User, content: None },
+            Said::BatchClosed { prompt_number: 1 },
+            Said::ObservationCreated {
+                id: ObservationId(1),
+                kind: ObservationType::Gotcha,
+                title: String::new(),
+            },
+            Said::SummaryCreated { id: SummaryId(1), title: String::new() },
+            Said::JobDead { job: JobId(1), error: String::new() },
+        ];
+        assert_eq!(all.map(|said| said.name()), Said::NAMES);
     }
 }

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use super::session_parts::{LifeEventAnswer, PlanAnswer, SubagentAnswer};
 use crate::actors::clock;
 use crate::actors::pause::PauseSwitch;
+use crate::actors::subscriber::SubscriberCounters;
 use crate::compression::ProviderState;
 use crate::memory::budget::Usage;
 use crate::memory::document::{DocumentKey, DocumentKind};
@@ -428,6 +429,7 @@ pub struct StatusAnswer {
     pub summaries: i64,
     pub index: IndexState,
     pub compression: CompressionState,
+    pub subscribe: SubscriberCounters,
     pub bytes: ByteCounts,
     pub rss_bytes: u64,
     pub paused: Option<PauseAnswer>,

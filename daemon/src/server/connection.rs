@@ -9,10 +9,11 @@ use std::time::Duration;
 use interprocess::local_socket::tokio::Stream;
 use interprocess::local_socket::traits::StreamCommon as _;
 use recall_protocol::frame::{self, FrameError, HEADER_LEN, Header, HeaderError, MAX_VERSION, MIN_VERSION};
-use recall_protocol::wire::{Deliver, Reply, Request};
+use recall_protocol::wire::{Deliver, Query, Reply, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
+use super::follow::{self, Wish};
 use super::gate::Reception;
 use super::queries;
 use crate::faults::{self, Fault, Point, planted};
@@ -45,6 +46,9 @@ pub async fn serve(mut stream: Stream, reception: Reception) {
         };
         let reply = match request {
             Request::Deliver(deliver) => take(deliver, &reception).await,
+            Request::Query(Query::Follow { session, kinds }) => {
+                return follow::serve(&mut stream, &Wish { session, kinds }, &reception).await;
+            }
             Request::Query(query) => queries::answer(query, &reception).await,
         };
         if write(&mut stream, &reply).await.is_err() {

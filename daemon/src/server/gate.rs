@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
 use super::connection;
+use super::follow::FOLLOWERS;
 use crate::actors::root::House;
 
 /// Connections at the same time.
@@ -28,6 +29,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct Reception {
     pub house: House,
     pub permits: Arc<Semaphore>,
+    /// Those who follow events.
+    pub followers: Arc<Semaphore>,
     pub closing: Arc<AtomicBool>,
     /// Asks the daemon to stop.
     pub stop: mpsc::Sender<()>,
@@ -40,6 +43,7 @@ impl Reception {
         Self {
             house,
             permits: Arc::new(Semaphore::new(PERMITS)),
+            followers: Arc::new(Semaphore::new(FOLLOWERS)),
             closing: Arc::default(),
             stop,
             started_at: std::time::Instant::now(),

@@ -7,6 +7,7 @@ pub mod listener;
 pub mod log;
 pub mod gate;
 pub mod connection;
+pub mod follow;
 pub mod answers;
 pub mod session_parts;
 pub mod queries;

@@ -30,6 +30,7 @@ use crate::actors::documents::title_and_text;
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::recollection::{Asker, IndexState};
 use crate::actors::root::House;
+use crate::actors::subscriber::SubscriberMessage;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::event::{Audience, StartSource};
 use crate::memory::ids::{JobId, ProjectKey, ProjectRow, Timestamp};
@@ -109,6 +110,8 @@ pub async fn answer(query: Query, reception: &Reception) -> Reply {
             switch_capture(&house, Switch::Pause { until: until_ms.map(Timestamp) }).await
         }
         Query::Resume => switch_capture(&house, Switch::Resume).await,
+        // It has many answers; a connection sees to it by itself.
+        Query::Follow { .. } => Err(Refused::new("Events are followed on a connection of their own", "")),
     };
     match answer {
         Ok(bytes) => Reply::Json(bytes),
@@ -407,6 +410,8 @@ async fn status(reception: &Reception) -> Answer {
     let compression =
         house.compression.ask(CompressionMessage::Observe, OBSERVE_WITHIN).await.unwrap_or_default();
     let index = house.indexer.ask(IndexerMessage::Observe, OBSERVE_WITHIN).await.unwrap_or_default();
+    let subscribe =
+        house.subscriber.ask(SubscriberMessage::Observe, OBSERVE_WITHIN).await.unwrap_or_default();
     let reception = reception.clone();
     blocking(move || {
         let house = &reception.house;
@@ -470,6 +475,7 @@ async fn status(reception: &Reception) -> Answer {
                 providers: compression.providers,
                 trouble: trouble.map(TroubleAnswer::from),
             },
+            subscribe,
             bytes: ByteCounts {
                 database: database.sum(),
                 index: folder_bytes(&paths.index_dir()),

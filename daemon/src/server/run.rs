@@ -11,6 +11,7 @@ use recall_protocol::spool::Spool;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
+use super::follow::FOLLOWERS;
 use super::gate::{Gate, GateMessage, Reception};
 use super::instance::{Instance, InstanceError, LastStop};
 use super::listener::{self, ListenError, SocketOrigin};
@@ -58,6 +59,7 @@ pub enum RunError {
 
 /// How long events that are on their way may take at the end.
 const DRAIN_WITHIN: Duration = Duration::from_secs(5);
+const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs until a signal or `recall ctl stop`.
 ///
@@ -120,7 +122,7 @@ pub async fn run_with(
     }
     let (stop, mut stop_asked) = mpsc::channel(1);
     let reception = Reception::new(house.clone(), Arc::new(paths), stop);
-    let permits = Arc::clone(&reception.permits);
+    let (permits, followers) = (Arc::clone(&reception.permits), Arc::clone(&reception.followers));
     let all_permits = u32::try_from(permits.available_permits()).unwrap_or(u32::MAX);
     let (gate, _) = Actor::spawn(None, Gate, (door.listener, reception))
         .await
@@ -157,6 +159,8 @@ pub async fn run_with(
         }
         let _ = house.indexer.ask(IndexerMessage::Flush, DRAIN_WITHIN).await;
         root::stop(&tree).await;
+        // Whoever follows events is told of the end; one that does not read is not waited for.
+        let _ = tokio::time::timeout(FAREWELL_WITHIN, followers.acquire_many(FOLLOWERS as u32)).await;
     }
     if door.origin == SocketOrigin::Own {
         let _ = std::fs::remove_file(&socket);

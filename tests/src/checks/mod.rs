@@ -3,6 +3,7 @@
 //!
 //! A check that a machine cannot make says so and returns.
 
+pub mod calls;
 pub mod keeping;
 pub mod others;
 pub mod secrecy;

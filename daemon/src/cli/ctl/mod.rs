@@ -5,6 +5,7 @@ pub mod sessions;
 pub mod session;
 pub mod jobs;
 pub mod retry;
+pub mod events;
 pub mod flush;
 pub mod stop;
 pub mod pause;
@@ -25,6 +26,8 @@ pub enum CtlCommand {
     Jobs(jobs::JobsArgs),
     /// Try again what was given up, or waits for its next try
     Retry(retry::RetryArgs),
+    /// Tell what happens to sessions, as it happens
+    Events(events::EventsArgs),
     /// Wait until all that was accepted is stored, compressed and searchable
     Flush(flush::FlushArgs),
     /// Capture nothing and give nothing back for a while
@@ -44,6 +47,7 @@ pub fn run(command: CtlCommand, out: &mut dyn Write) -> anyhow::Result<()> {
         CtlCommand::Session(args) => session::run(&args, out),
         CtlCommand::Jobs(args) => jobs::run(&args, out),
         CtlCommand::Retry(args) => retry::run(&args, out),
+        CtlCommand::Events(args) => events::run(&args, out),
         CtlCommand::Flush(args) => flush::run(&args, out),
         CtlCommand::Pause(args) => pause::pause(&args, out),
         CtlCommand::Resume(args) => pause::resume(&args, out),

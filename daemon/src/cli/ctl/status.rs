@@ -97,6 +97,7 @@ fn tell(out: &mut dyn Write, status: &Value) -> std::io::Result<()> {
         )?;
     }
     budget(out, compression)?;
+    subscriptions(out, part("subscribe"))?;
     for repair in list(status, "healed") {
         writeln!(out, "  {WARNING}healed       {}{WARNING:#}", terminal::repair(repair))?;
     }
@@ -139,6 +140,20 @@ fn budget(out: &mut dyn Write, compression: &Value) -> std::io::Result<()> {
             terminal::time(trouble, "since"),
             number(trouble, "jobs"),
             text(trouble, "error")
+        )?;
+    }
+    Ok(())
+}
+
+/// The user's commands, where something is wrong with them.
+fn subscriptions(out: &mut dyn Write, subscribe: &Value) -> std::io::Result<()> {
+    let (failures, dropped) = (number(subscribe, "failures"), number(subscribe, "dropped"));
+    if failures + dropped > 0 {
+        writeln!(
+            out,
+            "  {WARNING}subscribed   {failures} of {} commands failed, {dropped} events were too many: {}{WARNING:#}",
+            number(subscribe, "runs"),
+            text(subscribe, "last_failure")
         )?;
     }
     Ok(())

@@ -5,21 +5,18 @@
 //! keeps recall's own hook silent should one run all the same.
 
 use std::io::{Read, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde_json::Value;
 
 use super::http::{Limits, barred};
 use super::{Paid, Provider, ProviderError, Reply, anthropic};
 use crate::compression::prompt::Question;
 use crate::memory::ids::Timestamp;
+use crate::process_group::{ProcessGroup, until};
 
-/// A call takes seconds; its end is noticed within this.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Pipes of a killed group close at once; one that was handed out of the group may not.
 const PIPES_WITHIN: Duration = Duration::from_secs(1);
 
@@ -42,7 +39,6 @@ impl ClaudeCli {
             .args(["--model", &self.model, "--system-prompt", &question.system])
             .env("RECALL_DISABLE", "1")
             .current_dir(folder)
-            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
@@ -60,94 +56,56 @@ impl Provider for ClaudeCli {
     fn ask(&self, question: &Question, _now: Timestamp) -> Result<Reply, ProviderError> {
         let folder =
             tempfile::tempdir().map_err(|error| trouble(format!("no folder for `claude`: {error}")))?;
-        let child = self.command(question, folder.path()).spawn().map_err(|error| match error.kind() {
+        let mut command = self.command(question, folder.path());
+        let group = ProcessGroup::spawn(&mut command).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => barred("there is no `claude` in the daemon's PATH".to_owned()),
             _ => trouble(format!("`claude` does not start: {error}")),
         })?;
-        let (succeeded, output) = Group::of(child).finish(question.user.clone(), self.within)?;
+        let (succeeded, output) = finish(group, question.user.clone(), self.within)?;
         let answer: Value = serde_json::from_slice(&output)
             .map_err(|_| trouble("`claude` did not answer with JSON".to_owned()))?;
         read(&answer, succeeded)
     }
 }
 
-/// The program and all that it starts. Killed when dropped.
-struct Group {
-    child: Child,
+/// Gives the program its input and waits for its end. Whether it succeeded, and its output.
+fn finish(
+    mut group: ProcessGroup,
+    input: String,
+    within: Duration,
+) -> Result<(bool, Vec<u8>), ProviderError> {
+    if let Some(mut stdin) = group.take_stdin() {
+        // It may end before it has read everything, which is seen from its answer.
+        std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+    }
+    let output = group.take_stdout().map(read_output);
+    let status = group
+        .finish(until(Instant::now() + within))
+        .map_err(|error| trouble(format!("`claude` is lost: {error}")))?;
+    let status = status.ok_or_else(|| {
+        trouble(format!("`claude` has not ended in {} s and was killed", within.as_secs_f32()))
+    })?;
+    let output = output
+        .and_then(|output| output.recv_timeout(PIPES_WITHIN).ok())
+        .ok_or_else(|| trouble("what `claude` started holds its output open".to_owned()))?;
+    if output.len() > Limits::MOST.body_bytes {
+        let most = Limits::MOST.body_bytes;
+        return Err(trouble(format!("`claude` answered with more than {most} bytes")));
+    }
+    Ok((status.success(), output))
 }
 
-impl Group {
-    fn of(child: Child) -> Self {
-        Self { child }
-    }
-
-    /// Gives it its input and waits for its end. Whether it succeeded, and its output.
-    fn finish(mut self, input: String, within: Duration) -> Result<(bool, Vec<u8>), ProviderError> {
-        let deadline = Instant::now() + within;
-        if let Some(mut stdin) = self.child.stdin.take() {
-            // It may end before it has read everything, which is seen from its answer.
-            std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
-        }
-        let output = self.read_output();
-        while !self.has_ended() {
-            if Instant::now() >= deadline {
-                return Err(trouble(format!(
-                    "`claude` has not ended in {} s and was killed",
-                    within.as_secs_f32()
-                )));
-            }
-            std::thread::sleep(LOOK_EVERY);
-        }
-        // Before it is reaped: its group's number cannot belong to somebody else yet.
-        self.kill();
-        let output = output
-            .recv_timeout(PIPES_WITHIN)
-            .map_err(|_| trouble("what `claude` started holds its output open".to_owned()))?;
-        if output.len() > Limits::MOST.body_bytes {
-            return Err(trouble(format!(
-                "`claude` answered with more than {} bytes",
-                Limits::MOST.body_bytes
-            )));
-        }
-        let status = self.child.wait().map_err(|error| trouble(format!("`claude` is lost: {error}")))?;
-        Ok((status.success(), output))
-    }
-
-    /// One byte more than is taken, so that too much is noticed; the rest stays in the pipe.
-    fn read_output(&mut self) -> mpsc::Receiver<Vec<u8>> {
-        let (sender, output) = mpsc::channel();
-        if let Some(stdout) = self.child.stdout.take() {
-            std::thread::spawn(move || {
-                let mut bytes = Vec::new();
-                let most = Limits::MOST.body_bytes as u64 + 1;
-                let _ = stdout.take(most).read_to_end(&mut bytes);
-                // Nobody waits any more after the deadline.
-                let _ = sender.send(bytes);
-            });
-        }
-        output
-    }
-
-    /// Looks without reaping.
-    fn has_ended(&self) -> bool {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        !matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), options), Ok(None))
-    }
-
-    fn kill(&self) {
-        // An error means that nobody is left.
-        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // Reaped means killed before; its number may be somebody else's now.
-        if let Ok(None) = self.child.try_wait() {
-            self.kill();
-            let _ = self.child.wait();
-        }
-    }
+/// One byte more than is taken, so that too much is noticed; the rest stays in the pipe.
+fn read_output(stdout: ChildStdout) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, output) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let most = Limits::MOST.body_bytes as u64 + 1;
+        let _ = stdout.take(most).read_to_end(&mut bytes);
+        // Nobody waits any more after the deadline.
+        let _ = sender.send(bytes);
+    });
+    output
 }
 
 /// `is_error` and the exit code are to be believed, `subtype` is not.

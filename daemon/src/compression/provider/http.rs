@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 
 use super::retry_after::{wait_ms, wait_of_ms};
 use super::{Paid, ProviderError, ProviderSetupError};
+use crate::faults::{Fault, planted};
 use crate::memory::ids::Timestamp;
 
 /// How long a call may take and how much it may bring.
@@ -99,7 +100,7 @@ impl Http {
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
         let builder = reqwest::Client::builder()
-            .redirect(Policy::none())
+            .redirect(redirects())
             .retry(reqwest::retry::never())
             .no_proxy()
             .connect_timeout(self.limits.connect)
@@ -113,6 +114,11 @@ impl Http {
         let builder = if url.starts_with("http://") { builder.tls_certs_only([]) } else { builder };
         builder.build().map_err(|error| ProviderSetupError::Client(error.to_string()))
     }
+}
+
+/// Whoever answers for the configured address answers there.
+fn redirects() -> Policy {
+    if planted(Fault::FollowRedirects) { Policy::limited(1) } else { Policy::none() }
 }
 
 /// An answer as it came.

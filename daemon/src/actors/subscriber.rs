@@ -1,0 +1,236 @@
+//! Runs the commands that the user's config has subscribed to lifecycle events.
+//!
+//! A command gets the event as JSON on its stdin, leads a process group of its own, has five seconds, and is alone: of
+//! one subscription the next waits until the last has ended. Waiting is bounded, and what does not fit is counted and
+//! forgotten, as is what fails. No agent waits for any of it: events are heard from the bus, after their commit.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use recall_protocol::environment::stays;
+use serde::Serialize;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::bus::{BusHandle, Happening};
+use super::door::Door;
+use super::telling::told;
+use crate::config::Subscription;
+use crate::memory::lifecycle::Lifecycle;
+use crate::process_group::{ProcessGroup, until};
+
+/// From a command's start to its group's end.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
+/// Events that wait for one subscription's command.
+const MOST_WAITING: usize = 64;
+
+pub type SubscriberDoor = Door<SubscriberMessage>;
+
+pub enum SubscriberMessage {
+    Told(Arc<Lifecycle>),
+    /// The bus went on without us; so many happenings at most were not heard.
+    Missed(u64),
+    /// A subscription's command is over.
+    Ended {
+        subscription: usize,
+        outcome: Result<(), CommandFailed>,
+    },
+    Observe(RpcReplyPort<SubscriberCounters>),
+}
+
+/// What `recall ctl status` shows of subscriptions, since the daemon started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SubscriberCounters {
+    pub subscriptions: usize,
+    /// Commands that were started, or should have been.
+    pub runs: u64,
+    pub failures: u64,
+    /// Events for which no command was run: too many waited.
+    pub dropped: u64,
+    pub last_failure: Option<String>,
+}
+
+/// Why a command counts as failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandFailed {
+    #[error("{program} does not start: {error}")]
+    Start { program: String, error: std::io::Error },
+    #[error("{program} has not ended in {} s and was killed", ENDS_WITHIN.as_secs())]
+    Deadline { program: String },
+    #[error("{program} ended with {status}")]
+    Status { program: String, status: std::process::ExitStatus },
+    #[error("running {program} failed: {error}")]
+    Lost { program: String, error: String },
+}
+
+pub(super) struct Subscriber;
+
+pub struct SubscriberState {
+    queues: Vec<Queue>,
+    counters: SubscriberCounters,
+    stopping: Arc<AtomicBool>,
+}
+
+/// A subscription and what waits for it.
+struct Queue {
+    subscription: Arc<Subscription>,
+    waiting: VecDeque<Arc<Lifecycle>>,
+    running: Running,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Running {
+    No,
+    Yes,
+}
+
+impl Actor for Subscriber {
+    type Msg = SubscriberMessage;
+    type State = SubscriberState;
+    type Arguments = (Vec<Subscription>, BusHandle);
+
+    async fn pre_start(
+        &self,
+        me: ActorRef<SubscriberMessage>,
+        (subscriptions, bus): Self::Arguments,
+    ) -> Result<SubscriberState, ActorProcessingErr> {
+        if !subscriptions.is_empty() {
+            hear(&me, &bus);
+        }
+        let counters = SubscriberCounters { subscriptions: subscriptions.len(), ..Default::default() };
+        let queue = |subscription| Queue {
+            subscription: Arc::new(subscription),
+            waiting: VecDeque::new(),
+            running: Running::No,
+        };
+        let queues = subscriptions.into_iter().map(queue).collect();
+        Ok(SubscriberState { queues, counters, stopping: Arc::default() })
+    }
+
+    async fn handle(
+        &self,
+        me: ActorRef<SubscriberMessage>,
+        message: SubscriberMessage,
+        state: &mut SubscriberState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            SubscriberMessage::Told(said) => state.take(&me, &said),
+            SubscriberMessage::Missed(happenings) => state.counters.dropped += happenings,
+            SubscriberMessage::Ended { subscription, outcome } => state.ended(&me, subscription, outcome),
+            SubscriberMessage::Observe(counters) => drop(counters.send(state.counters.clone())),
+        }
+        Ok(())
+    }
+
+    async fn post_stop(
+        &self,
+        _me: ActorRef<SubscriberMessage>,
+        state: &mut SubscriberState,
+    ) -> Result<(), ActorProcessingErr> {
+        // Commands that still run end with the daemon.
+        state.stopping.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Passes on what the bus says, until the actor is gone.
+fn hear(me: &ActorRef<SubscriberMessage>, bus: &BusHandle) {
+    let (me, mut happenings) = (me.clone(), bus.listen());
+    tokio::spawn(async move {
+        loop {
+            let message = match happenings.recv().await {
+                Ok(Happening::Lifecycle(said)) => SubscriberMessage::Told(said),
+                Err(RecvError::Lagged(happenings)) => SubscriberMessage::Missed(happenings),
+                Ok(_) => continue,
+                Err(RecvError::Closed) => return,
+            };
+            if me.send_message(message).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+impl SubscriberState {
+    fn take(&mut self, me: &ActorRef<SubscriberMessage>, said: &Arc<Lifecycle>) {
+        let name = said.what.name();
+        for number in 0..self.queues.len() {
+            let Some(queue) = self.queues.get_mut(number) else { continue };
+            if !queue.subscription.events.iter().any(|event| event == name) {
+                continue;
+            }
+            if queue.waiting.len() >= MOST_WAITING {
+                self.counters.dropped += 1;
+                continue;
+            }
+            queue.waiting.push_back(Arc::clone(said));
+            self.run_next(me, number);
+        }
+    }
+
+    /// Starts a subscription's next command, if there is one and the last has ended.
+    fn run_next(&mut self, me: &ActorRef<SubscriberMessage>, number: usize) {
+        let Some(queue) = self.queues.get_mut(number).filter(|queue| queue.running == Running::No) else {
+            return;
+        };
+        let Some(said) = queue.waiting.pop_front() else { return };
+        queue.running = Running::Yes;
+        self.counters.runs += 1;
+        let (me, subscription) = (me.clone(), Arc::clone(&queue.subscription));
+        let stopping = Arc::clone(&self.stopping);
+        tokio::spawn(async move {
+            let program = subscription.program().to_owned();
+            let run = tokio::task::spawn_blocking(move || run(&subscription, &said, &stopping));
+            let outcome = run
+                .await
+                .unwrap_or_else(|error| Err(CommandFailed::Lost { program, error: error.to_string() }));
+            // An actor that is gone counts nothing.
+            let _ = me.send_message(SubscriberMessage::Ended { subscription: number, outcome });
+        });
+    }
+
+    fn ended(&mut self, me: &ActorRef<SubscriberMessage>, number: usize, outcome: Result<(), CommandFailed>) {
+        if let Err(error) = outcome {
+            tracing::warn!(subscription = number, %error, "a subscribed command failed");
+            self.counters.failures += 1;
+            self.counters.last_failure = Some(error.to_string());
+        }
+        if let Some(queue) = self.queues.get_mut(number) {
+            queue.running = Running::No;
+        }
+        self.run_next(me, number);
+    }
+}
+
+/// Runs a command to its end, or to its deadline's. Blocks.
+fn run(subscription: &Subscription, said: &Lifecycle, stopping: &AtomicBool) -> Result<(), CommandFailed> {
+    let program = || subscription.program().to_owned();
+    let mut command = Command::new(subscription.program());
+    command
+        .args(subscription.arguments())
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(stays)))
+        .env("RECALL_DISABLE", "1")
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut group = ProcessGroup::spawn(&mut command)
+        .map_err(|error| CommandFailed::Start { program: program(), error })?;
+    if let Some(mut stdin) = group.take_stdin() {
+        let line = format!("{}\n", told(said));
+        // It may end without having read it, which is its own business.
+        std::thread::spawn(move || drop(stdin.write_all(line.as_bytes())));
+    }
+    let in_time = until(Instant::now() + ENDS_WITHIN);
+    let ended = group.finish(|| in_time() && !stopping.load(Ordering::Acquire));
+    match ended.map_err(|error| CommandFailed::Lost { program: program(), error: error.to_string() })? {
+        None => Err(CommandFailed::Deadline { program: program() }),
+        Some(status) if !status.success() => Err(CommandFailed::Status { program: program(), status }),
+        Some(_) => Ok(()),
+    }
+}

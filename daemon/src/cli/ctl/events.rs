@@ -1,0 +1,88 @@
+//! `recall ctl events --follow`: what happens to sessions, as it happens.
+
+use std::io::Write;
+
+use clap::Args;
+use recall_protocol::wire::{Query, Reply};
+use serde_json::Value;
+
+use crate::cli::client::{Client, Start};
+use crate::cli::failure::Failure;
+use crate::cli::terminal::{BOLD, DIM, WARNING, number, text};
+
+#[derive(Debug, Args)]
+pub struct EventsArgs {
+    /// Go on until Ctrl-C or the daemon's end
+    #[arg(long, required = true)]
+    follow: bool,
+    /// Only of sessions whose id begins so
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Only these events, e.g. session_start,session_end
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    kinds: Vec<String>,
+    /// Write JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// # Errors
+/// When no daemon answers, or it is gone without a word.
+pub fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let query = Query::Follow { session: args.session.clone(), kinds: args.kinds.clone() };
+    let mut answers = Client::connect(Start::Never)?.follow(query)?;
+    loop {
+        let reply = answers.wait().map_err(|error| {
+            Failure::unreachable(format!("The daemon is gone: {error}"))
+                .hint("Follow again once it runs; `recall ctl session ID` has what a session went through.")
+        })?;
+        match reply {
+            Reply::Json(bytes) if args.json => {
+                out.write_all(&bytes)?;
+                writeln!(out)?;
+            }
+            Reply::Json(bytes) => tell(out, &serde_json::from_slice(&bytes)?)?,
+            Reply::ShuttingDown => {
+                return if args.json { Ok(()) } else { Ok(writeln!(out, "The daemon has stopped.")?) };
+            }
+            Reply::Failed { what, hint } => return Err(Failure::failed(what).hint(hint).into()),
+            Reply::Busy => {
+                return Err(Failure::failed("Too many follow the events already")
+                    .hint("End one of the others.")
+                    .into());
+            }
+            other => {
+                let what = format!("The daemon gave an answer nobody asked for: {other:?}");
+                return Err(Failure::failed(what).into());
+            }
+        }
+        out.flush()?;
+    }
+}
+
+fn tell(out: &mut dyn Write, event: &Value) -> std::io::Result<()> {
+    match text(event, "event") {
+        "following" => writeln!(out, "{DIM}Following; Ctrl-C ends it.{DIM:#}"),
+        "lagged" => {
+            let missed = number(event, "lagged");
+            writeln!(out, "{WARNING}up to {missed} happenings were missed{WARNING:#}")
+        }
+        name => {
+            let (time, session) = (local_second(text(event, "at")), text(event, "session_id"));
+            writeln!(out, "{DIM}{time}{DIM:#}  {BOLD}{name}{BOLD:#}  {session}  {}", fields(event))
+        }
+    }
+}
+
+/// The event's own fields in one line.
+fn fields(event: &Value) -> String {
+    let own = |key: &&String| !["event", "session_id", "agent", "at"].contains(&key.as_str());
+    let fields = event.as_object().into_iter().flatten();
+    let told = fields.filter(|(key, value)| own(key) && !value.is_null());
+    told.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+fn local_second(at: &str) -> String {
+    let local = at.parse::<jiff::Timestamp>().map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
+    local.map(|time| time.strftime("%H:%M:%S").to_string()).unwrap_or_default()
+}

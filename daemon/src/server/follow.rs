@@ -1,0 +1,87 @@
+//! `recall ctl events --follow`: what is said of sessions, as it is said.
+//!
+//! Who follows is a listener of the bus with a connection of its own. Nobody waits for one that reads slowly: it
+//! misses events and is told how many happenings there were at most. It has no deadline, for nothing may happen for
+//! days; so there are only a few places.
+
+use std::sync::Arc;
+
+use interprocess::local_socket::tokio::Stream;
+use recall_protocol::frame::encode_frame;
+use recall_protocol::wire::Reply;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::broadcast::error::RecvError;
+
+use super::gate::Reception;
+use crate::actors::bus::Happening;
+use crate::actors::telling::told;
+use crate::memory::lifecycle::{Lifecycle, Said};
+
+/// Followers at the same time.
+pub const FOLLOWERS: usize = 64;
+
+/// What somebody wants to hear.
+pub struct Wish {
+    /// Only of sessions whose id begins so.
+    pub session: Option<String>,
+    /// Only events of these names; empty: all.
+    pub kinds: Vec<String>,
+}
+
+impl Wish {
+    fn takes(&self, said: &Lifecycle) -> bool {
+        let kind = self.kinds.is_empty() || self.kinds.iter().any(|kind| kind == said.what.name());
+        let id = said.session.as_ref().map(|session| session.id.as_str());
+        kind && self.session.as_ref().is_none_or(|begin| id.is_some_and(|id| id.starts_with(begin)))
+    }
+
+    fn refusal(&self) -> Option<Reply> {
+        let unknown = self.kinds.iter().find(|kind| !Said::NAMES.contains(&kind.as_str()))?;
+        let hint = format!("There are {}.", Said::NAMES.join(", "));
+        Some(Reply::Failed { what: format!("There are no events named {unknown:?}"), hint })
+    }
+}
+
+/// Tells the client what it wants to hear until it goes or the daemon stops.
+pub async fn serve(stream: &mut Stream, wish: &Wish, reception: &Reception) {
+    let Ok(_place) = Arc::clone(&reception.followers).try_acquire_owned() else {
+        let _ = say(stream, &Reply::Busy).await;
+        return;
+    };
+    if let Some(refusal) = wish.refusal() {
+        let _ = say(stream, &refusal).await;
+        return;
+    }
+    let mut happenings = reception.house.bus.listen();
+    let mut next = Some(Reply::Json(json!({"event": "following"}).to_string().into_bytes()));
+    loop {
+        if let Some(reply) = next
+            && (say(stream, &reply).await.is_err() || reply == Reply::ShuttingDown)
+        {
+            return;
+        }
+        let mut byte = [0];
+        next = tokio::select! {
+            happening = happenings.recv() => heard(happening, wish),
+            // It has nothing more to say: this is its end.
+            _ = stream.read(&mut byte) => return,
+        };
+    }
+}
+
+fn heard(happening: Result<Happening, RecvError>, wish: &Wish) -> Option<Reply> {
+    let line = |value: Value| Some(Reply::Json(value.to_string().into_bytes()));
+    match happening {
+        Ok(Happening::Lifecycle(said)) if wish.takes(&said) => line(told(&said)),
+        Ok(Happening::Stopped) | Err(RecvError::Closed) => Some(Reply::ShuttingDown),
+        Err(RecvError::Lagged(missed)) => line(json!({"event": "lagged", "lagged": missed})),
+        Ok(_) => None,
+    }
+}
+
+/// However long it takes: only this task waits.
+async fn say(stream: &mut Stream, reply: &Reply) -> Result<(), ()> {
+    let frame = encode_frame(reply).map_err(drop)?;
+    stream.write_all(&frame).await.map_err(drop)
+}

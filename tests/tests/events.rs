@@ -1,0 +1,163 @@
+//! What others hear of sessions: who follows, and the commands that the user has subscribed.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStdout, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use recall_tests::Stage;
+use serde_json::{Value, json};
+
+/// `recall ctl events --follow --json`, from the moment when it hears everything.
+struct Follower {
+    program: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Follower {
+    #[track_caller]
+    fn start(stage: &Stage, arguments: &[&str]) -> Self {
+        let mut command = stage.command("recall");
+        command.args(["ctl", "events", "--follow", "--json"]).args(arguments);
+        let mut program =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(program.stdout.take().unwrap()).lines();
+        let mut follower = Self { program, lines };
+        assert_eq!(follower.next(), Some(json!({"event": "following"})));
+        follower
+    }
+
+    fn next(&mut self) -> Option<Value> {
+        self.lines.next().map(|line| serde_json::from_str(&line.unwrap()).unwrap())
+    }
+
+    /// All that it says until it ends.
+    fn finish(mut self) -> (Vec<Value>, ExitStatus) {
+        let said = std::iter::from_fn(|| self.next()).collect();
+        (said, self.program.wait().unwrap())
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+fn named<'a>(said: &'a [Value], session: &str) -> Vec<&'a str> {
+    let of_session = said.iter().filter(|event| event["session_id"] == session);
+    of_session.map(|event| event["event"].as_str().unwrap()).collect()
+}
+
+fn times(said: &[Value], session: &str, name: &str) -> usize {
+    named(said, session).iter().filter(|event| **event == name).count()
+}
+
+#[test]
+fn whoever_follows_hears_each_event_once_until_the_daemon_stops() {
+    let mut stage = Stage::new().daemon();
+    let everything = Follower::start(&stage, &[]);
+    let ends = Follower::start(&stage, &["--kinds", "session_start,session_end", "--session", "sho"]);
+    stage.discount_session("shop-1");
+    let prompt = stage.event("other", "UserPromptSubmit", json!({"prompt": "Go", "prompt_id": "p1"}));
+    let prompt = stage.delivery(&prompt);
+    stage.deliver([&prompt, &prompt]);
+    stage.flush();
+    let session = stage.json(["ctl", "session", "shop-1"]);
+    stage.stop_daemon();
+
+    let (said, status) = everything.finish();
+    assert!(status.success(), "{status:?} {said:?}");
+    for name in ["session_start", "message_received", "batch_closed", "summary_created", "session_end"] {
+        assert_eq!(times(&said, "shop-1", name), 1, "{name}: {said:#?}");
+    }
+    let observations = session["observations"].as_array().unwrap();
+    assert_eq!(times(&said, "shop-1", "observation_created"), observations.len(), "{said:#?}");
+    assert_eq!(named(&said, "other"), ["session_start", "message_received", "session_suspend"]);
+    let end = said.iter().find(|event| event["event"] == "session_end").unwrap();
+    assert_eq!((&end["agent"], &end["reason"]), (&json!("claude-code"), &json!("other")), "{end}");
+    assert!(end["at"].as_str().unwrap().ends_with('Z'), "{end}");
+
+    let (said, status) = ends.finish();
+    assert!(status.success(), "{status:?} {said:?}");
+    assert_eq!(named(&said, "shop-1"), ["session_start", "session_end"]);
+    assert_eq!(said.len(), 2, "{said:?}");
+}
+
+#[test]
+fn a_follower_that_cannot_go_on_says_why() {
+    let mut stage = Stage::new().daemon();
+    let said = stage.recall(["ctl", "events", "--follow", "--kinds", "session_over"]);
+    assert_eq!(said.code(), 1, "{said:?}");
+    assert!(said.stderr.contains("session_over") && said.stderr.contains("session_end"), "{said:?}");
+    let follower = Follower::start(&stage, &[]);
+    stage.kill_daemon();
+    let (said, status) = follower.finish();
+    assert_eq!((said, status.code()), (vec![], Some(3)));
+}
+
+/// Reads a new fifo until nobody holds it any more. Whoever opens it finds a reader.
+fn fifo(stage: &Stage, name: &str) -> JoinHandle<String> {
+    let path = stage.user_home().join(name);
+    let mode = rustix::fs::Mode::RWXU;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    std::thread::spawn(move || std::fs::read_to_string(path).unwrap())
+}
+
+fn subscribe(event: &str, script: &str) -> String {
+    format!("[[subscribe]]\nevents = ['{event}']\ncommand = ['sh', '-c', '''{script}''']\n")
+}
+
+/// Asks until the counts of subscriptions are as expected; each look is a process, so this is no busy loop.
+#[track_caller]
+fn until(stage: &Stage, expected: impl Fn(&Value) -> bool) -> Value {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let counts = stage.json(["ctl", "status"])["subscribe"].clone();
+        if expected(&counts) {
+            return counts;
+        }
+        assert!(Instant::now() < deadline, "it stays so: {counts}\n{}", stage.log());
+    }
+}
+
+#[test]
+fn a_subscribed_command_gets_the_event_and_no_secret_of_the_daemon() {
+    let stage = Stage::new().variable("ANTHROPIC_API_KEY", "sk-heliotrope");
+    let (told, variables) = (fifo(&stage, "told"), fifo(&stage, "variables"));
+    let stage =
+        stage.config(&subscribe("session_end", "cat >\"$HOME/told\"; env >\"$HOME/variables\"")).daemon();
+    stage.discount_session("s");
+    let event: Value = serde_json::from_str(&told.join().unwrap()).unwrap();
+    assert_eq!((&event["event"], &event["session_id"]), (&json!("session_end"), &json!("s")), "{event}");
+    let environment = variables.join().unwrap();
+    assert!(environment.lines().any(|line| line == "RECALL_DISABLE=1"), "{environment}");
+    assert!(!environment.contains("heliotrope"), "{environment}");
+    let counts = until(&stage, |counts| counts["runs"] == 1);
+    assert_eq!((&counts["failures"], &counts["dropped"]), (&json!(0), &json!(0)), "{counts}");
+}
+
+/// As long as the deadline of a command, which is five seconds.
+#[test]
+fn a_command_that_hangs_and_a_child_that_it_leaves_are_killed_and_no_agent_waits() {
+    let stage = Stage::new();
+    let (hanging, child) = (fifo(&stage, "hanging"), fifo(&stage, "child"));
+    let config = [
+        subscribe("session_start", "exec 3>\"$HOME/hanging\"; echo begun >&3; sleep 20; echo outlived >&3"),
+        subscribe("session_end", "exec 3>\"$HOME/child\"; echo begun >&3; (sleep 20; echo outlived >&3) &"),
+        "[[subscribe]]\nevents = ['session_end']\ncommand = ['/no/such/program']\n".to_owned(),
+    ];
+    let stage = stage.config(&config.concat()).daemon();
+    stage.discount_session("s");
+    assert!(stage.spooled().is_empty(), "an agent was kept waiting");
+    assert_eq!(child.join().unwrap(), "begun\n");
+    assert_eq!(hanging.join().unwrap(), "begun\n");
+    let counts = until(&stage, |counts| counts["failures"] == 2);
+    assert_eq!(counts["runs"], 3, "{counts}");
+    let found = stage.recall(["doctor"]).stdout;
+    assert!(found.contains("2 of 3 subscribed commands failed"), "{found}");
+}

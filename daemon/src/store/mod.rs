@@ -9,6 +9,7 @@
 mod backup;
 mod documents;
 mod effects;
+mod file_notes;
 mod jobs;
 mod known;
 mod late;
@@ -43,6 +44,7 @@ pub use documents::{
     DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, log_goes_on_after,
     prompt_number, scan_documents,
 };
+pub use file_notes::{FileNoteRow, notes_about};
 pub use jobs::{
     CompressionTrouble, FinishedJob, FirstResult, JobFailure, JobKind, JobResult, JobRow, Jobs, LeasedJob,
     NextTry, compression_trouble, jobs, unfinished_jobs,

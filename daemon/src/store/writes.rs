@@ -164,6 +164,8 @@ pub struct Injection {
     pub tokens: u32,
     /// What was given and why, a JSON array.
     pub items: String,
+    /// The file it was about, relative to the project's folder.
+    pub file: Option<String>,
 }
 
 /// The rows of a stored event.
@@ -350,14 +352,15 @@ fn keep_unparsed(db: &Connection, unparsed: &Unparsed) -> Result<Written, StoreE
 fn injected(db: &Connection, injection: &Injection) -> Result<Written, StoreError> {
     let Some(stored) = session_row(db, &injection.session)? else { return Ok(Written::Done) };
     db.prepare_cached(
-        "INSERT INTO injections (session, at, moment, tokens, items) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO injections (session, at, moment, tokens, items, file) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?
     .execute(params![
         stored.session.0,
         injection.at.0,
         injection.moment,
         injection.tokens,
-        injection.items
+        injection.items,
+        injection.file
     ])?;
     Ok(Written::Done)
 }

@@ -163,9 +163,9 @@ impl Redactor {
             What::Prompt { text: PromptText::WhollyPrivate, source } => {
                 What::Prompt { text: PromptText::WhollyPrivate, source }
             }
-            What::ToolStart(ToolStart { name, use_id, input }) => {
+            What::ToolStart(ToolStart { name, use_id, input, file }) => {
                 let input = self.redact_payload(&input).into_owned();
-                What::ToolStart(ToolStart { name, use_id, input })
+                What::ToolStart(ToolStart { name, use_id, input, file: self.owned_option(file) })
             }
             What::Tool(call) => What::Tool(self.redact_call(call)),
             What::ToolBatch(calls) => {
@@ -193,7 +193,7 @@ impl Redactor {
     }
 
     fn redact_call(&self, call: ToolCall) -> ToolCall {
-        let ToolCall { name, use_id, input, result, duration_ms, plan, launched } = call;
+        let ToolCall { name, use_id, input, result, duration_ms, plan, launched, rewrote } = call;
         let access = secret_files::access(&input);
         let input = match access {
             None => Cow::Borrowed(input.as_str()),
@@ -211,7 +211,8 @@ impl Redactor {
             (ToolResult::Failed(_), Some(_)) => ToolResult::Failed(secret_files::mark()),
         };
         let plan = plan.filter(|_| access.is_none()).map(|plan| self.redact_plan(plan));
-        ToolCall { name, use_id, input, result, duration_ms, plan, launched }
+        let rewrote = self.owned_option(rewrote);
+        ToolCall { name, use_id, input, result, duration_ms, plan, launched, rewrote }
     }
 
     fn redact_plan(&self, change: PlanChange) -> PlanChange {

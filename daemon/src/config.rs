@@ -193,6 +193,7 @@ struct WrittenContext {
     compact_tokens: u32,
     resume_tokens: u32,
     prompt_tokens: u32,
+    file_tokens: u32,
     notice: bool,
 }
 
@@ -203,6 +204,7 @@ impl Default for WrittenContext {
             compact_tokens: 1500,
             resume_tokens: 300,
             prompt_tokens: 500,
+            file_tokens: 300,
             notice: true,
         }
     }
@@ -245,6 +247,7 @@ impl Written {
             ("context.compact_tokens", self.context.compact_tokens.into(), 0..=10_000),
             ("context.resume_tokens", self.context.resume_tokens.into(), 0..=10_000),
             ("context.prompt_tokens", self.context.prompt_tokens.into(), 0..=10_000),
+            ("context.file_tokens", self.context.file_tokens.into(), 0..=10_000),
         ];
         let mut problems: Vec<_> = ranges
             .into_iter()
@@ -294,6 +297,7 @@ impl Written {
                 compact: self.context.compact_tokens,
                 resume: self.context.resume_tokens,
                 prompt: self.context.prompt_tokens,
+                file: self.context.file_tokens,
             },
             notice: if self.context.notice { Notice::Shown } else { Notice::Off },
             compression: self.compression.policy(),

@@ -1,17 +1,21 @@
 //! What a session's event still needs once it is queued: its commit is waited for, what bears on it is recalled, the
 //! agent is answered. The session goes on meanwhile.
 
-use std::collections::HashSet;
+use std::sync::Arc;
 
 use ractor::{ActorRef, RpcReplyPort};
 use recall_protocol::wire::Reply;
+use tokio::sync::Mutex;
 
 use super::clock;
+use super::file_recollection::FileAsker;
 use super::recollection::{Asker, Recalled};
 use super::session::{SessionContext, SessionMessage, Settled, SettledAs};
 use super::writer::WriteFailed;
 use crate::agents::{self, Answer};
+use crate::memory::file_memory::Told;
 use crate::memory::ids::{ObservationId, ProjectRow, SessionKey, Timestamp};
+use crate::memory::material::beneath;
 use crate::memory::session::Ask;
 use crate::store::{self, Injection, Write, Written};
 
@@ -20,7 +24,10 @@ pub(super) struct Errand {
     pub(super) me: ActorRef<SessionMessage>,
     pub(super) key: SessionKey,
     pub(super) context: SessionContext,
-    pub(super) told: HashSet<ObservationId>,
+    /// Locked while something is recalled: of two calls at once only one tells.
+    pub(super) told: Arc<Mutex<Told>>,
+    /// The folder of the session's project.
+    pub(super) root: Option<String>,
     pub(super) last_event: Timestamp,
     pub(super) event_name: String,
     pub(super) ask: Option<Ask>,
@@ -29,26 +36,23 @@ pub(super) struct Errand {
 
 impl Errand {
     pub(super) async fn run(self, stored: impl Future<Output = Result<Written, WriteFailed>>) {
-        let (outcome, reply, told) = match stored.await {
+        let (outcome, reply) = match stored.await {
             Ok(Written::Event(row)) => {
                 let recalled = match &self.ask {
                     Some(ask) => self.recall(ask.clone(), row.project).await,
                     None => Recalled::default(),
                 };
-                let told = self.record(&recalled);
                 let answer = Answer {
                     event_name: self.event_name.clone(),
                     context: Some(recalled.block.text).filter(|text| !text.is_empty()),
                     notice: recalled.notice,
                 };
                 let stdout = (agents::spec(self.key.agent.as_str()).answer)(&answer);
-                (SettledAs::Stored, Reply::Ack { stdout }, told)
+                (SettledAs::Stored, Reply::Ack { stdout })
             }
-            Ok(Written::Duplicate) => {
-                (SettledAs::NotStored, Reply::Duplicate { stdout: Vec::new() }, Vec::new())
-            }
+            Ok(Written::Duplicate) => (SettledAs::NotStored, Reply::Duplicate { stdout: Vec::new() }),
             // Its session was forgotten after it was taken: there is nothing more to do about it.
-            Ok(Written::Dropped) => (SettledAs::NotStored, Reply::Ack { stdout: Vec::new() }, Vec::new()),
+            Ok(Written::Dropped) => (SettledAs::NotStored, Reply::Ack { stdout: Vec::new() }),
             // The answer to something else.
             Ok(
                 Written::Leased(_)
@@ -57,36 +61,46 @@ impl Errand {
                 | Written::Forgotten(_)
                 | Written::Remembered(_)
                 | Written::Done,
-            ) => (SettledAs::NotStored, Reply::Busy, Vec::new()),
+            ) => (SettledAs::NotStored, Reply::Busy),
             Err(error) => {
                 tracing::warn!(%error, "an event could not be stored");
-                (SettledAs::NotStored, Reply::Busy, Vec::new())
+                (SettledAs::NotStored, Reply::Busy)
             }
         };
-        // First the state, then the answer: the agent's next event finds what was told in this one.
-        let _ = self.me.send_message(SessionMessage::Settled(Settled { outcome, told }));
+        let _ = self.me.send_message(SessionMessage::Settled(Settled { outcome }));
         let _ = self.reply.send(reply);
     }
 
+    /// What the agent is given, which counts as told from here on.
     async fn recall(&self, ask: Ask, project: ProjectRow) -> Recalled {
+        let mut told = self.told.lock().await;
+        let recalled = match ask {
+            Ask::File(path) => self.recall_file(&path, project, &told).await,
+            ask => self.recall_project(ask, project, told.clone()).await,
+        };
+        self.record(&recalled, &mut told);
+        recalled
+    }
+
+    async fn recall_file(&self, path: &str, project: ProjectRow, told: &Told) -> Recalled {
+        let Some(file) = beneath(path, self.root.as_deref()) else { return Recalled::default() };
+        let asker = FileAsker { file, project, session: self.key.id.clone() };
+        self.context.recollection.about_file(asker, told).await
+    }
+
+    async fn recall_project(&self, ask: Ask, project: ProjectRow, told: Told) -> Recalled {
         let readers = self.context.recollection.readers.clone();
         let project =
             tokio::task::spawn_blocking(move || readers.read(|db| store::project(db, project))).await;
         let Ok(Ok(project)) = project else { return Recalled::default() };
-        let asker = Asker {
-            project,
-            session: Some(self.key.id.clone()),
-            told: self.told.clone(),
-            last_event: self.last_event,
-        };
+        let session = Some(self.key.id.clone());
+        let asker = Asker { project, session, told, last_event: self.last_event };
         self.context.recollection.answer(ask, asker).await
     }
 
-    /// Writes down what is given, and says which observations it were.
-    fn record(&self, recalled: &Recalled) -> Vec<ObservationId> {
-        let (Some(moment), false) = (recalled.moment, recalled.block.items.is_empty()) else {
-            return Vec::new();
-        };
+    /// Writes down what is given.
+    fn record(&self, recalled: &Recalled, told: &mut Told) {
+        let (Some(moment), false) = (recalled.moment, recalled.block.items.is_empty()) else { return };
         let items = serde_json::to_string(&recalled.block.items).unwrap_or_else(|_| "[]".to_owned());
         let injection = Injection {
             session: self.key.clone(),
@@ -94,6 +108,7 @@ impl Errand {
             moment: moment.as_str().to_owned(),
             tokens: recalled.block.tokens,
             items,
+            file: recalled.file.clone(),
         };
         let queued = self.context.writer.queue(Write::Injected(Box::new(injection)));
         tokio::spawn(async move {
@@ -102,6 +117,7 @@ impl Errand {
             }
         });
         let given = recalled.block.items.iter().filter(|item| item.kind == "observation");
-        given.map(|item| ObservationId(item.id)).collect()
+        told.observations.extend(given.map(|item| ObservationId(item.id)));
+        told.files.extend(recalled.file.clone());
     }
 }

@@ -27,6 +27,7 @@ pub mod indexer;
 pub mod documents;
 pub mod standing;
 pub mod recollection;
+mod file_recollection;
 pub mod replies;
 mod errand;
 pub mod session;

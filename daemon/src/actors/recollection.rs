@@ -1,6 +1,5 @@
 //! What is given back: asks the store and the index, lets `memory/` choose, and never waits for a compressor.
 
-use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use crate::faults::{Fault, planted};
 use crate::memory::context::{Block, Budgets, Material, Moment, Note, SummaryNote, assemble};
 use crate::memory::document::DocumentKind;
 use crate::memory::event::{Audience, StartSource};
+use crate::memory::file_memory::Told;
 use crate::memory::ids::{ObservationId, SessionId, Timestamp};
 use crate::memory::ranking::RELEVANCE_FLOOR;
 use crate::memory::session::Ask;
@@ -109,7 +109,7 @@ pub struct Asker {
     pub project: ProjectInfo,
     /// Its own observations are no news to it; `None` for somebody who only looks.
     pub session: Option<SessionId>,
-    pub told: HashSet<ObservationId>,
+    pub told: Told,
     /// When it was last heard of, for what came about since.
     pub last_event: Timestamp,
 }
@@ -122,13 +122,23 @@ pub struct Recalled {
     pub moment: Option<Moment>,
     /// One line for the user.
     pub notice: Option<String>,
+    /// The file it is about, relative to the project's folder.
+    pub file: Option<String>,
 }
 
 impl Recollection {
     /// The answer for an agent. On any trouble it is empty: no answer is better than a late or a wrong one.
     pub async fn answer(&self, ask: Ask, asker: Asker) -> Recalled {
         let this = self.clone();
-        let work = tokio::task::spawn_blocking(move || this.recall(&ask, &asker));
+        self.in_time(move || this.recall(&ask, &asker)).await
+    }
+
+    /// Runs what recalls on a thread that may block, for as long as the agent will listen.
+    pub(super) async fn in_time(
+        &self,
+        work: impl FnOnce() -> Result<Recalled, StoreError> + Send + 'static,
+    ) -> Recalled {
+        let work = tokio::task::spawn_blocking(work);
         match tokio::time::timeout(self.answer_within, work).await {
             Ok(Ok(Ok(recalled))) => recalled,
             Ok(Ok(Err(error))) => {
@@ -156,6 +166,8 @@ impl Recollection {
             Ask::Start(StartSource::Resume | StartSource::Fork, _) => Moment::Resume,
             Ask::Start(StartSource::Compact, _) => Moment::Compact,
             Ask::Prompt(_) => Moment::Prompt,
+            // Asked of `about_file`.
+            Ask::File(_) => return Ok(Recalled::default()),
         };
         let budget = moment.budget(&self.budgets);
         if budget == 0 {
@@ -165,6 +177,7 @@ impl Recollection {
         let material = self.readers.read(|db| match ask {
             Ask::Start(..) => standing(db, moment, asker),
             Ask::Prompt(prompt) => self.bearing_on(db, prompt, asker, now),
+            Ask::File(_) => Ok(Material::default()),
         })?;
         let mut block = assemble(moment, &material, budget, now);
         if planted(Fault::NoEscaping) {
@@ -183,7 +196,7 @@ impl Recollection {
         } else {
             None
         };
-        Ok(Recalled { block, moment: Some(moment), notice })
+        Ok(Recalled { block, moment: Some(moment), notice, file: None })
     }
 
     /// A search has failed: the indexer shall look at its files.
@@ -218,7 +231,7 @@ impl Recollection {
         let mut observations = Vec::new();
         for hit in hits.into_iter().filter(|hit| hit.relevance >= RELEVANCE_FLOOR) {
             let id = ObservationId(hit.key.row);
-            if asker.told.contains(&id) {
+            if asker.told.observations.contains(&id) {
                 continue;
             }
             let row = store::observation(db, id)?;
@@ -236,9 +249,11 @@ fn standing(db: &Connection, moment: Moment, asker: &Asker) -> Result<Material, 
     let rows = store::candidates(db, project, CANDIDATES)?;
     let own = |row: &ObservationRow| asker.session.is_some() && row.session == asker.session;
     let observations = rows.into_iter().filter(|row| match moment {
-        Moment::Resume => !own(row) && !asker.told.contains(&row.id) && row.created_at > asker.last_event,
+        Moment::Resume => {
+            !own(row) && !asker.told.observations.contains(&row.id) && row.created_at > asker.last_event
+        }
         // The conversation is gone, and with it what the session was told and found out.
-        Moment::Start | Moment::Compact | Moment::Prompt => true,
+        Moment::Start | Moment::Compact | Moment::Prompt | Moment::File => true,
     });
     let (summary, stands) = match (moment, &asker.session) {
         (Moment::Resume, _) => (None, None),
@@ -256,6 +271,7 @@ fn standing(db: &Connection, moment: Moment, asker: &Asker) -> Result<Material, 
         summary: summary.map(summary_note),
         continuity: stands.map(|session| continuity(db, &session)).transpose()?,
         observations: observations.map(|row| note(row, 0.0)).collect(),
+        file: String::new(),
     })
 }
 
@@ -269,7 +285,7 @@ fn own_state(
     }
 }
 
-fn note(row: ObservationRow, relevance: f32) -> Note {
+pub(super) fn note(row: ObservationRow, relevance: f32) -> Note {
     Note {
         id: row.id,
         kind: row.kind,

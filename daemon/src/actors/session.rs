@@ -21,7 +21,8 @@ use super::sessions::Crashes;
 use super::writer::WriterHandle;
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Capture, LifecycleEvent, StartSource, What};
-use crate::memory::ids::{EventId, ObservationId, SessionKey, Timestamp};
+use crate::memory::file_memory::Told;
+use crate::memory::ids::{EventId, SessionKey, Timestamp};
 use crate::memory::order::Order;
 use crate::memory::project::{RepositoryFacts, display_name, identities};
 use crate::memory::session::{Ask, Batch, CapturePolicy, Decision, Effect, IdlePolicy, Session, Watch};
@@ -55,7 +56,6 @@ pub enum SessionMessage {
 /// What became of an event.
 pub struct Settled {
     pub(super) outcome: SettledAs,
-    pub(super) told: Vec<ObservationId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -105,7 +105,10 @@ pub struct SessionState {
 struct Held {
     session: Session,
     home: Home,
-    told: HashSet<ObservationId>,
+    /// Shared with the errands that are under way.
+    told: Arc<tokio::sync::Mutex<Told>>,
+    /// The folder of its project.
+    root: Option<String>,
     transcript: Transcript,
     /// The events this actor has taken; older ones the store knows.
     taken: HashSet<EventId>,
@@ -192,7 +195,8 @@ impl SessionState {
             Some(known) => Held {
                 session: known.session,
                 home: Home::Stored,
-                told: known.told.into_iter().collect(),
+                told: Arc::new(tokio::sync::Mutex::new(known.told)),
+                root: known.root,
                 transcript: Transcript { path: known.transcript_path, config_dir: None },
                 taken: HashSet::new(),
                 keys: HashSet::new(),
@@ -200,7 +204,8 @@ impl SessionState {
             None => Held {
                 session: Session::default(),
                 home: Home::Unknown,
-                told: HashSet::new(),
+                told: Arc::default(),
+                root: None,
                 transcript: Transcript::default(),
                 taken: HashSet::new(),
                 keys: HashSet::new(),
@@ -262,8 +267,8 @@ impl SessionState {
         held.taken.insert(deliver.event_id);
         held.keys.extend(key);
         if matches!(ask, Some(Ask::Start(StartSource::Compact, _))) {
-            // The conversation is gone, and what was told with it.
-            held.told.clear();
+            // The conversation is gone, and what was told with it; what is still being told belongs to the old one.
+            held.told = Arc::default();
         }
         let transaction = Transaction {
             session: self.key.clone(),
@@ -278,7 +283,8 @@ impl SessionState {
             me: me.clone(),
             key: self.key.clone(),
             context: self.context.clone(),
-            told: held.told.clone(),
+            told: Arc::clone(&held.told),
+            root: held.root.clone(),
             last_event,
             event_name: event.name().to_owned(),
             ask,
@@ -341,6 +347,7 @@ impl SessionState {
         origin.project_name = display_name(&facts);
         origin.root = Some(facts.folder);
         if let Some(held) = &mut self.held {
+            held.root.clone_from(&origin.root);
             held.home = Home::Found(origin.clone());
         }
         origin
@@ -353,7 +360,6 @@ impl SessionState {
             SettledAs::Stored => {
                 if let Some(held) = &mut self.held {
                     held.home = Home::Stored;
-                    held.told.extend(&settled.told);
                 }
             }
         }
@@ -394,7 +400,7 @@ impl SessionState {
                     SettledAs::NotStored
                 }
             };
-            let _ = me.send_message(SessionMessage::Settled(Settled { outcome, told: Vec::new() }));
+            let _ = me.send_message(SessionMessage::Settled(Settled { outcome }));
         });
         false
     }

@@ -35,9 +35,10 @@ pub fn run(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     for injection in injections {
         let (moment, tokens) = (text(injection, "moment"), number(injection, "tokens"));
+        let file = injection["file"].as_str().map(|file| format!(" {file}")).unwrap_or_default();
         writeln!(
             out,
-            "{BOLD}{} at {moment}{BOLD:#} {DIM}~{tokens} tokens{DIM:#}",
+            "{BOLD}{} at {moment}{file}{BOLD:#} {DIM}~{tokens} tokens{DIM:#}",
             terminal::time(injection, "at")
         )?;
         for item in list(injection, "items") {

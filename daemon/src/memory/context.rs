@@ -20,6 +20,7 @@ pub struct Budgets {
     pub compact: u32,
     pub resume: u32,
     pub prompt: u32,
+    pub file: u32,
 }
 
 /// When context is given.
@@ -29,6 +30,8 @@ pub enum Moment {
     Resume,
     Compact,
     Prompt,
+    /// A file is about to be read or changed.
+    File,
 }
 
 impl Moment {
@@ -38,6 +41,7 @@ impl Moment {
             Self::Resume => "resume",
             Self::Compact => "compact",
             Self::Prompt => "prompt",
+            Self::File => "file",
         }
     }
 
@@ -47,6 +51,7 @@ impl Moment {
             Self::Resume => budgets.resume,
             Self::Compact => budgets.compact,
             Self::Prompt => budgets.prompt,
+            Self::File => budgets.file,
         }
     }
 }
@@ -61,6 +66,8 @@ pub struct Material {
     pub continuity: Option<Continuity>,
     /// In any order; `None` of them may be superseded or resolved.
     pub observations: Vec<Note>,
+    /// The file at hand, relative to the project's folder; empty at other moments.
+    pub file: String,
 }
 
 /// A summary worth telling.
@@ -113,6 +120,8 @@ pub struct Item {
 const MOST_UNITS: u64 = 9_600;
 /// A prompt gets few notes, or none: it asked one thing.
 const MOST_FOR_PROMPT: usize = 4;
+/// It is about to be opened: what must be known of it, not its history.
+const MOST_FOR_FILE: usize = 3;
 /// The part of a start's budget that titles may take; the rest tells more about the weightiest of them.
 const INDEX_SHARE: f64 = 0.6;
 /// The part of the budget up to which a session's own state is told: all but the most useful titles after a
@@ -128,6 +137,7 @@ pub fn assemble(moment: Moment, material: &Material, budget: u32, now: Timestamp
         Moment::Start | Moment::Compact => survey(moment, material, budget, now),
         Moment::Resume => news(material, budget, now),
         Moment::Prompt => answer(material, budget, now),
+        Moment::File => about_file(material, budget, now),
     }
 }
 
@@ -144,10 +154,7 @@ fn survey(moment: Moment, material: &Material, budget: u32, now: Timestamp) -> B
             page.continuity(state, Listener::Successor, START_STATE_SHARE);
         }
     }
-    let mut notes: Vec<&Note> = material.observations.iter().collect();
-    notes.sort_by(|a, b| {
-        weight(b, now).total_cmp(&weight(a, now)).then_with(|| b.at.cmp(&a.at)).then_with(|| b.id.cmp(&a.id))
-    });
+    let notes = by_weight(&material.observations, now);
     if !notes.is_empty() {
         page.index(&notes, now);
     }
@@ -176,6 +183,25 @@ fn answer(material: &Material, budget: u32, now: Timestamp) -> Block {
         page.entry(note, now, &reason, Detail::Whole);
     }
     page.close()
+}
+
+/// A file: the weightiest of what must be known of it, told whole.
+fn about_file(material: &Material, budget: u32, now: Timestamp) -> Block {
+    let file = plain(&material.file);
+    let mut page = Page::open(budget, &format!("recall: known of {file}"));
+    for note in by_weight(&material.observations, now).into_iter().take(MOST_FOR_FILE) {
+        let reason = format!("{} about {}, which was about to be opened", note.kind.as_str(), material.file);
+        page.entry(note, now, &reason, Detail::Whole);
+    }
+    page.close()
+}
+
+fn by_weight(notes: &[Note], now: Timestamp) -> Vec<&Note> {
+    let mut notes: Vec<&Note> = notes.iter().collect();
+    notes.sort_by(|a, b| {
+        weight(b, now).total_cmp(&weight(a, now)).then_with(|| b.at.cmp(&a.at)).then_with(|| b.id.cmp(&a.id))
+    });
+    notes
 }
 
 /// How much a note is worth at a start: mostly its importance, fading with age but never to nothing.
@@ -462,6 +488,7 @@ mod tests {
                 note(2, 4, 0, "Receipt lacks the discount"),
                 note(3, 7, 1, "Discounts round half-even"),
             ],
+            file: "src/cart.rs".to_owned(),
         }
     }
 
@@ -496,8 +523,15 @@ mod tests {
     }
 
     #[test]
+    fn a_file_gets_what_must_be_known_of_it() {
+        let block = assemble(Moment::File, &shop(), 300, NOW);
+        insta::assert_snapshot!("file", block.text);
+        assert_eq!(block.items[0].reason, "decision about src/cart.rs, which was about to be opened");
+    }
+
+    #[test]
     fn nothing_to_say_says_nothing() {
-        for moment in [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt] {
+        for moment in [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt, Moment::File] {
             assert_eq!(assemble(moment, &Material::default(), 2000, NOW), Block::default());
             assert_eq!(assemble(moment, &shop(), 0, NOW), Block::default());
         }
@@ -530,7 +564,7 @@ mod tests {
             material.summary.as_mut().unwrap().next_steps.clone_from(&title);
             material.continuity =
                 Some(Continuity { goal: narrative.clone(), open_tasks: vec![title.clone()], ..Continuity::default() });
-            for moment in [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt] {
+            for moment in [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt, Moment::File] {
                 let block = assemble(moment, &material, budget, NOW);
                 prop_assert!(block.tokens <= budget);
                 prop_assert!(block.text.encode_utf16().count() <= 10_000);

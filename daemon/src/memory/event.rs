@@ -154,6 +154,8 @@ pub struct ToolStart {
     pub use_id: Option<CallId>,
     /// The call's input, the agent's own JSON.
     pub input: String,
+    /// The file that it is about to read or to change, as the agent names it.
+    pub file: Option<String>,
 }
 
 /// A tool call as the agent reported it.
@@ -170,6 +172,8 @@ pub struct ToolCall {
     pub plan: Option<PlanChange>,
     /// The subagent that it started.
     pub launched: Option<String>,
+    /// The file whose whole content it replaced, as the agent names it.
+    pub rewrote: Option<String>,
 }
 
 /// How the call ended.

@@ -21,6 +21,7 @@ pub mod sameness;
 pub mod document;
 pub mod continuity;
 pub mod context;
+pub mod file_memory;
 pub mod tokens;
 pub mod budget;
 pub mod ranking;

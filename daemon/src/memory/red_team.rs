@@ -80,6 +80,7 @@ fn material(text: &str) -> Material {
             at: Timestamp(NOW.0 - 1000),
         }),
         observations: vec![note(1), note(2)],
+        file: text.to_owned(),
         continuity: Some(Continuity {
             session: 7,
             prompts: 3,
@@ -125,7 +126,7 @@ fn breaks_out(text: &str, moment: Moment) -> Option<String> {
     block.chars().find(|c| unseen(*c)).map(|c| format!("{c:?} is in it"))
 }
 
-const MOMENTS: [Moment; 4] = [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt];
+const MOMENTS: [Moment; 5] = [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt, Moment::File];
 
 /// The figure that the README tells: how many of how many break out.
 #[test]

@@ -367,11 +367,20 @@ pub struct InjectionAnswer {
     pub moment: String,
     pub tokens: u32,
     pub items: Option<Box<RawValue>>,
+    /// At the moment `file`: which.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
 }
 
 impl From<InjectionRow> for InjectionAnswer {
     fn from(row: InjectionRow) -> Self {
-        Self { at: Moment(row.at), moment: row.moment, tokens: row.tokens, items: json_or_text(row.items) }
+        Self {
+            at: Moment(row.at),
+            moment: row.moment,
+            tokens: row.tokens,
+            items: json_or_text(row.items),
+            file: row.file,
+        }
     }
 }
 

@@ -33,6 +33,7 @@ use crate::actors::root::House;
 use crate::actors::subscriber::SubscriberMessage;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::event::{Audience, StartSource};
+use crate::memory::file_memory::Told;
 use crate::memory::ids::{JobId, ProjectKey, ProjectRow, Timestamp};
 use crate::memory::project::{display_name, identities};
 use crate::memory::session::Ask;
@@ -398,8 +399,7 @@ fn context(house: &House, cwd: &str, prompt: Option<String>) -> Answer {
         key: keys.into_iter().next().unwrap_or_else(|| ProjectKey(String::new())),
         name: display_name(&facts),
     });
-    let asker =
-        Asker { project, session: None, told: std::collections::HashSet::new(), last_event: Timestamp(0) };
+    let asker = Asker { project, session: None, told: Told::default(), last_event: Timestamp(0) };
     let ask = prompt.map_or(Ask::Start(StartSource::Startup, Audience::Nobody), Ask::Prompt);
     let block = house.recollection.recall(&ask, &asker)?.block;
     json(&TextAnswer { text: block.text, tokens: block.tokens, items: block.items })

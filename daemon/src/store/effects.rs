@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::jobs::{self, JobKind};
 use super::text::Packed;
 use super::writes::{StoredEvent, log};
-use super::{StoreError, late, lives, plans, subagents};
+use super::{StoreError, file_notes, late, lives, plans, subagents};
 use crate::memory::event::{ToolCall, ToolResult};
 use crate::memory::ids::{BatchId, CallId, EventId, PromptId, SessionKey, Timestamp};
 use crate::memory::lifecycle::{Lifecycle, Said};
@@ -276,6 +276,8 @@ struct Columns<'a> {
     duration_ms: Option<i64>,
     input: Option<&'a str>,
     response: Option<&'a str>,
+    /// The file that it wrote as a whole.
+    rewrote: Option<&'a str>,
 }
 
 impl<'a> Columns<'a> {
@@ -288,6 +290,7 @@ impl<'a> Columns<'a> {
             duration_ms: None,
             input: None,
             response: None,
+            rewrote: None,
         };
         match content {
             ActivityContent::Tool(call) => {
@@ -300,6 +303,7 @@ impl<'a> Columns<'a> {
                     duration_ms: call.duration_ms,
                     input: Some(&call.input),
                     response: Some(response),
+                    rewrote: call.rewrote.as_deref(),
                 }
             }
             ActivityContent::Other { name, detail } => Self { tool: name, input: Some(detail), ..nothing },
@@ -352,7 +356,7 @@ fn insert_activity(
         db.prepare_cached("UPDATE sessions SET activities = activities + 1 WHERE id = ?1")?
             .execute([session])?;
     }
-    Ok(())
+    columns.rewrote.map_or(Ok(()), |path| file_notes::keep_rewrite(db, session, row, path))
 }
 
 /// Of calls that are told of together, those that have no row: they never ran.

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::{ProjectInfo, StoreError};
+use crate::memory::file_memory::Told;
 use crate::memory::ids::{
     AgentName, CallId, ObservationId, ProjectKey, ProjectRow, PromptId, SessionId, SessionKey, SessionRow,
     Timestamp,
@@ -20,8 +21,10 @@ pub struct KnownSession {
     pub project: ProjectInfo,
     pub session: Session,
     pub transcript_path: Option<String>,
+    /// The folder of its project.
+    pub root: Option<String>,
     /// What it was told since its context was last emptied.
-    pub told: Vec<ObservationId>,
+    pub told: Told,
 }
 
 /// # Errors
@@ -32,7 +35,7 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
                 (SELECT ifnull(max(prompt_number), 0) FROM prompt_batches WHERE session = s.id),
                 e.boot_id, e.boot_ns, e.captured_at, s.life_started_at, s.suspended_at,
                 (SELECT ifnull(max(message_count), 0) FROM compactions WHERE session = s.id AND ended_at IS NOT NULL),
-                s.transcript_path
+                s.transcript_path, s.root
          FROM sessions s JOIN projects p ON p.id = s.project LEFT JOIN deliveries e ON e.event_id = s.end_event
          WHERE s.agent = ?1 AND s.session_id = ?2",
     )?;
@@ -60,7 +63,8 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
                     compacted: row.get(13)?,
                 },
                 transcript_path: row.get(14)?,
-                told: Vec::new(),
+                root: row.get(15)?,
+                told: Told::default(),
             })
         })
         .optional()?;
@@ -145,15 +149,23 @@ fn read_order(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Order>> {
     Ok(Some(Order { boot, boot_ns, wall: Timestamp(row.get(column + 2)?) }))
 }
 
-/// The observations given to a session since its context was last emptied by a compaction.
-fn told(db: &Connection, session: SessionRow) -> Result<Vec<ObservationId>, StoreError> {
-    let mut statement = db.prepare_cached(
+/// What was given to a session since its context was last emptied by a compaction, which itself may have been given
+/// nothing.
+fn told(db: &Connection, session: SessionRow) -> Result<Told, StoreError> {
+    const SINCE: &str = "i.session = ?1
+        AND i.id >= ifnull((SELECT max(id) FROM injections WHERE session = ?1 AND moment = 'compact'), 0)
+        AND i.at >= ifnull((SELECT max(started_at) FROM compactions WHERE session = ?1 AND ended_at IS NOT NULL), 0)";
+    let mut observations = db.prepare_cached(&format!(
         "SELECT DISTINCT json_extract(item.value, '$.id') FROM injections i, json_each(i.items) item
-         WHERE i.session = ?1 AND json_extract(item.value, '$.kind') = 'observation'
-           AND i.id >= ifnull((SELECT max(id) FROM injections WHERE session = ?1 AND moment = 'compact'), 0)",
-    )?;
-    let rows = statement.query_map([session.0], |row| row.get::<_, Option<i64>>(0))?;
-    Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().map(ObservationId).collect())
+         WHERE json_extract(item.value, '$.kind') = 'observation' AND {SINCE}"
+    ))?;
+    let ids = observations.query_map([session.0], |row| row.get::<_, Option<i64>>(0))?;
+    let ids: Vec<_> = ids.collect::<Result<_, _>>()?;
+    let mut files = db.prepare_cached(&format!(
+        "SELECT DISTINCT i.file FROM injections i WHERE i.file IS NOT NULL AND {SINCE}"
+    ))?;
+    let files = files.query_map([session.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    Ok(Told { observations: ids.into_iter().flatten().map(ObservationId).collect(), files })
 }
 
 /// Sessions that were silent since `before` and have something left open; suspended ones only if somebody has been

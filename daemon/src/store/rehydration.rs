@@ -188,6 +188,7 @@ fn call(use_id: &str) -> ToolCall {
         duration_ms: None,
         plan: None,
         launched: None,
+        rewrote: None,
     }
 }
 
@@ -201,7 +202,8 @@ fn any_event() -> impl Strategy<Value = (What, Option<&'static str>)> {
         use_id.clone().prop_map(|id| What::ToolStart(ToolStart {
             name: "Bash".to_owned(),
             use_id: Some(id.into()),
-            input: "{}".to_owned()
+            input: "{}".to_owned(),
+            file: None,
         })),
         use_id.clone().prop_map(|id| What::Tool(call(id))),
         use_id.prop_map(|id| What::ToolBatch(vec![call(id), call("c9")])),

@@ -357,19 +357,23 @@ pub struct InjectionRow {
     pub tokens: u32,
     /// A JSON array.
     pub items: String,
+    /// The file it was about.
+    pub file: Option<String>,
 }
 
 /// # Errors
 /// When the database refuses.
 pub fn injections(db: &Connection, session: SessionRow) -> Result<Vec<InjectionRow>, StoreError> {
-    let mut statement =
-        db.prepare_cached("SELECT at, moment, tokens, items FROM injections WHERE session = ?1 ORDER BY id")?;
+    let mut statement = db.prepare_cached(
+        "SELECT at, moment, tokens, items, file FROM injections WHERE session = ?1 ORDER BY id",
+    )?;
     let rows = statement.query_map([session.0], |row| {
         Ok(InjectionRow {
             at: Timestamp(row.get(0)?),
             moment: row.get(1)?,
             tokens: row.get(2)?,
             items: row.get(3)?,
+            file: row.get(4)?,
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)

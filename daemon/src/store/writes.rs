@@ -188,6 +188,8 @@ pub struct Injection {
     pub tokens: u32,
     /// What was given and why, a JSON array.
     pub items: String,
+    /// The file it was about, relative to the project's folder.
+    pub file: Option<String>,
 }
 
 /// The rows of a stored event.
@@ -390,14 +392,15 @@ fn injected(db: &Connection, injection: &Injection) -> Result<Written, StoreErro
     // It may have been forgotten while it was given.
     let cleaned = forgetting::without_lost_titles(db, &injection.items, &[])?;
     db.prepare_cached(
-        "INSERT INTO injections (session, at, moment, tokens, items) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO injections (session, at, moment, tokens, items, file) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?
     .execute(params![
         stored.session.0,
         injection.at.0,
         injection.moment,
         injection.tokens,
-        cleaned.as_ref().unwrap_or(&injection.items)
+        cleaned.as_ref().unwrap_or(&injection.items),
+        injection.file
     ])?;
     Ok(Written::Done)
 }

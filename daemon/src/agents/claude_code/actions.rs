@@ -34,6 +34,14 @@ pub fn action(tool_name: &str, input: &str, response: Option<&str>) -> Action {
     })
 }
 
+/// The file that a call of a file tool is about. Opens the input only for those.
+pub fn file(tool_name: &str, input: &str) -> Option<String> {
+    if !matches!(tool_name, "Read" | "NotebookRead" | "Edit" | "MultiEdit" | "Write" | "NotebookEdit") {
+        return None;
+    }
+    Call { input: parse(input), response: Value::Null }.path().filter(|path| !path.is_empty())
+}
+
 /// A call's two sides. A reading is `None` where the one field is missing that the action is about.
 struct Call {
     input: Value,

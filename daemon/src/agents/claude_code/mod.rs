@@ -57,11 +57,7 @@ fn what(name: &str, fields: &Fields, delivery: &Deliver) -> What {
         }
         "UserPromptSubmit" => prompt(fields, delivery),
         "PreToolUse" => match fields.word("tool_name") {
-            Some(tool) => What::ToolStart(ToolStart {
-                name: tool,
-                use_id: fields.word("tool_use_id").map(CallId),
-                input: fields.raw("tool_input").unwrap_or("{}").to_owned(),
-            }),
+            Some(tool) => What::ToolStart(tool_start(tool, fields)),
             None => other(name, delivery),
         },
         "PostToolUse" | "PostToolUseFailure" => match fields.word("tool_name") {
@@ -130,6 +126,7 @@ fn settled_calls(fields: &Fields) -> Vec<ToolCall> {
                 duration_ms: None,
                 plan: None,
                 launched: None,
+                rewrote: None,
             }
         })
         .collect()
@@ -151,6 +148,16 @@ fn prompt(fields: &Fields, delivery: &Deliver) -> What {
     What::Prompt { text, source }
 }
 
+fn tool_start(name: String, fields: &Fields) -> ToolStart {
+    let input = fields.raw("tool_input").unwrap_or("{}");
+    ToolStart {
+        use_id: fields.word("tool_use_id").map(CallId),
+        file: actions::file(&name, input),
+        input: input.to_owned(),
+        name,
+    }
+}
+
 /// `tool_result` is how hosts built on the Agent SDK spell it.
 const RESPONSE: &[&str] = &["tool_response", "tool_result"];
 
@@ -160,6 +167,7 @@ fn tool_call(name: String, failed: bool, fields: &Fields) -> ToolCall {
     let done = response.filter(|_| !failed);
     let plan = if failed { None } else { plans::change(&name, input, done.unwrap_or("null")) };
     let launched = done.filter(|_| matches!(name.as_str(), "Agent" | "Task")).and_then(plans::launched);
+    let rewrote = if failed || name != "Write" { None } else { actions::file(&name, input) };
     let result = if failed {
         let error = fields.text("error").or_else(|| response.map(str::to_owned));
         ToolResult::Failed(error.unwrap_or_default())
@@ -174,6 +182,7 @@ fn tool_call(name: String, failed: bool, fields: &Fields) -> ToolCall {
         duration_ms: fields.number("duration_ms"),
         plan,
         launched,
+        rewrote,
     }
 }
 
@@ -193,7 +202,9 @@ fn without_reminders(text: &str) -> String {
 
 /// The events whose output may carry `additionalContext` and that recall answers. A wrong `hookEventName` makes
 /// Claude Code refuse the whole output, so no other event is ever answered.
-const ANSWERED: [&str; 2] = ["SessionStart", "UserPromptSubmit"];
+///
+/// `PreToolUse` is answered without a `permissionDecision`, which would skip the user's own dialog.
+const ANSWERED: [&str; 3] = ["SessionStart", "UserPromptSubmit", "PreToolUse"];
 
 /// Claude Code moves a hook's text of more than 10,000 UTF-16 units to a file and shows the model 2 KB of it.
 const CONTEXT_CAP: usize = 10_000;
@@ -217,4 +228,20 @@ fn answer(answer: &Answer) -> Vec<u8> {
     let mut bytes = serde_json::Value::Object(object).to_string().into_bytes();
     bytes.push(b'\n');
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_call_is_answered_with_context_and_no_decision() {
+        let answer = |event: &str| {
+            answer(&Answer { event_name: event.to_owned(), context: Some("x".to_owned()), notice: None })
+        };
+        let bytes =
+            b"{\"hookSpecificOutput\":{\"hookEventName\":\"PreToolUse\",\"additionalContext\":\"x\"}}\n";
+        assert_eq!(answer("PreToolUse"), bytes);
+        assert_eq!(answer("PostToolUse"), b"");
+    }
 }

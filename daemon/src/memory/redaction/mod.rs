@@ -163,9 +163,9 @@ impl Redactor {
             What::Prompt { text: PromptText::WhollyPrivate, source } => {
                 What::Prompt { text: PromptText::WhollyPrivate, source }
             }
-            What::ToolStart(ToolStart { name, use_id, input }) => {
+            What::ToolStart(ToolStart { name, use_id, input, file }) => {
                 let input = self.redact_payload(&input).into_owned();
-                What::ToolStart(ToolStart { name, use_id, input })
+                What::ToolStart(ToolStart { name, use_id, input, file: self.owned_option(file) })
             }
             What::Tool(call) => What::Tool(self.redact_call(call)),
             What::ToolBatch(calls) => {
@@ -201,12 +201,12 @@ impl Redactor {
         let what = match event.what {
             What::Tool(call) => What::Tool(hide(call)),
             What::ToolBatch(calls) => What::ToolBatch(calls.into_iter().map(hide).collect()),
-            What::ToolStart(ToolStart { name, use_id, input }) => {
+            What::ToolStart(ToolStart { name, use_id, input, file }) => {
                 let access = secret_files::access(&input, is_hidden);
                 let input = access.map_or(input.clone(), |access| {
                     secret_files::without_contents(&input, suspect(access)).into_owned()
                 });
-                What::ToolStart(ToolStart { name, use_id, input })
+                What::ToolStart(ToolStart { name, use_id, input, file })
             }
             What::Other { name, detail } if secret_files::access(&detail, is_hidden).is_some() => {
                 let detail = secret_files::without_contents(&detail, Suspect::ContentFields).into_owned();
@@ -219,7 +219,7 @@ impl Redactor {
 
     fn redact_call(&self, call: ToolCall) -> ToolCall {
         let access = secret_files::access(&call.input, &secret_files::is_secret_file);
-        let ToolCall { name, use_id, input, result, duration_ms, plan, launched } =
+        let ToolCall { name, use_id, input, result, duration_ms, plan, launched, rewrote } =
             without_contents(call, access);
         let input = self.redact_json(&input).into_owned();
         let result = match result {
@@ -227,7 +227,8 @@ impl Redactor {
             ToolResult::Failed(error) => ToolResult::Failed(self.redact_error(error)),
         };
         let plan = plan.map(|plan| self.redact_plan(plan));
-        ToolCall { name, use_id, input, result, duration_ms, plan, launched }
+        let rewrote = self.owned_option(rewrote);
+        ToolCall { name, use_id, input, result, duration_ms, plan, launched, rewrote }
     }
 
     fn redact_plan(&self, change: PlanChange) -> PlanChange {

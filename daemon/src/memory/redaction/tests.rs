@@ -332,7 +332,8 @@ fn event(what: What) -> LifecycleEvent {
 fn tool(input: &str, result: ToolResult) -> LifecycleEvent {
     let (name, input) = ("Any".to_owned(), input.to_owned());
     let (use_id, duration_ms) = (Some("t".into()), None);
-    event(What::Tool(ToolCall { name, use_id, input, result, duration_ms, plan: None, launched: None }))
+    let (plan, launched, rewrote) = (None, None, None);
+    event(What::Tool(ToolCall { name, use_id, input, result, duration_ms, plan, launched, rewrote }))
 }
 
 #[test]
@@ -350,8 +351,14 @@ fn every_text_of_an_event_is_covered() {
             duration_ms: None,
             plan: Some(PlanChange::File { path: "p".to_owned(), text: text() }),
             launched: None,
+            rewrote: Some(text()),
         }),
-        What::ToolStart(ToolStart { name: "Bash".to_owned(), use_id: None, input: json() }),
+        What::ToolStart(ToolStart {
+            name: "Bash".to_owned(),
+            use_id: None,
+            input: json(),
+            file: Some(text()),
+        }),
         What::SubagentStop { message: Some(text()) },
         What::PostCompact { trigger: "auto".to_owned(), summary: Some(text()) },
         What::StopFailure { error: "unknown".to_owned(), detail: json() },
@@ -363,6 +370,7 @@ fn every_text_of_an_event_is_covered() {
             duration_ms: None,
             plan: Some(PlanChange::Tasks(TaskChange::Add { id: "1".to_owned(), subject: text() })),
             launched: None,
+            rewrote: None,
         }),
         What::PreCompact { trigger: text() },
         What::Stop { message: Some(text()) },

@@ -139,6 +139,8 @@ pub enum Ask {
     Start(StartSource, Audience),
     /// Memory relevant to this prompt.
     Prompt(String),
+    /// What is known of this file, as the agent names it: it is about to be read or changed.
+    File(String),
 }
 
 /// What follows from an event.

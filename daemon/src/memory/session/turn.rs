@@ -29,7 +29,8 @@ impl Turn<'_> {
                     // Another process: what the last one was doing is over.
                     self.end_calls(|_| true);
                 }
-                return Some(Ask::Start(*source, *audience));
+                // A subagent whose own conversation was shortened is not the session.
+                return event.subagent.is_none().then_some(Ask::Start(*source, *audience));
             }
             What::Prompt { text, source } => {
                 self.activate();
@@ -38,6 +39,7 @@ impl Turn<'_> {
             What::ToolStart(call) => {
                 self.activate();
                 self.call_begins(event, call);
+                return self.file_in_view(event, call);
             }
             What::Tool(call) => {
                 self.activate();

@@ -2,8 +2,8 @@
 
 use super::turn::Turn;
 use super::{
-    ActivityContent, BatchState, CloseReason, Effect, Load, NewActivity, RunningCall, Seq, Session,
-    SessionStatus,
+    ActivityContent, Ask, Batch, BatchState, CloseReason, Effect, Load, NewActivity, RunningCall, Seq,
+    Session, SessionStatus,
 };
 use crate::memory::event::{LifecycleEvent, StartSource, ToolCall, ToolResult, ToolStart};
 use crate::memory::ids::CallId;
@@ -38,6 +38,24 @@ impl Turn<'_> {
         let call = RunningCall { id, subagent };
         self.session.calls.push(call.clone());
         self.effects.push(Effect::BeginCall { call });
+    }
+
+    /// The file that the main agent is about to open. A subagent has a conversation of its own, so that nothing told
+    /// there were told here; of a private turn nothing is looked up, for what is given is written down.
+    pub(super) fn file_in_view(&self, event: &LifecycleEvent, call: &ToolStart) -> Option<Ask> {
+        let batches = &self.session.batches;
+        let is_of_turn = |batch: &&Batch| event.prompt.is_some() && batch.prompt == event.prompt;
+        let is_private = match batches.iter().rev().find(is_of_turn) {
+            Some(batch) => batch.source == BatchSource::Private,
+            None => batches
+                .iter()
+                .any(|batch| batch.state != BatchState::Closed && batch.source == BatchSource::Private),
+        };
+        let is_late = self.session.latest.is_some_and(|latest| self.capture.order.is_before(&latest));
+        if is_private || is_late || event.subagent.is_some() {
+            return None;
+        }
+        call.file.clone().map(Ask::File)
     }
 
     pub(super) fn tool(&mut self, event: &LifecycleEvent, call: &ToolCall) {

@@ -202,13 +202,19 @@ fn summarise_again(db: &Connection, doomed: &Doomed, at: Order) -> Result<(), St
 
 /// Records of what sessions were given name titles: those of what is no longer there go, and those with the words.
 fn forget_titles_given(db: &Connection, words: &[String]) -> Result<(), StoreError> {
-    let mut find = db.prepare_cached("SELECT id, items FROM injections")?;
+    let mut find = db.prepare_cached("SELECT id, items, file FROM injections")?;
     let mut rows = find.query([])?;
     while let Some(row) = rows.next()? {
         let items: String = row.get(1)?;
         if let Some(items) = without_lost_titles(db, &items, words)? {
-            db.prepare_cached("UPDATE injections SET items = ?2 WHERE id = ?1")?
+            // What it was given about goes with it: the file may be given about again, and no more.
+            db.prepare_cached("UPDATE injections SET items = ?2, file = NULL WHERE id = ?1")?
                 .execute(params![row.get::<_, i64>(0)?, items])?;
+        }
+        let file: Option<String> = row.get(2)?;
+        if file.is_some_and(|file| has_all_words(&file, words)) {
+            db.prepare_cached("UPDATE injections SET file = NULL WHERE id = ?1")?
+                .execute([row.get::<_, i64>(0)?])?;
         }
     }
     Ok(())

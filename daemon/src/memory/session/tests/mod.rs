@@ -50,15 +50,19 @@ fn event(line: &str) -> Option<LifecycleEvent> {
             let name = words.next().unwrap().to_owned();
             let result = ToolResult::Done("{}".to_owned());
             let use_id = words.next().map(CallId::from);
-            let (input, duration_ms, plan, launched) = ("{}".to_owned(), None, None, None);
-            let call = ToolCall { name, use_id, input, result, duration_ms, plan, launched };
+            let (input, duration_ms, plan, launched, rewrote) = ("{}".to_owned(), None, None, None, None);
+            let call = ToolCall { name, use_id, input, result, duration_ms, plan, launched, rewrote };
             (prompt, What::Tool(call))
         }
         "call" => {
             let prompt = id();
             let name = words.next().unwrap().to_owned();
             let use_id = words.next().map(CallId::from);
-            (prompt, What::ToolStart(ToolStart { name, use_id, input: "{}".to_owned() }))
+            let file = words.next().map(str::to_owned);
+            if words.next() == Some("helper") {
+                subagent = Some(Subagent { id: "a1".to_owned(), kind: Some("explore".to_owned()) });
+            }
+            (prompt, What::ToolStart(ToolStart { name, use_id, input: "{}".to_owned(), file }))
         }
         "settled" => {
             let prompt = id();
@@ -70,6 +74,7 @@ fn event(line: &str) -> Option<LifecycleEvent> {
                 duration_ms: None,
                 plan: None,
                 launched: None,
+                rewrote: None,
             };
             (prompt, What::ToolBatch(words.map(refused).collect()))
         }
@@ -88,6 +93,7 @@ fn event(line: &str) -> Option<LifecycleEvent> {
                 duration_ms: None,
                 plan: Some(plan),
                 launched: None,
+                rewrote: None,
             };
             (prompt, What::Tool(call))
         }
@@ -312,7 +318,7 @@ fn a_life_begins_and_ends_once() {
 }
 
 #[test]
-fn only_a_start_and_a_users_prompt_are_answered() {
+fn only_a_start_a_users_prompt_and_a_file_are_answered() {
     let ask = |story: &str| {
         let (before, last) = story.rsplit_once(';').unwrap_or(("start", story));
         let order = Order { boot: [1; 16], boot_ns: 1_000, wall: Timestamp(9) };
@@ -321,9 +327,18 @@ fn only_a_start_and_a_users_prompt_are_answered() {
     };
     assert_eq!(ask("start; start clear"), Some(Ask::Start(StartSource::Clear, Audience::Person)));
     assert_eq!(ask("start; prompt p1 why"), Some(Ask::Prompt("why".to_owned())));
-    for silent in
-        ["start; machine p1", "start; private p1", "start; prompt p1 a; stop p1 x", "start; end other"]
-    {
+    let file = || Some(Ask::File("/shop/cart.rs".to_owned()));
+    assert_eq!(ask("start; prompt p1 a; call p1 Read c1 /shop/cart.rs"), file());
+    assert_eq!(ask("prompt p1 a; call p1 Bash c1; call p1 Edit c2 /shop/cart.rs"), file());
+    for silent in [
+        "start; machine p1",
+        "start; private p1",
+        "start; prompt p1 a; stop p1 x",
+        "start; end other",
+        "start; prompt p1 a; call p1 Bash c1",
+        "start; private p1; call p1 Read c1 /shop/cart.rs",
+        "start; prompt p1 a; call p1 Read c1 /shop/cart.rs helper",
+    ] {
         assert_eq!(ask(silent), None, "{silent}");
     }
 }

@@ -1,0 +1,92 @@
+//! What a session is told when it opens a file that another one has learned something about.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use recall_tests::{Said, Stage};
+use serde_json::{Value, json};
+
+const LEARNED: &str = "Fixed the wrong total in `src/cart.rs`: it rounds the total once, after summing, because rounding \
+    each line lost up to a cent per line.";
+
+/// A project in which something is known of `src/cart.rs`, and where nothing but a file is an occasion to tell it.
+fn stage(more: &str) -> Stage {
+    let config = format!("[context]\nstart_tokens = 0\ncompact_tokens = 0\nprompt_tokens = 0\n{more}");
+    let stage = Stage::new().config(&config).daemon();
+    stage.session("first", "Why is the total a cent too low?", &stage.discount_calls(), LEARNED);
+    stage.flush();
+    stage
+}
+
+fn open(stage: &Stage, session: &str, tool: &str, file: &str, fields: Value) -> Said {
+    let mut event = stage.event(
+        session,
+        "PreToolUse",
+        json!({"tool_name": tool, "tool_input": {"file_path": stage.project().join(file)}}),
+    );
+    for (key, value) in fields.as_object().into_iter().flatten() {
+        event[key] = value.clone();
+    }
+    stage.hook(&event)
+}
+
+fn read_cart(stage: &Stage, session: &str) -> Said {
+    open(stage, session, "Read", "src/cart.rs", json!({}))
+}
+
+fn compact(stage: &Stage, session: &str) {
+    stage.hook(&stage.event(session, "PreCompact", json!({"trigger": "manual"})));
+    stage.hook(&stage.event(session, "SessionStart", json!({"source": "compact"})));
+    stage.hook(&stage.event(session, "PostCompact", json!({"trigger": "manual", "compact_summary": "x"})));
+}
+
+#[test]
+fn a_file_is_told_of_once_and_again_after_a_compaction() {
+    let mut stage = stage("");
+    assert_eq!(open(&stage, "second", "Read", "src/other.rs", json!({})).stdout, "");
+    assert_eq!(open(&stage, "second", "Bash", "src/cart.rs", json!({})).stdout, "");
+    assert_eq!(open(&stage, "second", "Read", "src/cart.rs", json!({"agent_id": "a1"})).stdout, "");
+
+    let told = read_cart(&stage, "second");
+    assert!(told.context().contains("rounds the total once"), "{told:?}");
+    let answer = told.json();
+    assert_eq!(
+        answer,
+        json!({"hookSpecificOutput":
+        {"hookEventName": "PreToolUse", "additionalContext": told.context()}})
+    );
+    assert_eq!(open(&stage, "second", "Edit", "src/cart.rs", json!({})).stdout, "", "told once");
+    stage.flush();
+    let why = stage.json(["why", "second"]);
+    let [injection] = why["injections"].as_array().unwrap().as_slice() else { panic!("{why}") };
+    assert_eq!((&injection["moment"], &injection["file"]), (&json!("file"), &json!("src/cart.rs")));
+    assert!(stage.recall(["why", "second"]).stdout.contains("at file src/cart.rs"));
+
+    stage.stop_daemon();
+    stage.start_daemon();
+    assert_eq!(read_cart(&stage, "second").stdout, "", "a new daemon knows it");
+    stage.hook(&stage.event("second", "SessionStart", json!({"source": "resume"})));
+    assert_eq!(read_cart(&stage, "second").stdout, "", "a resumed conversation still has it");
+    compact(&stage, "second");
+    assert_eq!(read_cart(&stage, "second").context(), told.context());
+    assert_eq!(read_cart(&stage, "first").stdout, "", "it found that out itself");
+}
+
+#[test]
+fn a_file_that_was_rewritten_since_is_another_file() {
+    let stage = stage("");
+    let cart = stage.project().join("src/cart.rs");
+    let edit = json!({"tool_name": "Edit", "tool_response": {"filePath": cart},
+        "tool_input": {"file_path": cart, "old_string": "a", "new_string": "b"}});
+    stage.session("edits", "Rename it", &[edit], "Renamed.");
+    assert_ne!(read_cart(&stage, "second").stdout, "", "an edit leaves most of a file");
+    let write = json!({"tool_name": "Write", "tool_input": {"file_path": cart, "content": "new"},
+        "tool_response": {"type": "update", "filePath": cart}});
+    stage.session("writes", "Start over", &[write], "Done.");
+    assert_eq!(read_cart(&stage, "third").stdout, "");
+}
+
+#[test]
+fn no_budget_no_words() {
+    assert_eq!(read_cart(&stage("file_tokens = 0\n"), "second").stdout, "");
+}

@@ -17,8 +17,9 @@ use serde_json::{Value, json};
 const DAY_MS: i64 = 24 * 3_600_000;
 /// Two files of 4 MiB.
 const LOG_CAP: u64 = 8 << 20;
-/// What housekeeping lets the log beside the database grow to, and what one round of writing adds at most.
-const WAL_CAP: u64 = 8 << 20;
+/// What SQLite moves into the database by itself: 4,000 pages with their headers, and the group that went beyond. A
+/// round of housekeeping does it sooner, but nobody knows how long ago the last one was.
+const WAL_CAP: u64 = 4_000 * (4_096 + 24) + (4 << 20);
 /// Rows that the indexer has read and the next round removes.
 const INDEX_LOG_CAP: u64 = 1_000;
 /// Of the database, for each byte that agents have reported.
@@ -119,7 +120,8 @@ impl Month {
             |sql: &str| database.query_row(sql, [], |row| row.get::<_, u32>(0)).map(u64::from).unwrap();
         Grown {
             reported: self.reported,
-            database: bytes(&self.stage.database()),
+            // With what still stands in the log beside it.
+            database: count("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"),
             wal: bytes(&data.join("recall.db-wal")),
             index: bytes(&data.join("index")),
             backups: bytes(&data.join("backups")),

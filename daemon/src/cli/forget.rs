@@ -14,7 +14,7 @@ use super::terminal::{self, ACCENT, BOLD, DIM, list, number, text};
 
 #[derive(Debug, Args)]
 pub struct ForgetArgs {
-    /// 12 or #12 an observation, p12 a prompt, r12 an answer, s12 a summary, a12 a call
+    /// 12 or #12 an observation, p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call
     #[arg(conflicts_with_all = ["session", "project", "since", "until", "query"])]
     id: Vec<String>,
     /// A whole session: its id or the beginning of it
@@ -109,13 +109,16 @@ fn texts(query: &str) -> Vec<String> {
     texts
 }
 
-const KINDS: [(&str, &str, &str); 6] = [
+const KINDS: [(&str, &str, &str); 9] = [
     ("sessions", "session", "sessions"),
     ("observations", "observation", "observations"),
     ("summaries", "summary", "summaries"),
     ("prompts", "prompt", "prompts"),
+    ("responses", "answer", "answers"),
+    ("plans", "plan", "plans"),
     ("activities", "call", "calls"),
     ("unparsed", "unreadable event", "unreadable events"),
+    ("asides", "aside", "asides"),
 ];
 
 fn is_nothing(answer: &Value) -> bool {
@@ -129,7 +132,7 @@ fn counts(answer: &Value) -> String {
         count => Some(format!("{count} {many}")),
     };
     let parts: Vec<String> = KINDS.iter().filter_map(counted).collect();
-    if parts.is_empty() { "nothing else".to_owned() } else { parts.join(", ") }
+    if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
 }
 
 fn show(out: &mut dyn Write, answer: &Value) -> std::io::Result<()> {
@@ -139,8 +142,8 @@ fn show(out: &mut dyn Write, answer: &Value) -> std::io::Result<()> {
         let (id, kind) = (terminal::id(item), text(item, "kind"));
         writeln!(out, "  {ACCENT}{id}{ACCENT:#} {DIM}{kind}{DIM:#} {}", text(item, "title"))?;
     }
-    let counted: i64 =
-        ["observations", "summaries", "prompts", "activities"].iter().map(|key| number(answer, key)).sum();
+    let listed = ["observations", "summaries", "prompts", "responses", "plans", "activities"];
+    let counted: i64 = listed.iter().map(|key| number(answer, key)).sum();
     let more = counted - i64::try_from(items.len()).unwrap_or(counted);
     if more > 0 {
         writeln!(out, "  {DIM}and {more} more{DIM:#}")?;

@@ -11,7 +11,7 @@ use super::terminal::{self, ACCENT, BOLD, DIM, list, number, text};
 
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// 123 or #123 for an observation; p12 a prompt, r12 an answer, s12 a summary, a12 an activity
+    /// 123 or #123 for an observation; p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call
     id: String,
     /// Write JSON
     #[arg(long)]

@@ -21,11 +21,15 @@ struct ForgetAnswer {
     observations: usize,
     summaries: usize,
     prompts: usize,
+    responses: usize,
+    plans: usize,
     activities: usize,
     /// Whole sessions.
     sessions: usize,
     /// Events that could not be read.
     unparsed: usize,
+    /// The user's answers, last words of subagents, an agent's own summaries.
+    asides: usize,
     /// The first of what would go; only where nothing has gone yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     items: Option<Vec<ForgetItem>>,
@@ -40,8 +44,29 @@ struct ForgetItem {
 
 impl ForgetAnswer {
     fn new(counts: ForgottenCounts, items: Option<Vec<ForgetItem>>) -> Self {
-        let ForgottenCounts { sessions, observations, summaries, prompts, activities, unparsed } = counts;
-        Self { observations, summaries, prompts, activities, sessions, unparsed, items }
+        let ForgottenCounts {
+            sessions,
+            observations,
+            summaries,
+            prompts,
+            responses,
+            plans,
+            activities,
+            unparsed,
+            asides,
+        } = counts;
+        Self {
+            observations,
+            summaries,
+            prompts,
+            responses,
+            plans,
+            activities,
+            sessions,
+            unparsed,
+            asides,
+            items,
+        }
     }
 }
 

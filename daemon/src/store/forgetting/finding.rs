@@ -71,8 +71,11 @@ impl Doomed {
             observations: self.observations.len(),
             summaries: self.summaries.len(),
             prompts: self.prompts.len(),
+            responses: self.responses.len(),
+            plans: self.plans.len(),
             activities: self.activities.len(),
             unparsed: self.unparsed.len(),
+            asides: self.asides.len() + self.subagents.len() + self.compactions.len(),
         }
     }
 
@@ -116,8 +119,10 @@ impl Doomed {
         let made_here =
             "SELECT plan FROM plan_batches WHERE batch = ?1 UNION SELECT id FROM plans WHERE batch = ?1";
         self.plans.extend(numbers(db, made_here, [batch])?);
-        self.subagents.extend(numbers(db, "SELECT id FROM subagents WHERE batch = ?1", [batch])?);
-        self.compactions.extend(numbers(db, "SELECT id FROM compactions WHERE batch = ?1", [batch])?);
+        let spoke = "SELECT id FROM subagents WHERE batch = ?1 AND message IS NOT NULL";
+        self.subagents.extend(numbers(db, spoke, [batch])?);
+        let summed_up = "SELECT id FROM compactions WHERE batch = ?1 AND summary IS NOT NULL";
+        self.compactions.extend(numbers(db, summed_up, [batch])?);
         Ok(())
     }
 
@@ -138,8 +143,10 @@ impl Doomed {
         self.observations.extend(of_session("SELECT id FROM observations WHERE session = ?1")?);
         self.summaries.extend(of_session("SELECT id FROM session_summaries WHERE session = ?1")?);
         self.plans.extend(of_session("SELECT id FROM plans WHERE session = ?1")?);
-        self.subagents.extend(of_session("SELECT id FROM subagents WHERE session = ?1")?);
-        self.compactions.extend(of_session("SELECT id FROM compactions WHERE session = ?1")?);
+        self.subagents
+            .extend(of_session("SELECT id FROM subagents WHERE session = ?1 AND message IS NOT NULL")?);
+        self.compactions
+            .extend(of_session("SELECT id FROM compactions WHERE session = ?1 AND summary IS NOT NULL")?);
         self.add_unparsed_of(db, session)
     }
 
@@ -238,7 +245,7 @@ impl Doomed {
             let summary = "SELECT id FROM session_summaries WHERE session = ?1";
             self.summaries.extend(numbers(db, summary, [session])?);
             // The agent's own summary tells of all that was before it.
-            let compaction = "SELECT id FROM compactions WHERE session = ?1";
+            let compaction = "SELECT id FROM compactions WHERE session = ?1 AND summary IS NOT NULL";
             self.compactions.extend(numbers(db, compaction, [session])?);
             self.titles.insert(session);
         }

@@ -52,8 +52,12 @@ pub struct ForgottenCounts {
     pub observations: usize,
     pub summaries: usize,
     pub prompts: usize,
+    pub responses: usize,
+    pub plans: usize,
     pub activities: usize,
     pub unparsed: usize,
+    /// What is shown nowhere by itself: the user's answers, last words of subagents, an agent's own summaries.
+    pub asides: usize,
 }
 
 /// What was removed.

@@ -166,6 +166,17 @@ fn the_words_of_helpers_and_of_shortened_conversations_go_along() {
 }
 
 #[test]
+fn words_that_stand_only_in_what_is_not_listed_are_counted() {
+    for phrase in ["heron is there", "look for the heron."] {
+        let (_home, db) = memory();
+        let selection = matching(Criteria { words: vec![phrase.to_owned()], ..Criteria::default() });
+        let counts = forget(&db, &selection, NOW).unwrap().counts;
+        assert_eq!(counts.asides, 1, "{phrase}: {counts:?}");
+        assert_eq!(find_doomed(&db, &selection).unwrap().counts(), ForgottenCounts::default());
+    }
+}
+
+#[test]
 fn an_observation_shared_with_a_session_that_stays_is_made_anew_there() {
     let (_home, db) = memory();
     db.execute_batch(

@@ -112,6 +112,8 @@ fn nothing_is_kept_or_given_in_a_pause_and_it_survives_a_restart() {
     assert!(told.stdout.contains("recall ctl resume"), "the user is told: {told:?}");
     assert_eq!(ask(&stage, "one", "Why does the staging gateway drop idle connections?"), "");
     assert!(stage.recall(["doctor"]).stdout.contains("paused"));
+    assert_eq!(stage.json(["context"])["silent"], "paused");
+    assert!(stage.recall(["context"]).stdout.contains("recall is paused"));
     stage.stop_daemon();
     stage.start_daemon();
     ask(&stage, "one", "still nothing");

@@ -181,6 +181,8 @@ fn of_a_project_that_the_user_excludes_nothing_is_kept_or_given() {
     let name = stage.project().file_name().unwrap().to_string_lossy().into_owned();
     let stage = stage.config(&format!("[capture]\nexclude = ['{name}', '~/clients/*']\n")).daemon();
     stage.discount_session("excluded");
+    assert_eq!(stage.json(["context"])["silent"], "excluded");
+    assert!(stage.recall(["context"]).stdout.contains("this project is excluded"));
     let folder = stage.user_home().join("clients/acme");
     std::fs::create_dir_all(&folder).unwrap();
     let other = project_beside(&stage, "other", "");

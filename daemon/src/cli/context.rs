@@ -36,7 +36,12 @@ pub fn run(args: &ContextArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let context = text(&answer.value, "text");
     if context.is_empty() {
-        return Ok(writeln!(out, "Nothing would be said: recall knows nothing that bears on it yet.")?);
+        let why = match text(&answer.value, "silent") {
+            "paused" => "recall is paused. It goes on with `recall ctl resume`.",
+            "excluded" => "this project is excluded, by `capture.exclude` or by its own `.recall.toml`.",
+            _ => "recall knows nothing that bears on it yet.",
+        };
+        return Ok(writeln!(out, "Nothing would be said: {why}")?);
     }
     writeln!(out, "{context}")?;
     let tokens = number(&answer.value, "tokens");

@@ -78,7 +78,26 @@ pub struct Explanation {
     pub matched: Vec<String>,
 }
 
-/// `show`, `timeline` and `context`.
+/// `context`.
+#[derive(Serialize)]
+pub struct ContextAnswer<T: Serialize> {
+    #[serde(flatten)]
+    pub block: TextAnswer<T>,
+    /// Why nothing would be said whatever is known; absent where nothing forbids it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silent: Option<Silence>,
+}
+
+/// What keeps recall silent.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Silence {
+    Paused,
+    /// By the user's configuration, or by the project's own file.
+    Excluded,
+}
+
+/// `show` and `timeline`.
 #[derive(Serialize)]
 pub struct TextAnswer<T: Serialize> {
     pub text: String,

@@ -11,10 +11,10 @@ use rusqlite::Connection;
 use serde::Serialize;
 
 use super::answers::{
-    BatchAnswer, ByteCounts, CompressionState, DocumentAnswer, EventCounts, IndexState as IndexCounts,
-    JobCounts, JobsAnswer, Moment, ObservationAnswer, PauseAnswer, PublicId, SessionAnswer, SessionCounts,
-    SessionsAnswer, StatsAnswer, StatusAnswer, SummaryAnswer, TextAnswer, TimelineItem, TroubleAnswer,
-    dollars,
+    BatchAnswer, ByteCounts, CompressionState, ContextAnswer, DocumentAnswer, EventCounts,
+    IndexState as IndexCounts, JobCounts, JobsAnswer, Moment, ObservationAnswer, PauseAnswer, PublicId,
+    SessionAnswer, SessionCounts, SessionsAnswer, Silence, StatsAnswer, StatusAnswer, SummaryAnswer,
+    TextAnswer, TimelineItem, TroubleAnswer, dollars,
 };
 use super::by_hand::{Switch, mark, remember, switch_capture};
 use super::flush::flush;
@@ -38,6 +38,7 @@ use crate::memory::ids::{JobId, ProjectKey, ProjectRow, Timestamp};
 use crate::memory::project::{display_name, identities};
 use crate::memory::session::Ask;
 use crate::memory::tokens::estimate;
+use crate::project_file::Captured;
 use crate::repository;
 use crate::store::{
     self, DocumentRow, Jobs, ProjectInfo, SessionInfo, StoreError, Write, Written, recent_repairs,
@@ -103,7 +104,7 @@ pub async fn answer(query: Query, reception: &Reception) -> Reply {
         Query::Timeline { id, before, after } => {
             blocking(move || timeline(&house, &id, (before, after))).await
         }
-        Query::Context { cwd, prompt } => blocking(move || context(&house, &cwd, prompt)).await,
+        Query::Context { cwd, prompt } => context(&house, cwd, prompt).await,
         Query::Why { id } => blocking(move || why(&house, &id)).await,
         Query::Forget { what, step } => forget(&house, what, step).await,
         Query::Remember(remark) => remember(&house, remark).await,
@@ -390,7 +391,23 @@ fn timeline_line(item: &TimelineItem) -> String {
     format!("{} {id}{kind}: {}", time.strftime("%Y-%m-%d %H:%M"), item.title)
 }
 
-fn context(house: &House, cwd: &str, prompt: Option<String>) -> Answer {
+async fn context(house: &House, cwd: String, prompt: Option<String>) -> Answer {
+    let intake = &house.intake;
+    let silent = match intake.pauses.current(clock::now()) {
+        Some(_) => Some(Silence::Paused),
+        None => {
+            (intake.boundaries.rules(&cwd).await.rules.captured == Captured::No).then_some(Silence::Excluded)
+        }
+    };
+    if silent.is_some() {
+        let block = TextAnswer::<()> { text: String::new(), tokens: 0, items: Vec::new() };
+        return json(&ContextAnswer { block, silent });
+    }
+    let house = house.clone();
+    blocking(move || context_in(&house, &cwd, prompt)).await
+}
+
+fn context_in(house: &House, cwd: &str, prompt: Option<String>) -> Answer {
     let facts = repository::facts(Path::new(cwd));
     let keys = identities(&facts);
     let known = house.readers.read(|db| store::find_project(db, &keys))?;
@@ -403,7 +420,8 @@ fn context(house: &House, cwd: &str, prompt: Option<String>) -> Answer {
     let asker = Asker { project, session: None, told: Told::default(), last_event: Timestamp(0) };
     let ask = prompt.map_or(Ask::Start(StartSource::Startup, Audience::Nobody), Ask::Prompt);
     let block = house.recollection.recall(&ask, &asker)?.block;
-    json(&TextAnswer { text: block.text, tokens: block.tokens, items: block.items })
+    let block = TextAnswer { text: block.text, tokens: block.tokens, items: block.items };
+    json(&ContextAnswer { block, silent: None })
 }
 
 async fn status(reception: &Reception) -> Answer {

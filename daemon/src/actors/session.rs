@@ -13,6 +13,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use recall_protocol::boot::BootStamp;
 use recall_protocol::wire::{Deliver, Reply};
 
+use super::checkouts::{Checkouts, LastSeen};
 use super::clock;
 use super::errand::Errand;
 use super::recollection::Recollection;
@@ -27,6 +28,7 @@ use crate::memory::order::Order;
 use crate::memory::project::{RepositoryFacts, display_name, identities};
 use crate::memory::session::{Ask, Batch, CapturePolicy, Decision, Effect, IdlePolicy, Session, Watch};
 use crate::repository;
+use crate::repository::refs::Workplace;
 use crate::store::{self, Delivery, SessionOrigin, StoreError, Transaction, Write};
 
 /// A happening that waits to be stored.
@@ -70,6 +72,7 @@ pub(super) enum SettledAs {
 pub struct SessionContext {
     pub writer: WriterHandle,
     pub recollection: Recollection,
+    pub checkouts: Checkouts,
     pub crashes: Crashes,
     pub capture: CapturePolicy,
     pub idle: IdlePolicy,
@@ -109,6 +112,7 @@ struct Held {
     told: Arc<tokio::sync::Mutex<Told>>,
     /// The folder of its project.
     root: Option<String>,
+    last_seen: LastSeen,
     transcript: Transcript,
     /// The events this actor has taken; older ones the store knows.
     taken: HashSet<EventId>,
@@ -197,6 +201,7 @@ impl SessionState {
                 home: Home::Stored,
                 told: Arc::new(tokio::sync::Mutex::new(known.told)),
                 root: known.root,
+                last_seen: LastSeen::default(),
                 transcript: Transcript { path: known.transcript_path, config_dir: None },
                 taken: HashSet::new(),
                 keys: HashSet::new(),
@@ -206,6 +211,7 @@ impl SessionState {
                 home: Home::Unknown,
                 told: Arc::default(),
                 root: None,
+                last_seen: LastSeen::default(),
                 transcript: Transcript::default(),
                 taken: HashSet::new(),
                 keys: HashSet::new(),
@@ -270,6 +276,7 @@ impl SessionState {
             // The conversation is gone, and what was told with it; what is still being told belongs to the old one.
             held.told = Arc::default();
         }
+        let place = Workplace { cwd: event.cwd.clone(), root: held.root.clone() };
         let transaction = Transaction {
             session: self.key.clone(),
             origin,
@@ -277,14 +284,16 @@ impl SessionState {
             effects,
         };
         faults::reach(Point::Enqueue);
+        let works = transaction.effects.iter().filter_map(Effect::work).collect();
         let stored = self.context.writer.queue(Write::Event(Box::new(transaction)));
+        self.context.checkouts.look(&self.key, (&deliver, works), place.clone(), &held.last_seen);
         self.in_flight += 1;
         let errand = Errand {
             me: me.clone(),
             key: self.key.clone(),
             context: self.context.clone(),
             told: Arc::clone(&held.told),
-            root: held.root.clone(),
+            place,
             last_event,
             event_name: event.name().to_owned(),
             ask,

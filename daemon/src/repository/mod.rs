@@ -1,9 +1,14 @@
 //! What a folder's repository says about itself, read from its files.
 //!
 //! Starting git costs more than a whole hook may take, so its files are read as gitrepository-layout(5) and
-//! git-config(5) describe them. Whatever cannot be read is simply not known.
+//! git-config(5) describe them. Whatever cannot be read is simply not known. Only `history` starts git, for what no
+//! file tells, and nothing waits for it that an agent waits for.
 //!
 //! **Invariant:** reads a handful of small files and never writes.
+
+pub mod refs;
+pub mod objects;
+pub mod history;
 
 use std::fs;
 use std::io::Read;
@@ -138,16 +143,17 @@ fn read(path: &Path) -> Option<String> {
     read_with(path, OFlags::empty())
 }
 
-/// A pipe in a file's place is opened and left, not waited for.
 fn read_with(path: &Path, flags: OFlags) -> Option<String> {
     let mut bytes = Vec::new();
+    open_plain(path, flags)?.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Opens a regular file. A pipe in its place is opened and left, not waited for.
+fn open_plain(path: &Path, flags: OFlags) -> Option<fs::File> {
     let flags = flags | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
-    file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    file.metadata().ok()?.is_file().then_some(file)
 }
 
 fn text(path: &Path) -> String {

@@ -20,6 +20,7 @@ use super::by_hand::{Switch, mark, remember, switch_capture};
 use super::flush::flush;
 use super::forget::forget;
 use super::gate::Reception;
+use super::marks::Marks;
 use super::run::repair_note;
 use super::search::search;
 use super::session_parts::{PlanAnswer, SubagentAnswer};
@@ -31,6 +32,7 @@ use crate::actors::indexer::IndexerMessage;
 use crate::actors::recollection::{Asker, IndexState};
 use crate::actors::root::House;
 use crate::actors::subscriber::SubscriberMessage;
+use crate::memory::checkout::MadeOn;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::event::{Audience, StartSource};
 use crate::memory::file_memory::Told;
@@ -39,6 +41,7 @@ use crate::memory::project::{display_name, identities};
 use crate::memory::session::Ask;
 use crate::memory::tokens::estimate;
 use crate::repository;
+use crate::repository::refs::Workplace;
 use crate::store::{
     self, DocumentRow, Jobs, ProjectInfo, SessionInfo, StoreError, Write, Written, recent_repairs,
 };
@@ -96,9 +99,13 @@ pub async fn answer(query: Query, reception: &Reception) -> Reply {
         Query::Retry { job } => retry(&house, job.map(JobId)).await,
         Query::Stats { days } => blocking(move || stats(&house, days)).await,
         Query::Search { text, filter, explain } => {
-            blocking(move || search(&house, &text, &filter, explain)).await
+            blocking(move || search(&house, &text, (&filter, explain), None)).await
         }
-        Query::Show { id } => blocking(move || show(&house, &id)).await,
+        Query::SearchFrom { folder, text, filter, explain } => {
+            blocking(move || search(&house, &text, (&filter, explain), Some(&folder))).await
+        }
+        Query::Show { id } => blocking(move || show(&house, &id, None)).await,
+        Query::ShowFrom { folder, id } => blocking(move || show(&house, &id, Some(&folder))).await,
         Query::Timeline { id, before, after } => {
             blocking(move || timeline(&house, &id, (before, after))).await
         }
@@ -321,22 +328,24 @@ pub(super) fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Ref
     })
 }
 
-fn show(house: &House, id: &str) -> Answer {
+fn show(house: &House, id: &str, folder: Option<&str>) -> Answer {
     let key = parse_id(id)?;
-    let (row, place) = read(house, |db| {
+    let (row, place, elsewhere) = read(house, |db| {
         let row = load(db, key)?;
         let place = Place::of(db, &row)?;
-        Ok((row, place))
+        let elsewhere = Marks::new(house, db, folder)?.of(place.project_row, made_on(&row))?;
+        Ok((row, place, elsewhere))
     })?;
     let (title, body) = title_and_text(&row);
-    let text = format!("{title}\n\n{body}");
+    let mark = elsewhere.as_ref().map(|elsewhere| format!(" ({elsewhere})")).unwrap_or_default();
+    let text = format!("{title}{mark}\n\n{body}");
     let tokens = estimate(&text);
     match row {
         DocumentRow::Observation { row, .. } => {
-            json(&TextAnswer { text, tokens, items: vec![ObservationAnswer::from(*row)] })
+            json(&TextAnswer { text, tokens, items: vec![ObservationAnswer { elsewhere, ..(*row).into() }] })
         }
         DocumentRow::Summary { row, .. } => {
-            json(&TextAnswer { text, tokens, items: vec![SummaryAnswer::from(*row)] })
+            json(&TextAnswer { text, tokens, items: vec![SummaryAnswer { elsewhere, ..(*row).into() }] })
         }
         DocumentRow::Plan { row, .. } => {
             json(&TextAnswer { text: body, tokens, items: vec![PlanAnswer::from(*row)] })
@@ -354,6 +363,18 @@ fn show(house: &House, id: &str) -> Answer {
             };
             json(&TextAnswer { text: body, tokens, items: vec![item] })
         }
+    }
+}
+
+/// Where a document was made, of those that say what holds.
+pub(super) fn made_on(row: &DocumentRow) -> &[MadeOn] {
+    match row {
+        DocumentRow::Observation { row, .. } => &row.made_on,
+        DocumentRow::Summary { row, .. } => std::slice::from_ref(&row.made_on),
+        DocumentRow::Plan { .. }
+        | DocumentRow::Prompt { .. }
+        | DocumentRow::Response { .. }
+        | DocumentRow::Activity { .. } => &[],
     }
 }
 
@@ -399,7 +420,8 @@ fn context(house: &House, cwd: &str, prompt: Option<String>) -> Answer {
         key: keys.into_iter().next().unwrap_or_else(|| ProjectKey(String::new())),
         name: display_name(&facts),
     });
-    let asker = Asker { project, session: None, told: Told::default(), last_event: Timestamp(0) };
+    let place = Workplace::at(Path::new(cwd));
+    let asker = Asker { project, session: None, told: Told::default(), last_event: Timestamp(0), place };
     let ask = prompt.map_or(Ask::Start(StartSource::Startup, Audience::Nobody), Ask::Prompt);
     let block = house.recollection.recall(&ask, &asker)?.block;
     json(&TextAnswer { text: block.text, tokens: block.tokens, items: block.items })

@@ -95,3 +95,14 @@ pub fn projects_named(db: &Connection, name: &str) -> Result<Vec<ProjectInfo>, S
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
+
+/// The folder where a project was last worked on, as far as sessions told.
+///
+/// # Errors
+/// When the database refuses.
+pub fn latest_root(db: &Connection, project: ProjectRow) -> Result<Option<String>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT root FROM sessions WHERE project = ?1 AND root IS NOT NULL ORDER BY last_event_at DESC LIMIT 1",
+    )?;
+    Ok(statement.query_row([project.0], |row| row.get(0)).optional()?)
+}

@@ -44,6 +44,7 @@ pub mod maintenance;
 pub mod forgetting;
 pub mod pause;
 pub mod boundaries;
+pub mod identity;
 mod spool_watch;
 pub mod telling;
 pub mod subscriber;

@@ -6,7 +6,7 @@
 //! and read again before the next event.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -16,6 +16,7 @@ use recall_protocol::wire::{Deliver, Reply};
 use super::checkouts::{Checkouts, LastSeen};
 use super::clock;
 use super::errand::Errand;
+use super::identity::{Identity, identify};
 use super::recollection::Recollection;
 use super::replies::Replies;
 use super::sessions::Crashes;
@@ -25,7 +26,6 @@ use crate::memory::event::{Capture, LifecycleEvent, StartSource, What};
 use crate::memory::file_memory::Told;
 use crate::memory::ids::{EventId, SessionKey, Timestamp};
 use crate::memory::order::Order;
-use crate::memory::project::{RepositoryFacts, display_name, identities};
 use crate::memory::session::{Ask, Batch, CapturePolicy, Decision, Effect, IdlePolicy, Session, Watch};
 use crate::repository;
 use crate::repository::refs::Workplace;
@@ -258,7 +258,14 @@ impl SessionState {
             return;
         }
         let Arrival { mut event, deliver, key, alias, reply } = arrival;
-        let mut origin = self.origin(&event, &deliver).await;
+        let mut origin = match self.origin(&event, &deliver).await {
+            Ok(origin) => origin,
+            Err(error) => {
+                tracing::warn!(%error, "cannot tell which project a session is of");
+                let _ = reply.send(Reply::Busy);
+                return;
+            }
+        };
         origin.alias = alias;
         let found = self.reply_left_by(&mut event, &deliver).await;
         let Some(held) = &mut self.held else { return };
@@ -329,37 +336,43 @@ impl SessionState {
     }
 
     /// Where the session runs. Looked up once: a session does not change its project.
-    async fn origin(&mut self, event: &LifecycleEvent, deliver: &Deliver) -> SessionOrigin {
+    async fn origin(
+        &mut self,
+        event: &LifecycleEvent,
+        deliver: &Deliver,
+    ) -> Result<SessionOrigin, StoreError> {
         let mut origin = SessionOrigin {
             cwd: event.cwd.clone(),
             transcript_path: event.transcript_path.clone(),
             ..SessionOrigin::default()
         };
         match self.held.as_ref().map(|held| &held.home) {
-            Some(Home::Stored) => return origin,
+            Some(Home::Stored) => return Ok(origin),
             Some(Home::Found(found)) => {
-                return SessionOrigin {
+                return Ok(SessionOrigin {
                     cwd: origin.cwd,
                     transcript_path: origin.transcript_path,
                     ..found.clone()
-                };
+                });
             }
             Some(Home::Unknown) | None => {}
         }
         let shim = &deliver.context;
         let folder =
             shim.project_dir.clone().or_else(|| event.cwd.clone()).unwrap_or_else(|| shim.cwd.clone());
-        let path = PathBuf::from(&folder);
-        let looked_up = tokio::task::spawn_blocking(move || repository::facts(&path)).await;
-        let facts = looked_up.unwrap_or_else(|_| RepositoryFacts { folder, ..RepositoryFacts::default() });
-        origin.project = identities(&facts);
-        origin.project_name = display_name(&facts);
-        origin.root = Some(facts.folder);
+        let readers = self.context.recollection.readers.clone();
+        let look_up = tokio::task::spawn_blocking(move || {
+            let facts = repository::facts(Path::new(&folder));
+            readers.read(|db| identify(db, &facts)).map(|identity| (identity, facts.folder))
+        });
+        let (Identity { keys, name }, root) =
+            look_up.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
+        (origin.project, origin.project_name, origin.root) = (keys, name, Some(root));
         if let Some(held) = &mut self.held {
             held.root.clone_from(&origin.root);
             held.home = Home::Found(origin.clone());
         }
-        origin
+        Ok(origin)
     }
 
     fn settle(&mut self, settled: &Settled) {

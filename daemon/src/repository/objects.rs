@@ -1,5 +1,5 @@
-//! Whether a repository holds an object, read from its files: loose ones, the indexes of its packs, and those of the
-//! repositories it borrows from.
+//! Whether a repository holds an object, read from its files: loose ones, and the indexes of its packs. What it borrows
+//! from elsewhere, or reaches through a link, is not its own.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -7,31 +7,29 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::{open_plain, read};
+use super::open_plain;
 use crate::memory::ids::CommitId;
 
-/// Packs and lenders that are looked into; git itself keeps far fewer.
+/// Packs that are looked into; git itself keeps far fewer.
 const MOST_PACKS: usize = 300;
-const MOST_LENDERS: usize = 8;
 
-/// Whether the object of this hash lies in a folder of objects, or where that one borrows. What cannot be read does
-/// not hold it.
+/// Whether the object of this hash lies in a folder of objects. What cannot be read does not hold it.
 pub fn holds(objects: &Path, id: &CommitId) -> bool {
-    let lent = read(&objects.join("info/alternates")).unwrap_or_default();
-    let lenders = lent.lines().take(MOST_LENDERS).map(|line| objects.join(line.trim()));
-    std::iter::once(objects.to_owned()).chain(lenders).any(|folder| holds_itself(&folder, id))
-}
-
-fn holds_itself(objects: &Path, id: &CommitId) -> bool {
+    let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|it| it.is_dir());
     let Some((folder, name)) = id.as_str().split_at_checked(2) else { return false };
-    if objects.join(folder).join(name).is_file() {
+    if !is_folder(objects) {
+        return false;
+    }
+    let loose = objects.join(folder);
+    if is_folder(&loose) && fs::symlink_metadata(loose.join(name)).is_ok_and(|it| it.is_file()) {
         return true;
     }
-    let Some(hash) = bytes_of(id) else { return false };
-    let packs = fs::read_dir(objects.join("pack")).into_iter().flatten().flatten();
-    let indexes = packs
-        .map(|entry| entry.path())
-        .filter(|path: &PathBuf| path.extension().is_some_and(|it| it == "idx"));
+    let (packs, Some(hash)) = (objects.join("pack"), bytes_of(id)) else { return false };
+    if !is_folder(&packs) {
+        return false;
+    }
+    let files = fs::read_dir(packs).into_iter().flatten().flatten().map(|entry| entry.path());
+    let indexes = files.filter(|path: &PathBuf| path.extension().is_some_and(|it| it == "idx"));
     indexes.take(MOST_PACKS).any(|path| is_indexed(&path, &hash).unwrap_or(false))
 }
 
@@ -46,7 +44,7 @@ fn is_indexed(path: &Path, hash: &[u8]) -> Option<bool> {
     const MAGIC: [u8; 8] = [0xff, b't', b'O', b'c', 0, 0, 0, 2];
     const TABLE: u64 = 8;
     const HASHES: u64 = TABLE + 256 * 4;
-    let file = open_plain(path, OFlags::empty())?;
+    let file = open_plain(path, OFlags::NOFOLLOW)?;
     let mut magic = [0; 8];
     file.read_exact_at(&mut magic, 0).ok()?;
     if magic != MAGIC {
@@ -94,31 +92,31 @@ mod tests {
     }
 
     #[test]
-    fn objects_lie_loose_in_packs_or_with_a_lender() {
+    fn objects_lie_loose_or_in_packs_and_nowhere_else() {
         let home = tempfile::tempdir().unwrap();
         let (objects, lender) = (home.path().join("objects"), home.path().join("lender"));
-        fs::create_dir_all(objects.join("pack")).unwrap();
-        fs::create_dir_all(objects.join("info")).unwrap();
-        fs::create_dir_all(objects.join("aa")).unwrap();
+        for folder in ["pack", "info", "aa"] {
+            fs::create_dir_all(objects.join(folder)).unwrap();
+        }
         fs::create_dir_all(lender.join("pack")).unwrap();
+        fs::create_dir_all(lender.join("bb")).unwrap();
         fs::write(objects.join("aa").join("aa".repeat(19)), "").unwrap();
         fs::write(objects.join("pack/a.idx"), index(&[0, 1, 7, 0x80, 0xff])).unwrap();
         fs::write(objects.join("pack/bad.idx"), "no index").unwrap();
+        // By saying that they are borrowed, and through links.
         fs::write(lender.join("pack/b.idx"), index(&[9])).unwrap();
+        fs::write(lender.join("bb").join("bb".repeat(19)), "").unwrap();
         fs::write(objects.join("info/alternates"), "../lender\n").unwrap();
-        for (byte, expected) in [
-            (0, true),
-            (1, true),
-            (2, false),
-            (7, true),
-            (9, true),
-            (0x80, true),
-            (0xaa, true),
-            (0xfe, false),
-            (0xff, true),
-        ] {
-            assert_eq!(holds(&objects, &id(byte)), expected, "{byte}");
+        std::os::unix::fs::symlink(lender.join("pack/b.idx"), objects.join("pack/b.idx")).unwrap();
+        std::os::unix::fs::symlink(lender.join("bb"), objects.join("bb")).unwrap();
+        for byte in [0, 1, 7, 0x80, 0xaa, 0xff] {
+            assert!(holds(&objects, &id(byte)), "{byte}");
         }
+        for byte in [2, 9, 0xbb, 0xfe] {
+            assert!(!holds(&objects, &id(byte)), "{byte}");
+        }
+        std::os::unix::fs::symlink(&lender, home.path().join("link")).unwrap();
+        assert!(holds(&lender, &id(9)) && !holds(&home.path().join("link"), &id(9)));
         assert!(!holds(&home.path().join("nowhere"), &id(1)));
     }
 }

@@ -109,23 +109,24 @@ impl Refs {
         tip.map_or(Tip::Gone, Tip::At)
     }
 
-    /// Commits that whoever has cloned this repository has got: what is checked out, and the remote's branches.
+    /// Commits whose names nobody knows who has not got this repository: what is and was checked out, and the remote's
+    /// branches as they were last fetched.
     pub fn known_commits(&self) -> Vec<CommitId> {
         let mut commits: Vec<CommitId> = self.checkout().and_then(|it| it.commit).into_iter().collect();
-        for entry in fs::read_dir(self.common_dir.join("refs/remotes/origin")).into_iter().flatten().flatten()
-        {
-            let loose = read(&entry.path()).and_then(|text| content(&text));
-            if let Some(Content::Commit(commit)) = loose {
+        let remote =
+            fs::read_dir(self.common_dir.join("refs/remotes/origin")).into_iter().flatten().flatten();
+        for entry in remote.take(MOST_TIPS) {
+            if let Some(Content::Commit(commit)) = read(&entry.path()).and_then(|text| content(&text)) {
                 commits.push(commit);
             }
-            if commits.len() >= MOST_TIPS {
-                return commits;
-            }
         }
-        let left = MOST_TIPS - commits.len();
-        let of_remote = |line: &String| line.contains(" refs/remotes/origin/");
-        let packed = self.packed().filter(of_remote).take(left);
+        let packed = self.packed().filter(|line| line.contains(" refs/remotes/origin/")).take(MOST_TIPS);
         commits.extend(packed.filter_map(|line| CommitId::parse(line.split(' ').next()?)));
+        // Each line: the commit before, the commit after, and who.
+        let log = read(&self.common_dir.join("logs/HEAD")).unwrap_or_default();
+        commits.extend(log.lines().filter_map(|line| CommitId::parse(line.split(' ').nth(1)?)));
+        // No commit at all.
+        commits.retain(|commit| commit.as_str().bytes().any(|digit| digit != b'0'));
         commits
     }
 

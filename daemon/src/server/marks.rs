@@ -7,11 +7,10 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::actors::ancestry::Surroundings;
+use crate::actors::identity::project_of;
 use crate::actors::root::House;
 use crate::memory::checkout::MadeOn;
 use crate::memory::ids::ProjectRow;
-use crate::memory::project::identities;
-use crate::repository;
 use crate::repository::refs::Workplace;
 use crate::store::{self, StoreError};
 
@@ -35,10 +34,7 @@ impl<'a> Marks<'a> {
         folder: Option<&str>,
     ) -> Result<Self, StoreError> {
         let asked_in = match folder.map(Path::new) {
-            Some(folder) => {
-                let project = store::find_project(db, &identities(&repository::facts(folder)))?;
-                project.map(|project| (project.row, Workplace::at(folder)))
-            }
+            Some(folder) => project_of(db, folder)?.map(|project| (project.row, Workplace::at(folder))),
             None => None,
         };
         Ok(Self { house, db, asked_in, listeners: HashMap::new() })

@@ -28,6 +28,7 @@ use super::why::why;
 use crate::actors::clock;
 use crate::actors::compression::CompressionMessage;
 use crate::actors::documents::title_and_text;
+use crate::actors::identity::{identify, project_of};
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::recollection::{Asker, IndexState};
 use crate::actors::root::House;
@@ -37,7 +38,6 @@ use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::event::{Audience, StartSource};
 use crate::memory::file_memory::Told;
 use crate::memory::ids::{JobId, ProjectKey, ProjectRow, Timestamp};
-use crate::memory::project::{display_name, identities};
 use crate::memory::session::Ask;
 use crate::memory::tokens::estimate;
 use crate::repository;
@@ -148,7 +148,7 @@ pub(super) fn limit(filter: &Filter) -> u32 {
 pub(super) fn projects(db: &Connection, filter: &Filter) -> Result<Option<Vec<ProjectInfo>>, Refused> {
     let Some(name) = &filter.project else { return Ok(None) };
     let found = if Path::new(name).is_absolute() {
-        store::find_project(db, &identities(&repository::facts(Path::new(name))))?.into_iter().collect()
+        project_of(db, Path::new(name))?.into_iter().collect()
     } else {
         store::projects_named(db, name)?
     };
@@ -412,13 +412,16 @@ fn timeline_line(item: &TimelineItem) -> String {
 
 fn context(house: &House, cwd: &str, prompt: Option<String>) -> Answer {
     let facts = repository::facts(Path::new(cwd));
-    let keys = identities(&facts);
-    let known = house.readers.read(|db| store::find_project(db, &keys))?;
+    let (identity, known) = house.readers.read(|db| {
+        let identity = identify(db, &facts)?;
+        let known = store::find_project(db, &identity.keys)?;
+        Ok((identity, known))
+    })?;
     // A project nobody has worked in has nothing to say, which is an answer.
     let project = known.unwrap_or_else(|| ProjectInfo {
         row: ProjectRow(0),
-        key: keys.into_iter().next().unwrap_or_else(|| ProjectKey(String::new())),
-        name: display_name(&facts),
+        key: identity.keys.into_iter().next().unwrap_or_else(|| ProjectKey(String::new())),
+        name: identity.name,
     });
     let place = Workplace::at(Path::new(cwd));
     let asker = Asker { project, session: None, told: Told::default(), last_event: Timestamp(0), place };

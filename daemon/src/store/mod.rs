@@ -63,7 +63,9 @@ pub use ledger::{SpendingRow, spending, spent};
 pub use lives::{LifeEventRow, life_events};
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
 pub use plans::{PlanRow, plan, plans_of_session};
-pub use projects::{ProjectInfo, find_project, latest_root, project, projects_named};
+pub use projects::{
+    ProjectInfo, commits_of_project, find_project, known_project, latest_root, project, projects_named,
+};
 pub use reading::{
     ObservationRow, SummaryRow, TimelineRow, candidates, latest_summary, observation, observations_by_id,
     timeline,

@@ -310,6 +310,7 @@ impl RootState {
             Child::Sessions => {
                 let context = SessionContext {
                     checkouts: house.checkouts.clone(),
+                    counters: Arc::clone(&house.intake.counters),
                     writer: house.writer.clone(),
                     recollection: house.recollection.clone(),
                     crashes: house.intake.crashes.clone(),

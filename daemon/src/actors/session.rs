@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -17,6 +18,7 @@ use super::checkouts::{Checkouts, LastSeen};
 use super::clock;
 use super::errand::Errand;
 use super::identity::{Identity, identify};
+use super::intake::Counters;
 use super::recollection::Recollection;
 use super::replies::Replies;
 use super::sessions::Crashes;
@@ -73,6 +75,7 @@ pub struct SessionContext {
     pub writer: WriterHandle,
     pub recollection: Recollection,
     pub checkouts: Checkouts,
+    pub counters: Arc<Counters>,
     pub crashes: Crashes,
     pub capture: CapturePolicy,
     pub idle: IdlePolicy,
@@ -253,6 +256,7 @@ impl SessionState {
                 // Taken and perhaps not yet committed: the answer may only be given when it is.
                 self.parked.push(arrival);
             } else {
+                self.count_second_hook(&arrival);
                 let _ = arrival.reply.send(Reply::Duplicate { stdout: Vec::new() });
             }
             return;
@@ -307,6 +311,17 @@ impl SessionState {
             reply,
         };
         tokio::spawn(errand.run(stored));
+    }
+
+    /// An agent tells of a call or a prompt once, so another event of the same is another hook's. Ends of turns do
+    /// come again.
+    fn count_second_hook(&self, arrival: &Arrival) {
+        let is_another_event =
+            self.held.as_ref().is_some_and(|held| !held.taken.contains(&arrival.deliver.event_id));
+        let once = matches!(arrival.event.what, What::Tool(_) | What::ToolStart(_) | What::Prompt { .. });
+        if is_another_event && once {
+            self.context.counters.told_twice.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// The answer to a turn that this event leaves without one. A Stop without words gets them as its own.

@@ -521,6 +521,8 @@ pub struct SessionCounts {
 pub struct EventCounts {
     pub stored: i64,
     pub duplicates: u64,
+    /// Of those, calls and prompts that two hooks have told of: they are registered twice.
+    pub told_twice: u64,
     /// Taken in a pause and not kept, since the daemon started.
     pub paused: u64,
     /// Of projects of which nothing is captured, since the daemon started.

@@ -463,6 +463,7 @@ async fn status(reception: &Reception) -> Answer {
             events: EventCounts {
                 stored: counts.events,
                 duplicates: house.intake.counters.duplicates.load(Ordering::Relaxed),
+                told_twice: house.intake.counters.told_twice.load(Ordering::Relaxed),
                 paused: house.intake.counters.paused.load(Ordering::Relaxed),
                 excluded: house.intake.counters.excluded.load(Ordering::Relaxed),
                 spooled: spool.files,

@@ -247,6 +247,19 @@ pub enum Query {
         /// Only events of these names; empty: all.
         kinds: Vec<String>,
     },
+    /// As [`Self::Search`], asked in a folder: what was made on a branch that is not merged there is marked.
+    SearchFrom {
+        /// Absolute.
+        folder: String,
+        text: String,
+        filter: Filter,
+        explain: Explain,
+    },
+    /// As [`Self::Show`], asked in a folder.
+    ShowFrom {
+        folder: String,
+        id: String,
+    },
 }
 
 /// What shall be forgotten: the documents of `ids`, or one session, or all that fits the rest.

@@ -42,6 +42,11 @@ fn forgettable() -> Forgettable {
     }
 }
 
+fn search_from() -> Query {
+    let (folder, text) = ("/home/dev/shop".to_owned(), "cart total".to_owned());
+    Query::SearchFrom { folder, text, filter: filter(), explain: Explain::No }
+}
+
 fn remark() -> Remark {
     Remark {
         text: "Totals are rounded once.".to_owned(),
@@ -94,6 +99,8 @@ fn requests_of_version_1() {
         ("retry", Query::Retry { job: Some(7) }),
         ("stats", Query::Stats { days: 30 }),
         ("follow", Query::Follow { session: Some("76fb".to_owned()), kinds: vec!["session_end".to_owned()] }),
+        ("search-from", search_from()),
+        ("show-from", Query::ShowFrom { folder: "/home/dev/shop".to_owned(), id: "#123".to_owned() }),
     ];
     for (name, query) in queries {
         check(&format!("v1-query-{name}.bin"), &Request::Query(query));

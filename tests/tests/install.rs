@@ -143,3 +143,30 @@ fn settings_that_cannot_be_read_are_not_touched() {
     assert!(said.stderr.contains("settings.json"), "{said:?}");
     assert_eq!(read(&stage), "{ \"hooks\": [");
 }
+
+#[test]
+fn hooks_that_are_registered_twice_are_stored_once_counted_and_reported() {
+    let stage = home().daemon();
+    install(&stage);
+    let again = stage.project().join(".claude/settings.local.json");
+    std::fs::create_dir_all(again.parent().unwrap()).unwrap();
+    let line = format!("{} claude-code # again", recall_tests::binaries().join("recall-shim").display());
+    let entry = json!([{"hooks": [{"type": "command", "command": line}]}]);
+    std::fs::write(&again, json!({"hooks": {"PostToolUse": entry, "Stop": entry}}).to_string()).unwrap();
+    let told = stage.recall(["doctor"]).stdout;
+    assert!(told.contains("2 events of ") && told.contains("settings.local.json"), "{told}");
+
+    let prompt = json!({"prompt": "Go on", "prompt_id": "p1"});
+    let call = json!({"tool_name": "Read", "tool_input": {}, "tool_response": {}, "tool_use_id": "t1", "prompt_id": "p1"});
+    let stop = json!({"last_assistant_message": "Done.", "prompt_id": "p1"});
+    for (event, fields) in [("UserPromptSubmit", prompt), ("PostToolUse", call), ("Stop", stop)] {
+        run_hook(&stage, event, fields.clone());
+        assert_eq!(run_hook(&stage, event, fields).stdout, "");
+    }
+    stage.flush();
+    let events = stage.json(["ctl", "status"])["events"].clone();
+    assert_eq!((&events["stored"], &events["duplicates"]), (&json!(3), &json!(3)), "{events}");
+    assert_eq!(events["told_twice"], 2, "an end of a turn may come again: {events}");
+    assert!(stage.recall(["doctor"]).stdout.contains("2 calls and prompts were told by two hooks"));
+    assert!(stage.recall(["ctl", "status"]).stdout.contains("told twice"));
+}

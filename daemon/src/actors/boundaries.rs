@@ -120,8 +120,12 @@ pub fn project_rules(facts: &RepositoryFacts) -> ProjectRules {
 
 /// What a pattern may be about: the folder, the name people see, an identity.
 fn names_of(facts: &RepositoryFacts) -> Vec<String> {
-    let mut names = vec![facts.folder.clone(), display_name(facts)];
-    names.extend(identities(facts).into_iter().map(|key| key.0));
+    let mut names = vec![facts.folder.clone()];
+    // What a folder only says of itself counts, too: it makes recall do less.
+    for facts in std::iter::successors(Some(facts), |facts| facts.origin.as_deref()) {
+        names.push(display_name(facts));
+        names.extend(identities(facts).into_iter().map(|key| key.0));
+    }
     names
 }
 

@@ -17,6 +17,7 @@ use crate::memory::file_memory::Told;
 use crate::memory::ids::{ObservationId, ProjectRow, SessionKey, Timestamp};
 use crate::memory::material::beneath;
 use crate::memory::session::Ask;
+use crate::repository::refs::Workplace;
 use crate::store::{self, Injection, Write, Written};
 
 /// What is left to do for an event once it is queued: wait for the commit, recall, answer, and report back.
@@ -26,8 +27,8 @@ pub(super) struct Errand {
     pub(super) context: SessionContext,
     /// Locked while something is recalled: of two calls at once only one tells.
     pub(super) told: Arc<Mutex<Told>>,
-    /// The folder of the session's project.
-    pub(super) root: Option<String>,
+    /// Where the agent works.
+    pub(super) place: Workplace,
     pub(super) last_event: Timestamp,
     pub(super) event_name: String,
     pub(super) ask: Option<Ask>,
@@ -83,8 +84,8 @@ impl Errand {
     }
 
     async fn recall_file(&self, path: &str, project: ProjectRow, told: &Told) -> Recalled {
-        let Some(file) = beneath(path, self.root.as_deref()) else { return Recalled::default() };
-        let asker = FileAsker { file, project, session: self.key.id.clone() };
+        let Some(file) = beneath(path, self.place.root.as_deref()) else { return Recalled::default() };
+        let asker = FileAsker { file, project, session: self.key.id.clone(), place: self.place.clone() };
         self.context.recollection.about_file(asker, told).await
     }
 
@@ -94,7 +95,8 @@ impl Errand {
             tokio::task::spawn_blocking(move || readers.read(|db| store::project(db, project))).await;
         let Ok(Ok(project)) = project else { return Recalled::default() };
         let session = Some(self.key.id.clone());
-        let asker = Asker { project, session, told, last_event: self.last_event };
+        let place = self.place.clone();
+        let asker = Asker { project, session, told, last_event: self.last_event, place };
         self.context.recollection.answer(ask, asker).await
     }
 

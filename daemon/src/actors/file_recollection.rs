@@ -6,6 +6,7 @@ use super::recollection::{Recalled, Recollection, note};
 use crate::memory::context::{Material, Moment, assemble};
 use crate::memory::file_memory::{Candidate, LEAST_IMPORTANCE, TOLD_OF_A_FILE, Told};
 use crate::memory::ids::{ProjectRow, SessionId};
+use crate::repository::refs::Workplace;
 use crate::store::{self, StoreError};
 
 /// Of the newest observations about a file so many are considered.
@@ -18,6 +19,7 @@ pub struct FileAsker {
     pub file: String,
     pub project: ProjectRow,
     pub session: SessionId,
+    pub place: Workplace,
 }
 
 impl Recollection {
@@ -33,7 +35,7 @@ impl Recollection {
     fn recall_file(&self, asker: FileAsker, told: &Told) -> Result<Recalled, StoreError> {
         let material = self.readers.read(|db| {
             let place = (asker.project, asker.file.as_str());
-            let mut observations = Vec::new();
+            let mut rows = Vec::new();
             for row in store::notes_about(db, place, (&TOLD_OF_A_FILE, LEAST_IMPORTANCE), CONSIDERED)? {
                 let candidate = Candidate {
                     id: row.id,
@@ -42,9 +44,11 @@ impl Recollection {
                     rewritten: row.rewritten,
                 };
                 if candidate.is_news(&asker.session, told) {
-                    observations.extend(store::observation(db, row.id)?.map(|row| note(row, 0.0)));
+                    rows.extend(store::observation(db, row.id)?);
                 }
             }
+            let listener = self.listener(&asker.place);
+            let observations = rows.into_iter().map(|row| note(row, 0.0, &listener)).collect();
             Ok(Material { observations, file: asker.file, ..Material::default() })
         })?;
         let budget = Moment::File.budget(&self.budgets);

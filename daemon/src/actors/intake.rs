@@ -47,6 +47,8 @@ pub struct Counters {
     pub accepted: AtomicU64,
     pub duplicates: AtomicU64,
     pub busy: AtomicU64,
+    /// Calls and prompts that came under two event ids: two hooks have told of them.
+    pub told_twice: AtomicU64,
     /// Taken in a pause, and not kept.
     pub paused: AtomicU64,
     /// Of projects of which nothing is captured.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+use super::ancestry::{Ancestry, Surroundings};
 use super::clock;
 use super::indexer::{IndexerDoor, IndexerMessage};
 use super::standing::continuity;
@@ -17,6 +18,7 @@ use crate::memory::file_memory::Told;
 use crate::memory::ids::{ObservationId, SessionId, Timestamp};
 use crate::memory::ranking::RELEVANCE_FLOOR;
 use crate::memory::session::Ask;
+use crate::repository::refs::Workplace;
 use crate::search::index::Index;
 use crate::search::query::Query;
 use crate::search::request::{Request, Scope};
@@ -98,6 +100,7 @@ pub struct Recollection {
     pub readers: Readers,
     pub index: IndexDoor,
     pub indexer: IndexerDoor,
+    pub ancestry: Ancestry,
     pub budgets: Budgets,
     pub notice: Notice,
     pub answer_within: Duration,
@@ -112,6 +115,8 @@ pub struct Asker {
     pub told: Told,
     /// When it was last heard of, for what came about since.
     pub last_event: Timestamp,
+    /// Where it works: what was made on another branch is marked.
+    pub place: Workplace,
 }
 
 /// What goes out, and the record of it.
@@ -175,7 +180,7 @@ impl Recollection {
         }
         let now = clock::now();
         let material = self.readers.read(|db| match ask {
-            Ask::Start(..) => standing(db, moment, asker),
+            Ask::Start(..) => standing(db, moment, asker, &self.listener(&asker.place)),
             Ask::Prompt(prompt) => self.bearing_on(db, prompt, asker, now),
             Ask::File(_) => Ok(Material::default()),
         })?;
@@ -197,6 +202,12 @@ impl Recollection {
             None
         };
         Ok(Recalled { block, moment: Some(moment), notice, file: None })
+    }
+
+    /// Somebody who works there and hears of what was done elsewhere. Git is waited for while there is time for the
+    /// rest.
+    pub fn listener(&self, place: &Workplace) -> Surroundings {
+        self.ancestry.listener(place, self.answer_within / 2)
     }
 
     /// A search has failed: the indexer shall look at its files.
@@ -228,7 +239,7 @@ impl Recollection {
                 return Ok(Material::default());
             }
         };
-        let mut observations = Vec::new();
+        let mut found = Vec::new();
         for hit in hits.into_iter().filter(|hit| hit.relevance >= RELEVANCE_FLOOR) {
             let id = ObservationId(hit.key.row);
             if asker.told.observations.contains(&id) {
@@ -237,14 +248,25 @@ impl Recollection {
             let row = store::observation(db, id)?;
             // What this very session has found out stands in its own conversation.
             let elsewhere = row.filter(|row| asker.session.is_none() || row.session != asker.session);
-            observations.extend(elsewhere.map(|row| note(row, hit.relevance)));
+            found.extend(elsewhere.map(|row| (row, hit.relevance)));
         }
+        if found.is_empty() {
+            return Ok(Material::default());
+        }
+        let listener = self.listener(&asker.place);
+        let observations =
+            found.into_iter().map(|(row, relevance)| note(row, relevance, &listener)).collect();
         Ok(Material { project: asker.project.name.clone(), observations, ..Material::default() })
     }
 }
 
 /// What a session that starts, goes on or was compacted should know.
-fn standing(db: &Connection, moment: Moment, asker: &Asker) -> Result<Material, StoreError> {
+fn standing(
+    db: &Connection,
+    moment: Moment,
+    asker: &Asker,
+    listener: &Surroundings,
+) -> Result<Material, StoreError> {
     let project = asker.project.row;
     let rows = store::candidates(db, project, CANDIDATES)?;
     let own = |row: &ObservationRow| asker.session.is_some() && row.session == asker.session;
@@ -268,9 +290,9 @@ fn standing(db: &Connection, moment: Moment, asker: &Asker) -> Result<Material, 
     };
     Ok(Material {
         project: asker.project.name.clone(),
-        summary: summary.map(summary_note),
+        summary: summary.map(|row| summary_note(row, listener)),
         continuity: stands.map(|session| continuity(db, &session)).transpose()?,
-        observations: observations.map(|row| note(row, 0.0)).collect(),
+        observations: observations.map(|row| note(row, 0.0, listener)).collect(),
         file: String::new(),
     })
 }
@@ -285,8 +307,9 @@ fn own_state(
     }
 }
 
-pub(super) fn note(row: ObservationRow, relevance: f32) -> Note {
+pub(super) fn note(row: ObservationRow, relevance: f32, listener: &Surroundings) -> Note {
     Note {
+        elsewhere: listener.mark(&row.made_on),
         id: row.id,
         kind: row.kind,
         title: row.title,
@@ -298,8 +321,9 @@ pub(super) fn note(row: ObservationRow, relevance: f32) -> Note {
     }
 }
 
-fn summary_note(row: SummaryRow) -> SummaryNote {
+fn summary_note(row: SummaryRow, listener: &Surroundings) -> SummaryNote {
     SummaryNote {
+        elsewhere: listener.mark(std::slice::from_ref(&row.made_on)),
         id: row.id.0,
         title: row.title,
         request: row.request,

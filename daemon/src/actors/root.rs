@@ -17,8 +17,10 @@ use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, 
 use recall_protocol::spool::Spool;
 use tokio::time::Instant;
 
+use super::ancestry::Ancestry;
 use super::boundaries::Boundaries;
 use super::bus::{Bus, BusHandle};
+use super::checkouts::Checkouts;
 use super::clock;
 use super::compression::{Compression, CompressionDoor};
 use super::compressor::CompressorArguments;
@@ -73,6 +75,7 @@ pub struct House {
     pub subscriber: SubscriberDoor,
     pub intake: Intake,
     pub recollection: Recollection,
+    pub checkouts: Checkouts,
     pub forgetting: Forgetting,
     pub readers: Readers,
     pub spool: Spool,
@@ -100,6 +103,7 @@ impl House {
             readers: readers.clone(),
             index: IndexDoor::default(),
             indexer: indexer.clone(),
+            ancestry: Ancestry::default(),
             budgets: blueprint.config.budgets,
             notice: blueprint.config.notice,
             answer_within: answer_within(),
@@ -117,6 +121,7 @@ impl House {
             backing_up: BackingUp::default(),
         };
         Self {
+            checkouts: Checkouts::new(writer.clone()),
             writer,
             bus: BusHandle::default(),
             indexer,
@@ -304,6 +309,8 @@ impl RootState {
             }
             Child::Sessions => {
                 let context = SessionContext {
+                    checkouts: house.checkouts.clone(),
+                    counters: Arc::clone(&house.intake.counters),
                     writer: house.writer.clone(),
                     recollection: house.recollection.clone(),
                     crashes: house.intake.crashes.clone(),

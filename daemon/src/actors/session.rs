@@ -6,15 +6,19 @@
 //! and read again before the next event.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use recall_protocol::boot::BootStamp;
 use recall_protocol::wire::{Deliver, Reply};
 
+use super::checkouts::{Checkouts, LastSeen};
 use super::clock;
 use super::errand::Errand;
+use super::identity::{Identity, identify};
+use super::intake::Counters;
 use super::recollection::Recollection;
 use super::replies::Replies;
 use super::sessions::Crashes;
@@ -24,9 +28,9 @@ use crate::memory::event::{Capture, LifecycleEvent, StartSource, What};
 use crate::memory::file_memory::Told;
 use crate::memory::ids::{EventId, SessionKey, Timestamp};
 use crate::memory::order::Order;
-use crate::memory::project::{RepositoryFacts, display_name, identities};
 use crate::memory::session::{Ask, Batch, CapturePolicy, Decision, Effect, IdlePolicy, Session, Watch};
 use crate::repository;
+use crate::repository::refs::Workplace;
 use crate::store::{self, Delivery, SessionOrigin, StoreError, Transaction, Write};
 
 /// A happening that waits to be stored.
@@ -70,6 +74,8 @@ pub(super) enum SettledAs {
 pub struct SessionContext {
     pub writer: WriterHandle,
     pub recollection: Recollection,
+    pub checkouts: Checkouts,
+    pub counters: Arc<Counters>,
     pub crashes: Crashes,
     pub capture: CapturePolicy,
     pub idle: IdlePolicy,
@@ -109,6 +115,7 @@ struct Held {
     told: Arc<tokio::sync::Mutex<Told>>,
     /// The folder of its project.
     root: Option<String>,
+    last_seen: LastSeen,
     transcript: Transcript,
     /// The events this actor has taken; older ones the store knows.
     taken: HashSet<EventId>,
@@ -197,6 +204,7 @@ impl SessionState {
                 home: Home::Stored,
                 told: Arc::new(tokio::sync::Mutex::new(known.told)),
                 root: known.root,
+                last_seen: LastSeen::default(),
                 transcript: Transcript { path: known.transcript_path, config_dir: None },
                 taken: HashSet::new(),
                 keys: HashSet::new(),
@@ -206,6 +214,7 @@ impl SessionState {
                 home: Home::Unknown,
                 told: Arc::default(),
                 root: None,
+                last_seen: LastSeen::default(),
                 transcript: Transcript::default(),
                 taken: HashSet::new(),
                 keys: HashSet::new(),
@@ -247,12 +256,20 @@ impl SessionState {
                 // Taken and perhaps not yet committed: the answer may only be given when it is.
                 self.parked.push(arrival);
             } else {
+                self.count_second_hook(&arrival);
                 let _ = arrival.reply.send(Reply::Duplicate { stdout: Vec::new() });
             }
             return;
         }
         let Arrival { mut event, deliver, key, alias, reply } = arrival;
-        let mut origin = self.origin(&event, &deliver).await;
+        let mut origin = match self.origin(&event, &deliver).await {
+            Ok(origin) => origin,
+            Err(error) => {
+                tracing::warn!(%error, "cannot tell which project a session is of");
+                let _ = reply.send(Reply::Busy);
+                return;
+            }
+        };
         origin.alias = alias;
         let found = self.reply_left_by(&mut event, &deliver).await;
         let Some(held) = &mut self.held else { return };
@@ -270,6 +287,7 @@ impl SessionState {
             // The conversation is gone, and what was told with it; what is still being told belongs to the old one.
             held.told = Arc::default();
         }
+        let place = Workplace { cwd: event.cwd.clone(), root: held.root.clone() };
         let transaction = Transaction {
             session: self.key.clone(),
             origin,
@@ -277,20 +295,33 @@ impl SessionState {
             effects,
         };
         faults::reach(Point::Enqueue);
+        let works = transaction.effects.iter().filter_map(Effect::work).collect();
         let stored = self.context.writer.queue(Write::Event(Box::new(transaction)));
+        self.context.checkouts.look(&self.key, (&deliver, works), place.clone(), &held.last_seen);
         self.in_flight += 1;
         let errand = Errand {
             me: me.clone(),
             key: self.key.clone(),
             context: self.context.clone(),
             told: Arc::clone(&held.told),
-            root: held.root.clone(),
+            place,
             last_event,
             event_name: event.name().to_owned(),
             ask,
             reply,
         };
         tokio::spawn(errand.run(stored));
+    }
+
+    /// An agent tells of a call or a prompt once, so another event of the same is another hook's. Ends of turns do
+    /// come again.
+    fn count_second_hook(&self, arrival: &Arrival) {
+        let is_another_event =
+            self.held.as_ref().is_some_and(|held| !held.taken.contains(&arrival.deliver.event_id));
+        let once = matches!(arrival.event.what, What::Tool(_) | What::ToolStart(_) | What::Prompt { .. });
+        if is_another_event && once {
+            self.context.counters.told_twice.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// The answer to a turn that this event leaves without one. A Stop without words gets them as its own.
@@ -320,37 +351,43 @@ impl SessionState {
     }
 
     /// Where the session runs. Looked up once: a session does not change its project.
-    async fn origin(&mut self, event: &LifecycleEvent, deliver: &Deliver) -> SessionOrigin {
+    async fn origin(
+        &mut self,
+        event: &LifecycleEvent,
+        deliver: &Deliver,
+    ) -> Result<SessionOrigin, StoreError> {
         let mut origin = SessionOrigin {
             cwd: event.cwd.clone(),
             transcript_path: event.transcript_path.clone(),
             ..SessionOrigin::default()
         };
         match self.held.as_ref().map(|held| &held.home) {
-            Some(Home::Stored) => return origin,
+            Some(Home::Stored) => return Ok(origin),
             Some(Home::Found(found)) => {
-                return SessionOrigin {
+                return Ok(SessionOrigin {
                     cwd: origin.cwd,
                     transcript_path: origin.transcript_path,
                     ..found.clone()
-                };
+                });
             }
             Some(Home::Unknown) | None => {}
         }
         let shim = &deliver.context;
         let folder =
             shim.project_dir.clone().or_else(|| event.cwd.clone()).unwrap_or_else(|| shim.cwd.clone());
-        let path = PathBuf::from(&folder);
-        let looked_up = tokio::task::spawn_blocking(move || repository::facts(&path)).await;
-        let facts = looked_up.unwrap_or_else(|_| RepositoryFacts { folder, ..RepositoryFacts::default() });
-        origin.project = identities(&facts);
-        origin.project_name = display_name(&facts);
-        origin.root = Some(facts.folder);
+        let readers = self.context.recollection.readers.clone();
+        let look_up = tokio::task::spawn_blocking(move || {
+            let facts = repository::facts(Path::new(&folder));
+            readers.read(|db| identify(db, &facts)).map(|identity| (identity, facts.folder))
+        });
+        let (Identity { keys, name }, root) =
+            look_up.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
+        (origin.project, origin.project_name, origin.root) = (keys, name, Some(root));
         if let Some(held) = &mut self.held {
             held.root.clone_from(&origin.root);
             held.home = Home::Found(origin.clone());
         }
-        origin
+        Ok(origin)
     }
 
     fn settle(&mut self, settled: &Settled) {

@@ -428,6 +428,7 @@ fn queues_work(write: &Write) -> bool {
         | Write::TracesGone
         | Write::Remember(_)
         | Write::Mark { .. }
+        | Write::Sighted(_)
         | Write::ForgetDoneJobs { .. } => false,
     }
 }

@@ -156,3 +156,8 @@ fn start_daemon(paths: &Paths) -> anyhow::Result<Client> {
 pub fn this_program() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("finding recall's own program")
 }
+
+/// Where the command was given; "/" where that folder is gone.
+pub fn this_folder() -> String {
+    std::env::current_dir().map_or_else(|_| "/".to_owned(), |folder| folder.to_string_lossy().into_owned())
+}

@@ -1,7 +1,7 @@
 //! `recall doctor`: what is installed, running and reachable, and what to do about what is not.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -17,6 +17,7 @@ use super::client::{Client, Start, this_program};
 use super::failure::Failure;
 use super::install::hook_settings::HookSwitch;
 use super::install::inspection::{self, AgentReport, EventState, Presence, SettingsState};
+use super::install::second_settings::SecondCommands;
 use super::terminal::{BOLD, DIM, ERROR, GOOD, WARNING, text};
 use crate::actors::boundaries::project_rules;
 use crate::actors::clock;
@@ -234,6 +235,18 @@ fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
                 if dead > 0 {
                     area.note(format!("{dead} compression jobs were given up"), "See `recall ctl jobs`.");
                 }
+                let twice = answer
+                    .value
+                    .pointer("/events/told_twice")
+                    .and_then(serde_json::Value::as_i64)
+                    .unwrap_or(0);
+                if twice > 0 {
+                    area.note(
+                        format!("{twice} calls and prompts were told by two hooks, and stored and answered once"),
+                        "An agent runs recall's hooks twice: from the user's and a project's settings, or because it \
+                         also reads another agent's. Keep one of them.",
+                    );
+                }
                 subscriptions(&mut area, &answer.value["subscribe"]);
             }
             Err(error) => area.bad(
@@ -304,7 +317,9 @@ fn spool(paths: &Paths, findings: &mut Vec<Finding>) {
 
 fn agents(findings: &mut Vec<Finding>) {
     let mut area = Area { name: "agents", findings };
-    for report in inspection::inspect() {
+    let here = std::env::current_dir().unwrap_or_default();
+    let root = PathBuf::from(repository::facts(&here).folder);
+    for report in inspection::inspect(&[here, root]) {
         agent(&mut area, &report);
     }
 }
@@ -315,6 +330,7 @@ fn agent(area: &mut Area<'_>, report: &AgentReport) {
     if report.presence == Presence::Absent {
         return area.note(format!("{} is not on this machine", report.title), "");
     }
+    registered_again(area, report, &title);
     let install = format!("Run `recall install --agent {}`.", report.agent);
     let settings = report.settings.display();
     let (events, switch, plugin) = match &report.state {
@@ -359,6 +375,20 @@ fn agent(area: &mut Area<'_>, report: &AgentReport) {
             format!("{title}: the plugin {plugin} tells every event a second time"),
             "Keep one of the two.",
         );
+    }
+}
+
+/// Hooks of the project at hand that tell what others tell already.
+fn registered_again(area: &mut Area<'_>, report: &AgentReport, title: &str) {
+    for again in &report.again {
+        let (first, path) = (again.first.display(), again.path.display());
+        let hint =
+            format!("Remove recall's hooks from {path}; those that `recall install` writes are enough.");
+        let what = format!("{title}: {} events of {first} are connected again in {path}", again.events);
+        match again.commands {
+            SecondCommands::Same => area.note(format!("{what}, by the same commands, which run once"), &hint),
+            SecondCommands::Different => area.bad(what, &hint),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use clap::Args;
 use recall_protocol::wire::{Explain, Query};
 use serde_json::Value;
 
-use super::client::{Client, Start};
+use super::client::{Client, Start, this_folder};
 use super::filter::FilterArgs;
 use super::terminal::{self, ACCENT, BOLD, DIM, WARNING, list, number, text};
 
@@ -54,7 +54,7 @@ fn is_excluded_word(text: &str) -> bool {
 pub fn run(args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let filter = args.filter.filter()?;
     let explain = if args.explain { Explain::Yes } else { Explain::No };
-    let query = Query::Search { text: args.query.join(" "), filter, explain };
+    let query = Query::SearchFrom { folder: this_folder(), text: args.query.join(" "), filter, explain };
     let answer = Client::connect(Start::IfNeeded)?.ask(query)?;
     if args.json {
         out.write_all(&answer.bytes)?;
@@ -94,7 +94,7 @@ fn entry(out: &mut dyn Write, result: &Value) -> std::io::Result<()> {
     writeln!(out, "{ACCENT}{id}{ACCENT:#} {BOLD}{title}{BOLD:#}")?;
     let status = Some(text(result, "status")).filter(|status| !matches!(*status, "" | "active"));
     let status = status.map(|status| format!(", {status}")).unwrap_or_default();
-    writeln!(out, "   {DIM}{kind}, {project}, {time}{status}{DIM:#}")?;
+    writeln!(out, "   {DIM}{kind}, {project}, {time}{status}{DIM:#}{}", terminal::elsewhere(result))?;
     let snippet = text(result, "snippet");
     if !snippet.is_empty() && snippet != title {
         writeln!(out, "   {snippet}")?;

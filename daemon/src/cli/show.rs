@@ -6,8 +6,11 @@ use clap::Args;
 use recall_protocol::wire::Query;
 use serde_json::Value;
 
-use super::client::{Client, Start};
+use super::client::{Client, Start, this_folder};
 use super::terminal::{self, ACCENT, BOLD, DIM, list, number, text};
+
+/// Of a commit's name so many digits are shown.
+const COMMIT_DIGITS: usize = 10;
 
 #[derive(Debug, Args)]
 pub struct ShowArgs {
@@ -21,7 +24,8 @@ pub struct ShowArgs {
 /// # Errors
 /// When the daemon does not answer or there is no such thing.
 pub fn run(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let answer = Client::connect(Start::IfNeeded)?.ask(Query::Show { id: args.id.clone() })?;
+    let answer = Client::connect(Start::IfNeeded)?
+        .ask(Query::ShowFrom { folder: this_folder(), id: args.id.clone() })?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
@@ -55,6 +59,7 @@ fn observation(out: &mut dyn Write, item: &Value) -> std::io::Result<()> {
     writeln!(out, "{ACCENT}{}{ACCENT:#} {BOLD}{}{BOLD:#}", terminal::id(item), text(item, "title"))?;
     let (status, importance) = (text(item, "status"), number(item, "importance"));
     writeln!(out, "{DIM}{}, importance {importance}, {status}{DIM:#}", origin(item))?;
+    checkout(out, item)?;
     for part in [text(item, "subtitle"), text(item, "narrative")] {
         if !part.is_empty() {
             writeln!(out, "\n{part}")?;
@@ -75,9 +80,22 @@ fn observation(out: &mut dyn Write, item: &Value) -> std::io::Result<()> {
     Ok(())
 }
 
+/// What was checked out where it was made, if that is known.
+fn checkout(out: &mut dyn Write, item: &Value) -> std::io::Result<()> {
+    let commit = text(item, "commit");
+    let made_on = match (text(item, "branch"), commit.get(..COMMIT_DIGITS).unwrap_or(commit)) {
+        ("", "") => return Ok(()),
+        (branch, "") => format!("made on branch {branch}"),
+        ("", commit) => format!("made at commit {commit}"),
+        (branch, commit) => format!("made on branch {branch} at commit {commit}"),
+    };
+    writeln!(out, "{DIM}{made_on}{DIM:#}{}", terminal::elsewhere(item))
+}
+
 fn summary(out: &mut dyn Write, item: &Value) -> std::io::Result<()> {
     writeln!(out, "{ACCENT}{}{ACCENT:#} {BOLD}{}{BOLD:#}", terminal::id(item), text(item, "title"))?;
     writeln!(out, "{DIM}{}{DIM:#}", origin(item))?;
+    checkout(out, item)?;
     fields(out, item)
 }
 

@@ -61,6 +61,14 @@ pub fn defuse(value: &mut Value) {
     }
 }
 
+/// Where something was made that is not to be found here, to stand behind what is said of it; or nothing.
+pub fn elsewhere(value: &Value) -> String {
+    match text(value, "elsewhere") {
+        "" => String::new(),
+        elsewhere => format!(" {WARNING}({elsewhere}){WARNING:#}"),
+    }
+}
+
 /// What was done about a damaged database, as `status` tells it.
 pub fn repair(value: &Value) -> String {
     let (at, damaged) = (time(value, "at"), text(value, "damaged"));

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::checkout::Elsewhere;
 use super::continuity::{Continuity, Listener};
 use super::ids::{ObservationId, Timestamp};
 use super::observation::{Importance, ObservationType};
@@ -80,6 +81,8 @@ pub struct SummaryNote {
     pub learned: String,
     pub next_steps: String,
     pub at: Timestamp,
+    /// Where its work lies, if not here.
+    pub elsewhere: Option<Elsewhere>,
 }
 
 /// An observation worth telling.
@@ -94,6 +97,8 @@ pub struct Note {
     pub at: Timestamp,
     /// How well it answers the prompt, 0 to 1; unused at other moments.
     pub relevance: f32,
+    /// Where its work lies, if not here.
+    pub elsewhere: Option<Elsewhere>,
 }
 
 /// What is given, and the record of it.
@@ -256,7 +261,8 @@ impl Page {
             Moment::Compact => "This session so far".to_owned(),
             _ => format!("Last session, {}", age(summary.at, now)),
         };
-        if self.add(&format!("\n## {heading}: {}\n", plain(&summary.title))) == Added::No {
+        let mark = mark(summary.elsewhere.as_ref());
+        if self.add(&format!("\n## {heading}: {}{mark}\n", plain(&summary.title))) == Added::No {
             return;
         }
         let reason = match moment {
@@ -382,7 +388,10 @@ enum Added {
 }
 
 impl Note {
-    fn item(&self, reason: String) -> Item {
+    fn item(&self, mut reason: String) -> Item {
+        if let Some(elsewhere) = &self.elsewhere {
+            let _ = write!(reason, "; {elsewhere}");
+        }
         Item { kind: "observation", id: self.id.0, title: self.title.clone(), reason }
     }
 }
@@ -391,7 +400,13 @@ fn index_line(note: &Note, now: Timestamp) -> String {
     let full = estimate(&note.title)
         + estimate(&note.narrative)
         + note.facts.iter().map(|fact| estimate(fact)).sum::<u32>();
-    format!("- #{} {} {}: {} ~{full}\n", note.id, age(note.at, now), note.kind.as_str(), plain(&note.title))
+    let (age, kind, title) = (age(note.at, now), note.kind.as_str(), plain(&note.title));
+    format!("- #{} {age} {kind}: {title}{} ~{full}\n", note.id, mark(note.elsewhere.as_ref()))
+}
+
+/// What stands behind a title whose work is not to be found here.
+fn mark(elsewhere: Option<&Elsewhere>) -> String {
+    elsewhere.map(|elsewhere| format!(" ({})", plain(&elsewhere.to_string()))).unwrap_or_default()
 }
 
 fn detail_line(note: &Note) -> String {
@@ -467,6 +482,7 @@ mod tests {
             importance: Importance::clamped(importance),
             at: Timestamp(NOW.0 - days_ago * DAY),
             relevance: 0.5,
+            elsewhere: None,
         }
     }
 
@@ -481,6 +497,7 @@ mod tests {
                 learned: "Rounding is to cents.".to_owned(),
                 next_steps: "Show the discount on the receipt.".to_owned(),
                 at: Timestamp(NOW.0 - 2 * 3_600_000),
+                elsewhere: None,
             }),
             continuity: None,
             observations: vec![

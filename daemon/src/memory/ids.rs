@@ -77,6 +77,10 @@ text_id! {
     CallId,
     /// Which agent speaks: the first word of the shim's command line, e.g. `claude-code`.
     AgentName,
+    /// A branch, without `refs/heads/`. One that a file names is read with [`BranchName::parse`].
+    BranchName,
+    /// A commit's full hash. One that a file names is read with [`CommitId::parse`].
+    CommitId,
     /// What makes a project the same in every clone and worktree, e.g. `git:github.com/acme/shop`.
     ProjectKey,
 }

@@ -14,6 +14,7 @@ pub mod session;
 pub mod lifecycle;
 pub mod plan;
 pub mod project;
+pub mod checkout;
 pub mod material;
 pub mod digest;
 pub mod observation;

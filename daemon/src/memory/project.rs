@@ -16,6 +16,8 @@ pub struct RepositoryFacts {
     pub common_dir: Option<String>,
     /// The folder of the work tree, or the plain folder.
     pub folder: String,
+    /// The repository on this disk that it says it is cloned from.
+    pub origin: Option<Box<RepositoryFacts>>,
 }
 
 /// The identities of what was found, strongest first; never empty.
@@ -66,6 +68,29 @@ pub fn normalise_remote(url: &str) -> Option<String> {
         return Some(format!("{}/{}", host.to_ascii_lowercase(), path.trim_start_matches('/')));
     }
     Some(url.to_owned())
+}
+
+/// Whether a folder may join the project that its remote names.
+///
+/// A remote is no more than a line in a file that may have come with an archive. The folder has to show that it is a
+/// clone: it was known before, it began with the same commit, or it has got one of the project's commits, whose names
+/// nobody knows who has never had the repository.
+///
+/// # Errors
+/// Those of `has_a_commit`, which is asked last.
+pub fn may_join<E>(
+    identities: &[ProjectKey],
+    project: &Known,
+    has_a_commit: impl FnOnce() -> Result<bool, E>,
+) -> Result<bool, E> {
+    let of = |strength: Strength| identities.iter().filter(move |key| self::strength(key) == strength);
+    let knows = |key: &ProjectKey| project.aliases.contains(key);
+    if of(Strength::Folder).any(knows) || of(Strength::RootCommit).any(knows) {
+        return Ok(true);
+    }
+    let roots_are_known = project.aliases.iter().any(|alias| strength(alias) == Strength::RootCommit);
+    let began_otherwise = roots_are_known && of(Strength::RootCommit).next().is_some();
+    if began_otherwise { Ok(false) } else { has_a_commit() }
 }
 
 /// A project that one of the identities points at, with all it was ever seen with.
@@ -155,6 +180,26 @@ mod tests {
             .map(|(row, aliases)| Known { project: ProjectRow(row), aliases: keys(aliases) })
             .collect();
         assert_eq!(choose(&keys(identities), &known), expected.map(ProjectRow));
+    }
+
+    #[test]
+    fn a_remote_is_believed_of_who_shows_a_commit() {
+        #[track_caller]
+        fn check(identities: &[&str], aliases: &[&str], has_a_commit: bool, expected: bool) {
+            let known = Known { project: ProjectRow(1), aliases: keys(aliases) };
+            let found = may_join(&keys(identities), &known, || Ok::<_, ()>(has_a_commit));
+            assert_eq!(found, Ok(expected), "{identities:?} {aliases:?}");
+        }
+        // A clone, whose own log does not say how it began.
+        check(&["git:a", "dir:/x"], &["git:a", "dir:/y"], true, true);
+        check(&["git:a", "dir:/x"], &["git:a", "root:1", "dir:/y"], true, true);
+        // A folder that only says so.
+        check(&["git:a", "dir:/x"], &["git:a", "dir:/y"], false, false);
+        check(&["git:a", "root:2", "dir:/x"], &["git:a", "root:1", "dir:/y"], true, false);
+        check(&["git:a", "root:2", "dir:/x"], &["git:a", "dir:/y"], false, false);
+        check(&["git:a", "root:1", "dir:/x"], &["git:a", "root:1", "dir:/y"], false, true);
+        // Known before.
+        check(&["git:a", "root:2", "dir:/x"], &["git:a", "root:1", "dir:/x"], false, true);
     }
 
     #[test]

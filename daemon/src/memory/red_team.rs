@@ -5,9 +5,10 @@
 
 use proptest::prelude::*;
 
+use super::checkout::{Containment, Elsewhere, Here, History, MadeOn, Tip, elsewhere};
 use super::context::{Material, Moment, Note, SummaryNote, assemble};
 use super::continuity::{Continuity, PlanNote};
-use super::ids::{ObservationId, Timestamp};
+use super::ids::{BranchName, CommitId, ObservationId, Timestamp};
 use super::observation::{Importance, ObservationType};
 
 const NOW: Timestamp = Timestamp(86_400_000_000);
@@ -57,6 +58,22 @@ const TEXTS: [&str; 40] = [
 ];
 
 /// Stored text in every place that a block can have.
+/// Names of branches are somebody's words, too.
+fn on_branch(name: &str) -> Option<Elsewhere> {
+    struct NoGit;
+    impl History for NoGit {
+        fn tip(&self, _branch: &BranchName) -> Tip {
+            Tip::Unknown
+        }
+
+        fn contains(&self, _commit: &CommitId) -> Containment {
+            Containment::Unknown
+        }
+    }
+    let made = MadeOn { branch: Some(BranchName::from(name)), ..MadeOn::default() };
+    elsewhere(&[made], &Here::default(), &NoGit)
+}
+
 fn material(text: &str) -> Material {
     let note = |id| Note {
         id: ObservationId(id),
@@ -67,6 +84,7 @@ fn material(text: &str) -> Material {
         importance: Importance::clamped(9),
         at: Timestamp(NOW.0 - 1000),
         relevance: 0.9,
+        elsewhere: on_branch(text),
     };
     Material {
         project: text.to_owned(),
@@ -78,6 +96,7 @@ fn material(text: &str) -> Material {
             learned: text.to_owned(),
             next_steps: text.to_owned(),
             at: Timestamp(NOW.0 - 1000),
+            elsewhere: on_branch(text),
         }),
         observations: vec![note(1), note(2)],
         file: text.to_owned(),

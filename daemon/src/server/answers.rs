@@ -65,6 +65,10 @@ pub struct SearchResult {
     pub session_id: Option<String>,
     pub prompt_number: Option<u32>,
     pub created_at: Moment,
+    /// As in [`ObservationAnswer`]; of observations and summaries.
+    pub branch: Option<String>,
+    pub commit: Option<String>,
+    pub elsewhere: Option<String>,
     pub score: f32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<Explanation>,
@@ -126,11 +130,20 @@ pub struct ObservationAnswer {
     pub prompt_number: Option<u32>,
     pub evidence: Vec<String>,
     pub created_at: Moment,
+    /// What was checked out where it was made; null: a detached HEAD, no repository, or not known.
+    pub branch: Option<String>,
+    pub commit: Option<String>,
+    /// That this is not to be found in what is checked out where the question was asked; null where nobody asked, too.
+    pub elsewhere: Option<String>,
 }
 
 impl From<ObservationRow> for ObservationAnswer {
     fn from(row: ObservationRow) -> Self {
+        let made_on = row.made_on.into_iter().next().unwrap_or_default();
         Self {
+            branch: made_on.branch.map(|branch| branch.0),
+            commit: made_on.commit.map(|commit| commit.0),
+            elsewhere: None,
             id: row.id.0,
             uuid: row.uuid,
             observation_type: row.kind.as_str(),
@@ -165,6 +178,10 @@ pub struct SummaryAnswer {
     pub next_steps: String,
     pub notes: String,
     pub created_at: Moment,
+    /// As in [`ObservationAnswer`], of the session's last work.
+    pub branch: Option<String>,
+    pub commit: Option<String>,
+    pub elsewhere: Option<String>,
 }
 
 impl From<SummaryRow> for SummaryAnswer {
@@ -180,6 +197,9 @@ impl From<SummaryRow> for SummaryAnswer {
             next_steps: row.next_steps,
             notes: row.notes,
             created_at: Moment(row.created_at),
+            branch: row.made_on.branch.map(|branch| branch.0),
+            commit: row.made_on.commit.map(|commit| commit.0),
+            elsewhere: None,
         }
     }
 }
@@ -300,6 +320,9 @@ pub struct BatchAnswer {
     pub prompt_event_id: Option<String>,
     pub response: Option<String>,
     pub response_event_id: Option<String>,
+    /// What was checked out at its end; see [`ObservationAnswer`].
+    pub branch: Option<String>,
+    pub commit: Option<String>,
     pub activities: Vec<ActivityAnswer>,
 }
 
@@ -313,6 +336,8 @@ impl BatchAnswer {
             prompt_event_id: row.prompt_event.map(|event| event.to_string()),
             response: row.response,
             response_event_id: row.response_event.map(|event| event.to_string()),
+            branch: row.branch.map(|branch| branch.0),
+            commit: row.commit.map(|commit| commit.0),
             activities: activities.into_iter().map(ActivityAnswer::from).collect(),
         }
     }
@@ -515,6 +540,8 @@ pub struct SessionCounts {
 pub struct EventCounts {
     pub stored: i64,
     pub duplicates: u64,
+    /// Of those, calls and prompts that two hooks have told of: they are registered twice.
+    pub told_twice: u64,
     /// Taken in a pause and not kept, since the daemon started.
     pub paused: u64,
     /// Of projects of which nothing is captured, since the daemon started.

@@ -8,11 +8,11 @@ use rusqlite::Connection;
 use super::answers::{ObservationAnswer, PauseAnswer, TextAnswer, shortened};
 use super::queries::{Answer, Refused, blocking, json, load, parse_id, read};
 use crate::actors::clock;
+use crate::actors::identity::{Identity, identify};
 use crate::actors::root::House;
 use crate::memory::document::{DocumentKind, Status};
 use crate::memory::ids::{ObservationId, ProjectKey, Timestamp};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
-use crate::memory::project::{display_name, identities};
 use crate::memory::tokens::estimate;
 use crate::repository;
 use crate::store::{self, ObservationRow, ProjectInfo, Remembered, Write, Written};
@@ -142,8 +142,8 @@ impl Whereabouts {
     fn of(house: &House, named: &str) -> Result<Self, Refused> {
         if Path::new(named).is_absolute() {
             let facts = repository::facts(Path::new(named));
-            let (project, project_name) = (identities(&facts), display_name(&facts));
-            return Ok(Self { project, project_name, folder: Some(facts.folder) });
+            let Identity { keys, name } = read(house, |db| Ok(identify(db, &facts)?))?;
+            return Ok(Self { project: keys, project_name: name, folder: Some(facts.folder) });
         }
         let mut found: Vec<ProjectInfo> = read(house, |db| Ok(store::projects_named(db, named)?))?;
         match (found.pop(), found.is_empty()) {

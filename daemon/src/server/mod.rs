@@ -11,6 +11,7 @@ pub mod follow;
 pub mod answers;
 pub mod session_parts;
 pub mod queries;
+mod marks;
 mod search;
 mod forget;
 mod by_hand;

@@ -20,6 +20,7 @@ use super::by_hand::{Switch, mark, remember, switch_capture};
 use super::flush::flush;
 use super::forget::forget;
 use super::gate::Reception;
+use super::marks::Marks;
 use super::run::repair_note;
 use super::search::search;
 use super::session_parts::{PlanAnswer, SubagentAnswer};
@@ -27,19 +28,21 @@ use super::why::why;
 use crate::actors::clock;
 use crate::actors::compression::CompressionMessage;
 use crate::actors::documents::title_and_text;
+use crate::actors::identity::{identify, project_of};
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::recollection::{Asker, IndexState};
 use crate::actors::root::House;
 use crate::actors::subscriber::SubscriberMessage;
+use crate::memory::checkout::MadeOn;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::event::{Audience, StartSource};
 use crate::memory::file_memory::Told;
 use crate::memory::ids::{JobId, ProjectKey, ProjectRow, Timestamp};
-use crate::memory::project::{display_name, identities};
 use crate::memory::session::Ask;
 use crate::memory::tokens::estimate;
 use crate::project_file::Captured;
 use crate::repository;
+use crate::repository::refs::Workplace;
 use crate::store::{
     self, DocumentRow, Jobs, ProjectInfo, SessionInfo, StoreError, Write, Written, recent_repairs,
 };
@@ -98,9 +101,13 @@ pub async fn answer(query: Query, reception: &Reception) -> Reply {
         Query::Retry { job } => retry(&house, job.map(JobId)).await,
         Query::Stats { days } => blocking(move || stats(&house, days)).await,
         Query::Search { text, filter, explain } => {
-            blocking(move || search(&house, &text, &filter, explain)).await
+            blocking(move || search(&house, &text, (&filter, explain), None)).await
         }
-        Query::Show { id } => blocking(move || show(&house, &id)).await,
+        Query::SearchFrom { folder, text, filter, explain } => {
+            blocking(move || search(&house, &text, (&filter, explain), Some(&folder))).await
+        }
+        Query::Show { id } => blocking(move || show(&house, &id, None)).await,
+        Query::ShowFrom { folder, id } => blocking(move || show(&house, &id, Some(&folder))).await,
         Query::Timeline { id, before, after } => {
             blocking(move || timeline(&house, &id, (before, after))).await
         }
@@ -143,7 +150,7 @@ pub(super) fn limit(filter: &Filter) -> u32 {
 pub(super) fn projects(db: &Connection, filter: &Filter) -> Result<Option<Vec<ProjectInfo>>, Refused> {
     let Some(name) = &filter.project else { return Ok(None) };
     let found = if Path::new(name).is_absolute() {
-        store::find_project(db, &identities(&repository::facts(Path::new(name))))?.into_iter().collect()
+        project_of(db, Path::new(name))?.into_iter().collect()
     } else {
         store::projects_named(db, name)?
     };
@@ -323,22 +330,24 @@ pub(super) fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Ref
     })
 }
 
-fn show(house: &House, id: &str) -> Answer {
+fn show(house: &House, id: &str, folder: Option<&str>) -> Answer {
     let key = parse_id(id)?;
-    let (row, place) = read(house, |db| {
+    let (row, place, elsewhere) = read(house, |db| {
         let row = load(db, key)?;
         let place = Place::of(db, &row)?;
-        Ok((row, place))
+        let elsewhere = Marks::new(house, db, folder)?.of(place.project_row, made_on(&row))?;
+        Ok((row, place, elsewhere))
     })?;
     let (title, body) = title_and_text(&row);
-    let text = format!("{title}\n\n{body}");
+    let mark = elsewhere.as_ref().map(|elsewhere| format!(" ({elsewhere})")).unwrap_or_default();
+    let text = format!("{title}{mark}\n\n{body}");
     let tokens = estimate(&text);
     match row {
         DocumentRow::Observation { row, .. } => {
-            json(&TextAnswer { text, tokens, items: vec![ObservationAnswer::from(*row)] })
+            json(&TextAnswer { text, tokens, items: vec![ObservationAnswer { elsewhere, ..(*row).into() }] })
         }
         DocumentRow::Summary { row, .. } => {
-            json(&TextAnswer { text, tokens, items: vec![SummaryAnswer::from(*row)] })
+            json(&TextAnswer { text, tokens, items: vec![SummaryAnswer { elsewhere, ..(*row).into() }] })
         }
         DocumentRow::Plan { row, .. } => {
             json(&TextAnswer { text: body, tokens, items: vec![PlanAnswer::from(*row)] })
@@ -356,6 +365,18 @@ fn show(house: &House, id: &str) -> Answer {
             };
             json(&TextAnswer { text: body, tokens, items: vec![item] })
         }
+    }
+}
+
+/// Where a document was made, of those that say what holds.
+pub(super) fn made_on(row: &DocumentRow) -> &[MadeOn] {
+    match row {
+        DocumentRow::Observation { row, .. } => &row.made_on,
+        DocumentRow::Summary { row, .. } => std::slice::from_ref(&row.made_on),
+        DocumentRow::Plan { .. }
+        | DocumentRow::Prompt { .. }
+        | DocumentRow::Response { .. }
+        | DocumentRow::Activity { .. } => &[],
     }
 }
 
@@ -409,15 +430,19 @@ async fn context(house: &House, cwd: String, prompt: Option<String>) -> Answer {
 
 fn context_in(house: &House, cwd: &str, prompt: Option<String>) -> Answer {
     let facts = repository::facts(Path::new(cwd));
-    let keys = identities(&facts);
-    let known = house.readers.read(|db| store::find_project(db, &keys))?;
+    let (identity, known) = house.readers.read(|db| {
+        let identity = identify(db, &facts)?;
+        let known = store::find_project(db, &identity.keys)?;
+        Ok((identity, known))
+    })?;
     // A project nobody has worked in has nothing to say, which is an answer.
     let project = known.unwrap_or_else(|| ProjectInfo {
         row: ProjectRow(0),
-        key: keys.into_iter().next().unwrap_or_else(|| ProjectKey(String::new())),
-        name: display_name(&facts),
+        key: identity.keys.into_iter().next().unwrap_or_else(|| ProjectKey(String::new())),
+        name: identity.name,
     });
-    let asker = Asker { project, session: None, told: Told::default(), last_event: Timestamp(0) };
+    let place = Workplace::at(Path::new(cwd));
+    let asker = Asker { project, session: None, told: Told::default(), last_event: Timestamp(0), place };
     let ask = prompt.map_or(Ask::Start(StartSource::Startup, Audience::Nobody), Ask::Prompt);
     let block = house.recollection.recall(&ask, &asker)?.block;
     let block = TextAnswer { text: block.text, tokens: block.tokens, items: block.items };
@@ -457,6 +482,7 @@ async fn status(reception: &Reception) -> Answer {
             events: EventCounts {
                 stored: counts.events,
                 duplicates: house.intake.counters.duplicates.load(Ordering::Relaxed),
+                told_twice: house.intake.counters.told_twice.load(Ordering::Relaxed),
                 paused: house.intake.counters.paused.load(Ordering::Relaxed),
                 excluded: house.intake.counters.excluded.load(Ordering::Relaxed),
                 spooled: spool.files,

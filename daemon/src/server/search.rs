@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use recall_protocol::wire::{Explain, Filter};
 
 use super::answers::{Explanation, Moment, PublicId, SearchAnswer, SearchResult};
-use super::queries::{Answer, Place, Refused, json, limit, projects, read};
+use super::marks::Marks;
+use super::queries::{Answer, Place, Refused, json, limit, made_on, projects, read};
 use crate::actors::clock;
 use crate::actors::documents::title_and_text;
 use crate::actors::recollection::IndexState;
@@ -36,7 +37,13 @@ struct Findings {
     total: usize,
 }
 
-pub(super) fn search(house: &House, text: &str, filter: &Filter, explain: Explain) -> Answer {
+/// `folder`: where the question is asked, if that is known.
+pub(super) fn search(
+    house: &House,
+    text: &str,
+    (filter, explain): (&Filter, Explain),
+    folder: Option<&str>,
+) -> Answer {
     let started = Instant::now();
     let query = query::parse(text);
     let scope = read(house, |db| projects(db, filter))?;
@@ -51,12 +58,19 @@ pub(super) fn search(house: &House, text: &str, filter: &Filter, explain: Explai
     };
     let results = read(house, |db| {
         let mut results = Vec::new();
+        let mut marks = Marks::new(house, db, folder)?;
         for found in findings.found {
             // Gone since it was indexed: not found.
             let Some(row) = store::load_document(db, found.key)? else { continue };
             let (title, body) = title_and_text(&row);
             let place = Place::of(db, &row)?;
+            let made_on = made_on(&row);
+            let elsewhere = marks.of(place.project_row, made_on)?;
+            let made_on = made_on.first();
             results.push(SearchResult {
+                branch: made_on.and_then(|made| made.branch.as_ref()).map(|branch| branch.0.clone()),
+                commit: made_on.and_then(|made| made.commit.as_ref()).map(|commit| commit.0.clone()),
+                elsewhere,
                 id: PublicId(found.key),
                 kind: found.key.kind.as_str(),
                 observation_type: place.observation_type,

@@ -186,6 +186,9 @@ fn hide(db: &Connection, batch: BatchId) -> Result<(), StoreError> {
     super::plans::hide(db, batch)?;
     super::file_notes::hide(db, batch)?;
     db.prepare_cached("UPDATE compactions SET summary = NULL WHERE batch = ?1")?.execute([batch.0])?;
-    db.prepare_cached("UPDATE prompt_batches SET response = NULL WHERE id = ?1")?.execute([batch.0])?;
+    db.prepare_cached(
+        "UPDATE prompt_batches SET response = NULL, branch = NULL, head_commit = NULL, base_commit = NULL WHERE id = ?1",
+    )?
+    .execute([batch.0])?;
     log(db, "response", batch.0)
 }

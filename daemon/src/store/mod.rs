@@ -27,6 +27,7 @@ mod repair;
 mod results;
 mod schema;
 mod sessions;
+mod sightings;
 mod statistics;
 mod text;
 mod writes;
@@ -62,7 +63,9 @@ pub use ledger::{SpendingRow, spending, spent};
 pub use lives::{LifeEventRow, life_events};
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
 pub use plans::{PlanRow, plan, plans_of_session};
-pub use projects::{ProjectInfo, find_project, project, projects_named};
+pub use projects::{
+    ProjectInfo, commits_of_project, find_project, known_project, latest_root, project, projects_named,
+};
 pub use reading::{
     ObservationRow, SummaryRow, TimelineRow, candidates, latest_summary, observation, observations_by_id,
     timeline,
@@ -75,6 +78,7 @@ pub use sessions::{
     batches, find_sessions, first_and_last_prompt, given, injections, latest_calls, observations_of_session,
     session_activities, session_info, session_list, summary_of_session,
 };
+pub use sightings::Sighting;
 pub use statistics::{Statistics, statistics};
 pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};
 pub use writes::{

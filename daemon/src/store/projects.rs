@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
-use crate::memory::ids::{ProjectKey, ProjectRow, Timestamp};
+use crate::memory::ids::{CommitId, ProjectKey, ProjectRow, Timestamp};
 use crate::memory::project::{Known, choose};
 
 /// A project as people see it.
@@ -49,19 +49,44 @@ pub(super) fn rename(db: &Connection, project: ProjectRow, name: &str) -> Result
 }
 
 fn lookup(db: &Connection, identities: &[ProjectKey]) -> Result<Option<ProjectRow>, StoreError> {
-    let mut by_alias = db.prepare_cached("SELECT project FROM project_aliases WHERE alias = ?1")?;
-    let mut aliases_of = db.prepare_cached("SELECT alias FROM project_aliases WHERE project = ?1")?;
     let mut known = Vec::new();
     for identity in identities {
-        let Some(project) = by_alias.query_row([identity.as_str()], |row| row.get::<_, i64>(0)).optional()?
-        else {
-            continue;
-        };
-        let aliases = aliases_of.query_map([project], |row| row.get::<_, String>(0))?;
-        let aliases = aliases.map(|alias| alias.map(ProjectKey)).collect::<Result<_, _>>()?;
-        known.push(Known { project: ProjectRow(project), aliases });
+        known.extend(known_project(db, identity)?);
     }
     Ok(choose(identities, &known))
+}
+
+/// The project that was seen with an identity.
+///
+/// # Errors
+/// When the database refuses.
+pub fn known_project(db: &Connection, identity: &ProjectKey) -> Result<Option<Known>, StoreError> {
+    let mut by_alias = db.prepare_cached("SELECT project FROM project_aliases WHERE alias = ?1")?;
+    let mut aliases_of = db.prepare_cached("SELECT alias FROM project_aliases WHERE project = ?1")?;
+    let Some(project) = by_alias.query_row([identity.as_str()], |row| row.get::<_, i64>(0)).optional()?
+    else {
+        return Ok(None);
+    };
+    let aliases = aliases_of.query_map([project], |row| row.get::<_, String>(0))?;
+    let aliases = aliases.map(|alias| alias.map(ProjectKey)).collect::<Result<_, _>>()?;
+    Ok(Some(Known { project: ProjectRow(project), aliases }))
+}
+
+/// Commits that were checked out where a project was worked on: those of its latest batches, `most` at most.
+///
+/// # Errors
+/// When the database refuses.
+pub fn commits_of_project(
+    db: &Connection,
+    project: ProjectRow,
+    most: u32,
+) -> Result<Vec<CommitId>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT b.head_commit FROM prompt_batches b JOIN sessions s ON s.id = b.session
+         WHERE s.project = ?1 AND b.head_commit IS NOT NULL GROUP BY b.head_commit ORDER BY max(b.id) DESC LIMIT ?2",
+    )?;
+    let rows = statement.query_map(params![project.0, most], |row| row.get(0).map(CommitId))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// The project of these identities, if it was seen before. Changes nothing.
@@ -94,4 +119,15 @@ pub fn projects_named(db: &Connection, name: &str) -> Result<Vec<ProjectInfo>, S
         Ok(ProjectInfo { row: ProjectRow(row.get(0)?), key: ProjectKey(row.get(1)?), name: row.get(2)? })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The folder where a project was last worked on, as far as sessions told.
+///
+/// # Errors
+/// When the database refuses.
+pub fn latest_root(db: &Connection, project: ProjectRow) -> Result<Option<String>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT root FROM sessions WHERE project = ?1 AND root IS NOT NULL ORDER BY last_event_at DESC LIMIT 1",
+    )?;
+    Ok(statement.query_row([project.0], |row| row.get(0)).optional()?)
 }

@@ -3,8 +3,11 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::StoreError;
+use crate::memory::checkout::{MadeOn, Touched};
 use crate::memory::document::Status;
-use crate::memory::ids::{ObservationId, ProjectRow, SessionId, SessionRow, SummaryId, Timestamp};
+use crate::memory::ids::{
+    BranchName, CommitId, ObservationId, ProjectRow, SessionId, SessionRow, SummaryId, Timestamp,
+};
 use crate::memory::observation::{Importance, ObservationType};
 
 /// An observation with everything there is to show of it.
@@ -29,12 +32,16 @@ pub struct ObservationRow {
     pub prompt_number: Option<u32>,
     pub project: ProjectRow,
     pub created_at: Timestamp,
+    /// Where it was made, and made again; the first is its own batch. Empty for one written by hand.
+    pub made_on: Vec<MadeOn>,
 }
 
 pub(super) fn observation_columns() -> &'static str {
     "o.id, o.uuid, o.type, o.title, o.subtitle, o.narrative, o.facts, o.concepts, o.files_read, o.files_modified,
      o.importance, o.status, o.superseded_by, o.evidence, o.origin, s.session_id, b.prompt_number, o.project,
-     o.created_at
+     o.created_at, o.batch, b.branch, b.head_commit, b.base_commit,
+     (SELECT json_group_array(json_array(m.branch, m.head_commit, m.base_commit)) FROM observation_batches l
+      JOIN prompt_batches m ON m.id = l.batch WHERE l.observation = o.id)
      FROM observations o LEFT JOIN sessions s ON s.id = o.session LEFT JOIN prompt_batches b ON b.id = o.batch"
 }
 
@@ -46,6 +53,8 @@ pub(super) fn read_observation(row: &Row<'_>) -> rusqlite::Result<ObservationRow
         })
     };
     let (kind, status): (String, String) = (row.get(2)?, row.get(11)?);
+    let files_modified = list(9)?;
+    let touched = if files_modified.is_empty() { Touched::Nothing } else { Touched::Files };
     Ok(ObservationRow {
         id: ObservationId(row.get(0)?),
         uuid: row.get(1)?,
@@ -56,7 +65,7 @@ pub(super) fn read_observation(row: &Row<'_>) -> rusqlite::Result<ObservationRow
         facts: list(6)?,
         concepts: list(7)?,
         files_read: list(8)?,
-        files_modified: list(9)?,
+        files_modified,
         importance: Importance::clamped(row.get(10)?),
         status: Status::parse(&status).unwrap_or_default(),
         superseded_by: row.get::<_, Option<i64>>(12)?.map(ObservationId),
@@ -66,7 +75,28 @@ pub(super) fn read_observation(row: &Row<'_>) -> rusqlite::Result<ObservationRow
         prompt_number: row.get(16)?,
         project: ProjectRow(row.get(17)?),
         created_at: Timestamp(row.get(18)?),
+        made_on: made_on(row, touched)?,
     })
+}
+
+/// The batch's own place in the columns from 19 on, and those where it was made again.
+fn made_on(row: &Row<'_>, touched: Touched) -> rusqlite::Result<Vec<MadeOn>> {
+    let mut places = Vec::new();
+    if row.get::<_, Option<i64>>(19)?.is_some() {
+        places.push(place((row.get(20)?, row.get(21)?, row.get(22)?), touched));
+    }
+    let again: String = row.get(23)?;
+    let again: Vec<PlaceColumns> = serde_json::from_str(&again).unwrap_or_default();
+    places.extend(again.into_iter().map(|columns| place(columns, touched)));
+    Ok(places)
+}
+
+/// Branch, commit, and the commit at the beginning.
+type PlaceColumns = (Option<String>, Option<String>, Option<String>);
+
+fn place((branch, commit, base): PlaceColumns, touched: Touched) -> MadeOn {
+    let (commit, base) = (commit.map(CommitId), base.map(CommitId));
+    MadeOn { branch: branch.map(BranchName), commit, base, touched }
 }
 
 /// # Errors
@@ -121,15 +151,23 @@ pub struct SummaryRow {
     pub next_steps: String,
     pub notes: String,
     pub created_at: Timestamp,
+    /// Where the session was last seen at work.
+    pub made_on: MadeOn,
 }
 
 pub(super) fn summary_columns() -> &'static str {
     "m.id, m.session, s.session_id, m.title, m.request, m.investigated, m.learned, m.completed, m.next_steps,
-     m.notes, m.created_at FROM session_summaries m JOIN sessions s ON s.id = m.session"
+     m.notes, m.created_at,
+     (SELECT json_array(b.branch, b.head_commit, b.base_commit) FROM prompt_batches b
+      WHERE b.session = m.session AND ifnull(b.branch, b.head_commit) IS NOT NULL ORDER BY b.seq DESC LIMIT 1),
+     EXISTS (SELECT 1 FROM observations o WHERE o.session = m.session AND o.files_modified <> '[]') FROM session_summaries m JOIN sessions s ON s.id = m.session"
 }
 
 pub(super) fn read_summary(row: &Row<'_>) -> rusqlite::Result<SummaryRow> {
+    let touched = if row.get(12)? { Touched::Files } else { Touched::Nothing };
+    let columns = row.get::<_, Option<String>>(11)?.and_then(|json| serde_json::from_str(&json).ok());
     Ok(SummaryRow {
+        made_on: columns.map(|columns| place(columns, touched)).unwrap_or_default(),
         id: SummaryId(row.get(0)?),
         session_row: SessionRow(row.get(1)?),
         session: SessionId(row.get(2)?),

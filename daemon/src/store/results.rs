@@ -38,7 +38,7 @@ pub(super) fn replace_observations(
         let saved = (share - tokens_of(draft)).max(0);
         let id = match known {
             Some((id, MadeHere::Yes)) => rewrite(db, id, draft, &finished.origin, saved)?,
-            Some((id, MadeHere::No)) => merge(db, id, session, draft)?,
+            Some((id, MadeHere::No)) => merge(db, id, (session, batch), draft)?,
             None => {
                 let id = insert(db, &place, draft, &finished.origin, saved)?;
                 let (kind, title) = (draft.kind, draft.title.clone());
@@ -202,7 +202,12 @@ fn rewrite(
     Ok(id)
 }
 
-fn merge(db: &Connection, id: i64, session: i64, draft: &ObservationDraft) -> Result<i64, StoreError> {
+fn merge(
+    db: &Connection,
+    id: i64,
+    (session, batch): (i64, i64),
+    draft: &ObservationDraft,
+) -> Result<i64, StoreError> {
     let known: String = db
         .prepare_cached("SELECT evidence FROM observations WHERE id = ?1")?
         .query_row([id], |row| row.get(0))?;
@@ -218,6 +223,8 @@ fn merge(db: &Connection, id: i64, session: i64, draft: &ObservationDraft) -> Re
     .execute(params![id, serde_json::to_string(&evidence)?, draft.importance.get()])?;
     db.prepare_cached("INSERT OR IGNORE INTO observation_sessions (observation, session) VALUES (?1, ?2)")?
         .execute(params![id, session])?;
+    db.prepare_cached("INSERT OR IGNORE INTO observation_batches (observation, batch) VALUES (?1, ?2)")?
+        .execute(params![id, batch])?;
     keep_files(db, id, draft)?;
     Ok(id)
 }

@@ -19,6 +19,7 @@ const STEPS: &[&str] = &[
     include_str!("schema_4.sql"),
     include_str!("schema_5.sql"),
     include_str!("schema_6.sql"),
+    include_str!("schema_7.sql"),
 ];
 
 pub(super) const VERSION: u32 = STEPS.len() as u32;
@@ -230,5 +231,10 @@ mod tests {
     #[test]
     fn a_database_of_schema_1_keeps_every_row() {
         check_golden("schema-1.db", 1);
+    }
+
+    #[test]
+    fn a_database_of_schema_6_keeps_every_row() {
+        check_golden("schema-6.db", 6);
     }
 }

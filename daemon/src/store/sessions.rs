@@ -9,8 +9,8 @@ use super::text::Unpacked;
 use super::{ProjectInfo, StoreError};
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::{
-    ActivityId, AgentName, BatchId, EventId, ProjectKey, ProjectRow, SessionId, SessionKey, SessionRow,
-    Timestamp,
+    ActivityId, AgentName, BatchId, BranchName, CommitId, EventId, ProjectKey, ProjectRow, SessionId,
+    SessionKey, SessionRow, Timestamp,
 };
 use crate::memory::material::BatchSource;
 
@@ -128,6 +128,9 @@ pub struct BatchRow {
     pub response: Option<String>,
     pub response_event: Option<EventId>,
     pub opened_at: Timestamp,
+    /// What was checked out, see [`MadeOn`](crate::memory::checkout::MadeOn).
+    pub branch: Option<BranchName>,
+    pub commit: Option<CommitId>,
 }
 
 /// A batch with the session it belongs to and the answer before it.
@@ -138,8 +141,7 @@ pub struct StoredBatch {
     pub previous_response: Option<String>,
 }
 
-const BATCH_COLUMNS: &str =
-    "id, prompt_number, source, status, prompt, prompt_event, response, response_event, opened_at";
+const BATCH_COLUMNS: &str = "id, prompt_number, source, status, prompt, prompt_event, response, response_event, opened_at, branch, head_commit";
 
 fn read_batch(row: &Row<'_>) -> rusqlite::Result<BatchRow> {
     let source: String = row.get(2)?;
@@ -153,6 +155,8 @@ fn read_batch(row: &Row<'_>) -> rusqlite::Result<BatchRow> {
         response: row.get::<_, Option<Unpacked>>(6)?.map(|text| text.0),
         response_event: row.get::<_, Option<[u8; 16]>>(7)?.map(EventId),
         opened_at: Timestamp(row.get(8)?),
+        branch: row.get::<_, Option<String>>(9)?.map(BranchName),
+        commit: row.get::<_, Option<String>>(10)?.map(CommitId),
     })
 }
 
@@ -162,7 +166,7 @@ pub fn batch_row(db: &Connection, batch: BatchId) -> Result<StoredBatch, StoreEr
     let sql = format!("SELECT {BATCH_COLUMNS}, session, prompt_number FROM prompt_batches WHERE id = ?1");
     let (batch, session, number) = db
         .prepare_cached(&sql)?
-        .query_row([batch.0], |row| Ok((read_batch(row)?, row.get::<_, i64>(9)?, row.get::<_, i64>(10)?)))?;
+        .query_row([batch.0], |row| Ok((read_batch(row)?, row.get::<_, i64>(11)?, row.get::<_, i64>(12)?)))?;
     let mut before = db.prepare_cached(
         "SELECT response FROM prompt_batches WHERE session = ?1 AND prompt_number < ?2 AND response IS NOT NULL
          ORDER BY prompt_number DESC LIMIT 1",

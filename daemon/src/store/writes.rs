@@ -10,6 +10,7 @@ use super::by_hand::{self, Remembered};
 use super::effects::{self, Scene};
 use super::forgetting::{self, Forgotten, Selection};
 use super::jobs::{self, FinishedJob, JobFailure, LeasedJob};
+use super::sightings::{self, Sighting};
 use super::{StoreError, ledger, lives, orphans, projects};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::budget::{Caps, Charge, Day, OverCap, ReservationId, Usage};
@@ -74,6 +75,8 @@ pub enum Write {
         usage: Usage,
     },
     Injected(Box<Injection>),
+    /// What was checked out where batches began or ended.
+    Sighted(Box<Sighting>),
     /// The daemon stops, or did so without a word: every live session is stamped.
     SuspendAll {
         at: Timestamp,
@@ -249,6 +252,7 @@ fn perform(db: &Connection, write: &Write, said: &mut Vec<Lifecycle>) -> Result<
             ledger::settle(db, *reservation, *usage).map(|()| Written::Done)
         }
         Write::Injected(injection) => injected(db, injection),
+        Write::Sighted(sighting) => sightings::keep(db, sighting).map(|()| Written::Done),
         Write::SuspendAll { at, why } => lives::suspend_all(db, *at, *why, said).map(|()| Written::Done),
         Write::RepairOrphans { at } => orphans::repair(db, *at).map(|()| Written::Done),
         Write::ForgetDoneJobs { before } => jobs::forget_done(db, *before).map(|()| Written::Done),
@@ -317,7 +321,7 @@ fn idle(
     Ok(Written::Event(stored))
 }
 
-fn session_row(db: &Connection, key: &SessionKey) -> Result<Option<StoredEvent>, StoreError> {
+pub(super) fn session_row(db: &Connection, key: &SessionKey) -> Result<Option<StoredEvent>, StoreError> {
     let mut statement =
         db.prepare_cached("SELECT id, project FROM sessions WHERE agent = ?1 AND session_id = ?2")?;
     let row = statement.query_row([key.agent.as_str(), key.id.as_str()], |row| {

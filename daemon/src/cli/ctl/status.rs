@@ -55,6 +55,13 @@ fn tell(out: &mut dyn Write, status: &Value) -> std::io::Result<()> {
         number(events, "spooled"),
         number(events, "unparsed")
     )?;
+    if number(events, "told_twice") > 0 {
+        let count = number(events, "told_twice");
+        writeln!(
+            out,
+            "  {WARNING}told twice   {count} of them by a second hook: see `recall doctor`{WARNING:#}"
+        )?;
+    }
     if number(events, "dropped") > 0 {
         writeln!(
             out,

@@ -25,6 +25,8 @@ pub struct AgentSpec {
     pub folder: fn(&Environment) -> PathBuf,
     /// The settings file of the user, within that folder.
     pub settings: &'static str,
+    /// Further settings files that a project may have, relative to its folder. Their hooks are run besides the user's.
+    pub project_settings: &'static [&'static str],
     /// The hooks that a version knows, for a shim at this path; `None` stands for a version that did not answer.
     pub hooks: fn(Option<AgentVersion>, &str) -> Vec<Hook>,
 }

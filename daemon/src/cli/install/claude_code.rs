@@ -18,6 +18,7 @@ pub(crate) const SPEC: AgentSpec = AgentSpec {
         environment.folder("CLAUDE_CONFIG_DIR").unwrap_or_else(|| environment.home().join(".claude"))
     },
     settings: "settings.json",
+    project_settings: &[".claude/settings.json", ".claude/settings.local.json"],
     hooks,
 };
 

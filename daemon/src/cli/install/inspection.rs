@@ -8,6 +8,7 @@ use super::agent::{AGENTS, AgentSpec};
 use super::hook_entry::Hook;
 use super::hook_settings::{self, FoundEntry, HookSwitch, Reach, Survey};
 use super::programs::Programs;
+use super::second_settings::{self, SecondCommands, SecondSettings};
 use super::settings_file::SettingsFile;
 use super::version::AgentVersion;
 use crate::service::environment::{Environment, is_executable};
@@ -26,6 +27,8 @@ pub struct AgentReport {
     pub version: Option<AgentVersion>,
     pub settings: PathBuf,
     pub state: SettingsState,
+    /// Settings of the project at hand that register events once more.
+    pub again: Vec<SecondSettings>,
 }
 
 /// Whether the agent seems to be in use here.
@@ -86,21 +89,27 @@ impl AgentReport {
         match &self.state {
             SettingsState::Read { events, switch: HookSwitch::On, plugin: None } => {
                 events.iter().all(|event| event.state == EventState::Installed)
+                    && self.again.iter().all(|again| again.commands == SecondCommands::Same)
             }
             _ => false,
         }
     }
 }
 
-/// Looks at every agent that recall knows, for the user of this process. Without a home folder there is none.
-pub fn inspect() -> Vec<AgentReport> {
+/// Looks at every agent that recall knows, for the user of this process and in these folders of a project. Without a
+/// home folder there is none.
+pub fn inspect(folders: &[PathBuf]) -> Vec<AgentReport> {
     let Some(environment) = Environment::of_process() else { return Vec::new() };
     let shim = Programs::find(&environment, None).ok().map(|programs| programs.shim);
-    AGENTS.iter().map(|agent| inspect_agent(agent, &environment, shim.as_deref())).collect()
+    AGENTS.iter().map(|agent| inspect_agent(agent, (&environment, folders), shim.as_deref())).collect()
 }
 
 /// Looks at one agent; `shim` is the one that its hooks should name.
-fn inspect_agent(agent: &AgentSpec, environment: &Environment, shim: Option<&Path>) -> AgentReport {
+fn inspect_agent(
+    agent: &AgentSpec,
+    (environment, folders): (&Environment, &[PathBuf]),
+    shim: Option<&Path>,
+) -> AgentReport {
     let version = agent.version(environment);
     let settings = agent.settings_path(environment);
     let wanted = (agent.hooks)(version, shim.and_then(Path::to_str).unwrap_or_default());
@@ -111,6 +120,7 @@ fn inspect_agent(agent: &AgentSpec, environment: &Environment, shim: Option<&Pat
         program: agent.find_program(environment),
         version,
         state: settings_state(&settings, &wanted, shim, environment),
+        again: second_settings::find(agent, &settings, folders),
         settings,
     }
 }
@@ -244,7 +254,8 @@ mod tests {
         }
 
         fn report(&self) -> AgentReport {
-            inspect_agent(AGENT, &self.environment, Some(&self.shim()))
+            let project = [self.folder.path().join("project")];
+            inspect_agent(AGENT, (&self.environment, &project), Some(&self.shim()))
         }
 
         #[track_caller]
@@ -293,6 +304,34 @@ mod tests {
         place.write(&format!(r#"{{"hooks": {{"Stop": [{}]}}}}"#, group.replace("~/", "")));
         place.check("Stop", EventState::ShimMissing("recall-shim".into()));
         assert!(!place.report().is_healthy());
+    }
+
+    #[test]
+    fn what_a_project_registers_again_is_seen() {
+        let place = Place::new();
+        let project = place.folder.path().join("project/.claude");
+        fs::create_dir_all(&project).unwrap();
+        place.install(&place.shim(), |text| text);
+        let user = AGENT.settings_path(&place.environment);
+        let all = (AGENT.hooks)(None, "").len();
+        let again = |file: &str, events: usize, commands: SecondCommands| {
+            [SecondSettings { path: project.join(file), first: user.clone(), events, commands }]
+        };
+        // The same commands once more.
+        fs::copy(&user, project.join("settings.json")).unwrap();
+        assert_eq!(place.report().again, again("settings.json", all, SecondCommands::Same));
+        assert!(place.report().is_healthy());
+        // One event by another shim.
+        let ours = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "/old/recall-shim claude-code"}]}]}}"#;
+        fs::write(project.join("settings.json"), "{ broken").unwrap();
+        fs::write(project.join("settings.local.json"), ours).unwrap();
+        assert_eq!(place.report().again, again("settings.local.json", 1, SecondCommands::Different));
+        assert!(!place.report().is_healthy());
+        // Somebody else's hooks, and a link to the same file, tell nothing again.
+        fs::write(project.join("settings.local.json"), ours.replace("recall-shim", "other")).unwrap();
+        fs::remove_file(project.join("settings.json")).unwrap();
+        std::os::unix::fs::symlink(&user, project.join("settings.json")).unwrap();
+        assert_eq!(place.report().again, []);
     }
 
     #[test]

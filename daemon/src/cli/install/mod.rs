@@ -6,6 +6,7 @@ pub mod agent;
 pub mod hook_entry;
 pub mod hook_settings;
 pub mod inspection;
+pub mod second_settings;
 
 mod claude_code;
 mod difference;

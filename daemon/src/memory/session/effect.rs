@@ -163,6 +163,31 @@ pub enum Effect {
     },
 }
 
+/// What becomes of the work on a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    Begins,
+    Ends,
+}
+
+impl Effect {
+    /// The batch whose work begins or ends here: what is checked out then is where it is done. What merely closes a
+    /// batch that was left, a next prompt or the passing of time, may come after somebody has switched branches.
+    pub fn work(&self) -> Option<(Seq, Work)> {
+        match self {
+            Self::OpenBatch { source: BatchSource::Private, .. }
+            | Self::AdoptRecovery { source: BatchSource::Private, .. } => None,
+            Self::OpenBatch { seq, .. } | Self::AdoptRecovery { seq, .. } | Self::RunBatch { seq, .. } => {
+                Some((*seq, Work::Begins))
+            }
+            Self::CloseBatch { seq, why: CloseReason::Stop | CloseReason::StopFailure } => {
+                Some((*seq, Work::Ends))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// A tool call without a result yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningCall {

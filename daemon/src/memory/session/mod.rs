@@ -22,7 +22,7 @@ use super::lifecycle::Tally;
 use super::material::BatchSource;
 use super::order::Order;
 
-pub use effect::{ActivityContent, CloseReason, Content, Effect, NewActivity, NewPrompt, RunningCall};
+pub use effect::{ActivityContent, CloseReason, Content, Effect, NewActivity, NewPrompt, RunningCall, Work};
 use turn::Turn;
 
 /// A session that begins within so long of another's clearing continues it, in milliseconds either way: both are told

@@ -174,7 +174,10 @@ fn remove_rows(db: &Connection, doomed: &Doomed) -> Result<(), StoreError> {
     remove("DELETE FROM plans WHERE id", &doomed.plans)?;
     remove("UPDATE subagents SET message = NULL WHERE id", &doomed.subagents)?;
     remove("UPDATE compactions SET summary = NULL WHERE id", &doomed.compactions)?;
-    remove("UPDATE prompt_batches SET prompt = NULL WHERE id", &doomed.prompts)?;
+    remove(
+        "UPDATE prompt_batches SET prompt = NULL, branch = NULL, head_commit = NULL, base_commit = NULL WHERE id",
+        &doomed.prompts,
+    )?;
     remove("UPDATE prompt_batches SET response = NULL WHERE id", &doomed.responses)?;
     remove("UPDATE sessions SET title = NULL WHERE id", &doomed.titles)?;
     for event in &doomed.unparsed {

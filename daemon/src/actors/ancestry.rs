@@ -1,0 +1,158 @@
+//! What git has said about which commit contains which, and asking it where it has not been asked.
+//!
+//! History does not change: an answer holds for ever, and only what could not be answered is asked again later. Who
+//! recalls something waits for git as long as it can; what comes later is there for the next one.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::memory::checkout::{Containment, Elsewhere, Here, History, MadeOn, Tip, elsewhere};
+use crate::memory::ids::{BranchName, CommitId};
+use crate::repository::history::containment;
+use crate::repository::refs::{Refs, Workplace};
+
+/// Answers that are remembered.
+const MOST_KNOWN: usize = 4_000;
+/// Gits that run at the same time.
+const MOST_LOOKS: usize = 3;
+/// What could not be answered is not asked again for so long.
+const ASK_AGAIN: Duration = Duration::from_secs(600);
+
+/// Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Ancestry(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    asked: Mutex<Asked>,
+    answered: Condvar,
+}
+
+#[derive(Default)]
+struct Asked {
+    known: HashMap<Question, (Containment, Instant)>,
+    under_way: HashSet<Question>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Question {
+    objects: PathBuf,
+    head: CommitId,
+    commit: CommitId,
+}
+
+impl Ancestry {
+    /// Somebody who works here and hears of what was done elsewhere. Waits for git for at most `patience` in all.
+    /// Reads files: for threads that may block.
+    pub fn listener(&self, place: &Workplace, patience: Duration) -> Surroundings {
+        let refs = place.refs();
+        let here = refs.as_ref().map(Refs::here).unwrap_or_default();
+        Surroundings { ancestry: self.clone(), refs, here, until: Instant::now() + patience }
+    }
+
+    fn ask(&self, question: Question, until: Instant) -> Containment {
+        let mut asked = self.asked();
+        loop {
+            if let Some((answer, at)) = asked.known.get(&question)
+                && (*answer != Containment::Unknown || at.elapsed() < ASK_AGAIN)
+            {
+                return *answer;
+            }
+            let patience = until.saturating_duration_since(Instant::now());
+            let free = asked.under_way.len() < MOST_LOOKS;
+            if free && asked.under_way.insert(question.clone()) {
+                self.look(question.clone());
+            }
+            if patience.is_zero() {
+                return Containment::Unknown;
+            }
+            let waited = self.0.answered.wait_timeout(asked, patience);
+            asked = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn look(&self, question: Question) {
+        let this = self.clone();
+        std::thread::spawn(move || {
+            let answer = containment(&question.objects, &question.head, &question.commit);
+            let mut asked = this.asked();
+            if asked.known.len() >= MOST_KNOWN {
+                asked.known.clear();
+            }
+            asked.under_way.remove(&question);
+            asked.known.insert(question, (answer, Instant::now()));
+            this.0.answered.notify_all();
+        });
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.0.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The repository of somebody who listens.
+pub struct Surroundings {
+    ancestry: Ancestry,
+    refs: Option<Refs>,
+    here: Here,
+    until: Instant,
+}
+
+impl Surroundings {
+    /// How something is marked that was made at these places.
+    pub fn mark(&self, made: &[MadeOn]) -> Option<Elsewhere> {
+        elsewhere(made, &self.here, self)
+    }
+}
+
+impl History for Surroundings {
+    fn tip(&self, branch: &BranchName) -> Tip {
+        self.refs.as_ref().map_or(Tip::Unknown, |refs| refs.tip(branch))
+    }
+
+    fn contains(&self, commit: &CommitId) -> Containment {
+        let head = self.here.checkout.as_ref().and_then(|checkout| checkout.commit.clone());
+        let (Some(refs), Some(head)) = (&self.refs, head) else { return Containment::Unknown };
+        if head == *commit {
+            return Containment::Contained;
+        }
+        let question = Question { objects: refs.objects(), head, commit: commit.clone() };
+        match self.ancestry.ask(question, self.until) {
+            // The part of the history that would tell may be what was left out.
+            Containment::Missing if refs.is_shallow() => Containment::Unknown,
+            answer => answer,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_repository_or_git_nothing_is_known_and_nobody_waits() {
+        let home = tempfile::tempdir().unwrap();
+        let ancestry = Ancestry::default();
+        let there = ancestry.listener(&Workplace::at(home.path()), Duration::ZERO);
+        let made = MadeOn { branch: Some("x".into()), ..MadeOn::default() };
+        assert_eq!(there.mark(&[made]).map(|mark| mark.to_string()).as_deref(), Some("on branch x"));
+        assert_eq!(there.contains(&CommitId::from("a")), Containment::Unknown);
+        assert!(ancestry.asked().known.is_empty());
+    }
+
+    #[test]
+    fn what_could_not_be_answered_is_not_asked_at_once_again() {
+        let home = tempfile::tempdir().unwrap();
+        let commit = |digit: &str| CommitId(digit.repeat(40));
+        let question =
+            || Question { objects: home.path().to_owned(), head: commit("a"), commit: commit("b") };
+        let ancestry = Ancestry::default();
+        let until = Instant::now() + Duration::from_secs(60);
+        assert_eq!(ancestry.ask(question(), until), Containment::Unknown, "there are no such commits");
+        let first = ancestry.asked().known[&question()].1;
+        ancestry.ask(question(), until);
+        assert_eq!(ancestry.asked().known[&question()].1, first);
+    }
+}

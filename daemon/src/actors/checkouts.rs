@@ -1,0 +1,147 @@
+//! Looks at what is checked out where a batch begins and ends, on a thread that may wait and after its event is queued:
+//! no acknowledgement waits for a repository.
+//!
+//! Only events that have just happened are looked at. What comes late, from the spool, was done when something else may
+//! have been checked out; of such a batch it is not known.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use recall_protocol::boot::BootStamp;
+use recall_protocol::wire::Deliver;
+use tokio::sync::watch;
+
+use super::writer::WriterHandle;
+use crate::memory::checkout::Checkout;
+use crate::memory::ids::SessionKey;
+use crate::memory::session::{Seq, Work};
+use crate::repository::refs::{Refs, Workplace};
+use crate::store::{Sighting, Write};
+
+/// An event that was taken longer ago is late.
+const FRESH: Duration = Duration::from_secs(10);
+/// A folder that does not answer, on a network perhaps, is left.
+const LOOK_WITHIN: Duration = Duration::from_secs(5);
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Checkouts {
+    writer: WriterHandle,
+    under_way: watch::Sender<usize>,
+}
+
+/// What a session's last look saw, so that it is written once.
+#[derive(Clone, Debug, Default)]
+pub struct LastSeen(Arc<Mutex<Option<Seen>>>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    batches: Vec<Seq>,
+    checkout: Checkout,
+}
+
+impl LastSeen {
+    /// Whether it is news, which it is only once.
+    fn take(&self, batches: &[Seq], checkout: &Checkout) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = Some(Seen { batches: batches.to_vec(), checkout: checkout.clone() });
+        let is_news = *last != seen;
+        *last = seen;
+        is_news
+    }
+}
+
+impl Checkouts {
+    pub fn new(writer: WriterHandle) -> Self {
+        Self { writer, under_way: watch::Sender::new(0) }
+    }
+
+    /// Looks, if the work on batches begins or ends with this event, and writes down what it sees.
+    pub fn look(
+        &self,
+        session: &SessionKey,
+        (deliver, batches): (&Deliver, Vec<(Seq, Work)>),
+        place: Workplace,
+        last: &LastSeen,
+    ) {
+        if batches.is_empty() || !is_fresh(deliver) {
+            return;
+        }
+        self.under_way.send_modify(|looks| *looks += 1);
+        let (this, session, last) = (self.clone(), session.clone(), last.clone());
+        tokio::spawn(async move {
+            this.look_and_write(session, batches, place, &last).await;
+            this.under_way.send_modify(|looks| *looks -= 1);
+        });
+    }
+
+    async fn look_and_write(
+        &self,
+        session: SessionKey,
+        batches: Vec<(Seq, Work)>,
+        place: Workplace,
+        last: &LastSeen,
+    ) {
+        let look = tokio::task::spawn_blocking(move || place.refs().as_ref().and_then(Refs::checkout));
+        let Ok(Ok(Some(checkout))) = tokio::time::timeout(LOOK_WITHIN, look).await else { return };
+        let seqs: Vec<Seq> = batches.iter().map(|(seq, _)| *seq).collect();
+        if !last.take(&seqs, &checkout) {
+            return;
+        }
+        let sighting = Sighting { session, batches, checkout };
+        if let Err(error) = self.writer.write(Write::Sighted(Box::new(sighting))).await {
+            tracing::warn!(%error, "what is checked out could not be stored");
+        }
+    }
+
+    /// Waits until no look is under way.
+    pub async fn settle(&self) {
+        // Its sender is our own.
+        let _ = self.under_way.subscribe().wait_for(|looks| *looks == 0).await;
+    }
+}
+
+/// Whether it has just happened: measured since the boot, which nobody sets back.
+fn is_fresh(deliver: &Deliver) -> bool {
+    let now = BootStamp::now();
+    let age = now.boot_ns.saturating_sub(deliver.boot_ns);
+    now.boot_id == deliver.boot_id && u128::from(age) < FRESH.as_nanos()
+}
+
+#[cfg(test)]
+mod tests {
+    use recall_protocol::wire::{EventId, Flags, ShimContext};
+
+    use super::*;
+
+    #[test]
+    fn what_comes_late_is_not_looked_at() {
+        let now = BootStamp::now();
+        let is_fresh = |boot_id: [u8; 16], boot_ns: u64| {
+            is_fresh(&Deliver {
+                event_id: EventId([1; 16]),
+                agent: "claude-code".to_owned(),
+                event_name: String::new(),
+                captured_at_ms: 0,
+                boot_id,
+                boot_ns,
+                context: ShimContext::default(),
+                payload: Vec::new(),
+                flags: Flags::default(),
+            })
+        };
+        assert!(is_fresh(now.boot_id, now.boot_ns));
+        assert!(!is_fresh(now.boot_id, now.boot_ns.saturating_sub(11_000_000_000)));
+        assert!(!is_fresh([7; 16], now.boot_ns), "before the machine was started again");
+    }
+
+    #[test]
+    fn what_was_seen_is_news_once() {
+        let seen = LastSeen::default();
+        let on = |name: &str| Checkout { branch: Some(name.into()), commit: None };
+        assert!(seen.take(&[Seq(1)], &on("x")));
+        assert!(!seen.take(&[Seq(1)], &on("x")));
+        assert!(seen.take(&[Seq(1)], &on("y")));
+        assert!(seen.take(&[Seq(2)], &on("y")));
+    }
+}

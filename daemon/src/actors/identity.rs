@@ -1,0 +1,103 @@
+//! Which project a folder is of: what it says of itself, as far as it can be believed.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+
+use crate::memory::ids::ProjectKey;
+use crate::memory::project::{Known, RepositoryFacts, display_name, identities, may_join};
+use crate::repository;
+use crate::repository::refs::Refs;
+use crate::store::{self, ProjectInfo, StoreError};
+
+/// Of a project's commits the latest so many are looked for.
+const COMMITS: u32 = 50;
+/// Folders of a project that are looked into; each is a clone.
+const MOST_CLONES: usize = 8;
+
+/// What makes a folder one project with others, and how that is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Strongest first; at least one.
+    pub keys: Vec<ProjectKey>,
+    pub name: String,
+}
+
+/// Who a folder is. One that names another project's remote, or a repository on this disk, and cannot show a commit of
+/// it is a project of its own, and is called so that nobody takes it for the other. Reads files: for threads that may
+/// block.
+///
+/// # Errors
+/// When the database refuses.
+pub fn identify(db: &Connection, facts: &RepositoryFacts) -> Result<Identity, StoreError> {
+    let (mut keys, mut name) = (identities(facts), display_name(facts));
+    if let Some(origin) = &facts.origin {
+        if let Some(identity) = as_clone(db, facts, origin)? {
+            return Ok(identity);
+        }
+        name = distinct(&name, facts);
+    }
+    if let Some(remote) = keys.first().filter(|key| key.as_str().starts_with("git:"))
+        && let Some(project) = store::known_project(db, remote)?
+        && !may_join(&keys, &project, || has_a_commit(db, facts, &project))?
+    {
+        keys.remove(0);
+        name = distinct(&display_name(facts), facts);
+    }
+    Ok(Identity { keys, name })
+}
+
+/// A clone of a repository on this disk is that one's project, and known by its own folder from then on: the origin may
+/// go on while nobody fetches.
+fn as_clone(
+    db: &Connection,
+    facts: &RepositoryFacts,
+    origin: &RepositoryFacts,
+) -> Result<Option<Identity>, StoreError> {
+    let Identity { mut keys, name } = identify(db, origin)?;
+    let own = identities(facts).pop();
+    let known = keys.first().map(|key| store::known_project(db, key)).transpose()?.flatten();
+    let was_known = known.zip(own.as_ref()).is_some_and(|(project, own)| project.aliases.contains(own));
+    let has_a_commit = || {
+        let of = |facts: &RepositoryFacts| facts.common_dir.as_ref().map(PathBuf::from);
+        of(facts).zip(of(origin)).is_some_and(|(own, origin)| {
+            let known = Refs::of_git_dir(&origin).map(|refs| refs.known_commits()).unwrap_or_default();
+            repository::knows_of(&own, &known)
+        })
+    };
+    if !was_known && !has_a_commit() {
+        return Ok(None);
+    }
+    keys.extend(own);
+    Ok(Some(Identity { keys, name }))
+}
+
+/// A name that tells a folder from others of the same name.
+fn distinct(name: &str, facts: &RepositoryFacts) -> String {
+    let parent = Path::new(&facts.folder).parent().map(Path::to_string_lossy).unwrap_or_default();
+    format!("{name} in {parent}")
+}
+
+/// The project of a folder, if it was seen before.
+///
+/// # Errors
+/// When the database refuses.
+pub fn project_of(db: &Connection, folder: &Path) -> Result<Option<ProjectInfo>, StoreError> {
+    store::find_project(db, &identify(db, &repository::facts(folder))?.keys)
+}
+
+/// Whether the folder knows a commit that was worked on in the project, or that one of the project's folders knows.
+fn has_a_commit(db: &Connection, facts: &RepositoryFacts, project: &Known) -> Result<bool, StoreError> {
+    let Some(own) = facts.common_dir.as_deref().map(Path::new) else { return Ok(false) };
+    let mut known = store::commits_of_project(db, project.project, COMMITS)?;
+    let folders = project.aliases.iter().filter_map(|alias| alias.as_str().strip_prefix("dir:"));
+    if repository::knows_of(own, &known) {
+        return Ok(true);
+    }
+    known.clear();
+    for folder in folders.take(MOST_CLONES) {
+        known
+            .extend(Refs::of_git_dir(Path::new(folder)).map(|refs| refs.known_commits()).unwrap_or_default());
+    }
+    Ok(repository::knows_of(own, &known))
+}

@@ -1,0 +1,60 @@
+//! What was made on a branch that is not merged where somebody asks, and how that is said.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::actors::ancestry::Surroundings;
+use crate::actors::identity::project_of;
+use crate::actors::root::House;
+use crate::memory::checkout::MadeOn;
+use crate::memory::ids::ProjectRow;
+use crate::repository::refs::Workplace;
+use crate::store::{self, StoreError};
+
+/// Somebody at a terminal waits for git a little longer than an agent does.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The marks of one answer. Of the asker's own project what is checked out in the folder counts, of any other what is
+/// checked out where it was last worked on.
+pub(super) struct Marks<'a> {
+    house: &'a House,
+    db: &'a Connection,
+    asked_in: Option<(ProjectRow, Workplace)>,
+    listeners: HashMap<ProjectRow, Surroundings>,
+}
+
+impl<'a> Marks<'a> {
+    /// `folder`: where the question is asked, if that is known. Reads files: for threads that may block.
+    pub(super) fn new(
+        house: &'a House,
+        db: &'a Connection,
+        folder: Option<&str>,
+    ) -> Result<Self, StoreError> {
+        let asked_in = match folder.map(Path::new) {
+            Some(folder) => project_of(db, folder)?.map(|project| (project.row, Workplace::at(folder))),
+            None => None,
+        };
+        Ok(Self { house, db, asked_in, listeners: HashMap::new() })
+    }
+
+    /// `on branch feature-x, not merged here`, or nothing.
+    pub(super) fn of(&mut self, project: ProjectRow, made: &[MadeOn]) -> Result<Option<String>, StoreError> {
+        if made.iter().all(|made| made.branch.is_none() && made.commit.is_none()) {
+            return Ok(None);
+        }
+        if !self.listeners.contains_key(&project) {
+            let place = match &self.asked_in {
+                Some((own, place)) if *own == project => place.clone(),
+                _ => Workplace { cwd: None, root: store::latest_root(self.db, project)? },
+            };
+            let patience = PATIENCE.max(self.house.recollection.answer_within / 2);
+            let listener = self.house.recollection.ancestry.listener(&place, patience);
+            self.listeners.insert(project, listener);
+        }
+        let mark = self.listeners.get(&project).and_then(|listener| listener.mark(made));
+        Ok(mark.map(|mark| mark.to_string()))
+    }
+}

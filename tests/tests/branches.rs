@@ -1,0 +1,239 @@
+//! What was checked out where something was made, and what is said of it where something else is.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::Path;
+
+use recall_tests::repository::Repository;
+use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage};
+use serde_json::{Value, json};
+
+const NOT_MERGED: &str = "(on branch feature-x, not merged here)";
+
+/// A project with a commit on `main`, and a daemon.
+fn stage() -> (Stage, Repository) {
+    let stage = Stage::new();
+    let repository = Repository::init(&stage.project());
+    (stage.daemon(), repository)
+}
+
+/// The work of a session that learns something about a cart, in a folder.
+fn work_in(stage: &Stage, folder: &Path, session: &str) {
+    let turn = format!("{session}-p");
+    let event = |name: &str, fields: Value| {
+        let mut event = stage.event(session, name, fields);
+        event["cwd"] = json!(folder);
+        event["prompt_id"] = json!(turn);
+        stage.hook(&event);
+    };
+    event("UserPromptSubmit", json!({"prompt": DISCOUNT_PROMPT}));
+    for (number, mut call) in stage.discount_calls().into_iter().enumerate() {
+        call["tool_use_id"] = json!(format!("{session}-t{number}"));
+        event("PostToolUse", call);
+    }
+    event("Stop", json!({"last_assistant_message": DISCOUNT_ANSWER}));
+    event("SessionEnd", json!({"reason": "other"}));
+    stage.flush();
+}
+
+/// What a session that starts there is told.
+fn told(stage: &Stage, folder: &Path, session: &str) -> String {
+    let mut event = stage.event(session, "SessionStart", json!({"source": "startup"}));
+    event["cwd"] = json!(folder);
+    let told = stage.hook(&event).context();
+    assert!(told.contains("Rounding happens once"), "{told}");
+    told
+}
+
+/// The mark of the observation about rounding, as `show` says it in the project's folder.
+fn mark(stage: &Stage) -> Value {
+    let found = stage.json(["search", "rounding happens once", "kind:observation"]);
+    let (id, elsewhere) = (found["results"][0]["id"].to_string(), &found["results"][0]["elsewhere"]);
+    let shown = stage.json(["show", &id]);
+    assert_eq!(shown["items"][0]["elsewhere"], *elsewhere, "search and show say the same");
+    elsewhere.clone()
+}
+
+#[test]
+fn branch_and_commit_are_kept_of_each_batch_as_it_ends() {
+    let (stage, repository) = stage();
+    let first = repository.git(&["rev-parse", "HEAD"]);
+    let ask = |id: &str| {
+        stage.hook(&stage.event("s", "UserPromptSubmit", json!({"prompt": "Go", "prompt_id": id})));
+        stage.flush();
+    };
+    ask("p1");
+    repository.git(&["checkout", "-q", "-b", "feature-x"]);
+    let second = repository.commit("two");
+    let stop = json!({"last_assistant_message": "Done.", "prompt_id": "p1"});
+    stage.hook(&stage.event("s", "Stop", stop));
+    stage.flush();
+    repository.git(&["checkout", "-q", "--detach", "main"]);
+    ask("p2");
+    // What comes late was done when something else may have been checked out.
+    let mut late = stage.delivery(&stage.event("late", "UserPromptSubmit", json!({"prompt": "Late"})));
+    late.boot_ns = late.boot_ns.saturating_sub(3_600_000_000_000);
+    late.captured_at_ms -= 3_600_000;
+    stage.spool(&late);
+    stage.flush();
+    let seen = |session: &str, batch: usize| {
+        let session = stage.json(["ctl", "session", session]);
+        let batch = &session["batches"][batch];
+        (batch["branch"].clone(), batch["commit"].clone())
+    };
+    assert_eq!(seen("s", 0), (json!("feature-x"), json!(second)));
+    assert_eq!(seen("s", 1), (Value::Null, json!(first)));
+    assert_eq!(seen("late", 0), (Value::Null, Value::Null));
+}
+
+#[test]
+fn an_unmerged_branch_is_marked_wherever_its_memory_is_given_until_it_is_merged() {
+    let (stage, repository) = stage();
+    let project = stage.project();
+    repository.git(&["checkout", "-q", "-b", "feature-x"]);
+    work_in(&stage, &project, "one");
+    let commit = repository.commit("cart");
+    assert!(!told(&stage, &project, "same-branch").contains("feature-x"));
+    repository.git(&["checkout", "-q", "main"]);
+
+    let start = told(&stage, &project, "start");
+    assert!(start.matches(NOT_MERGED).count() >= 2, "the session's and the note's: {start}");
+    let prompt = json!({"prompt": "Why does rounding of the cart total happen once?", "prompt_id": "p"});
+    let prompted = stage.hook(&stage.event("asks", "UserPromptSubmit", prompt)).context();
+    assert!(prompted.contains(NOT_MERGED), "{prompted}");
+    let compacted = stage.hook(&stage.event("start", "SessionStart", json!({"source": "compact"}))).context();
+    assert!(compacted.contains(NOT_MERGED), "{compacted}");
+    assert_eq!(mark(&stage), "on branch feature-x, not merged here");
+    let searched = stage.recall(["search", "rounding happens once"]).stdout;
+    assert!(searched.contains(NOT_MERGED), "{searched}");
+    let item = &stage.json(["show", "1"])["items"][0];
+    assert_eq!(item["branch"], "feature-x");
+    assert_ne!(item["commit"], commit, "it was committed after the work");
+    let shown = stage.recall(["show", "1"]).stdout;
+    assert!(shown.contains("made on branch feature-x at commit ") && shown.contains(NOT_MERGED), "{shown}");
+    stage.flush();
+    assert!(stage.recall(["why", "start"]).stdout.contains("not merged here"));
+
+    repository.git(&["merge", "-q", "--no-ff", "-m", "merge", "feature-x"]);
+    assert!(!told(&stage, &project, "merged").contains("feature-x"));
+    assert_eq!(mark(&stage), Value::Null);
+    assert_eq!(stage.json(["show", "1"])["items"][0]["branch"], "feature-x");
+}
+
+#[test]
+fn the_mark_is_on_what_a_file_is_known_for() {
+    let stage = Stage::new();
+    let repository = Repository::init(&stage.project());
+    let stage = stage.config("[context]\nstart_tokens = 0\nprompt_tokens = 0\n").daemon();
+    repository.git(&["checkout", "-q", "-b", "feature-x"]);
+    let learned = "Fixed the wrong total in `src/cart.rs`: it rounds the total once, after summing, because \
+        rounding each line lost up to a cent per line.";
+    stage.session("one", "Why is the total a cent too low?", &stage.discount_calls(), learned);
+    stage.flush();
+    // Never committed: it cannot have been merged.
+    repository.git(&["checkout", "-q", "main"]);
+    let input = json!({"file_path": stage.project().join("src/cart.rs")});
+    let opened = stage.event("two", "PreToolUse", json!({"tool_name": "Read", "tool_input": input}));
+    let told = stage.hook(&opened).context();
+    assert!(told.contains(NOT_MERGED), "{told}");
+}
+
+#[test]
+fn a_squash_leaves_the_mark_until_the_branch_is_gone() {
+    let (stage, repository) = stage();
+    repository.git(&["checkout", "-q", "-b", "feature-x"]);
+    work_in(&stage, &stage.project(), "one");
+    repository.commit("cart");
+    repository.git(&["checkout", "-q", "main"]);
+    repository.git(&["merge", "-q", "--squash", "feature-x"]);
+    repository.git(&["commit", "-q", "-m", "squashed"]);
+    assert_eq!(mark(&stage), "on branch feature-x, not merged here");
+    repository.git(&["branch", "-q", "-D", "feature-x"]);
+    assert_eq!(mark(&stage), Value::Null);
+}
+
+#[test]
+fn a_detached_head_and_a_worktree_are_places_like_others() {
+    let (stage, repository) = stage();
+    let tree = stage.user_home().join("tree");
+    repository.git(&["worktree", "add", "-q", tree.to_str().unwrap(), "-b", "feature-x"]);
+    work_in(&stage, &tree, "one");
+    let beside = Repository(tree.clone());
+    let commit = beside.commit("cart");
+    assert!(told(&stage, &stage.project(), "main").contains(NOT_MERGED));
+    assert!(!told(&stage, &tree, "tree").contains("feature-x"));
+    // Detached on what holds it.
+    repository.git(&["checkout", "-q", "--detach", &commit]);
+    assert!(!told(&stage, &stage.project(), "detached").contains("feature-x"));
+
+    let (stage, repository) = self::stage();
+    repository.git(&["checkout", "-q", "--detach"]);
+    let commit = repository.commit("cart");
+    work_in(&stage, &stage.project(), "one");
+    assert_eq!(mark(&stage), Value::Null);
+    repository.git(&["checkout", "-q", "main"]);
+    assert_eq!(mark(&stage), format!("at commit {}, not merged here", &commit[..10]));
+    repository.git(&["merge", "-q", &commit]);
+    assert_eq!(mark(&stage), Value::Null);
+}
+
+#[test]
+fn without_git_a_branch_is_marked_by_its_name_and_without_a_repository_nothing_is() {
+    let stage = Stage::new();
+    let nothing = stage.user_home().join("no-programs");
+    std::fs::create_dir(&nothing).unwrap();
+    let path = nothing.to_string_lossy().into_owned();
+    let stage = stage.variable("PATH", &path);
+    let repository = Repository::init(&stage.project());
+    let stage = stage.daemon();
+    repository.git(&["checkout", "-q", "-b", "feature-x"]);
+    work_in(&stage, &stage.project(), "one");
+    repository.commit("cart");
+    repository.git(&["checkout", "-q", "main"]);
+    repository.commit("other");
+    assert_eq!(mark(&stage), "on branch feature-x");
+
+    let stage = Stage::new().daemon();
+    work_in(&stage, &stage.project(), "one");
+    assert_eq!(mark(&stage), Value::Null);
+    let shown = stage.json(["show", "1"]);
+    assert_eq!((&shown["items"][0]["branch"], &shown["items"][0]["commit"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn what_was_found_out_again_where_it_is_merged_is_not_marked() {
+    let (stage, repository) = stage();
+    repository.git(&["checkout", "-q", "-b", "feature-x"]);
+    work_in(&stage, &stage.project(), "one");
+    repository.commit("cart");
+    repository.git(&["checkout", "-q", "main"]);
+    assert_eq!(mark(&stage), "on branch feature-x, not merged here");
+    work_in(&stage, &stage.project(), "two");
+    assert_eq!(mark(&stage), Value::Null);
+}
+
+/// Git runs in a repository of our own: whatever the other one's settings say, nothing of it is started.
+#[test]
+fn nothing_that_a_repository_says_is_run() {
+    let (stage, repository) = stage();
+    let touched = stage.home().join("touched");
+    let evil = stage.user_home().join("evil");
+    std::fs::write(&evil, format!("#!/bin/sh\ntouch '{}'\n", touched.display())).unwrap();
+    std::fs::set_permissions(&evil, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    repository.git(&["checkout", "-q", "-b", "feature-x"]);
+    work_in(&stage, &stage.project(), "one");
+    repository.commit("cart");
+    repository.git(&["checkout", "-q", "main"]);
+    let evil = evil.to_str().unwrap();
+    for key in ["core.fsmonitor", "core.sshCommand", "core.pager", "core.gitProxy", "alias.merge-base"] {
+        repository.git(&["config", key, &format!("!{evil}")]);
+        repository.git(&["config", key, evil]);
+    }
+    std::fs::create_dir_all(stage.project().join(".git/hooks")).unwrap();
+    for hook in ["post-index-change", "reference-transaction", "post-checkout"] {
+        std::fs::copy(evil, stage.project().join(".git/hooks").join(hook)).unwrap();
+    }
+    assert_eq!(mark(&stage), "on branch feature-x, not merged here");
+    assert!(!touched.exists());
+}

@@ -9,6 +9,7 @@
 pub mod checks;
 pub mod faults;
 pub mod provider;
+pub mod replay;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@
 //! commit first, remove after.
 
 use std::collections::HashSet;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, MessagingErr, RpcReplyPort};
 use recall_protocol::spool::{Spool, SpoolName, SpoolReadError};
@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::clock;
 use super::door::Door;
-use super::intake::Intake;
+use super::intake::{Intake, Listener};
 use super::maintenance::{LastDone, Maintenance};
 use super::sessions::SessionsMessage;
 use super::spool_watch::SpoolWatch;
@@ -24,6 +24,8 @@ use crate::store::{self, Readers, Write};
 
 /// Spool files of one listing; the next round takes the rest.
 const DRAIN_STEP: usize = 1000;
+/// A shim writes for milliseconds: a file that is being written for so long is nobody's any more.
+const LEFT_BEHIND: Duration = Duration::from_secs(3600);
 /// How often the spool is looked at where the system does not tell, and where files could not be taken.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -266,10 +268,22 @@ async fn drain(spool: &Spool, intake: &Intake) -> Drained {
         }
     }
     let spool = spool.clone();
-    if let Ok(Err(error)) = tokio::task::spawn_blocking(move || spool.settle()).await {
-        tracing::warn!(%error, "cannot count the spool");
+    if tokio::task::spawn_blocking(move || tidy(&spool)).await.is_err() {
+        tracing::error!("counting the spool panicked");
     }
     drained
+}
+
+/// Counts what is left. What killed shims have left half written was never accepted, and nobody else removes it.
+fn tidy(spool: &Spool) {
+    if let Err(error) = spool.settle() {
+        tracing::warn!(%error, "cannot count the spool");
+    }
+    match spool.sweep(SystemTime::now(), LEFT_BEHIND) {
+        Ok(0) => {}
+        Ok(swept) => tracing::info!(swept, "removed what killed shims had left in the spool"),
+        Err(error) => tracing::warn!(%error, "cannot look for what killed shims have left in the spool"),
+    }
 }
 
 async fn drain_one(spool: &Spool, intake: &Intake, name: SpoolName, drained: &mut Drained) {
@@ -296,7 +310,7 @@ async fn drain_one(spool: &Spool, intake: &Intake, name: SpoolName, drained: &mu
     if planted(Fault::UnlinkBeforeCommit) {
         let _ = spool.remove(&name);
     }
-    match intake.take(deliver).await {
+    match intake.take(deliver, Listener::Nobody).await {
         Reply::Ack { .. } | Reply::Duplicate { .. } => {
             drained.stored += 1;
             faults::reach(Point::Unlink);

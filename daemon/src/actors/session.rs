@@ -15,6 +15,7 @@ use recall_protocol::wire::{Deliver, Reply};
 
 use super::clock;
 use super::errand::Errand;
+use super::intake::Listener;
 use super::recollection::Recollection;
 use super::replies::Replies;
 use super::sessions::Crashes;
@@ -37,6 +38,7 @@ pub struct Arrival {
     pub key: Option<[u8; 16]>,
     /// The name the project wants to be shown under.
     pub alias: Option<String>,
+    pub listener: Listener,
     pub reply: RpcReplyPort<Reply>,
 }
 
@@ -251,7 +253,7 @@ impl SessionState {
             }
             return;
         }
-        let Arrival { mut event, deliver, key, alias, reply } = arrival;
+        let Arrival { mut event, deliver, key, alias, listener, reply } = arrival;
         let mut origin = self.origin(&event, &deliver).await;
         origin.alias = alias;
         let found = self.reply_left_by(&mut event, &deliver).await;
@@ -287,7 +289,8 @@ impl SessionState {
             root: held.root.clone(),
             last_event,
             event_name: event.name().to_owned(),
-            ask,
+            // What nobody hears is not looked for, and does not count as told.
+            ask: ask.filter(|_| listener == Listener::Agent),
             reply,
         };
         tokio::spawn(errand.run(stored));
@@ -303,9 +306,10 @@ impl SessionState {
         }
         let held = self.held.as_ref()?;
         let batch = held.session.left_unanswered_by(event)?;
+        let is_own = !batch.is_strange_to(event.prompt.as_ref());
         let found = self.look_up(held, batch).await;
         match &mut event.what {
-            What::Stop { message } => {
+            What::Stop { message } if is_own => {
                 *message = found;
                 None
             }

@@ -6,11 +6,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use recall_protocol::boot::{self, BootStamp};
-use recall_protocol::wire::{Deliver, EventId};
+use recall_protocol::client::Connection;
+use recall_protocol::frame::Deadline;
+use recall_protocol::wire::{Deliver, EventId, Query, Reply, Request};
 use serde_json::{Value, json};
 
 use crate::faults::handover::Handover;
-use crate::{Stage, masked, recording};
+use crate::{Stage, recording};
 
 /// Between two events of a recording, in milliseconds: quick enough that nothing is silent for too long.
 const STEP_MS: i64 = 7;
@@ -172,42 +174,48 @@ fn overtaken(recording: &Recording, random: &mut fastrand::Rng) -> Vec<usize> {
     order
 }
 
-/// What is remembered of the recording's sessions: ids, times and whatever says how it was stored are left out.
+/// What is remembered of the recording's sessions, with events by their place in it. Numbers, times and whatever says
+/// how it was stored are left out.
 fn memory(stage: &Stage, recording: &Recording, deliveries: &[Deliver]) -> Value {
-    let names: HashMap<String, usize> =
+    let places: HashMap<String, usize> =
         deliveries.iter().enumerate().map(|(nth, delivery)| (delivery.event_id.to_string(), nth)).collect();
+    let deadline = || Deadline::after(PATIENCE);
+    let mut connection = Connection::open_socket(&stage.socket(), deadline()).unwrap();
     let sessions = recording.sessions().into_iter().map(|id| {
-        let mut session = stage.json(["ctl", "session", id]);
-        for left_out in ["life_events", "injections"] {
-            session.as_object_mut().unwrap().remove(left_out);
+        let asked = Request::Query(Query::Session { id: id.to_owned() });
+        let Ok(Reply::Json(told)) = connection.ask(&asked, deadline()) else { panic!("no session {id}") };
+        let mut session = comparable(serde_json::from_slice(&told).unwrap(), &places);
+        for list in ["observations", "plans"] {
+            session[list].as_array_mut().unwrap().sort_by_key(|each| {
+                (each["session_id"].to_string(), each["prompt_number"].as_u64(), each["title"].to_string())
+            });
         }
-        let observations = session["observations"].as_array_mut().unwrap();
-        let place = |each: &Value| {
-            (
-                each["session_id"].to_string(),
-                each["prompt_number"].as_u64(),
-                each["title"].as_str().map(str::to_owned),
-            )
-        };
-        observations.sort_by_key(place);
-        for observation in observations {
-            observation.as_object_mut().unwrap().remove("id");
-            let evidence = observation["evidence"].as_array().unwrap();
-            let mut rests_on: Vec<usize> =
-                evidence.iter().map(|event| names[event.as_str().unwrap()]).collect();
-            rests_on.sort_unstable();
-            observation["rests_on"] = json!(rests_on);
-        }
-        // Which session was summed up first is chance.
-        if let Some(summary) = session["summary"].as_object_mut() {
-            summary.remove("id");
-        }
-        let plans = session["plans"].as_array_mut().unwrap();
-        plans.sort_by_key(|plan| (plan["kind"].to_string(), plan["path"].to_string()));
-        plans.iter_mut().for_each(|plan| drop(plan.as_object_mut().unwrap().remove("id")));
-        masked(&session, stage)
+        session
     });
     sessions.collect()
+}
+
+fn comparable(value: Value, places: &HashMap<String, usize>) -> Value {
+    const LEFT_OUT: [&str; 9] = [
+        "id",
+        "uuid",
+        "created_at",
+        "updated_at",
+        "started_at",
+        "ended_at",
+        "at",
+        "life_events",
+        "injections",
+    ];
+    match value {
+        Value::Object(object) => {
+            let kept = object.into_iter().filter(|(key, _)| !LEFT_OUT.contains(&key.as_str()));
+            kept.map(|(key, value)| (key, comparable(value, places))).collect()
+        }
+        Value::Array(list) => list.into_iter().map(|value| comparable(value, places)).collect(),
+        Value::String(text) => places.get(&text).map_or(json!(text), |nth| json!(format!("event {nth}"))),
+        other => other,
+    }
 }
 
 /// Where two memories differ, a line for each place; nothing where they are the same.

@@ -198,21 +198,24 @@ pub(super) fn adopt_recovery(
     }
 }
 
-/// Leaves of a batch only that something was done.
+/// Leaves of a batch only that something was done. What names another turn is not the batch's own.
 fn hide(db: &Connection, batch: BatchId) -> Result<(), StoreError> {
-    let mut find = db.prepare_cached("SELECT id FROM activities WHERE batch = ?1")?;
+    const OWN: &str =
+        "batch = ?1 AND ifnull(prompt_id = (SELECT prompt_id FROM prompt_batches WHERE id = ?1), TRUE)";
+    let mut find = db.prepare_cached(&format!("SELECT id FROM activities WHERE {OWN}"))?;
     for activity in find.query_map([batch.0], |row| row.get::<_, i64>(0))? {
         log(db, "activity", activity?)?;
     }
-    db.prepare_cached(
-        "UPDATE activities SET kind = 'private', input = NULL, response = NULL, failed = 0 WHERE batch = ?1",
-    )?
-    .execute([batch.0])?;
-    db.prepare_cached("DELETE FROM asides WHERE batch = ?1")?.execute([batch.0])?;
-    super::subagents::hide(db, batch)?;
+    for forget in [
+        "UPDATE activities SET kind = 'private', input = NULL, response = NULL, failed = 0",
+        "UPDATE subagents SET message = NULL",
+        "UPDATE compactions SET summary = NULL",
+        "DELETE FROM asides",
+    ] {
+        db.prepare_cached(&format!("{forget} WHERE {OWN}"))?.execute([batch.0])?;
+    }
     super::plans::hide(db, batch)?;
     super::file_notes::hide(db, batch)?;
-    db.prepare_cached("UPDATE compactions SET summary = NULL WHERE batch = ?1")?.execute([batch.0])?;
     db.prepare_cached("UPDATE prompt_batches SET response = NULL WHERE id = ?1")?.execute([batch.0])?;
     log(db, "response", batch.0)
 }

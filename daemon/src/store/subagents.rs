@@ -134,9 +134,3 @@ pub(super) fn link(scene: &Scene<'_>, subagent: &str, call: &CallId) -> Result<(
         .execute(params![scene.session(), subagent, call.as_str()])?;
     Ok(())
 }
-
-/// Leaves of a batch's subagents only that there were some.
-pub(super) fn hide(db: &Connection, batch: BatchId) -> Result<(), StoreError> {
-    db.prepare_cached("UPDATE subagents SET message = NULL WHERE batch = ?1")?.execute([batch.0])?;
-    Ok(())
-}

@@ -108,7 +108,10 @@ impl Turn<'_> {
         let arranged = arrange(&self.session);
         let moved = self.set_turns(&arranged);
         self.set_aside(&arranged);
-        self.reseat(moved.iter().copied().chain([place]).min().unwrap_or(place));
+        // An answer alone moves nothing.
+        if new.is_some() || !moved.is_empty() {
+            self.reseat(moved.iter().copied().chain([place]).min().unwrap_or(place));
+        }
         let answered = self.take_answers(&arranged);
         let anew: Vec<usize> = moved.into_iter().chain(new).collect();
         self.settle(&arranged, &anew);

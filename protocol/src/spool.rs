@@ -268,7 +268,11 @@ impl Spool {
     /// Removes what killed shims left in `tmp/` longer than `age` ago; it was never accepted.
     pub fn sweep(&self, now: SystemTime, age: Duration) -> io::Result<u64> {
         let mut swept = 0;
-        for entry in fs::read_dir(self.dir.join("tmp"))? {
+        let entries = match fs::read_dir(self.dir.join("tmp")) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
+            entries => entries?,
+        };
+        for entry in entries {
             let entry = entry?;
             let modified = entry.metadata().and_then(|found| found.modified());
             let old =

@@ -9,6 +9,7 @@
 pub mod checks;
 pub mod faults;
 pub mod provider;
+pub mod replay;
 pub mod repository;
 
 use std::io::Write;

@@ -289,3 +289,35 @@ fn of_many_daemons_started_at_once_one_serves() {
     assert_eq!(stage.recall(["ctl", "stop"]).code(), 0);
     assert!(serving.wait().unwrap().success());
 }
+
+#[test]
+fn what_a_killed_shim_left_half_written_is_removed() {
+    let mut stage = Stage::new().daemon();
+    stage.stop_daemon();
+    let writing = |name: &str| stage.home().join("state/spool/tmp").join(name);
+    let (left, recent) = (writing("left"), writing("recent"));
+    std::fs::write(&recent, "half").unwrap();
+    let file = std::fs::File::create(&left).unwrap();
+    file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(2 * 3600)).unwrap();
+    stage.start_daemon();
+    stage.flush();
+    assert!(!left.exists());
+    assert!(recent.exists(), "it may still be written");
+}
+
+#[test]
+fn what_nobody_heard_does_not_count_as_told() {
+    let stage = Stage::new().daemon();
+    stage.discount_session("before");
+    stage.flush();
+    let ask = |id: &str| {
+        let fields = json!({"prompt": "Why is the cart total rounded after summing?", "prompt_id": id});
+        stage.event("asks", "UserPromptSubmit", fields)
+    };
+    stage.spool(&stage.delivery(&ask("p1")));
+    stage.flush();
+    assert_eq!(stage.json(["ctl", "session", "asks"])["injections"], json!([]));
+    assert!(stage.hook(&ask("p2")).context().contains("Rounding happens once"), "it was not told before");
+    let given = stage.json(["ctl", "session", "asks"])["injections"].clone();
+    assert_eq!(given.as_array().unwrap().len(), 1, "{given}");
+}

@@ -10,7 +10,12 @@ fn the_demo_shows_what_it_remembered() {
     let stage = Stage::new();
     let said = stage.recall(["demo"]);
     assert_eq!(said.code(), 0, "{said:?}");
-    for expected in ["<recall-context>", "recall search rounding", "It remembered."] {
+    for expected in [
+        "when its conversation was shortened",
+        "<recall-context>",
+        "recall search rounding",
+        "It remembered.",
+    ] {
         assert!(said.stdout.contains(expected), "no {expected:?} in {}", said.stdout);
     }
     assert!(!stage.home().exists(), "the user's own memory is not touched");
@@ -21,6 +26,10 @@ fn the_demo_says_the_same_in_json() {
     let stage = Stage::new();
     let told = stage.json(["demo"]);
     let context = told["context"].as_str().unwrap();
+    let compacted = told["compacted"].as_str().unwrap();
+    for part in ["This session", "Add a percentage discount to the cart total"] {
+        assert!(compacted.contains(part), "no {part:?} in {compacted}");
+    }
     let observations = told["session"]["observations"].as_array().unwrap();
     assert!(!observations.is_empty(), "{told}");
     assert!(observations.iter().any(|each| context.contains(&format!("#{} ", each["id"]))), "{context}");

@@ -8,6 +8,9 @@ use std::process::{Child, ChildStdout, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use recall_protocol::client::Connection;
+use recall_protocol::frame::Deadline;
+use recall_protocol::wire::{Query, Reply, Request};
 use recall_tests::Stage;
 use serde_json::{Value, json};
 
@@ -98,6 +101,42 @@ fn a_follower_that_cannot_go_on_says_why() {
     stage.kill_daemon();
     let (said, status) = follower.finish();
     assert_eq!((said, status.code()), (vec![], Some(3)));
+}
+
+/// More than a follower may fall behind, and more text than its socket takes.
+#[test]
+fn a_follower_that_does_not_read_is_told_how_much_it_missed_and_holds_nobody_up() {
+    const PROMPTS: usize = 900;
+    let stage = Stage::new().daemon();
+    let deadline = || Deadline::after(Duration::from_secs(60));
+    let connection = Connection::open_socket(&stage.socket(), deadline()).unwrap();
+    let query = Query::Follow { session: None, kinds: vec!["message_received".to_owned()] };
+    let mut slow = connection.follow(&Request::Query(query), deadline()).unwrap();
+    let mut heard = || match slow.wait().unwrap() {
+        Reply::Json(line) => serde_json::from_slice::<Value>(&line).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(heard(), json!({"event": "following"}));
+    let text = "Go on. ".repeat(400);
+    let prompts: Vec<_> = (0..PROMPTS)
+        .map(|nth| {
+            let fields = json!({"prompt": text, "prompt_id": format!("p{nth}")});
+            stage.delivery(&stage.event("busy", "UserPromptSubmit", fields))
+        })
+        .collect();
+    let answers = stage.deliver(&prompts);
+    assert!(answers.iter().all(|answer| matches!(answer, Reply::Ack { .. })), "the daemon waited");
+    let mut heard_first = 0;
+    let missed = loop {
+        let event = heard();
+        match event["event"].as_str() {
+            Some("message_received") => heard_first += 1,
+            _ => break event,
+        }
+    };
+    assert_eq!(missed["event"], "lagged", "{missed}");
+    assert!(missed["lagged"].as_u64().is_some_and(|missed| missed > 0), "{missed}");
+    assert!(heard_first < PROMPTS);
 }
 
 /// Reads a new fifo until nobody holds it any more. Whoever opens it finds a reader.

@@ -138,6 +138,7 @@ fn help() {
         "ctl session",
         "ctl jobs",
         "ctl flush",
+        "ctl events",
         "ctl stop",
     ] {
         let said = stage.recall(command.split_whitespace().chain(["--help"]));

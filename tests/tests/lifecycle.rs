@@ -272,3 +272,77 @@ fn a_call_that_was_refused_is_known_and_one_that_ran_is_not_told_twice() {
     assert_eq!(calls, [("t1", false), ("t2", true), ("t3", false)]);
     assert_eq!(session["batches"][0]["response"], "Really done.");
 }
+
+/// Of each life one start and one end, pauses in pairs: what a session went through says nothing twice and forgets
+/// nothing, whenever its daemon dies.
+#[track_caller]
+fn is_a_record_of_lives(session: &Value) {
+    let (mut expected, mut life) = ("session_start", 0);
+    for said in session["life_events"].as_array().unwrap() {
+        let name = said["event"].as_str().unwrap();
+        match (name, expected) {
+            ("session_start", "session_start") => (life, expected) = (life + 1, "live"),
+            ("session_suspend", "live") => expected = "session_resume",
+            ("session_resume", "session_resume") => expected = "live",
+            // One that was never heard of again may end in its pause.
+            ("session_end", "live" | "session_resume") => expected = "session_start",
+            ("before_compaction" | "after_compaction", "live") => {}
+            _ => panic!("{name} where {expected} is due: {}", session["life_events"]),
+        }
+        assert_eq!(said["life"], life, "{said}");
+    }
+    let is_over = session["status"] == "completed";
+    assert_eq!(is_over, expected == "session_start", "{session}");
+}
+
+/// What a session of `random` length does: it begins, works, is compacted, ends, and goes on.
+fn some_events(stage: &Stage, session: &str, random: &mut fastrand::Rng) -> Vec<Value> {
+    let event = |nth: usize, kind: u8| {
+        let turn = format!("{session}-p{}", nth / 4);
+        let call = json!({"tool_name": "Bash", "tool_input": {"command": "make"}, "tool_response": {"stdout": "ok"},
+                          "tool_use_id": format!("{session}-c{nth}"), "prompt_id": turn});
+        let (name, fields) = match kind {
+            0 => ("SessionStart", json!({"source": "resume"})),
+            1..=3 => ("UserPromptSubmit", json!({"prompt": format!("Ask {nth}"), "prompt_id": turn})),
+            4..=6 => ("PostToolUse", call),
+            7 => ("PreCompact", json!({"trigger": "auto", "prompt_id": turn})),
+            8 => ("PostCompact", json!({"trigger": "auto", "prompt_id": turn, "compact_summary": "so far"})),
+            9 | 10 => ("Stop", json!({"last_assistant_message": format!("Done {nth}."), "prompt_id": turn})),
+            _ => ("SessionEnd", json!({"reason": "other"})),
+        };
+        stage.event(session, name, fields)
+    };
+    (0..random.usize(10..30)).map(|nth| event(nth, random.u8(0..12))).collect()
+}
+
+#[test]
+fn whenever_daemons_die_a_life_has_one_start_and_one_end() {
+    for seed in 0..3 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut stage = Stage::new().daemon();
+        let sessions = ["one", "two", "three"].map(|name| (name, some_events(&stage, name, &mut random)));
+        let mut left: Vec<_> = sessions.iter().map(|(_, events)| events.iter()).collect();
+        while left.iter().any(|events| events.len() > 0) {
+            let session = random.usize(0..left.len());
+            if let Some(event) = left[session].next() {
+                let delivery = stage.delivery(event);
+                stage.deliver([&delivery]);
+                // What was acknowledged and is offered again has happened once.
+                if random.u8(0..6) == 0 {
+                    stage.deliver([&delivery]);
+                }
+            }
+            if random.u8(0..8) == 0 {
+                match random.bool() {
+                    true => stage.kill_daemon(),
+                    false => assert!(stage.stop_daemon().success()),
+                }
+                stage.start_daemon();
+            }
+        }
+        stage.flush();
+        for (name, _) in &sessions {
+            is_a_record_of_lives(&stage.json(["ctl", "session", name]));
+        }
+    }
+}

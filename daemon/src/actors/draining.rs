@@ -4,12 +4,13 @@
 //! they share commits: after a long absence of the daemon thousands may lie there.
 
 use std::collections::{HashMap, HashSet};
+use std::time::{Duration, SystemTime};
 
 use recall_protocol::spool::{Spool, SpoolName, SpoolReadError};
 use recall_protocol::wire::{Deliver, Reply};
 use tokio::task::{JoinSet, spawn_blocking};
 
-use super::intake::Intake;
+use super::intake::{Intake, Listener};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::ids::SessionKey;
 
@@ -17,6 +18,8 @@ use crate::memory::ids::SessionKey;
 const MOST_FILES: usize = 64;
 /// And no more of them than make so many bytes: the largest event is as large as a message may be.
 const MOST_BYTES: usize = 4 << 20;
+/// A shim writes for milliseconds: a file that is being written for so long is nobody's any more.
+const LEFT_BEHIND: Duration = Duration::from_secs(3600);
 
 /// What a drain did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,10 +71,22 @@ pub(super) async fn drain(spool: &Spool, intake: &Intake) -> Drained {
         }
     }
     let spool = spool.clone();
-    if let Ok(Err(error)) = spawn_blocking(move || spool.settle()).await {
-        tracing::warn!(%error, "cannot count the spool");
+    if spawn_blocking(move || tidy(&spool)).await.is_err() {
+        tracing::error!("counting the spool panicked");
     }
     drained
+}
+
+/// Counts what is left. What killed shims have left half written was never accepted, and nobody else removes it.
+fn tidy(spool: &Spool) {
+    if let Err(error) = spool.settle() {
+        tracing::warn!(%error, "cannot count the spool");
+    }
+    match spool.sweep(SystemTime::now(), LEFT_BEHIND) {
+        Ok(0) => {}
+        Ok(swept) => tracing::info!(swept, "removed what killed shims had left in the spool"),
+        Err(error) => tracing::warn!(%error, "cannot look for what killed shims have left in the spool"),
+    }
 }
 
 type Names = std::iter::Peekable<std::vec::IntoIter<SpoolName>>;
@@ -125,7 +140,7 @@ async fn offer_in_turn(spool: Spool, intake: Intake, queue: Vec<(SpoolName, Deli
         if planted(Fault::UnlinkBeforeCommit) {
             let _ = spool.remove(&name);
         }
-        match intake.take(deliver).await {
+        match intake.take(deliver, Listener::Nobody).await {
             Reply::Ack { .. } | Reply::Duplicate { .. } => {
                 drained.stored += 1;
                 faults::reach(Point::Unlink);

@@ -29,6 +29,15 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// A larger payload is read and redacted on a thread of its own, or the others would wait for it; in bytes.
 const LARGE: usize = 64 << 10;
 
+/// Who hears what is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listener {
+    /// The agent's hook waits for it.
+    Agent,
+    /// The hook has long gone: the event comes from the spool.
+    Nobody,
+}
+
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Intake {
@@ -57,7 +66,7 @@ pub struct Counters {
 
 impl Intake {
     /// Stores an event and says what its sender shall be told. Never fails: what cannot be taken is BUSY.
-    pub async fn take(&self, deliver: Deliver) -> Reply {
+    pub async fn take(&self, deliver: Deliver, listener: Listener) -> Reply {
         if self.pauses.covers(Timestamp(deliver.captured_at_ms)) {
             self.counters.paused.fetch_add(1, Ordering::Relaxed);
             return Reply::Ack { stdout: self.paused_answer(&deliver) };
@@ -68,7 +77,7 @@ impl Intake {
             return Reply::Ack { stdout: Vec::new() };
         }
         let reply = match self.read(deliver, &rules).await {
-            Some(Taken::Event(event)) => self.pass_on(*event, rules.rules.alias.clone()).await,
+            Some(Taken::Event(event)) => self.pass_on(*event, listener, rules.rules.alias.clone()).await,
             Some(Taken::Unparsed(unparsed)) => self.keep_raw(unparsed).await,
             None => Reply::Busy,
         };
@@ -121,12 +130,17 @@ impl Intake {
             .ok()
     }
 
-    async fn pass_on(&self, Readable { event, deliver, second }: Readable, alias: Option<String>) -> Reply {
+    async fn pass_on(
+        &self,
+        Readable { event, deliver, second }: Readable,
+        listener: Listener,
+        alias: Option<String>,
+    ) -> Reply {
         let key = SessionKey { agent: AgentName(deliver.agent.clone()), id: event.session.clone() };
         let within = ANSWER_WITHIN;
         let answer = self.sessions.ask(
             |reply| {
-                let arrival = Box::new(Arrival { event, deliver, key: second, alias, reply });
+                let arrival = Box::new(Arrival { event, deliver, key: second, alias, listener, reply });
                 SessionsMessage::Deliver { key, arrival }
             },
             within,

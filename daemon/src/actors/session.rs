@@ -18,7 +18,7 @@ use super::checkouts::{Checkouts, LastSeen};
 use super::clock;
 use super::errand::Errand;
 use super::identity::{Identity, identify};
-use super::intake::Counters;
+use super::intake::{Counters, Listener};
 use super::recollection::Recollection;
 use super::replies::Replies;
 use super::sessions::Crashes;
@@ -41,6 +41,7 @@ pub struct Arrival {
     pub key: Option<[u8; 16]>,
     /// The name the project wants to be shown under.
     pub alias: Option<String>,
+    pub listener: Listener,
     pub reply: RpcReplyPort<Reply>,
 }
 
@@ -261,7 +262,7 @@ impl SessionState {
             }
             return;
         }
-        let Arrival { mut event, deliver, key, alias, reply } = arrival;
+        let Arrival { mut event, deliver, key, alias, listener, reply } = arrival;
         let mut origin = match self.origin(&event, &deliver).await {
             Ok(origin) => origin,
             Err(error) => {
@@ -307,7 +308,8 @@ impl SessionState {
             place,
             last_event,
             event_name: event.name().to_owned(),
-            ask,
+            // What nobody hears is not looked for, and does not count as told.
+            ask: ask.filter(|_| listener == Listener::Agent),
             reply,
         };
         tokio::spawn(errand.run(stored));
@@ -334,9 +336,10 @@ impl SessionState {
         }
         let held = self.held.as_ref()?;
         let batch = held.session.left_unanswered_by(event)?;
+        let is_own = !batch.is_strange_to(event.prompt.as_ref());
         let found = self.look_up(held, batch).await;
         match &mut event.what {
-            What::Stop { message } => {
+            What::Stop { message } if is_own => {
                 *message = found;
                 None
             }

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::bus::Happening;
 use super::clock;
+use super::intake::Listener;
 use super::root::{self, Blueprint, House, Root, RootMessage};
 use crate::compression::extractive::Extractive;
 use crate::config::Config;
@@ -78,7 +79,7 @@ impl Tree {
             payload: event.to_string().into_bytes(),
             flags: Flags::default(),
         };
-        let reply = self.house.intake.take(deliver).await;
+        let reply = self.house.intake.take(deliver, Listener::Agent).await;
         assert!(matches!(reply, Reply::Ack { .. }), "{reply:?}");
     }
 

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::follow::{self, Wish};
 use super::gate::Reception;
 use super::queries;
+use crate::actors::intake::Listener;
 use crate::faults::{self, Fault, Point, planted};
 
 /// From accept, or from the last answer, to the next frame's header.
@@ -114,7 +115,7 @@ async fn take(deliver: Deliver, reception: &Reception) -> Reply {
     }
     match timeout(PERMIT_WITHIN, reception.permits.acquire()).await {
         Ok(Ok(_permit)) => {
-            let reply = reception.house.intake.take(deliver).await;
+            let reply = reception.house.intake.take(deliver, Listener::Agent).await;
             faults::reach(Point::Ack);
             reply
         }

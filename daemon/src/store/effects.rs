@@ -59,22 +59,26 @@ pub(super) fn apply(scene: &mut Scene<'_>, effect: &Effect) -> Result<(), StoreE
         }
         Effect::Resume { status, suspended_for_ms } => lives::resume(scene, *status, *suspended_for_ms),
         Effect::Complete { reason, tally } => lives::complete(scene, reason, *tally),
-        Effect::BeginCompaction { seq, trigger, message_count } => {
-            lives::compaction_begins(scene, *seq, trigger, *message_count)
+        Effect::BeginCompaction { seq, prompt, trigger, message_count } => {
+            lives::compaction_begins(scene, (*seq, prompt.as_ref()), trigger, *message_count)
         }
-        Effect::EndCompaction { seq, trigger, message_count, compacted_count, summary } => {
+        Effect::EndCompaction { seq, prompt, trigger, message_count, compacted_count, summary } => {
             let counts = (*message_count, *compacted_count);
-            lives::compaction_ends(scene, *seq, trigger, counts, summary.as_deref())
+            lives::compaction_ends(scene, (*seq, prompt.as_ref()), trigger, counts, summary.as_deref())
         }
-        Effect::BeginSubagent { seq, subagent } => subagents::begin(scene, *seq, subagent),
-        Effect::EndSubagent { seq, subagent, message } => {
-            subagents::end(scene, *seq, subagent, message.as_deref())
+        Effect::BeginSubagent { seq, prompt, subagent } => {
+            subagents::begin(scene, (*seq, prompt.as_ref()), subagent)
+        }
+        Effect::EndSubagent { seq, prompt, subagent, message } => {
+            subagents::end(scene, (*seq, prompt.as_ref()), subagent, message.as_deref())
         }
         Effect::LinkSubagent { subagent, call } => subagents::link(scene, subagent, call),
-        Effect::KeepPlan { seq, path, text, state } => {
-            plans::keep(scene, *seq, path.as_deref(), text.as_deref(), *state)
+        Effect::KeepPlan { seq, prompt, path, text, state } => {
+            plans::keep(scene, (*seq, prompt.as_ref()), path.as_deref(), text.as_deref(), *state)
         }
-        Effect::KeepTasks { seq, change } => plans::keep_tasks(scene, *seq, change),
+        Effect::KeepTasks { seq, prompt, change } => {
+            plans::keep_tasks(scene, (*seq, prompt.as_ref()), change)
+        }
         Effect::CarryOut { seq, plan } => plans::carry_out(scene, *seq, plan),
         Effect::BeginCall { call } => begin_call(scene, call),
         Effect::EndCalls { calls } => end_calls(scene, calls),
@@ -86,7 +90,9 @@ pub(super) fn apply(scene: &mut Scene<'_>, effect: &Effect) -> Result<(), StoreE
             let batch = scene.batch_row(*seq)?;
             add_refused(scene, batch, activities)
         }
-        Effect::AddAside { seq, event, call } => add_aside(scene, *seq, *event, call),
+        Effect::AddAside { seq, event, prompt, call } => {
+            add_aside(scene, (*seq, prompt.as_ref()), *event, call)
+        }
         Effect::Summarize => jobs::enqueue(scene.db, JobKind::Summary, scene.session(), None, scene.at),
         _ => change_batch(scene, effect),
     }
@@ -133,10 +139,10 @@ fn change_batch(scene: &mut Scene<'_>, effect: &Effect) -> Result<(), StoreError
             .execute(params![batch.0, Packed(text)])?;
             log(db, "response", batch.0)?;
         }
-        Effect::AdoptRecovery { seq, number, source, prompt_id, prompt, content } => {
+        Effect::AdoptRecovery { seq, number, source, prompt_id, prompt } => {
             let batch = scene.batch(*seq)?;
             let given = (*number, source.as_str(), prompt_id.as_ref(), prompt);
-            late::adopt_recovery(db, session, batch, given, *content, at)?;
+            late::adopt_recovery(db, session, batch, given, at)?;
             tell_prompt(scene, *source, Some(prompt));
         }
         Effect::Renumber { seq, number } => {
@@ -145,10 +151,6 @@ fn change_batch(scene: &mut Scene<'_>, effect: &Effect) -> Result<(), StoreError
                 .execute(params![batch.0, number])?;
             db.prepare_cached("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1")?
                 .execute(params![session, number])?;
-        }
-        Effect::TakeOver { from, to, since, until, content } => {
-            let (from, to) = (scene.batch(*from)?, scene.batch(*to)?);
-            late::take_over(db, (from, to), (since, until.as_ref()), *content)?;
         }
         Effect::CompressBatch { seq } => {
             let batch = scene.batch(*seq)?;
@@ -163,9 +165,35 @@ fn change_batch(scene: &mut Scene<'_>, effect: &Effect) -> Result<(), StoreError
             .execute([batch.0])?;
             jobs::enqueue(db, JobKind::Batch, session, Some(batch), at)?;
         }
-        _ => {}
+        _ => return put_in_place(scene, effect),
     }
     Ok(())
+}
+
+/// Effects of a prompt that arrived late, and on answers whose prompt may.
+fn put_in_place(scene: &Scene<'_>, effect: &Effect) -> Result<(), StoreError> {
+    let db = scene.db;
+    match effect {
+        Effect::SetTurn { seq, turn } => {
+            db.prepare_cached("UPDATE prompt_batches SET prompt_id = ?2 WHERE id = ?1")?
+                .execute(params![scene.batch(*seq)?.0, turn.as_ref().map(PromptId::as_str)])?;
+            Ok(())
+        }
+        Effect::SetState { seq, state } => {
+            let status = if *state == BatchState::Waiting { "waiting" } else { "open" };
+            db.prepare_cached(
+                "UPDATE prompt_batches SET status = ?2, close_reason = NULL, closed_at = NULL WHERE id = ?1",
+            )?
+            .execute(params![scene.batch(*seq)?.0, status])?;
+            Ok(())
+        }
+        Effect::Rearrange { periods, among, hidden } => late::rearrange(scene, periods, (among, hidden)),
+        Effect::SetAside { seq } => late::set_aside(db, scene.batch(*seq)?),
+        Effect::TakeAnswer { seq, event } => late::take_answer(db, scene.batch(*seq)?, *event),
+        Effect::DropAnswer { event } => late::drop_answer(db, *event),
+        Effect::ShareAnswer { from, to } => late::share_answer(db, scene.batch(*from)?, scene.batch(*to)?),
+        _ => Ok(()),
+    }
 }
 
 fn tell_prompt(scene: &mut Scene<'_>, source: BatchSource, prompt: Option<&NewPrompt>) {
@@ -206,13 +234,19 @@ fn end_calls(scene: &Scene<'_>, calls: &[CallId]) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn add_aside(scene: &Scene<'_>, seq: Seq, event: EventId, call: &ToolCall) -> Result<(), StoreError> {
+fn add_aside(
+    scene: &Scene<'_>,
+    (seq, prompt): (Seq, Option<&PromptId>),
+    event: EventId,
+    call: &ToolCall,
+) -> Result<(), StoreError> {
     let batch = scene.batch(seq)?;
     let (ToolResult::Done(response) | ToolResult::Failed(response)) = &call.result;
     scene
         .db
         .prepare_cached(
-            "INSERT INTO asides (batch, event_id, tool_name, input, response, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO asides (batch, event_id, tool_name, input, response, at, prompt_id)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?
         .execute(params![
             batch.0,
@@ -220,7 +254,8 @@ fn add_aside(scene: &Scene<'_>, seq: Seq, event: EventId, call: &ToolCall) -> Re
             call.name,
             Packed(&call.input),
             Packed(response),
-            scene.at.0
+            scene.at.0,
+            prompt.map(PromptId::as_str)
         ])?;
     Ok(())
 }
@@ -239,8 +274,9 @@ fn open_batch(
     };
     let text = prompt.and_then(|prompt| prompt.text.as_deref());
     db.prepare_cached(
-        "INSERT INTO prompt_batches (session, seq, prompt_number, source, status, prompt, prompt_event, opened_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO prompt_batches (session, seq, prompt_number, source, status, prompt, prompt_event, opened_at,
+                                     asked_in)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?
     .execute(params![
         session,
@@ -250,7 +286,8 @@ fn open_batch(
         status,
         text.map(Packed),
         prompt.map(|prompt| prompt.event.0),
-        at.0
+        at.0,
+        prompt.and_then(|prompt| prompt.asked_in.as_ref()).map(PromptId::as_str)
     ])?;
     let batch = BatchId(db.last_insert_rowid());
     if prompt.is_some() {
@@ -261,8 +298,10 @@ fn open_batch(
         log(db, "prompt", batch.0)?;
     }
     if seq.0 == 1 {
-        db.prepare_cached("UPDATE activities SET batch = ?2 WHERE session = ?1 AND batch IS NULL")?
-            .execute(params![session, batch.0])?;
+        for table in ["activities", "subagents", "compactions"] {
+            let sql = format!("UPDATE {table} SET batch = ?2 WHERE session = ?1 AND batch IS NULL");
+            db.prepare_cached(&sql)?.execute(params![session, batch.0])?;
+        }
     }
     Ok(batch)
 }

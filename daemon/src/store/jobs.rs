@@ -156,7 +156,8 @@ pub(super) fn lease(
     if planted(Fault::NoLease) {
         release(db)?;
     }
-    // A summary waits for the first observations of its session's batches, so that it is made once and not for each.
+    // A summary waits for the first observations of its session's batches, so that it is made once and not for each; a
+    // batch waits for those of the batch before it, so that the same things get the same numbers.
     // What has no result at all comes before what has one that stands in.
     let mut oldest = db.prepare_cached(
         "SELECT j.id, j.kind, j.session, j.batch, j.attempts + 1, s.agent, s.session_id, s.project, j.stood_in
@@ -165,6 +166,10 @@ pub(super) fn lease(
            AND NOT (j.kind = 'summary' AND EXISTS (
                 SELECT 1 FROM jobs b WHERE b.session = j.session AND b.kind = 'batch' AND b.status IN ('pending', 'running')
                   AND NOT b.stood_in))
+           AND NOT (j.kind = 'batch' AND NOT j.stood_in AND EXISTS (
+                SELECT 1 FROM jobs b JOIN prompt_batches e ON e.id = b.batch JOIN prompt_batches p ON p.id = j.batch
+                WHERE b.session = j.session AND b.kind = 'batch' AND b.status IN ('pending', 'running')
+                  AND NOT b.stood_in AND (e.prompt_number, e.seq) < (p.prompt_number, p.seq)))
          ORDER BY j.stood_in, j.id LIMIT 1",
     )?;
     let job = oldest

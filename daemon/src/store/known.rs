@@ -1,18 +1,18 @@
 //! Reading sessions as their actors take them up again.
 
-use std::cmp::Ordering;
-
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::{ProjectInfo, StoreError};
 use crate::memory::file_memory::Told;
 use crate::memory::ids::{
-    AgentName, CallId, ObservationId, ProjectKey, ProjectRow, PromptId, SessionId, SessionKey, SessionRow,
-    Timestamp,
+    AgentName, CallId, EventId, ObservationId, ProjectKey, ProjectRow, PromptId, SessionId, SessionKey,
+    SessionRow, Timestamp,
 };
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
-use crate::memory::session::{Batch, BatchState, Load, Response, RunningCall, Seq, Session, SessionStatus};
+use crate::memory::session::{
+    Answer, Batch, BatchState, Load, Response, RunningCall, Seq, Session, SessionStatus, Sighting,
+};
 
 /// A session as its actor takes it up again.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +54,8 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
                     life: row.get(2)?,
                     prompts: row.get(7)?,
                     batches: Vec::new(),
+                    spare: Vec::new(),
+                    sightings: Vec::new(),
                     last_event: Timestamp(row.get(3)?),
                     latest: None,
                     ended: read_order(row, 8)?,
@@ -70,6 +72,8 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
         .optional()?;
     let Some(mut known) = found else { return Ok(None) };
     known.session.batches = session_batches(db, known.row)?;
+    known.session.spare = spare_answers(db, known.row)?;
+    known.session.sightings = sightings(db, known.row)?;
     known.session.latest = latest_order(db, known.row)?;
     known.session.calls = running_calls(db, known.row)?;
     known.told = told(db, known.row)?;
@@ -84,8 +88,7 @@ fn running_calls(db: &Connection, session: SessionRow) -> Result<Vec<RunningCall
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// A batch that still waits for its prompt was opened by the event that came first, which need not be the one that
-/// happened first: the live session knows no other.
+/// A batch that still waits for its prompt was opened by the first of its calls.
 fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, StoreError> {
     let mut statement = db.prepare_cached(
         "SELECT b.seq, b.prompt_id, b.source, b.status, b.prompt_number, b.response_turn, b.opened_at,
@@ -93,12 +96,14 @@ fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, S
                 iif(b.status = 'closed', 0, (SELECT count(*) FROM activities a
                     WHERE a.batch = b.id AND a.kind = 'tool' AND a.part_of IS NULL AND a.id > b.flushed_upto)),
                 iif(b.status = 'closed', 0, (SELECT ifnull(sum(length(a.input) + length(a.response)), 0) FROM activities a
-                    WHERE a.batch = b.id AND a.kind = 'tool' AND a.part_of IS NULL AND a.id > b.flushed_upto))
+                    WHERE a.batch = b.id AND a.kind = 'tool' AND a.part_of IS NULL AND a.id > b.flushed_upto)),
+                b.asked_in, b.response_event
          FROM prompt_batches b
          LEFT JOIN deliveries o ON o.event_id = ifnull(b.prompt_event,
-            (SELECT ifnull(part_of, event_id) FROM activities a WHERE a.batch = b.id ORDER BY a.id LIMIT 1))
+            (SELECT e.event_id FROM activities a JOIN deliveries e ON e.event_id = ifnull(a.part_of, a.event_id)
+             WHERE a.batch = b.id AND a.kind <> 'other' ORDER BY e.boot_ns LIMIT 1))
          LEFT JOIN deliveries r ON r.event_id = b.response_event
-         WHERE b.session = ?1",
+         WHERE b.session = ?1 ORDER BY b.seq",
     )?;
     let rows = statement.query_map([session.0], |row| {
         let (source, status): (String, String) = (row.get(2)?, row.get(3)?);
@@ -109,6 +114,7 @@ fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, S
             number: row.get(4)?,
             opened: read_order(row, 7)?.unwrap_or(Order { wall: opened_at, ..Order::default() }),
             prompt: row.get::<_, Option<String>>(1)?.map(PromptId),
+            asked_in: row.get::<_, Option<String>>(16)?.map(PromptId),
             source: BatchSource::parse(&source).unwrap_or_default(),
             state: match status.as_str() {
                 "open" => BatchState::Open,
@@ -116,20 +122,65 @@ fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, S
                 _ => BatchState::Closed,
             },
             response: match read_order(row, 10)? {
-                Some(at) => Response::Known { at, prompt: turn },
+                Some(at) => Response::Known(Answer { event: EventId(row.get(17)?), at, prompt: turn }),
                 None if row.get(13)? => Response::Recovered,
                 None => Response::Missing,
             },
             fresh: Load { activities: row.get(14)?, bytes: row.get::<_, i64>(15)?.unsigned_abs() },
         })
     })?;
-    let mut batches: Vec<Batch> = rows.collect::<Result<_, _>>()?;
-    batches.sort_by(|a, b| match (a.opened.is_before(&b.opened), b.opened.is_before(&a.opened)) {
-        (true, _) => Ordering::Less,
-        (_, true) => Ordering::Greater,
-        (false, false) => a.seq.cmp(&b.seq),
-    });
+    // As the live session puts them: each in its place among those that it knows.
+    let mut batches: Vec<Batch> = Vec::new();
+    for batch in rows {
+        let batch = batch?;
+        let place = batches.iter().take_while(|known| !batch.opened.is_before(&known.opened)).count();
+        batches.insert(place, batch);
+    }
     Ok(batches)
+}
+
+/// Answers that are kept as activities.
+fn spare_answers(db: &Connection, session: SessionRow) -> Result<Vec<Answer>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT a.event_id, a.prompt_id, d.boot_id, d.boot_ns, d.captured_at
+         FROM activities a JOIN deliveries d ON d.event_id = a.event_id
+         WHERE a.session = ?1 AND a.kind = 'other' AND a.tool_name = 'Stop' AND length(a.input) > 0 ORDER BY a.id",
+    )?;
+    let rows = statement.query_map([session.0], |row| {
+        let at = read_order(row, 2)?.unwrap_or_default();
+        Ok(Answer { event: EventId(row.get(0)?), at, prompt: row.get::<_, Option<String>>(1)?.map(PromptId) })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Turns that something was done in and no prompt was asked in, and when first.
+fn sightings(db: &Connection, session: SessionRow) -> Result<Vec<Sighting>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "WITH seen (turn, event) AS (
+            SELECT prompt_id, ifnull(part_of, event_id) FROM activities WHERE session = ?1
+            UNION ALL SELECT a.prompt_id, a.event_id FROM asides a JOIN prompt_batches b ON b.id = a.batch WHERE b.session = ?1
+            UNION ALL SELECT response_turn, response_event FROM prompt_batches WHERE session = ?1
+            UNION ALL SELECT prompt_id, event_id FROM subagents WHERE session = ?1
+            UNION ALL SELECT prompt_id, event_id FROM compactions WHERE session = ?1)
+         SELECT turn, boot_id, min(boot_ns), captured_at FROM seen JOIN deliveries ON event_id = event
+         WHERE turn IS NOT NULL AND (
+            turn NOT IN (SELECT asked_in FROM prompt_batches WHERE session = ?1 AND asked_in = prompt_id)
+            OR turn IN (SELECT prompt_id FROM prompt_batches WHERE session = ?1 AND asked_in <> prompt_id))
+         GROUP BY turn, boot_id",
+    )?;
+    let rows = statement.query_map([session.0], |row| {
+        Ok(Sighting { turn: PromptId(row.get(0)?), at: read_order(row, 1)?.unwrap_or_default() })
+    })?;
+    let mut first: Vec<Sighting> = Vec::new();
+    for seen in rows {
+        let seen = seen?;
+        match first.iter_mut().find(|known| known.turn == seen.turn) {
+            Some(known) if seen.at.is_before(&known.at) => known.at = seen.at,
+            Some(_) => {}
+            None => first.push(seen),
+        }
+    }
+    Ok(first)
 }
 
 /// When the session's latest event was taken: of the latest boot, the latest.

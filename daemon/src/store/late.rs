@@ -1,101 +1,111 @@
-//! What a prompt that arrived late takes over from the batch before it, and what is kept for one that may still come.
+//! What a prompt that arrived late puts into another place, and what is kept for one that may still come.
 
-use rusqlite::{Connection, OptionalExtension, Statement, params};
+use std::collections::{BTreeSet, HashMap};
+
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
+use super::effects::Scene;
+use super::jobs::{self, JobKind};
 use super::text::{Packed, Unpacked};
 use super::writes::log;
-use crate::memory::ids::{BatchId, PromptId, Timestamp};
+use crate::memory::ids::{BatchId, EventId, PromptId, Timestamp};
 use crate::memory::order::Order;
-use crate::memory::session::{Content, NewPrompt};
+use crate::memory::session::{NewPrompt, Period, Seq};
 
-/// Moves what was done since, and the answer that was given, unless the agent itself says that it belongs to `from`.
-pub(super) fn take_over(
-    db: &Connection,
-    (from, to): (BatchId, BatchId),
-    period: (&Order, Option<&Order>),
-    content: Content,
+/// What lies in a batch because of when it was done, and the event that tells when.
+const MOVABLE: [(&str, &str); 5] = [
+    ("activities", "ifnull(t.part_of, t.event_id)"),
+    ("asides", "t.event_id"),
+    ("subagents", "t.event_id"),
+    ("compactions", "t.event_id"),
+    // What a prompt itself says of a plan stays with it.
+    ("plan_batches", "iif(t.event_id IS b.prompt_event, NULL, t.event_id)"),
+];
+
+/// Seats everything in the batches of these periods anew, and has closed batches that lost or gained something
+/// compressed again.
+pub(super) fn rearrange(
+    scene: &Scene<'_>,
+    periods: &[Period],
+    (among, hidden): (&[Seq], &[Seq]),
 ) -> Result<(), StoreError> {
-    for table in ["activities", "asides"] {
-        // Asides carry no turn's id: their batch was found by it.
-        let (own, event) = if table == "activities" {
-            (
-                "AND (prompt_id IS NULL OR prompt_id IS NOT (SELECT prompt_id FROM prompt_batches WHERE id = ?1))",
-                "ifnull(activities.part_of, activities.event_id)",
-            )
-        } else {
-            ("", "asides.event_id")
-        };
-        let sql = format!(
-            "UPDATE {table} SET batch = ?2 WHERE batch = ?1 {own} AND EXISTS (SELECT 1 FROM deliveries d
-             WHERE d.event_id = {event} AND {IN_PERIOD})"
-        );
-        let mut statement = db.prepare_cached(&sql)?;
-        bind_period(&mut statement, period)?;
-        statement.raw_bind_parameter(1, from.0)?;
-        statement.raw_bind_parameter(2, to.0)?;
-        statement.raw_execute()?;
+    let db = scene.db;
+    let mut rows: HashMap<Seq, i64> = HashMap::new();
+    for period in periods {
+        rows.insert(period.seq, scene.batch(period.seq)?.0);
     }
-    move_answer(db, from, to, period)?;
-    if content == Content::Hidden {
-        hide(db, to)?;
+    let mut touched = BTreeSet::new();
+    for batch in among.iter().filter_map(|seq| rows.get(seq)) {
+        for (table, event) in MOVABLE {
+            for (row, to) in misplaced(db, (table, event), *batch, periods, &rows)? {
+                db.prepare_cached(&format!("UPDATE OR REPLACE {table} SET batch = ?2 WHERE rowid = ?1"))?
+                    .execute([row, to])?;
+                touched.extend([*batch, to]);
+            }
+        }
+    }
+    for batch in &touched {
+        compress_again(scene, BatchId(*batch))?;
+    }
+    for batch in among.iter().filter_map(|seq| rows.get(seq)) {
+        follow_plans(db, *batch)?;
+    }
+    for batch in hidden.iter().filter_map(|seq| rows.get(seq)) {
+        hide(db, BatchId(*batch))?;
     }
     Ok(())
 }
 
-/// Whether the delivery `d` fell into the period of [`bind_period`].
-const IN_PERIOD: &str = "iif(d.boot_id = ?3, d.boot_ns >= ?4, d.captured_at >= ?5)
-    AND (?6 IS NULL OR iif(d.boot_id = ?6, d.boot_ns < ?7, d.captured_at < ?8))";
-
-fn bind_period(
-    statement: &mut Statement<'_>,
-    (since, until): (&Order, Option<&Order>),
-) -> rusqlite::Result<()> {
-    for (first, moment) in [(3, Some(since)), (6, until)] {
-        let boot_ns = moment.map(|moment| i64::try_from(moment.boot_ns).unwrap_or(i64::MAX));
-        statement.raw_bind_parameter(first, moment.map(|moment| moment.boot))?;
-        statement.raw_bind_parameter(first + 1, boot_ns)?;
-        statement.raw_bind_parameter(first + 2, moment.map(|moment| moment.wall.0))?;
-    }
-    Ok(())
-}
-
-fn move_answer(
+/// The rows of a batch that belong elsewhere, each with its place.
+fn misplaced(
     db: &Connection,
-    from: BatchId,
-    to: BatchId,
-    period: (&Order, Option<&Order>),
-) -> Result<(), StoreError> {
+    (table, event): (&str, &str),
+    batch: i64,
+    periods: &[Period],
+    rows: &HashMap<Seq, i64>,
+) -> Result<Vec<(i64, i64)>, StoreError> {
     let mut find = db.prepare_cached(&format!(
-        "SELECT b.response, b.response_event, b.response_turn FROM prompt_batches b
-         JOIN deliveries d ON d.event_id = b.response_event
-         WHERE b.id = ?1 AND (b.response_turn IS NULL OR b.response_turn IS NOT b.prompt_id)
-           AND {IN_PERIOD}"
+        "SELECT t.rowid, t.prompt_id, d.boot_id, d.boot_ns, d.captured_at
+         FROM {table} t JOIN prompt_batches b ON b.id = t.batch JOIN deliveries d ON d.event_id = {event}
+         WHERE t.batch = ?1"
     ))?;
-    bind_period(&mut find, period)?;
-    find.raw_bind_parameter(1, from.0)?;
-    type Given = (rusqlite::types::Value, Vec<u8>, Option<String>);
-    let given: Option<Given> = {
-        let mut rows = find.raw_query();
-        rows.next()?
-            .map(|row| Ok::<_, rusqlite::Error>((row.get(0)?, row.get(1)?, row.get(2)?)))
-            .transpose()?
-    };
-    if let Some((response, event, turn)) = given {
-        db.prepare_cached(
-            "UPDATE prompt_batches SET response = NULL, response_event = NULL, response_turn = NULL WHERE id = ?1",
-        )?
-        .execute([from.0])?;
-        db.prepare_cached(
-            "UPDATE prompt_batches SET response = ?2, response_event = ?3, response_turn = ?4 WHERE id = ?1",
-        )?
-        .execute(params![to.0, response, event, turn])?;
-        log(db, "response", from.0)?;
-        log(db, "response", to.0)?;
+    let mut found = find.query([batch])?;
+    let mut misplaced = Vec::new();
+    while let Some(row) = found.next()? {
+        let turn = row.get::<_, Option<String>>(1)?.map(PromptId);
+        let boot_ns = row.get::<_, i64>(3)?.unsigned_abs();
+        let at = Order { boot: row.get(2)?, boot_ns, wall: Timestamp(row.get(4)?) };
+        let seat = Period::seat(periods, turn.as_ref(), &at).and_then(|seq| rows.get(&seq).copied());
+        misplaced.extend(seat.filter(|seat| *seat != batch).map(|seat| (row.get(0), seat)));
     }
-    // What is left of the batch before may have had an answer of its own.
-    answer_kept_aside(db, from)?;
-    answer_kept_aside(db, to)
+    Ok(misplaced.into_iter().map(|(row, seat)| Ok((row?, seat))).collect::<rusqlite::Result<_>>()?)
+}
+
+/// Whether a batch works on a plan depends on what lies in it.
+fn follow_plans(db: &Connection, batch: i64) -> Result<(), StoreError> {
+    db.prepare_cached(
+        "UPDATE plans SET batch = ?1 WHERE EXISTS (
+            SELECT 1 FROM plan_batches l WHERE l.plan = plans.id AND l.batch = ?1 AND l.event_id = plans.event_id)",
+    )?
+    .execute([batch])?;
+    db.prepare_cached(
+        "UPDATE prompt_batches SET source = iif(EXISTS (
+            SELECT 1 FROM plan_batches l JOIN plans p ON p.id = l.plan WHERE l.batch = ?1 AND p.kind = 'plan'),
+            'plan', 'user') WHERE id = ?1 AND source IN ('user', 'plan')",
+    )?
+    .execute([batch])?;
+    Ok(())
+}
+
+fn compress_again(scene: &Scene<'_>, batch: BatchId) -> Result<(), StoreError> {
+    let mut find = scene.db.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM prompt_batches WHERE id = ?1 AND status = 'closed' AND source <> 'private')",
+    )?;
+    match find.query_row([batch.0], |row| row.get(0))? {
+        true => jobs::enqueue(scene.db, JobKind::Batch, scene.session(), Some(batch), scene.at),
+        false => Ok(()),
+    }
 }
 
 /// Keeps the answer that another turn's is about to replace: its prompt may still be on its way.
@@ -115,18 +125,60 @@ pub(super) fn keep_replaced_answer(
     Ok(())
 }
 
+/// The batch's answer is not its own: it is kept as an activity.
+pub(super) fn set_aside(db: &Connection, batch: BatchId) -> Result<(), StoreError> {
+    keep_replaced_answer(db, batch, None)?;
+    db.prepare_cached(
+        "UPDATE prompt_batches SET response = NULL, response_event = NULL, response_turn = NULL WHERE id = ?1",
+    )?
+    .execute([batch.0])?;
+    log(db, "response", batch.0)
+}
+
+/// Gives a batch an answer that was kept as an activity. One that was forgotten meanwhile stays so.
+pub(super) fn take_answer(db: &Connection, batch: BatchId, event: EventId) -> Result<(), StoreError> {
+    let mut find =
+        db.prepare_cached("SELECT input, prompt_id FROM activities WHERE event_id = ?1 AND kind = 'other'")?;
+    let kept = find
+        .query_row([event.0], |row| Ok((row.get::<_, Unpacked>(0)?, row.get::<_, Option<String>>(1)?)))
+        .optional()?;
+    let Some((Unpacked(text), turn)) = kept else { return Ok(()) };
+    db.prepare_cached(
+        "UPDATE prompt_batches SET response = ?2, response_event = ?3, response_turn = ?4 WHERE id = ?1",
+    )?
+    .execute(params![batch.0, Packed(&text), event.0, turn])?;
+    drop_answer(db, event)?;
+    log(db, "response", batch.0)
+}
+
+pub(super) fn drop_answer(db: &Connection, event: EventId) -> Result<(), StoreError> {
+    db.prepare_cached(
+        "DELETE FROM activities WHERE event_id = ?1 AND tool_name = 'Stop' AND kind <> 'tool'",
+    )?
+    .execute([event.0])?;
+    Ok(())
+}
+
+pub(super) fn share_answer(db: &Connection, from: BatchId, to: BatchId) -> Result<(), StoreError> {
+    db.prepare_cached(
+        "UPDATE prompt_batches SET (response, response_event, response_turn) =
+            (SELECT response, response_event, response_turn FROM prompt_batches WHERE id = ?1) WHERE id = ?2",
+    )?
+    .execute([from.0, to.0])?;
+    log(db, "response", to.0)
+}
+
 /// Makes the recovery batch the batch of the prompt that has arrived after what it asked for.
 pub(super) fn adopt_recovery(
     db: &Connection,
     session: i64,
     batch: BatchId,
     (number, source, prompt_id, prompt): (u32, &str, Option<&PromptId>, &NewPrompt),
-    content: Content,
     at: Timestamp,
 ) -> Result<(), StoreError> {
     db.prepare_cached(
         "UPDATE prompt_batches SET prompt_number = ?2, source = ?3, prompt_id = ?4, prompt = ?5, prompt_event = ?6,
-                opened_at = ?7 WHERE id = ?1",
+                opened_at = ?7, asked_in = ?8 WHERE id = ?1",
     )?
     .execute(params![
         batch.0,
@@ -135,57 +187,35 @@ pub(super) fn adopt_recovery(
         prompt_id.map(PromptId::as_str),
         prompt.text.as_deref().map(Packed),
         prompt.event.0,
-        at.0
+        at.0,
+        prompt.asked_in.as_ref().map(PromptId::as_str)
     ])?;
     db.prepare_cached("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1")?
         .execute(params![session, number])?;
-    match content {
-        Content::Kept => log(db, "prompt", batch.0),
-        Content::Hidden => hide(db, batch),
+    match prompt.text {
+        Some(_) => log(db, "prompt", batch.0),
+        None => Ok(()),
     }
 }
 
-/// An answer whose turn nobody knew was kept as an activity; here is its turn.
-fn answer_kept_aside(db: &Connection, to: BatchId) -> Result<(), StoreError> {
-    let mut find = db.prepare_cached(
-        "SELECT a.input, a.event_id, a.prompt_id FROM activities a JOIN prompt_batches b ON b.id = a.batch
-         JOIN deliveries d ON d.event_id = a.event_id
-         WHERE a.batch = ?1 AND a.kind = 'other' AND a.tool_name = 'Stop' AND b.response_event IS NULL
-           AND (a.prompt_id IS NULL OR a.prompt_id IS b.prompt_id OR NOT EXISTS
-                (SELECT 1 FROM prompt_batches o WHERE o.session = b.session AND o.prompt_id = a.prompt_id))
-         ORDER BY a.prompt_id IS NOT NULL AND a.prompt_id IS b.prompt_id DESC, a.at DESC, d.boot_ns DESC, a.id DESC
-         LIMIT 1",
-    )?;
-    let kept = find
-        .query_row([to.0], |row| {
-            Ok((row.get::<_, Unpacked>(0)?, row.get::<_, Vec<u8>>(1)?, row.get::<_, Option<String>>(2)?))
-        })
-        .optional()?;
-    let Some((Unpacked(text), event, turn)) = kept.filter(|(text, ..)| !text.0.trim().is_empty()) else {
-        return Ok(());
-    };
-    db.prepare_cached(
-        "UPDATE prompt_batches SET response = ?2, response_event = ?3, response_turn = ?4 WHERE id = ?1",
-    )?
-    .execute(params![to.0, Packed(&text), event, turn])?;
-    log(db, "response", to.0)
-}
-
-/// Leaves of a batch only that something was done.
+/// Leaves of a batch only that something was done. What names another turn is not the batch's own.
 fn hide(db: &Connection, batch: BatchId) -> Result<(), StoreError> {
-    let mut find = db.prepare_cached("SELECT id FROM activities WHERE batch = ?1")?;
+    const OWN: &str =
+        "batch = ?1 AND ifnull(prompt_id = (SELECT prompt_id FROM prompt_batches WHERE id = ?1), TRUE)";
+    let mut find = db.prepare_cached(&format!("SELECT id FROM activities WHERE {OWN}"))?;
     for activity in find.query_map([batch.0], |row| row.get::<_, i64>(0))? {
         log(db, "activity", activity?)?;
     }
-    db.prepare_cached(
-        "UPDATE activities SET kind = 'private', input = NULL, response = NULL, failed = 0 WHERE batch = ?1",
-    )?
-    .execute([batch.0])?;
-    db.prepare_cached("DELETE FROM asides WHERE batch = ?1")?.execute([batch.0])?;
-    super::subagents::hide(db, batch)?;
+    for forget in [
+        "UPDATE activities SET kind = 'private', input = NULL, response = NULL, failed = 0",
+        "UPDATE subagents SET message = NULL",
+        "UPDATE compactions SET summary = NULL",
+        "DELETE FROM asides",
+    ] {
+        db.prepare_cached(&format!("{forget} WHERE {OWN}"))?.execute([batch.0])?;
+    }
     super::plans::hide(db, batch)?;
     super::file_notes::hide(db, batch)?;
-    db.prepare_cached("UPDATE compactions SET summary = NULL WHERE batch = ?1")?.execute([batch.0])?;
     db.prepare_cached(
         "UPDATE prompt_batches SET response = NULL, branch = NULL, head_commit = NULL, base_commit = NULL WHERE id = ?1",
     )?

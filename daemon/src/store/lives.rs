@@ -10,7 +10,7 @@ use super::effects::Scene;
 use super::text::Packed;
 use super::writes::Suspension;
 use crate::memory::event::StartSource;
-use crate::memory::ids::{AgentName, SessionId, SessionKey, SessionRow, Timestamp};
+use crate::memory::ids::{AgentName, PromptId, SessionId, SessionKey, SessionRow, Timestamp};
 use crate::memory::lifecycle::{Lifecycle, Said, Tally};
 use crate::memory::session::{CLEAR_WITHIN_MS, Seq, SessionStatus};
 
@@ -177,23 +177,36 @@ pub(super) fn suspend_all(
 
 pub(super) fn compaction_begins(
     scene: &mut Scene<'_>,
-    seq: Option<Seq>,
+    (seq, prompt): (Option<Seq>, Option<&PromptId>),
     trigger: &str,
     message_count: u32,
 ) -> Result<(), StoreError> {
     let batch = scene.batch_row(seq)?;
-    scene
+    let (event, turn) = (scene.event.map(|event| event.0), prompt.map(PromptId::as_str));
+    // Its end may have been told first.
+    let begun = scene
         .db
         .prepare_cached(
-            "INSERT INTO compactions (session, batch, trigger, message_count, started_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+            "UPDATE compactions SET batch = ?2, started_at = ?3, event_id = ?4, prompt_id = ?5
+             WHERE id = (SELECT id FROM compactions WHERE session = ?1 AND started_at IS NULL AND ended_at >= ?3
+                         ORDER BY ended_at LIMIT 1)",
         )?
-        .execute(params![scene.session(), batch, trigger, message_count, scene.at.0])?;
+        .execute(params![scene.session(), batch, scene.at.0, event, turn])?;
+    if begun == 0 {
+        scene
+            .db
+            .prepare_cached(
+                "INSERT INTO compactions (session, batch, trigger, message_count, started_at, event_id, prompt_id)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?
+            .execute(params![scene.session(), batch, trigger, message_count, scene.at.0, event, turn])?;
+    }
     say(scene, Said::BeforeCompaction { message_count })
 }
 
 pub(super) fn compaction_ends(
     scene: &mut Scene<'_>,
-    seq: Option<Seq>,
+    (seq, prompt): (Option<Seq>, Option<&PromptId>),
     trigger: &str,
     (message_count, compacted_count): (u32, u32),
     summary: Option<&str>,
@@ -203,13 +216,15 @@ pub(super) fn compaction_ends(
     let ended = db
         .prepare_cached(
             "UPDATE compactions SET ended_at = ?2, message_count = ?3, compacted_count = ?4, summary = ?5
-             WHERE id = (SELECT max(id) FROM compactions WHERE session = ?1 AND ended_at IS NULL)",
+             WHERE id = (SELECT id FROM compactions WHERE session = ?1 AND ended_at IS NULL AND started_at <= ?2
+                         ORDER BY started_at DESC LIMIT 1)",
         )?
         .execute(params![session, scene.at.0, message_count, compacted_count, summary.map(Packed)])?;
     if ended == 0 {
         db.prepare_cached(
-            "INSERT INTO compactions (session, batch, trigger, ended_at, message_count, compacted_count, summary)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO compactions (session, batch, trigger, ended_at, message_count, compacted_count, summary,
+                                      event_id, prompt_id)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
         .execute(params![
             session,
@@ -218,7 +233,9 @@ pub(super) fn compaction_ends(
             scene.at.0,
             message_count,
             compacted_count,
-            summary.map(Packed)
+            summary.map(Packed),
+            scene.event.map(|event| event.0),
+            prompt.map(PromptId::as_str)
         ])?;
     }
     say(scene, Said::AfterCompaction { message_count, compacted_count })

@@ -32,6 +32,8 @@ mod statistics;
 mod text;
 mod writes;
 #[cfg(test)]
+mod arrival;
+#[cfg(test)]
 mod rehydration;
 
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use super::StoreError;
 use super::effects::Scene;
 use super::text::{Packed, Unpacked};
 use super::writes::log;
-use crate::memory::ids::{BatchId, PlanId, SessionRow, Timestamp};
+use crate::memory::ids::{BatchId, PlanId, PromptId, SessionRow, Timestamp};
 use crate::memory::plan::{self, PlanReference, PlanState, TaskChange};
 use crate::memory::session::Seq;
 
@@ -69,7 +69,7 @@ pub fn plan(db: &Connection, id: PlanId) -> Result<Option<PlanRow>, StoreError> 
 /// Keeps what a file or an approval says. What is older than what is known changes nothing but the state.
 pub(super) fn keep(
     scene: &Scene<'_>,
-    seq: Option<Seq>,
+    (seq, prompt): (Option<Seq>, Option<&PromptId>),
     path: Option<&str>,
     text: Option<&str>,
     state: PlanState,
@@ -86,20 +86,32 @@ pub(super) fn keep(
             )?
             .execute(params![scene.session(), path])?;
     }
-    tie(scene, seq, ("plan", path))
+    tie(scene, (seq, prompt), ("plan", path))
 }
 
-pub(super) fn keep_tasks(scene: &Scene<'_>, seq: Option<Seq>, change: &TaskChange) -> Result<(), StoreError> {
-    let mut find = scene
-        .db
-        .prepare_cached("SELECT text FROM plans WHERE session = ?1 AND kind = 'tasks' AND path = ''")?;
-    let known = find.query_row([scene.session()], |row| row.get::<_, Unpacked>(0)).optional()?;
-    let list = plan::with_tasks(known.as_ref().map_or("", |text| text.0.as_str()), change);
-    if list.is_empty() && known.is_none() {
-        return Ok(());
+pub(super) fn keep_tasks(
+    scene: &Scene<'_>,
+    (seq, prompt): (Option<Seq>, Option<&PromptId>),
+    change: &TaskChange,
+) -> Result<(), StoreError> {
+    let mut find = scene.db.prepare_cached(
+        "SELECT text, updated_at > ?2 FROM plans WHERE session = ?1 AND kind = 'tasks' AND path = ''",
+    )?;
+    let known = find
+        .query_row([scene.session(), scene.at.0], |row| {
+            Ok((row.get::<_, Unpacked>(0)?.0, row.get::<_, bool>(1)?))
+        })
+        .optional()?;
+    let (text, is_newer) = known.as_ref().map_or(("", false), |(text, is_newer)| (text.as_str(), *is_newer));
+    // A whole list that arrives late knows nothing of what has changed since.
+    if !(is_newer && matches!(change, TaskChange::List(_))) {
+        let list = plan::with_tasks(text, change);
+        if list.is_empty() && known.is_none() {
+            return Ok(());
+        }
+        write(scene, seq, ("tasks", ""), &list)?;
     }
-    write(scene, seq, ("tasks", ""), &list)?;
-    tie(scene, seq, ("tasks", ""))
+    tie(scene, (seq, prompt), ("tasks", ""))
 }
 
 fn write(
@@ -138,15 +150,20 @@ fn write(
 }
 
 /// Says that a batch works on a plan of its session.
-fn tie(scene: &Scene<'_>, seq: Option<Seq>, (kind, path): (&str, &str)) -> Result<(), StoreError> {
+fn tie(
+    scene: &Scene<'_>,
+    (seq, prompt): (Option<Seq>, Option<&PromptId>),
+    (kind, path): (&str, &str),
+) -> Result<(), StoreError> {
     let Some(batch) = scene.batch_row(seq)? else { return Ok(()) };
+    let event = scene.event.map(|event| event.0.to_vec()).unwrap_or_default();
     scene
         .db
         .prepare_cached(
-            "INSERT OR IGNORE INTO plan_batches (plan, batch)
-             SELECT id, ?4 FROM plans WHERE session = ?1 AND kind = ?2 AND path = ?3",
+            "INSERT OR IGNORE INTO plan_batches (plan, batch, event_id, prompt_id)
+             SELECT id, ?4, ?5, ?6 FROM plans WHERE session = ?1 AND kind = ?2 AND path = ?3",
         )?
-        .execute(params![scene.session(), kind, path, batch])?;
+        .execute(params![scene.session(), kind, path, batch, event, prompt.map(PromptId::as_str)])?;
     Ok(())
 }
 
@@ -154,17 +171,18 @@ fn tie(scene: &Scene<'_>, seq: Option<Seq>, (kind, path): (&str, &str)) -> Resul
 pub(super) fn carry_out(scene: &Scene<'_>, seq: Seq, reference: &PlanReference) -> Result<(), StoreError> {
     let PlanReference::File(path) = reference else { return Ok(()) };
     let batch = scene.batch(seq)?;
+    let event = scene.event.map(|event| event.0.to_vec()).unwrap_or_default();
     let tail = path.trim_start_matches("~/").trim_start_matches("./").trim_start_matches('/');
     scene
         .db
         .prepare_cached(
-            "INSERT OR IGNORE INTO plan_batches (plan, batch)
-             SELECT p.id, ?3 FROM plans p JOIN sessions s ON s.id = p.session
+            "INSERT OR IGNORE INTO plan_batches (plan, batch, event_id)
+             SELECT p.id, ?3, ?6 FROM plans p JOIN sessions s ON s.id = p.session
              WHERE s.project = ?1 AND p.path <> ''
                AND (p.path = ?2 OR substr(p.path, -length(?5) - 1) = '/' || ?5)
              ORDER BY s.id = ?4 DESC, p.updated_at DESC LIMIT 1",
         )?
-        .execute(params![scene.stored.project.0, path, batch.0, scene.session(), tail])?;
+        .execute(params![scene.stored.project.0, path, batch.0, scene.session(), tail, event])?;
     Ok(())
 }
 

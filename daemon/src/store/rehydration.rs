@@ -36,8 +36,8 @@ enum Move {
     Kill,
 }
 
-struct Daemon {
-    db: Connection,
+pub(super) struct Daemon {
+    pub(super) db: Connection,
     key: SessionKey,
     session: Session,
     now: i64,
@@ -48,7 +48,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut db = Connection::open_in_memory().unwrap();
         db.execute_batch("PRAGMA foreign_keys = ON").unwrap();
         let nowhere = std::path::Path::new("");
@@ -61,7 +61,7 @@ impl Daemon {
     fn policy() -> CapturePolicy {
         CapturePolicy {
             skip_tools: Vec::new(),
-            plan_folders: Vec::new(),
+            plan_folders: vec!["plans".to_owned()],
             chunk: Load { activities: 3, bytes: 10_000 },
         }
     }
@@ -94,8 +94,19 @@ impl Daemon {
     }
 
     fn take(&mut self, what: What, prompt: Option<&str>, boot_ns: u64) {
+        // As far apart as random ones.
+        let id = EventId((u128::from(self.moves) << 64).to_be_bytes());
+        self.happen(what, prompt, (id, boot_ns, Timestamp(self.now)));
+    }
+
+    pub(super) fn happen(
+        &mut self,
+        what: What,
+        prompt: Option<&str>,
+        (id, boot_ns, at): (EventId, u64, Timestamp),
+    ) {
         let subagent = matches!(what, What::SubagentStart | What::SubagentStop { .. })
-            .then(|| Subagent { id: "a".to_owned(), kind: None });
+            .then(|| Subagent { id: format!("of {}", prompt.unwrap_or_default()), kind: None });
         let event = LifecycleEvent {
             session: self.key.id.clone(),
             prompt: prompt.map(PromptId::from),
@@ -104,9 +115,6 @@ impl Daemon {
             subagent,
             what,
         };
-        // As far apart as random ones.
-        let id = EventId((u128::from(self.moves) << 64).to_be_bytes());
-        let at = Timestamp(self.now);
         let order = Order { boot: [1; 16], boot_ns, wall: at };
         let capture = Capture { event: id, at, order };
         let decision = self.session.clone().on_event(&event, capture, &Self::policy());
@@ -144,7 +152,7 @@ impl Daemon {
         self.rehydrate();
     }
 
-    fn rehydrate(&mut self) {
+    pub(super) fn rehydrate(&mut self) {
         self.session = self.stored();
     }
 
@@ -179,7 +187,7 @@ fn is_of_a_life(said: &Said) -> bool {
     !matches!(said, Said::MessageReceived { .. } | Said::BatchClosed { .. })
 }
 
-fn call(use_id: &str) -> ToolCall {
+pub(super) fn call(use_id: &str) -> ToolCall {
     ToolCall {
         name: "Bash".to_owned(),
         use_id: Some(use_id.into()),
@@ -251,6 +259,13 @@ fn comparable(mut session: Session) -> Session {
         batch.opened = Order::default();
     }
     session.calls.sort_by(|a, b| a.id.cmp(&b.id));
+    // Only a turn that something waited for matters.
+    let waited =
+        session.batches.iter().filter(|batch| batch.asked_in.is_some() && batch.asked_in != batch.prompt);
+    let turns: Vec<_> = waited.map(|batch| batch.prompt.clone()).collect();
+    session.sightings.retain(|seen| turns.contains(&Some(seen.turn.clone())));
+    session.sightings.sort_by(|a, b| a.turn.cmp(&b.turn));
+    session.spare.sort_by_key(|answer| answer.event.0);
     session
 }
 

@@ -293,7 +293,7 @@ pub fn first_and_last_prompt(
 pub fn asides_of_batch(db: &Connection, batch: BatchId) -> Result<Vec<ActivityRow>, StoreError> {
     let mut statement = db.prepare_cached(
         "SELECT id, batch, event_id, 'aside', tool_name, NULL, NULL, 0, NULL, input, response, at
-         FROM asides WHERE batch = ?1 ORDER BY at, id",
+         FROM asides WHERE batch = ?1 ORDER BY at, (SELECT boot_ns FROM deliveries d WHERE d.event_id = asides.event_id), id",
     )?;
     Ok(statement.query_map([batch.0], read_activity)?.collect::<Result<_, _>>()?)
 }

@@ -6,7 +6,7 @@ use super::StoreError;
 use super::effects::Scene;
 use super::text::{Packed, Unpacked};
 use crate::memory::event::Subagent;
-use crate::memory::ids::{BatchId, CallId, EventId, SessionRow, Timestamp};
+use crate::memory::ids::{BatchId, CallId, EventId, PromptId, SessionRow, Timestamp};
 use crate::memory::session::Seq;
 
 /// A subagent as it is kept.
@@ -28,6 +28,9 @@ pub struct SubagentRow {
 const COLUMNS: &str =
     "agent_id, agent_type, batch, parent_call, message, message_event, started_at, ended_at FROM subagents";
 
+/// By when they were first heard of.
+const IN_ORDER: &str = "ORDER BY ifnull(started_at, ended_at), agent_id";
+
 fn read(row: &Row<'_>) -> rusqlite::Result<SubagentRow> {
     Ok(SubagentRow {
         id: row.get(0)?,
@@ -46,35 +49,49 @@ fn read(row: &Row<'_>) -> rusqlite::Result<SubagentRow> {
 /// # Errors
 /// When the database refuses.
 pub fn subagents_of_session(db: &Connection, session: SessionRow) -> Result<Vec<SubagentRow>, StoreError> {
-    let mut statement = db.prepare_cached(&format!("SELECT {COLUMNS} WHERE session = ?1 ORDER BY id"))?;
+    let mut statement = db.prepare_cached(&format!("SELECT {COLUMNS} WHERE session = ?1 {IN_ORDER}"))?;
     Ok(statement.query_map([session.0], read)?.collect::<Result<_, _>>()?)
 }
 
 /// # Errors
 /// When the database refuses.
 pub fn subagents_of_batch(db: &Connection, batch: BatchId) -> Result<Vec<SubagentRow>, StoreError> {
-    let mut statement = db.prepare_cached(&format!("SELECT {COLUMNS} WHERE batch = ?1 ORDER BY id"))?;
+    let mut statement = db.prepare_cached(&format!("SELECT {COLUMNS} WHERE batch = ?1 {IN_ORDER}"))?;
     Ok(statement.query_map([batch.0], read)?.collect::<Result<_, _>>()?)
 }
 
-pub(super) fn begin(scene: &Scene<'_>, seq: Option<Seq>, subagent: &Subagent) -> Result<(), StoreError> {
+pub(super) fn begin(
+    scene: &Scene<'_>,
+    (seq, prompt): (Option<Seq>, Option<&PromptId>),
+    subagent: &Subagent,
+) -> Result<(), StoreError> {
     let batch = scene.batch_row(seq)?;
     scene
         .db
         .prepare_cached(
-            "INSERT INTO subagents (session, batch, agent_id, agent_type, started_at) VALUES (?1, ?2, ?3, ?4, ?5)
+            "INSERT INTO subagents (session, batch, agent_id, agent_type, started_at, event_id, prompt_id)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
              ON CONFLICT (session, agent_id) DO UPDATE SET batch = ifnull(excluded.batch, batch),
+                    event_id = excluded.event_id, prompt_id = excluded.prompt_id,
                     agent_type = ifnull(excluded.agent_type, agent_type),
                     started_at = min(ifnull(started_at, excluded.started_at), excluded.started_at)",
         )?
-        .execute(params![scene.session(), batch, subagent.id, subagent.kind, scene.at.0])?;
+        .execute(params![
+            scene.session(),
+            batch,
+            subagent.id,
+            subagent.kind,
+            scene.at.0,
+            scene.event.map(|event| event.0),
+            prompt.map(PromptId::as_str)
+        ])?;
     Ok(())
 }
 
 /// Of two last words the later one counts.
 pub(super) fn end(
     scene: &Scene<'_>,
-    seq: Option<Seq>,
+    (seq, prompt): (Option<Seq>, Option<&PromptId>),
     subagent: &Subagent,
     message: Option<&str>,
 ) -> Result<(), StoreError> {
@@ -83,9 +100,11 @@ pub(super) fn end(
     scene
         .db
         .prepare_cached(
-            "INSERT INTO subagents (session, batch, agent_id, agent_type, message, message_event, ended_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+            "INSERT INTO subagents (session, batch, agent_id, agent_type, message, message_event, ended_at, event_id, prompt_id)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
              ON CONFLICT (session, agent_id) DO UPDATE SET batch = ifnull(batch, excluded.batch),
+                    prompt_id = iif(event_id IS NULL, excluded.prompt_id, prompt_id),
+                    event_id = ifnull(event_id, excluded.event_id),
                     agent_type = ifnull(agent_type, excluded.agent_type),
                     message = ifnull(excluded.message, message),
                     message_event = ifnull(excluded.message_event, message_event), ended_at = excluded.ended_at
@@ -98,7 +117,9 @@ pub(super) fn end(
             subagent.kind,
             message.map(Packed),
             event,
-            scene.at.0
+            scene.at.0,
+            scene.event.map(|event| event.0),
+            prompt.map(PromptId::as_str)
         ])?;
     Ok(())
 }
@@ -111,11 +132,5 @@ pub(super) fn link(scene: &Scene<'_>, subagent: &str, call: &CallId) -> Result<(
              ON CONFLICT (session, agent_id) DO UPDATE SET parent_call = excluded.parent_call",
         )?
         .execute(params![scene.session(), subagent, call.as_str()])?;
-    Ok(())
-}
-
-/// Leaves of a batch's subagents only that there were some.
-pub(super) fn hide(db: &Connection, batch: BatchId) -> Result<(), StoreError> {
-    db.prepare_cached("UPDATE subagents SET message = NULL WHERE batch = ?1")?.execute([batch.0])?;
     Ok(())
 }

@@ -316,7 +316,8 @@ fn populate(paths: &Paths, size: usize) {
 /// One session with one closed batch.
 fn asked(number: usize, at: Timestamp, random: &mut Random) -> StoreWrite {
     let event = EventId((number as u128).to_be_bytes());
-    let prompt = NewPrompt { event, text: Some(format!("Please look at the {}", random.words(8))) };
+    let text = Some(format!("Please look at the {}", random.words(8)));
+    let prompt = NewPrompt { event, text, asked_in: None };
     StoreWrite::Event(Box::new(Transaction {
         session: SessionKey {
             agent: AgentName::from("claude-code"),

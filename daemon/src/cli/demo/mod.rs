@@ -1,5 +1,5 @@
-//! `recall demo`: plays a recorded session through the real shim and a throw-away daemon, and shows what the next
-//! session would be given.
+//! `recall demo`: plays a recorded session through the real shim and a throw-away daemon, and shows what it was given
+//! back when its conversation was shortened, and what the next session would be given.
 //!
 //! Everything happens in a temporary home that is removed afterwards; the user's own memory and settings are not
 //! touched. The recording is of a real session of Claude Code working on a small shop.
@@ -22,7 +22,7 @@ use theatre::Theatre;
 
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Write JSON: what was remembered, and what the next session would be given
+    /// Write JSON: what was remembered, what the session got back, and what the next one would be given
     #[arg(long)]
     json: bool,
 }
@@ -68,24 +68,25 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let prompted = theatre.hook(&prompt)?;
     theatre.close();
 
-    let context = answer.stdout.pointer("/hookSpecificOutput/additionalContext").and_then(Value::as_str);
-    let context = context.ok_or_else(|| {
+    let context = given(&answer.stdout).ok_or_else(|| {
         Failure::failed("The next session would be given nothing")
             .hint("This is a bug: the demo's memory is known.")
     })?;
     if args.json {
-        let told =
-            json!({"session": session, "context": context, "notice": text(&answer.stdout, "systemMessage")});
+        let told = json!({"session": session, "compacted": played.compacted, "context": context,
+                          "notice": text(&answer.stdout, "systemMessage")});
         serde_json::to_writer(&mut *out, &told)?;
         return Ok(writeln!(out)?);
     }
-    tell(out, &events, played, &session)?;
+    tell(out, &events, &played, &session)?;
+    if let Some(given) = &played.compacted {
+        writeln!(out, "\n{BOLD}What it got back in its midst, when its conversation was shortened{BOLD:#}")?;
+        quote(out, given)?;
+    }
     found_lines(out, &found)?;
     writeln!(out, "\n{BOLD}What the next session in this project starts with{BOLD:#}")?;
     quote(out, context)?;
-    if let Some(more) =
-        prompted.stdout.pointer("/hookSpecificOutput/additionalContext").and_then(Value::as_str)
-    {
+    if let Some(more) = given(&prompted.stdout) {
         writeln!(out, "\n{BOLD}And with its prompt {QUESTION:?}{BOLD:#}")?;
         quote(out, more)?;
     }
@@ -100,30 +101,40 @@ fn recording() -> anyhow::Result<Vec<Value>> {
     RECORDING.lines().map(|line| serde_json::from_str(line).context("reading the recording")).collect()
 }
 
-/// How long the hooks took.
+/// What a hook's answer carries for the model.
+fn given(stdout: &Value) -> Option<&str> {
+    stdout.pointer("/hookSpecificOutput/additionalContext").and_then(Value::as_str)
+}
+
+/// How long the hooks took, and what the session was given when its conversation was shortened.
 struct Played {
     slowest_ms: f64,
     median_ms: f64,
+    compacted: Option<String>,
 }
 
 fn play(theatre: &mut Theatre, events: &[Value]) -> anyhow::Result<Played> {
     let bar = ProgressBar::new(events.len() as u64);
     bar.set_style(ProgressStyle::with_template("{bar:32.cyan/dim} {pos}/{len} {msg}")?);
-    let mut times = Vec::new();
+    let (mut times, mut compacted) = (Vec::new(), None);
     for event in events {
         let name = text(event, "hook_event_name");
         bar.set_message(format!("{name} {}", text(event, "tool_name")));
-        times.push(theatre.hook(event)?.took.as_secs_f64() * 1000.0);
+        let answer = theatre.hook(event)?;
+        times.push(answer.took.as_secs_f64() * 1000.0);
+        if text(event, "source") == "compact" {
+            compacted = given(&answer.stdout).map(str::to_owned);
+        }
         bar.inc(1);
     }
     bar.finish_and_clear();
     times.sort_by(f64::total_cmp);
     let median_ms = times.get(times.len() / 2).copied().unwrap_or_default();
-    Ok(Played { slowest_ms: times.last().copied().unwrap_or_default(), median_ms })
+    Ok(Played { slowest_ms: times.last().copied().unwrap_or_default(), median_ms, compacted })
 }
 
-fn tell(out: &mut dyn Write, events: &[Value], played: Played, session: &Value) -> std::io::Result<()> {
-    let Played { median_ms, slowest_ms } = played;
+fn tell(out: &mut dyn Write, events: &[Value], played: &Played, session: &Value) -> std::io::Result<()> {
+    let Played { median_ms, slowest_ms, .. } = played;
     writeln!(
         out,
         "{GOOD}played{GOOD:#} {} hook events, {median_ms:.1} ms each in the median, {slowest_ms:.1} ms the slowest",

@@ -27,6 +27,7 @@ pub enum Effect {
         number: u32,
         source: BatchSource,
         state: BatchState,
+        /// The turn it runs as.
         prompt_id: Option<PromptId>,
         prompt: Option<NewPrompt>,
     },
@@ -46,21 +47,41 @@ pub enum Effect {
         source: BatchSource,
         prompt_id: Option<PromptId>,
         prompt: NewPrompt,
-        content: Content,
     },
     /// A prompt arrived late: later ones move up by one.
     Renumber {
         seq: Seq,
         number: u32,
     },
-    /// What was done from `since` on, and answered, belongs to the late prompt's batch and not to `from`; where
-    /// `from` follows it, only what was done until then.
-    TakeOver {
+    /// The batch runs as another turn than it was taken for, or as none: it was typed while another one ran.
+    SetTurn {
+        seq: Seq,
+        turn: Option<PromptId>,
+    },
+    /// What was done in the batches `among` goes where it belongs: see [`Period`]. What then lies in a batch of `hidden`
+    /// loses its content; closed batches that lost or gained something are compressed anew.
+    Rearrange {
+        periods: Vec<Period>,
+        among: Vec<Seq>,
+        hidden: Vec<Seq>,
+    },
+    /// The batch's answer is another's: it is kept as an activity until that one is known.
+    SetAside {
+        seq: Seq,
+    },
+    /// An answer that was kept as an activity has found its batch.
+    TakeAnswer {
+        seq: Seq,
+        event: EventId,
+    },
+    /// An answer that was kept as an activity is worth nothing any more: its turn has a later one, or is private.
+    DropAnswer {
+        event: EventId,
+    },
+    /// What was typed while the agent worked was answered by the same words.
+    ShareAnswer {
         from: Seq,
         to: Seq,
-        since: Order,
-        until: Option<Order>,
-        content: Content,
     },
     Respond {
         seq: Seq,
@@ -93,11 +114,13 @@ pub enum Effect {
     },
     BeginSubagent {
         seq: Option<Seq>,
+        prompt: Option<PromptId>,
         subagent: Subagent,
     },
     /// A subagent's last words, `None` where they are private or it had none.
     EndSubagent {
         seq: Option<Seq>,
+        prompt: Option<PromptId>,
         subagent: Subagent,
         message: Option<String>,
     },
@@ -108,12 +131,14 @@ pub enum Effect {
     },
     BeginCompaction {
         seq: Option<Seq>,
+        prompt: Option<PromptId>,
         trigger: String,
         message_count: u32,
     },
     /// `summary` is `None` where something private may be in it.
     EndCompaction {
         seq: Option<Seq>,
+        prompt: Option<PromptId>,
         trigger: String,
         message_count: u32,
         compacted_count: u32,
@@ -122,12 +147,14 @@ pub enum Effect {
     /// What a file or an approval says of a plan. Without a text only its state is news.
     KeepPlan {
         seq: Option<Seq>,
+        prompt: Option<PromptId>,
         path: Option<String>,
         text: Option<String>,
         state: PlanState,
     },
     KeepTasks {
         seq: Option<Seq>,
+        prompt: Option<PromptId>,
         change: TaskChange,
     },
     /// The batch works on a plan that is already known.
@@ -144,6 +171,8 @@ pub enum Effect {
     AddAside {
         seq: Seq,
         event: EventId,
+        /// Its turn, by the agent's own word; so below.
+        prompt: Option<PromptId>,
         call: ToolCall,
     },
     /// The batch's observations shall be made, or made anew.
@@ -153,6 +182,11 @@ pub enum Effect {
     /// What an open batch has so far shall be compressed; it goes on.
     FlushChunk {
         seq: Seq,
+    },
+    /// The batch goes on, or waits, after all.
+    SetState {
+        seq: Seq,
+        state: BatchState,
     },
     /// The session's summary shall be made, or made anew.
     Summarize,
@@ -196,12 +230,24 @@ pub struct RunningCall {
     pub subagent: Option<String>,
 }
 
-/// Whether what moves into another batch keeps what it says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
-    Kept,
-    /// The batch is private: nothing but the fact that something was done.
-    Hidden,
+/// When a batch ran. What was done belongs to the batch of its turn; what names no turn, or one that nobody knows, to
+/// the batch that ran when it was done, or to the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Period {
+    pub seq: Seq,
+    pub turn: Option<PromptId>,
+    /// `None`: it was typed while another ran, and its own turn never came.
+    pub since: Option<Order>,
+}
+
+impl Period {
+    /// Where something belongs that was done at `at`, in the turn of this id. `periods` are in the order of their prompts.
+    pub fn seat(periods: &[Self], turn: Option<&PromptId>, at: &Order) -> Option<Seq> {
+        let of_turn = periods.iter().rev().find(|period| turn.is_some() && period.turn.as_ref() == turn);
+        let ran = |period: &&Self| period.since.is_some_and(|since| !at.is_before(&since));
+        let period = of_turn.or_else(|| periods.iter().rev().find(ran)).or_else(|| periods.first());
+        period.map(|period| period.seq)
+    }
 }
 
 /// A prompt's row. `text` is `None` where it was wholly private.
@@ -209,6 +255,8 @@ pub enum Content {
 pub struct NewPrompt {
     pub event: EventId,
     pub text: Option<String>,
+    /// The turn that the agent named with it: for what was typed while the agent worked, the running one.
+    pub asked_in: Option<PromptId>,
 }
 
 /// An activity's row.

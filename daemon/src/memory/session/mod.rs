@@ -10,6 +10,8 @@
 mod effect;
 mod turn;
 mod work;
+mod answer;
+mod arrange;
 mod late;
 #[cfg(test)]
 mod tests;
@@ -17,12 +19,12 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use super::event::{Audience, Capture, LifecycleEvent, StartSource, What};
-use super::ids::{PromptId, Timestamp};
+use super::ids::{EventId, PromptId, Timestamp};
 use super::lifecycle::Tally;
 use super::material::BatchSource;
 use super::order::Order;
 
-pub use effect::{ActivityContent, CloseReason, Content, Effect, NewActivity, NewPrompt, RunningCall, Work};
+pub use effect::{ActivityContent, CloseReason, Effect, NewActivity, NewPrompt, Period, RunningCall, Work};
 use turn::Turn;
 
 /// A session that begins within so long of another's clearing continues it, in milliseconds either way: both are told
@@ -70,7 +72,11 @@ pub struct Batch {
     /// The number of its prompt; for a recovery batch, of the prompt before it.
     pub number: u32,
     pub opened: Order,
+    /// The turn it runs as.
     pub prompt: Option<PromptId>,
+    /// The turn that the agent named with the prompt. Where it is another than `prompt`, the prompt was typed while
+    /// that turn ran.
+    pub asked_in: Option<PromptId>,
     pub source: BatchSource,
     pub state: BatchState,
     pub response: Response,
@@ -100,11 +106,23 @@ pub enum Response {
     Missing,
     /// Read from the agent's transcript: whatever is told of it later is truer.
     Recovered,
-    /// When it was given, and for which turn by the agent's own word.
-    Known {
-        at: Order,
-        prompt: Option<PromptId>,
-    },
+    Known(Answer),
+}
+
+/// An answer of the agent's, without its words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub event: EventId,
+    pub at: Order,
+    /// For which turn, by the agent's own word.
+    pub prompt: Option<PromptId>,
+}
+
+/// A turn that was heard of before any prompt of its id, and when first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    pub turn: PromptId,
+    pub at: Order,
 }
 
 /// A session as its actor holds it.
@@ -117,6 +135,10 @@ pub struct Session {
     pub prompts: u32,
     /// In the order in which they were opened.
     pub batches: Vec<Batch>,
+    /// Answers that are no batch's, kept as activities: their prompts may still come.
+    pub spare: Vec<Answer>,
+    /// Turns that were heard of though no prompt has their id: what was typed while the agent worked runs as one.
+    pub sightings: Vec<Sighting>,
     pub last_event: Timestamp,
     /// The latest event so far; what was taken before it comes late.
     pub latest: Option<Order>,
@@ -175,6 +197,23 @@ pub struct Watch {
     pub now: Timestamp,
     /// Since when. A suspended session was not silent before: nobody could hear it.
     pub since: Timestamp,
+}
+
+impl Batch {
+    /// Whether a turn is another than the batch's by the agent's own words.
+    pub fn is_strange_to(&self, turn: Option<&PromptId>) -> bool {
+        turn.is_some() && self.prompt.is_some() && turn != self.prompt.as_ref()
+    }
+
+    /// Whether its prompt was typed while another turn ran.
+    fn waited(&self) -> bool {
+        self.asked_in.is_some() && self.prompt != self.asked_in
+    }
+
+    /// Whether what is done in a turn is nobody's business, as far as is known.
+    fn is_private_in(&self, turn: Option<&PromptId>) -> bool {
+        self.source == BatchSource::Private && !self.is_strange_to(turn)
+    }
 }
 
 impl Session {
@@ -242,10 +281,8 @@ impl Session {
             What::Prompt { .. } => event.prompt.is_none() || event.prompt != batch.prompt,
             What::SessionEnd { .. } => true,
             What::SessionStart { source, .. } => *source != StartSource::Compact,
-            What::Stop { message } => {
-                message.as_ref().is_none_or(|text| text.trim().is_empty())
-                    && (event.prompt.is_none() || event.prompt == batch.prompt)
-            }
+            What::Stop { .. } if batch.is_strange_to(event.prompt.as_ref()) => true,
+            What::Stop { message } => message.as_ref().is_none_or(|text| text.trim().is_empty()),
             _ => false,
         };
         leaves.then_some(batch)
@@ -306,6 +343,16 @@ impl Session {
                 [Some(close), compress].into_iter().flatten()
             })
             .collect()
+    }
+
+    /// Since when a batch ran; `None`: it was typed while another did, and its turn never came.
+    fn ran_since(&self, batch: &Batch) -> Option<Order> {
+        if !batch.waited() {
+            return Some(batch.opened);
+        }
+        let turn = batch.prompt.as_ref()?;
+        let seen = self.sightings.iter().find(|seen| seen.turn == *turn);
+        Some(seen.map_or(batch.opened, |seen| seen.at))
     }
 
     fn running(&self) -> Option<&Batch> {

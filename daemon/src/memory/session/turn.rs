@@ -25,7 +25,7 @@ impl Turn<'_> {
         match &event.what {
             What::SessionStart { source, audience } => {
                 self.begin(*source);
-                if *source != StartSource::Compact {
+                if *source != StartSource::Compact && !self.is_late() {
                     // Another process: what the last one was doing is over.
                     self.end_calls(|_| true);
                 }
@@ -67,7 +67,9 @@ impl Turn<'_> {
                 self.compaction_ends(event, trigger, summary.as_deref());
             }
             What::Internal { .. } => {}
-            What::Other { name, detail } => self.note(event, name, detail),
+            What::Other { name, detail } => {
+                self.note(event, name, detail);
+            }
         }
         None
     }
@@ -116,6 +118,11 @@ impl Turn<'_> {
         self.effects.extend([Effect::Complete { reason: reason.to_owned(), tally }, Effect::Summarize]);
     }
 
+    /// Whether something that happened later is known already.
+    pub(super) fn is_late(&self) -> bool {
+        self.session.latest.is_some_and(|latest| self.capture.order.is_before(&latest))
+    }
+
     fn set_status(&mut self, status: SessionStatus) {
         self.session.status = status;
         self.effects.push(Effect::SetStatus(status));
@@ -135,11 +142,12 @@ impl Turn<'_> {
             && self.session.running().is_some_and(|running| {
                 running.prompt == event.prompt && running.source != BatchSource::Recovery
             });
-        let (source, state) = match (text, queued) {
-            (PromptText::WhollyPrivate, true) => (BatchSource::Private, BatchState::Waiting),
-            (PromptText::WhollyPrivate, false) => (BatchSource::Private, BatchState::Open),
-            (PromptText::Text(_), true) => (BatchSource::Queued, BatchState::Waiting),
-            (PromptText::Text(_), false) => (source, BatchState::Open),
+        let queued = queued && !self.is_late();
+        let state = if queued { BatchState::Waiting } else { BatchState::Open };
+        let source = match text {
+            PromptText::WhollyPrivate => BatchSource::Private,
+            PromptText::Text(_) if queued => BatchSource::Queued,
+            PromptText::Text(_) => source,
         };
         let text = match text {
             PromptText::Text(text) => Some(text.clone()),
@@ -152,9 +160,10 @@ impl Turn<'_> {
             (_, source) => source,
         };
         let prompt_id = if queued { None } else { event.prompt.clone() };
-        let prompt = NewPrompt { event: self.capture.event, text: text.clone() };
+        let asked_in = event.prompt.clone();
+        let prompt = NewPrompt { event: self.capture.event, text: text.clone(), asked_in };
         self.session.prompts += 1;
-        if self.session.latest.is_some_and(|latest| self.capture.order.is_before(&latest)) {
+        if self.is_late() {
             let (seq, place) = self.insert_late(source, event.prompt.clone(), prompt);
             self.carry_out(seq, plan);
             // Where another prompt followed, or the life ended, its time is over: there is nobody to answer.
@@ -176,7 +185,8 @@ impl Turn<'_> {
         let Some(plan) = plan else { return };
         if let PlanReference::Text(text) = &plan {
             let (text, state) = (Some(text.clone()), PlanState::Approved);
-            self.effects.push(Effect::KeepPlan { seq: Some(seq), path: None, text, state });
+            let (seq, prompt) = (Some(seq), None);
+            self.effects.push(Effect::KeepPlan { seq, prompt, path: None, text, state });
         } else {
             self.effects.push(Effect::CarryOut { seq, plan });
         }
@@ -203,6 +213,7 @@ impl Turn<'_> {
     ) -> usize {
         let (seq, opened) = (self.next_seq(), self.capture.order);
         let number = self.session.prompts;
+        let asked_in = prompt.as_ref().and_then(|prompt| prompt.asked_in.clone());
         self.effects.push(Effect::OpenBatch {
             seq,
             number,
@@ -217,6 +228,7 @@ impl Turn<'_> {
             number,
             opened,
             prompt: prompt_id,
+            asked_in,
             source,
             state,
             response,
@@ -228,8 +240,9 @@ impl Turn<'_> {
     /// The batch an event belongs to: that of its prompt id even when closed; else one that waited for just this
     /// turn; else the one that ran at its time; else the first. `None` where the session has none.
     pub(super) fn batch_of(&mut self, prompt: Option<&PromptId>) -> Option<usize> {
-        let batches = &self.session.batches;
         if let Some(id) = prompt {
+            self.see(id);
+            let batches = &self.session.batches;
             // The newest of that id: a compaction or a resumed turn may have opened it again.
             if let Some(known) = batches.iter().rposition(|batch| batch.prompt.as_ref() == Some(id)) {
                 return Some(known);
@@ -239,28 +252,35 @@ impl Turn<'_> {
             }
         }
         let order = self.capture.order;
-        // What was typed meanwhile ran only if its turn came.
-        let ran = |batch: &Batch| {
-            batch.state != BatchState::Waiting
-                && (batch.source != BatchSource::Queued || batch.prompt.is_some())
-        };
         let batches = &self.session.batches;
+        // What was typed meanwhile ran only if its turn came.
+        let ran = |batch: &Batch| self.session.ran_since(batch).is_some_and(|since| !order.is_before(&since));
         let running = batches
             .iter()
             .rposition(|batch| batch.state == BatchState::Open && !order.is_before(&batch.opened));
-        running
-            .or_else(|| batches.iter().rposition(|batch| ran(batch) && !order.is_before(&batch.opened)))
-            .or_else(|| (!batches.is_empty()).then_some(0))
+        running.or_else(|| batches.iter().rposition(ran)).or_else(|| (!batches.is_empty()).then_some(0))
+    }
+
+    /// A turn is heard of. Where no prompt has its id, what was typed while another ran may have run as this one.
+    fn see(&mut self, turn: &PromptId) {
+        let order = self.capture.order;
+        let is_own = |batch: &Batch| !batch.waited() && batch.asked_in.as_ref() == Some(turn);
+        if self.session.batches.iter().any(is_own) {
+            return;
+        }
+        let is_new = self.session.sight(turn, order);
+        let never_ran =
+            |batch: &Batch| self.session.ran_since(batch).is_none() && !order.is_before(&batch.opened);
+        let waited = self.session.batches.iter().position(never_ran);
+        if let Some(place) = waited.filter(|_| is_new && self.is_late()) {
+            self.rearrange(place, None);
+        }
     }
 
     /// The interrupted turn is over; what was typed meanwhile is the turn of `id`.
     fn run_waiting(&mut self, waiting: usize, id: &PromptId) -> usize {
-        for batch in self.session.batches.iter_mut().filter(|batch| batch.state == BatchState::Open) {
-            batch.state = BatchState::Closed;
-            self.effects.push(Effect::CloseBatch { seq: batch.seq, why: CloseReason::NextPrompt });
-            if batch.source != BatchSource::Private {
-                self.effects.push(Effect::CompressBatch { seq: batch.seq });
-            }
+        if let Some(open) = self.session.batches.iter().rposition(|batch| batch.state == BatchState::Open) {
+            self.close(open, CloseReason::NextPrompt);
         }
         if let Some(batch) = self.session.batches.get_mut(waiting) {
             batch.state = BatchState::Open;
@@ -270,87 +290,24 @@ impl Turn<'_> {
         waiting
     }
 
-    fn stop(&mut self, event: &LifecycleEvent, message: Option<&str>) {
-        let Some(at) = self.batch_of(event.prompt.as_ref()) else {
-            return self.note(event, "Stop", message.unwrap_or_default());
-        };
-        let answered_itself = |batch: &Batch| matches!(&batch.response, Response::Known { prompt, .. } if prompt.is_some() && *prompt == batch.prompt);
-        let target = self.session.batches.get(at);
-        let of_unknown_turn =
-            event.prompt.is_some() && target.is_some_and(|batch| batch.prompt != event.prompt);
-        if of_unknown_turn && target.is_some_and(answered_itself) {
-            // Its prompt has not arrived; this must not take the place of another turn's answer.
-            return self.note(event, "Stop", message.unwrap_or_default());
-        }
-        let waiting = self.session.batches.iter().position(|batch| {
-            batch.state == BatchState::Waiting && !self.capture.order.is_before(&batch.opened)
-        });
-        // What was typed while the agent worked was answered by the same words.
-        let ended: Vec<usize> = [Some(at), waiting].into_iter().flatten().collect();
-        let mut aside = None;
-        for at in ended {
-            let Some(batch) = self.session.batches.get_mut(at) else { continue };
-            let (seq, private) = (batch.seq, batch.source == BatchSource::Private);
-            let was_closed = batch.state == BatchState::Closed;
-            let mut news = !was_closed;
-            // Of two answers the later one counts, in whatever order they arrive; a turn's own before any other.
-            let is_own = event.prompt.is_some() && batch.prompt == event.prompt;
-            let (is_older, of_same_turn) = match &batch.response {
-                Response::Known { at, prompt } => {
-                    let of_same_turn = event.prompt.is_some() && *prompt == event.prompt;
-                    (self.capture.order.is_before(at) && (of_same_turn || !is_own), of_same_turn)
-                }
-                Response::Missing | Response::Recovered => (false, false),
-            };
-            if is_older && !of_same_turn && !private {
-                // The prompt that it answers may still be on its way.
-                aside = message.filter(|text| !text.trim().is_empty());
-            }
-            let text = message.filter(|text| !private && !is_older && !text.trim().is_empty());
-            if let Some(text) = text {
-                // A turn that went on has a later, truer last word; one that was cut short gets its first.
-                batch.response = Response::Known { at: self.capture.order, prompt: event.prompt.clone() };
-                let (text, prompt_id) = (text.to_owned(), event.prompt.clone());
-                self.effects.push(Effect::Respond { seq, event: self.capture.event, text, prompt_id });
-                news = true;
-            }
-            if !was_closed {
-                batch.state = BatchState::Closed;
-                self.effects.push(Effect::CloseBatch { seq, why: CloseReason::Stop });
-            }
-            if news && !private {
-                self.effects.push(Effect::CompressBatch { seq });
-            }
-        }
-        if let Some(text) = aside {
-            self.note(event, "Stop", text);
-        }
-        // A crash after this moment leaves a summary.
-        self.effects.push(Effect::Summarize);
-    }
-
     /// The turn is over without an answer; the program's words about it are no answer of the model's.
     fn stop_failure(&mut self, event: &LifecycleEvent, error: &str, detail: &str) {
         self.note(event, &format!("StopFailure {error}"), detail);
         let Some(at) = self.batch_of(event.prompt.as_ref()) else { return };
-        let Some(batch) = self.session.batches.get_mut(at) else { return };
+        let Some(batch) = self.session.batches.get(at) else { return };
         if batch.state == BatchState::Closed || self.capture.order.is_before(&batch.opened) {
             return;
         }
-        batch.state = BatchState::Closed;
-        let (seq, private) = (batch.seq, batch.source == BatchSource::Private);
-        self.effects.push(Effect::CloseBatch { seq, why: CloseReason::StopFailure });
-        if !private {
-            self.effects.push(Effect::CompressBatch { seq });
-        }
+        self.close(at, CloseReason::StopFailure);
         self.effects.push(Effect::Summarize);
     }
 
-    /// Keeps an event that has no rule. It never opens a batch.
-    pub(super) fn note(&mut self, event: &LifecycleEvent, name: &str, detail: &str) {
+    /// Keeps an event that has no rule. It never opens a batch. `false`: it is private, so only that it came.
+    pub(super) fn note(&mut self, event: &LifecycleEvent, name: &str, detail: &str) -> bool {
         self.begin(StartSource::Resume);
         let batch = self.batch_of(event.prompt.as_ref()).and_then(|at| self.session.batches.get(at));
-        let content = if batch.is_some_and(|batch| batch.source == BatchSource::Private) {
+        let is_private = batch.is_some_and(|batch| batch.is_private_in(event.prompt.as_ref()));
+        let content = if is_private {
             ActivityContent::Hidden { name: name.to_owned() }
         } else {
             ActivityContent::Other { name: name.to_owned(), detail: detail.to_owned() }
@@ -362,5 +319,6 @@ impl Turn<'_> {
             content,
         };
         self.effects.push(Effect::AddActivity { seq: batch.map(|batch| batch.seq), activity });
+        !is_private
     }
 }

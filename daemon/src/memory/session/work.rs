@@ -27,8 +27,7 @@ impl Turn<'_> {
 
     pub(super) fn call_begins(&mut self, event: &LifecycleEvent, call: &ToolStart) {
         // One that arrives late may be over already.
-        let is_late = self.session.latest.is_some_and(|latest| self.capture.order.is_before(&latest));
-        let Some(id) = call.use_id.clone().filter(|_| !is_late) else { return };
+        let Some(id) = call.use_id.clone().filter(|_| !self.is_late()) else { return };
         if self.session.status == SessionStatus::Completed
             || self.session.calls.iter().any(|call| call.id == id)
         {
@@ -51,8 +50,7 @@ impl Turn<'_> {
                 .iter()
                 .any(|batch| batch.state != BatchState::Closed && batch.source == BatchSource::Private),
         };
-        let is_late = self.session.latest.is_some_and(|latest| self.capture.order.is_before(&latest));
-        if is_private || is_late || event.subagent.is_some() {
+        if is_private || self.is_late() || event.subagent.is_some() {
             return None;
         }
         call.file.clone().map(Ask::File)
@@ -62,43 +60,74 @@ impl Turn<'_> {
         self.end_calls(|running| call.use_id.as_ref() == Some(&running.id));
         let skipped = self.policy.skip_tools.contains(&call.name);
         let at = match self.batch_of(event.prompt.as_ref()) {
+            Some(0) if !skipped && self.is_before_all(event) => self.open_recovery(event),
             Some(at) => at,
-            None if skipped => return self.plan_changes(None, call),
+            None if skipped => return self.plan_changes(None, event, call),
             None => self.open_recovery(event),
         };
         let Some(batch) = self.session.batches.get(at) else { return };
-        let (seq, private, closed) =
-            (batch.seq, batch.source == BatchSource::Private, batch.state == BatchState::Closed);
+        let private = batch.is_private_in(event.prompt.as_ref());
+        let (seq, closed) = (batch.seq, batch.state == BatchState::Closed);
         let event_id = self.capture.event;
         let effect = match (private, skipped) {
             (true, true) => return,
-            (false, true) => Effect::AddAside { seq, event: event_id, call: call.clone() },
+            (false, true) => {
+                let prompt = event.prompt.clone();
+                Effect::AddAside { seq, event: event_id, prompt, call: call.clone() }
+            }
             (_, false) => {
                 Effect::AddActivity { seq: Some(seq), activity: self.activity(event, call, private) }
             }
         };
         self.effects.push(effect);
         if !private {
-            self.plan_changes(Some(seq), call);
+            self.plan_changes(Some(seq), event, call);
         }
         if let (Some(subagent), Some(use_id)) = (&call.launched, &call.use_id) {
             self.effects.push(Effect::LinkSubagent { subagent: subagent.clone(), call: use_id.clone() });
         }
         if closed && !private {
             // Background work goes on after Stop: the batch's observations are made anew with it.
-            self.effects.push(Effect::CompressBatch { seq });
+            self.effects.extend([Effect::CompressBatch { seq }, Effect::Summarize]);
         }
         if !closed && !private {
             self.grow(at, call);
         }
     }
 
+    /// Whether it was done before anything that is known was asked, and not in one of its turns.
+    fn is_before_all(&mut self, event: &LifecycleEvent) -> bool {
+        let Some(first) = self.session.batches.first_mut() else { return true };
+        let is_earlier = self.capture.order.is_before(&first.opened);
+        let is_own = event.prompt.is_some() && event.prompt == first.prompt;
+        if is_earlier && first.source == BatchSource::Recovery {
+            first.opened = self.capture.order;
+        }
+        is_earlier && !is_own && first.source != BatchSource::Recovery
+    }
+
     fn open_recovery(&mut self, event: &LifecycleEvent) -> usize {
+        let is_first = self.session.batches.is_empty();
         let at = self.push_batch(BatchSource::Recovery, BatchState::Open, event.prompt.clone(), None);
+        if !is_first {
+            return self.recovery_before_all(at);
+        }
         if self.session.status == SessionStatus::Completed {
             self.effects.extend(self.session.close_unfinished(CloseReason::SessionEnd));
         }
         at
+    }
+
+    /// The prompts that are known came later: nothing works in it any more.
+    fn recovery_before_all(&mut self, at: usize) -> usize {
+        if let Some(batch) = self.session.batches.get_mut(at) {
+            batch.number = 0;
+            let seq = batch.seq;
+            self.effects.push(Effect::Renumber { seq, number: 0 });
+        }
+        self.close(at, CloseReason::NextPrompt);
+        self.session.batches.rotate_right(1);
+        0
     }
 
     fn activity(&self, event: &LifecycleEvent, call: &ToolCall, private: bool) -> NewActivity {
@@ -132,7 +161,7 @@ impl Turn<'_> {
         self.end_calls(|running| calls.iter().any(|call| call.use_id.as_ref() == Some(&running.id)));
         let batch = self.batch_of(event.prompt.as_ref()).and_then(|at| self.session.batches.get(at));
         let seq = batch.map(|batch| batch.seq);
-        let private = batch.is_some_and(|batch| batch.source == BatchSource::Private);
+        let private = batch.is_some_and(|batch| batch.is_private_in(event.prompt.as_ref()));
         let refused = calls.iter().filter(|call| call.use_id.is_some());
         let kept = refused.filter(|call| !self.policy.skip_tools.contains(&call.name));
         let activities: Vec<_> = kept.map(|call| self.activity(event, call, private)).collect();
@@ -145,7 +174,7 @@ impl Turn<'_> {
         self.activate();
         let Some(subagent) = event.subagent.clone() else { return };
         let seq = self.seq_of(event);
-        self.effects.push(Effect::BeginSubagent { seq, subagent });
+        self.effects.push(Effect::BeginSubagent { seq, prompt: event.prompt.clone(), subagent });
     }
 
     pub(super) fn subagent_ends(&mut self, event: &LifecycleEvent, message: Option<&str>) {
@@ -154,12 +183,14 @@ impl Turn<'_> {
         self.end_calls(|call| call.subagent.as_ref() == Some(&subagent.id));
         let batch = self.batch_of(event.prompt.as_ref()).and_then(|at| self.session.batches.get(at));
         let seq = batch.map(|batch| batch.seq);
-        let private = batch.is_some_and(|batch| batch.source == BatchSource::Private);
+        let private = batch.is_some_and(|batch| batch.is_private_in(event.prompt.as_ref()));
         let again =
             batch.filter(|batch| batch.state == BatchState::Closed && !private).map(|batch| batch.seq);
         let message = message.filter(|text| !private && !text.trim().is_empty()).map(str::to_owned);
-        self.effects.push(Effect::EndSubagent { seq, subagent, message });
-        self.effects.extend(again.map(|seq| Effect::CompressBatch { seq }));
+        self.effects.push(Effect::EndSubagent { seq, prompt: event.prompt.clone(), subagent, message });
+        if let Some(seq) = again {
+            self.effects.extend([Effect::CompressBatch { seq }, Effect::Summarize]);
+        }
     }
 
     /// The conversation is about to be shortened: what there is is worked up now, for it may be all that is left.
@@ -167,7 +198,8 @@ impl Turn<'_> {
         self.begin(StartSource::Resume);
         let seq = self.seq_of(event);
         let message_count = self.session.messages();
-        self.effects.push(Effect::BeginCompaction { seq, trigger: trigger.to_owned(), message_count });
+        let (prompt, trigger) = (event.prompt.clone(), trigger.to_owned());
+        self.effects.push(Effect::BeginCompaction { seq, prompt, trigger, message_count });
         let open = self.session.batches.iter_mut();
         for batch in
             open.filter(|batch| batch.state == BatchState::Open && batch.source != BatchSource::Private)
@@ -189,8 +221,15 @@ impl Turn<'_> {
         // The agent's summary tells of the private prompts too.
         let private = self.session.batches.iter().any(|batch| batch.source == BatchSource::Private);
         let summary = summary.filter(|text| !private && !text.trim().is_empty()).map(str::to_owned);
-        let trigger = trigger.to_owned();
-        self.effects.push(Effect::EndCompaction { seq, trigger, message_count, compacted_count, summary });
+        let (prompt, trigger) = (event.prompt.clone(), trigger.to_owned());
+        self.effects.push(Effect::EndCompaction {
+            seq,
+            prompt,
+            trigger,
+            message_count,
+            compacted_count,
+            summary,
+        });
     }
 
     fn seq_of(&mut self, event: &LifecycleEvent) -> Option<Seq> {
@@ -198,11 +237,12 @@ impl Turn<'_> {
         self.session.batches.get(at).map(|batch| batch.seq)
     }
 
-    fn plan_changes(&mut self, seq: Option<Seq>, call: &ToolCall) {
+    fn plan_changes(&mut self, seq: Option<Seq>, event: &LifecycleEvent, call: &ToolCall) {
         let Some(change) = &call.plan else { return };
         let (path, text, state) = match change {
             PlanChange::Tasks(change) => {
-                return self.effects.push(Effect::KeepTasks { seq, change: change.clone() });
+                let (prompt, change) = (event.prompt.clone(), change.clone());
+                return self.effects.push(Effect::KeepTasks { seq, prompt, change });
             }
             PlanChange::File { path, text } => {
                 if !is_plan_file(path, &self.policy.plan_folders) {
@@ -212,7 +252,7 @@ impl Turn<'_> {
             }
             PlanChange::Approved { path, text } => (path.clone(), text.clone(), PlanState::Approved),
         };
-        self.effects.push(Effect::KeepPlan { seq, path, text, state });
+        self.effects.push(Effect::KeepPlan { seq, prompt: event.prompt.clone(), path, text, state });
         let batch = self.session.batches.iter_mut().find(|batch| Some(batch.seq) == seq);
         if let Some(batch) = batch.filter(|batch| batch.source == BatchSource::User) {
             batch.source = BatchSource::Plan;

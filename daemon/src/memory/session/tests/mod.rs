@@ -2,6 +2,8 @@
 
 mod table;
 
+use std::collections::HashMap;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -154,7 +156,9 @@ fn play(story: &str) -> (Session, Vec<Effect>) {
                 let boot_ns =
                     place.map_or(number as u64 * 10, |place| place.parse::<u64>().unwrap() * 10 - 5);
                 let order = Order { boot: [1; 16], boot_ns, wall: at };
-                let capture = Capture { event: EventId((number as u128).to_be_bytes()), at, order };
+                // The event's id tells its time.
+                let id = (u128::from(boot_ns) << 64) + number as u128;
+                let capture = Capture { event: EventId(id.to_be_bytes()), at, order };
                 session.on_event(&event, capture, &policy())
             }
             None => {
@@ -173,45 +177,127 @@ fn play(story: &str) -> (Session, Vec<Effect>) {
 
 /// The batches as the effects leave them: `1 closed(stop) user [Read] 'answer'`.
 fn batches(effects: &[Effect]) -> String {
-    struct Row {
-        source: &'static str,
-        state: String,
-        calls: Vec<String>,
-        answer: String,
+    let mut told = Told::default();
+    effects.iter().for_each(|effect| told.apply(effect));
+    let lines = told.rows.iter().enumerate().map(|(number, Row { source, state, calls, answer, .. })| {
+        let mut calls: Vec<_> = calls.iter().collect();
+        calls.sort_by_key(|call| call.event.0);
+        let names: Vec<_> = calls.into_iter().map(|call| call.name.as_str()).collect();
+        let answer = answer.map(|event| format!(" '{}'", told.texts[&event.0])).unwrap_or_default();
+        format!("{} {state} {source} [{}]{answer}", number + 1, names.join(" "))
+    });
+    lines.collect::<Vec<_>>().join("; ")
+}
+
+/// What a store would hold.
+#[derive(Default)]
+struct Told {
+    rows: Vec<Row>,
+    /// The words of answers.
+    texts: HashMap<[u8; 16], String>,
+}
+
+struct Row {
+    source: &'static str,
+    state: String,
+    calls: Vec<Call>,
+    answer: Option<EventId>,
+    turn: Option<PromptId>,
+}
+
+#[derive(Clone)]
+struct Call {
+    event: EventId,
+    turn: Option<PromptId>,
+    name: String,
+}
+
+impl Call {
+    fn order(&self) -> Order {
+        let boot_ns = (u128::from_be_bytes(self.event.0) >> 64) as u64;
+        Order { boot: [1; 16], boot_ns, wall: Timestamp(0) }
     }
-    let mut rows: Vec<Row> = Vec::new();
-    let at = |seq: &Seq| seq.0 as usize - 1;
-    for effect in effects {
+}
+
+impl Told {
+    fn row(&mut self, seq: Seq) -> &mut Row {
+        &mut self.rows[seq.0 as usize - 1]
+    }
+
+    fn apply(&mut self, effect: &Effect) {
         match effect {
-            Effect::OpenBatch { source, state, .. } => {
+            Effect::OpenBatch { source, state, prompt_id, .. } => {
                 let state = if *state == BatchState::Waiting { "waiting" } else { "open" }.to_owned();
-                rows.push(Row { source: source.as_str(), state, calls: Vec::new(), answer: String::new() });
+                let (source, turn) = (source.as_str(), prompt_id.clone());
+                self.rows.push(Row { source, state, calls: Vec::new(), answer: None, turn });
             }
-            Effect::RunBatch { seq, .. } => rows[at(seq)].state = "open".to_owned(),
-            Effect::TakeOver { from, to, content, .. } => {
-                rows[at(to)].calls.push(format!(
-                    "{} from {}",
-                    if *content == Content::Kept { "rest" } else { "hidden rest" },
-                    from.0
-                ));
+            Effect::AdoptRecovery { seq, source, .. } => self.row(*seq).source = source.as_str(),
+            Effect::SetSource { seq, source } => self.row(*seq).source = source.as_str(),
+            Effect::RunBatch { seq, prompt_id } => {
+                self.row(*seq).state = "open".to_owned();
+                self.row(*seq).turn = Some(prompt_id.clone());
             }
-            Effect::CloseBatch { seq, why } => rows[at(seq)].state = format!("closed({})", why.as_str()),
-            Effect::Respond { seq, text, .. } => rows[at(seq)].answer = format!(" '{text}'"),
+            Effect::SetTurn { seq, turn } => self.row(*seq).turn.clone_from(turn),
+            Effect::SetState { seq, state } => {
+                let state = if *state == BatchState::Waiting { "waiting" } else { "open" };
+                self.row(*seq).state = state.to_owned();
+            }
+            Effect::CloseBatch { seq, why } => self.row(*seq).state = format!("closed({})", why.as_str()),
+            Effect::Respond { seq, event, text, prompt_id } => {
+                self.texts.insert(event.0, text.clone());
+                self.set_aside(*seq, prompt_id.as_ref());
+                self.row(*seq).answer = Some(*event);
+            }
+            Effect::SetAside { seq } => self.set_aside(*seq, None),
+            Effect::TakeAnswer { seq, event } => {
+                self.drop_answer(*event);
+                self.row(*seq).answer = Some(*event);
+            }
+            Effect::DropAnswer { event } => self.drop_answer(*event),
+            Effect::ShareAnswer { from, to } => self.row(*to).answer = self.row(*from).answer,
+            Effect::Rearrange { periods, among, hidden } => self.rearrange(periods, among, hidden),
             Effect::AddActivity { seq: Some(seq), activity } => {
                 let name = match &activity.content {
                     ActivityContent::Tool(call) => call.name.clone(),
-                    ActivityContent::Other { name, .. } => format!("({name})"),
+                    ActivityContent::Other { name, detail } => {
+                        self.texts.insert(activity.event.0, detail.clone());
+                        format!("({name})")
+                    }
                     ActivityContent::Hidden { name } => format!("hidden {name}"),
                 };
-                rows[at(seq)].calls.push(name);
+                let call = Call { event: activity.event, turn: activity.prompt.clone(), name };
+                self.row(*seq).calls.push(call);
             }
             _ => {}
         }
     }
-    let lines = rows.iter().enumerate().map(|(number, Row { source, state, calls, answer })| {
-        format!("{} {state} {source} [{}]{answer}", number + 1, calls.join(" "))
-    });
-    lines.collect::<Vec<_>>().join("; ")
+
+    /// Unless the new answer ends the same turn.
+    fn set_aside(&mut self, seq: Seq, by: Option<&PromptId>) {
+        let row = self.row(seq);
+        let Some(event) = row.answer.take() else { return };
+        if by.is_none() {
+            row.calls.push(Call { event, turn: None, name: "(Stop)".to_owned() });
+        }
+    }
+
+    fn drop_answer(&mut self, event: EventId) {
+        self.rows.iter_mut().for_each(|row| row.calls.retain(|call| call.event != event));
+    }
+
+    fn rearrange(&mut self, periods: &[Period], among: &[Seq], hidden: &[Seq]) {
+        for seq in among {
+            for call in std::mem::take(&mut self.row(*seq).calls) {
+                let seat = Period::seat(periods, call.turn.as_ref(), &call.order()).unwrap();
+                self.row(seat).calls.push(call);
+            }
+        }
+        for seq in hidden {
+            for call in &mut self.row(*seq).calls {
+                call.name = format!("hidden {}", call.name.trim_start_matches("hidden "));
+            }
+        }
+    }
 }
 
 #[track_caller]
@@ -359,7 +445,7 @@ fn what_arrives_late_takes_its_place() {
     let (session, effects) = play(story);
     assert_eq!(
         batches(&effects),
-        "1 closed(next_prompt) user [Read Bash]; 2 open user []; 3 closed(next_prompt) user [rest from 1]"
+        "1 closed(next_prompt) user [Read]; 2 open user []; 3 closed(next_prompt) user [Bash]"
     );
     assert_eq!(numbers(&session), [(1, 1), (3, 2), (2, 3)]);
     assert_eq!(session.prompts, 3);
@@ -369,7 +455,7 @@ fn what_arrives_late_takes_its_place() {
     // Before all others; and a private one hides what it takes over.
     let (session, effects) = play("start; prompt - a; tool - Read; @1 private -");
     assert_eq!(numbers(&session), [(2, 1), (1, 2)]);
-    assert!(batches(&effects).ends_with("2 closed(next_prompt) private [hidden rest from 1]"));
+    assert!(batches(&effects).ends_with("2 closed(next_prompt) private []"));
 }
 
 #[test]
@@ -388,20 +474,17 @@ fn a_late_prompt_adopts_what_was_done_before_any_was_known() {
     assert_eq!(shown, [(BatchSource::User, 1), (BatchSource::User, 2)]);
     assert!(matches!(session.batches[0].response, Response::Known { .. }));
     // The next one takes its own out of it.
-    let (session, effects) = play("start; tool - Read; tool - Bash; @1 prompt - a; @2 prompt - b");
-    assert_eq!(numbers(&session), [(1, 1), (2, 2)]);
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::TakeOver { from: Seq(1), to: Seq(2), .. })));
-    let (_, effects) = play("start; tool p1 Read; @1 private p1");
-    assert!(
-        effects.iter().any(|effect| matches!(effect, Effect::AdoptRecovery { content: Content::Hidden, .. }))
-    );
+    let story = "start; tool - Read; tool - Bash; @1 prompt - a; @2 prompt - b";
+    assert_eq!(numbers(&play(story).0), [(1, 1), (2, 2)]);
+    check(story, "1 closed(next_prompt) user [Read]; 2 open user [Bash]");
+    check("start; tool p1 Read; @1 private p1", "1 open private [hidden Read]");
 }
 
 #[test]
 fn an_older_answer_is_kept_beside_the_later_one() {
     check(
         "start; prompt - a; tool - Read; stop - second; @2 stop - first",
-        "1 closed(stop) user [Read (Stop)] 'second'",
+        "1 closed(stop) user [(Stop) Read] 'second'",
     );
     // The turn itself has a later, truer word.
     check(
@@ -479,7 +562,8 @@ proptest! {
                 Effect::RunBatch { seq, .. } | Effect::CloseBatch { seq, .. } | Effect::Respond { seq, .. }
                 | Effect::AddAside { seq, .. } | Effect::CompressBatch { seq }
                 | Effect::AdoptRecovery { seq, .. }
-                | Effect::Renumber { seq, .. } | Effect::TakeOver { from: seq, .. }
+                | Effect::Renumber { seq, .. } | Effect::SetTurn { seq, .. } | Effect::SetState { seq, .. }
+                | Effect::SetAside { seq } | Effect::TakeAnswer { seq, .. } | Effect::ShareAnswer { to: seq, .. }
                 | Effect::AddActivity { seq: Some(seq), .. } => prop_assert!(seq.0 >= 1 && seq.0 <= opened),
                 Effect::BeginLife { .. } => lives += 1,
                 Effect::Complete { .. } => lives -= 1,

@@ -145,7 +145,7 @@ fn a_long_batch_is_flushed_in_pieces() {
 #[test]
 fn a_plan_makes_a_plan_batch() {
     let plan = "/h/.claude/plans/p.md";
-    check(&format!("prompt p1 a; plan p1 {plan} text; stop p1 x"), "1 closed(stop) user [Write] 'x'");
+    check(&format!("prompt p1 a; plan p1 {plan} text; stop p1 x"), "1 closed(stop) plan [Write] 'x'");
     let sources = |story: &str| play(story).0.batches.iter().map(|batch| batch.source).collect::<Vec<_>>();
     assert_eq!(sources(&format!("prompt p1 a; plan p1 {plan} text")), [BatchSource::Plan]);
     assert_eq!(sources("prompt p1 a; plan p1 approved text"), [BatchSource::Plan]);

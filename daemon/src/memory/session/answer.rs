@@ -1,0 +1,159 @@
+//! What the agent says at the end of a turn, and whose answer it is.
+
+use super::turn::Turn;
+use super::{Answer, Batch, BatchSource, BatchState, CloseReason, Effect, Response, Seq, Session};
+use crate::memory::event::LifecycleEvent;
+
+impl Turn<'_> {
+    /// The turn has ended. Of two answers to it the later one counts, whichever is told first; the other is kept beside.
+    pub(super) fn stop(&mut self, event: &LifecycleEvent, message: Option<&str>) {
+        let text = message.filter(|text| !text.trim().is_empty());
+        let at = self.batch_of(event.prompt.as_ref());
+        let target = at.and_then(|at| self.session.batches.get(at));
+        let Some((at, target)) = at.zip(target) else {
+            return self.keep_aside(event, message.unwrap_or_default());
+        };
+        if target.is_strange_to(event.prompt.as_ref()) {
+            return self.stop_of_unknown_turn(event, at, text);
+        }
+        if self.is_late() && !target.is_private_in(event.prompt.as_ref()) {
+            return self.late_stop(event, at, text);
+        }
+        // What was typed while the agent worked was answered by the same words.
+        let ended: Vec<usize> = std::iter::once(at).chain(self.waiting_after(at)).collect();
+        self.answer_all(event, &ended, text);
+        // A crash after this moment leaves a summary.
+        self.effects.push(Effect::Summarize);
+    }
+
+    /// What it answers is decided as if it had come in time.
+    fn late_stop(&mut self, event: &LifecycleEvent, at: usize, text: Option<&str>) {
+        match text {
+            Some(text) => self.keep_aside(event, text),
+            None => self.answer_all(event, &[at], None),
+        }
+        self.rearrange(at, None);
+    }
+
+    /// Its prompt has not arrived, or never will: in an agent's shell mode there is none. One turn runs at a time, so
+    /// the known one is over too.
+    fn stop_of_unknown_turn(&mut self, event: &LifecycleEvent, at: usize, text: Option<&str>) {
+        if let Some(batch) = self.session.batches.get(at)
+            && batch.state == BatchState::Open
+            && !self.capture.order.is_before(&batch.opened)
+        {
+            self.close(at, CloseReason::NextPrompt);
+        }
+        if let Some(text) = text {
+            self.keep_aside(event, text);
+        }
+        self.effects.push(Effect::Summarize);
+    }
+
+    /// The batches whose prompts waited when the turn of the batch at `at` ended.
+    fn waiting_after(&self, at: usize) -> impl Iterator<Item = usize> + use<> {
+        let later = self.session.batches.iter().enumerate().skip(at + 1);
+        let came = later.take_while(|(_, batch)| !self.capture.order.is_before(&batch.opened));
+        let waited = came.take_while(|(_, batch)| batch.waited() && batch.prompt.is_none());
+        waited.map(|(place, _)| place).collect::<Vec<_>>().into_iter()
+    }
+
+    fn answer_all(&mut self, event: &LifecycleEvent, ended: &[usize], text: Option<&str>) {
+        let answer =
+            Answer { event: self.capture.event, at: self.capture.order, prompt: event.prompt.clone() };
+        for at in ended {
+            let Some(batch) = self.session.batches.get_mut(*at) else { continue };
+            let (seq, was_closed) = (batch.seq, batch.state == BatchState::Closed);
+            let told = text.filter(|_| !batch.is_private_in(event.prompt.as_ref()));
+            if let Some(text) = told {
+                // A turn that went on has a later, truer last word; one that was cut short gets its first.
+                let before = std::mem::replace(&mut batch.response, Response::Known(answer.clone()));
+                let (text, prompt_id) = (text.to_owned(), event.prompt.clone());
+                self.effects.push(Effect::Respond { seq, event: self.capture.event, text, prompt_id });
+                match before {
+                    Response::Known(known) if !known.is_of_turn_of(&answer) => self.session.keep_spare(known),
+                    _ => {}
+                }
+            }
+            if !was_closed {
+                self.close(*at, CloseReason::Stop);
+            } else if told.is_some() {
+                self.effects.push(Effect::CompressBatch { seq });
+                self.compress_followers(*at);
+            }
+        }
+    }
+
+    /// Keeps an answer as an activity: its prompt may still come.
+    fn keep_aside(&mut self, event: &LifecycleEvent, text: &str) {
+        let answer =
+            Answer { event: self.capture.event, at: self.capture.order, prompt: event.prompt.clone() };
+        let same_turn = self.session.spare.iter().position(|known| known.is_of_turn_of(&answer));
+        if let Some(known) = same_turn.and_then(|at| self.session.spare.get(at)) {
+            if answer.at.is_before(&known.at) {
+                return;
+            }
+            self.effects.push(Effect::DropAnswer { event: known.event });
+        }
+        if let Some(at) = same_turn {
+            self.session.spare.remove(at);
+        }
+        if self.note(event, "Stop", text) && !text.is_empty() {
+            self.session.keep_spare(answer);
+        }
+    }
+
+    /// Closes the batch at `at`, and has it compressed.
+    pub(super) fn close(&mut self, at: usize, why: CloseReason) {
+        let Some(batch) = self.session.batches.get_mut(at) else { return };
+        batch.state = BatchState::Closed;
+        let seq = batch.seq;
+        self.effects.push(Effect::CloseBatch { seq, why });
+        self.compress(at);
+    }
+
+    /// Has the batch at `at` compressed, unless it is private.
+    pub(super) fn compress(&mut self, at: usize) {
+        let batch = self.session.batches.get(at);
+        if let Some(batch) = batch.filter(|batch| batch.source != BatchSource::Private) {
+            self.effects.push(Effect::CompressBatch { seq: batch.seq });
+        }
+    }
+
+    /// The answer before a batch is part of what it means: those that follow `at` are compressed anew, up to the next
+    /// answer.
+    pub(super) fn compress_followers(&mut self, at: usize) {
+        for place in at + 1..self.session.batches.len() {
+            let Some(batch) = self.session.batches.get(place) else { return };
+            let has_answer = batch.response != Response::Missing;
+            if batch.state == BatchState::Closed {
+                self.compress(place);
+            }
+            if has_answer {
+                return;
+            }
+        }
+    }
+}
+
+impl Answer {
+    /// Whether the agent itself says that both end the same turn.
+    pub(super) fn is_of_turn_of(&self, other: &Self) -> bool {
+        self.prompt.is_some() && self.prompt == other.prompt
+    }
+}
+
+impl Session {
+    pub(super) fn keep_spare(&mut self, answer: Answer) {
+        if !self.spare.iter().any(|known| known.event == answer.event) {
+            self.spare.push(answer);
+        }
+    }
+
+    /// The batch that holds an answer.
+    pub(super) fn holder(&self, answer: &Answer) -> Option<Seq> {
+        let holds =
+            |batch: &&Batch| matches!(&batch.response, Response::Known(known) if known.event == answer.event);
+        self.batches.iter().find(holds).map(|batch| batch.seq)
+    }
+}

@@ -1,0 +1,306 @@
+//! The same events in whatever order they arrive: what is stored at the end is the same.
+//!
+//! Scripts are what agents really do; their events arrive late as they do behind a daemon that was away or busy.
+
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+use rusqlite::Connection;
+
+use super::rehydration::{Daemon, call};
+use super::text::Unpacked;
+use crate::memory::event::{Audience, PromptText, StartSource, ToolCall, What};
+use crate::memory::ids::{EventId, Timestamp};
+use crate::memory::material::BatchSource;
+use crate::memory::plan::PlanChange;
+
+/// What happens, and in which turn by the agent's own word.
+type Happening = (What, Option<String>);
+
+/// One turn of a session.
+#[derive(Clone, Debug)]
+enum Turn {
+    /// A prompt, so many calls, an answer.
+    Whole {
+        calls: usize,
+        privately: bool,
+    },
+    /// Interrupted: nobody tells that it ended.
+    CutOff {
+        calls: usize,
+    },
+    /// Another prompt is typed while it runs, and answered with it.
+    Joined {
+        before: usize,
+        after: usize,
+    },
+    /// Another prompt is typed, and the turn is interrupted for it.
+    Overtaken {
+        before: usize,
+        after: usize,
+    },
+    /// A subagent works, and still does when the next turn is over.
+    InBackground {
+        calls: usize,
+    },
+    Planned,
+    Compacted,
+    /// A command of the user's, which the model answers: no prompt is told of.
+    Shell,
+}
+
+fn any_turn() -> impl Strategy<Value = Turn> {
+    prop_oneof![
+        4 => (0usize..4, prop::bool::weighted(0.2)).prop_map(|(calls, privately)| Turn::Whole { calls, privately }),
+        2 => (0usize..3).prop_map(|calls| Turn::CutOff { calls }),
+        1 => (0usize..2, 0usize..2).prop_map(|(before, after)| Turn::Joined { before, after }),
+        1 => (0usize..2, 1usize..3).prop_map(|(before, after)| Turn::Overtaken { before, after }),
+        1 => (1usize..3).prop_map(|calls| Turn::InBackground { calls }),
+        1 => Just(Turn::Planned),
+        1 => Just(Turn::Compacted),
+        1 => Just(Turn::Shell),
+    ]
+}
+
+/// Whether the agent names the turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TurnIds {
+    Told,
+    Untold,
+}
+
+/// Writes a session down, event by event.
+struct Script {
+    happenings: Vec<Happening>,
+    /// What a subagent does later.
+    later: Vec<Happening>,
+    turns: usize,
+    calls: usize,
+}
+
+impl Script {
+    fn of(turns: &[Turn], ids: TurnIds) -> Vec<Happening> {
+        let mut script = Self { happenings: Vec::new(), later: Vec::new(), turns: 0, calls: 0 };
+        let source = StartSource::Startup;
+        script.happenings.push((What::SessionStart { source, audience: Audience::Nobody }, None));
+        for turn in turns {
+            let before = std::mem::take(&mut script.later);
+            script.write(turn);
+            script.happenings.extend(before);
+        }
+        let Self { mut happenings, later, .. } = script;
+        happenings.extend(later);
+        happenings.push((What::SessionEnd { reason: "other".to_owned() }, None));
+        if ids == TurnIds::Untold {
+            happenings.iter_mut().for_each(|(_, id)| *id = None);
+        }
+        happenings
+    }
+
+    fn say(&mut self, what: What, turn: &str) {
+        self.happenings.push((what, Some(turn.to_owned())));
+    }
+
+    fn call(&mut self) -> What {
+        self.calls += 1;
+        What::Tool(call(&format!("c{}", self.calls)))
+    }
+
+    fn work(&mut self, calls: usize, turn: &str) {
+        for _ in 0..calls {
+            let call = self.call();
+            self.say(call, turn);
+        }
+    }
+
+    fn ask(&mut self, turn: &str, text: PromptText) {
+        self.say(What::Prompt { text, source: BatchSource::User }, turn);
+    }
+
+    fn turn(&mut self) -> String {
+        self.turns += 1;
+        format!("p{}", self.turns)
+    }
+
+    fn write(&mut self, turn: &Turn) {
+        let id = self.turn();
+        let text = |words: &str| PromptText::Text(format!("{words} {id}"));
+        let answer = |id: &str| What::Stop { message: Some(format!("answer to {id}")) };
+        if !matches!(turn, Turn::Whole { .. } | Turn::Shell) {
+            self.ask(&id, text("ask"));
+        }
+        match turn {
+            Turn::Whole { calls, privately } => {
+                let text = if *privately { PromptText::WhollyPrivate } else { text("ask") };
+                self.ask(&id, text);
+                self.work(*calls, &id);
+                self.say(answer(&id), &id);
+            }
+            Turn::CutOff { calls } => self.work(*calls, &id),
+            Turn::Joined { before, after } => {
+                self.work(*before, &id);
+                self.ask(&id, text("also"));
+                self.work(*after, &id);
+                self.say(answer(&id), &id);
+            }
+            Turn::Overtaken { before, after } => {
+                self.work(*before, &id);
+                self.ask(&id, text("rather"));
+                let next = self.turn();
+                self.work(*after, &next);
+                self.say(answer(&next), &next);
+            }
+            Turn::InBackground { calls } => {
+                self.say(What::SubagentStart, &id);
+                self.say(answer(&id), &id);
+                for _ in 0..*calls {
+                    let call = self.call();
+                    self.later.push((call, Some(id.clone())));
+                }
+                let message = Some(format!("found for {id}"));
+                self.later.push((What::SubagentStop { message }, Some(id.clone())));
+            }
+            Turn::Planned => {
+                self.calls += 1;
+                let plan =
+                    PlanChange::File { path: "/h/plans/a.md".to_owned(), text: format!("# Plan of {id}") };
+                let call = ToolCall { plan: Some(plan), ..call(&format!("c{}", self.calls)) };
+                self.say(What::Tool(call), &id);
+                self.say(answer(&id), &id);
+            }
+            Turn::Compacted => {
+                self.work(1, &id);
+                self.say(What::PreCompact { trigger: "auto".to_owned() }, &id);
+                let summary = Some(format!("so far {id}"));
+                self.say(What::PostCompact { trigger: "auto".to_owned(), summary }, &id);
+                self.say(answer(&id), &id);
+            }
+            Turn::Shell => self.say(answer(&id), &id),
+        }
+    }
+}
+
+/// Plays a script in this order, the store being all that is known where `forgets` says so, and tells what is stored.
+fn stored(script: &[Happening], order: &[usize], forgets: &[bool]) -> String {
+    let mut daemon = Daemon::new();
+    for (step, nth) in order.iter().enumerate() {
+        let (what, turn) = script[*nth].clone();
+        let nth = *nth as u64 + 1;
+        // As far apart as random ones.
+        let id = EventId((u128::from(nth) << 64).to_be_bytes());
+        daemon.happen(what, turn.as_deref(), (id, nth * 10, Timestamp(nth.cast_signed())));
+        if forgets.get(step).is_some_and(|forget| *forget) {
+            daemon.rehydrate();
+        }
+    }
+    told(&daemon.db)
+}
+
+/// The rows, a line each; events by their place in the script.
+fn told(db: &Connection) -> String {
+    let mut text = String::new();
+    for (name, sql) in [
+        (
+            "batch",
+            "SELECT prompt_number, source, status, prompt_id, asked_in, prompt, hex(substr(response_event, 7, 2)), response
+             FROM prompt_batches ORDER BY prompt_number",
+        ),
+        (
+            "activity",
+            "SELECT b.prompt_number, hex(substr(a.event_id, 7, 2)), a.kind, a.tool_name, a.prompt_id, a.input
+             FROM activities a LEFT JOIN prompt_batches b ON b.id = a.batch ORDER BY a.event_id",
+        ),
+        (
+            "subagent",
+            "SELECT b.prompt_number, g.message FROM subagents g LEFT JOIN prompt_batches b ON b.id = g.batch
+             ORDER BY g.agent_id",
+        ),
+        (
+            "compaction",
+            "SELECT b.prompt_number, c.trigger FROM compactions c LEFT JOIN prompt_batches b ON b.id = c.batch
+             ORDER BY c.started_at",
+        ),
+        (
+            "plan",
+            "SELECT text, (SELECT group_concat(number) FROM (
+                SELECT DISTINCT b.prompt_number AS number FROM plan_batches l JOIN prompt_batches b ON b.id = l.batch
+                WHERE l.plan = plans.id ORDER BY number)) FROM plans",
+        ),
+    ] {
+        let mut statement = db.prepare(sql).unwrap();
+        let columns = statement.column_count();
+        let mut rows = statement.query([]).unwrap();
+        while let Some(row) = rows.next().unwrap() {
+            let _ = write!(text, "{name}");
+            for column in 0..columns {
+                let value = match row.get_ref(column).unwrap() {
+                    rusqlite::types::ValueRef::Integer(number) => number.to_string(),
+                    rusqlite::types::ValueRef::Null => "-".to_owned(),
+                    _ => row.get::<_, Unpacked>(column).unwrap().0,
+                };
+                let _ = write!(text, " {value}");
+            }
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// The places of a script's events in the order of their arrival: each may be late by so many others.
+fn arrivals(delays: &[usize], events: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..events).collect();
+    order.sort_by_key(|nth| (nth + delays.get(*nth).copied().unwrap_or_default(), *nth));
+    order
+}
+
+fn any_delays() -> impl Strategy<Value = Vec<usize>> {
+    prop::collection::vec(prop_oneof![3 => Just(0usize), 1 => 1usize..12], 60)
+}
+
+#[track_caller]
+fn is_the_same(
+    turns: &[Turn],
+    ids: TurnIds,
+    delays: &[usize],
+    forgets: &[bool],
+) -> Result<(), TestCaseError> {
+    let script = Script::of(turns, ids);
+    let expected = stored(&script, &(0..script.len()).collect::<Vec<_>>(), &[]);
+    let order = arrivals(delays, script.len());
+    let found = stored(&script, &order, forgets);
+    prop_assert!(expected == found, "in the order {order:?}\nexpected\n{expected}\nfound\n{found}");
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn the_order_of_arrival_changes_nothing_where_turns_have_ids(
+        turns in prop::collection::vec(any_turn(), 1..6),
+        delays in any_delays(),
+        forgets in prop::collection::vec(prop::bool::weighted(0.2), 60),
+    ) {
+        is_the_same(&turns, TurnIds::Told, &delays, &forgets)?;
+    }
+
+    /// What an agent without ids types while it works is a prompt like others, and what comes while a private prompt
+    /// is the last that is known is hidden at once, whosever it is.
+    #[test]
+    fn the_order_of_arrival_changes_nothing_where_turns_have_none(
+        turns in prop::collection::vec(any_turn(), 1..6),
+        delays in any_delays(),
+        forgets in prop::collection::vec(prop::bool::weighted(0.2), 60),
+    ) {
+        let turns: Vec<_> = turns
+            .into_iter()
+            .map(|turn| match turn {
+                Turn::Whole { calls, .. } => Turn::Whole { calls, privately: false },
+                // Its calls belong to whatever runs.
+                Turn::InBackground { calls } => Turn::CutOff { calls },
+                other => other,
+            })
+            .collect();
+        is_the_same(&turns, TurnIds::Untold, &delays, &forgets)?;
+    }
+}

@@ -1,0 +1,248 @@
+//! The same recording, played as it happened, to a daemon that is killed again and again, or with some of its events
+//! late: what is remembered at the end, told so that two runs can be compared.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use recall_protocol::boot::{self, BootStamp};
+use recall_protocol::client::Connection;
+use recall_protocol::frame::Deadline;
+use recall_protocol::wire::{Deliver, EventId, Query, Reply, Request};
+use serde_json::{Value, json};
+
+use crate::faults::handover::Handover;
+use crate::{Stage, recording};
+
+/// Between two events of a recording, in milliseconds: quick enough that nothing is silent for too long.
+const STEP_MS: i64 = 7;
+/// For an answer of a daemon on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// So many events at most lie in the spool while later ones arrive.
+const LONGEST_WINDOW: usize = 9;
+
+/// Sessions that are played one after another into one home.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    pub name: String,
+    events: Vec<Value>,
+}
+
+impl Recording {
+    /// Reads recordings, each of them played under sessions of its own.
+    pub fn read<'a>(name: &str, paths: impl IntoIterator<Item = &'a Path>) -> Self {
+        let mut events = Vec::new();
+        for path in paths {
+            let of = path.file_stem().unwrap().to_string_lossy().into_owned();
+            for mut event in recording(path) {
+                event["session_id"] = json!(format!("{of}/{}", event["session_id"].as_str().unwrap()));
+                events.push(event);
+            }
+        }
+        Self { name: name.to_owned(), events }
+    }
+
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    fn sessions(&self) -> Vec<&str> {
+        let mut ids: Vec<&str> = Vec::new();
+        for event in &self.events {
+            let id = event["session_id"].as_str().unwrap();
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        ids
+    }
+
+    /// Each event as its shim hands it over, stamped as it happened.
+    fn deliveries(&self, stage: &Stage) -> Vec<Deliver> {
+        let (now, boot) = (boot::wall_ms(), BootStamp::now());
+        let begun = now - STEP_MS * i64::try_from(self.events.len()).unwrap();
+        let stamped = self.events.iter().zip(1..).map(|(event, nth)| Deliver {
+            event_id: EventId::new(begun),
+            captured_at_ms: begun + nth * STEP_MS,
+            boot_id: boot.boot_id,
+            boot_ns: nth.unsigned_abs() * 1_000_000,
+            ..stage.delivery(event)
+        });
+        stamped.collect()
+    }
+}
+
+/// How a recording is played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// Each event when it happens.
+    InOrder,
+    /// The daemon dies this often, at any moment; what it does not acknowledge is spooled.
+    Killed { seed: u64, kills: usize },
+    /// Some events wait in the spool while later ones arrive, and hooks that run side by side overtake each other.
+    Late { seed: u64 },
+}
+
+/// Plays a recording into an empty home and tells what is remembered.
+pub fn remembered(recording: &Recording, manner: Manner) -> Value {
+    let mut stage = Stage::new().daemon();
+    let deliveries = recording.deliveries(&stage);
+    match manner {
+        Manner::InOrder => {
+            stage.deliver(&deliveries);
+        }
+        Manner::Killed { seed, kills } => play_killed(&mut stage, &deliveries, seed, kills),
+        Manner::Late { seed } => play_late(&stage, recording, &deliveries, seed),
+    }
+    stage.flush();
+    memory(&stage, recording, &deliveries)
+}
+
+fn play_killed(stage: &mut Stage, deliveries: &[Deliver], seed: u64, kills: usize) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut deadly: Vec<usize> = (0..kills).map(|_| random.usize(0..deliveries.len())).collect();
+    deadly.sort_unstable();
+    deadly.dedup();
+    for (at, delivery) in deliveries.iter().enumerate() {
+        if !deadly.contains(&at) {
+            Handover::new(stage, PATIENCE).deliver(delivery).unwrap();
+            continue;
+        }
+        let pid = rustix::process::Pid::from_raw(stage.daemon_pid().cast_signed()).unwrap();
+        // The moment of the kill is the fault itself; nothing waits for anything here.
+        let until_kill = Duration::from_micros(random.u64(0..6_000));
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                std::thread::sleep(until_kill);
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            });
+            Handover::new(stage, PATIENCE).deliver(delivery).unwrap();
+        });
+        stage.kill_daemon();
+        stage.start_daemon();
+    }
+}
+
+fn play_late(stage: &Stage, recording: &Recording, deliveries: &[Deliver], seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let handover = Handover::new(stage, PATIENCE);
+    let mut waiting: Vec<&Deliver> = Vec::new();
+    let (mut at, mut until_drained) = (0, 0);
+    let order = overtaken(recording, &mut random);
+    while at < order.len() {
+        let window = if random.u8(0..10) == 0 { random.usize(1..=LONGEST_WINDOW) } else { 0 };
+        let held = order.iter().skip(at).take(window);
+        waiting.extend(held.filter_map(|nth| deliveries.get(*nth)));
+        at += window;
+        if let Some(live) = order.get(at).and_then(|nth| deliveries.get(*nth)) {
+            stage.deliver([live]);
+        }
+        at += 1;
+        if until_drained == 0 && !waiting.is_empty() {
+            until_drained = random.usize(1..=12);
+        } else if until_drained > 0 {
+            until_drained -= 1;
+            if until_drained == 0 {
+                spool(&handover, &mut waiting);
+                if random.bool() {
+                    stage.flush();
+                }
+            }
+        }
+    }
+    spool(&handover, &mut waiting);
+}
+
+fn spool(handover: &Handover<'_>, waiting: &mut Vec<&Deliver>) {
+    for delivery in waiting.drain(..) {
+        handover.keep(delivery).unwrap();
+    }
+}
+
+/// The order in which a busy daemon hears of the events: hooks of neighbouring calls run side by side.
+fn overtaken(recording: &Recording, random: &mut fastrand::Rng) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..recording.events.len()).collect();
+    for at in 1..order.len() {
+        if random.u8(0..8) == 0 {
+            order.swap(at - 1, at);
+        }
+    }
+    order
+}
+
+/// What is remembered of the recording's sessions, with events by their place in it. Numbers, times and whatever says
+/// how it was stored are left out.
+fn memory(stage: &Stage, recording: &Recording, deliveries: &[Deliver]) -> Value {
+    let places: HashMap<String, usize> =
+        deliveries.iter().enumerate().map(|(nth, delivery)| (delivery.event_id.to_string(), nth)).collect();
+    let deadline = || Deadline::after(PATIENCE);
+    let mut connection = Connection::open_socket(&stage.socket(), deadline()).unwrap();
+    let sessions = recording.sessions().into_iter().map(|id| {
+        let asked = Request::Query(Query::Session { id: id.to_owned() });
+        let Ok(Reply::Json(told)) = connection.ask(&asked, deadline()) else { panic!("no session {id}") };
+        let mut session = comparable(serde_json::from_slice(&told).unwrap(), &places);
+        for list in ["observations", "plans"] {
+            session[list].as_array_mut().unwrap().sort_by_key(|each| {
+                (each["session_id"].to_string(), each["prompt_number"].as_u64(), each["title"].to_string())
+            });
+        }
+        session
+    });
+    sessions.collect()
+}
+
+fn comparable(value: Value, places: &HashMap<String, usize>) -> Value {
+    const LEFT_OUT: [&str; 9] = [
+        "id",
+        "uuid",
+        "created_at",
+        "updated_at",
+        "started_at",
+        "ended_at",
+        "at",
+        "life_events",
+        "injections",
+    ];
+    match value {
+        Value::Object(object) => {
+            let kept = object.into_iter().filter(|(key, _)| !LEFT_OUT.contains(&key.as_str()));
+            kept.map(|(key, value)| (key, comparable(value, places))).collect()
+        }
+        Value::Array(list) => list.into_iter().map(|value| comparable(value, places)).collect(),
+        Value::String(text) => places.get(&text).map_or(json!(text), |nth| json!(format!("event {nth}"))),
+        other => other,
+    }
+}
+
+/// Where two memories differ, a line for each place; nothing where they are the same.
+pub fn differences(expected: &Value, found: &Value) -> Vec<String> {
+    let mut all = Vec::new();
+    compare("", expected, found, &mut all);
+    all
+}
+
+fn compare(place: &str, expected: &Value, found: &Value, all: &mut Vec<String>) {
+    match (expected, found) {
+        (Value::Object(left), Value::Object(right)) => {
+            for key in left.keys().chain(right.keys().filter(|key| !left.contains_key(*key))) {
+                let of =
+                    |object: &serde_json::Map<String, Value>| object.get(key).cloned().unwrap_or(Value::Null);
+                compare(&format!("{place}.{key}"), &of(left), &of(right), all);
+            }
+        }
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            for (nth, (left, right)) in left.iter().zip(right).enumerate() {
+                compare(&format!("{place}[{nth}]"), left, right, all);
+            }
+        }
+        _ if expected == found => {}
+        _ => {
+            let short = |value: &Value| value.to_string().chars().take(400).collect::<String>();
+            all.push(format!("{place}: expected {}, found {}", short(expected), short(found)));
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::lineage::LineageAnswer;
 use super::session_parts::{LifeEventAnswer, PlanAnswer, SubagentAnswer};
 use crate::actors::clock;
 use crate::actors::pause::PauseSwitch;
@@ -107,6 +108,10 @@ pub struct ObservationAnswer {
     pub prompt_number: Option<u32>,
     pub evidence: Vec<String>,
     pub created_at: Moment,
+    /// What took its place or settled it, and what it took the place of; only where it is shown by itself, and there
+    /// is any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lineage: Vec<LineageAnswer>,
 }
 
 impl From<ObservationRow> for ObservationAnswer {
@@ -130,6 +135,7 @@ impl From<ObservationRow> for ObservationAnswer {
             prompt_number: row.prompt_number,
             evidence: row.evidence,
             created_at: Moment(row.created_at),
+            lineage: Vec::new(),
         }
     }
 }

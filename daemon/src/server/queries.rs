@@ -323,17 +323,23 @@ pub(super) fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Ref
 
 fn show(house: &House, id: &str) -> Answer {
     let key = parse_id(id)?;
-    let (row, place) = read(house, |db| {
+    let (row, place, lineage) = read(house, |db| {
         let row = load(db, key)?;
         let place = Place::of(db, &row)?;
-        Ok((row, place))
+        let lineage = match &row {
+            DocumentRow::Observation { row, .. } => store::lineage(db, row.id)?,
+            _ => Vec::new(),
+        };
+        Ok((row, place, lineage))
     })?;
     let (title, body) = title_and_text(&row);
     let text = format!("{title}\n\n{body}");
     let tokens = estimate(&text);
     match row {
         DocumentRow::Observation { row, .. } => {
-            json(&TextAnswer { text, tokens, items: vec![ObservationAnswer::from(*row)] })
+            let lineage = lineage.into_iter().map(Into::into).collect();
+            let item = ObservationAnswer { lineage, ..ObservationAnswer::from(*row) };
+            json(&TextAnswer { text, tokens, items: vec![item] })
         }
         DocumentRow::Summary { row, .. } => {
             json(&TextAnswer { text, tokens, items: vec![SummaryAnswer::from(*row)] })

@@ -19,6 +19,7 @@ const STEPS: &[&str] = &[
     include_str!("schema_4.sql"),
     include_str!("schema_5.sql"),
     include_str!("schema_6.sql"),
+    include_str!("schema_7.sql"),
 ];
 
 pub(super) const VERSION: u32 = STEPS.len() as u32;

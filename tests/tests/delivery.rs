@@ -8,6 +8,7 @@ use std::process::Stdio;
 use recall_protocol::frame::encode_frame;
 use recall_protocol::spool::SpoolName;
 use recall_protocol::wire::{Reply, Request};
+use recall_tests::checks::outcome::{is_duplicate, is_stored, stored};
 use recall_tests::checks::{keeping, others};
 use recall_tests::{Stage, run};
 use rustix::process::Signal;
@@ -28,34 +29,12 @@ fn stop(stage: &Stage, id: &str, text: &str) -> Value {
     stage.event("one", "Stop", json!({"last_assistant_message": text, "prompt_id": id}))
 }
 
-#[track_caller]
-fn stored(stage: &Stage, expected: usize, duplicates: usize) {
-    stage.flush();
-    let events = &stage.json(["ctl", "status"])["events"];
-    assert_eq!(
-        (&events["stored"], &events["duplicates"]),
-        (&json!(expected), &json!(duplicates)),
-        "{events}"
-    );
-    assert_eq!((&events["spooled"], &events["unparsed"]), (&json!(0), &json!(0)), "{events}");
-}
-
 fn session(stage: &Stage) -> Value {
     stage.json(["ctl", "session", "one"])
 }
 
 fn batches(session: &Value) -> &[Value] {
     session["batches"].as_array().unwrap()
-}
-
-#[track_caller]
-fn is_duplicate(reply: Option<&Reply>) {
-    assert!(matches!(reply, Some(Reply::Duplicate { .. })), "{reply:?}");
-}
-
-#[track_caller]
-fn is_stored(reply: Option<&Reply>) {
-    assert!(matches!(reply, Some(Reply::Ack { .. })), "{reply:?}");
 }
 
 #[track_caller]

@@ -1,29 +1,24 @@
 //! What nobody else remembers: silent sessions, leases of the dead, the spool, and the care of the database.
 //!
-//! The spool is drained when the daemon starts, when something falls into it, and with every round of housekeeping:
-//! commit first, remove after.
+//! The spool is drained when the daemon starts, when something falls into it, and with every round of housekeeping.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, MessagingErr, RpcReplyPort};
-use recall_protocol::spool::{Spool, SpoolName, SpoolReadError};
-use recall_protocol::wire::Reply;
+use recall_protocol::spool::Spool;
 use tokio::task::JoinHandle;
 
 use super::clock;
 use super::door::Door;
+use super::draining::{Drained, drain};
 use super::intake::Intake;
 use super::maintenance::{LastDone, Maintenance};
 use super::sessions::SessionsMessage;
 use super::spool_watch::SpoolWatch;
-use crate::faults::{self, Fault, Point, planted};
 use crate::memory::ids::Timestamp;
 use crate::memory::session::IdlePolicy;
 use crate::store::{self, Readers, Write};
 
-/// Spool files of one listing; the next round takes the rest.
-const DRAIN_STEP: usize = 1000;
 /// How often the spool is looked at where the system does not tell, and where files could not be taken.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -38,16 +33,6 @@ pub enum HousekeeperMessage {
     Over(Drained),
     /// The database was cared for.
     Maintained(LastDone),
-}
-
-/// What a drain did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Drained {
-    pub stored: u64,
-    /// No frame of ours: moved aside.
-    pub bad: u64,
-    /// Could not be stored now; they stay.
-    pub left: u64,
 }
 
 pub type HousekeeperDoor = Door<HousekeeperMessage>;
@@ -236,74 +221,5 @@ impl HousekeeperState {
         for done in self.waiting.drain(..) {
             let _ = done.send(drained);
         }
-    }
-}
-
-/// Offers every file once, oldest first; also those that fall in meanwhile.
-async fn drain(spool: &Spool, intake: &Intake) -> Drained {
-    let mut drained = Drained::default();
-    let mut offered: HashSet<SpoolName> = HashSet::new();
-    loop {
-        let listing = spool.clone();
-        let names = match tokio::task::spawn_blocking(move || listing.list(usize::MAX)).await {
-            Ok(Ok(names)) => names,
-            Ok(Err(error)) => {
-                if error.kind() != std::io::ErrorKind::NotFound {
-                    tracing::warn!(%error, "cannot list the spool");
-                }
-                return drained;
-            }
-            Err(_) => return drained,
-        };
-        let names: Vec<_> =
-            names.into_iter().filter(|name| !offered.contains(name)).take(DRAIN_STEP).collect();
-        if names.is_empty() {
-            break;
-        }
-        for name in names {
-            offered.insert(name.clone());
-            drain_one(spool, intake, name, &mut drained).await;
-        }
-    }
-    let spool = spool.clone();
-    if let Ok(Err(error)) = tokio::task::spawn_blocking(move || spool.settle()).await {
-        tracing::warn!(%error, "cannot count the spool");
-    }
-    drained
-}
-
-async fn drain_one(spool: &Spool, intake: &Intake, name: SpoolName, drained: &mut Drained) {
-    let (reading, reading_name) = (spool.clone(), name.clone());
-    let deliver = match tokio::task::spawn_blocking(move || reading.read(&reading_name)).await {
-        Ok(Ok(deliver)) => deliver,
-        Ok(Err(SpoolReadError::Gone)) => return,
-        Ok(Err(SpoolReadError::Bad { why, .. })) => {
-            tracing::warn!(file = name.as_str(), why, "a spool file is no event");
-            let _ = spool.move_to_bad(&name);
-            drained.bad += 1;
-            return;
-        }
-        Ok(Err(error)) => {
-            tracing::warn!(file = name.as_str(), %error, "a spool file stays");
-            drained.left += 1;
-            return;
-        }
-        Err(_) => {
-            drained.left += 1;
-            return;
-        }
-    };
-    if planted(Fault::UnlinkBeforeCommit) {
-        let _ = spool.remove(&name);
-    }
-    match intake.take(deliver).await {
-        Reply::Ack { .. } | Reply::Duplicate { .. } => {
-            drained.stored += 1;
-            faults::reach(Point::Unlink);
-            if let Err(error) = spool.remove(&name) {
-                tracing::warn!(file = name.as_str(), %error, "a stored spool file stays");
-            }
-        }
-        _ => drained.left += 1,
     }
 }

@@ -79,6 +79,12 @@ impl Intake {
         reply
     }
 
+    /// Whose event it is; none if that cannot be read.
+    pub fn session_of(deliver: &Deliver) -> Option<SessionKey> {
+        let event = (agents::spec(&deliver.agent).read)(deliver).ok()?;
+        Some(SessionKey { agent: AgentName(deliver.agent.clone()), id: event.session })
+    }
+
     /// Nothing but, at a session's start, a line for the user.
     fn paused_answer(&self, deliver: &Deliver) -> Vec<u8> {
         let Some(pause) = self.pauses.current(clock::now()) else { return Vec::new() };

@@ -18,6 +18,7 @@
 //! outside talks to handles ([`door::Door`]), never to an actor's reference, for a restarted actor has a new one.
 
 pub mod door;
+pub mod draining;
 pub mod failure;
 pub mod clock;
 pub mod backoff;

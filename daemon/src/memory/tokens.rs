@@ -1,7 +1,13 @@
 //! How many tokens a text costs a model, estimated without a tokenizer's tables.
+//!
+//! Tokenizers cut words into common pieces, so what a character costs depends mostly on its kind: small letters share a
+//! token with their neighbours, a digit or a bracket seldom does. The weights are a least squares fit to what
+//! `o200k_base` and `cl100k_base` (the public encodings of OpenAI; Anthropic's is not published) make of blocks as they
+//! are given to agents, of observations and of notes about coding sessions, all in English with code and paths. They
+//! hold within a tenth for whole blocks, which the test shows on blocks that the fit has not seen; a single line may
+//! be a fifth off, and other languages further. A sum over characters, so a text can grow without being counted anew.
 
-/// Tokens of a text: four ASCII characters to one, as providers quote for English and code; two other letters to
-/// one; and one for each character of Chinese, Japanese and Korean.
+/// Tokens of a text.
 pub fn estimate(text: &str) -> u32 {
     Measure::of(text).tokens()
 }
@@ -9,42 +15,30 @@ pub fn estimate(text: &str) -> u32 {
 /// How long a text is, so that a growing text need not be counted again from its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measure {
-    ascii: u64,
-    wide: u64,
-    other: u64,
+    /// Thousandths of a token.
+    thousandths: u64,
     utf16_units: u64,
 }
 
 impl Measure {
     pub fn of(text: &str) -> Self {
-        let mut measure = Self::default();
-        for character in text.chars() {
-            measure.utf16_units += character.len_utf16() as u64;
-            match character {
-                '\0'..='\x7f' => measure.ascii += 1,
-                '\u{2e80}'..='\u{9fff}'
-                | '\u{ac00}'..='\u{d7af}'
-                | '\u{f900}'..='\u{faff}'
-                | '\u{20000}'..='\u{3ffff}' => measure.wide += 1,
-                _ => measure.other += 1,
-            }
-        }
-        measure
+        text.chars().fold(Self::default(), |measure, character| Self {
+            thousandths: measure.thousandths + thousandths(character),
+            utf16_units: measure.utf16_units + character.len_utf16() as u64,
+        })
     }
 
     /// The two texts one after the other.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
-            ascii: self.ascii + other.ascii,
-            wide: self.wide + other.wide,
-            other: self.other + other.other,
+            thousandths: self.thousandths + other.thousandths,
             utf16_units: self.utf16_units + other.utf16_units,
         }
     }
 
     pub fn tokens(self) -> u32 {
-        u32::try_from(self.ascii.div_ceil(4) + self.wide + self.other.div_ceil(2)).unwrap_or(u32::MAX)
+        u32::try_from(self.thousandths.div_ceil(1_000)).unwrap_or(u32::MAX)
     }
 
     pub fn utf16_units(self) -> u64 {
@@ -52,9 +46,30 @@ impl Measure {
     }
 }
 
+/// What a character adds to a text, in thousandths of a token.
+fn thousandths(character: char) -> u64 {
+    match character {
+        'a'..='z' => 130,
+        'A'..='Z' => 30,
+        '0'..='9' => 980,
+        ' ' => 480,
+        '\n' => 950,
+        '\0'..='\x7f' => 680,
+        // Chinese, Japanese, Korean: a character to a token, more or less.
+        '\u{2e80}'..='\u{9fff}'
+        | '\u{ac00}'..='\u{d7af}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{3ffff}' => 1_000,
+        other if other.is_alphabetic() => 500,
+        // Arrows, dashes, ticks.
+        _ => 1_400,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde::Deserialize;
 
     #[test]
     fn scripts_weigh_differently() {
@@ -65,5 +80,25 @@ mod tests {
         let parts = Measure::of("Ünder").and(Measure::of(" 日本 😀"));
         assert_eq!(parts, Measure::of("Ünder 日本 😀"));
         assert_eq!(parts.utf16_units(), 11);
+    }
+
+    #[derive(Deserialize)]
+    struct Counted {
+        text: String,
+        o200k_base: u32,
+        cl100k_base: u32,
+    }
+
+    /// Blocks for each moment, with what the tokenizers made of them. None was used to find the weights.
+    #[test]
+    fn blocks_are_estimated_within_a_tenth() {
+        let blocks: Vec<Counted> = serde_json::from_str(include_str!("counted_blocks.json")).unwrap();
+        assert_eq!(blocks.len(), 12);
+        for block in &blocks {
+            for counted in [block.o200k_base, block.cl100k_base] {
+                let off = estimate(&block.text).abs_diff(counted);
+                assert!(off * 10 <= counted, "{off} of {counted}: {}", block.text);
+            }
+        }
     }
 }

@@ -6,7 +6,8 @@ use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
 use crate::actors::door::NoAnswer;
-use crate::actors::housekeeper::{Drained, HousekeeperMessage};
+use crate::actors::draining::Drained;
+use crate::actors::housekeeper::HousekeeperMessage;
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::root::House;
 use crate::store;
@@ -34,6 +35,8 @@ pub struct Flushed {
 pub enum FlushError {
     #[error("part of the daemon does not answer")]
     NoAnswer(#[from] NoAnswer),
+    #[error("the events in the spool are still being stored")]
+    StillDraining,
     #[error("{0} compression jobs are still not done")]
     StillWorking(i64),
     #[error("the database does not answer: {0}")]
@@ -56,17 +59,18 @@ pub async fn flush(house: &House) -> Result<Flushed, FlushError> {
 
 /// Empties the spool and waits for the commits; again where the writer was replaced in between, for what it had not
 /// committed was spooled, and for a while where a spool file could not be taken.
-async fn store_everything(house: &House, deadline: Instant) -> Result<Drained, NoAnswer> {
+async fn store_everything(house: &House, deadline: Instant) -> Result<Drained, FlushError> {
     let spool_deadline = Instant::now() + SPOOL_WITHIN;
     let mut all = Drained::default();
     loop {
-        let drained = house.housekeeper.ask(HousekeeperMessage::Drain, WITHIN).await?;
+        let drain = house.housekeeper.ask(HousekeeperMessage::Drain, WITHIN).await;
+        let drained = drain.map_err(|NoAnswer| FlushError::StillDraining)?;
         all.stored += drained.stored;
         all.bad += drained.bad;
         all.left = drained.left;
         match house.writer.settle().await {
             Ok(()) if drained.left == 0 || Instant::now() >= spool_deadline => return Ok(all),
-            Err(NoAnswer) if Instant::now() >= deadline => return Err(NoAnswer),
+            Err(NoAnswer) if Instant::now() >= deadline => return Err(NoAnswer.into()),
             Ok(()) | Err(NoAnswer) => tokio::time::sleep(LOOK_AGAIN).await,
         }
     }

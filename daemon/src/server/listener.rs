@@ -61,9 +61,26 @@ pub fn open(path: &Path) -> Result<Door, ListenError> {
 }
 
 /// The socket that systemd passes on (sd_listen_fds(3)), if there is one.
+#[cfg(not(target_os = "macos"))]
 fn inherited() -> io::Result<Option<OwnedFd>> {
-    let Some(fd) = sd_notify::listen_fds()?.next() else { return Ok(None) };
-    Ok(Some(own(fd)))
+    Ok(sd_notify::listen_fds()?.next().map(own))
+}
+
+/// The socket of that name in our launch agent (launch_activate_socket(3)); none where launchd did not start us.
+#[cfg(target_os = "macos")]
+fn inherited() -> io::Result<Option<OwnedFd>> {
+    use rustix::io::{FdFlags, fcntl_setfd};
+    match raunch::activate_socket(crate::service::LAUNCHD_SOCKET) {
+        Ok(sockets) => {
+            // What is more than one is closed, for nobody would answer there.
+            let socket = sockets.into_iter().map(own).next();
+            // launchd leaves it open for every program that we start.
+            socket.iter().try_for_each(|socket| fcntl_setfd(socket, FdFlags::CLOEXEC))?;
+            Ok(socket)
+        }
+        Err(raunch::Error::NotManaged | raunch::Error::NotInPlist) => Ok(None),
+        Err(error) => Err(io::Error::other(error)),
+    }
 }
 
 /// Takes an inherited descriptor over. The only unsafe code of the daemon.

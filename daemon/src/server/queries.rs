@@ -80,9 +80,10 @@ pub async fn answer(query: Query, reception: &Reception) -> Reply {
         Query::Status => status(reception).await,
         Query::Flush => match flush(&house).await {
             Ok(flushed) => json(&flushed),
-            Err(error) => {
-                Err(Refused::new(format!("Not everything is done: {error}"), "See `recall ctl jobs`."))
-            }
+            Err(error) => Err(Refused::new(
+                format!("Not everything is done: {error}"),
+                "See `recall ctl status` and `recall ctl jobs`.",
+            )),
         },
         Query::Stop => {
             // Somebody has asked already if it is full.

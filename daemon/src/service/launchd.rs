@@ -1,7 +1,9 @@
-//! The launch agent of macOS: `recall.daemon`, started at login and after a crash.
+//! The launch agent of macOS: `recall.daemon`, started at login, after a crash and by a connection to its socket.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+
+use recall_protocol::paths::Paths;
 
 use super::commands::{CommandError, Commands};
 use super::environment::Environment;
@@ -11,6 +13,10 @@ const AGENT: &str = include_str!("../../../launchd/recall.daemon.plist");
 const LABEL: &str = "recall.daemon";
 /// What installation replaces in the property list.
 const PROGRAM: &str = "<string>/usr/local/bin/recall</string>";
+/// Its name among the sockets of the property list, by which the daemon asks for it.
+#[cfg(any(test, target_os = "macos"))]
+pub(crate) const SOCKET: &str = "recall";
+const SOCKET_PATH: &str = "<string>/var/empty/recall.sock</string>";
 const NO_VARIABLES: &str = "\t<key>EnvironmentVariables</key>\n\t<dict>\n\t</dict>\n";
 
 fn launchctl(commands: &dyn Commands, args: &[&str]) -> Result<String, CommandError> {
@@ -49,7 +55,18 @@ fn agent_text(recall: &Path, environment: &Environment) -> Result<String, Servic
     }
     variables += "\t</dict>\n";
     let program = format!("<string>{}</string>", escaped(&line_of(recall)?));
-    Ok(AGENT.replacen(PROGRAM, &program, 1).replacen(NO_VARIABLES, &variables, 1))
+    let socket = format!("<string>{}</string>", escaped(&line_of(places(environment)?.socket()?)?));
+    let agent = AGENT.replacen(PROGRAM, &program, 1).replacen(SOCKET_PATH, &socket, 1);
+    Ok(agent.replacen(NO_VARIABLES, &variables, 1))
+}
+
+/// Recall's files as the daemon will see them: it gets none but the variables that are passed on.
+fn places(environment: &Environment) -> Result<Paths, ServiceError> {
+    let passed_on = passed_on(environment)?;
+    Ok(Paths::from_variables(&|name| match name {
+        "HOME" => Some(environment.home().into()),
+        _ => passed_on.iter().find(|(passed, _)| *passed == name).map(|(_, folder)| folder.into()),
+    })?)
 }
 
 fn escaped(text: &str) -> String {
@@ -67,11 +84,14 @@ pub(super) fn program(text: &str) -> Option<PathBuf> {
 pub(super) fn start(
     commands: &dyn Commands,
     files: &[UnitFile],
+    environment: &Environment,
     stop_daemon: impl FnOnce(),
 ) -> Result<(), ServiceError> {
     // An agent is loaded anew only after it was unloaded; usually there is none yet.
     let _ = launchctl(commands, &["bootout", &target()]);
     stop_daemon();
+    // launchd makes a socket, but not the folder for it.
+    places(environment)?.create_folders()?;
     for file in files {
         launchctl(commands, &["bootstrap", &domain(), &line_of(&file.path)?])?;
     }
@@ -112,15 +132,17 @@ mod tests {
         assert_eq!(agent["Label"].as_string(), Some(LABEL));
         assert_eq!(agent["Umask"].as_unsigned_integer(), Some(0o077));
         assert_eq!(agent["KeepAlive"].as_dictionary().unwrap()["SuccessfulExit"].as_boolean(), Some(false));
-        assert!(
-            AGENT.contains(PROGRAM) && AGENT.contains(NO_VARIABLES),
-            "what installation replaces is there"
-        );
+        let socket = agent["Sockets"].as_dictionary().unwrap()[SOCKET].as_dictionary().unwrap();
+        assert_eq!(socket["SockPathMode"].as_unsigned_integer(), Some(0o600));
+        let replaced = [PROGRAM, SOCKET_PATH, NO_VARIABLES];
+        assert!(replaced.iter().all(|text| AGENT.contains(text)), "what installation replaces is there");
     }
 
     #[test]
     fn path_and_folders_survive_the_markup() {
-        let variables = [("XDG_STATE_HOME".into(), "/data/<mine>".into())];
+        // The runtime folder is not passed on, so the socket does not go there.
+        let variables = [("XDG_STATE_HOME", "/data/<mine>"), ("XDG_RUNTIME_DIR", "/run/user/501")];
+        let variables = variables.map(|(name, value)| (name.into(), value.into()));
         let environment = Environment::new("/Users/dev".into(), variables);
         let recall = Path::new("/Users/R&D <x>/bin/recall");
         let text = agent_text(recall, &environment).unwrap();
@@ -130,6 +152,9 @@ mod tests {
         assert_eq!(arguments[1].as_string(), Some("daemon"));
         let variables = agent["EnvironmentVariables"].as_dictionary().unwrap();
         assert_eq!(variables["XDG_STATE_HOME"].as_string(), Some("/data/<mine>"));
+        let socket = agent["Sockets"].as_dictionary().unwrap()[SOCKET].as_dictionary().unwrap();
+        let path = places(&environment).unwrap().socket().unwrap().to_str().map(str::to_owned);
+        assert_eq!(socket["SockPathName"].as_string().map(str::to_owned), path);
         assert_eq!(program(&text).as_deref(), Some(recall));
         assert_eq!(program("<plist/>"), None);
     }

@@ -11,10 +11,15 @@ pub mod environment;
 mod launchd;
 mod systemd;
 
+#[cfg(target_os = "macos")]
+pub(crate) use launchd::SOCKET as LAUNCHD_SOCKET;
+
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use recall_protocol::folder::FolderError;
+use recall_protocol::paths::PathsError;
 use thiserror::Error;
 
 use commands::{CommandError, Commands, Processes};
@@ -30,6 +35,10 @@ pub enum ServiceError {
     /// Unit files are text of lines; a path that is none cannot stand in one.
     #[error("{} cannot stand in a service file", .0.display())]
     Path(PathBuf),
+    #[error(transparent)]
+    Places(#[from] PathsError),
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     #[error("no home folder is known")]
     NoHome,
 }
@@ -174,7 +183,7 @@ impl<'a> Service<'a> {
         let stop_daemon = || drop(self.commands.run(recall.as_os_str(), &["ctl", "stop"]));
         match self.manager {
             Manager::Systemd => systemd::start(self.commands, stop_daemon)?,
-            Manager::Launchd => launchd::start(self.commands, &files, stop_daemon)?,
+            Manager::Launchd => launchd::start(self.commands, &files, self.environment, stop_daemon)?,
         }
         Ok(Outcome::Installed(files.into_iter().map(|file| file.path).collect()))
     }
@@ -365,6 +374,32 @@ mod tests {
         assert_eq!(service.uninstall().unwrap(), Removal::Removed(paths));
         assert_eq!(fs::read_dir(&units).unwrap().count(), 0);
         assert_eq!(service.uninstall().unwrap(), Removal::NothingThere);
+    }
+
+    #[test]
+    fn a_launch_agent_comes_with_the_folder_of_its_socket() {
+        let (folder, environment) = home(&[]);
+        let commands = Recorded::default();
+        let service = Service { manager: Manager::Launchd, environment: &environment, commands: &commands };
+        let path = folder.path().join("Library/LaunchAgents/recall.daemon.plist");
+        let outcome = service.install(Path::new(RECALL)).unwrap();
+        assert_eq!(outcome, Outcome::Installed(vec![path.clone()]));
+        let user = format!("gui/{}", rustix::process::getuid().as_raw());
+        assert_eq!(
+            commands.take(),
+            [
+                format!("launchctl print {user}"),
+                format!("launchctl bootout {user}/recall.daemon"),
+                "recall ctl stop".to_owned(),
+                format!("launchctl bootstrap {user} {}", path.display()),
+            ]
+        );
+        let agent = plist::Value::from_file(&path).unwrap().into_dictionary().unwrap();
+        let socket = agent["Sockets"].as_dictionary().unwrap()["recall"].as_dictionary().unwrap();
+        let socket = Path::new(socket["SockPathName"].as_string().unwrap());
+        assert!(socket.parent().unwrap().is_dir());
+        assert_eq!(service.install(Path::new(RECALL)).unwrap(), Outcome::Current);
+        assert_eq!(service.uninstall().unwrap(), Removal::Removed(vec![path]));
     }
 
     #[test]

@@ -409,7 +409,7 @@ pub fn unfinished_jobs(db: &Connection) -> Result<i64, StoreError> {
     Ok(statement.query_row([], |row| row.get(0))?)
 }
 
-/// What models have failed at since their last success. `None`: nothing.
+/// What models have failed at since their last success, while the built-in compressor stands in. `None`: nothing.
 ///
 /// # Errors
 /// When the database refuses.
@@ -417,7 +417,7 @@ pub fn compression_trouble(db: &Connection) -> Result<Option<CompressionTrouble>
     let mut statement = db.prepare_cached(
         "WITH failing AS (
             SELECT id, created_at, error FROM jobs
-            WHERE status IN ('retrying', 'dead') AND error IS NOT NULL AND created_at > (
+            WHERE status IN ('retrying', 'dead') AND stood_in AND error IS NOT NULL AND created_at > (
                 SELECT ifnull(max(finished_at), 0) FROM jobs WHERE status = 'done' AND origin <> 'extractive'))
          SELECT min(created_at), count(*), (SELECT error FROM failing ORDER BY id DESC LIMIT 1) FROM failing",
     )?;

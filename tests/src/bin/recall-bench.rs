@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use recall::memory::event::StartSource;
 use recall::memory::ids::{AgentName, EventId, ProjectKey, SessionId, SessionKey, Timestamp};
 use recall::memory::lifecycle::Tally;
@@ -39,16 +40,16 @@ const WORDS: &str = "login session token cache retry socket parser index writer 
                      config default flag path folder permission owner symlink cursor page query filter rank score";
 
 fn main() {
-    let options = Options::read();
-    recall_tests::binaries();
-    let spoilt =
-        [recall_tests::binaries().join("recall"), options.shim.clone()].into_iter().find(|it| has_faults(it));
+    let options = Options::parse();
+    let programs = recall_tests::binaries();
+    let shim = options.shim.clone().unwrap_or_else(|| programs.join("recall-shim"));
+    let spoilt = [programs.join("recall"), shim.clone()].into_iter().find(|it| has_faults(it));
     assert!(
         spoilt.is_none(),
         "{spoilt:?} is a build for fault tests: cargo build --release --workspace --bins"
     );
     println!("# recall bench ({} shim runs, {CLIENTS} clients)\n", options.runs);
-    shim_times(&options);
+    shim_times(&shim, options.runs);
     throughput();
     println!(
         "\n| observations | search p50 ms | search p99 ms | context p50 ms | context p99 ms | prompt p50 ms | prompt p99 ms | daemon RSS MiB | index build s |"
@@ -59,33 +60,18 @@ fn main() {
     }
 }
 
+/// Prints what recall costs on this machine.
+#[derive(Parser)]
 struct Options {
-    shim: PathBuf,
+    /// The hook client to measure, instead of the one beside this program
+    #[arg(long)]
+    shim: Option<PathBuf>,
+    /// How often each program is started
+    #[arg(long, default_value_t = 1_000)]
     runs: usize,
+    /// How many observations the memory holds that is searched
+    #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000])]
     sizes: Vec<usize>,
-}
-
-impl Options {
-    fn read() -> Self {
-        let mut options = Self {
-            shim: recall_tests::binaries().join("recall-shim"),
-            runs: 1_000,
-            sizes: vec![1_000, 10_000, 100_000],
-        };
-        let mut words = std::env::args().skip(1);
-        while let Some(word) = words.next() {
-            let value = words.next().expect("every option takes a value");
-            match word.as_str() {
-                "--shim" => options.shim = value.into(),
-                "--runs" => options.runs = value.parse().expect("a number of runs"),
-                "--sizes" => {
-                    options.sizes = value.split(',').map(|size| size.parse().expect("a size")).collect()
-                }
-                other => panic!("no such option: {other}"),
-            }
-        }
-        options
-    }
 }
 
 /// A daemon in a home of its own.
@@ -139,7 +125,7 @@ impl Drop for House {
     }
 }
 
-fn shim_times(options: &Options) {
+fn shim_times(shim: &Path, runs: usize) {
     let mut house = House::new();
     house.start();
     let payload = |size: usize| {
@@ -149,11 +135,11 @@ fn shim_times(options: &Options) {
     };
     let (small, large) = (payload(850), payload(20_000));
     let mut columns: [Vec<f64>; 3] = Default::default();
-    for _ in 0..options.runs {
+    for _ in 0..runs {
         // In turn, so that whatever the machine does meanwhile falls on all of them.
         columns[0].push(run(Path::new("/bin/true"), &[], house.folder.path()));
-        columns[1].push(run(&options.shim, &small, house.folder.path()));
-        columns[2].push(run(&options.shim, &large, house.folder.path()));
+        columns[1].push(run(shim, &small, house.folder.path()));
+        columns[2].push(run(shim, &large, house.folder.path()));
     }
     println!("| program | p50 ms | p99 ms | p50 beside /bin/true |\n|---|---:|---:|---:|");
     let nothing = percentile(&mut columns[0], 50.0);
@@ -162,7 +148,7 @@ fn shim_times(options: &Options) {
         println!("| {name} | {p50:.2} | {p99:.2} | {:.2}x |", p50 / nothing);
     }
     let stored = house.ask(Query::Status)["events"]["stored"].clone();
-    println!("\nstored of {}: {stored}", 2 * options.runs);
+    println!("\nstored of {}: {stored}", 2 * runs);
 }
 
 /// Starts a program, feeds it, waits for its end: what an agent waits for.

@@ -8,34 +8,13 @@ use recall_protocol::wire::{Deliver, Reply};
 use serde_json::{Value, json};
 
 use crate::Stage;
+use crate::checks::outcome::{is_duplicate, is_stored, stored};
 use crate::faults::clock::Clock;
 use crate::faults::handover::Handover;
 use crate::faults::oracle::Oracle;
 use crate::faults::points::{Arrival, Death, Manner, endure};
 use crate::faults::process::Daemon;
 use crate::faults::script::{Script, TurnIds};
-
-#[track_caller]
-fn stored(stage: &Stage, expected: usize, duplicates: usize) {
-    stage.flush();
-    let events = &stage.json(["ctl", "status"])["events"];
-    assert_eq!(
-        (&events["stored"], &events["duplicates"]),
-        (&json!(expected), &json!(duplicates)),
-        "{events}"
-    );
-    assert_eq!((&events["spooled"], &events["unparsed"]), (&json!(0), &json!(0)), "{events}");
-}
-
-#[track_caller]
-fn is_stored(reply: Option<&Reply>) {
-    assert!(matches!(reply, Some(Reply::Ack { .. })), "not stored: {reply:?}");
-}
-
-#[track_caller]
-fn is_duplicate(reply: Option<&Reply>) {
-    assert!(matches!(reply, Some(Reply::Duplicate { .. })), "not known: {reply:?}");
-}
 
 fn prompt(stage: &Stage, id: &str) -> Deliver {
     let fields = json!({"prompt": "Add a discount", "prompt_id": id});

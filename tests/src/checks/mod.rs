@@ -6,4 +6,5 @@
 pub mod calls;
 pub mod keeping;
 pub mod others;
+pub mod outcome;
 pub mod secrecy;

@@ -115,11 +115,11 @@ pub fn peak_memory(pid: u32) -> u64 {
 
 /// Fills the backlog of a daemon that does not accept, for as long as the result is kept.
 pub fn fill_backlog(stage: &Stage) -> Vec<rustix::fd::OwnedFd> {
-    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
     let address = SocketAddrUnix::new(stage.socket()).unwrap();
     let connected = (0..5_000).map_while(|_| {
-        let client =
-            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK, None).unwrap();
+        let client = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        rustix::io::ioctl_fionbio(&client, true).unwrap();
         connect(&client, &address).ok().map(|()| client)
     });
     connected.collect()

@@ -1,0 +1,140 @@
+//! What happens to events in the spool: offered like any other, committed first and removed after.
+//!
+//! The events of one session are offered one after the other, those of different sessions at the same time, so that
+//! they share commits: after a long absence of the daemon thousands may lie there.
+
+use std::collections::{HashMap, HashSet};
+
+use recall_protocol::spool::{Spool, SpoolName, SpoolReadError};
+use recall_protocol::wire::{Deliver, Reply};
+use tokio::task::{JoinSet, spawn_blocking};
+
+use super::intake::Intake;
+use crate::faults::{self, Fault, Point, planted};
+use crate::memory::ids::SessionKey;
+
+/// Files that are read at once.
+const MOST_FILES: usize = 64;
+/// And no more of them than make so many bytes: the largest event is as large as a message may be.
+const MOST_BYTES: usize = 4 << 20;
+
+/// What a drain did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drained {
+    pub stored: u64,
+    /// No frame of ours: moved aside.
+    pub bad: u64,
+    /// Could not be stored now; they stay.
+    pub left: u64,
+}
+
+impl Drained {
+    fn add(&mut self, other: Self) {
+        self.stored += other.stored;
+        self.bad += other.bad;
+        self.left += other.left;
+    }
+}
+
+/// Offers every file once, oldest first; also those that fall in meanwhile.
+pub(super) async fn drain(spool: &Spool, intake: &Intake) -> Drained {
+    let mut drained = Drained::default();
+    let mut offered: HashSet<SpoolName> = HashSet::new();
+    loop {
+        let listing = spool.clone();
+        let names = match spawn_blocking(move || listing.list(usize::MAX)).await {
+            Ok(Ok(names)) => names,
+            Ok(Err(error)) => {
+                if error.kind() != std::io::ErrorKind::NotFound {
+                    tracing::warn!(%error, "cannot list the spool");
+                }
+                return drained;
+            }
+            Err(_) => return drained,
+        };
+        let names: Vec<_> = names.into_iter().filter(|name| !offered.contains(name)).collect();
+        if names.is_empty() {
+            break;
+        }
+        offered.extend(names.iter().cloned());
+        let mut rest = names.into_iter().peekable();
+        while rest.peek().is_some() {
+            let reading = spool.clone();
+            let Ok((files, unread)) = spawn_blocking(move || read(&reading, rest)).await else {
+                return drained;
+            };
+            rest = unread;
+            drained.add(offer(spool, intake, files).await);
+        }
+    }
+    let spool = spool.clone();
+    if let Ok(Err(error)) = spawn_blocking(move || spool.settle()).await {
+        tracing::warn!(%error, "cannot count the spool");
+    }
+    drained
+}
+
+type Names = std::iter::Peekable<std::vec::IntoIter<SpoolName>>;
+type SpooledFile = (SpoolName, Result<Deliver, SpoolReadError>);
+
+/// The next files, and the names of the others.
+fn read(spool: &Spool, mut names: Names) -> (Vec<SpooledFile>, Names) {
+    let (mut files, mut bytes) = (Vec::new(), 0);
+    while files.len() < MOST_FILES && bytes < MOST_BYTES {
+        let Some(name) = names.next() else { break };
+        let file = spool.read(&name);
+        bytes += file.as_ref().map_or(0, |deliver| deliver.payload.len());
+        files.push((name, file));
+    }
+    (files, names)
+}
+
+async fn offer(spool: &Spool, intake: &Intake, files: Vec<SpooledFile>) -> Drained {
+    let mut drained = Drained::default();
+    let mut queues: HashMap<Option<SessionKey>, Vec<(SpoolName, Deliver)>> = HashMap::new();
+    for (name, file) in files {
+        match file {
+            Ok(deliver) => queues.entry(Intake::session_of(&deliver)).or_default().push((name, deliver)),
+            Err(SpoolReadError::Gone) => {}
+            Err(SpoolReadError::Bad { why, .. }) => {
+                tracing::warn!(file = name.as_str(), why, "a spool file is no event");
+                let _ = spool.move_to_bad(&name);
+                drained.bad += 1;
+            }
+            Err(error) => {
+                tracing::warn!(file = name.as_str(), %error, "a spool file stays");
+                drained.left += 1;
+            }
+        }
+    }
+    let mut offering = JoinSet::new();
+    for queue in queues.into_values() {
+        offering.spawn(offer_in_turn(spool.clone(), intake.clone(), queue));
+    }
+    while let Some(done) = offering.join_next().await {
+        // One that panicked leaves its files for the next look.
+        drained.add(done.unwrap_or(Drained { left: 1, ..Drained::default() }));
+    }
+    drained
+}
+
+/// The events of one session.
+async fn offer_in_turn(spool: Spool, intake: Intake, queue: Vec<(SpoolName, Deliver)>) -> Drained {
+    let mut drained = Drained::default();
+    for (name, deliver) in queue {
+        if planted(Fault::UnlinkBeforeCommit) {
+            let _ = spool.remove(&name);
+        }
+        match intake.take(deliver).await {
+            Reply::Ack { .. } | Reply::Duplicate { .. } => {
+                drained.stored += 1;
+                faults::reach(Point::Unlink);
+                if let Err(error) = spool.remove(&name) {
+                    tracing::warn!(file = name.as_str(), %error, "a stored spool file stays");
+                }
+            }
+            _ => drained.left += 1,
+        }
+    }
+    drained
+}

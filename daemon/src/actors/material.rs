@@ -81,16 +81,17 @@ fn last_words(subagent: SubagentRow, steps: &[Step]) -> Option<Step> {
 fn step(row: ActivityRow, session: &SessionInfo) -> Step {
     let response = row.response.unwrap_or_default();
     let given = (!row.failed).then_some(response.as_str());
-    let action = (agents::spec(session.agent.as_str()).action)(
-        &row.tool_name,
-        row.input.as_deref().unwrap_or_default(),
-        given,
-    );
+    let spec = agents::spec(session.agent.as_str());
+    let action = (spec.action)(&row.tool_name, row.input.as_deref().unwrap_or_default(), given);
     Step {
         event: row.event,
         at: row.at,
         tool: row.tool_name,
-        outcome: if row.failed { Outcome::Failed { error: response } } else { Outcome::Done },
+        outcome: match row.failed.then(|| (spec.rejected)(&response)) {
+            None => Outcome::Done,
+            Some(None) => Outcome::Failed { error: response },
+            Some(Some(rejected)) => Outcome::Rejected { said: rejected.said },
+        },
         subagent: row.subagent,
         action,
     }

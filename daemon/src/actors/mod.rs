@@ -52,4 +52,8 @@ pub mod subscriber;
 pub mod housekeeper;
 pub mod root;
 #[cfg(test)]
+mod tree;
+#[cfg(test)]
 mod timers;
+#[cfg(test)]
+mod provider_time;

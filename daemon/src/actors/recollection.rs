@@ -12,7 +12,7 @@ use super::standing::continuity;
 use crate::config::Notice;
 use crate::faults::{Fault, planted};
 use crate::memory::context::{Block, Budgets, Material, Moment, Note, SummaryNote, assemble};
-use crate::memory::document::DocumentKind;
+use crate::memory::document::{DocumentKind, Status};
 use crate::memory::event::{Audience, StartSource};
 use crate::memory::file_memory::Told;
 use crate::memory::ids::{ObservationId, SessionId, Timestamp};
@@ -245,7 +245,8 @@ impl Recollection {
             if asker.told.observations.contains(&id) {
                 continue;
             }
-            let row = store::observation(db, id)?;
+            // What holds no longer is found by those who look for it, and given to nobody.
+            let row = store::observation(db, id)?.filter(|row| row.status == Status::Active);
             // What this very session has found out stands in its own conversation.
             let elsewhere = row.filter(|row| asker.session.is_none() || row.session != asker.session);
             found.extend(elsewhere.map(|row| (row, hit.relevance)));

@@ -9,9 +9,11 @@ use super::clock;
 use super::material::{batch_material, session_material, source_tokens};
 use crate::compression::extractive::Extractive;
 use crate::compression::{CompressionError, Compressor, Cuts, EXTRACTIVE, Errand, Made};
+use crate::memory::lineage;
 use crate::memory::material::{BatchMaterial, SessionMaterial};
+use crate::memory::observation::ObservationDraft;
 use crate::memory::session::SessionStatus;
-use crate::store::{self, FirstResult, JobKind, JobResult, LeasedJob, Readers, StoreError};
+use crate::store::{self, BatchResult, FirstResult, JobKind, JobResult, LeasedJob, Readers, StoreError};
 
 /// All that a job needs.
 pub(super) struct Workbench {
@@ -104,7 +106,7 @@ impl Workbench {
         match material {
             Material::Batch(batch) => {
                 let Made { result: drafts, origin, cuts } = self.compressor.observe(batch, &errand)?;
-                let result = JobResult::Observations { drafts, source_tokens: source_tokens(batch) };
+                let result = of_batch(batch, drafts);
                 Ok(Work { result, origin, cuts })
             }
             Material::Session { lives: Lives::On, .. } => Ok(built_in(material)),
@@ -116,11 +118,16 @@ impl Workbench {
     }
 }
 
+/// What the work of a batch has settled is read from the batch itself, so that it is the same whoever compressed it.
+fn of_batch(batch: &BatchMaterial, mut drafts: Vec<ObservationDraft>) -> JobResult {
+    lineage::aim_at_failing(batch, &mut drafts);
+    let (settled, source_tokens) = (lineage::settled(batch), source_tokens(batch));
+    JobResult::Observations(BatchResult { drafts, settled, source_tokens })
+}
+
 fn built_in(material: &Material) -> Work {
     let result = match material {
-        Material::Batch(batch) => {
-            JobResult::Observations { drafts: Extractive.draft(batch), source_tokens: source_tokens(batch) }
-        }
+        Material::Batch(batch) => of_batch(batch, Extractive.draft(batch)),
         Material::Session { told, .. } => JobResult::Summary(Extractive.sum_up(told)),
     };
     Work { result, origin: EXTRACTIVE.to_owned(), cuts: Cuts::default() }

@@ -33,8 +33,17 @@ pub struct AgentSpec {
     pub answer: fn(&Answer) -> Vec<u8>,
     /// Says what a stored call did, from the tool's name and the agent's JSON of input and response.
     pub action: fn(tool_name: &str, input: &str, response: Option<&str>) -> Action,
+    /// Whether the agent's words about a call that failed say that the user rejected it.
+    pub rejected: fn(error: &str) -> Option<Rejected>,
     /// Looks a turn's answer up in the transcript. Blocks.
     pub reply: fn(&ReplyRequest) -> Result<Option<String>, Refused>,
+}
+
+/// The user did not let a call happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// What they said about it, if anything.
+    pub said: Option<String>,
 }
 
 /// Which answer is looked for, and where.
@@ -88,5 +97,6 @@ const UNKNOWN: AgentSpec = AgentSpec {
     read: claude_code::SPEC.read,
     answer: |_| Vec::new(),
     action: claude_code::SPEC.action,
+    rejected: claude_code::SPEC.rejected,
     reply: |_| Ok(None),
 };

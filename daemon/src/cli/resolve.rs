@@ -1,4 +1,5 @@
-//! `recall resolve`: saying that an observation no longer holds, or holds again.
+//! `recall resolve`: saying that an observation no longer holds, or holds again: also what recall itself has taken for
+//! superseded or solved.
 
 use std::io::Write;
 
@@ -13,8 +14,8 @@ pub struct ResolveArgs {
     /// 12 or #12
     #[arg(required = true)]
     id: Vec<String>,
-    /// It holds again
-    #[arg(long)]
+    /// It holds all the same, whoever said that it does not
+    #[arg(long, visible_alias = "undo")]
     reopen: bool,
     /// Write JSON
     #[arg(long)]

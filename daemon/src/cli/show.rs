@@ -60,6 +60,7 @@ fn observation(out: &mut dyn Write, item: &Value) -> std::io::Result<()> {
     let (status, importance) = (text(item, "status"), number(item, "importance"));
     writeln!(out, "{DIM}{}, importance {importance}, {status}{DIM:#}", origin(item))?;
     checkout(out, item)?;
+    list(item, "lineage").iter().try_for_each(|entry| lineage(out, entry))?;
     for part in [text(item, "subtitle"), text(item, "narrative")] {
         if !part.is_empty() {
             writeln!(out, "\n{part}")?;
@@ -90,6 +91,31 @@ fn checkout(out: &mut dyn Write, item: &Value) -> std::io::Result<()> {
         (branch, commit) => format!("made on branch {branch} at commit {commit}"),
     };
     writeln!(out, "{DIM}{made_on}{DIM:#}{}", terminal::elsewhere(item))
+}
+
+/// One line for what took its place or settled it, or what it took the place of.
+fn lineage(out: &mut dyn Write, entry: &Value) -> std::io::Result<()> {
+    let said = match text(entry, "relation") {
+        "superseded_by" => "Superseded by",
+        "supersedes" => "Supersedes",
+        _ => "Resolved",
+    };
+    let other = entry.get("id").and_then(Value::as_i64).map(|_| terminal::id(entry)).unwrap_or_default();
+    let title = Some(text(entry, "title")).filter(|title| !title.is_empty());
+    let work = Some(text(entry, "session_id")).filter(|session| !session.is_empty());
+    let work = work.map(|session| format!(" (session {session}, prompt {})", number(entry, "prompt_number")));
+    let told: Vec<&str> =
+        [other.as_str(), title.unwrap_or_default()].into_iter().filter(|part| !part.is_empty()).collect();
+    let why = match told.is_empty() {
+        true => text(entry, "reason").to_owned(),
+        false => told.join(" "),
+    };
+    writeln!(
+        out,
+        "{said}{} {why}{DIM}{}{DIM:#}",
+        if told.is_empty() { ":" } else { "" },
+        work.unwrap_or_default()
+    )
 }
 
 fn summary(out: &mut dyn Write, item: &Value) -> std::io::Result<()> {

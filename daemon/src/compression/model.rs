@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::answer::{self, MOST_OBSERVATIONS, Unusable};
-use super::breaker::{Breaker, Held};
+use super::breaker::{Breaker, Held, LONGEST_PAUSE_MS};
 use super::condense;
 use super::extractive::Extractive;
 use super::ledger::NotReserved;
@@ -109,7 +109,7 @@ impl ModelCompressor {
         self.report(&answered, job.now());
         answered.map_err(|error| match error {
             ProviderError::Trouble { why, wait_ms: Some(wait_ms), .. } => {
-                Failure::Other(CompressionError::Wait { why, wait_ms })
+                Failure::Other(CompressionError::Wait { why, wait_ms: wait_ms.min(LONGEST_PAUSE_MS) })
             }
             ProviderError::Trouble { why, wait_ms: None, .. } => {
                 Failure::Other(CompressionError::Failed(why))

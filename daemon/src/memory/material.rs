@@ -86,12 +86,20 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
-    Failed { error: String },
+    Failed {
+        error: String,
+    },
+    /// The user did not let it happen.
+    Rejected {
+        /// What they said about it, if anything.
+        said: Option<String>,
+    },
 }
 
 impl Outcome {
+    /// Whether nothing came of it.
     pub fn is_failed(&self) -> bool {
-        matches!(self, Self::Failed { .. })
+        matches!(self, Self::Failed { .. } | Self::Rejected { .. })
     }
 }
 

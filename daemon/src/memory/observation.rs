@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ids::EventId;
+use super::subject::SubjectKey;
 
 /// What sort of knowledge an observation is. The list is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -73,6 +74,8 @@ pub struct ObservationDraft {
     pub importance: Importance,
     /// The events it rests on: activities, the prompt, the response.
     pub evidence: Vec<EventId>,
+    /// What it is a statement about, where that can be told for sure: only then may it take another's place.
+    pub subject: Option<SubjectKey>,
 }
 
 /// A session in a few lines; empty fields were not found in it.

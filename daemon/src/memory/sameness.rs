@@ -45,15 +45,15 @@ fn words(text: &str) -> BTreeSet<String> {
     words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
 
+/// Whether a word is a number or a name of code.
+pub(super) fn is_code(word: &str) -> bool {
+    let inner_capital = word.chars().skip(1).any(char::is_uppercase);
+    inner_capital || word.contains(['_', '.', '/', ':', '(', '-']) || word.chars().any(|c| c.is_ascii_digit())
+}
+
 /// The words that decide: numbers, names of code, negations.
-fn telling(text: &str) -> BTreeSet<String> {
+pub(super) fn telling(text: &str) -> BTreeSet<String> {
     let words = text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
-    let is_code = |word: &str| {
-        let inner_capital = word.chars().skip(1).any(char::is_uppercase);
-        inner_capital
-            || word.contains(['_', '.', '/', ':', '(', '-'])
-            || word.chars().any(|c| c.is_ascii_digit())
-    };
     let is_negation = |word: &str| word.ends_with("n't") || NEGATIONS.contains(&word.to_lowercase().as_str());
     words.filter(|word| is_code(word) || is_negation(word)).map(str::to_lowercase).collect()
 }

@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::lineage::LineageAnswer;
 use super::session_parts::{LifeEventAnswer, PlanAnswer, SubagentAnswer};
 use crate::actors::clock;
 use crate::actors::pause::PauseSwitch;
@@ -135,6 +136,10 @@ pub struct ObservationAnswer {
     pub commit: Option<String>,
     /// That this is not to be found in what is checked out where the question was asked; null where nobody asked, too.
     pub elsewhere: Option<String>,
+    /// What took its place or settled it, and what it took the place of; only where it is shown by itself, and there
+    /// is any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lineage: Vec<LineageAnswer>,
 }
 
 impl From<ObservationRow> for ObservationAnswer {
@@ -162,6 +167,7 @@ impl From<ObservationRow> for ObservationAnswer {
             prompt_number: row.prompt_number,
             evidence: row.evidence,
             created_at: Moment(row.created_at),
+            lineage: Vec::new(),
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::actors::root::House;
 use crate::memory::document::{DocumentKind, Status};
 use crate::memory::ids::{ObservationId, ProjectKey, Timestamp};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
+use crate::memory::subject;
 use crate::memory::tokens::estimate;
 use crate::repository;
 use crate::store::{self, ObservationRow, ProjectInfo, Remembered, Write, Written};
@@ -35,14 +36,14 @@ pub(super) async fn remember(house: &House, remark: Remark) -> Answer {
 pub(super) async fn mark(house: &House, ids: Vec<String>, standing: Standing) -> Answer {
     let asked = house.clone();
     let found = tokio::task::spawn_blocking(move || {
-        read(&asked, |db| ids.iter().map(|id| markable(db, id)).collect::<Result<Vec<_>, _>>())
+        read(&asked, |db| ids.iter().map(|id| markable(db, id, standing)).collect::<Result<Vec<_>, _>>())
     });
     let ids = found.await.map_err(|_| unanswered())??;
-    let status = match standing {
-        Standing::Active => Status::Active,
-        Standing::Resolved => Status::Resolved,
+    let standing = match standing {
+        Standing::Active => store::Standing::Holds,
+        Standing::Resolved => store::Standing::Resolved,
     };
-    house.writer.write(Write::Mark { ids: ids.clone(), status }).await.map_err(not_written)?;
+    house.writer.write(Write::Mark { ids: ids.clone(), standing }).await.map_err(not_written)?;
     show(house, ids).await
 }
 
@@ -57,8 +58,8 @@ fn not_written(error: impl std::fmt::Display) -> Refused {
     )
 }
 
-/// An observation that can be said to hold or not.
-fn markable(db: &Connection, id: &str) -> Result<ObservationId, Refused> {
+/// An observation that can be said to hold or not. What was superseded may be said to hold all the same.
+fn markable(db: &Connection, id: &str, standing: Standing) -> Result<ObservationId, Refused> {
     let key = parse_id(id)?;
     if key.kind != DocumentKind::Observation {
         return Err(Refused::new(
@@ -68,10 +69,13 @@ fn markable(db: &Connection, id: &str) -> Result<ObservationId, Refused> {
     }
     load(db, key)?;
     let row = store::observation(db, ObservationId(key.row))?;
-    match row.and_then(|row| row.superseded_by.filter(|_| row.status == Status::Superseded)) {
+    let by = row.and_then(|row| row.superseded_by.filter(|_| row.status == Status::Superseded));
+    match by.filter(|_| standing == Standing::Resolved) {
         Some(by) => Err(Refused::new(
             format!("Observation {key} was superseded by {by}"),
-            format!("Resolve that one: `recall resolve {by}`."),
+            format!(
+                "Resolve that one: `recall resolve {by}`. If {key} holds: `recall resolve --reopen {key}`."
+            ),
         )),
         None => Ok(ObservationId(key.row)),
     }
@@ -111,6 +115,7 @@ fn remembered(house: &House, remark: Remark) -> Result<Remembered, Refused> {
     let files = remark.files.iter().map(|file| at_home.relative(file)).collect();
     let draft = ObservationDraft {
         kind,
+        subject: subject::of_title(kind, &title),
         subtitle: None,
         narrative: if text == title { String::new() } else { text },
         title,

@@ -10,6 +10,7 @@ pub mod connection;
 pub mod follow;
 pub mod answers;
 pub mod session_parts;
+pub mod lineage;
 pub mod queries;
 mod marks;
 mod search;

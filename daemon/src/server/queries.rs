@@ -332,11 +332,15 @@ pub(super) fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Ref
 
 fn show(house: &House, id: &str, folder: Option<&str>) -> Answer {
     let key = parse_id(id)?;
-    let (row, place, elsewhere) = read(house, |db| {
+    let (row, place, elsewhere, lineage) = read(house, |db| {
         let row = load(db, key)?;
         let place = Place::of(db, &row)?;
         let elsewhere = Marks::new(house, db, folder)?.of(place.project_row, made_on(&row))?;
-        Ok((row, place, elsewhere))
+        let lineage = match &row {
+            DocumentRow::Observation { row, .. } => store::lineage(db, row.id)?,
+            _ => Vec::new(),
+        };
+        Ok((row, place, elsewhere, lineage))
     })?;
     let (title, body) = title_and_text(&row);
     let mark = elsewhere.as_ref().map(|elsewhere| format!(" ({elsewhere})")).unwrap_or_default();
@@ -344,7 +348,9 @@ fn show(house: &House, id: &str, folder: Option<&str>) -> Answer {
     let tokens = estimate(&text);
     match row {
         DocumentRow::Observation { row, .. } => {
-            json(&TextAnswer { text, tokens, items: vec![ObservationAnswer { elsewhere, ..(*row).into() }] })
+            let lineage = lineage.into_iter().map(Into::into).collect();
+            let item = ObservationAnswer { elsewhere, lineage, ..(*row).into() };
+            json(&TextAnswer { text, tokens, items: vec![item] })
         }
         DocumentRow::Summary { row, .. } => {
             json(&TextAnswer { text, tokens, items: vec![SummaryAnswer { elsewhere, ..(*row).into() }] })

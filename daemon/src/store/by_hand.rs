@@ -2,15 +2,13 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::lineage::{self, USER};
 use super::results::{self, Place};
+use super::subjects::{SubjectHash, aim};
 use super::writes::log;
 use super::{StoreError, projects};
-use crate::memory::document::Status;
 use crate::memory::ids::{ObservationId, ProjectKey, Timestamp};
 use crate::memory::observation::ObservationDraft;
-
-/// The origin of what a user said.
-const USER: &str = "user";
 
 /// An observation of the user's own: it rests on no event and belongs to no session.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +18,13 @@ pub struct Remembered {
     pub project_name: String,
     pub draft: ObservationDraft,
     pub at: Timestamp,
+}
+
+/// What a user says of an observation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Holds,
+    Resolved,
 }
 
 /// Said twice it is one observation, which holds again.
@@ -32,31 +37,31 @@ pub(super) fn remember(db: &Connection, said: &Remembered) -> Result<Observation
         .query_row(params![project.0, said.draft.title, said.draft.narrative, USER], |row| row.get(0))
         .optional()?;
     if let Some(known) = known.map(ObservationId) {
-        mark(db, &[known], Status::Active)?;
+        mark(db, &[known], Standing::Holds)?;
         return Ok(known);
     }
     let place = Place { session: None, batch: None, project: project.0, at: said.at.0 };
     let id = results::insert(db, &place, &said.draft, USER, 0)?;
     log(db, "observation", id)?;
+    if let Some(subject) = said.draft.subject.as_ref().map(SubjectHash::of) {
+        aim(db, id, Some(subject))?;
+        lineage::settle(db, project, &[subject].into())?;
+    }
     Ok(ObservationId(id))
 }
 
-/// Says of observations whether they hold. What a newer one has taken the place of stays as it is.
-pub(super) fn mark(db: &Connection, ids: &[ObservationId], status: Status) -> Result<(), StoreError> {
-    let mut update = db.prepare_cached(
-        "UPDATE observations SET status = ?2 WHERE id = ?1 AND status <> ?2 AND status <> 'superseded'",
-    )?;
-    for id in ids {
-        if update.execute(params![id.0, status.as_str()])? > 0 {
-            log(db, "observation", id.0)?;
-        }
-    }
-    Ok(())
+/// Says of observations whether they hold: the user's word stands against all that was found until now.
+pub(super) fn mark(db: &Connection, ids: &[ObservationId], standing: Standing) -> Result<(), StoreError> {
+    ids.iter().try_for_each(|id| match standing {
+        Standing::Holds => lineage::uphold(db, *id),
+        Standing::Resolved => lineage::resolve_by_hand(db, *id),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::document::Status;
     use crate::memory::observation::{Importance, ObservationType};
     use crate::store::{Durability, open_writer};
 
@@ -78,19 +83,18 @@ mod tests {
                 files_modified: Vec::new(),
                 importance: Importance::clamped(9),
                 evidence: Vec::new(),
+                subject: None,
             },
             at: Timestamp(7),
         };
         let first = remember(&db, &said("Round once")).unwrap();
-        mark(&db, &[first], Status::Resolved).unwrap();
+        mark(&db, &[first], Standing::Resolved).unwrap();
         let status = |id: ObservationId| crate::store::observation(&db, id).unwrap().unwrap().status;
         assert_eq!(status(first), Status::Resolved);
         assert_eq!(remember(&db, &said("Round once")).unwrap(), first);
         assert_eq!(status(first), Status::Active);
         let second = remember(&db, &said("Round twice")).unwrap();
         assert_ne!(second, first);
-        db.execute("UPDATE observations SET status = 'superseded' WHERE id = ?1", [second.0]).unwrap();
-        mark(&db, &[second], Status::Active).unwrap();
-        assert_eq!(status(second), Status::Superseded);
+        assert_eq!(status(first), Status::Active, "what is not for sure about the same stands beside it");
     }
 }

@@ -7,13 +7,13 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
-use super::results::{Reach, keep_summary, replace_observations};
+use super::results::{BatchResult, Reach, keep_summary, replace_observations};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::ids::{
     AgentName, BatchId, JobId, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp,
 };
 use crate::memory::lifecycle::{Lifecycle, Said};
-use crate::memory::observation::{ObservationDraft, SummaryDraft};
+use crate::memory::observation::SummaryDraft;
 
 /// What is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,11 +70,8 @@ pub struct FinishedJob {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobResult {
-    /// They replace what the same batch had before. `source_tokens`: what reading the batch itself would cost.
-    Observations {
-        drafts: Vec<ObservationDraft>,
-        source_tokens: i64,
-    },
+    /// It replaces what the same batch had before.
+    Observations(BatchResult),
     Summary(Option<SummaryDraft>),
 }
 
@@ -244,9 +241,8 @@ fn keep(
         .optional()?;
     let Some((session, batch)) = job else { return Ok(false) };
     match (&finished.result, batch) {
-        (JobResult::Observations { drafts, source_tokens }, Some(batch)) => {
-            let created =
-                replace_observations(db, finished, (session, batch), drafts, (*source_tokens, reach))?;
+        (JobResult::Observations(made), Some(batch)) => {
+            let created = replace_observations(db, finished, (session, batch), made, reach)?;
             tell(db, session, finished.now, created, said)?;
             db.prepare_cached("UPDATE prompt_batches SET compressed_at = ?2 WHERE id = ?1")?
                 .execute(params![batch, finished.now.0])?;
@@ -255,7 +251,7 @@ fn keep(
             let created = keep_summary(db, finished, session, summary)?;
             tell(db, session, finished.now, vec![created], said)?;
         }
-        (JobResult::Summary(None) | JobResult::Observations { .. }, _) => {}
+        (JobResult::Summary(None) | JobResult::Observations(_), _) => {}
     }
     faults::reach_disk(Point::Result)?;
     Ok(true)

@@ -15,11 +15,13 @@ mod forgetting;
 mod jobs;
 mod known;
 mod late;
+mod lineage;
 mod ledger;
 mod lives;
 mod orphans;
 mod plans;
 mod subagents;
+mod subjects;
 mod projects;
 mod plain_search;
 mod reading;
@@ -47,7 +49,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 pub use backup::{
     BackupError, Thoroughness, back_up_daily, check, daily_backup_is_due, newest_good_backup, renew_backups,
 };
-pub use by_hand::Remembered;
+pub use by_hand::{Remembered, Standing};
 pub use documents::{
     DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, log_goes_on_after,
     prompt_number, scan_documents,
@@ -62,6 +64,7 @@ pub use jobs::{
 };
 pub use known::{KnownSession, known_session, quiet_sessions};
 pub use ledger::{SpendingRow, spending, spent};
+pub use lineage::{LineageRow, Relation, lineage};
 pub use lives::{LifeEventRow, life_events};
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
 pub use plans::{PlanRow, plan, plans_of_session};
@@ -75,6 +78,7 @@ pub use reading::{
 pub use repair::{
     Evidence, Outcome, Repair, RepairError, RepairSite, recent_repairs, remove_damaged, repair,
 };
+pub use results::BatchResult;
 pub use sessions::{
     ActivityRow, BatchRow, GivenRow, InjectionRow, SessionInfo, StoredBatch, asides_of_batch, batch_row,
     batches, find_sessions, first_and_last_prompt, given, injections, latest_calls, observations_of_session,

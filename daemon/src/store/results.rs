@@ -4,22 +4,25 @@ use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
 use super::jobs::FinishedJob;
+use super::lineage::{keep_settlements, settle};
+use super::subjects::{Aimed, aim, subjects, with_heirs};
 use super::writes::log;
 use super::{StoreError, forgetting};
-use crate::memory::ids::{EventId, ObservationId, SummaryId};
+use crate::memory::ids::{EventId, ObservationId, ProjectRow, SummaryId};
 use crate::memory::lifecycle::Said;
+use crate::memory::lineage::Settled;
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
 use crate::memory::sameness::{Statement, says_the_same};
 
 /// Makes the batch's observations be just these. One that was there under the same title keeps its number, for
-/// somebody may have cited it; one that another session of the project already made gets this evidence too. Returns
-/// what is new.
+/// somebody may have cited it; one that another session of the project already made gets this evidence too. What this
+/// means for older ones, and newer ones for these, is worked out at the end. Returns what is new.
 pub(super) fn replace_observations(
     db: &Connection,
     finished: &FinishedJob,
     (session, batch): (i64, i64),
-    drafts: &[ObservationDraft],
-    (source_tokens, reach): (i64, Reach),
+    made: &BatchResult,
+    reach: Reach,
 ) -> Result<Vec<Said>, StoreError> {
     let (project, at): (i64, i64) = db
         .prepare_cached(
@@ -28,9 +31,13 @@ pub(super) fn replace_observations(
         )?
         .query_row([batch], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let place = Place { session: Some(session), batch: Some(batch), project, at };
-    let share = source_tokens / i64::try_from(drafts.len().max(1)).unwrap_or(1);
+    let mut concerned = subjects(db, "SELECT subject FROM observations WHERE batch = ?1", [batch])?;
+    concerned.extend(keep_settlements(db, batch, &made.settled)?);
+    let drafts = with_heirs(db, batch, &made.drafts)?;
+    concerned.extend(drafts.iter().filter_map(|draft| draft.subject));
+    let share = made.source_tokens / i64::try_from(drafts.len().max(1)).unwrap_or(1);
     let (mut kept, mut created) = (Vec::new(), Vec::new());
-    for draft in drafts {
+    for Aimed { draft, subject } in drafts {
         let known = known_as(db, &place, draft, reach)?;
         if known.is_none() && forgetting::was_forgotten(db, (session, batch), draft)? {
             continue;
@@ -46,6 +53,7 @@ pub(super) fn replace_observations(
                 id
             }
         };
+        aim(db, id, subject)?;
         kept.push(id);
         log(db, "observation", id)?;
     }
@@ -60,7 +68,18 @@ pub(super) fn replace_observations(
         db.prepare_cached("DELETE FROM observations WHERE id = ?1")?.execute([gone])?;
         log(db, "observation", gone)?;
     }
+    settle(db, ProjectRow(project), &concerned)?;
     Ok(created)
+}
+
+/// What was made of a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatchResult {
+    pub drafts: Vec<ObservationDraft>,
+    /// What its work has settled, whoever compressed it.
+    pub settled: Vec<Settled>,
+    /// What reading the batch itself would cost.
+    pub source_tokens: i64,
 }
 
 /// Where an observation that says the same is looked for.
@@ -91,7 +110,7 @@ fn known_as(
     let within_reach = |made: MadeHere| reach == Reach::Project || made == MadeHere::Yes;
     let mut same = db.prepare_cached(
         "SELECT id, batch IS ?3 FROM observations WHERE project = ?1 AND title = ?2
-           AND (status = 'active' OR (status = 'resolved' AND batch IS ?3))
+           AND (status = 'active' OR batch IS ?3)
          ORDER BY batch IS ?3 DESC, id LIMIT 1",
     )?;
     let known = same
@@ -105,7 +124,8 @@ fn known_as(
     }
     let mut latest = db.prepare_cached(
         "SELECT id, batch IS ?2, title, narrative FROM observations
-         WHERE project = ?1 AND status = 'active' AND type = ?3 AND origin <> 'user' ORDER BY created_at DESC LIMIT ?4",
+         WHERE project = ?1 AND (status = 'active' OR batch IS ?2) AND type = ?3 AND origin <> 'user'
+         ORDER BY created_at DESC LIMIT ?4",
     )?;
     let mut rows = latest.query(params![place.project, place.batch, draft.kind.as_str(), LATEST])?;
     while let Some(row) = rows.next()? {
@@ -300,6 +320,7 @@ mod tests {
             files_modified: Vec::new(),
             importance: Importance::clamped(5),
             evidence: vec![EventId([event; 16])],
+            subject: None,
         }
     }
 
@@ -323,7 +344,7 @@ mod tests {
 
     fn finish(db: &Connection, job: i64, drafts: Vec<ObservationDraft>) {
         db.execute("UPDATE jobs SET status = 'running' WHERE id = ?1", [job]).unwrap();
-        let result = JobResult::Observations { drafts, source_tokens: 100 };
+        let result = JobResult::Observations(BatchResult { drafts, settled: Vec::new(), source_tokens: 100 });
         let origin = "openai:m".to_owned();
         let finished = FinishedJob { job: JobId(job), result, origin, cuts: None, now: Timestamp(1) };
         execute(db, &Write::Finish(Box::new(finished)), &mut Vec::new()).unwrap();

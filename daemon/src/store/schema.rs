@@ -21,6 +21,7 @@ const STEPS: &[&str] = &[
     include_str!("schema_6.sql"),
     include_str!("schema_7.sql"),
     include_str!("schema_8.sql"),
+    include_str!("schema_9.sql"),
 ];
 
 pub(super) const VERSION: u32 = STEPS.len() as u32;

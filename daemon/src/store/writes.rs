@@ -6,7 +6,7 @@
 use rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
-use super::by_hand::{self, Remembered};
+use super::by_hand::{self, Remembered, Standing};
 use super::effects::{self, Scene};
 use super::forgetting::{self, Forgotten, Selection};
 use super::jobs::{self, FinishedJob, JobFailure, LeasedJob};
@@ -14,7 +14,6 @@ use super::sightings::{self, Sighting};
 use super::{StoreError, ledger, lives, orphans, projects};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::budget::{Caps, Charge, Day, OverCap, ReservationId, Usage};
-use crate::memory::document::Status;
 use crate::memory::ids::{
     AgentName, EventId, JobId, ObservationId, ProjectKey, ProjectRow, SessionKey, SessionRow, Timestamp,
 };
@@ -104,7 +103,7 @@ pub enum Write {
     /// Whether observations still hold.
     Mark {
         ids: Vec<ObservationId>,
-        status: Status,
+        standing: Standing,
     },
     /// Every place is clean of what was forgotten.
     TracesGone,
@@ -258,7 +257,7 @@ fn perform(db: &Connection, write: &Write, said: &mut Vec<Lifecycle>) -> Result<
         Write::ForgetDoneJobs { before } => jobs::forget_done(db, *before).map(|()| Written::Done),
         Write::Forget { what, at } => Ok(Written::Forgotten(Box::new(forgetting::forget(db, what, *at)?))),
         Write::Remember(said) => Ok(Written::Remembered(by_hand::remember(db, said)?)),
-        Write::Mark { ids, status } => by_hand::mark(db, ids, *status).map(|()| Written::Done),
+        Write::Mark { ids, standing } => by_hand::mark(db, ids, *standing).map(|()| Written::Done),
         Write::TracesGone => forgetting::traces_gone(db).map(|()| Written::Done),
         Write::ForgetLog { upto } => {
             db.prepare_cached("DELETE FROM index_log WHERE seq <= ?1")?.execute([upto])?;

@@ -21,8 +21,8 @@ use recall::memory::material::BatchSource;
 use recall::memory::observation::{Importance, ObservationDraft, ObservationType};
 use recall::memory::session::{BatchState, CloseReason, Effect, NewPrompt, Seq};
 use recall::store::{
-    Delivery, Durability, FinishedJob, JobResult, SessionOrigin, Transaction, Write as StoreWrite, Written,
-    execute, open_writer,
+    BatchResult, Delivery, Durability, FinishedJob, JobResult, SessionOrigin, Transaction,
+    Write as StoreWrite, Written, execute, open_writer,
 };
 use recall_protocol::client::Connection;
 use recall_protocol::frame::Deadline;
@@ -304,7 +304,8 @@ fn populate(paths: &Paths, size: usize) {
             };
             let drafts: Vec<_> = (0..5.min(size - made)).map(|n| draft(made + n, &mut random)).collect();
             made += drafts.len();
-            let result = JobResult::Observations { drafts, source_tokens: 4_000 };
+            let result =
+                JobResult::Observations(BatchResult { drafts, settled: Vec::new(), source_tokens: 4_000 });
             let finished =
                 FinishedJob { job: job.id, result, origin: "extractive".to_owned(), cuts: None, now: at };
             execute(&connection, &StoreWrite::Finish(Box::new(finished)), &mut Vec::new()).unwrap();
@@ -378,6 +379,7 @@ fn draft(number: usize, random: &mut Random) -> ObservationDraft {
         files_modified: vec![format!("src/{}.rs", random.words(1))],
         importance: Importance::clamped(1 + (number % 10) as i64),
         evidence: Vec::new(),
+        subject: None,
     }
 }
 

@@ -1,10 +1,14 @@
 //! What is spent, and what a kill can do to the account.
 
-use recall_tests::provider::{Behaviour, Provider, well};
+use std::process::Stdio;
+
+use recall::faults::Point;
+use recall_tests::faults::process::Daemon;
+use recall_tests::provider::{Behaviour, Provider, TOKENS_IN, TOKENS_OUT, well};
 use recall_tests::{DISCOUNT_ANSWER, Stage};
 use serde_json::json;
 
-use crate::turns::{observations, turn};
+use crate::turns::{job, observations, origins, turn};
 
 #[test]
 fn the_days_budget_is_hard_and_the_built_in_one_takes_over() {
@@ -63,4 +67,26 @@ fn kills_never_overspend_and_double_nothing() {
     assert!(provider.asked().len() <= 4, "{}", provider.asked().len());
     let now = spent(&stage);
     assert!(now <= CAP && now >= provider.charged(), "{now}, {} charged", provider.charged());
+}
+
+#[test]
+fn an_answer_that_was_not_committed_costs_one_more_call_and_nothing_else() {
+    let provider = Provider::start(well);
+    let mut stage = Stage::new().config(&provider.config("openai", "concurrency = 1"));
+    // The answer is there and its rows are written; the commit is not.
+    let mut daemon =
+        Daemon::spawn_armed(&stage, &format!("{}=return(kill)", Point::Result.name()), Stdio::null());
+    daemon.wait_until_it_listens(&stage).unwrap();
+    turn(&stage, "s1");
+    assert!(!daemon.wait().success());
+    assert_eq!(provider.asked().len(), 1);
+    stage.start_daemon();
+    stage.flush();
+    assert_eq!(provider.asked().len(), 2);
+    assert_eq!(origins(&stage, "s1"), ["openai:mock"]);
+    assert_eq!(observations(&stage, "s1").len(), 1);
+    assert_eq!(job(&stage, "s1")["status"], "done");
+    // Both answers were charged, and both are in the account: no more, no less.
+    let spent = stage.json(["ctl", "status"])["compression"]["tokens_today"].as_u64().unwrap();
+    assert_eq!((spent, provider.charged()), (2 * (TOKENS_IN + TOKENS_OUT), spent));
 }

@@ -5,6 +5,7 @@
 
 pub mod actions;
 mod plans;
+mod rejection;
 mod transcript;
 
 use recall_protocol::wire::{Deliver, Flags};
@@ -24,6 +25,7 @@ pub const SPEC: AgentSpec = AgentSpec {
     read,
     answer,
     action: actions::action,
+    rejected: rejection::rejected,
     reply: transcript::reply,
 };
 

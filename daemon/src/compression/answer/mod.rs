@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::memory::ids::EventId;
 use crate::memory::material::{Action, BatchMaterial, beneath};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType, SummaryDraft};
+use crate::memory::subject;
 
 pub const MOST_OBSERVATIONS: usize = 8;
 /// Lengths in characters.
@@ -143,6 +144,7 @@ impl Written {
         within("subtitle", subtitle.as_deref().unwrap_or_default(), LONGEST_SUBTITLE)?;
         let files_modified = evidence.of_modified(&self.files_modified);
         Ok(ObservationDraft {
+            subject: subject::of_title(kind, &title),
             kind,
             title,
             subtitle,

@@ -28,9 +28,16 @@ impl<'a> Teller<'a> {
     pub(super) fn tell(&mut self, number: usize, step: &Step, excerpts: &mut Excerpts) -> String {
         let who = step.subagent.as_ref().map_or("", |_| " (subagent)");
         let mut text = format!("[{number}]{who} {}", self.deed(number, step, excerpts));
-        if let Outcome::Failed { error } = &step.outcome {
-            let error = excerpts.of(error, self.measures.error);
-            text.push_str(&format!("\nFAILED: {error}"));
+        match &step.outcome {
+            Outcome::Done => {}
+            Outcome::Failed { error } => {
+                let error = excerpts.of(error, self.measures.error);
+                text.push_str(&format!("\nFAILED: {error}"));
+            }
+            Outcome::Rejected { said } => {
+                let said = excerpts.of(said.as_deref().unwrap_or_default(), self.measures.said);
+                text.push_str(&format!("\nTHE USER REJECTED IT: {said}"));
+            }
         }
         text.push('\n');
         text

@@ -5,6 +5,7 @@ use super::markdown::{Passage, Sentence};
 use super::sentence;
 use crate::memory::ids::EventId;
 use crate::memory::observation::ObservationType;
+use crate::memory::subject::SubjectKey;
 
 /// Where a candidate was found. It decides the title's form and how much is known of its standing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +22,12 @@ pub(super) enum Origin {
     Note,
     /// A comment in code that an edit brought.
     Remark,
+    /// The user turned against what was said or done: a correction, a rejected call, work taken back.
+    Correction,
     /// A command that failed and what made it work.
     Failure,
+    /// A check that fails at the end of the batch.
+    Failing,
     /// A subagent's report.
     Report,
     /// What is left to do or to decide.
@@ -47,6 +52,8 @@ pub(super) struct Candidate {
     pub(super) evidence: Vec<EventId>,
     /// Added to the worth of the wording, in tenths of a point.
     pub(super) bonus: i32,
+    /// Where the source says what it is about; else it is read from the title.
+    pub(super) subject: Option<SubjectKey>,
 }
 
 impl Candidate {
@@ -60,6 +67,7 @@ impl Candidate {
             topic: None,
             evidence: vec![event],
             bonus: 0,
+            subject: None,
         }
     }
 

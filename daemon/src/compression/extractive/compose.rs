@@ -12,7 +12,9 @@ use super::identifier;
 use super::markdown::{Role, Sentence};
 use super::sentence::{self, shortened};
 use super::setting::{Detail, Setting, Work};
+use super::sort;
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
+use crate::memory::subject;
 
 /// Bytes of title, narrative and facts of an ordinary observation: about 100 tokens.
 const BODY: usize = 220;
@@ -80,7 +82,7 @@ pub(super) fn compose(candidate: &Candidate, setting: &Setting) -> Option<Compos
     }
     let kind = match setting.work {
         Work::Done(kind) if setting.request.as_deref() == Some(title.as_str()) => kind,
-        _ => candidate.kind.unwrap_or_else(|| kind(candidate, setting.work)),
+        _ => candidate.kind.unwrap_or_else(|| sort::kind(candidate, setting.work)),
     };
     let subtitle = candidate.reference.clone().or_else(|| {
         let replies =
@@ -94,6 +96,8 @@ pub(super) fn compose(candidate: &Candidate, setting: &Setting) -> Option<Compos
         | ObservationType::Feature
         | ObservationType::Refactor
         | ObservationType::Change => About::Work,
+        // What fails may lie in whatever was changed before.
+        _ if candidate.origin == Origin::Failing => About::Work,
         _ => About::Knowledge,
     };
     let touched = setting.files.named_in(&told, about);
@@ -106,6 +110,7 @@ pub(super) fn compose(candidate: &Candidate, setting: &Setting) -> Option<Compos
     let worth = candidate.worth();
     Some(Composed {
         draft: ObservationDraft {
+            subject: candidate.subject.clone().or_else(|| subject::of_title(kind, &title)),
             concepts: concepts(candidate, &told),
             kind,
             title,
@@ -142,8 +147,15 @@ fn essence(chosen: &[Sentence]) -> String {
 /// side, then single ones while there is room. Items of a list are each for themselves.
 fn chosen(candidate: &Candidate, detail: Detail) -> Vec<Sentence> {
     let sentences = &candidate.passage.sentences;
-    let keeps_all =
-        matches!(candidate.origin, Origin::User | Origin::Failure | Origin::OpenEnd | Origin::Plan);
+    let keeps_all = matches!(
+        candidate.origin,
+        Origin::User
+            | Origin::Correction
+            | Origin::Failure
+            | Origin::Failing
+            | Origin::OpenEnd
+            | Origin::Plan
+    );
     let worths: Vec<i32> = sentences
         .iter()
         .enumerate()
@@ -309,59 +321,20 @@ fn balanced(text: &str) -> bool {
     text.matches('`').count().is_multiple_of(2) && text.matches('(').count() == text.matches(')').count()
 }
 
-/// What sort of knowledge the wording shows.
-fn kind(candidate: &Candidate, work: Work) -> ObservationType {
-    let cues = candidate.cues();
-    let heading = candidate.passage.heading.as_deref().unwrap_or_default();
-    let whole: String = candidate
-        .passage
-        .sentences
-        .iter()
-        .map(|sentence| sentence.text.as_str())
-        .collect::<Vec<_>>()
-        .join(" ");
-    if cue::mentions(
-        &whole,
-        "vulnerability, vulnerable, injection, xss, csrf, cve, privilege escalation, \
-                sicherheitslücke",
-    ) {
-        return ObservationType::Security;
-    }
-    if cue::mentions(heading, "root cause, cause, why, ursache, warum, grund") {
-        return ObservationType::Discovery;
-    }
-    if cue::mentions(&whole, "trade-off, tradeoff, i'd not, wouldn't do, not worth, at the cost of") {
-        return ObservationType::TradeOff;
-    }
-    if cue::mentions(heading, "decision, decisions, entscheidung")
-        || cue::mentions(&whole, "decided to, chose, we agreed, entschieden")
-    {
-        return ObservationType::Decision;
-    }
-    let changed = cues.change > 0 && cues.change * 2 >= cues.rule && cues.proposal < 2;
-    match work {
-        Work::Done(kind) if changed && says_done(&whole, heading) => kind,
-        _ if cues.rule >= 3 && cues.rule > cues.cause => ObservationType::Gotcha,
-        _ => ObservationType::Discovery,
-    }
-}
-
-fn says_done(whole: &str, heading: &str) -> bool {
-    const DONE: &str = "fixed, now, changed, replaced, added, removed, moved, renamed, updated, implemented, corrected, \
-        rewrote, split, extracted, fix, behoben, jetzt, ersetzt, hinzugefügt, entfernt, geändert";
-    cue::mentions(whole, DONE) || cue::begins_with(heading, "fix, changes, what changed")
-}
-
 /// The weight of its sort, a little more or less by what the wording is worth.
 fn importance(candidate: &Candidate, kind: ObservationType, worth: i32) -> Importance {
     let base = match (candidate.origin, kind) {
         (Origin::Statement, ObservationType::Bugfix | ObservationType::Feature) => 7,
         (Origin::Plan, _) => 7,
+        (Origin::Correction, _) => 8,
         (Origin::Answer, ObservationType::Gotcha | ObservationType::Bugfix | ObservationType::Security) => 6,
-        (Origin::Failure | Origin::Remark | Origin::Note | Origin::Report | Origin::Unfinished, _) => 5,
+        (Origin::Failure | Origin::Failing | Origin::Remark, _) => 5,
+        (Origin::Note | Origin::Report | Origin::Unfinished, _) => 5,
         (Origin::Statement | Origin::OpenEnd | Origin::Answer | Origin::User, _) => 6,
     };
     let step = match worth {
+        // However plainly it is said, it must not be done again.
+        _ if candidate.origin == Origin::Correction => 0,
         ..=44 => -1,
         45..=69 => 0,
         70..=94 => 1,

@@ -6,8 +6,10 @@ use super::candidate::{Candidate, Origin};
 use super::cue;
 use super::markdown::{Passage, Role, Sentence};
 use super::sentence::{self, shortened};
+use crate::memory::check::{self, Standing};
 use crate::memory::material::{Action, BatchMaterial, Outcome, Step};
 use crate::memory::observation::ObservationType;
+use crate::memory::subject;
 
 /// A retry comes soon after the failure.
 const WITHIN: usize = 8;
@@ -21,6 +23,22 @@ pub(super) fn candidate(batch: &BatchMaterial) -> Option<Candidate> {
         let following = batch.steps.get(index + 1..).unwrap_or_default();
         taught(step, following)
     })
+}
+
+/// The last check that failed and did not pass again: whoever goes on must know.
+pub(super) fn left_failing(batch: &BatchMaterial) -> Option<Candidate> {
+    let last = check::checked(batch).pop()?;
+    let Standing::Failed { said } = &last.standing else { return None };
+    let mut passage = Passage::default();
+    if let Some(complaint) = complaint(said) {
+        passage.sentences.push(fact(shortened(&complaint, 160)));
+    }
+    let mut candidate = Candidate::new(Origin::Failing, passage, last.event);
+    candidate.title = Some(format!("Fails: `{}`", shortened(&last.name, 90)));
+    candidate.kind = Some(ObservationType::Discovery);
+    candidate.subject = Some(subject::of_check(&last.name));
+    candidate.bonus = 45;
+    Some(candidate)
 }
 
 fn taught(step: &Step, following: &[Step]) -> Option<Candidate> {

@@ -2,7 +2,7 @@
 
 use super::identifier::file_name;
 use crate::memory::ids::EventId;
-use crate::memory::material::{Action, BatchMaterial, beneath};
+use crate::memory::material::{Action, BatchMaterial, Outcome, beneath};
 
 /// More files than these say less about an observation, not more.
 const MOST_MODIFIED: usize = 2;
@@ -35,10 +35,16 @@ pub(super) struct NamedFiles {
 impl TouchedFiles {
     pub(super) fn of(batch: &BatchMaterial) -> Self {
         let mut files = Self::default();
-        for step in batch.steps.iter().filter(|step| !step.outcome.is_failed()) {
-            let (path, list) = match &step.action {
-                Action::Edit { path, .. } | Action::Write { path, .. } => (path, &mut files.modified),
-                Action::Read { path } => (path, &mut files.read),
+        for step in &batch.steps {
+            let (path, list) = match (&step.action, &step.outcome) {
+                (Action::Edit { path, .. } | Action::Write { path, .. }, Outcome::Done) => {
+                    (path, &mut files.modified)
+                }
+                (Action::Read { path }, Outcome::Done) => (path, &mut files.read),
+                // A change that the user would not have is about the file all the same.
+                (Action::Edit { path, .. } | Action::Write { path, .. }, Outcome::Rejected { .. }) => {
+                    (path, &mut files.read)
+                }
                 _ => continue,
             };
             if let Some(path) = beneath(path, batch.root.as_deref())

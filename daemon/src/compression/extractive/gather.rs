@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::candidate::{self, Candidate, Origin};
 use super::comment;
+use super::correction;
 use super::cue;
 use super::failure;
 use super::identifier;
@@ -16,6 +17,7 @@ use super::statement::{self, Medium, Statement};
 use crate::memory::ids::EventId;
 use crate::memory::material::{Action, BatchMaterial, BatchSource, Change, Said, Step};
 use crate::memory::observation::ObservationType;
+use crate::memory::subject;
 
 /// A written file is looked at up to here.
 const LONGEST_NOTE: usize = 12 * 1024;
@@ -62,8 +64,10 @@ pub(super) fn candidates(batch: &BatchMaterial, work: Work) -> Vec<Candidate> {
         found.extend(open);
     }
     found.extend(request::candidate(batch, answered(batch)));
+    found.extend(correction::candidates(batch));
     found.extend(said_in_commands(batch));
     found.extend(failure::candidate(batch));
+    found.extend(failure::left_failing(batch));
     for step in batch.steps.iter().filter(|step| !step.outcome.is_failed()) {
         found.extend(from_step(step));
     }
@@ -171,6 +175,7 @@ fn chosen((question, answer): &(String, String), event: EventId) -> Option<Candi
     }
     candidate.title = Some(format!("User chose: {answer}"));
     candidate.kind = Some(ObservationType::Decision);
+    candidate.subject = subject::of_choice(question);
     // "Go on?" and the like steer the session and are soon forgotten.
     let steers = cue::mentions(
         question,

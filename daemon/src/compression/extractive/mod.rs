@@ -11,6 +11,7 @@
 mod candidate;
 mod comment;
 mod compose;
+mod correction;
 mod cue;
 mod failure;
 mod field;
@@ -24,6 +25,7 @@ mod selection;
 mod sentence;
 mod setting;
 mod shell;
+mod sort;
 mod statement;
 mod summary;
 

@@ -3,6 +3,7 @@
 //! Prompts are the densest texts of a session: a rule or a correction stands in them once and nowhere else.
 
 use super::candidate::{Candidate, Origin};
+use super::correction;
 use super::cue;
 use super::identifier;
 use super::markdown::{Passage, Role, Sentence};
@@ -172,7 +173,8 @@ pub(super) fn candidate(batch: &BatchMaterial, answered: Answered) -> Option<Can
         fits
     });
     let sentences = told.chain(choice).map(|text| Sentence { text, role: Role::Prose }).collect();
-    let mut candidate = Candidate::new(Origin::User, Passage { sentences, ..Passage::default() }, event);
+    let origin = if follows(batch) && correction::is_one(&words) { Origin::Correction } else { Origin::User };
+    let mut candidate = Candidate::new(origin, Passage { sentences, ..Passage::default() }, event);
     let is_open = is_left && batch.steps.iter().all(|step| !changes(&step.action));
     candidate.title = Some(format!("{}: {first}", if is_open { "User (unanswered)" } else { "User" }));
     candidate.kind = Some(ObservationType::Decision);
@@ -209,10 +211,15 @@ fn from_the_firmest(all: Vec<String>) -> Vec<String> {
 
 /// Whether the prompt turns against what was said or done before.
 fn corrects(batch: &BatchMaterial, words: &str, answered: Answered) -> bool {
-    let follows = batch.previous_response.is_some() || batch.prompt_number > 1;
     let opens = cue::begins_with(words, CORRECTION) && words.split_whitespace().count() > 4;
     let only_asks = answered == Answered::Yes && sentences(words).iter().all(|sentence| asks(sentence));
-    follows && !only_asks && (opens || cue::mentions(words, CONTRADICTION))
+    let turns = opens || cue::mentions(words, CONTRADICTION) || correction::is_one(words);
+    follows(batch) && !only_asks && turns
+}
+
+/// Whether there is an answer that a prompt can turn against.
+fn follows(batch: &BatchMaterial) -> bool {
+    batch.previous_response.is_some() || batch.prompt_number > 1
 }
 
 fn changes(action: &Action) -> bool {

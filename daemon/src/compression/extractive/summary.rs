@@ -5,6 +5,7 @@
 
 use super::candidate::Origin;
 use super::compose::Composed;
+use super::correction;
 use super::cue;
 use super::field::Field;
 use super::files::TouchedFiles;
@@ -17,6 +18,7 @@ use super::selection::Told;
 use super::sentence::shortened;
 use super::shell;
 use super::statement::{self, Medium};
+use crate::memory::check;
 use crate::memory::material::{Action, BatchMaterial, SessionMaterial};
 use crate::memory::observation::{ObservationType, SummaryDraft};
 
@@ -67,11 +69,8 @@ pub(super) fn summarize(session: &SessionMaterial) -> Option<SummaryDraft> {
 
 /// The batches whose work the user had undone in the next.
 fn taken_back(batches: &[&BatchMaterial]) -> Vec<usize> {
-    const UNDO: &str = "revert, revert that, undo, undo that, roll back, roll that back, take that back, rückgängig, zurücknehmen";
-    let undoes = |batch: &BatchMaterial| {
-        request::own_words(batch)
-            .is_some_and(|words| !words.ends_with('?') && words.len() < 200 && cue::mentions(&words, UNDO))
-    };
+    let undoes =
+        |batch: &BatchMaterial| request::own_words(batch).is_some_and(|words| correction::takes_back(&words));
     batches
         .iter()
         .enumerate()
@@ -175,7 +174,10 @@ fn title(asked: &[String], observed: &[Vec<Composed>], statements: &Statements) 
     let found = observed
         .iter()
         .flatten()
-        .filter(|composed| !matches!(composed.origin, Origin::User | Origin::OpenEnd))
+        .filter(|composed| {
+            let of_user = matches!(composed.origin, Origin::User | Origin::Correction);
+            !of_user && !matches!(composed.origin, Origin::OpenEnd | Origin::Failing)
+        })
         .max_by_key(|composed| composed.worth)
         .map(|composed| &composed.draft.title);
     let outcome = committed.or(found).map(|outcome| outcome.as_str());
@@ -205,7 +207,13 @@ fn learned(observed: &[Vec<Composed>], statements: &Statements) -> String {
     let is_account = |composed: &&Composed| {
         !matches!(
             composed.origin,
-            Origin::User | Origin::OpenEnd | Origin::Unfinished | Origin::Plan | Origin::Failure
+            Origin::User
+                | Origin::Correction
+                | Origin::OpenEnd
+                | Origin::Unfinished
+                | Origin::Plan
+                | Origin::Failure
+                | Origin::Failing
         ) && !statements.reverted.contains(&composed.draft.title)
     };
     // One of each batch: two things found out at the same time are often two sides of one.
@@ -353,13 +361,7 @@ impl Tally {
 
 /// A command that tests, builds, formats or lints, without its redirections.
 fn checking(words: &[String]) -> Option<String> {
-    const VERBS: &str = "test, tests, lint, fmt, format, check, build, clippy, vet, bench, typecheck, tsc, pytest, jest, vitest, eslint, \
-        golangci-lint, tox, rspec, phpunit, mypy, ruff";
-    let plain = words
-        .iter()
-        .take(5)
-        .any(|word| cue::each(VERBS).any(|verb| word == verb || word.starts_with(&format!("{verb}:"))));
-    if !plain {
+    if !check::names_a_check(words) {
         return None;
     }
     let kept: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.contains('>')).collect();

@@ -179,6 +179,62 @@ fn the_users_rules_corrections_and_choices_are_decisions() {
 }
 
 #[test]
+fn what_the_user_would_not_have_weighs_most() {
+    let importance = |batch: &BatchMaterial| observed(batch)[0].importance.get();
+    let correction = Batch::asked("no, use the helper in money.rs")
+        .after("Rounding is done by hand in `cart.rs` now.")
+        .edited("src/cart.rs", "round()", "money::round()")
+        .answered("Done.");
+    check(&correction, &["decision: User: no, use the helper in money.rs"]);
+    assert_eq!(importance(&correction), 8);
+    let rejected = Outcome::Rejected { said: Some("never round in the view".to_owned()) };
+    let changes = vec![Change { before: String::new(), after: "total.round()".to_owned() }];
+    let path = format!("{ROOT}/src/view.rs");
+    let batch = Batch::asked("show the total").step(rejected, Action::Edit { path, changes }).interrupted();
+    check(&batch, &["decision: User rejected an edit of `src/view.rs`: never round in the view"]);
+    assert_eq!(
+        (importance(&batch), observed(&batch)[0].files_read.clone()),
+        (8, vec!["src/view.rs".to_owned()])
+    );
+    let undone = Batch::asked("undo that, it hangs")
+        .after("The reader takes chunks of 64 kB now, because single lines were slow.")
+        .ran("git checkout -- src/reader.rs", "")
+        .answered("Taken back.");
+    assert!(
+        told(&undone).contains("User had this taken back: The reader takes chunks of 64 kB now"),
+        "{}",
+        told(&undone)
+    );
+    // A first prompt turns against nothing.
+    let first = Batch::asked("don't use floats for money").answered("Understood.");
+    assert!(importance(&first) < 8);
+}
+
+#[test]
+fn a_check_that_fails_at_the_end_is_told_and_one_that_passes_again_is_not() {
+    let failing = |batch: Batch| {
+        batch.step(
+            Outcome::Failed { error: "Exit code 101\nerror: 2 targets failed in the cart".to_owned() },
+            Action::Command {
+                command: "cargo test -p shop".to_owned(),
+                description: None,
+                output: String::new(),
+            },
+        )
+    };
+    let left = failing(Batch::asked("round once").edited("src/cart.rs", "a", "b")).interrupted();
+    let told = observed(&left);
+    let fails = told.iter().find(|draft| draft.title == "Fails: `cargo test -p shop`").unwrap();
+    assert_eq!(fails.files_modified, ["src/cart.rs"]);
+    assert_eq!(fails.subject.as_ref().unwrap().as_str(), "check: cargo test -p shop");
+    let mended = failing(Batch::asked("round once"))
+        .edited("src/cart.rs", "a", "b")
+        .ran("cargo test -p shop", "test result: ok. 3 passed; 0 failed")
+        .interrupted();
+    assert!(observed(&mended).iter().all(|draft| !draft.title.starts_with("Fails")));
+}
+
+#[test]
 fn answers_to_questions_and_plans_are_decisions() {
     let exchanges = vec![("Which conflict strategy?".to_owned(), "Last writer wins".to_owned())];
     let asked = Batch::asked("go on").step(Outcome::Done, Action::Ask { exchanges }).interrupted();

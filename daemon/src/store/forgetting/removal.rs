@@ -1,17 +1,19 @@
 //! Removing the rows, and every copy of their texts in rows that stay.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use super::super::StoreError;
 use super::super::jobs::{self, JobKind};
+use super::super::lineage::settle;
+use super::super::subjects::SubjectHash;
 use super::super::writes::log;
 use super::finding::{Doomed, find_doomed, has_all_words, numbers};
 use super::tombstones::{bury_observations, bury_session};
 use super::{Forgotten, Selection};
-use crate::memory::ids::{AgentName, BatchId, SessionId, SessionKey};
+use crate::memory::ids::{AgentName, BatchId, ProjectRow, SessionId, SessionKey};
 use crate::memory::order::Order;
 
 /// The note that says that cleaning up is owed.
@@ -35,6 +37,7 @@ pub(in super::super) fn forget(
         sessions: keys(db, &doomed.sessions)?,
     };
     let to_compress = shared_batches(db, &doomed)?;
+    let concerned = concerned(db, &doomed)?;
     say_to_index(db, &doomed)?;
     bury_observations(db, &doomed)?;
     strip_evidence(db, &doomed)?;
@@ -43,6 +46,10 @@ pub(in super::super) fn forget(
     for (session, key) in doomed.sessions.iter().zip(&forgotten.sessions) {
         bury_session(db, (*session, key), at)?;
         db.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([session])?;
+    }
+    // What was superseded or settled by what is gone holds again.
+    for (project, subjects) in concerned {
+        settle(db, project, &subjects)?;
     }
     summarise_again(db, &doomed, at)?;
     for (session, batch) in to_compress {
@@ -100,6 +107,33 @@ fn shared_batches(db: &Connection, doomed: &Doomed) -> Result<Vec<(i64, i64)>, S
     )?;
     let batches = statement.query_map([set(&doomed.sessions)?], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(batches.collect::<Result<_, _>>()?)
+}
+
+/// The subjects of observations that go, and those that were settled by work that goes. The settling itself goes here,
+/// unless its batch does.
+fn concerned(
+    db: &Connection,
+    doomed: &Doomed,
+) -> Result<BTreeMap<ProjectRow, BTreeSet<SubjectHash>>, StoreError> {
+    const RESTS_ON_IT: &str =
+        "EXISTS (SELECT 1 FROM json_each(t.evidence) e WHERE e.value IN (SELECT value FROM json_each(?1)))";
+    let events = serde_json::to_string(&doomed.events(db)?)?;
+    let mut find = db.prepare_cached(&format!(
+        "SELECT project, subject FROM observations
+         WHERE subject IS NOT NULL AND id IN (SELECT value FROM json_each(?2))
+         UNION SELECT s.project, t.subject FROM settlements t JOIN prompt_batches b ON b.id = t.batch
+         JOIN sessions s ON s.id = b.session
+         WHERE s.id IN (SELECT value FROM json_each(?3)) OR {RESTS_ON_IT}"
+    ))?;
+    let given = params![events, set(&doomed.observations)?, set(&doomed.sessions)?];
+    let rows = find.query_map(given, |row| Ok((ProjectRow(row.get(0)?), SubjectHash(row.get(1)?))))?;
+    let mut concerned: BTreeMap<ProjectRow, BTreeSet<SubjectHash>> = BTreeMap::new();
+    for row in rows {
+        let (project, subject) = row?;
+        concerned.entry(project).or_default().insert(subject);
+    }
+    db.prepare_cached(&format!("DELETE FROM settlements AS t WHERE {RESTS_ON_IT}"))?.execute([events])?;
+    Ok(concerned)
 }
 
 fn say_to_index(db: &Connection, doomed: &Doomed) -> Result<(), StoreError> {

@@ -8,6 +8,8 @@ use crate::memory::document::DocumentKind;
 use crate::memory::ids::EventId;
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
 use crate::memory::order::Order;
+use crate::store::lineage::settle;
+use crate::store::subjects::SubjectHash;
 use crate::store::{Durability, open_writer};
 
 const NOW: Order = Order { boot: [1; 16], boot_ns: 1000, wall: Timestamp(1000) };
@@ -236,6 +238,7 @@ fn a_forgotten_observation_is_known_by_its_title_or_its_evidence() {
             files_modified: Vec::new(),
             importance: Importance::clamped(5),
             evidence: evidence.iter().map(|byte| event(*byte)).collect(),
+            subject: None,
         };
         was_forgotten(&db, place, &draft).unwrap()
     };
@@ -258,4 +261,52 @@ fn titles_go_with_their_words() {
     assert!(!cleaned.contains("stork") && cleaned.contains("A plan"), "{cleaned}");
     let none: BTreeSet<i64> = BTreeSet::new();
     assert_eq!(serde_json::to_string(&none).unwrap(), "[]", "an empty set is a list for SQL too");
+}
+
+fn status(db: &Connection, id: i64) -> String {
+    db.query_row("SELECT status FROM observations WHERE id = ?1", [id], |row| row.get(0)).unwrap()
+}
+
+/// Both observations are about the same; the second is the newer.
+fn with_lineage(what: &str) -> (tempfile::TempDir, Connection) {
+    let (home, db) = memory();
+    let subject = SubjectHash([9; 16]);
+    let settled = format!(
+        "INSERT INTO settlements VALUES (2, X'{}', 'done', '[]', '[\"{}\"]')",
+        "09".repeat(16),
+        "22".repeat(16)
+    );
+    let rows = if what == "newer" { "" } else { settled.as_str() };
+    let about = if what == "newer" { "1, 2" } else { "1" };
+    db.execute(&format!("UPDATE observations SET subject = ?1 WHERE id IN ({about})"), [subject.0]).unwrap();
+    db.execute_batch(rows).unwrap();
+    settle(&db, ProjectRow(1), &[subject].into()).unwrap();
+    (home, db)
+}
+
+#[test]
+fn what_was_superseded_by_what_is_forgotten_holds_again() {
+    for what in [document("2"), Selection::Session(SessionRow(2)), words("stork")] {
+        let (_home, db) = with_lineage("newer");
+        assert_eq!((status(&db, 1), status(&db, 2)), ("superseded".to_owned(), "active".to_owned()));
+        forget(&db, &what, NOW).unwrap();
+        assert_eq!(status(&db, 1), "active", "{what:?}");
+        let left: i64 = db.query_row("SELECT count(*) FROM lineage", [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 0);
+    }
+    let (_home, db) = with_lineage("newer");
+    forget(&db, &document("1"), NOW).unwrap();
+    assert_eq!(status(&db, 2), "active");
+}
+
+#[test]
+fn what_was_settled_by_work_that_is_forgotten_is_open_again() {
+    for what in [document("a2"), document("p2"), Selection::Session(SessionRow(2))] {
+        let (_home, db) = with_lineage("settled");
+        assert_eq!(status(&db, 1), "resolved");
+        forget(&db, &what, NOW).unwrap();
+        assert_eq!(status(&db, 1), "active", "{what:?}");
+        let left: i64 = db.query_row("SELECT count(*) FROM settlements", [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 0);
+    }
 }

@@ -1,0 +1,193 @@
+//! What time does to the work of models, with the whole tree running and the clock standing still until it is moved on:
+//! pauses before the next try, those that a provider asks for, the circuit, and the day's budget.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::backoff::retry_delay_ms;
+use super::clock;
+use super::tree::Tree;
+use crate::compression::model::ModelCompressor;
+use crate::compression::policy::{Backend, BackendKind, KeySource};
+use crate::compression::prompt::Question;
+use crate::compression::provider::{Paid, Provider, ProviderError, Reply, Tokens};
+use crate::config::Config;
+use crate::memory::budget::Prices;
+use crate::memory::ids::Timestamp;
+use crate::store::{self, Jobs};
+
+const GOOD: &str =
+    r#"{"observations": [{"type": "gotcha", "title": "Round once", "narrative": "Per line loses cents."}]}"#;
+const SECOND: i64 = 1_000;
+const HOUR: i64 = 3_600 * SECOND;
+/// Due work is looked for every second; starting it takes no time on a clock that stands still.
+const SLACK: i64 = 2 * SECOND;
+
+/// Answers as it is told to, well when it was told nothing, and remembers when it was asked.
+#[derive(Clone, Default)]
+struct Scripted {
+    answers: Arc<Mutex<VecDeque<Result<Reply, ProviderError>>>>,
+    asked: Arc<Mutex<Vec<Timestamp>>>,
+    tokens: u64,
+}
+
+impl Provider for Scripted {
+    fn ask(&self, _question: &Question, _now: Timestamp) -> Result<Reply, ProviderError> {
+        self.asked.lock().unwrap().push(clock::now());
+        let tokens = Some(Tokens { into: self.tokens, out: 0 });
+        let good = Reply { text: GOOD.to_owned(), tokens, micro_usd: None };
+        self.answers.lock().unwrap().pop_front().unwrap_or(Ok(good))
+    }
+}
+
+impl Scripted {
+    fn failing(times: usize, wait_ms: Option<u64>) -> Self {
+        let trouble = || ProviderError::Trouble { why: "busy".to_owned(), wait_ms, paid: Paid::No };
+        let answers = (0..times).map(|_| Err(trouble())).collect();
+        Self { answers: Arc::new(Mutex::new(answers)), ..Self::default() }
+    }
+
+    /// The pauses between its calls, in milliseconds.
+    fn pauses(&self) -> Vec<i64> {
+        self.asked.lock().unwrap().windows(2).map(|pair| pair[1].since(pair[0])).collect()
+    }
+
+    fn calls(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+
+    /// A tree that asks it, one job at a time. Sessions do not end by themselves, so that a turn is one call.
+    async fn tree(&self, mut config: Config) -> Tree {
+        config.compression.concurrency = 1;
+        config.idle.session_ms = 1_000 * HOUR;
+        let backend = Backend {
+            kind: BackendKind::OpenAi,
+            model: "m".to_owned(),
+            base_url: String::new(),
+            key: KeySource::None,
+            prices: Prices::default(),
+        };
+        let model = ModelCompressor::new(backend, Box::new(self.clone()), &config.compression);
+        Tree::compressing(config, Arc::new(model)).await
+    }
+}
+
+impl Tree {
+    async fn turn(&self, session: &str) {
+        let answer = "Rounding happens once now, because rounding each line lost up to a cent per line.";
+        self.hook_of(session, "UserPromptSubmit", json!({"prompt": "Why is the total off?"})).await;
+        self.hook_of(session, "Stop", json!({"last_assistant_message": answer})).await;
+    }
+
+    /// Moves the clock on until it is so.
+    async fn until(&mut self, is_so: impl Fn(&Self) -> bool) {
+        while !is_so(self) {
+            // Whoever has missed something looks again.
+            let _ = self.happenings.recv().await;
+        }
+    }
+
+    /// Of the batch's job of a session: its status, and who made the last result.
+    fn job(&self, session: &str) -> (String, String) {
+        let jobs = self.house.readers.read(|db| store::jobs(db, Jobs::All, None, 1_000)).unwrap();
+        let job = jobs.into_iter().find(|job| job.kind == "batch" && job.session.as_str() == session);
+        job.map(|job| (job.status, job.origin.unwrap_or_default())).unwrap_or_default()
+    }
+
+    async fn until_job(&mut self, session: &str, status: &str) -> String {
+        self.until(|tree| tree.job(session).0 == status).await;
+        self.job(session).1
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tries_are_put_off_ever_longer_and_given_up_at_last() {
+    let provider = Scripted::failing(100, None);
+    let mut config = Config::default();
+    config.compression.max_attempts = 4;
+    let mut tree = provider.tree(config).await;
+    tree.turn("s").await;
+    // Nobody waits for the note meanwhile.
+    assert_eq!(tree.until_job("s", "retrying").await, "extractive");
+    assert_eq!(tree.until_job("s", "dead").await, "extractive");
+    let pauses = provider.pauses();
+    assert_eq!(pauses.len(), 3, "{pauses:?}");
+    for (attempt, pause) in (1..).zip(&pauses) {
+        assert!(*pause <= retry_delay_ms(attempt) + SLACK, "{pauses:?}");
+    }
+    tree.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_gets_the_pause_it_asks_for_and_no_longer_one_than_an_hour() {
+    for (asked, pause) in [(90 * SECOND, 90 * SECOND), (1_000 * HOUR, HOUR)] {
+        let provider = Scripted::failing(1, Some(asked.unsigned_abs()));
+        let mut tree = provider.tree(Config::default()).await;
+        tree.turn("s").await;
+        tree.until_job("s", "retrying").await;
+        skip(pause - SECOND).await;
+        assert_eq!(tree.until_job("s", "done").await, "openai:m");
+        let pauses = provider.pauses();
+        let longest = pause + retry_delay_ms(1) + SLACK;
+        assert!(
+            matches!(pauses.as_slice(), [waited] if (pause..=longest).contains(waited)),
+            "{asked}: {pauses:?}"
+        );
+        tree.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_five_failures_in_a_row_a_provider_is_left_alone_for_a_minute() {
+    let provider = Scripted::failing(5, None);
+    let mut tree = provider.tree(Config::default()).await;
+    for session in 0..6 {
+        tree.turn(&format!("s{session}")).await;
+    }
+    for session in 0..6 {
+        assert_eq!(tree.until_job(&format!("s{session}"), "done").await, "openai:m");
+    }
+    let pauses = provider.pauses();
+    // The first five calls fail, the sixth is the trial that lets the others follow.
+    let longest = 60 * SECOND + retry_delay_ms(5) + SLACK;
+    assert!((60 * SECOND..=longest).contains(&pauses[4]), "{pauses:?}");
+    assert_eq!(provider.calls(), 5 + 6);
+    tree.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spent_budget_begins_anew_at_midnight() {
+    let provider = Scripted { tokens: 20_000, ..Scripted::default() };
+    let mut config = Config::default();
+    // Room for one call.
+    config.compression.caps.tokens = 21_000;
+    let mut tree = provider.tree(config).await;
+    // Whenever the test is run, the day is young.
+    next_day().await;
+    tree.turn("first").await;
+    assert_eq!(tree.until_job("first", "done").await, "openai:m");
+    let today = clock::day_of(clock::now());
+    tree.turn("second").await;
+    assert_eq!(tree.until_job("second", "done").await, "extractive");
+    assert_eq!((clock::day_of(clock::now()), provider.calls()), (today.clone(), 1));
+    next_day().await;
+    tree.turn("third").await;
+    assert_eq!((tree.until_job("third", "done").await.as_str(), provider.calls()), ("openai:m", 2));
+    tree.stop().await;
+}
+
+/// An hour at a time, until it is tomorrow.
+async fn next_day() {
+    let today = clock::day_of(clock::now());
+    while clock::day_of(clock::now()) == today {
+        skip(HOUR).await;
+    }
+}
+
+/// Passes over a time at once; only its end is seen.
+async fn skip(ms: i64) {
+    tokio::time::advance(Duration::from_millis(ms.unsigned_abs())).await;
+}

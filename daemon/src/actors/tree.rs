@@ -1,0 +1,118 @@
+//! The whole tree in a test, its clock standing still until it is moved on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorRef};
+use recall_protocol::paths::Paths;
+use recall_protocol::spool::Spool;
+use recall_protocol::wire::{Deliver, EventId, Flags, Reply, ShimContext};
+use serde_json::{Value, json};
+use tokio::sync::broadcast::Receiver;
+use tokio::time::Instant;
+
+use super::bus::Happening;
+use super::clock;
+use super::intake::Listener;
+use super::root::{self, Blueprint, House, Root, RootMessage};
+use crate::compression::Compressor;
+use crate::compression::extractive::Extractive;
+use crate::config::Config;
+use crate::memory::lifecycle::Said;
+use crate::memory::redaction::Redactor;
+use crate::store::{self, Durability};
+
+/// The whole tree in a home of its own.
+pub(super) struct Tree {
+    pub(super) house: House,
+    root: ActorRef<RootMessage>,
+    pub(super) happenings: Receiver<Happening>,
+    pub(super) home: tempfile::TempDir,
+}
+
+impl Tree {
+    /// Nobody compresses.
+    pub(super) async fn start(mut config: Config) -> Self {
+        config.compression.concurrency = 0;
+        Self::compressing(config, Arc::new(Extractive)).await
+    }
+
+    pub(super) async fn compressing(mut config: Config, compressor: Arc<dyn Compressor>) -> Self {
+        config.durability = Durability::Normal;
+        let home = tempfile::tempdir().unwrap();
+        let paths =
+            Paths::from_variables(&|name| (name == "RECALL_HOME").then(|| home.path().into())).unwrap();
+        paths.create_folders().unwrap();
+        std::fs::create_dir_all(paths.backups_dir()).unwrap();
+        let spool = Spool::new(&paths);
+        spool.create_folders().unwrap();
+        let blueprint = Blueprint {
+            database: paths.database(),
+            backups: paths.backups_dir(),
+            repair_note: home.path().join("repairs.json"),
+            pause_note: home.path().join("pauses.json"),
+            index_folder: paths.index_dir(),
+            spool,
+            redactor: Arc::new(Redactor::new(&config.redaction).unwrap()),
+            config,
+            compressor,
+        };
+        let house = House::new(&blueprint);
+        let (root, _) = Actor::spawn(None, Root, (blueprint, house.clone())).await.unwrap();
+        let happenings = house.bus.listen();
+        Self { house, root, happenings, home }
+    }
+
+    /// Sends an event of the session `s`.
+    pub(super) async fn hook(&self, name: &str, fields: Value) {
+        self.hook_of("s", name, fields).await;
+    }
+
+    pub(super) async fn hook_of(&self, session: &str, name: &str, fields: Value) {
+        let mut event = json!({"session_id": session, "hook_event_name": name, "prompt_id": "p1"});
+        for (key, value) in fields.as_object().unwrap() {
+            event[key] = value.clone();
+        }
+        let at = clock::now();
+        let deliver = Deliver {
+            event_id: EventId::new(at.0),
+            agent: "claude-code".to_owned(),
+            event_name: String::new(),
+            captured_at_ms: at.0,
+            boot_id: [1; 16],
+            boot_ns: at.0.unsigned_abs() * 1_000_000,
+            context: ShimContext { cwd: self.home.path().display().to_string(), ..ShimContext::default() },
+            payload: event.to_string().into_bytes(),
+            flags: Flags::default(),
+        };
+        let reply = self.house.intake.take(deliver, Listener::Agent).await;
+        assert!(matches!(reply, Reply::Ack { .. }), "{reply:?}");
+    }
+
+    /// Moves the clock on until something of this name is said of the session, and tells how long that took.
+    pub(super) async fn wait_for(&mut self, session: &str, name: &str) -> (Duration, Said) {
+        let begun = Instant::now();
+        loop {
+            if let Happening::Lifecycle(said) = self.happenings.recv().await.unwrap()
+                && said.session.as_ref().is_some_and(|key| key.id.as_str() == session)
+                && said.what.name() == name
+            {
+                return (begun.elapsed(), said.what.clone());
+            }
+        }
+    }
+
+    pub(super) fn batch_states(&self) -> Vec<String> {
+        let states = self.house.readers.read(|db| {
+            let session = store::find_sessions(db, "s")?.remove(0);
+            Ok::<_, store::StoreError>(
+                store::batches(db, session.row)?.into_iter().map(|batch| batch.status).collect(),
+            )
+        });
+        states.unwrap()
+    }
+
+    pub(super) async fn stop(self) {
+        root::stop(&self.root).await;
+    }
+}

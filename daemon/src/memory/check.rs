@@ -1,0 +1,301 @@
+//! Commands that check the work: what they are called, and how they went.
+//!
+//! Only what is plain counts: one check in a command line, without quotes and substitutions, so that two command lines
+//! with the same name are the same check.
+
+use super::ids::EventId;
+use super::material::{Action, BatchMaterial, Outcome, Step, beneath};
+
+/// Longer command lines are scripts.
+const LONGEST: usize = 300;
+
+/// What testing, building and linting is called.
+const VERBS: [&str; 24] = [
+    "test",
+    "tests",
+    "lint",
+    "fmt",
+    "format",
+    "check",
+    "build",
+    "clippy",
+    "vet",
+    "bench",
+    "typecheck",
+    "tsc",
+    "pytest",
+    "jest",
+    "vitest",
+    "eslint",
+    "golangci-lint",
+    "tox",
+    "rspec",
+    "phpunit",
+    "mypy",
+    "ruff",
+    "ctest",
+    "nox",
+];
+
+/// Programs that run checks by such a name.
+const RUNNERS: [&str; 33] = [
+    "cargo",
+    "npm",
+    "pnpm",
+    "yarn",
+    "bun",
+    "npx",
+    "deno",
+    "make",
+    "just",
+    "go",
+    "python",
+    "python3",
+    "uv",
+    "poetry",
+    "mvn",
+    "./mvnw",
+    "gradle",
+    "./gradlew",
+    "dotnet",
+    "mix",
+    "rake",
+    "bundle",
+    "composer",
+    "php",
+    "swift",
+    "zig",
+    "bazel",
+    "ninja",
+    "meson",
+    "cmake",
+    "task",
+    "mise",
+    "nix",
+];
+
+/// Whether one of the first words names a check: `npm run test:unit`.
+pub fn names_a_check(words: &[impl AsRef<str>]) -> bool {
+    let is_verb = |word: &str| VERBS.iter().any(|verb| word.split(':').next() == Some(verb));
+    words.iter().take(5).any(|word| is_verb(word.as_ref()))
+}
+
+/// The check that a command line runs, without what stands around it. `None`: it runs none, or not for sure one.
+pub fn check_in(command: &str) -> Option<String> {
+    const OPAQUE: [&str; 8] = ["\"", "'", "`", "$(", "<<", "||", "\\", "{"];
+    if command.len() > LONGEST || OPAQUE.iter().any(|mark| command.contains(mark)) {
+        return None;
+    }
+    let mut parts = command.split("&&").flat_map(|part| part.split([';', '\n'])).filter_map(plain);
+    let only = parts.next().filter(|_| parts.next().is_none())?;
+    let program = only.first()?;
+    let runs = RUNNERS.contains(program) || VERBS.contains(program);
+    (runs && names_a_check(&only)).then(|| only.join(" "))
+}
+
+/// The words of one command before its pipe, without variables and redirections. `None`: it only says where to run.
+fn plain(command: &str) -> Option<Vec<&str>> {
+    let before_pipe = command.split('|').next().unwrap_or_default();
+    let words = before_pipe.split_whitespace().skip_while(|word| word.contains('='));
+    let words: Vec<&str> = words.filter(|word| !word.contains(['>', '<'])).collect();
+    (!matches!(words.first(), None | Some(&("cd" | "export" | "set" | "source" | "echo" | "pwd"))))
+        .then_some(words)
+}
+
+/// How a run went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Run<'a> {
+    Passed,
+    Failed {
+        said: &'a str,
+    },
+    /// Its output says one thing and its end another, or it was ended from outside.
+    Unclear,
+}
+
+fn run<'a>(outcome: &'a Outcome, output: &'a str) -> Run<'a> {
+    match outcome {
+        Outcome::Failed { error }
+            if ["timed out", "interrupted", "aborted", "killed"].iter().any(|word| error.contains(word)) =>
+        {
+            Run::Unclear
+        }
+        Outcome::Failed { error } => Run::Failed { said: error },
+        Outcome::Rejected { .. } => Run::Unclear,
+        Outcome::Done if output.lines().any(is_failure) => Run::Failed { said: output },
+        Outcome::Done
+            if output.lines().any(|line| line.to_lowercase().contains("error") || line.contains("FAIL")) =>
+        {
+            Run::Unclear
+        }
+        Outcome::Done => Run::Passed,
+    }
+}
+
+/// A line that only failing checks print. The end of a pipe succeeds whatever the check did.
+fn is_failure(line: &str) -> bool {
+    const SIGNS: [&str; 5] =
+        ["test result: FAILED", "make: *** ", "npm ERR!", "BUILD FAILED", "error: could not compile"];
+    let counts_failures = || {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.windows(2).any(|pair| match pair {
+            [count, word] => word.starts_with("failed") && count.parse::<u32>().is_ok_and(|count| count > 0),
+            _ => false,
+        })
+    };
+    SIGNS.iter().any(|sign| line.contains(sign)) || counts_failures()
+}
+
+/// A check and how it stands at the end of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// The check's name, as [`check_in`] tells it.
+    pub name: String,
+    pub standing: Standing,
+    /// Its last run.
+    pub event: EventId,
+    /// The files that the batch had changed before, relative to the project's folder, and the calls that did.
+    pub changed: Vec<(String, EventId)>,
+}
+
+/// What is known of a check at the end of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Passed,
+    Failed { said: String },
+}
+
+/// The checks of a batch by their last runs, in the order of those. Where that went unclear nothing is said.
+pub fn checked(batch: &BatchMaterial) -> Vec<Checked> {
+    let mut found: Vec<(String, Option<Checked>)> = Vec::new();
+    for (at, step) in batch.steps.iter().enumerate() {
+        let Action::Command { command, output, .. } = &step.action else { continue };
+        let Some(name) = check_in(command) else { continue };
+        found.retain(|(known, _)| *known != name);
+        let standing = match run(&step.outcome, output) {
+            Run::Passed => Some(Standing::Passed),
+            Run::Failed { said } => Some(Standing::Failed { said: said.to_owned() }),
+            Run::Unclear => None,
+        };
+        let changed = changed(batch.steps.get(..at).unwrap_or_default(), batch.root.as_deref());
+        let checked =
+            standing.map(|standing| Checked { name: name.clone(), standing, event: step.event, changed });
+        found.push((name, checked));
+    }
+    found.into_iter().filter_map(|(_, checked)| checked).collect()
+}
+
+fn changed(steps: &[Step], root: Option<&str>) -> Vec<(String, EventId)> {
+    let mut changed: Vec<(String, EventId)> = Vec::new();
+    for step in steps.iter().filter(|step| !step.outcome.is_failed()) {
+        let (Action::Edit { path, .. } | Action::Write { path, .. }) = &step.action else { continue };
+        if let Some(path) = beneath(path, root) {
+            changed.retain(|(known, _)| *known != path);
+            changed.push((path, step.event));
+        }
+    }
+    changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::ids::Timestamp;
+    use crate::memory::material::Change;
+
+    #[track_caller]
+    fn check(command: &str, expected: Option<&str>) {
+        assert_eq!(check_in(command).as_deref(), expected, "{command:?}");
+    }
+
+    #[test]
+    fn a_check_is_known_whatever_stands_around_it() {
+        check("cargo test -p shop", Some("cargo test -p shop"));
+        check(
+            "cd /home/dev/shop && RUST_LOG=debug cargo test -p shop 2>&1 | tail -20",
+            Some("cargo test -p shop"),
+        );
+        check("npm run test:unit", Some("npm run test:unit"));
+        check("./gradlew build", Some("./gradlew build"));
+        check("python -m pytest -q", Some("python -m pytest -q"));
+        check("pytest -q", Some("pytest -q"));
+    }
+
+    #[test]
+    fn what_is_not_for_sure_one_check_is_none() {
+        check("make fmt && make lint", None);
+        check("cargo test || true", None);
+        check("git commit -m test", None);
+        check("ls tests", None);
+        check("cat test", None);
+        check("npm test -- -t 'adds'", None);
+        check("for t in a b; do cargo test $t; done", None);
+        check("", None);
+    }
+
+    fn step(number: u8, outcome: Outcome, action: Action) -> Step {
+        let event = EventId([number; 16]);
+        Step { event, at: Timestamp(0), tool: "tool".to_owned(), outcome, subagent: None, action }
+    }
+
+    fn ran(number: u8, command: &str, output: &str) -> Step {
+        let action =
+            Action::Command { command: command.to_owned(), description: None, output: output.to_owned() };
+        step(number, Outcome::Done, action)
+    }
+
+    fn failed(number: u8, command: &str, error: &str) -> Step {
+        Step { outcome: Outcome::Failed { error: error.to_owned() }, ..ran(number, command, "") }
+    }
+
+    fn edited(number: u8, path: &str) -> Step {
+        let changes = vec![Change { before: String::new(), after: "x".to_owned() }];
+        step(number, Outcome::Done, Action::Edit { path: format!("/shop/{path}"), changes })
+    }
+
+    /// One word per check: `name:standing:changed files`.
+    #[track_caller]
+    fn stands(steps: Vec<Step>, expected: &[&str]) {
+        let batch = BatchMaterial { steps, root: Some("/shop".to_owned()), ..BatchMaterial::default() };
+        let told: Vec<String> = checked(&batch)
+            .iter()
+            .map(|checked| {
+                let standing = if checked.standing == Standing::Passed { "passed" } else { "failed" };
+                let changed: Vec<&str> = checked.changed.iter().map(|(path, _)| path.as_str()).collect();
+                format!("{}:{standing}:{}", checked.name, changed.join(","))
+            })
+            .collect();
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn the_last_run_of_a_check_counts() {
+        stands(
+            vec![failed(1, "cargo test", "Exit code 101"), edited(2, "a.rs"), ran(3, "cargo test", "ok")],
+            &["cargo test:passed:a.rs"],
+        );
+        stands(
+            vec![ran(1, "cargo test", "ok"), edited(2, "a.rs"), failed(3, "cargo test", "Exit code 101")],
+            &["cargo test:failed:a.rs"],
+        );
+        stands(
+            vec![failed(1, "cargo test", "x"), ran(2, "cargo check", "Finished")],
+            &["cargo test:failed:", "cargo check:passed:"],
+        );
+    }
+
+    #[test]
+    fn the_output_speaks_where_a_pipe_hides_the_end() {
+        let piped = "cargo test 2>&1 | tail -3";
+        stands(vec![ran(1, piped, "test result: FAILED. 1 passed; 2 failed")], &["cargo test:failed:"]);
+        stands(vec![ran(1, piped, "test result: ok. 3 passed; 0 failed")], &["cargo test:passed:"]);
+        stands(vec![ran(1, "pytest -q", "2 failed, 3 passed in 1.2s")], &["pytest -q:failed:"]);
+    }
+
+    #[test]
+    fn what_went_unclear_says_nothing() {
+        stands(vec![failed(1, "cargo test", "Command timed out after 2m 0s")], &[]);
+        stands(vec![ran(1, "npm test", "Error: something odd")], &[]);
+        stands(vec![failed(1, "cargo test", "x"), ran(2, "cargo test", "an error, perhaps")], &[]);
+    }
+}

@@ -1,0 +1,234 @@
+use super::*;
+use crate::memory::ids::JobId;
+use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
+use crate::memory::subject;
+use crate::store::{
+    BatchResult, Durability, FinishedJob, JobResult, Standing, Write, execute, observation, open_writer,
+};
+
+/// Three sessions of one project, each with a closed batch and a job.
+fn database(home: &std::path::Path) -> Connection {
+    let db = open_writer(&home.join("recall.db"), home, Durability::Full).unwrap();
+    db.execute_batch("INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0)").unwrap();
+    for id in 1..=3 {
+        db.execute_batch(&format!(
+            "INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
+             VALUES ({id}, 'claude-code', 's{id}', 1, 'active', 1, 0, 0);
+             INSERT INTO prompt_batches (id, session, seq, prompt_number, source, status, opened_at, closed_at)
+             VALUES ({id}, {id}, 1, 1, 'user', 'closed', {id}0, {id}5);
+             INSERT INTO jobs (id, kind, session, batch, status, created_at)
+             VALUES ({id}, 'batch', {id}, {id}, 'running', 0)"
+        ))
+        .unwrap();
+    }
+    db
+}
+
+fn draft(title: &str, event: u8) -> ObservationDraft {
+    let kind = ObservationType::Discovery;
+    ObservationDraft {
+        kind,
+        title: title.to_owned(),
+        subtitle: None,
+        narrative: "Seen while the gateway was slow.".to_owned(),
+        facts: Vec::new(),
+        concepts: Vec::new(),
+        files_read: Vec::new(),
+        files_modified: Vec::new(),
+        importance: Importance::clamped(5),
+        evidence: vec![EventId([event; 16])],
+        subject: subject::of_title(kind, title),
+    }
+}
+
+fn finish(db: &Connection, batch: i64, drafts: Vec<ObservationDraft>, settled: Vec<Settled>) {
+    db.execute("UPDATE jobs SET status = 'running' WHERE id = ?1", [batch]).unwrap();
+    let result = JobResult::Observations(BatchResult { drafts, settled, source_tokens: 100 });
+    let origin = "openai:m".to_owned();
+    let finished = FinishedJob { job: JobId(batch), result, origin, cuts: None, now: Timestamp(99) };
+    execute(db, &Write::Finish(Box::new(finished)), &mut Vec::new()).unwrap();
+}
+
+fn says(db: &Connection, batch: i64, title: &str) {
+    finish(db, batch, vec![draft(title, batch as u8)], Vec::new());
+}
+
+fn mark(db: &Connection, id: i64, standing: Standing) {
+    let write = Write::Mark { ids: vec![ObservationId(id)], standing };
+    execute(db, &write, &mut Vec::new()).unwrap();
+}
+
+/// `batch: status` or `batch: superseded by that batch's`, in the order of the batches.
+#[track_caller]
+fn check(db: &Connection, expected: &[&str]) {
+    let mut rows = db
+        .prepare(
+            "SELECT o.batch || ': ' || o.status || ifnull(' by ' || n.batch, '') FROM observations o
+             LEFT JOIN observations n ON n.id = o.superseded_by ORDER BY o.batch, o.id",
+        )
+        .unwrap();
+    let told: Vec<String> = rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_newer_value_takes_the_place_of_the_older_and_says_so() {
+    let home = tempfile::tempdir().unwrap();
+    let db = database(home.path());
+    says(&db, 1, "`max_retries` is 3");
+    says(&db, 2, "`max_retries` is now 5");
+    says(&db, 3, "`max_connections` is 5");
+    check(&db, &["1: superseded by 2", "2: active", "3: active"]);
+    let told = |id: i64| lineage(&db, ObservationId(id)).unwrap();
+    let work = Some((SessionId("s2".to_owned()), 1));
+    let other = |id: i64, title: &str| Some((ObservationId(id), title.to_owned()));
+    let expected = LineageRow {
+        relation: Relation::SupersededBy,
+        other: other(2, "`max_retries` is now 5"),
+        work: work.clone(),
+        evidence: Vec::new(),
+    };
+    assert_eq!(told(1), std::slice::from_ref(&expected));
+    let newer =
+        LineageRow { relation: Relation::Supersedes, other: other(1, "`max_retries` is 3"), ..expected };
+    assert_eq!(told(2), [newer]);
+    assert_eq!(told(3), []);
+    // Who reads the index hears of the change.
+    let told: i64 = db
+        .query_row("SELECT count(*) FROM index_log WHERE kind = 'observation' AND row = 1", [], |row| {
+            row.get(0)
+        })
+        .unwrap();
+    assert!(told >= 2);
+}
+
+#[test]
+fn the_order_of_arrival_decides_nothing_and_chains_close_behind_what_goes() {
+    let home = tempfile::tempdir().unwrap();
+    let db = database(home.path());
+    for batch in [3, 1, 2] {
+        says(&db, batch, &format!("`max_retries` is {batch}"));
+    }
+    check(&db, &["1: superseded by 2", "2: superseded by 3", "3: active"]);
+    finish(&db, 2, Vec::new(), Vec::new());
+    check(&db, &["1: superseded by 3", "3: active"]);
+    finish(&db, 3, Vec::new(), Vec::new());
+    check(&db, &["1: active"]);
+}
+
+/// Everything that lineage is made of.
+fn rows(db: &Connection) -> Vec<String> {
+    let sql = "SELECT concat_ws('|', id, title, status, superseded_by, hex(subject)) FROM observations
+               UNION ALL SELECT concat_ws('|', older, newer, batch, reason, evidence, undone) FROM lineage
+               UNION ALL SELECT concat_ws('|', batch, hex(subject), how, files, evidence) FROM settlements";
+    let mut statement = db.prepare(sql).unwrap();
+    statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn work_done_again_leaves_the_same_rows() {
+    let home = tempfile::tempdir().unwrap();
+    let db = database(home.path());
+    let failing =
+        || ObservationDraft { subject: Some(subject::of_check("cargo test")), ..draft("It fails", 1) };
+    let both = |db: &Connection| {
+        finish(db, 1, vec![failing(), draft("`max_retries` is 3", 1)], Vec::new());
+        finish(db, 2, vec![draft("`max_retries` is 5", 2)], vec![passed()]);
+    };
+    both(&db);
+    let once = rows(&db);
+    both(&db);
+    assert_eq!(rows(&db), once);
+    check(&db, &["1: resolved", "1: superseded by 2", "2: active"]);
+}
+
+#[test]
+fn what_a_better_compressor_says_in_other_words_keeps_the_lineage() {
+    let home = tempfile::tempdir().unwrap();
+    let db = database(home.path());
+    says(&db, 1, "`max_retries` is 3");
+    says(&db, 2, "`max_retries` is 5");
+    says(&db, 2, "Requests to the gateway give up after 5 tries, see `max_retries`");
+    check(&db, &["1: superseded by 2", "2: active"]);
+    says(&db, 1, "Three tries were the limit of old: `max_retries` stood at 3");
+    check(&db, &["1: superseded by 2", "2: active"]);
+    says(&db, 2, "Something else altogether");
+    check(&db, &["1: active", "2: active"]);
+}
+
+fn passed() -> Settled {
+    Settled {
+        subject: subject::of_check("cargo test"),
+        how: Settling::Passed,
+        files: vec!["src/cart.rs".to_owned()],
+        evidence: vec![EventId([7; 16])],
+    }
+}
+
+fn fails(db: &Connection, batch: i64) {
+    let files_modified = vec!["src/cart.rs".to_owned()];
+    let subject = Some(subject::of_check("cargo test"));
+    let failing = ObservationDraft { subject, files_modified, ..draft("Fails: `cargo test`", 1) };
+    finish(db, batch, vec![failing], Vec::new());
+}
+
+#[test]
+fn a_check_that_passes_resolves_its_failing_whichever_is_stored_first() {
+    for fails_first in [true, false] {
+        let home = tempfile::tempdir().unwrap();
+        let db = database(home.path());
+        if fails_first {
+            fails(&db, 1);
+        }
+        finish(&db, 2, Vec::new(), vec![passed()]);
+        if !fails_first {
+            fails(&db, 1);
+        }
+        check(&db, &["1: resolved"]);
+        let told = lineage(&db, ObservationId(1)).unwrap();
+        assert_eq!(told[0].relation, Relation::Settled(Settling::Passed));
+        assert_eq!(
+            (told[0].work.clone(), told[0].evidence.len()),
+            (Some((SessionId("s2".to_owned()), 1)), 1)
+        );
+        // It fails once more: that is news.
+        fails(&db, 3);
+        check(&db, &["1: superseded by 3", "3: active"]);
+        // The work that settled it turns out to have been none.
+        finish(&db, 3, Vec::new(), Vec::new());
+        finish(&db, 2, Vec::new(), Vec::new());
+        check(&db, &["1: active"]);
+    }
+}
+
+#[test]
+fn what_the_user_upholds_stays_until_somebody_says_something_new() {
+    let home = tempfile::tempdir().unwrap();
+    let db = database(home.path());
+    says(&db, 1, "`max_retries` is 3");
+    says(&db, 2, "`max_retries` is 5");
+    mark(&db, 1, Standing::Holds);
+    check(&db, &["1: active", "2: active"]);
+    assert_eq!(lineage(&db, ObservationId(1)).unwrap(), [], "undone lineage is not told");
+    says(&db, 2, "`max_retries` is 5");
+    check(&db, &["1: active", "2: active"]);
+    says(&db, 3, "`max_retries` is 7");
+    check(&db, &["1: superseded by 3", "2: superseded by 3", "3: active"]);
+}
+
+#[test]
+fn the_users_word_is_undone_by_the_user() {
+    let home = tempfile::tempdir().unwrap();
+    let db = database(home.path());
+    fails(&db, 1);
+    mark(&db, 1, Standing::Resolved);
+    check(&db, &["1: resolved"]);
+    assert_eq!(lineage(&db, ObservationId(1)).unwrap()[0].relation, Relation::ResolvedByHand);
+    mark(&db, 1, Standing::Holds);
+    finish(&db, 2, Vec::new(), vec![passed()]);
+    check(&db, &["1: resolved"]);
+    mark(&db, 1, Standing::Holds);
+    finish(&db, 2, Vec::new(), vec![passed()]);
+    check(&db, &["1: active"]);
+    assert_eq!(observation(&db, ObservationId(1)).unwrap().unwrap().superseded_by, None);
+}

@@ -1,0 +1,82 @@
+//! What observations are about, as it is stored: a hash, for a copy of words would be one more that forgetting has to find.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, params};
+use sha2::{Digest, Sha256};
+
+use super::StoreError;
+use crate::memory::ids::EventId;
+use crate::memory::lineage::heir;
+use crate::memory::observation::ObservationDraft;
+use crate::memory::subject::SubjectKey;
+
+/// A subject as it is stored; the last 16 bytes of the hash would make it no surer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SubjectHash(pub(super) [u8; 16]);
+
+impl SubjectHash {
+    pub(super) fn of(subject: &SubjectKey) -> Self {
+        Self(hash(subject.as_str()))
+    }
+}
+
+pub(super) fn hash(text: &str) -> [u8; 16] {
+    Sha256::digest(text.as_bytes()).first_chunk().copied().unwrap_or_default()
+}
+
+/// The subjects that a query finds.
+pub(super) fn subjects(
+    db: &Connection,
+    sql: &str,
+    given: impl rusqlite::Params,
+) -> Result<BTreeSet<SubjectHash>, StoreError> {
+    let mut statement = db.prepare_cached(sql)?;
+    let rows = statement.query_map(given, |row| row.get::<_, Option<[u8; 16]>>(0))?;
+    let found = rows.collect::<Result<Vec<_>, _>>()?;
+    Ok(found.into_iter().flatten().map(SubjectHash).collect())
+}
+
+/// A draft with what it is about.
+pub(super) struct Aimed<'a> {
+    pub(super) draft: &'a ObservationDraft,
+    pub(super) subject: Option<SubjectHash>,
+}
+
+/// The drafts with their subjects: their own, or that of an observation which one of them goes on with in other words.
+pub(super) fn with_heirs<'a>(
+    db: &Connection,
+    batch: i64,
+    drafts: &'a [ObservationDraft],
+) -> Result<Vec<Aimed<'a>>, StoreError> {
+    let own =
+        |draft: &'a ObservationDraft| Aimed { draft, subject: draft.subject.as_ref().map(SubjectHash::of) };
+    let mut aimed: Vec<Aimed<'a>> = drafts.iter().map(own).collect();
+    let mut before = db.prepare_cached(
+        "SELECT subject, title, evidence FROM observations
+         WHERE batch = ?1 AND subject IS NOT NULL AND origin <> 'user' ORDER BY id",
+    )?;
+    let mut rows = before.query([batch])?;
+    while let Some(row) = rows.next()? {
+        let (subject, title) = (SubjectHash(row.get(0)?), row.get::<_, String>(1)?);
+        if aimed.iter().any(|aimed| aimed.subject == Some(subject)) {
+            continue;
+        }
+        let evidence: Vec<String> = serde_json::from_str(&row.get::<_, String>(2)?)?;
+        let evidence: Vec<EventId> = evidence.iter().filter_map(|event| event.parse().ok()).collect();
+        let goes_on = heir(&title, &evidence, drafts).and_then(|at| aimed.get_mut(at));
+        if let Some(heir) = goes_on.filter(|heir| heir.subject.is_none()) {
+            heir.subject = Some(subject);
+        }
+    }
+    Ok(aimed)
+}
+
+/// What an observation is about, if that is known now; one that was made elsewhere keeps what it was about.
+pub(super) fn aim(db: &Connection, id: i64, subject: Option<SubjectHash>) -> Result<(), StoreError> {
+    if let Some(subject) = subject {
+        db.prepare_cached("UPDATE observations SET subject = ?2 WHERE id = ?1")?
+            .execute(params![id, subject.0])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! What becomes of what is remembered: newer statements take the place of older ones, problems are solved, and whoever
+//! says so can be contradicted.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use recall_tests::Stage;
+use serde_json::{Value, json};
+
+/// A turn of a session of its own: a prompt, calls, an answer.
+fn turn(stage: &Stage, session: &str, prompt: &str, calls: &[(&str, Value)], answer: &str) {
+    let prompt_id = format!("{session}-{}", prompt.len());
+    let event = |name: &str, mut fields: Value| {
+        fields["prompt_id"] = json!(prompt_id);
+        stage.hook(&stage.event(session, name, fields));
+    };
+    event("UserPromptSubmit", json!({"prompt": prompt}));
+    for (number, (name, call)) in calls.iter().enumerate() {
+        let mut call = call.clone();
+        call["tool_use_id"] = json!(format!("{prompt_id}-{number}"));
+        event(name, call);
+    }
+    event("Stop", json!({"last_assistant_message": answer}));
+    stage.flush();
+}
+
+fn edit(stage: &Stage, file: &str) -> (&'static str, Value) {
+    let path = stage.project().join(file).to_string_lossy().into_owned();
+    let input = json!({"file_path": path, "old_string": "a", "new_string": "b"});
+    ("PostToolUse", json!({"tool_name": "Edit", "tool_input": input, "tool_response": {"filePath": path}}))
+}
+
+fn check_passes() -> (&'static str, Value) {
+    let response = json!({"stdout": "test result: ok. 9 passed; 0 failed", "stderr": ""});
+    let input = json!({"command": "cargo test -p shop"});
+    ("PostToolUse", json!({"tool_name": "Bash", "tool_input": input, "tool_response": response}))
+}
+
+fn check_fails() -> (&'static str, Value) {
+    let error = "Exit code 101\nerror: the cart's total is 899 and should be 900";
+    let input = json!({"command": "cargo test -p shop"});
+    ("PostToolUseFailure", json!({"tool_name": "Bash", "tool_input": input, "error": error}))
+}
+
+fn start(stage: &Stage, session: &str) -> String {
+    let fields = json!({"source": "startup", "model": "claude"});
+    stage.hook(&stage.event(session, "SessionStart", fields)).context()
+}
+
+/// The number of the observation with this in its title.
+#[track_caller]
+fn numbered(stage: &Stage, session: &str, title: &str) -> i64 {
+    let shown = stage.json(["ctl", "session", session]);
+    let observations = shown["observations"].as_array().unwrap();
+    let found = observations.iter().find(|one| one["title"].as_str().unwrap().contains(title));
+    found.unwrap_or_else(|| panic!("no {title:?} in {observations:?}"))["id"].as_i64().unwrap()
+}
+
+fn shown(stage: &Stage, id: i64) -> Value {
+    stage.json(["show", &id.to_string()])["items"][0].clone()
+}
+
+#[test]
+fn a_failing_check_is_open_until_a_change_makes_it_pass() {
+    let stage = Stage::new().daemon();
+    let failing = [edit(&stage, "src/cart.rs"), check_fails()];
+    turn(&stage, "one", "Round the total once", &failing, "I have changed the rounding in the cart.");
+    let id = numbered(&stage, "one", "Fails: `cargo test -p shop`");
+    assert!(start(&stage, "between").contains("Fails: `cargo test -p shop`"));
+
+    let mended = [edit(&stage, "src/cart.rs"), check_passes()];
+    turn(&stage, "two", "Mend the cart's test", &mended, "The cart's total is summed in cents.");
+    let now = shown(&stage, id);
+    assert_eq!((&now["status"], &now["lineage"][0]["relation"]), (&json!("resolved"), &json!("resolved")));
+    assert_eq!(now["lineage"][0]["session_id"], "two");
+    // The evidence is the change and the run that passed.
+    let session = stage.json(["ctl", "session", "two"]);
+    let calls: Vec<&Value> = session["batches"][0]["activities"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|call| &call["event_id"])
+        .collect();
+    assert_eq!(now["lineage"][0]["evidence"].as_array().unwrap().iter().collect::<Vec<_>>(), calls);
+    let told = stage.recall(["show", &id.to_string()]).stdout;
+    assert!(told.contains("Resolved: the check passes after a change (session two, prompt 1)"), "{told}");
+    // It is found, marked, and not given back.
+    let found = stage.json(["search", "Fails cargo test shop"]);
+    let found = found["results"].as_array().unwrap().iter().find(|one| one["id"] == id).unwrap();
+    assert_eq!(found["status"], "resolved");
+    assert!(!start(&stage, "after").contains("Fails: `cargo test -p shop`"));
+
+    // The user knows better.
+    let said = stage.recall(["resolve", "--undo", &id.to_string()]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    assert!(start(&stage, "again").contains("Fails: `cargo test -p shop`"));
+    assert!(shown(&stage, id)["lineage"].is_null());
+}
+
+#[test]
+fn a_newer_value_supersedes_the_older_until_it_is_forgotten() {
+    let stage = Stage::new().daemon();
+    let read = edit(&stage, "src/gateway.rs");
+    let older = "`max_retries` is 3, because the gateway must never be asked more often than that.";
+    turn(&stage, "one", "How often does the gateway retry?", std::slice::from_ref(&read), older);
+    let newer = "`max_retries` is 5, because the gateway is slow and must not be given up too early.";
+    turn(&stage, "two", "Why does the gateway give up?", std::slice::from_ref(&read), newer);
+    let (older, newer) =
+        (numbered(&stage, "one", "`max_retries` is 3"), numbered(&stage, "two", "`max_retries` is 5"));
+    let now = shown(&stage, older);
+    assert_eq!((&now["status"], &now["superseded_by"]), (&json!("superseded"), &json!(newer)));
+    assert_eq!(shown(&stage, newer)["lineage"][0]["id"], older);
+    let told = stage.recall(["show", &older.to_string()]).stdout;
+    assert!(told.contains(&format!("Superseded by #{newer} `max_retries` is 5")), "{told}");
+    let given = start(&stage, "three");
+    assert!(given.contains("`max_retries` is 5") && !given.contains("`max_retries` is 3"), "{given}");
+    let prompt = json!({"prompt": "How many max_retries does the gateway get?", "prompt_id": "p"});
+    let given = stage.hook(&stage.event("asking", "UserPromptSubmit", prompt)).context();
+    assert!(given.contains("`max_retries` is 5") && !given.contains("`max_retries` is 3"), "{given}");
+    let refused = stage.recall(["resolve", &older.to_string()]);
+    assert!(refused.stderr.contains("--reopen"), "{refused:?}");
+
+    stage.json(["forget", "--yes", &newer.to_string()]);
+    let now = shown(&stage, older);
+    assert_eq!((&now["status"], &now["superseded_by"]), (&json!("active"), &Value::Null));
+    assert!(start(&stage, "four").contains("`max_retries` is 3"));
+}
+
+#[test]
+fn what_the_user_rejects_is_remembered_for_the_file() {
+    let stage = Stage::new().daemon();
+    let path = stage.project().join("src/view.rs").to_string_lossy().into_owned();
+    let rejected = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a \
+        file edit, the new_string was NOT written to the file). To tell you how to proceed, the user said:\nround in money.rs only";
+    let call = json!({"tool_name": "Edit", "tool_use_id": "t1", "tool_response": rejected,
+        "tool_input": {"file_path": path, "old_string": "total", "new_string": "total.round()"}});
+    let batch = ("PostToolBatch", json!({"tool_calls": [call]}));
+    turn(&stage, "one", "Show the total in the view", &[batch], "I leave the view alone.");
+    let id = numbered(&stage, "one", "User rejected an edit of `src/view.rs`: round in money.rs only");
+    assert_eq!(
+        (&shown(&stage, id)["type"], &shown(&stage, id)["importance"]),
+        (&json!("decision"), &json!(8))
+    );
+    let opens = json!({"tool_name": "Read", "tool_input": {"file_path": path}, "tool_use_id": "r1"});
+    let told = stage.hook(&stage.event("two", "PreToolUse", opens)).context();
+    assert!(told.contains("round in money.rs only"), "{told}");
+}

@@ -11,7 +11,7 @@ use crate::memory::ids::{
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
 use crate::memory::session::{
-    Answer, Batch, BatchState, Load, Response, RunningCall, Seq, Session, SessionStatus, Sighting,
+    Answer, Batch, BatchState, Growth, Load, Response, RunningCall, Seq, Session, SessionStatus, Sighting,
 };
 
 /// A session as its actor takes it up again.
@@ -88,6 +88,10 @@ fn running_calls(db: &Connection, session: SessionRow) -> Result<Vec<RunningCall
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
+fn read_load(row: &Row<'_>, at: usize) -> rusqlite::Result<Load> {
+    Ok(Load { activities: row.get(at)?, bytes: row.get::<_, i64>(at + 1)?.unsigned_abs() })
+}
+
 /// A batch that still waits for its prompt was opened by the first of its calls.
 fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, StoreError> {
     let mut statement = db.prepare_cached(
@@ -97,6 +101,10 @@ fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, S
                     WHERE a.batch = b.id AND a.kind = 'tool' AND a.part_of IS NULL AND a.id > b.flushed_upto)),
                 iif(b.status = 'closed', 0, (SELECT ifnull(sum(length(a.input) + length(a.response)), 0) FROM activities a
                     WHERE a.batch = b.id AND a.kind = 'tool' AND a.part_of IS NULL AND a.id > b.flushed_upto)),
+                iif(b.status = 'closed', 0, (SELECT count(*) FROM activities a
+                    WHERE a.batch = b.id AND a.kind = 'tool' AND a.part_of IS NULL AND a.id <= b.flushed_upto)),
+                iif(b.status = 'closed', 0, (SELECT ifnull(sum(length(a.input) + length(a.response)), 0) FROM activities a
+                    WHERE a.batch = b.id AND a.kind = 'tool' AND a.part_of IS NULL AND a.id <= b.flushed_upto)),
                 b.asked_in, b.response_event
          FROM prompt_batches b
          LEFT JOIN deliveries o ON o.event_id = ifnull(b.prompt_event,
@@ -114,7 +122,7 @@ fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, S
             number: row.get(4)?,
             opened: read_order(row, 7)?.unwrap_or(Order { wall: opened_at, ..Order::default() }),
             prompt: row.get::<_, Option<String>>(1)?.map(PromptId),
-            asked_in: row.get::<_, Option<String>>(16)?.map(PromptId),
+            asked_in: row.get::<_, Option<String>>(18)?.map(PromptId),
             source: BatchSource::parse(&source).unwrap_or_default(),
             state: match status.as_str() {
                 "open" => BatchState::Open,
@@ -122,11 +130,11 @@ fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, S
                 _ => BatchState::Closed,
             },
             response: match read_order(row, 10)? {
-                Some(at) => Response::Known(Answer { event: EventId(row.get(17)?), at, prompt: turn }),
+                Some(at) => Response::Known(Answer { event: EventId(row.get(19)?), at, prompt: turn }),
                 None if row.get(13)? => Response::Recovered,
                 None => Response::Missing,
             },
-            fresh: Load { activities: row.get(14)?, bytes: row.get::<_, i64>(15)?.unsigned_abs() },
+            growth: Growth { fresh: read_load(row, 14)?, compressed: read_load(row, 16)? },
         })
     })?;
     // As the live session puts them: each in its place among those that it knows.

@@ -16,7 +16,7 @@ use crate::memory::ids::{AgentName, EventId, ProjectKey, PromptId, SessionId, Se
 use crate::memory::lifecycle::{Lifecycle, Said};
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
-use crate::memory::session::{BatchState, CapturePolicy, Decision, IdlePolicy, Load, Session, Watch};
+use crate::memory::session::{BatchState, CapturePolicy, Decision, Growth, IdlePolicy, Load, Session, Watch};
 
 const IDLE: IdlePolicy = IdlePolicy { batch_ms: 300_000, session_ms: 3_600_000 };
 
@@ -253,7 +253,7 @@ fn any_move_in_order() -> impl Strategy<Value = Move> {
 /// and nobody counts what is in a closed one.
 fn comparable(mut session: Session) -> Session {
     for batch in session.batches.iter_mut().filter(|batch| batch.state == BatchState::Closed) {
-        batch.fresh = Load::default();
+        batch.growth = Growth::default();
     }
     for batch in session.batches.iter_mut().filter(|batch| batch.source == BatchSource::Recovery) {
         batch.opened = Order::default();

@@ -53,7 +53,7 @@ impl Turn<'_> {
         let number = self.session.batches.get(..place).unwrap_or_default().iter();
         let number = number.filter(|batch| batch.source != BatchSource::Recovery).count() as u32 + 1;
         let (opened, state) = (self.capture.order, BatchState::Open);
-        let (response, fresh) = (Response::Missing, Load::default());
+        let (response, growth) = (Response::Missing, Growth::default());
         let turn = asked_in.clone();
         self.effects.push(Effect::OpenBatch {
             seq,
@@ -63,7 +63,7 @@ impl Turn<'_> {
             prompt_id: turn.clone(),
             prompt: Some(prompt),
         });
-        let batch = Batch { seq, number, opened, prompt: turn, asked_in, source, state, response, fresh };
+        let batch = Batch { seq, number, opened, prompt: turn, asked_in, source, state, response, growth };
         self.session.batches.insert(place, batch);
         seq
     }

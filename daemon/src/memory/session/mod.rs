@@ -8,6 +8,7 @@
 //! late takes the place it would have had.
 
 mod effect;
+mod growth;
 mod turn;
 mod work;
 mod answer;
@@ -25,6 +26,7 @@ use super::material::BatchSource;
 use super::order::Order;
 
 pub use effect::{ActivityContent, CloseReason, Effect, NewActivity, NewPrompt, Period, RunningCall, Work};
+pub use growth::{Growth, Load};
 use turn::Turn;
 
 /// A session that begins within so long of another's clearing continues it, in milliseconds either way: both are told
@@ -80,16 +82,7 @@ pub struct Batch {
     pub source: BatchSource,
     pub state: BatchState,
     pub response: Response,
-    /// What came since the batch was last compressed.
-    pub fresh: Load,
-}
-
-/// An amount of activities.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Load {
-    pub activities: u32,
-    /// Of their inputs and responses.
-    pub bytes: u64,
+    pub growth: Growth,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -222,7 +222,7 @@ impl Turn<'_> {
             prompt_id: prompt_id.clone(),
             prompt,
         });
-        let (response, fresh) = (Response::Missing, Load::default());
+        let (response, growth) = (Response::Missing, Growth::default());
         self.session.batches.push(Batch {
             seq,
             number,
@@ -232,7 +232,7 @@ impl Turn<'_> {
             source,
             state,
             response,
-            fresh,
+            growth,
         });
         self.session.batches.len() - 1
     }

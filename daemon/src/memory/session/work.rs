@@ -148,10 +148,9 @@ impl Turn<'_> {
     fn grow(&mut self, at: usize, call: &ToolCall) {
         let chunk = self.policy.chunk;
         let Some(batch) = self.session.batches.get_mut(at) else { return };
-        batch.fresh.activities += 1;
-        batch.fresh.bytes += call.size();
-        if batch.fresh.activities >= chunk.activities || batch.fresh.bytes >= chunk.bytes {
-            batch.fresh = Load::default();
+        batch.growth.add(call.size());
+        if batch.growth.is_due(chunk) {
+            batch.growth.compress();
             self.effects.push(Effect::FlushChunk { seq: batch.seq });
         }
     }
@@ -204,7 +203,7 @@ impl Turn<'_> {
         for batch in
             open.filter(|batch| batch.state == BatchState::Open && batch.source != BatchSource::Private)
         {
-            batch.fresh = Load::default();
+            batch.growth.compress();
             self.effects.push(Effect::FlushChunk { seq: batch.seq });
         }
         if !self.session.batches.is_empty() {

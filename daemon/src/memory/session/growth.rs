@@ -1,0 +1,74 @@
+//! When a batch that goes on is compressed.
+//!
+//! Each time it is compressed as a whole, for what came later may change what came before. So the pieces grow with the
+//! batch: one of thousands of activities is read three times over and not once for every fifty of them.
+
+/// An amount of activities.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    pub activities: u32,
+    /// Of their inputs and responses.
+    pub bytes: u64,
+}
+
+/// How much of a batch is compressed, and how much is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Growth {
+    pub compressed: Load,
+    /// What came since.
+    pub fresh: Load,
+}
+
+impl Growth {
+    /// One more activity of so many bytes.
+    pub fn add(&mut self, bytes: u64) {
+        self.fresh.activities = self.fresh.activities.saturating_add(1);
+        self.fresh.bytes = self.fresh.bytes.saturating_add(bytes);
+    }
+
+    /// Whether what came is as much as a chunk, and as half of what is compressed.
+    pub fn is_due(&self, chunk: Load) -> bool {
+        self.fresh.activities >= chunk.activities.max(self.compressed.activities / 2)
+            || self.fresh.bytes >= chunk.bytes.max(self.compressed.bytes / 2)
+    }
+
+    pub fn compress(&mut self) {
+        self.compressed.activities = self.compressed.activities.saturating_add(self.fresh.activities);
+        self.compressed.bytes = self.compressed.bytes.saturating_add(self.fresh.bytes);
+        self.fresh = Load::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After how many activities of a kilobyte a batch is compressed.
+    fn due_at(chunk: Load, until: u32) -> Vec<u32> {
+        let mut growth = Growth::default();
+        let mut is_due = |_: &u32| {
+            growth.add(1_000);
+            let is_due = growth.is_due(chunk);
+            if is_due {
+                growth.compress();
+            }
+            is_due
+        };
+        (1..=until).filter(|number| is_due(number)).collect()
+    }
+
+    #[test]
+    fn pieces_grow_with_the_batch() {
+        let by_number = Load { activities: 50, bytes: u64::MAX };
+        assert_eq!(due_at(by_number, 800), [50, 100, 150, 225, 337, 505, 757]);
+        let by_bytes = Load { activities: u32::MAX, bytes: 200_000 };
+        assert_eq!(due_at(by_bytes, 1_000), [200, 400, 600, 900]);
+    }
+
+    #[test]
+    fn a_long_batch_is_read_a_few_times_over() {
+        let chunk = Load { activities: 50, bytes: u64::MAX };
+        let read: u32 = due_at(chunk, 10_000).iter().sum();
+        assert!(read <= 30_000, "{read}");
+    }
+}

@@ -3,7 +3,7 @@
 use super::arrange::{Arranged, Course, arrange, periods};
 use super::turn::Turn;
 use super::{
-    Answer, Batch, BatchState, CloseReason, Effect, Load, NewPrompt, Order, Response, Seq, Session,
+    Answer, Batch, BatchState, CloseReason, Effect, Growth, NewPrompt, Order, Response, Seq, Session,
     SessionStatus, Sighting,
 };
 use crate::memory::ids::PromptId;

@@ -2,7 +2,7 @@
 
 use super::late::Place;
 use super::{
-    ActivityContent, Ask, Batch, BatchState, CapturePolicy, CloseReason, Effect, Load, NewActivity,
+    ActivityContent, Ask, Batch, BatchState, CapturePolicy, CloseReason, Effect, Growth, NewActivity,
     NewPrompt, Response, Seq, Session, SessionStatus,
 };
 use crate::memory::event::{Capture, LifecycleEvent, PromptText, StartSource, What};

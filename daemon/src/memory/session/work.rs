@@ -2,8 +2,8 @@
 
 use super::turn::Turn;
 use super::{
-    ActivityContent, Ask, Batch, BatchState, CloseReason, Effect, Load, NewActivity, RunningCall, Seq,
-    Session, SessionStatus,
+    ActivityContent, Ask, Batch, BatchState, CloseReason, Effect, NewActivity, RunningCall, Seq, Session,
+    SessionStatus,
 };
 use crate::memory::event::{LifecycleEvent, StartSource, ToolCall, ToolResult, ToolStart};
 use crate::memory::ids::CallId;

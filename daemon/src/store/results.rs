@@ -13,6 +13,7 @@ use crate::memory::lifecycle::Said;
 use crate::memory::lineage::Settled;
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
 use crate::memory::sameness::{Statement, says_the_same};
+use crate::memory::tokens::estimate;
 
 /// Makes the batch's observations be just these. One that was there under the same title keeps its number, for
 /// somebody may have cited it; one that another session of the project already made gets this evidence too. What this
@@ -57,19 +58,56 @@ pub(super) fn replace_observations(
         kept.push(id);
         log(db, "observation", id)?;
     }
-    // What another session has said, too, stays for its sake.
-    let mut others = db.prepare_cached(
-        "SELECT id FROM observations WHERE batch = ?1 AND origin <> 'user' AND NOT EXISTS (
-            SELECT 1 FROM observation_sessions s WHERE s.observation = observations.id AND s.session <> ?2)",
-    )?;
-    let others =
-        others.query_map([batch, session], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;
+    let mut others =
+        db.prepare_cached("SELECT id FROM observations WHERE batch = ?1 AND origin <> 'user'")?;
+    let others = others.query_map([batch], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;
     for gone in others.into_iter().filter(|id| !kept.contains(id)) {
-        db.prepare_cached("DELETE FROM observations WHERE id = ?1")?.execute([gone])?;
+        leave(db, gone, (session, batch))?;
         log(db, "observation", gone)?;
+    }
+    let mut said_again = db.prepare_cached("SELECT observation FROM observation_batches WHERE batch = ?1")?;
+    let said_again =
+        said_again.query_map([batch], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;
+    for unsaid in said_again.into_iter().filter(|id| !kept.contains(id)) {
+        db.prepare_cached("DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2")?
+            .execute([unsaid, batch])?;
+        db.prepare_cached(
+            "DELETE FROM observation_sessions WHERE observation = ?1 AND session = ?2 AND NOT EXISTS (
+                SELECT 1 FROM observation_batches m JOIN prompt_batches b ON b.id = m.batch
+                WHERE m.observation = ?1 AND b.session = ?2)",
+        )?
+        .execute([unsaid, session])?;
     }
     settle(db, ProjectRow(project), &concerned)?;
     Ok(created)
+}
+
+/// An observation that its batch makes no longer: the next batch that has made it too takes it over. It goes where
+/// nobody else has said it.
+fn leave(db: &Connection, id: i64, (session, batch): (i64, i64)) -> Result<(), StoreError> {
+    let mut heir = db.prepare_cached(
+        "SELECT m.batch, b.session FROM observation_batches m JOIN prompt_batches b ON b.id = m.batch
+         WHERE m.observation = ?1 AND m.batch <> ?2 ORDER BY m.batch LIMIT 1",
+    )?;
+    let heir: Option<(i64, i64)> =
+        heir.query_row([id, batch], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    if let Some((heir, its_session)) = heir {
+        db.prepare_cached("UPDATE observations SET batch = ?2, session = ?3 WHERE id = ?1")?.execute([
+            id,
+            heir,
+            its_session,
+        ])?;
+        db.prepare_cached("DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2")?
+            .execute([id, heir])?;
+        return Ok(());
+    }
+    // Whether another session said it, too, is all that older rows tell.
+    db.prepare_cached(
+        "DELETE FROM observations WHERE id = ?1 AND NOT EXISTS (
+            SELECT 1 FROM observation_sessions s WHERE s.observation = ?1 AND s.session <> ?2)",
+    )?
+    .execute([id, session])?;
+    Ok(())
 }
 
 /// What was made of a batch.
@@ -148,11 +186,10 @@ pub(super) struct Place {
     pub(super) at: i64,
 }
 
-/// What a reader pays for the observation, by the usual four characters to a token.
+/// What a reader pays for the observation.
 fn tokens_of(draft: &ObservationDraft) -> i64 {
-    let length =
-        draft.title.len() + draft.narrative.len() + draft.facts.iter().map(String::len).sum::<usize>();
-    i64::try_from(length / 4).unwrap_or(i64::MAX)
+    let texts = [&draft.title, &draft.narrative].into_iter().chain(&draft.facts);
+    texts.map(|text| i64::from(estimate(text))).sum()
 }
 
 pub(super) fn insert(
@@ -387,7 +424,26 @@ mod tests {
         finish(&db, 1, vec![draft(title, 1)]);
         finish(&db, 2, vec![draft(title, 2)]);
         finish(&db, 1, vec![draft("Login sends the token in the address of the page", 1)]);
-        let titles: Vec<String> = titles_and_evidence(&db).into_iter().map(|(_, title, _)| title).collect();
-        assert!(titles.contains(&title.to_owned()) && titles.len() == 2, "{titles:?}");
+        let titles = || titles_and_evidence(&db).into_iter().map(|(_, title, _)| title).collect::<Vec<_>>();
+        assert!(titles().contains(&title.to_owned()) && titles().len() == 2, "{:?}", titles());
+        // It is the second's now, and goes when that one changes its mind, too.
+        let batch: i64 = db
+            .query_row("SELECT batch FROM observations WHERE title = ?1", [title], |row| row.get(0))
+            .unwrap();
+        assert_eq!(batch, 2);
+        finish(&db, 2, Vec::new());
+        assert!(!titles().contains(&title.to_owned()), "{:?}", titles());
+    }
+
+    #[test]
+    fn what_a_batch_says_no_longer_does_not_come_back_to_it() {
+        let home = tempfile::tempdir().unwrap();
+        let db = database(home.path());
+        let title = "The cart total is rounded once after summing";
+        finish(&db, 1, vec![draft(title, 1)]);
+        finish(&db, 2, vec![draft(title, 2)]);
+        finish(&db, 2, Vec::new());
+        finish(&db, 1, Vec::new());
+        assert_eq!(titles_and_evidence(&db), []);
     }
 }

@@ -12,6 +12,10 @@ use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
 use interprocess::os::unix::local_socket::ListenerOptionsExt;
 use interprocess::os::unix::uds_local_socket::tokio::Listener as UnixListener;
 
+/// The socket's name in our launch agent.
+#[cfg(any(test, target_os = "macos"))]
+pub(crate) const LAUNCHD_SOCKET: &str = "recall";
+
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     #[error("cannot listen on {}", path.display())]
@@ -70,7 +74,7 @@ fn inherited() -> io::Result<Option<OwnedFd>> {
 #[cfg(target_os = "macos")]
 fn inherited() -> io::Result<Option<OwnedFd>> {
     use rustix::io::{FdFlags, fcntl_setfd};
-    match raunch::activate_socket(crate::service::LAUNCHD_SOCKET) {
+    match raunch::activate_socket(LAUNCHD_SOCKET) {
         Ok(sockets) => {
             // What is more than one is closed, for nobody would answer there.
             let socket = sockets.into_iter().map(own).next();

@@ -13,9 +13,7 @@ const AGENT: &str = include_str!("../../../launchd/recall.daemon.plist");
 const LABEL: &str = "recall.daemon";
 /// What installation replaces in the property list.
 const PROGRAM: &str = "<string>/usr/local/bin/recall</string>";
-/// Its name among the sockets of the property list, by which the daemon asks for it.
-#[cfg(any(test, target_os = "macos"))]
-pub(crate) const SOCKET: &str = "recall";
+/// The socket's place in the property list.
 const SOCKET_PATH: &str = "<string>/var/empty/recall.sock</string>";
 const NO_VARIABLES: &str = "\t<key>EnvironmentVariables</key>\n\t<dict>\n\t</dict>\n";
 
@@ -119,6 +117,7 @@ pub(super) fn states(commands: &dyn Commands) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::listener::LAUNCHD_SOCKET;
     use plist::Value;
 
     fn parse(text: &str) -> plist::Dictionary {
@@ -132,7 +131,7 @@ mod tests {
         assert_eq!(agent["Label"].as_string(), Some(LABEL));
         assert_eq!(agent["Umask"].as_unsigned_integer(), Some(0o077));
         assert_eq!(agent["KeepAlive"].as_dictionary().unwrap()["SuccessfulExit"].as_boolean(), Some(false));
-        let socket = agent["Sockets"].as_dictionary().unwrap()[SOCKET].as_dictionary().unwrap();
+        let socket = agent["Sockets"].as_dictionary().unwrap()[LAUNCHD_SOCKET].as_dictionary().unwrap();
         assert_eq!(socket["SockPathMode"].as_unsigned_integer(), Some(0o600));
         let replaced = [PROGRAM, SOCKET_PATH, NO_VARIABLES];
         assert!(replaced.iter().all(|text| AGENT.contains(text)), "what installation replaces is there");
@@ -152,7 +151,7 @@ mod tests {
         assert_eq!(arguments[1].as_string(), Some("daemon"));
         let variables = agent["EnvironmentVariables"].as_dictionary().unwrap();
         assert_eq!(variables["XDG_STATE_HOME"].as_string(), Some("/data/<mine>"));
-        let socket = agent["Sockets"].as_dictionary().unwrap()[SOCKET].as_dictionary().unwrap();
+        let socket = agent["Sockets"].as_dictionary().unwrap()[LAUNCHD_SOCKET].as_dictionary().unwrap();
         let path = places(&environment).unwrap().socket().unwrap().to_str().map(str::to_owned);
         assert_eq!(socket["SockPathName"].as_string().map(str::to_owned), path);
         assert_eq!(program(&text).as_deref(), Some(recall));

@@ -11,9 +11,6 @@ pub mod environment;
 mod launchd;
 mod systemd;
 
-#[cfg(target_os = "macos")]
-pub(crate) use launchd::SOCKET as LAUNCHD_SOCKET;
-
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

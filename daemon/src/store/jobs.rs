@@ -158,7 +158,7 @@ pub(super) fn lease(
     // What has no result at all comes before what has one that stands in.
     let mut oldest = db.prepare_cached(
         "SELECT j.id, j.kind, j.session, j.batch, j.attempts + 1, s.agent, s.session_id, s.project, j.stood_in
-         FROM jobs j JOIN sessions s ON s.id = j.session
+         FROM jobs j INDEXED BY jobs_waiting JOIN sessions s ON s.id = j.session
          WHERE j.status IN ('pending', 'retrying') AND j.not_before <= ?1
            AND NOT (j.kind = 'summary' AND EXISTS (
                 SELECT 1 FROM jobs b WHERE b.session = j.session AND b.kind = 'batch' AND b.status IN ('pending', 'running')

@@ -161,9 +161,12 @@ fn known_as(
         return Ok(known);
     }
     let mut latest = db.prepare_cached(
-        "SELECT id, batch IS ?2, title, narrative FROM observations
-         WHERE project = ?1 AND (status = 'active' OR batch IS ?2) AND type = ?3 AND origin <> 'user'
-         ORDER BY created_at DESC LIMIT ?4",
+        "SELECT id, 1, title, narrative FROM observations
+         WHERE batch = ?2 AND status <> 'active' AND type = ?3 AND origin <> 'user'
+         UNION ALL
+         SELECT * FROM (SELECT id, batch IS ?2, title, narrative FROM observations
+            WHERE project = ?1 AND status = 'active' AND type = ?3 AND origin <> 'user'
+            ORDER BY created_at DESC LIMIT ?4)",
     )?;
     let mut rows = latest.query(params![place.project, place.batch, draft.kind.as_str(), LATEST])?;
     while let Some(row) = rows.next()? {

@@ -18,6 +18,9 @@ use crate::memory::ids::SessionKey;
 const MOST_FILES: usize = 64;
 /// And no more of them than make so many bytes: the largest event is as large as a message may be.
 const MOST_BYTES: usize = 4 << 20;
+/// Of so many the level is counted anew before they are drained, too: a daemon that never came to the end of a long
+/// drain would leave it higher with each start, until the spool seemed full.
+const MANY: usize = 1_000;
 /// A shim writes for milliseconds: a file that is being written for so long is nobody's any more.
 const LEFT_BEHIND: Duration = Duration::from_secs(3600);
 
@@ -59,6 +62,9 @@ pub(super) async fn drain(spool: &Spool, intake: &Intake) -> Drained {
         if names.is_empty() {
             break;
         }
+        if names.len() >= MANY {
+            tidied(spool).await;
+        }
         offered.extend(names.iter().cloned());
         let mut rest = names.into_iter().peekable();
         while rest.peek().is_some() {
@@ -70,11 +76,15 @@ pub(super) async fn drain(spool: &Spool, intake: &Intake) -> Drained {
             drained.add(offer(spool, intake, files).await);
         }
     }
+    tidied(spool).await;
+    drained
+}
+
+async fn tidied(spool: &Spool) {
     let spool = spool.clone();
     if spawn_blocking(move || tidy(&spool)).await.is_err() {
         tracing::error!("counting the spool panicked");
     }
-    drained
 }
 
 /// Counts what is left. What killed shims have left half written was never accepted, and nobody else removes it.

@@ -4,9 +4,6 @@
 
 set -eu
 
-# The oldest compiler that builds the workspace (`rust-version` in Cargo.toml), as minor version of 1.x.
-needed_rust=89
-
 usage() {
     cat <<'EOF'
 Usage: ./install.sh [--prefix DIR] [--no-agents] [--no-service] [--no-demo]
@@ -43,9 +40,11 @@ check_tools() {
         command -v "$tool" >/dev/null 2>&1 ||
             fail "a Rust toolchain is missing ($tool). Get one from https://rustup.rs and run this again."
     done
+    # Minor version of 1.x, from the one place that says which compiler is old enough.
+    needed_rust=$(sed -n 's/^rust-version = "1\.\([0-9][0-9]*\).*/\1/p' "$root/Cargo.toml")
     version=$(rustc --version) || fail "rustc does not start."
     minor=$(printf '%s\n' "$version" | sed -n 's/^rustc 1\.\([0-9][0-9]*\)\..*/\1/p')
-    if [ -n "$minor" ] && [ "$minor" -lt "$needed_rust" ]; then
+    if [ -n "$minor" ] && [ -n "$needed_rust" ] && [ "$minor" -lt "$needed_rust" ]; then
         fail "Rust 1.$needed_rust or newer is needed, this is $version. With rustup: rustup update stable"
     fi
     for compiler in "${CC:-}" cc gcc clang; do

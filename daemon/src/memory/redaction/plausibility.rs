@@ -5,6 +5,7 @@
 //! field of a call), when it is merely no placeholder.
 
 use super::beginning;
+use super::byte_set::ByteSet;
 
 /// What the name promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,28 +107,11 @@ fn is_one_word(value: &str) -> bool {
 }
 
 /// The characters of tokens, hexadecimal and all base64 alphabets.
+const TOKEN_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-+/.~:!@#$%^&*");
+
 fn is_token(value: &str) -> bool {
-    let padding = value.trim_end_matches('=');
-    padding.bytes().all(|byte| {
-        byte.is_ascii_alphanumeric()
-            || matches!(
-                byte,
-                b'_' | b'-'
-                    | b'+'
-                    | b'/'
-                    | b'.'
-                    | b'~'
-                    | b':'
-                    | b'!'
-                    | b'@'
-                    | b'#'
-                    | b'$'
-                    | b'%'
-                    | b'^'
-                    | b'&'
-                    | b'*'
-            )
-    })
+    let padding = value.trim_end_matches('=').as_bytes();
+    TOKEN_BYTES.run(padding) == padding.len()
 }
 
 /// A digit or an unusual sign among letters, or nothing but digits.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::answers::{PublicId, shortened};
 use super::queries::{Answer, Refused, blocking, json, load, one_session, parse_id, projects, read};
 use crate::actors::documents::title_and_text;
-use crate::actors::root::House;
+use crate::actors::house::House;
 use crate::memory::ids::Timestamp;
 use crate::store::{Criteria, ForgottenCounts, Selection, find_doomed, load_document};
 

@@ -105,8 +105,9 @@ fn every_recording_is_remembered_the_same_however_it_arrives() {
         for manner in std::iter::once(Manner::InOrder).chain(manners) {
             plays += 1;
             let found = differences(&expected, &remembered(recording, manner));
-            if let Some(first) = found.first() {
-                println!("{} {manner:?}: {} differences, {first}", recording.name, found.len());
+            if !found.is_empty() {
+                let some: Vec<_> = found.iter().take(5).cloned().collect();
+                println!("{} {manner:?}: {} differences\n{}", recording.name, found.len(), some.join("\n"));
                 different.push((recording.name.clone(), manner));
             }
         }

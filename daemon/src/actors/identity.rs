@@ -30,6 +30,9 @@ pub struct Identity {
 /// # Errors
 /// When the database refuses.
 pub fn identify(db: &Connection, facts: &RepositoryFacts) -> Result<Identity, StoreError> {
+    if let Some(project) = project_of_gone(db, facts)? {
+        return Ok(Identity { keys: vec![project.key], name: project.name });
+    }
     let (mut keys, mut name) = (identities(facts), display_name(facts));
     if let Some(origin) = &facts.origin {
         if let Some(identity) = as_clone(db, facts, origin)? {
@@ -45,6 +48,21 @@ pub fn identify(db: &Connection, facts: &RepositoryFacts) -> Result<Identity, St
         name = distinct(&display_name(facts), facts);
     }
     Ok(Identity { keys, name })
+}
+
+/// The project of a folder that was worked in and is no more: a worktree goes when its work is merged, and what waited
+/// in the spool is still its repository's. The folder is no identity of that project's: another may come in its place.
+fn project_of_gone(db: &Connection, facts: &RepositoryFacts) -> Result<Option<ProjectInfo>, StoreError> {
+    if facts.common_dir.is_some() {
+        return Ok(None);
+    }
+    for folder in Path::new(&facts.folder).ancestors().take_while(|folder| !folder.exists()) {
+        let found = store::project_worked_in(db, &folder.to_string_lossy())?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
 }
 
 /// A clone of a repository on this disk is that one's project, and known by its own folder from then on: the origin may

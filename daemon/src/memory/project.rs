@@ -4,6 +4,8 @@
 //! repository, or a plain path where there is no repository. The strongest one names it; the weaker ones recognise
 //! it before it had a stronger one.
 
+use std::path::Path;
+
 use super::ids::{ProjectKey, ProjectRow};
 
 /// What was read of a repository, or of the lack of one.
@@ -18,6 +20,13 @@ pub struct RepositoryFacts {
     pub folder: String,
     /// The repository on this disk that it says it is cloned from.
     pub origin: Option<Box<RepositoryFacts>>,
+}
+
+/// The folder that says which project it is, of those that an event names, the surest first: a bare name says nothing
+/// where another one is a whole path.
+pub fn telling_folder<'a>(named: &[&'a str]) -> &'a str {
+    let whole = named.iter().find(|folder| Path::new(folder).is_absolute());
+    whole.or_else(|| named.iter().find(|folder| !folder.is_empty())).copied().unwrap_or_default()
 }
 
 /// The identities of what was found, strongest first; never empty.
@@ -154,6 +163,19 @@ mod tests {
         assert_eq!(normalise_remote("/srv/git/shop.git").as_deref(), Some("/srv/git/shop"));
         assert_eq!(normalise_remote("file:///srv/git/shop").as_deref(), Some("/srv/git/shop"));
         assert_eq!(normalise_remote("  "), None);
+    }
+
+    #[test]
+    fn a_bare_name_says_nothing_beside_a_whole_path() {
+        for (named, expected) in [
+            (["/code/shop", "/code/shop/src", "/"], "/code/shop"),
+            (["shop", "/code/shop/src", "/"], "/code/shop/src"),
+            (["shop", "", "/code/shop"], "/code/shop"),
+            (["", "shop", "src"], "shop"),
+            (["", "", ""], ""),
+        ] {
+            assert_eq!(telling_folder(&named), expected, "{named:?}");
+        }
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct KnownSession {
     pub transcript_path: Option<String>,
     /// The folder of its project.
     pub root: Option<String>,
+    /// When the event was taken that decided where it runs; `None` where that is not known.
+    pub home: Option<Order>,
     /// What it was told since its context was last emptied.
     pub told: Told,
 }
@@ -35,8 +37,9 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
                 (SELECT ifnull(max(prompt_number), 0) FROM prompt_batches WHERE session = s.id),
                 e.boot_id, e.boot_ns, e.captured_at, s.life_started_at, s.suspended_at,
                 (SELECT ifnull(max(message_count), 0) FROM compactions WHERE session = s.id AND ended_at IS NOT NULL),
-                s.transcript_path, s.root
+                s.transcript_path, s.root, h.boot_id, h.boot_ns, h.captured_at
          FROM sessions s JOIN projects p ON p.id = s.project LEFT JOIN deliveries e ON e.event_id = s.end_event
+         LEFT JOIN deliveries h ON h.event_id = s.home_event
          WHERE s.agent = ?1 AND s.session_id = ?2",
     )?;
     let found = statement
@@ -66,6 +69,7 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
                 },
                 transcript_path: row.get(14)?,
                 root: row.get(15)?,
+                home: read_order(row, 16)?,
                 told: Told::default(),
             })
         })

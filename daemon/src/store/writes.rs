@@ -11,7 +11,7 @@ use super::effects::{self, Scene};
 use super::forgetting::{self, Forgotten, Selection};
 use super::jobs::{self, FinishedJob, JobFailure, LeasedJob};
 use super::sightings::{self, Sighting};
-use super::{StoreError, ledger, lives, orphans, projects};
+use super::{StoreError, homes, ledger, lives, orphans, projects};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::budget::{Caps, Charge, Day, OverCap, ReservationId, Usage};
 use crate::memory::ids::{
@@ -144,9 +144,20 @@ pub struct Transaction {
     pub effects: Vec<Effect>,
 }
 
-/// Where a session runs. Fixed when the session is first stored.
+/// Whether what an event says of where its session runs counts when the session is stored already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precedence {
+    /// It does not.
+    #[default]
+    Later,
+    /// It was taken before the event that has decided until now.
+    Earlier,
+}
+
+/// Where a session runs: what its earliest event says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionOrigin {
+    pub precedence: Precedence,
     /// The identities of the project, strongest first; at least one.
     pub project: Vec<ProjectKey>,
     pub project_name: String,
@@ -277,7 +288,9 @@ fn event(
         let is_new = deliver(db, &without_key, None)?;
         return Ok(if is_new { Written::Dropped } else { Written::Duplicate });
     }
-    let stored = match session_row(db, &transaction.session)? {
+    let known = session_row(db, &transaction.session)?;
+    let is_new = known.is_none();
+    let mut stored = match known {
         Some(stored) => stored,
         // It was stored when this was decided, and has been forgotten since.
         None if transaction.origin.project.is_empty() => return Err(StoreError::NoSuchSession),
@@ -287,6 +300,9 @@ fn event(
         return Ok(Written::Duplicate);
     }
     faults::reach_disk(Point::Insert)?;
+    if !is_new && transaction.origin.precedence == Precedence::Earlier {
+        stored = homes::move_to(db, stored, transaction)?;
+    }
     db.prepare_cached(
         "UPDATE sessions SET last_event_at = max(last_event_at, ?2), cwd = ifnull(?3, cwd),
                 transcript_path = ifnull(?4, transcript_path) WHERE id = ?1",
@@ -336,15 +352,16 @@ fn create_session(db: &Connection, transaction: &Transaction) -> Result<StoredEv
         projects::rename(db, project, alias)?;
     }
     db.prepare_cached(
-        "INSERT INTO sessions (agent, session_id, project, root, status, life, started_at, last_event_at)
-         VALUES (?1, ?2, ?3, ?4, 'initialized', 0, ?5, ?5)",
+        "INSERT INTO sessions (agent, session_id, project, root, status, life, started_at, last_event_at, home_event)
+         VALUES (?1, ?2, ?3, ?4, 'initialized', 0, ?5, ?5, ?6)",
     )?
     .execute(params![
         key.agent.as_str(),
         key.id.as_str(),
         project.0,
         origin.root,
-        delivery.captured_at.0
+        delivery.captured_at.0,
+        delivery.event.0
     ])?;
     Ok(StoredEvent { session: SessionRow(db.last_insert_rowid()), project })
 }

@@ -1,0 +1,11 @@
+-- Schema 11: what depends on when things happened, and not on when they were heard of.
+
+-- The event that said where the session runs: an earlier one that arrives late knows better.
+ALTER TABLE sessions ADD COLUMN home_event BLOB;
+
+-- What an observation rests on by its own batch alone, and how weighty it is by that; `evidence` and `importance` are all
+-- of it. Of what was made before nobody knows whose is what.
+ALTER TABLE observations ADD COLUMN own_evidence TEXT;
+ALTER TABLE observations ADD COLUMN own_importance INTEGER;
+ALTER TABLE observation_batches ADD COLUMN evidence TEXT;
+ALTER TABLE observation_batches ADD COLUMN importance INTEGER;

@@ -26,6 +26,7 @@ use super::compression::{Compression, CompressionDoor};
 use super::compressor::CompressorArguments;
 use super::failure;
 use super::forgetting::{BackingUp, Forgetting};
+use super::hearing::Answers;
 use super::housekeeper::{Housekeeper, HousekeeperArguments, HousekeeperDoor};
 use super::indexer::{Indexer, IndexerArguments, IndexerDoor};
 use super::intake::{Counters, Intake};
@@ -76,6 +77,7 @@ pub struct House {
     pub intake: Intake,
     pub recollection: Recollection,
     pub checkouts: Checkouts,
+    pub answers: Answers,
     pub forgetting: Forgetting,
     pub readers: Readers,
     pub spool: Spool,
@@ -122,6 +124,7 @@ impl House {
         };
         Self {
             checkouts: Checkouts::new(writer.clone()),
+            answers: Answers::default(),
             writer,
             bus: BusHandle::default(),
             indexer,
@@ -310,6 +313,7 @@ impl RootState {
             Child::Sessions => {
                 let context = SessionContext {
                     checkouts: house.checkouts.clone(),
+                    answers: house.answers.clone(),
                     counters: Arc::clone(&house.intake.counters),
                     writer: house.writer.clone(),
                     recollection: house.recollection.clone(),

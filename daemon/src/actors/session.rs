@@ -16,9 +16,10 @@ use recall_protocol::wire::{Deliver, Reply};
 
 use super::checkouts::{Checkouts, LastSeen};
 use super::clock;
-use super::errand::Errand;
+use super::errand::{Asked, Errand};
+use super::hearing::{Answers, Listener};
 use super::identity::{Identity, identify};
-use super::intake::{Counters, Listener};
+use super::intake::Counters;
 use super::recollection::Recollection;
 use super::replies::Replies;
 use super::sessions::Crashes;
@@ -77,6 +78,7 @@ pub struct SessionContext {
     pub writer: WriterHandle,
     pub recollection: Recollection,
     pub checkouts: Checkouts,
+    pub answers: Answers,
     pub counters: Arc<Counters>,
     pub crashes: Crashes,
     pub capture: CapturePolicy,
@@ -303,6 +305,16 @@ impl SessionState {
         let stored = self.context.writer.queue(Write::Event(Box::new(transaction)));
         self.context.checkouts.look(&self.key, (&deliver, works), place.clone(), &held.last_seen);
         self.in_flight += 1;
+        // What nobody hears is not looked for, and does not count as told.
+        let ask = match listener {
+            Listener::Agent(hearing) => ask.map(|ask| Asked {
+                ask,
+                event: deliver.event_id,
+                hearing,
+                pending: self.context.answers.begin(),
+            }),
+            Listener::Nobody => None,
+        };
         let errand = Errand {
             me: me.clone(),
             key: self.key.clone(),
@@ -311,11 +323,9 @@ impl SessionState {
             place,
             last_event,
             event_name: event.name().to_owned(),
-            // What nobody hears is not looked for, and does not count as told.
-            ask: ask.filter(|_| listener == Listener::Agent),
             reply,
         };
-        tokio::spawn(errand.run(stored));
+        tokio::spawn(errand.run(ask, stored));
     }
 
     /// An agent tells of a call or a prompt once, so another event of the same is another hook's. Ends of turns do

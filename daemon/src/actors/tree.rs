@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::bus::Happening;
 use super::clock;
-use super::intake::Listener;
+use super::hearing::Listener;
 use super::root::{self, Blueprint, House, Root, RootMessage};
 use crate::compression::Compressor;
 use crate::compression::extractive::Extractive;
@@ -85,7 +85,7 @@ impl Tree {
             payload: event.to_string().into_bytes(),
             flags: Flags::default(),
         };
-        let reply = self.house.intake.take(deliver, Listener::Agent).await;
+        let reply = self.house.intake.take(deliver, Listener::Nobody).await;
         assert!(matches!(reply, Reply::Ack { .. }), "{reply:?}");
     }
 

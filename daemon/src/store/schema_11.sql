@@ -9,3 +9,6 @@ ALTER TABLE observations ADD COLUMN own_evidence TEXT;
 ALTER TABLE observations ADD COLUMN own_importance INTEGER;
 ALTER TABLE observation_batches ADD COLUMN evidence TEXT;
 ALTER TABLE observation_batches ADD COLUMN importance INTEGER;
+
+-- The event that asked for what was given. What nobody heard was not given.
+ALTER TABLE injections ADD COLUMN event_id BLOB;

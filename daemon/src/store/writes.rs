@@ -74,6 +74,11 @@ pub enum Write {
         usage: Usage,
     },
     Injected(Box<Injection>),
+    /// Nobody heard what was given for this event.
+    Unheard {
+        session: SessionKey,
+        event: EventId,
+    },
     /// What was checked out where batches began or ended.
     Sighted(Box<Sighting>),
     /// The daemon stops, or did so without a word: every live session is stamped.
@@ -195,6 +200,8 @@ pub struct Unparsed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Injection {
     pub session: SessionKey,
+    /// The event that asked.
+    pub event: EventId,
     pub at: Timestamp,
     /// `start`, `prompt` and so on.
     pub moment: String,
@@ -262,6 +269,7 @@ fn perform(db: &Connection, write: &Write, said: &mut Vec<Lifecycle>) -> Result<
             ledger::settle(db, *reservation, *usage).map(|()| Written::Done)
         }
         Write::Injected(injection) => injected(db, injection),
+        Write::Unheard { session, event } => unheard(db, session, *event),
         Write::Sighted(sighting) => sightings::keep(db, sighting).map(|()| Written::Done),
         Write::SuspendAll { at, why } => lives::suspend_all(db, *at, *why, said).map(|()| Written::Done),
         Write::RepairOrphans { at } => orphans::repair(db, *at).map(|()| Written::Done),
@@ -412,7 +420,8 @@ fn injected(db: &Connection, injection: &Injection) -> Result<Written, StoreErro
     // It may have been forgotten while it was given.
     let cleaned = forgetting::without_lost_titles(db, &injection.items, &[])?;
     db.prepare_cached(
-        "INSERT INTO injections (session, at, moment, tokens, items, file) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO injections (session, at, moment, tokens, items, file, event_id)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
     .execute(params![
         stored.session.0,
@@ -420,8 +429,16 @@ fn injected(db: &Connection, injection: &Injection) -> Result<Written, StoreErro
         injection.moment,
         injection.tokens,
         cleaned.as_ref().unwrap_or(&injection.items),
-        injection.file
+        injection.file,
+        injection.event.0
     ])?;
+    Ok(Written::Done)
+}
+
+fn unheard(db: &Connection, session: &SessionKey, event: EventId) -> Result<Written, StoreError> {
+    let Some(stored) = session_row(db, session)? else { return Ok(Written::Done) };
+    db.prepare_cached("DELETE FROM injections WHERE session = ?1 AND event_id = ?2")?
+        .execute(params![stored.session.0, event.0])?;
     Ok(Written::Done)
 }
 

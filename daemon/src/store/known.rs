@@ -205,6 +205,13 @@ fn latest_order(db: &Connection, session: SessionRow) -> Result<Option<Order>, S
     Ok(statement.query_row([session.0], |row| read_order(row, 0)).optional()?.flatten())
 }
 
+/// When an event was taken.
+pub(super) fn order_of(db: &Connection, event: EventId) -> Result<Option<Order>, StoreError> {
+    let mut find =
+        db.prepare_cached("SELECT boot_id, boot_ns, captured_at FROM deliveries WHERE event_id = ?1")?;
+    Ok(find.query_row([event.0], |row| read_order(row, 0)).optional()?.flatten())
+}
+
 /// When a delivery was taken: three columns from `column` on, all empty where there is none.
 fn read_order(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Order>> {
     let Some(boot) = row.get::<_, Option<[u8; 16]>>(column)? else { return Ok(None) };

@@ -7,12 +7,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
 use super::effects::Scene;
-use super::text::Packed;
 use super::writes::Suspension;
 use crate::memory::event::StartSource;
-use crate::memory::ids::{AgentName, PromptId, SessionId, SessionKey, SessionRow, Timestamp};
+use crate::memory::ids::{AgentName, SessionId, SessionKey, SessionRow, Timestamp};
 use crate::memory::lifecycle::{Lifecycle, Said, Tally};
-use crate::memory::session::{CLEAR_WITHIN_MS, Seq, SessionStatus};
+use crate::memory::session::{CLEAR_WITHIN_MS, SessionStatus};
 
 /// An entry of the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +52,7 @@ fn record(db: &Connection, session: i64, at: Timestamp, what: &Said) -> Result<b
     Ok(written > 0)
 }
 
-fn say(scene: &mut Scene<'_>, what: Said) -> Result<(), StoreError> {
+pub(super) fn say(scene: &mut Scene<'_>, what: Said) -> Result<(), StoreError> {
     if record(scene.db, scene.session(), scene.at, &what)? {
         scene.say(what);
     }
@@ -173,70 +172,4 @@ pub(super) fn suspend_all(
         said.push(Lifecycle { session: Some(key), at, what });
     }
     Ok(())
-}
-
-pub(super) fn compaction_begins(
-    scene: &mut Scene<'_>,
-    (seq, prompt): (Option<Seq>, Option<&PromptId>),
-    trigger: &str,
-    message_count: u32,
-) -> Result<(), StoreError> {
-    let batch = scene.batch_row(seq)?;
-    let (event, turn) = (scene.event.map(|event| event.0), prompt.map(PromptId::as_str));
-    // Its end may have been told first.
-    let begun = scene
-        .db
-        .prepare_cached(
-            "UPDATE compactions SET batch = ?2, started_at = ?3, event_id = ?4, prompt_id = ?5
-             WHERE id = (SELECT id FROM compactions WHERE session = ?1 AND started_at IS NULL AND ended_at >= ?3
-                         ORDER BY ended_at LIMIT 1)",
-        )?
-        .execute(params![scene.session(), batch, scene.at.0, event, turn])?;
-    if begun == 0 {
-        scene
-            .db
-            .prepare_cached(
-                "INSERT INTO compactions (session, batch, trigger, message_count, started_at, event_id, prompt_id)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            )?
-            .execute(params![scene.session(), batch, trigger, message_count, scene.at.0, event, turn])?;
-    }
-    say(scene, Said::BeforeCompaction { message_count })
-}
-
-pub(super) fn compaction_ends(
-    scene: &mut Scene<'_>,
-    (seq, prompt): (Option<Seq>, Option<&PromptId>),
-    trigger: &str,
-    (message_count, compacted_count): (u32, u32),
-    summary: Option<&str>,
-) -> Result<(), StoreError> {
-    let (db, session) = (scene.db, scene.session());
-    let batch = scene.batch_row(seq)?;
-    let ended = db
-        .prepare_cached(
-            "UPDATE compactions SET ended_at = ?2, message_count = ?3, compacted_count = ?4, summary = ?5
-             WHERE id = (SELECT id FROM compactions WHERE session = ?1 AND ended_at IS NULL AND started_at <= ?2
-                         ORDER BY started_at DESC LIMIT 1)",
-        )?
-        .execute(params![session, scene.at.0, message_count, compacted_count, summary.map(Packed)])?;
-    if ended == 0 {
-        db.prepare_cached(
-            "INSERT INTO compactions (session, batch, trigger, ended_at, message_count, compacted_count, summary,
-                                      event_id, prompt_id)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )?
-        .execute(params![
-            session,
-            batch,
-            trigger,
-            scene.at.0,
-            message_count,
-            compacted_count,
-            summary.map(Packed),
-            scene.event.map(|event| event.0),
-            prompt.map(PromptId::as_str)
-        ])?;
-    }
-    say(scene, Said::AfterCompaction { message_count, compacted_count })
 }

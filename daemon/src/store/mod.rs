@@ -8,6 +8,7 @@
 
 mod backup;
 mod by_hand;
+mod compactions;
 mod documents;
 mod effects;
 mod evidence;

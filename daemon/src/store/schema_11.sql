@@ -12,3 +12,6 @@ ALTER TABLE observation_batches ADD COLUMN importance INTEGER;
 
 -- The event that asked for what was given. What nobody heard was not given.
 ALTER TABLE injections ADD COLUMN event_id BLOB;
+
+-- All that was told of a task list, a JSON object: what is heard of late takes its place in it.
+ALTER TABLE plans ADD COLUMN tasks TEXT;

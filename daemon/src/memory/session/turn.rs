@@ -165,6 +165,9 @@ impl Turn<'_> {
         self.session.prompts += 1;
         if self.is_late() {
             let (seq, place) = self.insert_late(source, event.prompt.clone(), prompt);
+            if source == BatchSource::Private {
+                self.effects.push(Effect::HideCompactions);
+            }
             self.carry_out(seq, plan);
             // Where another prompt followed, or the life ended, its time is over: there is nobody to answer.
             return if place == Place::Last { self.ask(source, text) } else { None };

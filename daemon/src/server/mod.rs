@@ -14,6 +14,7 @@ pub mod lineage;
 pub mod queries;
 mod marks;
 mod search;
+mod timeline;
 mod forget;
 mod by_hand;
 mod why;

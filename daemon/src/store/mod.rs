@@ -76,8 +76,8 @@ pub use projects::{
     projects_named,
 };
 pub use reading::{
-    ObservationRow, SummaryRow, TimelineRow, candidates, latest_summary, observation, observations_by_id,
-    timeline,
+    ObservationRow, SummaryRow, TimelineRow, candidates, latest_summary, made_where, observation,
+    observations_by_id, timeline,
 };
 pub use repair::{
     Evidence, Outcome, Repair, RepairError, RepairSite, recent_repairs, remove_damaged, repair,

@@ -267,6 +267,10 @@ pub enum Query {
         before: u32,
         after: u32,
     },
+    /// Which project a folder is taken for, and why not for another that it names.
+    Identity {
+        folder: String,
+    },
 }
 
 /// What shall be forgotten: the documents of `ids`, or one session, or all that fits the rest.

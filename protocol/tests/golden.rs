@@ -110,6 +110,7 @@ fn requests_of_version_1() {
                 after: 4,
             },
         ),
+        ("identity", Query::Identity { folder: "/home/dev/shop".to_owned() }),
     ];
     for (name, query) in queries {
         check(&format!("v1-query-{name}.bin"), &Request::Query(query));

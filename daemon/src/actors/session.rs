@@ -404,7 +404,7 @@ impl SessionState {
             let facts = repository::facts(Path::new(&folder));
             readers.read(|db| identify(db, &facts)).map(|identity| (identity, facts.folder))
         });
-        let (Identity { keys, name }, root) =
+        let (Identity { keys, name, .. }, root) =
             look_up.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
         (origin.project, origin.project_name, origin.root) = (keys, name, Some(root));
         if let Some(held) = &mut self.held {

@@ -270,6 +270,24 @@ pub fn shortened(text: &str, most: usize) -> String {
     short
 }
 
+/// Which project a folder is taken for.
+#[derive(Serialize)]
+pub struct IdentityAnswer {
+    /// The folder of its work tree.
+    pub folder: String,
+    pub project: String,
+    pub doubted: Option<DoubtedAnswer>,
+}
+
+/// A project that a folder names as its own without showing a commit of it.
+#[derive(Serialize)]
+pub struct DoubtedAnswer {
+    /// What its `.git/config` names, without credentials.
+    pub remote: String,
+    pub project: String,
+    pub project_id: String,
+}
+
 #[derive(Serialize)]
 pub struct SessionsAnswer {
     pub sessions: Vec<SessionLine>,

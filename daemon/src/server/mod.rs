@@ -15,6 +15,7 @@ pub mod queries;
 mod marks;
 mod search;
 mod timeline;
+mod identity;
 mod forget;
 mod by_hand;
 mod why;

@@ -20,6 +20,7 @@ use super::by_hand::{Switch, mark, remember, switch_capture};
 use super::flush::flush;
 use super::forget::forget;
 use super::gate::Reception;
+use super::identity::identity;
 use super::marks::{Marks, checkout};
 use super::run::repair_note;
 use super::search::search;
@@ -114,6 +115,7 @@ pub async fn answer(query: Query, reception: &Reception) -> Reply {
         Query::TimelineFrom { folder, id, before, after } => {
             blocking(move || timeline(&house, &id, (before, after), Some(&folder))).await
         }
+        Query::Identity { folder } => blocking(move || identity(&house, &folder)).await,
         Query::Context { cwd, prompt } => context(&house, cwd, prompt).await,
         Query::Why { id } => blocking(move || why(&house, &id)).await,
         Query::Forget { what, step } => forget(&house, what, step).await,

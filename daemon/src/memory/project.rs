@@ -4,8 +4,6 @@
 //! repository, or a plain path where there is no repository. The strongest one names it; the weaker ones recognise
 //! it before it had a stronger one.
 
-use std::path::Path;
-
 use super::ids::{ProjectKey, ProjectRow};
 
 /// What was read of a repository, or of the lack of one.
@@ -25,7 +23,9 @@ pub struct RepositoryFacts {
 /// The folder that says which project it is, of those that an event names, the surest first: a bare name says nothing
 /// where another one is a whole path.
 pub fn telling_folder<'a>(named: &[&'a str]) -> &'a str {
-    let whole = named.iter().find(|folder| Path::new(folder).is_absolute());
+    // On Windows with the letter of a drive; sessions of other machines are read, too.
+    let is_whole = |folder: &&&str| folder.starts_with('/') || folder.get(1..2) == Some(":");
+    let whole = named.iter().find(is_whole);
     whole.or_else(|| named.iter().find(|folder| !folder.is_empty())).copied().unwrap_or_default()
 }
 
@@ -172,6 +172,7 @@ mod tests {
             (["shop", "/code/shop/src", "/"], "/code/shop/src"),
             (["shop", "", "/code/shop"], "/code/shop"),
             (["", "shop", "src"], "shop"),
+            (["", "C:\\code\\shop", "/"], "C:\\code\\shop"),
             (["", "", ""], ""),
         ] {
             assert_eq!(telling_folder(&named), expected, "{named:?}");

@@ -55,9 +55,11 @@ pub(super) fn begins(
 /// The end of an earlier one is that of another.
 fn hand_over_end(scene: &Scene<'_>, from: i64, to: i64) -> Result<(), StoreError> {
     for sql in [
-        "UPDATE compactions SET (ended_at, message_count, compacted_count, summary) =
-            (SELECT ended_at, message_count, compacted_count, summary FROM compactions WHERE id = ?1) WHERE id = ?2",
-        "UPDATE compactions SET ended_at = NULL, compacted_count = NULL, summary = NULL WHERE id = ?1 AND id <> ?2",
+        "UPDATE compactions SET (ended_at, message_count, compacted_count, summary, end_event, end_prompt_id) =
+            (SELECT ended_at, message_count, compacted_count, summary, end_event, end_prompt_id
+             FROM compactions WHERE id = ?1) WHERE id = ?2",
+        "UPDATE compactions SET ended_at = NULL, compacted_count = NULL, summary = NULL, end_event = NULL,
+                end_prompt_id = NULL WHERE id = ?1 AND id <> ?2",
     ] {
         scene.db.prepare_cached(sql)?.execute([from, to])?;
     }
@@ -73,6 +75,7 @@ pub(super) fn ends(
 ) -> Result<(), StoreError> {
     let (db, session) = (scene.db, scene.session());
     let batch = scene.batch_row(seq)?;
+    let (event, turn) = (scene.event.map(|event| event.0), prompt.map(PromptId::as_str));
     let begun: Option<(i64, Option<i64>)> = db
         .prepare_cached(
             "SELECT id, ended_at FROM compactions WHERE session = ?1 AND started_at <= ?2
@@ -84,21 +87,30 @@ pub(super) fn ends(
     if let Some((row, ended)) = begun {
         if ended.is_some() {
             db.prepare_cached(
-                "INSERT INTO compactions (session, batch, trigger, message_count)
-                 SELECT session, batch, trigger, message_count FROM compactions WHERE id = ?1",
+                "INSERT INTO compactions (session, batch, trigger, message_count, event_id, prompt_id)
+                 SELECT session, batch, trigger, message_count, end_event, end_prompt_id FROM compactions WHERE id = ?1",
             )?
             .execute([row])?;
             hand_over_end(scene, row, db.last_insert_rowid())?;
         }
         db.prepare_cached(
-            "UPDATE compactions SET ended_at = ?2, message_count = ?3, compacted_count = ?4, summary = ?5 WHERE id = ?1",
+            "UPDATE compactions SET ended_at = ?2, message_count = ?3, compacted_count = ?4, summary = ?5,
+                    end_event = ?6, end_prompt_id = ?7 WHERE id = ?1",
         )?
-        .execute(params![row, scene.at.0, message_count, compacted_count, summary.map(Packed)])?;
+        .execute(params![
+            row,
+            scene.at.0,
+            message_count,
+            compacted_count,
+            summary.map(Packed),
+            event,
+            turn
+        ])?;
     } else {
         db.prepare_cached(
             "INSERT INTO compactions (session, batch, trigger, ended_at, message_count, compacted_count, summary,
-                                      event_id, prompt_id)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                                      event_id, prompt_id, end_event, end_prompt_id)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?8, ?9)",
         )?
         .execute(params![
             session,
@@ -108,8 +120,8 @@ pub(super) fn ends(
             message_count,
             compacted_count,
             summary.map(Packed),
-            scene.event.map(|event| event.0),
-            prompt.map(PromptId::as_str)
+            event,
+            turn
         ])?;
     }
     say(scene, Said::AfterCompaction { message_count, compacted_count })

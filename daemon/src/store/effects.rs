@@ -57,6 +57,7 @@ pub(super) fn apply(scene: &mut Scene<'_>, effect: &Effect) -> Result<(), StoreE
                 .execute(params![scene.session(), status.as_str()])?;
             Ok(())
         }
+        Effect::FollowCleared => lives::follow_cleared(scene),
         Effect::Resume { status, suspended_for_ms } => lives::resume(scene, *status, *suspended_for_ms),
         Effect::Complete { reason, tally } => lives::complete(scene, reason, *tally),
         Effect::BeginCompaction { seq, prompt, trigger, message_count } => {

@@ -173,7 +173,8 @@ fn sightings(db: &Connection, session: SessionRow) -> Result<Vec<Sighting>, Stor
             UNION ALL SELECT a.prompt_id, a.event_id FROM asides a JOIN prompt_batches b ON b.id = a.batch WHERE b.session = ?1
             UNION ALL SELECT response_turn, response_event FROM prompt_batches WHERE session = ?1
             UNION ALL SELECT prompt_id, event_id FROM subagents WHERE session = ?1
-            UNION ALL SELECT prompt_id, event_id FROM compactions WHERE session = ?1)
+            UNION ALL SELECT prompt_id, event_id FROM compactions WHERE session = ?1
+            UNION ALL SELECT end_prompt_id, end_event FROM compactions WHERE session = ?1)
          SELECT turn, boot_id, min(boot_ns), captured_at FROM seen JOIN deliveries ON event_id = event
          WHERE turn IS NOT NULL AND (
             turn NOT IN (SELECT asked_in FROM prompt_batches WHERE session = ?1 AND asked_in = prompt_id)

@@ -68,17 +68,28 @@ pub(super) fn begin(scene: &mut Scene<'_>, life: u32, source: StartSource) -> Re
         )?
         .execute(params![scene.session(), life, scene.at.0])?;
     let resumed_from = match (life, source) {
-        (1, StartSource::Clear) => predecessor(scene)?,
+        (1, StartSource::Clear) => link_predecessor(scene)?,
         (1, _) => None,
         _ => Some(scene.key.id.clone()),
     };
-    if let Some(before) = resumed_from.as_ref().filter(|before| **before != scene.key.id) {
-        scene
-            .db
-            .prepare_cached("UPDATE sessions SET resumed_from = ?2 WHERE id = ?1")?
-            .execute(params![scene.session(), before.as_str()])?;
-    }
     say(scene, Said::SessionStart { life, source, resumed_from })
+}
+
+/// Its life has begun already, with something that happened later.
+pub(super) fn follow_cleared(scene: &Scene<'_>) -> Result<(), StoreError> {
+    link_predecessor(scene).map(|_| ())
+}
+
+/// Remembers when the session began in another's place, for that one's end may be told later, and which one it was.
+fn link_predecessor(scene: &Scene<'_>) -> Result<Option<SessionId>, StoreError> {
+    let before = predecessor(scene)?;
+    scene
+        .db
+        .prepare_cached(
+            "UPDATE sessions SET cleared_at = ?2, resumed_from = ifnull(resumed_from, ?3) WHERE id = ?1",
+        )?
+        .execute(params![scene.session(), scene.at.0, before.as_ref().map(SessionId::as_str)])?;
+    Ok(before)
 }
 
 /// The session that was cleared away just before this one began: the agent names it nowhere. One that was cleared
@@ -130,10 +141,9 @@ fn claim_successor(scene: &Scene<'_>) -> Result<(), StoreError> {
         .prepare_cached(
             "UPDATE sessions SET resumed_from = ?4 WHERE id = (
                 SELECT s.id FROM sessions o JOIN sessions s ON s.project = o.project AND s.agent = o.agent
-                JOIN life_events e ON e.session = s.id AND e.life = 1 AND e.name = 'session_start'
-                WHERE o.id = ?1 AND s.id <> o.id AND s.resumed_from IS NULL AND e.at BETWEEN ?2 - ?3 AND ?2 + ?3
-                  AND json_extract(e.detail, '$.source') = 'clear'
-                ORDER BY s.cwd IS o.cwd DESC, abs(e.at - ?2), s.id LIMIT 1)
+                WHERE o.id = ?1 AND s.id <> o.id AND s.resumed_from IS NULL
+                  AND s.cleared_at BETWEEN ?2 - ?3 AND ?2 + ?3
+                ORDER BY s.cwd IS o.cwd DESC, abs(s.cleared_at - ?2), s.id LIMIT 1)
              AND NOT EXISTS (SELECT 1 FROM sessions c JOIN sessions o ON o.id = ?1
                              WHERE c.project = o.project AND c.agent = o.agent AND c.resumed_from = ?4)",
         )?

@@ -15,3 +15,10 @@ ALTER TABLE injections ADD COLUMN event_id BLOB;
 
 -- All that was told of a task list, a JSON object: what is heard of late takes its place in it.
 ALTER TABLE plans ADD COLUMN tasks TEXT;
+
+-- When the session began in the place of one that was cleared away.
+ALTER TABLE sessions ADD COLUMN cleared_at INTEGER;
+
+-- The event that told of a compaction's end, and its turn: `event_id` and `prompt_id` are those of its beginning, if that is known.
+ALTER TABLE compactions ADD COLUMN end_event BLOB;
+ALTER TABLE compactions ADD COLUMN end_prompt_id TEXT;

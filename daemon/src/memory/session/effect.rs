@@ -22,6 +22,8 @@ pub enum Effect {
         status: SessionStatus,
         suspended_for_ms: i64,
     },
+    /// The session began because another one was cleared away, which is heard of only now.
+    FollowCleared,
     SetStatus(SessionStatus),
     OpenBatch {
         seq: Seq,

@@ -25,6 +25,10 @@ impl Turn<'_> {
         match &event.what {
             What::SessionStart { source, audience } => {
                 self.begin(*source);
+                if *source == StartSource::Clear && self.is_late() && self.session.life == 1 {
+                    // Something that happened later has begun the life, and nobody knew how it came about.
+                    self.effects.push(Effect::FollowCleared);
+                }
                 if *source != StartSource::Compact && !self.is_late() {
                     // Another process: what the last one was doing is over.
                     self.end_calls(|_| true);

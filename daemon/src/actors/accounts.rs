@@ -1,4 +1,4 @@
-//! The ledger as compressors see it: each entry is committed before the call goes on.
+//! The ledger as compressors see it: what a call may cost is committed before the call is made.
 
 use tokio::runtime::Handle;
 
@@ -26,9 +26,13 @@ impl Ledger for Accounts {
         }
     }
 
+    /// Nobody waits for it: it is committed before the result it paid for, or with it.
     fn settle(&self, reservation: ReservationId, usage: Usage) {
-        if let Err(error) = self.runtime.block_on(self.writer.write(Write::Settle { reservation, usage })) {
-            tracing::warn!(%error, "a call stays booked at the most it can have cost");
-        }
+        let settled = self.writer.queue(Write::Settle { reservation, usage });
+        self.runtime.spawn(async move {
+            if let Err(error) = settled.await {
+                tracing::warn!(%error, "a call stays booked at the most it can have cost");
+            }
+        });
     }
 }

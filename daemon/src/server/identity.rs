@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::answers::{DoubtedAnswer, IdentityAnswer};
 use super::queries::{Answer, json, read};
+use crate::actors::house::House;
 use crate::actors::identity::identify;
-use crate::actors::root::House;
 use crate::repository;
 
 pub(super) fn identity(house: &House, folder: &str) -> Answer {

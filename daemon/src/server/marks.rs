@@ -8,8 +8,8 @@ use rusqlite::Connection;
 
 use super::answers::MadeOnAnswer;
 use crate::actors::ancestry::Surroundings;
+use crate::actors::house::House;
 use crate::actors::identity::project_of;
-use crate::actors::root::House;
 use crate::memory::checkout::MadeOn;
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::ProjectRow;

@@ -3,7 +3,7 @@
 use super::answers::{PublicId, TextAnswer, TimelineItem};
 use super::marks::Marks;
 use super::queries::{Answer, Place, Refused, json, load, one_session, read};
-use crate::actors::root::House;
+use crate::actors::house::House;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::tokens::estimate;
 use crate::store::{self, TimelineRow};

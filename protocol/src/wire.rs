@@ -260,6 +260,17 @@ pub enum Query {
         folder: String,
         id: String,
     },
+    /// As [`Self::Timeline`], asked in a folder.
+    TimelineFrom {
+        folder: String,
+        id: String,
+        before: u32,
+        after: u32,
+    },
+    /// Which project a folder is taken for, and why not for another that it names.
+    Identity {
+        folder: String,
+    },
 }
 
 /// What shall be forgotten: the documents of `ids`, or one session, or all that fits the rest.

@@ -101,6 +101,16 @@ fn requests_of_version_1() {
         ("follow", Query::Follow { session: Some("76fb".to_owned()), kinds: vec!["session_end".to_owned()] }),
         ("search-from", search_from()),
         ("show-from", Query::ShowFrom { folder: "/home/dev/shop".to_owned(), id: "#123".to_owned() }),
+        (
+            "timeline-from",
+            Query::TimelineFrom {
+                folder: "/home/dev/shop".to_owned(),
+                id: "p12".to_owned(),
+                before: 3,
+                after: 4,
+            },
+        ),
+        ("identity", Query::Identity { folder: "/home/dev/shop".to_owned() }),
     ];
     for (name, query) in queries {
         check(&format!("v1-query-{name}.bin"), &Request::Query(query));

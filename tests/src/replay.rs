@@ -177,8 +177,7 @@ fn overtaken(recording: &Recording, random: &mut fastrand::Rng) -> Vec<usize> {
 /// What is remembered of the recording's sessions, with events by their place in it. Numbers, times and whatever says
 /// how it was stored are left out.
 fn memory(stage: &Stage, recording: &Recording, deliveries: &[Deliver]) -> Value {
-    let places: HashMap<String, usize> =
-        deliveries.iter().enumerate().map(|(nth, delivery)| (delivery.event_id.to_string(), nth)).collect();
+    let places = places(recording, deliveries);
     let deadline = || Deadline::after(PATIENCE);
     let mut connection = Connection::open_socket(&stage.socket(), deadline()).unwrap();
     let sessions = recording.sessions().into_iter().map(|id| {
@@ -195,7 +194,28 @@ fn memory(stage: &Stage, recording: &Recording, deliveries: &[Deliver]) -> Value
     sessions.collect()
 }
 
-fn comparable(value: Value, places: &HashMap<String, usize>) -> Value {
+/// Of an event's calls those that have no event of their own are named by counting on from it.
+const MOST_PARTS: u128 = 16;
+
+/// Events by their place. What is told again in the very same words of a turn is the same happening, known by whichever
+/// was heard first.
+fn places(recording: &Recording, deliveries: &[Deliver]) -> HashMap<String, String> {
+    let mut places = HashMap::new();
+    for (nth, delivery) in deliveries.iter().enumerate() {
+        let event = recording.events.get(nth);
+        let same =
+            recording.events.iter().position(|other| Some(other) == event && !other["prompt_id"].is_null());
+        let nth = same.unwrap_or(nth);
+        for part in 0..MOST_PARTS {
+            let id = EventId((u128::from_be_bytes(delivery.event_id.0) + part).to_be_bytes());
+            let name = if part == 0 { format!("event {nth}") } else { format!("part {part} of event {nth}") };
+            places.insert(id.to_string(), name);
+        }
+    }
+    places
+}
+
+fn comparable(value: Value, places: &HashMap<String, String>) -> Value {
     const LEFT_OUT: [&str; 9] = [
         "id",
         "uuid",
@@ -213,7 +233,7 @@ fn comparable(value: Value, places: &HashMap<String, usize>) -> Value {
             kept.map(|(key, value)| (key, comparable(value, places))).collect()
         }
         Value::Array(list) => list.into_iter().map(|value| comparable(value, places)).collect(),
-        Value::String(text) => places.get(&text).map_or(json!(text), |nth| json!(format!("event {nth}"))),
+        Value::String(text) => json!(places.get(&text).unwrap_or(&text)),
         other => other,
     }
 }

@@ -237,3 +237,44 @@ fn nothing_that_a_repository_says_is_run() {
     assert_eq!(mark(&stage), "on branch feature-x, not merged here");
     assert!(!touched.exists());
 }
+
+#[test]
+fn prompts_plans_and_the_timeline_are_marked_like_what_was_observed() {
+    let (stage, repository) = stage();
+    repository.git(&["checkout", "-q", "-b", "feature-x"]);
+    let plan = stage.user_home().join(".claude/plans/discount.md");
+    let call = json!({"tool_name": "Write", "tool_use_id": "plan", "prompt_id": "there-p",
+                      "tool_input": {"file_path": plan, "content": "# Discounts\n\nRound once."},
+                      "tool_response": {"type": "create", "filePath": plan}});
+    work_in(&stage, &stage.project(), "there");
+    stage.hook(&stage.event("there", "PostToolUse", call));
+    repository.commit("two");
+    repository.git(&["checkout", "-q", "main"]);
+    stage.flush();
+    let marks = || {
+        let timeline = stage.json(["timeline", "1"]);
+        let items = timeline["items"].as_array().unwrap().clone();
+        assert!(items.iter().any(|item| item["kind"] == "prompt"), "{timeline}");
+        let mut marks: Vec<Value> = items.iter().map(|item| item["elsewhere"].clone()).collect();
+        for id in ["p1", "r1", "a1", "l1"] {
+            let shown = stage.json(["show", id])["items"][0].clone();
+            assert_eq!(shown["branch"], "feature-x", "{shown}");
+            marks.push(shown["elsewhere"].clone());
+        }
+        for kind in ["kind:prompt", "kind:plan"] {
+            let found = stage.json(["search", "discount", kind])["results"][0].clone();
+            assert_eq!(found["branch"], "feature-x", "{found}");
+            marks.push(found["elsewhere"].clone());
+        }
+        marks
+    };
+    let not_merged = json!("on branch feature-x, not merged here");
+    assert_eq!(marks(), vec![not_merged; marks().len()]);
+    assert_eq!(stage.json(["ctl", "session", "there"])["plans"][0]["branch"], "feature-x");
+    let timeline = stage.recall(["timeline", "p1"]).stdout;
+    assert_eq!(timeline.lines().count(), timeline.matches(NOT_MERGED).count(), "{timeline}");
+    let shown = stage.recall(["show", "l1"]).stdout;
+    assert!(shown.contains("made on branch feature-x") && shown.contains(NOT_MERGED), "{shown}");
+    repository.git(&["merge", "-q", "--no-edit", "feature-x"]);
+    assert!(marks().iter().all(Value::is_null), "{:?}", marks());
+}

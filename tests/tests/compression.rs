@@ -13,9 +13,9 @@ use std::time::Duration;
 use ractor::{Actor, ActorRef};
 use recall::actors::bus::Happening;
 use recall::actors::compression::CompressionMessage;
+use recall::actors::hearing::Listener;
 use recall::actors::house::{Blueprint, House};
 use recall::actors::housekeeper::HousekeeperMessage;
-use recall::actors::intake::Listener;
 use recall::actors::root::{self, Root, RootMessage};
 use recall::actors::writer::FirstConnection;
 use recall::compression::extractive::Extractive;
@@ -79,7 +79,7 @@ impl Tree {
             self.stage.event(session, "UserPromptSubmit", json!({"prompt": prompt, "prompt_id": prompt})),
             self.stage.event(session, "Stop", json!({"last_assistant_message": answer, "prompt_id": prompt})),
         ] {
-            let reply = self.house.intake.take(self.stage.delivery(&event), Listener::Agent).await;
+            let reply = self.house.intake.take(self.stage.delivery(&event), Listener::Nobody).await;
             assert!(matches!(reply, Reply::Ack { .. }), "{reply:?}");
         }
     }

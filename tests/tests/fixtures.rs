@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use recall_protocol::wire::Reply;
-use recall_tests::Stage;
 use recall_tests::checks::secrecy::{self, is_nowhere};
+use recall_tests::{Stage, recording};
 use serde_json::{Value, json};
 
 fn folder() -> PathBuf {
@@ -60,6 +60,27 @@ fn every_payload_is_understood() {
     assert_eq!(status["events"]["stored"], json!(names.len()), "{status}");
     assert_eq!(status["sessions"]["total"], json!(names.len()), "{status}");
     assert_eq!((&status["jobs"]["dead"], &status["jobs"]["retrying"]), (&json!(0), &json!(0)), "{status}");
+}
+
+/// ARCHITECTURE.md says what becomes of each event.
+#[test]
+fn every_event_has_its_row() {
+    let written = std::fs::read_to_string(recall_tests::workspace().join("ARCHITECTURE.md")).unwrap();
+    let first_cells: String = written
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
+        .collect::<Vec<_>>()
+        .join("\n");
+    let recorded =
+        folder().join("sequences").read_dir().unwrap().flat_map(|entry| recording(&entry.unwrap().path()));
+    let mut events: Vec<Value> = names().iter().map(|name| read(name)).chain(recorded).collect();
+    // What it is that nobody knows is said by no row.
+    events.retain(|event| event["hook_event_name"].is_string() && event["hook_event_name"] != "FutureEvent");
+    assert!(events.len() > 100);
+    for event in events {
+        let name = event["hook_event_name"].as_str().unwrap();
+        assert!(first_cells.contains(&format!("`{name}`")), "{name} has no row");
+    }
 }
 
 #[test]

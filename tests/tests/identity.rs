@@ -175,3 +175,41 @@ fn a_folder_that_names_a_remote_is_told_nothing_of_it() {
         1
     );
 }
+
+#[test]
+fn the_doctor_explains_why_a_folder_stands_alone() {
+    let (stage, _server) = stage();
+    let doctor = |folder: &Path| {
+        let mut command = stage.command("recall");
+        command.arg("doctor").current_dir(folder);
+        recall_tests::run(command, b"").stdout
+    };
+    let other = Repository::init(&stage.user_home().join("other/shop"));
+    other.git(&["remote", "add", "origin", "https://dev:hunter2@github.com/acme/secret.git"]);
+    let said = doctor(&other.0);
+    let whole = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let name = format!("shop in {}", stage.user_home().join("other").display());
+    for part in [
+        &*other.0.to_string_lossy(),
+        &name,
+        "names github.com/acme/secret",
+        "the project \"shop\"",
+        "shows no commit of that",
+        "`git fetch`",
+        "`alias = \"NAME\"`",
+    ] {
+        assert!(whole.contains(part), "{part:?} in {said}");
+    }
+    assert!(!said.contains("hunter2"), "{said}");
+    // A folder inside is the same, a clone is believed, and so is what says nothing.
+    std::fs::create_dir(other.0.join("src")).unwrap();
+    assert!(doctor(&other.0.join("src")).contains("shows no commit of that"));
+    clone(&stage, &stage.user_home().join("clone"), &[]);
+    for believed in [stage.user_home().join("clone"), stage.project(), stage.user_home()] {
+        let said = doctor(&believed);
+        assert!(!said.contains("shows no commit"), "{said}");
+    }
+    let local = Repository::init(&stage.user_home().join("local/shop"));
+    local.git(&["remote", "add", "origin", stage.project().to_str().unwrap()]);
+    assert!(doctor(&local.0).contains("shows no commit of that"));
+}

@@ -346,3 +346,31 @@ fn whenever_daemons_die_a_life_has_one_start_and_one_end() {
         }
     }
 }
+
+#[test]
+fn a_cleared_session_is_followed_whatever_is_heard_first() {
+    let stage = Stage::new().daemon();
+    let orders =
+        [[0, 1, 2, 3], [1, 0, 2, 3], [0, 2, 1, 3], [2, 0, 1, 3], [1, 2, 0, 3], [2, 1, 0, 3], [3, 2, 1, 0]];
+    for (nth, order) in orders.iter().enumerate() {
+        // What is cleared in another project is another's.
+        let folder = stage.user_home().join(format!("project-{nth}"));
+        std::fs::create_dir(&folder).unwrap();
+        let (old, new) = (format!("old-{nth}"), format!("new-{nth}"));
+        let events = [
+            stage.event(&old, "SessionEnd", json!({"reason": "clear"})),
+            stage.event(&new, "SessionStart", json!({"source": "clear"})),
+            stage.event(&new, "UserPromptSubmit", json!({"prompt": "Go on", "prompt_id": "p1"})),
+            stage.event(&new, "Stop", json!({"last_assistant_message": "Done.", "prompt_id": "p1"})),
+        ];
+        let deliveries: Vec<_> = events
+            .map(|mut event| {
+                event["cwd"] = json!(folder);
+                stage.delivery(&event)
+            })
+            .into();
+        stage.deliver(order.iter().map(|event| &deliveries[*event]));
+        let followed = stage.json(["ctl", "session", &new])["resumed_from"].clone();
+        assert_eq!(followed, json!(old), "in the order {order:?}");
+    }
+}

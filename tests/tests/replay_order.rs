@@ -69,6 +69,8 @@ fn peculiar_sessions_are_remembered_the_same_however_they_arrive() {
         "terminal-queued-prompt-resume-hangup",
         "two-background-agents",
         "terminal-reject-plan-question-shell",
+        "worktree",
+        "stop-hook-loop",
     ];
     let paths = names.map(|name| fixture(&format!("sequences/{name}.jsonl")));
     let recording = Recording::read("peculiar", paths.iter().map(PathBuf::as_path));

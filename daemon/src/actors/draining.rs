@@ -10,7 +10,8 @@ use recall_protocol::spool::{Spool, SpoolName, SpoolReadError};
 use recall_protocol::wire::{Deliver, Reply};
 use tokio::task::{JoinSet, spawn_blocking};
 
-use super::intake::{Intake, Listener};
+use super::hearing::Listener;
+use super::intake::Intake;
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::ids::SessionKey;
 

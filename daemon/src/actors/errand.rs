@@ -6,15 +6,17 @@ use std::sync::Arc;
 use ractor::{ActorRef, RpcReplyPort};
 use recall_protocol::wire::Reply;
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 
 use super::clock;
 use super::file_recollection::FileAsker;
+use super::hearing::{Heard, Hearing, Pending};
 use super::recollection::{Asker, Recalled};
 use super::session::{SessionContext, SessionMessage, Settled, SettledAs};
 use super::writer::WriteFailed;
 use crate::agents::{self, Answer};
 use crate::memory::file_memory::Told;
-use crate::memory::ids::{ObservationId, ProjectRow, SessionKey, Timestamp};
+use crate::memory::ids::{EventId, ObservationId, ProjectRow, SessionKey, Timestamp};
 use crate::memory::material::beneath;
 use crate::memory::session::Ask;
 use crate::repository::refs::Workplace;
@@ -31,18 +33,37 @@ pub(super) struct Errand {
     pub(super) place: Workplace,
     pub(super) last_event: Timestamp,
     pub(super) event_name: String,
-    pub(super) ask: Option<Ask>,
     pub(super) reply: RpcReplyPort<Reply>,
 }
 
+/// What the agent waits to be told.
+pub(super) struct Asked {
+    pub(super) ask: Ask,
+    /// The event that asks.
+    pub(super) event: EventId,
+    pub(super) hearing: Hearing,
+    pub(super) pending: Pending,
+}
+
+/// What counts as told since it was given, and the writing down of it.
+struct Given {
+    news: Told,
+    recorded: JoinHandle<()>,
+}
+
 impl Errand {
-    pub(super) async fn run(self, stored: impl Future<Output = Result<Written, WriteFailed>>) {
+    pub(super) async fn run(
+        self,
+        asked: Option<Asked>,
+        stored: impl Future<Output = Result<Written, WriteFailed>>,
+    ) {
+        let mut given = None;
         let (outcome, reply) = match stored.await {
             Ok(Written::Event(row)) => {
-                let recalled = match &self.ask {
-                    Some(ask) => self.recall(ask.clone(), row.project).await,
-                    None => Recalled::default(),
-                };
+                let mut recalled = Recalled::default();
+                if let Some(asked) = &asked {
+                    (recalled, given) = self.recall(asked, row.project).await;
+                }
                 let answer = Answer {
                     event_name: self.event_name.clone(),
                     context: Some(recalled.block.text).filter(|text| !text.is_empty()),
@@ -69,18 +90,38 @@ impl Errand {
             }
         };
         let _ = self.me.send_message(SessionMessage::Settled(Settled { outcome }));
-        let _ = self.reply.send(reply);
+        let passed_on = self.reply.send(reply);
+        let Some((Given { news, recorded }, asked)) = given.zip(asked) else { return };
+        let Asked { event, hearing, pending, .. } = asked;
+        let heard = match passed_on {
+            Ok(()) => hearing.verdict().await,
+            // It took so long that nobody waits for it any more.
+            Err(_) => Heard::No,
+        };
+        let _ = recorded.await;
+        if heard == Heard::No {
+            self.told.lock().await.take_back(&news);
+            let unheard = Write::Unheard { session: self.key, event };
+            if let Err(error) = self.context.writer.write(unheard).await {
+                tracing::warn!(%error, "an injection that nobody heard stays recorded");
+            }
+        }
+        drop(pending);
     }
 
-    /// What the agent is given, which counts as told from here on.
-    async fn recall(&self, ask: Ask, project: ProjectRow) -> Recalled {
+    /// What the agent is given, which counts as told from here on, unless nobody hears it.
+    async fn recall(&self, asked: &Asked, project: ProjectRow) -> (Recalled, Option<Given>) {
         let mut told = self.told.lock().await;
-        let recalled = match ask {
+        let recalled = match asked.ask.clone() {
             Ask::File(path) => self.recall_file(&path, project, &told).await,
             ask => self.recall_project(ask, project, told.clone()).await,
         };
-        self.record(&recalled, &mut told);
-        recalled
+        let given = self.record(&recalled, asked.event).map(|recorded| {
+            let items = recalled.block.items.iter().filter(|item| item.kind == "observation");
+            let ids = items.map(|item| ObservationId(item.id)).collect();
+            Given { news: told.add(ids, recalled.file.clone()), recorded }
+        });
+        (recalled, given)
     }
 
     async fn recall_file(&self, path: &str, project: ProjectRow, told: &Told) -> Recalled {
@@ -100,12 +141,13 @@ impl Errand {
         self.context.recollection.answer(ask, asker).await
     }
 
-    /// Writes down what is given.
-    fn record(&self, recalled: &Recalled, told: &mut Told) {
-        let (Some(moment), false) = (recalled.moment, recalled.block.items.is_empty()) else { return };
+    /// Writes down what is given, if anything is.
+    fn record(&self, recalled: &Recalled, event: EventId) -> Option<JoinHandle<()>> {
+        let moment = recalled.moment.filter(|_| !recalled.block.items.is_empty())?;
         let items = serde_json::to_string(&recalled.block.items).unwrap_or_else(|_| "[]".to_owned());
         let injection = Injection {
             session: self.key.clone(),
+            event,
             at: clock::now(),
             moment: moment.as_str().to_owned(),
             tokens: recalled.block.tokens,
@@ -113,13 +155,10 @@ impl Errand {
             file: recalled.file.clone(),
         };
         let queued = self.context.writer.queue(Write::Injected(Box::new(injection)));
-        tokio::spawn(async move {
+        Some(tokio::spawn(async move {
             if let Err(error) = queued.await {
                 tracing::warn!(%error, "an injection could not be recorded");
             }
-        });
-        let given = recalled.block.items.iter().filter(|item| item.kind == "observation");
-        told.observations.extend(given.map(|item| ObservationId(item.id)));
-        told.files.extend(recalled.file.clone());
+        }))
     }
 }

@@ -16,6 +16,7 @@ use super::clock;
 use super::compression::CompressionDoor;
 use super::compressor::CompressorArguments;
 use super::forgetting::{BackingUp, Forgetting};
+use super::hearing::Answers;
 use super::housekeeper::{HousekeeperArguments, HousekeeperDoor};
 use super::indexer::{IndexerArguments, IndexerDoor};
 use super::intake::{Counters, Intake};
@@ -65,6 +66,7 @@ pub struct House {
     pub intake: Intake,
     pub recollection: Recollection,
     pub checkouts: Checkouts,
+    pub answers: Answers,
     pub forgetting: Forgetting,
     pub readers: Readers,
     pub spool: Spool,
@@ -111,6 +113,7 @@ impl House {
         };
         Self {
             checkouts: Checkouts::new(writer.clone()),
+            answers: Answers::default(),
             writer,
             bus: BusHandle::default(),
             indexer,
@@ -157,6 +160,7 @@ impl House {
     pub(super) fn session_context(&self, blueprint: &Blueprint) -> SessionContext {
         SessionContext {
             checkouts: self.checkouts.clone(),
+            answers: self.answers.clone(),
             counters: Arc::clone(&self.intake.counters),
             writer: self.writer.clone(),
             recollection: self.recollection.clone(),

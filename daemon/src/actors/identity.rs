@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
-use crate::memory::ids::ProjectKey;
-use crate::memory::project::{Known, RepositoryFacts, display_name, identities, may_join};
+use crate::memory::ids::{ProjectKey, ProjectRow};
+use crate::memory::project::{Known, RepositoryFacts, display_name, identities, may_join, normalise_remote};
 use crate::repository;
 use crate::repository::refs::Refs;
 use crate::store::{self, ProjectInfo, StoreError};
@@ -21,6 +21,16 @@ pub struct Identity {
     /// Strongest first; at least one.
     pub keys: Vec<ProjectKey>,
     pub name: String,
+    /// What it says of itself and is not believed in; `None` where all is.
+    pub doubted: Option<Doubted>,
+}
+
+/// A project that a folder names as its own without showing a commit of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubted {
+    pub project: ProjectInfo,
+    /// What its `.git/config` names, without credentials.
+    pub remote: String,
 }
 
 /// Who a folder is. One that names another project's remote, or a repository on this disk, and cannot show a commit of
@@ -30,12 +40,21 @@ pub struct Identity {
 /// # Errors
 /// When the database refuses.
 pub fn identify(db: &Connection, facts: &RepositoryFacts) -> Result<Identity, StoreError> {
-    let (mut keys, mut name) = (identities(facts), display_name(facts));
+    if let Some(project) = project_of_gone(db, facts)? {
+        return Ok(Identity { keys: vec![project.key], name: project.name, doubted: None });
+    }
+    let (mut keys, mut name, mut doubted) = (identities(facts), display_name(facts), None);
+    let doubt = |project: ProjectRow| -> Result<Option<Doubted>, StoreError> {
+        let remote = facts.remote.as_deref().and_then(normalise_remote).unwrap_or_default();
+        Ok(Some(Doubted { project: store::project(db, project)?, remote }))
+    };
     if let Some(origin) = &facts.origin {
         if let Some(identity) = as_clone(db, facts, origin)? {
             return Ok(identity);
         }
         name = distinct(&name, facts);
+        let known = store::find_project(db, &identify(db, origin)?.keys)?;
+        doubted = known.map(|project| doubt(project.row)).transpose()?.flatten();
     }
     if let Some(remote) = keys.first().filter(|key| key.as_str().starts_with("git:"))
         && let Some(project) = store::known_project(db, remote)?
@@ -43,8 +62,24 @@ pub fn identify(db: &Connection, facts: &RepositoryFacts) -> Result<Identity, St
     {
         keys.remove(0);
         name = distinct(&display_name(facts), facts);
+        doubted = doubt(project.project)?;
     }
-    Ok(Identity { keys, name })
+    Ok(Identity { keys, name, doubted })
+}
+
+/// The project of a folder that was worked in and is no more: a worktree goes when its work is merged, and what waited
+/// in the spool is still its repository's. The folder is no identity of that project's: another may come in its place.
+fn project_of_gone(db: &Connection, facts: &RepositoryFacts) -> Result<Option<ProjectInfo>, StoreError> {
+    if facts.common_dir.is_some() {
+        return Ok(None);
+    }
+    for folder in Path::new(&facts.folder).ancestors().take_while(|folder| !folder.exists()) {
+        let found = store::project_worked_in(db, &folder.to_string_lossy())?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
 }
 
 /// A clone of a repository on this disk is that one's project, and known by its own folder from then on: the origin may
@@ -54,7 +89,7 @@ fn as_clone(
     facts: &RepositoryFacts,
     origin: &RepositoryFacts,
 ) -> Result<Option<Identity>, StoreError> {
-    let Identity { mut keys, name } = identify(db, origin)?;
+    let Identity { mut keys, name, .. } = identify(db, origin)?;
     let own = identities(facts).pop();
     let known = keys.first().map(|key| store::known_project(db, key)).transpose()?.flatten();
     let was_known = known.zip(own.as_ref()).is_some_and(|(project, own)| project.aliases.contains(own));
@@ -69,7 +104,7 @@ fn as_clone(
         return Ok(None);
     }
     keys.extend(own);
-    Ok(Some(Identity { keys, name }))
+    Ok(Some(Identity { keys, name, doubted: None }))
 }
 
 /// A name that tells a folder from others of the same name.

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::boundaries::{Boundaries, FolderRules};
 use super::clock;
+use super::hearing::Listener;
 use super::pause::PauseSwitch;
 use super::session::Arrival;
 use super::sessions::{Crashes, SessionsDoor, SessionsMessage};
@@ -28,15 +29,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
 /// A larger payload is read and redacted on a thread of its own, or the others would wait for it; in bytes.
 const LARGE: usize = 64 << 10;
-
-/// Who hears what is given back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listener {
-    /// The agent's hook waits for it.
-    Agent,
-    /// The hook has long gone: the event comes from the spool.
-    Nobody,
-}
 
 /// Cheap to clone.
 #[derive(Clone)]

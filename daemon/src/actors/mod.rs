@@ -32,6 +32,7 @@ pub mod recollection;
 mod file_recollection;
 pub mod replies;
 pub mod checkouts;
+pub mod hearing;
 mod errand;
 pub mod session;
 pub mod sessions;

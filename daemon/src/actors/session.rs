@@ -16,9 +16,10 @@ use recall_protocol::wire::{Deliver, Reply};
 
 use super::checkouts::{Checkouts, LastSeen};
 use super::clock;
-use super::errand::Errand;
+use super::errand::{Asked, Errand};
+use super::hearing::{Answers, Listener};
 use super::identity::{Identity, identify};
-use super::intake::{Counters, Listener};
+use super::intake::Counters;
 use super::recollection::Recollection;
 use super::replies::Replies;
 use super::sessions::Crashes;
@@ -28,10 +29,11 @@ use crate::memory::event::{Capture, LifecycleEvent, StartSource, What};
 use crate::memory::file_memory::Told;
 use crate::memory::ids::{EventId, SessionKey, Timestamp};
 use crate::memory::order::Order;
+use crate::memory::project::telling_folder;
 use crate::memory::session::{Ask, Batch, CapturePolicy, Decision, Effect, IdlePolicy, Session, Watch};
 use crate::repository;
 use crate::repository::refs::Workplace;
-use crate::store::{self, Delivery, SessionOrigin, StoreError, Transaction, Write};
+use crate::store::{self, Delivery, Precedence, SessionOrigin, StoreError, Transaction, Write};
 
 /// A happening that waits to be stored.
 pub struct Arrival {
@@ -76,6 +78,7 @@ pub struct SessionContext {
     pub writer: WriterHandle,
     pub recollection: Recollection,
     pub checkouts: Checkouts,
+    pub answers: Answers,
     pub counters: Arc<Counters>,
     pub crashes: Crashes,
     pub capture: CapturePolicy,
@@ -139,12 +142,14 @@ impl Held {
     }
 }
 
-/// Whether it is known where the session runs.
+/// Whether it is known where the session runs, and since which event: the earliest one decides, for an agent may go
+/// anywhere later.
 enum Home {
     Unknown,
     /// Looked up, and not yet known to be stored.
-    Found(SessionOrigin),
-    Stored,
+    Found(SessionOrigin, Order),
+    /// `None`: what decided is not known any more.
+    Stored(Option<Order>),
 }
 
 impl Actor for SessionActor {
@@ -202,7 +207,7 @@ impl SessionState {
         self.held = Some(match known {
             Some(known) => Held {
                 session: known.session,
-                home: Home::Stored,
+                home: Home::Stored(known.home),
                 told: Arc::new(tokio::sync::Mutex::new(known.told)),
                 root: known.root,
                 last_seen: LastSeen::default(),
@@ -263,7 +268,9 @@ impl SessionState {
             return;
         }
         let Arrival { mut event, deliver, key, alias, listener, reply } = arrival;
-        let mut origin = match self.origin(&event, &deliver).await {
+        let at = Timestamp(deliver.captured_at_ms);
+        let order = Order { boot: deliver.boot_id, boot_ns: place_of(&deliver), wall: at };
+        let mut origin = match self.origin(&event, &deliver, order).await {
             Ok(origin) => origin,
             Err(error) => {
                 tracing::warn!(%error, "cannot tell which project a session is of");
@@ -274,8 +281,6 @@ impl SessionState {
         origin.alias = alias;
         let found = self.reply_left_by(&mut event, &deliver).await;
         let Some(held) = &mut self.held else { return };
-        let at = Timestamp(deliver.captured_at_ms);
-        let order = Order { boot: deliver.boot_id, boot_ns: place_of(&deliver), wall: at };
         let capture = Capture { event: deliver.event_id, at, order };
         let (before, recovered) = with_reply(held.session.clone(), found);
         let last_event = before.last_event;
@@ -300,6 +305,16 @@ impl SessionState {
         let stored = self.context.writer.queue(Write::Event(Box::new(transaction)));
         self.context.checkouts.look(&self.key, (&deliver, works), place.clone(), &held.last_seen);
         self.in_flight += 1;
+        // What nobody hears is not looked for, and does not count as told.
+        let ask = match listener {
+            Listener::Agent(hearing) => ask.map(|ask| Asked {
+                ask,
+                event: deliver.event_id,
+                hearing,
+                pending: self.context.answers.begin(),
+            }),
+            Listener::Nobody => None,
+        };
         let errand = Errand {
             me: me.clone(),
             key: self.key.clone(),
@@ -308,11 +323,9 @@ impl SessionState {
             place,
             last_event,
             event_name: event.name().to_owned(),
-            // What nobody hears is not looked for, and does not count as told.
-            ask: ask.filter(|_| listener == Listener::Agent),
             reply,
         };
-        tokio::spawn(errand.run(stored));
+        tokio::spawn(errand.run(ask, stored));
     }
 
     /// An agent tells of a call or a prompt once, so another event of the same is another hook's. Ends of turns do
@@ -353,11 +366,13 @@ impl SessionState {
         self.context.replies.look_up(&self.key.agent, path, batch.prompt.clone(), config_dir).await
     }
 
-    /// Where the session runs. Looked up once: a session does not change its project.
+    /// Where the session runs. Looked up once, and again for an event that was taken before the one that decided: it
+    /// must not matter which one is heard first.
     async fn origin(
         &mut self,
         event: &LifecycleEvent,
         deliver: &Deliver,
+        order: Order,
     ) -> Result<SessionOrigin, StoreError> {
         let mut origin = SessionOrigin {
             cwd: event.cwd.clone(),
@@ -365,30 +380,36 @@ impl SessionState {
             ..SessionOrigin::default()
         };
         match self.held.as_ref().map(|held| &held.home) {
-            Some(Home::Stored) => return Ok(origin),
-            Some(Home::Found(found)) => {
-                return Ok(SessionOrigin {
-                    cwd: origin.cwd,
-                    transcript_path: origin.transcript_path,
-                    ..found.clone()
-                });
+            Some(Home::Stored(decided)) => {
+                if !decided.is_some_and(|decided| order.is_before(&decided)) {
+                    return Ok(origin);
+                }
+                origin.precedence = Precedence::Earlier;
+            }
+            Some(Home::Found(found, decided)) => {
+                if !order.is_before(decided) {
+                    let (cwd, transcript_path) = (origin.cwd, origin.transcript_path);
+                    let precedence = Precedence::Later;
+                    return Ok(SessionOrigin { cwd, transcript_path, precedence, ..found.clone() });
+                }
+                origin.precedence = Precedence::Earlier;
             }
             Some(Home::Unknown) | None => {}
         }
         let shim = &deliver.context;
-        let folder =
-            shim.project_dir.clone().or_else(|| event.cwd.clone()).unwrap_or_else(|| shim.cwd.clone());
+        let named = [shim.project_dir.as_deref(), event.cwd.as_deref(), Some(&*shim.cwd)];
+        let folder = telling_folder(&named.map(Option::unwrap_or_default)).to_owned();
         let readers = self.context.recollection.readers.clone();
         let look_up = tokio::task::spawn_blocking(move || {
             let facts = repository::facts(Path::new(&folder));
             readers.read(|db| identify(db, &facts)).map(|identity| (identity, facts.folder))
         });
-        let (Identity { keys, name }, root) =
+        let (Identity { keys, name, .. }, root) =
             look_up.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
         (origin.project, origin.project_name, origin.root) = (keys, name, Some(root));
         if let Some(held) = &mut self.held {
             held.root.clone_from(&origin.root);
-            held.home = Home::Found(origin.clone());
+            held.home = Home::Found(origin.clone(), order);
         }
         Ok(origin)
     }
@@ -398,8 +419,10 @@ impl SessionState {
         match settled.outcome {
             SettledAs::NotStored => self.held = None,
             SettledAs::Stored => {
-                if let Some(held) = &mut self.held {
-                    held.home = Home::Stored;
+                if let Some(held) = &mut self.held
+                    && let Home::Found(_, decided) = held.home
+                {
+                    held.home = Home::Stored(Some(decided));
                 }
             }
         }

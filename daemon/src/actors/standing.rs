@@ -6,7 +6,7 @@ use crate::agents;
 use crate::memory::continuity::{Continuity, PlanNote, is_decision};
 use crate::memory::digest::relative;
 use crate::memory::material::Action;
-use crate::memory::plan::open_tasks;
+use crate::memory::task_list::open_tasks;
 use crate::store::{self, SessionInfo, StoreError};
 
 /// Calls that are looked at for the files they touched, the latest.

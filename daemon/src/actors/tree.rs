@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::bus::Happening;
 use super::clock;
+use super::hearing::Listener;
 use super::house::{Blueprint, House};
-use super::intake::Listener;
 use super::root::{self, Root, RootMessage};
 use super::writer::FirstConnection;
 use crate::compression::Compressor;
@@ -88,7 +88,7 @@ impl Tree {
             payload: event.to_string().into_bytes(),
             flags: Flags::default(),
         };
-        let reply = self.house.intake.take(deliver, Listener::Agent).await;
+        let reply = self.house.intake.take(deliver, Listener::Nobody).await;
         assert!(matches!(reply, Reply::Ack { .. }), "{reply:?}");
     }
 

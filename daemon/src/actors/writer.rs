@@ -22,7 +22,7 @@ use super::door::{Door, NoAnswer};
 use super::failure::GaveUp;
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::session::Effect;
-use crate::store::{self, Durability, StoreError, Write, Written};
+use crate::store::{self, Durability, Precedence, StoreError, Write, Written};
 
 /// One commit takes at most so many writes, so that the first of them does not wait for the last.
 const MOST_IN_A_GROUP: usize = 64;
@@ -426,7 +426,9 @@ fn queues_work(write: &Write) -> bool {
         })
     };
     match write {
-        Write::Event(transaction) => queues(&transaction.effects),
+        Write::Event(transaction) => {
+            queues(&transaction.effects) || transaction.origin.precedence == Precedence::Earlier
+        }
         Write::Idle { effects, .. } => queues(effects),
         Write::RepairOrphans { .. }
         | Write::Finish(_)
@@ -442,6 +444,7 @@ fn queues_work(write: &Write) -> bool {
         | Write::Reserve { .. }
         | Write::Settle { .. }
         | Write::Injected(_)
+        | Write::Unheard { .. }
         | Write::SuspendAll { .. }
         | Write::ForgetLog { .. }
         | Write::TracesGone

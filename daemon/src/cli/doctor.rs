@@ -11,9 +11,10 @@ use recall_protocol::folder::{self, FolderState};
 use recall_protocol::frame::Deadline;
 use recall_protocol::paths::Paths;
 use recall_protocol::spool::Spool;
+use recall_protocol::wire::Query;
 use serde::Serialize;
 
-use super::client::{Client, Start, this_program};
+use super::client::{Client, Start, this_folder, this_program};
 use super::failure::Failure;
 use super::install::hook_settings::HookSwitch;
 use super::install::inspection::{self, AgentReport, EventState, Presence, SettingsState};
@@ -73,6 +74,7 @@ pub fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     folders(&paths, &mut findings);
     config(&paths, &mut findings);
     project(&mut findings);
+    identity(&paths, &mut findings);
     daemon(&paths, &mut findings);
     database(&paths, &mut findings);
     spool(&paths, &mut findings);
@@ -211,11 +213,35 @@ fn project(findings: &mut Vec<Finding>) {
     }
 }
 
+/// Why the folder at hand stands alone, where it names a project that it is not believed to be of.
+fn identity(paths: &Paths, findings: &mut Vec<Finding>) {
+    let query = Query::Identity { folder: this_folder() };
+    // A daemon that is not there, or of another version, is told of elsewhere.
+    let Ok(answer) = Client::connect_at(paths, Start::Never)
+        .and_then(|mut client| client.ask_within(query, ANSWER_WITHIN))
+    else {
+        return;
+    };
+    let Some(doubted) = answer.value.get("doubted").filter(|doubted| doubted.is_object()) else { return };
+    let (folder, project) = (text(&answer.value, "folder"), text(&answer.value, "project"));
+    let (remote, other) = (text(doubted, "remote"), text(doubted, "project"));
+    let mut area = Area { name: "project", findings };
+    area.note(
+        format!(
+            "{folder} is a project of its own, \"{project}\": its .git/config names {remote}, which is the project \
+             \"{other}\", but it shows no commit of that"
+        ),
+        "Anybody can write such a line, so nothing of that project is told here. If it is a clone, `git fetch` brings \
+         a commit that shows it, and the next session joins. If it is another project, `alias = \"NAME\"` in its \
+         .recall.toml gives it a name of its own.",
+    );
+}
+
 fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
     let mut area = Area { name: "daemon", findings };
     match Connection::open(paths, Deadline::after(ANSWER_WITHIN)) {
         Ok(_) => match Client::connect_at(paths, Start::Never)
-            .and_then(|mut client| client.ask_within(recall_protocol::wire::Query::Status, ANSWER_WITHIN))
+            .and_then(|mut client| client.ask_within(Query::Status, ANSWER_WITHIN))
         {
             Ok(answer) => {
                 let version = text(&answer.value, "version").to_owned();

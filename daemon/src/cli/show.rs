@@ -37,6 +37,7 @@ pub fn run(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             summary(out, item)?;
         } else {
             writeln!(out, "{ACCENT}{}{ACCENT:#} {DIM}{}{DIM:#}", terminal::id(item), origin(item))?;
+            checkout(out, item)?;
             writeln!(out, "\n{}", text(item, "text"))?;
         }
     }

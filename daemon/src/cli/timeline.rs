@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use recall_protocol::wire::Query;
 
-use super::client::{Client, Start};
+use super::client::{Client, Start, this_folder};
 use super::terminal::{self, ACCENT, DIM, list, text};
 
 #[derive(Debug, Args)]
@@ -26,7 +26,8 @@ pub struct TimelineArgs {
 /// # Errors
 /// When the daemon does not answer or there is no such thing.
 pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let query = Query::Timeline { id: args.id.clone(), before: args.before, after: args.after };
+    let (id, before, after) = (args.id.clone(), args.before, args.after);
+    let query = Query::TimelineFrom { folder: this_folder(), id, before, after };
     let answer = Client::connect(Start::IfNeeded)?.ask(query)?;
     if args.json {
         out.write_all(&answer.bytes)?;
@@ -38,7 +39,8 @@ pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             observation => observation,
         };
         let (time, id) = (terminal::time(item, "created_at"), terminal::id(item));
-        writeln!(out, "{DIM}{time}{DIM:#} {ACCENT}{id:>6}{ACCENT:#} {kind:11} {}", text(item, "title"))?;
+        let (title, mark) = (text(item, "title"), terminal::elsewhere(item));
+        writeln!(out, "{DIM}{time}{DIM:#} {ACCENT}{id:>6}{ACCENT:#} {kind:11} {title}{mark}")?;
     }
     Ok(())
 }

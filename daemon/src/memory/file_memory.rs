@@ -24,6 +24,22 @@ pub struct Told {
     pub files: HashSet<String>,
 }
 
+impl Told {
+    /// What of this was not told before, and is from now on.
+    pub fn add(&mut self, observations: Vec<ObservationId>, file: Option<String>) -> Self {
+        Self {
+            observations: observations.into_iter().filter(|id| self.observations.insert(*id)).collect(),
+            files: file.into_iter().filter(|file| self.files.insert(file.clone())).collect(),
+        }
+    }
+
+    /// Nobody heard it.
+    pub fn take_back(&mut self, news: &Self) {
+        self.observations.retain(|id| !news.observations.contains(id));
+        self.files.retain(|file| !news.files.contains(file));
+    }
+}
+
 /// An observation about the file at hand, as far as deciding about it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate<'a> {
@@ -47,6 +63,15 @@ impl Candidate<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_was_news_is_taken_back() {
+        let mut told = Told { observations: [ObservationId(1)].into(), ..Told::default() };
+        let news = told.add(vec![ObservationId(1), ObservationId(2)], Some("a.rs".to_owned()));
+        assert_eq!(told.add(vec![ObservationId(2)], Some("a.rs".to_owned())), Told::default());
+        told.take_back(&news);
+        assert_eq!(told, Told { observations: [ObservationId(1)].into(), ..Told::default() });
+    }
 
     #[test]
     fn what_was_told_found_out_or_overwritten_is_no_news() {

@@ -12,6 +12,7 @@ pub mod event;
 pub mod redaction;
 pub mod session;
 pub mod lifecycle;
+pub mod task_list;
 pub mod plan;
 pub mod project;
 pub mod checkout;

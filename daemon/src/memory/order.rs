@@ -1,10 +1,12 @@
 //! What came first? Events arrive late: they wait in the spool, or hooks of the same moment overtake each other.
 
+use serde::{Deserialize, Serialize};
+
 use super::ids::Timestamp;
 
 /// When an event was taken. The time since boot orders events of one boot, whatever the wall clock did meanwhile;
 /// events of different boots are ordered by the wall clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
     pub boot: [u8; 16],
     /// Nanoseconds since that boot.

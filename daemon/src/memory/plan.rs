@@ -1,9 +1,8 @@
-//! Plans and task lists: what a session means to do, each one text that evolves.
+//! Plans: what a session means to do, each one text that evolves. A task list is one of its own, see `task_list`.
 //!
-//! A plan is known by its file, which lies in a folder made for plans, or by the user's approval. A session has one
-//! task list, kept as Markdown so that it is read, searched and shown like any plan.
+//! A plan is known by its file, which lies in a folder made for plans, or by the user's approval.
 
-use std::fmt::Write as _;
+use super::task_list::TaskChange;
 
 /// What a call does to a plan or to the task list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,56 +18,6 @@ pub enum PlanChange {
         text: Option<String>,
     },
     Tasks(TaskChange),
-}
-
-/// What a call does to the task list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TaskChange {
-    /// The whole list anew.
-    List(Vec<Task>),
-    Add {
-        id: String,
-        subject: String,
-    },
-    Update {
-        id: String,
-        subject: Option<String>,
-        state: Option<TaskState>,
-    },
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
-    pub subject: String,
-    pub state: TaskState,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskState {
-    Pending,
-    Running,
-    Done,
-    Deleted,
-}
-
-impl TaskState {
-    /// Reads an agent's word; an unknown one is a task that waits.
-    pub fn parse(word: &str) -> Self {
-        match word {
-            "in_progress" => Self::Running,
-            "completed" => Self::Done,
-            "deleted" | "cancelled" => Self::Deleted,
-            _ => Self::Pending,
-        }
-    }
-
-    fn mark(self) -> char {
-        match self {
-            Self::Running => '~',
-            Self::Done => 'x',
-            Self::Pending | Self::Deleted => ' ',
-        }
-    }
 }
 
 /// How far a plan has come.
@@ -122,57 +71,6 @@ pub fn title(text: &str) -> String {
     line.chars().take(100).collect()
 }
 
-/// The task list after `change`.
-pub fn with_tasks(list: &str, change: &TaskChange) -> String {
-    match change {
-        TaskChange::List(tasks) => {
-            let mut text = String::new();
-            for task in tasks.iter().filter(|task| task.state != TaskState::Deleted) {
-                let _ = writeln!(text, "- [{}] {}", task.state.mark(), one_line(&task.subject));
-            }
-            text
-        }
-        TaskChange::Add { id, subject } => changed(list, id, Some(subject), None),
-        TaskChange::Update { id, subject, state } => changed(list, id, subject.as_deref(), *state),
-    }
-}
-
-/// What of a task list is still to be done, the entries' words.
-pub fn open_tasks(list: &str) -> impl Iterator<Item = &str> {
-    list.lines().filter_map(|line| line.strip_prefix("- [ ] ").or_else(|| line.strip_prefix("- [~] "))).map(
-        |words| words.strip_prefix('#').and_then(|rest| rest.split_once(' ')).map_or(words, |(_, rest)| rest),
-    )
-}
-
-/// Changes the entry of that id, or adds it: news of a task may arrive before the task.
-fn changed(list: &str, id: &str, subject: Option<&str>, state: Option<TaskState>) -> String {
-    let id = one_line(id);
-    let mut text = String::new();
-    let mut found = false;
-    for line in list.lines() {
-        let entry = line.get(6..).and_then(|rest| rest.strip_prefix(&format!("#{id} ")));
-        let Some(known) = entry else {
-            let _ = writeln!(text, "{line}");
-            continue;
-        };
-        found = true;
-        let mark = state.map(TaskState::mark).or_else(|| line.chars().nth(3)).unwrap_or(' ');
-        let subject = subject.map_or_else(|| known.to_owned(), one_line);
-        if state != Some(TaskState::Deleted) {
-            let _ = writeln!(text, "- [{mark}] #{id} {subject}");
-        }
-    }
-    if !found && state != Some(TaskState::Deleted) {
-        let subject = subject.map_or_else(|| format!("task {id}"), one_line);
-        let _ = writeln!(text, "- [{}] #{id} {subject}", state.unwrap_or(TaskState::Pending).mark());
-    }
-    text
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,33 +109,6 @@ mod tests {
         check("do `/h/.claude/plans/a.md`!", Some(PlanReference::File("/h/.claude/plans/a.md".into())));
         check("Implement the following plan:", None);
         check("Plan the folder .claude/plans/", None);
-    }
-
-    #[test]
-    fn the_task_list_evolves_in_whatever_order_news_arrive() {
-        let add = |id: &str, subject: &str| TaskChange::Add { id: id.into(), subject: subject.into() };
-        let update =
-            |id: &str, state| TaskChange::Update { id: id.into(), subject: None, state: Some(state) };
-        let mut list = String::new();
-        for change in [
-            add("1", "Read the\ncart"),
-            add("2", "Fix it"),
-            update("1", TaskState::Done),
-            update("3", TaskState::Running),
-            add("3", "Test it"),
-            update("2", TaskState::Deleted),
-        ] {
-            list = with_tasks(&list, &change);
-        }
-        assert_eq!(list, "- [x] #1 Read the cart\n- [~] #3 Test it\n");
-        assert_eq!(open_tasks(&list).collect::<Vec<_>>(), ["Test it"]);
-        let whole = TaskChange::List(vec![
-            Task { subject: "A".into(), state: TaskState::Done },
-            Task { subject: "B".into(), state: TaskState::Pending },
-        ]);
-        let list = with_tasks(&list, &whole);
-        assert_eq!(list, "- [x] A\n- [ ] B\n");
-        assert_eq!(open_tasks(&list).collect::<Vec<_>>(), ["B"]);
     }
 
     #[test]

@@ -20,6 +20,15 @@ pub struct RepositoryFacts {
     pub origin: Option<Box<RepositoryFacts>>,
 }
 
+/// The folder that says which project it is, of those that an event names, the surest first: a bare name says nothing
+/// where another one is a whole path.
+pub fn telling_folder<'a>(named: &[&'a str]) -> &'a str {
+    // On Windows with the letter of a drive; sessions of other machines are read, too.
+    let is_whole = |folder: &&&str| folder.starts_with('/') || folder.get(1..2) == Some(":");
+    let whole = named.iter().find(is_whole);
+    whole.or_else(|| named.iter().find(|folder| !folder.is_empty())).copied().unwrap_or_default()
+}
+
 /// The identities of what was found, strongest first; never empty.
 pub fn identities(facts: &RepositoryFacts) -> Vec<ProjectKey> {
     let remote = facts.remote.as_deref().and_then(normalise_remote).map(|remote| format!("git:{remote}"));
@@ -154,6 +163,20 @@ mod tests {
         assert_eq!(normalise_remote("/srv/git/shop.git").as_deref(), Some("/srv/git/shop"));
         assert_eq!(normalise_remote("file:///srv/git/shop").as_deref(), Some("/srv/git/shop"));
         assert_eq!(normalise_remote("  "), None);
+    }
+
+    #[test]
+    fn a_bare_name_says_nothing_beside_a_whole_path() {
+        for (named, expected) in [
+            (["/code/shop", "/code/shop/src", "/"], "/code/shop"),
+            (["shop", "/code/shop/src", "/"], "/code/shop/src"),
+            (["shop", "", "/code/shop"], "/code/shop"),
+            (["", "shop", "src"], "shop"),
+            (["", "C:\\code\\shop", "/"], "C:\\code\\shop"),
+            (["", "", ""], ""),
+        ] {
+            assert_eq!(telling_folder(&named), expected, "{named:?}");
+        }
     }
 
     #[test]

@@ -66,13 +66,19 @@ pub struct SearchResult {
     pub session_id: Option<String>,
     pub prompt_number: Option<u32>,
     pub created_at: Moment,
-    /// As in [`ObservationAnswer`]; of observations and summaries.
-    pub branch: Option<String>,
-    pub commit: Option<String>,
-    pub elsewhere: Option<String>,
+    #[serde(flatten)]
+    pub made_on: MadeOnAnswer,
     pub score: f32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<Explanation>,
+}
+
+/// Where something was made; as in [`ObservationAnswer`].
+#[derive(Default, Serialize)]
+pub struct MadeOnAnswer {
+    pub branch: Option<String>,
+    pub commit: Option<String>,
+    pub elsewhere: Option<String>,
 }
 
 /// How a score came about: the product of its factors.
@@ -221,6 +227,8 @@ pub struct DocumentAnswer {
     pub session_id: Option<String>,
     pub prompt_number: Option<u32>,
     pub created_at: Moment,
+    #[serde(flatten)]
+    pub made_on: MadeOnAnswer,
 }
 
 #[derive(Serialize)]
@@ -232,19 +240,22 @@ pub struct TimelineItem {
     pub title: String,
     pub session_id: Option<String>,
     pub created_at: Moment,
+    #[serde(flatten)]
+    pub made_on: MadeOnAnswer,
 }
 
-impl From<TimelineRow> for TimelineItem {
-    fn from(row: TimelineRow) -> Self {
-        let kind = DocumentKind::parse(&row.kind);
+impl TimelineItem {
+    pub fn new(row: TimelineRow, made_on: MadeOnAnswer) -> Self {
+        let key = row.key();
         let line = row.label.split_whitespace().collect::<Vec<_>>().join(" ");
         Self {
-            id: kind.map(|kind| PublicId(DocumentKey { kind, row: row.row })),
+            id: key.map(PublicId),
             kind: row.kind,
             observation_type: row.observation_type,
             title: shortened(&line, 160),
             session_id: row.session.map(|session| session.0),
             created_at: Moment(row.at),
+            made_on,
         }
     }
 }
@@ -257,6 +268,24 @@ pub fn shortened(text: &str, most: usize) -> String {
     let mut short: String = text.chars().take(most.saturating_sub(1)).collect();
     short.push('…');
     short
+}
+
+/// Which project a folder is taken for.
+#[derive(Serialize)]
+pub struct IdentityAnswer {
+    /// The folder of its work tree.
+    pub folder: String,
+    pub project: String,
+    pub doubted: Option<DoubtedAnswer>,
+}
+
+/// A project that a folder names as its own without showing a commit of it.
+#[derive(Serialize)]
+pub struct DoubtedAnswer {
+    /// What its `.git/config` names, without credentials.
+    pub remote: String,
+    pub project: String,
+    pub project_id: String,
 }
 
 #[derive(Serialize)]

@@ -147,7 +147,7 @@ impl Whereabouts {
     fn of(house: &House, named: &str) -> Result<Self, Refused> {
         if Path::new(named).is_absolute() {
             let facts = repository::facts(Path::new(named));
-            let Identity { keys, name } = read(house, |db| Ok(identify(db, &facts)?))?;
+            let Identity { keys, name, .. } = read(house, |db| Ok(identify(db, &facts)?))?;
             return Ok(Self { project: keys, project_name: name, folder: Some(facts.folder) });
         }
         let mut found: Vec<ProjectInfo> = read(house, |db| Ok(store::projects_named(db, named)?))?;

@@ -3,6 +3,7 @@
 //! The peer's user is checked before a byte is read, a frame's length before it is given room, and each wait has
 //! its deadline: a client that says nothing, or says it slowly, only loses its own place.
 
+use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tokio::time::timeout;
 use super::follow::{self, Wish};
 use super::gate::Reception;
 use super::queries;
-use crate::actors::intake::Listener;
+use crate::actors::hearing::{Hearing, Listener, Verdict};
 use crate::faults::{self, Fault, Point, planted};
 
 /// From accept, or from the last answer, to the next frame's header.
@@ -32,11 +33,17 @@ pub async fn serve(mut stream: Stream, reception: Reception) {
     if !is_ours(&stream) {
         return;
     }
+    // What becomes of the last answer; dropped where it does not arrive.
+    let mut verdict: Option<Verdict> = None;
     loop {
-        let header = match read_header(&mut stream).await {
-            Ok(Some(header)) => header,
-            Ok(None) => return,
-            Err(refusal) => {
+        let next = read_header(&mut stream).await;
+        if let Some(verdict) = verdict.take().filter(|_| !matches!(next, Next::Unread)) {
+            verdict.heard();
+        }
+        let header = match next {
+            Next::Frame(header) => header,
+            Next::Nothing | Next::Unread => return,
+            Next::Refused(refusal) => {
                 let _ = write(&mut stream, &refusal).await;
                 return;
             }
@@ -46,7 +53,11 @@ pub async fn serve(mut stream: Stream, reception: Reception) {
             return;
         };
         let reply = match request {
-            Request::Deliver(deliver) => take(deliver, &reception).await,
+            Request::Deliver(deliver) => {
+                let (given, hearing) = Hearing::new();
+                verdict = Some(given);
+                take(deliver, &reception, hearing).await
+            }
             Request::Query(Query::Follow { session, kinds }) => {
                 return follow::serve(&mut stream, &Wish { session, kinds }, &reception).await;
             }
@@ -69,17 +80,30 @@ fn is_ours(stream: &Stream) -> bool {
     true
 }
 
-/// `None`: the client is gone, or silent for too long. An error is the refusal to send.
-async fn read_header(stream: &mut Stream) -> Result<Option<Header>, Reply> {
+/// What a client does after its last answer.
+enum Next {
+    Frame(Header),
+    /// A frame that is not taken, and what is said to it.
+    Refused(Reply),
+    /// It has gone, or is silent for too long.
+    Nothing,
+    /// It has gone and left the answer unread.
+    Unread,
+}
+
+async fn read_header(stream: &mut Stream) -> Next {
     let mut bytes = [0; HEADER_LEN];
     match timeout(HEADER_WITHIN, stream.read_exact(&mut bytes)).await {
         Ok(Ok(_)) => {}
-        Ok(Err(_)) | Err(_) => return Ok(None),
+        Ok(Err(error)) if error.kind() == ErrorKind::ConnectionReset => return Next::Unread,
+        Ok(Err(_)) | Err(_) => return Next::Nothing,
     }
     match frame::parse_header(bytes) {
-        Ok(header) => Ok(Some(header)),
-        Err(HeaderError::UnknownVersion { .. }) => Err(Reply::Version { min: MIN_VERSION, max: MAX_VERSION }),
-        Err(HeaderError::TooBig { .. }) => Err(Reply::TooBig),
+        Ok(header) => Next::Frame(header),
+        Err(HeaderError::UnknownVersion { .. }) => {
+            Next::Refused(Reply::Version { min: MIN_VERSION, max: MAX_VERSION })
+        }
+        Err(HeaderError::TooBig { .. }) => Next::Refused(Reply::TooBig),
     }
 }
 
@@ -109,13 +133,13 @@ fn kind(error: &FrameError) -> &'static str {
     }
 }
 
-async fn take(deliver: Deliver, reception: &Reception) -> Reply {
+async fn take(deliver: Deliver, reception: &Reception, hearing: Hearing) -> Reply {
     if reception.closing.load(Ordering::Acquire) {
         return Reply::ShuttingDown;
     }
     match timeout(PERMIT_WITHIN, reception.permits.acquire()).await {
         Ok(Ok(_permit)) => {
-            let reply = reception.house.intake.take(deliver, Listener::Agent).await;
+            let reply = reception.house.intake.take(deliver, Listener::Agent(hearing)).await;
             faults::reach(Point::Ack);
             reply
         }

@@ -50,6 +50,7 @@ pub async fn flush(house: &House) -> Result<Flushed, FlushError> {
     let drained = store_everything(house, started + RESTARTED_WITHIN).await?;
     // Whoever cannot be looked at in time is left: see there.
     house.checkouts.settle().await;
+    house.answers.settle().await;
     wait_for_jobs(house, started + WITHIN).await?;
     wait_for_index(house, started + WITHIN).await?;
     Ok(Flushed {

@@ -6,16 +6,28 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+use super::answers::MadeOnAnswer;
 use crate::actors::ancestry::Surroundings;
 use crate::actors::house::House;
 use crate::actors::identity::project_of;
 use crate::memory::checkout::MadeOn;
+use crate::memory::document::DocumentKey;
 use crate::memory::ids::ProjectRow;
 use crate::repository::refs::Workplace;
 use crate::store::{self, StoreError};
 
 /// Somebody at a terminal waits for git a little longer than an agent does.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What was checked out where something was first made.
+pub(super) fn checkout(made: &[MadeOn]) -> MadeOnAnswer {
+    let first = made.first();
+    MadeOnAnswer {
+        branch: first.and_then(|made| made.branch.as_ref()).map(|branch| branch.0.clone()),
+        commit: first.and_then(|made| made.commit.as_ref()).map(|commit| commit.0.clone()),
+        elsewhere: None,
+    }
+}
 
 /// The marks of one answer. Of the asker's own project what is checked out in the folder counts, of any other what is
 /// checked out where it was last worked on.
@@ -38,6 +50,17 @@ impl<'a> Marks<'a> {
             None => None,
         };
         Ok(Self { house, db, asked_in, listeners: HashMap::new() })
+    }
+
+    /// Where a document was made, and whether that is elsewhere.
+    pub(super) fn place(
+        &mut self,
+        project: ProjectRow,
+        key: DocumentKey,
+    ) -> Result<MadeOnAnswer, StoreError> {
+        let made = store::made_where(self.db, key)?;
+        let elsewhere = self.of(project, &made)?;
+        Ok(MadeOnAnswer { elsewhere, ..checkout(&made) })
     }
 
     /// `on branch feature-x, not merged here`, or nothing.

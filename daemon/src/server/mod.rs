@@ -14,6 +14,8 @@ pub mod lineage;
 pub mod queries;
 mod marks;
 mod search;
+mod timeline;
+mod identity;
 mod forget;
 mod by_hand;
 mod why;

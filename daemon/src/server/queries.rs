@@ -14,16 +14,18 @@ use super::answers::{
     BatchAnswer, ByteCounts, CompressionState, ContextAnswer, DocumentAnswer, EventCounts,
     IndexState as IndexCounts, JobCounts, JobsAnswer, Moment, ObservationAnswer, PauseAnswer, PublicId,
     SessionAnswer, SessionCounts, SessionsAnswer, Silence, StatsAnswer, StatusAnswer, SummaryAnswer,
-    TextAnswer, TimelineItem, TroubleAnswer, dollars,
+    TextAnswer, TroubleAnswer, dollars,
 };
 use super::by_hand::{Switch, mark, remember, switch_capture};
 use super::flush::flush;
 use super::forget::forget;
 use super::gate::Reception;
-use super::marks::Marks;
+use super::identity::identity;
+use super::marks::{Marks, checkout};
 use super::run::repair_note;
 use super::search::search;
 use super::session_parts::{PlanAnswer, SubagentAnswer};
+use super::timeline::timeline;
 use super::why::why;
 use crate::actors::clock;
 use crate::actors::compression::CompressionMessage;
@@ -33,11 +35,10 @@ use crate::actors::identity::{identify, project_of};
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::recollection::{Asker, IndexState};
 use crate::actors::subscriber::SubscriberMessage;
-use crate::memory::checkout::MadeOn;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::event::{Audience, StartSource};
 use crate::memory::file_memory::Told;
-use crate::memory::ids::{JobId, ProjectKey, ProjectRow, Timestamp};
+use crate::memory::ids::{JobId, ProjectKey, ProjectRow, SessionRow, Timestamp};
 use crate::memory::session::Ask;
 use crate::memory::tokens::estimate;
 use crate::project_file::Captured;
@@ -109,8 +110,12 @@ pub async fn answer(query: Query, reception: &Reception) -> Reply {
         Query::Show { id } => blocking(move || show(&house, &id, None)).await,
         Query::ShowFrom { folder, id } => blocking(move || show(&house, &id, Some(&folder))).await,
         Query::Timeline { id, before, after } => {
-            blocking(move || timeline(&house, &id, (before, after))).await
+            blocking(move || timeline(&house, &id, (before, after), None)).await
         }
+        Query::TimelineFrom { folder, id, before, after } => {
+            blocking(move || timeline(&house, &id, (before, after), Some(&folder))).await
+        }
+        Query::Identity { folder } => blocking(move || identity(&house, &folder)).await,
         Query::Context { cwd, prompt } => context(&house, cwd, prompt).await,
         Query::Why { id } => blocking(move || why(&house, &id)).await,
         Query::Forget { what, step } => forget(&house, what, step).await,
@@ -242,7 +247,7 @@ fn session(house: &House, id: &str) -> Answer {
             subagents.push(SubagentAnswer::new(subagent, number));
         }
         Ok(SessionAnswer {
-            plans: store::plans_of_session(db, info.row)?.into_iter().map(Into::into).collect(),
+            plans: plans(db, info.row)?,
             life_events: store::life_events(db, info.row)?.into_iter().map(Into::into).collect(),
             subagents,
             resumed_from: info.resumed_from.map(|session| session.0),
@@ -262,6 +267,15 @@ fn session(house: &House, id: &str) -> Answer {
         })
     })?;
     json(&answer)
+}
+
+fn plans(db: &Connection, session: SessionRow) -> Result<Vec<PlanAnswer>, StoreError> {
+    let rows = store::plans_of_session(db, session)?.into_iter();
+    rows.map(|row| {
+        let key = DocumentKey { kind: DocumentKind::Plan, row: row.id.0 };
+        Ok(PlanAnswer::new(row, checkout(&store::made_where(db, key)?)))
+    })
+    .collect()
 }
 
 /// Where a document belongs, for showing.
@@ -332,31 +346,32 @@ pub(super) fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Ref
 
 fn show(house: &House, id: &str, folder: Option<&str>) -> Answer {
     let key = parse_id(id)?;
-    let (row, place, elsewhere, lineage) = read(house, |db| {
+    let (row, place, made_on, lineage) = read(house, |db| {
         let row = load(db, key)?;
         let place = Place::of(db, &row)?;
-        let elsewhere = Marks::new(house, db, folder)?.of(place.project_row, made_on(&row))?;
+        let made_on = Marks::new(house, db, folder)?.place(place.project_row, key)?;
         let lineage = match &row {
             DocumentRow::Observation { row, .. } => store::lineage(db, row.id)?,
             _ => Vec::new(),
         };
-        Ok((row, place, elsewhere, lineage))
+        Ok((row, place, made_on, lineage))
     })?;
     let (title, body) = title_and_text(&row);
-    let mark = elsewhere.as_ref().map(|elsewhere| format!(" ({elsewhere})")).unwrap_or_default();
+    let mark = made_on.elsewhere.as_ref().map(|elsewhere| format!(" ({elsewhere})")).unwrap_or_default();
     let text = format!("{title}{mark}\n\n{body}");
     let tokens = estimate(&text);
     match row {
         DocumentRow::Observation { row, .. } => {
             let lineage = lineage.into_iter().map(Into::into).collect();
-            let item = ObservationAnswer { elsewhere, lineage, ..(*row).into() };
+            let item = ObservationAnswer { elsewhere: made_on.elsewhere, lineage, ..(*row).into() };
             json(&TextAnswer { text, tokens, items: vec![item] })
         }
         DocumentRow::Summary { row, .. } => {
-            json(&TextAnswer { text, tokens, items: vec![SummaryAnswer { elsewhere, ..(*row).into() }] })
+            let item = SummaryAnswer { elsewhere: made_on.elsewhere, ..(*row).into() };
+            json(&TextAnswer { text, tokens, items: vec![item] })
         }
         DocumentRow::Plan { row, .. } => {
-            json(&TextAnswer { text: body, tokens, items: vec![PlanAnswer::from(*row)] })
+            json(&TextAnswer { text: body, tokens, items: vec![PlanAnswer::new(*row, made_on)] })
         }
         DocumentRow::Prompt { .. } | DocumentRow::Response { .. } | DocumentRow::Activity { .. } => {
             let item = DocumentAnswer {
@@ -368,54 +383,11 @@ fn show(house: &House, id: &str, folder: Option<&str>) -> Answer {
                 session_id: place.session,
                 prompt_number: place.prompt_number,
                 created_at: Moment(place.at),
+                made_on,
             };
             json(&TextAnswer { text: body, tokens, items: vec![item] })
         }
     }
-}
-
-/// Where a document was made, of those that say what holds.
-pub(super) fn made_on(row: &DocumentRow) -> &[MadeOn] {
-    match row {
-        DocumentRow::Observation { row, .. } => &row.made_on,
-        DocumentRow::Summary { row, .. } => std::slice::from_ref(&row.made_on),
-        DocumentRow::Plan { .. }
-        | DocumentRow::Prompt { .. }
-        | DocumentRow::Response { .. }
-        | DocumentRow::Activity { .. } => &[],
-    }
-}
-
-fn timeline(house: &House, id: &str, around: (u32, u32)) -> Answer {
-    let rows = read(house, |db| {
-        // A document's id, or a session's.
-        let (project, at) = match DocumentKey::parse(id) {
-            Some(key) => {
-                let place = Place::of(db, &load(db, key)?)?;
-                (place.project_row, place.at)
-            }
-            None => {
-                let session = one_session(db, id)?;
-                (session.project.row, session.started_at)
-            }
-        };
-        Ok(store::timeline(db, project, at, around)?)
-    })?;
-    let items: Vec<TimelineItem> = rows.into_iter().map(Into::into).collect();
-    let lines: Vec<String> = items.iter().map(timeline_line).collect();
-    let text = lines.join("\n");
-    json(&TextAnswer { tokens: estimate(&text), text, items })
-}
-
-fn timeline_line(item: &TimelineItem) -> String {
-    let time = jiff::Timestamp::from_millisecond(item.created_at.0.0).unwrap_or_default();
-    let id = match item.id {
-        Some(PublicId(key)) if key.kind == DocumentKind::Observation => format!("#{key} "),
-        Some(PublicId(key)) => format!("{key} "),
-        None => String::new(),
-    };
-    let kind = item.observation_type.as_deref().unwrap_or(&item.kind);
-    format!("{} {id}{kind}: {}", time.strftime("%Y-%m-%d %H:%M"), item.title)
 }
 
 async fn context(house: &House, cwd: String, prompt: Option<String>) -> Answer {

@@ -6,7 +6,7 @@ use recall_protocol::wire::{Explain, Filter};
 
 use super::answers::{Explanation, Moment, PublicId, SearchAnswer, SearchResult};
 use super::marks::Marks;
-use super::queries::{Answer, Place, Refused, json, limit, made_on, projects, read};
+use super::queries::{Answer, Place, Refused, json, limit, projects, read};
 use crate::actors::clock;
 use crate::actors::documents::title_and_text;
 use crate::actors::house::House;
@@ -64,13 +64,8 @@ pub(super) fn search(
             let Some(row) = store::load_document(db, found.key)? else { continue };
             let (title, body) = title_and_text(&row);
             let place = Place::of(db, &row)?;
-            let made_on = made_on(&row);
-            let elsewhere = marks.of(place.project_row, made_on)?;
-            let made_on = made_on.first();
             results.push(SearchResult {
-                branch: made_on.and_then(|made| made.branch.as_ref()).map(|branch| branch.0.clone()),
-                commit: made_on.and_then(|made| made.commit.as_ref()).map(|commit| commit.0.clone()),
-                elsewhere,
+                made_on: marks.place(place.project_row, found.key)?,
                 id: PublicId(found.key),
                 kind: found.key.kind.as_str(),
                 observation_type: place.observation_type,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::answers::{Moment, PublicId};
+use super::answers::{MadeOnAnswer, Moment, PublicId};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::store::{LifeEventRow, PlanRow, SubagentRow};
 
@@ -22,11 +22,15 @@ pub struct PlanAnswer {
     pub prompt_numbers: Vec<u32>,
     pub created_at: Moment,
     pub updated_at: Moment,
+    /// Where it was last worked on.
+    #[serde(flatten)]
+    pub made_on: MadeOnAnswer,
 }
 
-impl From<PlanRow> for PlanAnswer {
-    fn from(row: PlanRow) -> Self {
+impl PlanAnswer {
+    pub fn new(row: PlanRow, made_on: MadeOnAnswer) -> Self {
         Self {
+            made_on,
             id: PublicId(DocumentKey { kind: DocumentKind::Plan, row: row.id.0 }),
             kind: row.kind,
             path: row.path,

@@ -13,6 +13,7 @@ use crate::memory::event::{Audience, PromptText, StartSource, ToolCall, What};
 use crate::memory::ids::{EventId, Timestamp};
 use crate::memory::material::BatchSource;
 use crate::memory::plan::PlanChange;
+use crate::memory::task_list::{TaskChange, TaskState};
 
 /// What happens, and in which turn by the agent's own word.
 type Happening = (What, Option<String>);
@@ -44,6 +45,8 @@ enum Turn {
         calls: usize,
     },
     Planned,
+    /// Makes two tasks, and deletes or does one of them.
+    Listed(TaskState),
     Compacted,
     /// A command of the user's, which the model answers: no prompt is told of.
     Shell,
@@ -57,6 +60,7 @@ fn any_turn() -> impl Strategy<Value = Turn> {
         1 => (0usize..2, 1usize..3).prop_map(|(before, after)| Turn::Overtaken { before, after }),
         1 => (1usize..3).prop_map(|calls| Turn::InBackground { calls }),
         1 => Just(Turn::Planned),
+        1 => prop::sample::select(vec![TaskState::Deleted, TaskState::Done]).prop_map(Turn::Listed),
         1 => Just(Turn::Compacted),
         1 => Just(Turn::Shell),
     ]
@@ -104,6 +108,12 @@ impl Script {
     fn call(&mut self) -> What {
         self.calls += 1;
         What::Tool(call(&format!("c{}", self.calls)))
+    }
+
+    fn change_tasks(&mut self, change: TaskChange, turn: &str) {
+        self.calls += 1;
+        let plan = Some(PlanChange::Tasks(change));
+        self.say(What::Tool(ToolCall { plan, ..call(&format!("c{}", self.calls)) }), turn);
     }
 
     fn work(&mut self, calls: usize, turn: &str) {
@@ -168,6 +178,16 @@ impl Script {
                 self.say(What::Tool(call), &id);
                 self.say(answer(&id), &id);
             }
+            Turn::Listed(state) => {
+                let names = [format!("{id}a"), format!("{id}b")];
+                for name in &names {
+                    let add = TaskChange::Add { id: name.clone(), subject: format!("do {name}") };
+                    self.change_tasks(add, &id);
+                }
+                let [done, _] = names;
+                self.change_tasks(TaskChange::Update { id: done, subject: None, state: Some(*state) }, &id);
+                self.say(answer(&id), &id);
+            }
             Turn::Compacted => {
                 self.work(1, &id);
                 self.say(What::PreCompact { trigger: "auto".to_owned() }, &id);
@@ -217,14 +237,14 @@ fn told(db: &Connection) -> String {
         ),
         (
             "compaction",
-            "SELECT b.prompt_number, c.trigger FROM compactions c LEFT JOIN prompt_batches b ON b.id = c.batch
-             ORDER BY c.started_at",
+            "SELECT b.prompt_number, c.trigger, c.started_at, c.ended_at, c.summary FROM compactions c
+             LEFT JOIN prompt_batches b ON b.id = c.batch ORDER BY c.started_at",
         ),
         (
             "plan",
             "SELECT text, (SELECT group_concat(number) FROM (
                 SELECT DISTINCT b.prompt_number AS number FROM plan_batches l JOIN prompt_batches b ON b.id = l.batch
-                WHERE l.plan = plans.id ORDER BY number)) FROM plans",
+                WHERE l.plan = plans.id ORDER BY number)) FROM plans ORDER BY kind",
         ),
     ] {
         let mut statement = db.prepare(sql).unwrap();
@@ -270,6 +290,29 @@ fn is_the_same(
     let found = stored(&script, &order, forgets);
     prop_assert!(expected == found, "in the order {order:?}\nexpected\n{expected}\nfound\n{found}");
     Ok(())
+}
+
+/// Orders in which something was once remembered otherwise than in the right one.
+#[test]
+fn orders_that_made_a_difference_make_none() {
+    let whole = |calls, privately| Turn::Whole { calls, privately };
+    for (turns, ids, order) in [
+        // The turn of a call without a prompt is first heard of with that call, not with what its batch held before.
+        (vec![Turn::Overtaken { before: 1, after: 1 }], TurnIds::Told, vec![0, 4, 2, 3, 5, 6, 1]),
+        // The end of the second compaction is told of before that of the first.
+        (
+            vec![Turn::Shell, Turn::Compacted, Turn::Compacted],
+            TurnIds::Untold,
+            vec![0, 1, 2, 3, 4, 6, 7, 8, 10, 5, 9, 11, 12],
+        ),
+        // The agent's summary tells nothing of a private prompt that came after it, and all of one that came before.
+        (vec![Turn::Compacted, whole(0, true)], TurnIds::Told, vec![0, 1, 2, 3, 5, 6, 4, 7, 8]),
+        (vec![whole(0, true), Turn::Compacted], TurnIds::Told, vec![0, 2, 3, 4, 5, 6, 7, 1, 8]),
+    ] {
+        let script = Script::of(&turns, ids);
+        let expected = stored(&script, &(0..script.len()).collect::<Vec<_>>(), &[]);
+        assert_eq!(stored(&script, &order, &[]), expected, "{turns:?} in the order {order:?}");
+    }
 }
 
 proptest! {

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::jobs::{self, JobKind};
 use super::text::Packed;
 use super::writes::{StoredEvent, log};
-use super::{StoreError, file_notes, late, lives, plans, subagents};
+use super::{StoreError, compactions, file_notes, late, lives, plans, subagents};
 use crate::memory::event::{ToolCall, ToolResult};
 use crate::memory::ids::{BatchId, CallId, EventId, PromptId, SessionKey, Timestamp};
 use crate::memory::lifecycle::{Lifecycle, Said};
@@ -57,15 +57,17 @@ pub(super) fn apply(scene: &mut Scene<'_>, effect: &Effect) -> Result<(), StoreE
                 .execute(params![scene.session(), status.as_str()])?;
             Ok(())
         }
+        Effect::FollowCleared => lives::follow_cleared(scene),
         Effect::Resume { status, suspended_for_ms } => lives::resume(scene, *status, *suspended_for_ms),
         Effect::Complete { reason, tally } => lives::complete(scene, reason, *tally),
         Effect::BeginCompaction { seq, prompt, trigger, message_count } => {
-            lives::compaction_begins(scene, (*seq, prompt.as_ref()), trigger, *message_count)
+            compactions::begins(scene, (*seq, prompt.as_ref()), trigger, *message_count)
         }
         Effect::EndCompaction { seq, prompt, trigger, message_count, compacted_count, summary } => {
             let counts = (*message_count, *compacted_count);
-            lives::compaction_ends(scene, (*seq, prompt.as_ref()), trigger, counts, summary.as_deref())
+            compactions::ends(scene, (*seq, prompt.as_ref()), trigger, counts, summary.as_deref())
         }
+        Effect::HideCompactions => compactions::hide(scene),
         Effect::BeginSubagent { seq, prompt, subagent } => {
             subagents::begin(scene, (*seq, prompt.as_ref()), subagent)
         }

@@ -23,6 +23,8 @@ pub struct KnownSession {
     pub transcript_path: Option<String>,
     /// The folder of its project.
     pub root: Option<String>,
+    /// When the event was taken that decided where it runs; `None` where that is not known.
+    pub home: Option<Order>,
     /// What it was told since its context was last emptied.
     pub told: Told,
 }
@@ -35,8 +37,9 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
                 (SELECT ifnull(max(prompt_number), 0) FROM prompt_batches WHERE session = s.id),
                 e.boot_id, e.boot_ns, e.captured_at, s.life_started_at, s.suspended_at,
                 (SELECT ifnull(max(message_count), 0) FROM compactions WHERE session = s.id AND ended_at IS NOT NULL),
-                s.transcript_path, s.root
+                s.transcript_path, s.root, h.boot_id, h.boot_ns, h.captured_at
          FROM sessions s JOIN projects p ON p.id = s.project LEFT JOIN deliveries e ON e.event_id = s.end_event
+         LEFT JOIN deliveries h ON h.event_id = s.home_event
          WHERE s.agent = ?1 AND s.session_id = ?2",
     )?;
     let found = statement
@@ -66,6 +69,7 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
                 },
                 transcript_path: row.get(14)?,
                 root: row.get(15)?,
+                home: read_order(row, 16)?,
                 told: Told::default(),
             })
         })
@@ -169,7 +173,8 @@ fn sightings(db: &Connection, session: SessionRow) -> Result<Vec<Sighting>, Stor
             UNION ALL SELECT a.prompt_id, a.event_id FROM asides a JOIN prompt_batches b ON b.id = a.batch WHERE b.session = ?1
             UNION ALL SELECT response_turn, response_event FROM prompt_batches WHERE session = ?1
             UNION ALL SELECT prompt_id, event_id FROM subagents WHERE session = ?1
-            UNION ALL SELECT prompt_id, event_id FROM compactions WHERE session = ?1)
+            UNION ALL SELECT prompt_id, event_id FROM compactions WHERE session = ?1
+            UNION ALL SELECT end_prompt_id, end_event FROM compactions WHERE session = ?1)
          SELECT turn, boot_id, min(boot_ns), captured_at FROM seen JOIN deliveries ON event_id = event
          WHERE turn IS NOT NULL AND (
             turn NOT IN (SELECT asked_in FROM prompt_batches WHERE session = ?1 AND asked_in = prompt_id)
@@ -199,6 +204,13 @@ fn latest_order(db: &Connection, session: SessionRow) -> Result<Option<Order>, S
                   boot_ns DESC LIMIT 1",
     )?;
     Ok(statement.query_row([session.0], |row| read_order(row, 0)).optional()?.flatten())
+}
+
+/// When an event was taken.
+pub(super) fn order_of(db: &Connection, event: EventId) -> Result<Option<Order>, StoreError> {
+    let mut find =
+        db.prepare_cached("SELECT boot_id, boot_ns, captured_at FROM deliveries WHERE event_id = ?1")?;
+    Ok(find.query_row([event.0], |row| read_order(row, 0)).optional()?.flatten())
 }
 
 /// When a delivery was taken: three columns from `column` on, all empty where there is none.

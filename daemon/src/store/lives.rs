@@ -7,12 +7,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
 use super::effects::Scene;
-use super::text::Packed;
 use super::writes::Suspension;
 use crate::memory::event::StartSource;
-use crate::memory::ids::{AgentName, PromptId, SessionId, SessionKey, SessionRow, Timestamp};
+use crate::memory::ids::{AgentName, SessionId, SessionKey, SessionRow, Timestamp};
 use crate::memory::lifecycle::{Lifecycle, Said, Tally};
-use crate::memory::session::{CLEAR_WITHIN_MS, Seq, SessionStatus};
+use crate::memory::session::{CLEAR_WITHIN_MS, SessionStatus};
 
 /// An entry of the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +52,7 @@ fn record(db: &Connection, session: i64, at: Timestamp, what: &Said) -> Result<b
     Ok(written > 0)
 }
 
-fn say(scene: &mut Scene<'_>, what: Said) -> Result<(), StoreError> {
+pub(super) fn say(scene: &mut Scene<'_>, what: Said) -> Result<(), StoreError> {
     if record(scene.db, scene.session(), scene.at, &what)? {
         scene.say(what);
     }
@@ -69,17 +68,28 @@ pub(super) fn begin(scene: &mut Scene<'_>, life: u32, source: StartSource) -> Re
         )?
         .execute(params![scene.session(), life, scene.at.0])?;
     let resumed_from = match (life, source) {
-        (1, StartSource::Clear) => predecessor(scene)?,
+        (1, StartSource::Clear) => link_predecessor(scene)?,
         (1, _) => None,
         _ => Some(scene.key.id.clone()),
     };
-    if let Some(before) = resumed_from.as_ref().filter(|before| **before != scene.key.id) {
-        scene
-            .db
-            .prepare_cached("UPDATE sessions SET resumed_from = ?2 WHERE id = ?1")?
-            .execute(params![scene.session(), before.as_str()])?;
-    }
     say(scene, Said::SessionStart { life, source, resumed_from })
+}
+
+/// Its life has begun already, with something that happened later.
+pub(super) fn follow_cleared(scene: &Scene<'_>) -> Result<(), StoreError> {
+    link_predecessor(scene).map(|_| ())
+}
+
+/// Remembers when the session began in another's place, for that one's end may be told later, and which one it was.
+fn link_predecessor(scene: &Scene<'_>) -> Result<Option<SessionId>, StoreError> {
+    let before = predecessor(scene)?;
+    scene
+        .db
+        .prepare_cached(
+            "UPDATE sessions SET cleared_at = ?2, resumed_from = ifnull(resumed_from, ?3) WHERE id = ?1",
+        )?
+        .execute(params![scene.session(), scene.at.0, before.as_ref().map(SessionId::as_str)])?;
+    Ok(before)
 }
 
 /// The session that was cleared away just before this one began: the agent names it nowhere. One that was cleared
@@ -131,10 +141,9 @@ fn claim_successor(scene: &Scene<'_>) -> Result<(), StoreError> {
         .prepare_cached(
             "UPDATE sessions SET resumed_from = ?4 WHERE id = (
                 SELECT s.id FROM sessions o JOIN sessions s ON s.project = o.project AND s.agent = o.agent
-                JOIN life_events e ON e.session = s.id AND e.life = 1 AND e.name = 'session_start'
-                WHERE o.id = ?1 AND s.id <> o.id AND s.resumed_from IS NULL AND e.at BETWEEN ?2 - ?3 AND ?2 + ?3
-                  AND json_extract(e.detail, '$.source') = 'clear'
-                ORDER BY s.cwd IS o.cwd DESC, abs(e.at - ?2), s.id LIMIT 1)
+                WHERE o.id = ?1 AND s.id <> o.id AND s.resumed_from IS NULL
+                  AND s.cleared_at BETWEEN ?2 - ?3 AND ?2 + ?3
+                ORDER BY s.cwd IS o.cwd DESC, abs(s.cleared_at - ?2), s.id LIMIT 1)
              AND NOT EXISTS (SELECT 1 FROM sessions c JOIN sessions o ON o.id = ?1
                              WHERE c.project = o.project AND c.agent = o.agent AND c.resumed_from = ?4)",
         )?
@@ -173,70 +182,4 @@ pub(super) fn suspend_all(
         said.push(Lifecycle { session: Some(key), at, what });
     }
     Ok(())
-}
-
-pub(super) fn compaction_begins(
-    scene: &mut Scene<'_>,
-    (seq, prompt): (Option<Seq>, Option<&PromptId>),
-    trigger: &str,
-    message_count: u32,
-) -> Result<(), StoreError> {
-    let batch = scene.batch_row(seq)?;
-    let (event, turn) = (scene.event.map(|event| event.0), prompt.map(PromptId::as_str));
-    // Its end may have been told first.
-    let begun = scene
-        .db
-        .prepare_cached(
-            "UPDATE compactions SET batch = ?2, started_at = ?3, event_id = ?4, prompt_id = ?5
-             WHERE id = (SELECT id FROM compactions WHERE session = ?1 AND started_at IS NULL AND ended_at >= ?3
-                         ORDER BY ended_at LIMIT 1)",
-        )?
-        .execute(params![scene.session(), batch, scene.at.0, event, turn])?;
-    if begun == 0 {
-        scene
-            .db
-            .prepare_cached(
-                "INSERT INTO compactions (session, batch, trigger, message_count, started_at, event_id, prompt_id)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            )?
-            .execute(params![scene.session(), batch, trigger, message_count, scene.at.0, event, turn])?;
-    }
-    say(scene, Said::BeforeCompaction { message_count })
-}
-
-pub(super) fn compaction_ends(
-    scene: &mut Scene<'_>,
-    (seq, prompt): (Option<Seq>, Option<&PromptId>),
-    trigger: &str,
-    (message_count, compacted_count): (u32, u32),
-    summary: Option<&str>,
-) -> Result<(), StoreError> {
-    let (db, session) = (scene.db, scene.session());
-    let batch = scene.batch_row(seq)?;
-    let ended = db
-        .prepare_cached(
-            "UPDATE compactions SET ended_at = ?2, message_count = ?3, compacted_count = ?4, summary = ?5
-             WHERE id = (SELECT id FROM compactions WHERE session = ?1 AND ended_at IS NULL AND started_at <= ?2
-                         ORDER BY started_at DESC LIMIT 1)",
-        )?
-        .execute(params![session, scene.at.0, message_count, compacted_count, summary.map(Packed)])?;
-    if ended == 0 {
-        db.prepare_cached(
-            "INSERT INTO compactions (session, batch, trigger, ended_at, message_count, compacted_count, summary,
-                                      event_id, prompt_id)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )?
-        .execute(params![
-            session,
-            batch,
-            trigger,
-            scene.at.0,
-            message_count,
-            compacted_count,
-            summary.map(Packed),
-            scene.event.map(|event| event.0),
-            prompt.map(PromptId::as_str)
-        ])?;
-    }
-    say(scene, Said::AfterCompaction { message_count, compacted_count })
 }

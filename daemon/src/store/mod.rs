@@ -8,10 +8,13 @@
 
 mod backup;
 mod by_hand;
+mod compactions;
 mod documents;
 mod effects;
+mod evidence;
 mod file_notes;
 mod forgetting;
+mod homes;
 mod jobs;
 mod known;
 mod late;
@@ -69,11 +72,12 @@ pub use lives::{LifeEventRow, life_events};
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
 pub use plans::{PlanRow, plan, plans_of_session};
 pub use projects::{
-    ProjectInfo, commits_of_project, find_project, known_project, latest_root, project, projects_named,
+    ProjectInfo, commits_of_project, find_project, known_project, latest_root, project, project_worked_in,
+    projects_named,
 };
 pub use reading::{
-    ObservationRow, SummaryRow, TimelineRow, candidates, latest_summary, observation, observations_by_id,
-    timeline,
+    ObservationRow, SummaryRow, TimelineRow, candidates, latest_summary, made_where, observation,
+    observations_by_id, timeline,
 };
 pub use repair::{
     Evidence, Outcome, Repair, RepairError, RepairSite, recent_repairs, remove_damaged, repair,
@@ -88,8 +92,8 @@ pub use sightings::Sighting;
 pub use statistics::{Statistics, statistics};
 pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};
 pub use writes::{
-    Delivery, Injection, SessionOrigin, StoredEvent, Suspension, Transaction, Unparsed, Write, Written,
-    execute,
+    Delivery, Injection, Precedence, SessionOrigin, StoredEvent, Suspension, Transaction, Unparsed, Write,
+    Written, execute,
 };
 
 /// How sure a commit must be before it is acknowledged.

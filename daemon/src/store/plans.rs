@@ -4,11 +4,14 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::StoreError;
 use super::effects::Scene;
+use super::known::order_of;
 use super::text::{Packed, Unpacked};
 use super::writes::log;
 use crate::memory::ids::{BatchId, PlanId, PromptId, SessionRow, Timestamp};
-use crate::memory::plan::{self, PlanReference, PlanState, TaskChange};
+use crate::memory::order::Order;
+use crate::memory::plan::{self, PlanReference, PlanState};
 use crate::memory::session::Seq;
+use crate::memory::task_list::{TaskChange, TaskList};
 
 /// A plan as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,29 +92,40 @@ pub(super) fn keep(
     tie(scene, (seq, prompt), ("plan", path))
 }
 
+/// Keeps what was told of the session's task list.
 pub(super) fn keep_tasks(
     scene: &Scene<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
     change: &TaskChange,
 ) -> Result<(), StoreError> {
+    let Some(at) = scene.event.map(|event| order_of(scene.db, event)).transpose()?.flatten() else {
+        return Ok(());
+    };
+    let mut list = task_list(scene)?;
+    list.take(change, at);
+    write(scene, seq, ("tasks", ""), &list.text())?;
+    scene
+        .db
+        .prepare_cached("UPDATE plans SET tasks = ?2 WHERE session = ?1 AND kind = 'tasks' AND path = ''")?
+        .execute(params![scene.session(), serde_json::to_string(&list)?])?;
+    tie(scene, (seq, prompt), ("tasks", ""))
+}
+
+fn task_list(scene: &Scene<'_>) -> Result<TaskList, StoreError> {
     let mut find = scene.db.prepare_cached(
-        "SELECT text, updated_at > ?2 FROM plans WHERE session = ?1 AND kind = 'tasks' AND path = ''",
+        "SELECT tasks, text, updated_at FROM plans WHERE session = ?1 AND kind = 'tasks' AND path = ''",
     )?;
     let known = find
-        .query_row([scene.session(), scene.at.0], |row| {
-            Ok((row.get::<_, Unpacked>(0)?.0, row.get::<_, bool>(1)?))
+        .query_row([scene.session()], |row| {
+            Ok((row.get::<_, Option<String>>(0)?, row.get::<_, Unpacked>(1)?.0, Timestamp(row.get(2)?)))
         })
         .optional()?;
-    let (text, is_newer) = known.as_ref().map_or(("", false), |(text, is_newer)| (text.as_str(), *is_newer));
-    // A whole list that arrives late knows nothing of what has changed since.
-    if !(is_newer && matches!(change, TaskChange::List(_))) {
-        let list = plan::with_tasks(text, change);
-        if list.is_empty() && known.is_none() {
-            return Ok(());
-        }
-        write(scene, seq, ("tasks", ""), &list)?;
-    }
-    tie(scene, (seq, prompt), ("tasks", ""))
+    Ok(match known {
+        Some((Some(tasks), ..)) => serde_json::from_str(&tasks)?,
+        // Kept before all news of it were.
+        Some((None, text, at)) => TaskList::of_text(&text, Order { wall: at, ..Order::default() }),
+        None => TaskList::default(),
+    })
 }
 
 fn write(
@@ -122,14 +136,16 @@ fn write(
 ) -> Result<(), StoreError> {
     let title = if kind == "tasks" { "Task list".to_owned() } else { plan::title(text) };
     let batch = scene.batch_row(seq)?;
-    // A single change to the task list counts whenever it comes; a whole text only if it is the newest.
+    // News of the task list counts whenever it comes; a whole text only if it is the newest.
     let row = scene
         .db
         .prepare_cached(
             "INSERT INTO plans (session, batch, kind, path, title, text, state, event_id, created_at, updated_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'draft', ?7, ?8, ?8)
-             ON CONFLICT (session, kind, path) DO UPDATE SET batch = excluded.batch, title = excluded.title,
-                    text = excluded.text, event_id = excluded.event_id, updated_at = max(updated_at, excluded.updated_at)
+             ON CONFLICT (session, kind, path) DO UPDATE SET title = excluded.title, text = excluded.text,
+                    batch = iif(updated_at > excluded.updated_at, batch, excluded.batch),
+                    event_id = iif(updated_at > excluded.updated_at, event_id, excluded.event_id),
+                    updated_at = max(updated_at, excluded.updated_at)
              WHERE kind = 'tasks' OR updated_at <= excluded.updated_at RETURNING id",
         )?
         .query_row(

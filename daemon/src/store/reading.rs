@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::StoreError;
 use crate::memory::checkout::{MadeOn, Touched};
-use crate::memory::document::Status;
+use crate::memory::document::{DocumentKey, DocumentKind, Status};
 use crate::memory::ids::{
     BranchName, CommitId, ObservationId, ProjectRow, SessionId, SessionRow, SummaryId, Timestamp,
 };
@@ -97,6 +97,38 @@ type PlaceColumns = (Option<String>, Option<String>, Option<String>);
 fn place((branch, commit, base): PlaceColumns, touched: Touched) -> MadeOn {
     let (commit, base) = (commit.map(CommitId), base.map(CommitId));
     MadeOn { branch: branch.map(BranchName), commit, base, touched }
+}
+
+/// Where a document was made: what was checked out where its batch worked, and for an observation where it was made
+/// again.
+///
+/// # Errors
+/// When the database refuses.
+pub fn made_where(db: &Connection, key: DocumentKey) -> Result<Vec<MadeOn>, StoreError> {
+    let batch = match key.kind {
+        DocumentKind::Observation => {
+            let row = observation(db, ObservationId(key.row))?;
+            return Ok(row.map(|row| row.made_on).unwrap_or_default());
+        }
+        DocumentKind::Summary => {
+            let sql = format!("SELECT {} WHERE m.id = ?1", summary_columns());
+            let row = db.prepare_cached(&sql)?.query_row([key.row], read_summary).optional()?;
+            return Ok(row.map(|row| row.made_on).into_iter().collect());
+        }
+        DocumentKind::Prompt | DocumentKind::Response => "?1",
+        DocumentKind::Activity => "(SELECT batch FROM activities WHERE id = ?1)",
+        DocumentKind::Plan => "(SELECT batch FROM plans WHERE id = ?1)",
+    };
+    let mut find = db.prepare_cached(&format!(
+        "SELECT branch, head_commit, base_commit,
+                EXISTS (SELECT 1 FROM observations o WHERE o.batch = b.id AND o.files_modified <> '[]')
+         FROM prompt_batches b WHERE id = {batch}"
+    ))?;
+    let found = find.query_row([key.row], |row| {
+        let touched = if row.get(3)? { Touched::Files } else { Touched::Nothing };
+        Ok(place((row.get(0)?, row.get(1)?, row.get(2)?), touched))
+    });
+    Ok(found.optional()?.into_iter().collect())
 }
 
 /// # Errors
@@ -209,6 +241,13 @@ pub struct TimelineRow {
     pub label: String,
     pub observation_type: Option<String>,
     pub session: Option<SessionId>,
+}
+
+impl TimelineRow {
+    /// `None`: a kind that nobody knows.
+    pub fn key(&self) -> Option<DocumentKey> {
+        DocumentKind::parse(&self.kind).map(|kind| DocumentKey { kind, row: self.row })
+    }
 }
 
 /// What happened in a project around a moment: `before` entries up to it and `after` entries following, in order.

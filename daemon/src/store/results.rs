@@ -3,12 +3,13 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
+use super::evidence::{evidence_json, merge, rest_anew, unsay};
 use super::jobs::FinishedJob;
 use super::lineage::{keep_settlements, settle};
 use super::subjects::{Aimed, aim, subjects, with_heirs};
 use super::writes::log;
 use super::{StoreError, forgetting};
-use crate::memory::ids::{EventId, ObservationId, ProjectRow, SummaryId};
+use crate::memory::ids::{ObservationId, ProjectRow, SummaryId};
 use crate::memory::lifecycle::Said;
 use crate::memory::lineage::Settled;
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
@@ -58,56 +59,20 @@ pub(super) fn replace_observations(
         kept.push(id);
         log(db, "observation", id)?;
     }
-    let mut others =
-        db.prepare_cached("SELECT id FROM observations WHERE batch = ?1 AND origin <> 'user'")?;
-    let others = others.query_map([batch], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;
-    for gone in others.into_iter().filter(|id| !kept.contains(id)) {
-        leave(db, gone, (session, batch))?;
-        log(db, "observation", gone)?;
-    }
-    let mut said_again = db.prepare_cached("SELECT observation FROM observation_batches WHERE batch = ?1")?;
-    let said_again =
-        said_again.query_map([batch], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;
-    for unsaid in said_again.into_iter().filter(|id| !kept.contains(id)) {
-        db.prepare_cached("DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2")?
-            .execute([unsaid, batch])?;
-        db.prepare_cached(
-            "DELETE FROM observation_sessions WHERE observation = ?1 AND session = ?2 AND NOT EXISTS (
-                SELECT 1 FROM observation_batches m JOIN prompt_batches b ON b.id = m.batch
-                WHERE m.observation = ?1 AND b.session = ?2)",
-        )?
-        .execute([unsaid, session])?;
-    }
+    unsay(db, (session, batch), &kept)?;
     settle(db, ProjectRow(project), &concerned)?;
     Ok(created)
 }
 
-/// An observation that its batch makes no longer: the next batch that has made it too takes it over. It goes where
-/// nobody else has said it.
-fn leave(db: &Connection, id: i64, (session, batch): (i64, i64)) -> Result<(), StoreError> {
-    let mut heir = db.prepare_cached(
-        "SELECT m.batch, b.session FROM observation_batches m JOIN prompt_batches b ON b.id = m.batch
-         WHERE m.observation = ?1 AND m.batch <> ?2 ORDER BY m.batch LIMIT 1",
-    )?;
-    let heir: Option<(i64, i64)> =
-        heir.query_row([id, batch], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-    if let Some((heir, its_session)) = heir {
-        db.prepare_cached("UPDATE observations SET batch = ?2, session = ?3 WHERE id = ?1")?.execute([
-            id,
-            heir,
-            its_session,
-        ])?;
-        db.prepare_cached("DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2")?
-            .execute([id, heir])?;
-        return Ok(());
-    }
-    // Whether another session said it, too, is all that older rows tell.
-    db.prepare_cached(
-        "DELETE FROM observations WHERE id = ?1 AND NOT EXISTS (
-            SELECT 1 FROM observation_sessions s WHERE s.observation = ?1 AND s.session <> ?2)",
-    )?
-    .execute([id, session])?;
-    Ok(())
+/// Takes back all that was made of a batch.
+pub(super) fn take_back(db: &Connection, (session, batch): (i64, i64)) -> Result<(), StoreError> {
+    let project: i64 = db
+        .prepare_cached("SELECT project FROM sessions WHERE id = ?1")?
+        .query_row([session], |row| row.get(0))?;
+    let mut concerned = subjects(db, "SELECT subject FROM observations WHERE batch = ?1", [batch])?;
+    concerned.extend(keep_settlements(db, batch, &[])?);
+    unsay(db, (session, batch), &[])?;
+    settle(db, ProjectRow(project), &concerned)
 }
 
 /// What was made of a batch.
@@ -204,8 +169,9 @@ pub(super) fn insert(
 ) -> Result<i64, StoreError> {
     db.prepare_cached(
         "INSERT INTO observations (uuid, session, batch, project, type, title, subtitle, narrative, facts, concepts,
-                files_read, files_modified, importance, evidence, origin, tokens_saved, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+                files_read, files_modified, importance, evidence, origin, tokens_saved, created_at, own_importance,
+                own_evidence)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?13, ?14)",
     )?
     .execute(params![
         Uuid::now_v7().to_string(),
@@ -240,7 +206,8 @@ fn rewrite(
 ) -> Result<i64, StoreError> {
     db.prepare_cached(
         "UPDATE observations SET title = ?13, type = ?2, subtitle = ?3, narrative = ?4, facts = ?5, concepts = ?6, files_read = ?7,
-                files_modified = ?8, importance = ?9, evidence = ?10, origin = ?11, tokens_saved = ?12 WHERE id = ?1",
+                files_modified = ?8, own_importance = ?9, own_evidence = ?10, origin = ?11, tokens_saved = ?12
+         WHERE id = ?1",
     )?
     .execute(params![
         id,
@@ -259,37 +226,11 @@ fn rewrite(
     ])?;
     db.prepare_cached("DELETE FROM observation_files WHERE observation = ?1")?.execute([id])?;
     keep_files(db, id, draft)?;
+    rest_anew(db, id)?;
     Ok(id)
 }
 
-fn merge(
-    db: &Connection,
-    id: i64,
-    (session, batch): (i64, i64),
-    draft: &ObservationDraft,
-) -> Result<i64, StoreError> {
-    let known: String = db
-        .prepare_cached("SELECT evidence FROM observations WHERE id = ?1")?
-        .query_row([id], |row| row.get(0))?;
-    let mut evidence: Vec<String> = serde_json::from_str(&known)?;
-    for event in draft.evidence.iter().map(EventId::to_string) {
-        if !evidence.contains(&event) {
-            evidence.push(event);
-        }
-    }
-    db.prepare_cached(
-        "UPDATE observations SET evidence = ?2, importance = max(importance, ?3) WHERE id = ?1",
-    )?
-    .execute(params![id, serde_json::to_string(&evidence)?, draft.importance.get()])?;
-    db.prepare_cached("INSERT OR IGNORE INTO observation_sessions (observation, session) VALUES (?1, ?2)")?
-        .execute(params![id, session])?;
-    db.prepare_cached("INSERT OR IGNORE INTO observation_batches (observation, batch) VALUES (?1, ?2)")?
-        .execute(params![id, batch])?;
-    keep_files(db, id, draft)?;
-    Ok(id)
-}
-
-fn keep_files(db: &Connection, id: i64, draft: &ObservationDraft) -> Result<(), StoreError> {
+pub(super) fn keep_files(db: &Connection, id: i64, draft: &ObservationDraft) -> Result<(), StoreError> {
     let mut insert = db.prepare_cached(
         "INSERT OR IGNORE INTO observation_files (observation, path, use) VALUES (?1, ?2, ?3)",
     )?;
@@ -299,10 +240,6 @@ fn keep_files(db: &Connection, id: i64, draft: &ObservationDraft) -> Result<(), 
         }
     }
     Ok(())
-}
-
-fn evidence_json(evidence: &[EventId]) -> Result<String, StoreError> {
-    Ok(serde_json::to_string(&evidence.iter().map(EventId::to_string).collect::<Vec<_>>())?)
 }
 
 pub(super) fn keep_summary(
@@ -343,7 +280,7 @@ pub(super) fn keep_summary(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::ids::{JobId, Timestamp};
+    use crate::memory::ids::{EventId, JobId, Timestamp};
     use crate::memory::observation::{Importance, ObservationType};
     use crate::store::{Durability, JobResult, Write, execute, open_writer};
 
@@ -408,6 +345,31 @@ mod tests {
         assert_eq!(titles_and_evidence(&db), [(1, first, 2)]);
         finish(&db, 2, vec![draft("The cart total is not rounded once after summing", 2)]);
         assert_eq!(titles_and_evidence(&db).len(), 2, "what contradicts is another");
+    }
+
+    #[test]
+    fn an_observation_rests_on_just_those_batches_that_make_it() {
+        let home = tempfile::tempdir().unwrap();
+        let db = database(home.path());
+        let finish = |job: i64, event: u8, importance: i64| {
+            let importance = Importance::clamped(importance);
+            let title = "The cart total is rounded once after summing";
+            finish(&db, job, vec![ObservationDraft { importance, ..draft(title, event) }]);
+        };
+        let rests_on = || -> (String, i64) {
+            let sql =
+                "SELECT group_concat(substr(value, 1, 2)), importance FROM observations, json_each(evidence)";
+            db.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+        };
+        finish(1, 1, 5);
+        finish(2, 2, 7);
+        assert_eq!(rests_on(), ("01,02".to_owned(), 7));
+        finish(1, 3, 6);
+        assert_eq!(rests_on(), ("03,02".to_owned(), 7), "made anew by its own batch");
+        finish(2, 4, 5);
+        assert_eq!(rests_on(), ("03,04".to_owned(), 6), "and by the other");
+        super::tests::finish(&db, 2, Vec::new());
+        assert_eq!(rests_on(), ("03".to_owned(), 6));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::effects::{self, Scene};
 use super::forgetting::{self, Forgotten, Selection};
 use super::jobs::{self, FinishedJob, JobFailure, LeasedJob};
 use super::sightings::{self, Sighting};
-use super::{StoreError, ledger, lives, orphans, projects};
+use super::{StoreError, homes, ledger, lives, orphans, projects};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::budget::{Caps, Charge, Day, OverCap, ReservationId, Usage};
 use crate::memory::ids::{
@@ -74,6 +74,11 @@ pub enum Write {
         usage: Usage,
     },
     Injected(Box<Injection>),
+    /// Nobody heard what was given for this event.
+    Unheard {
+        session: SessionKey,
+        event: EventId,
+    },
     /// What was checked out where batches began or ended.
     Sighted(Box<Sighting>),
     /// The daemon stops, or did so without a word: every live session is stamped.
@@ -144,9 +149,20 @@ pub struct Transaction {
     pub effects: Vec<Effect>,
 }
 
-/// Where a session runs. Fixed when the session is first stored.
+/// Whether what an event says of where its session runs counts when the session is stored already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precedence {
+    /// It does not.
+    #[default]
+    Later,
+    /// It was taken before the event that has decided until now.
+    Earlier,
+}
+
+/// Where a session runs: what its earliest event says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionOrigin {
+    pub precedence: Precedence,
     /// The identities of the project, strongest first; at least one.
     pub project: Vec<ProjectKey>,
     pub project_name: String,
@@ -184,6 +200,8 @@ pub struct Unparsed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Injection {
     pub session: SessionKey,
+    /// The event that asked.
+    pub event: EventId,
     pub at: Timestamp,
     /// `start`, `prompt` and so on.
     pub moment: String,
@@ -251,6 +269,7 @@ fn perform(db: &Connection, write: &Write, said: &mut Vec<Lifecycle>) -> Result<
             ledger::settle(db, *reservation, *usage).map(|()| Written::Done)
         }
         Write::Injected(injection) => injected(db, injection),
+        Write::Unheard { session, event } => unheard(db, session, *event),
         Write::Sighted(sighting) => sightings::keep(db, sighting).map(|()| Written::Done),
         Write::SuspendAll { at, why } => lives::suspend_all(db, *at, *why, said).map(|()| Written::Done),
         Write::RepairOrphans { at } => orphans::repair(db, *at).map(|()| Written::Done),
@@ -277,7 +296,9 @@ fn event(
         let is_new = deliver(db, &without_key, None)?;
         return Ok(if is_new { Written::Dropped } else { Written::Duplicate });
     }
-    let stored = match session_row(db, &transaction.session)? {
+    let known = session_row(db, &transaction.session)?;
+    let is_new = known.is_none();
+    let mut stored = match known {
         Some(stored) => stored,
         // It was stored when this was decided, and has been forgotten since.
         None if transaction.origin.project.is_empty() => return Err(StoreError::NoSuchSession),
@@ -287,6 +308,9 @@ fn event(
         return Ok(Written::Duplicate);
     }
     faults::reach_disk(Point::Insert)?;
+    if !is_new && transaction.origin.precedence == Precedence::Earlier {
+        stored = homes::move_to(db, stored, transaction)?;
+    }
     db.prepare_cached(
         "UPDATE sessions SET last_event_at = max(last_event_at, ?2), cwd = ifnull(?3, cwd),
                 transcript_path = ifnull(?4, transcript_path) WHERE id = ?1",
@@ -336,15 +360,16 @@ fn create_session(db: &Connection, transaction: &Transaction) -> Result<StoredEv
         projects::rename(db, project, alias)?;
     }
     db.prepare_cached(
-        "INSERT INTO sessions (agent, session_id, project, root, status, life, started_at, last_event_at)
-         VALUES (?1, ?2, ?3, ?4, 'initialized', 0, ?5, ?5)",
+        "INSERT INTO sessions (agent, session_id, project, root, status, life, started_at, last_event_at, home_event)
+         VALUES (?1, ?2, ?3, ?4, 'initialized', 0, ?5, ?5, ?6)",
     )?
     .execute(params![
         key.agent.as_str(),
         key.id.as_str(),
         project.0,
         origin.root,
-        delivery.captured_at.0
+        delivery.captured_at.0,
+        delivery.event.0
     ])?;
     Ok(StoredEvent { session: SessionRow(db.last_insert_rowid()), project })
 }
@@ -395,7 +420,8 @@ fn injected(db: &Connection, injection: &Injection) -> Result<Written, StoreErro
     // It may have been forgotten while it was given.
     let cleaned = forgetting::without_lost_titles(db, &injection.items, &[])?;
     db.prepare_cached(
-        "INSERT INTO injections (session, at, moment, tokens, items, file) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO injections (session, at, moment, tokens, items, file, event_id)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
     .execute(params![
         stored.session.0,
@@ -403,8 +429,16 @@ fn injected(db: &Connection, injection: &Injection) -> Result<Written, StoreErro
         injection.moment,
         injection.tokens,
         cleaned.as_ref().unwrap_or(&injection.items),
-        injection.file
+        injection.file,
+        injection.event.0
     ])?;
+    Ok(Written::Done)
+}
+
+fn unheard(db: &Connection, session: &SessionKey, event: EventId) -> Result<Written, StoreError> {
+    let Some(stored) = session_row(db, session)? else { return Ok(Written::Done) };
+    db.prepare_cached("DELETE FROM injections WHERE session = ?1 AND event_id = ?2")?
+        .execute(params![stored.session.0, event.0])?;
     Ok(Written::Done)
 }
 

@@ -326,6 +326,7 @@ fn asked(number: usize, at: Timestamp, random: &mut Random) -> StoreWrite {
             id: SessionId(format!("session-{number}")),
         },
         origin: SessionOrigin {
+            precedence: recall::store::Precedence::Later,
             project: vec![ProjectKey::from("path:/bench/project")],
             project_name: "project".to_owned(),
             root: Some("/bench/project".to_owned()),

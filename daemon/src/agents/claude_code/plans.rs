@@ -5,7 +5,8 @@
 
 use serde_json::Value;
 
-use crate::memory::plan::{PlanChange, Task, TaskChange, TaskState};
+use crate::memory::plan::PlanChange;
+use crate::memory::task_list::{Task, TaskChange, TaskState};
 
 /// A plan is something a person reads; longer files are none. In bytes.
 const LONGEST: usize = 256 << 10;

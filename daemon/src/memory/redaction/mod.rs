@@ -32,7 +32,8 @@ use self::plausibility::{Place, is_secret};
 use self::scan::{Scanner, Secret};
 use self::secret_files::{Access, Suspect};
 use super::event::{LifecycleEvent, PromptText, ToolCall, ToolResult, ToolStart, What};
-use super::plan::{PlanChange, Task, TaskChange};
+use super::plan::PlanChange;
+use super::task_list::{Task, TaskChange};
 
 /// What the user wants redacted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

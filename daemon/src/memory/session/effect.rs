@@ -6,7 +6,8 @@ use crate::memory::ids::{CallId, EventId, PromptId};
 use crate::memory::lifecycle::Tally;
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
-use crate::memory::plan::{PlanReference, PlanState, TaskChange};
+use crate::memory::plan::{PlanReference, PlanState};
+use crate::memory::task_list::TaskChange;
 
 /// What shall be stored. The store applies the effects of one event in one transaction.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +22,8 @@ pub enum Effect {
         status: SessionStatus,
         suspended_for_ms: i64,
     },
+    /// The session began because another one was cleared away, which is heard of only now.
+    FollowCleared,
     SetStatus(SessionStatus),
     OpenBatch {
         seq: Seq,
@@ -144,6 +147,8 @@ pub enum Effect {
         compacted_count: u32,
         summary: Option<String>,
     },
+    /// A private prompt has arrived late: the agent's summaries of what came after it tell of it.
+    HideCompactions,
     /// What a file or an approval says of a plan. Without a text only its state is news.
     KeepPlan {
         seq: Option<Seq>,

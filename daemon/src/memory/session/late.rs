@@ -78,16 +78,14 @@ impl Turn<'_> {
     ) -> Seq {
         let seq = self.next_seq();
         let Some(batch) = self.session.batches.get_mut(at) else { return seq };
-        let (seq, opened, known) = (batch.seq, batch.opened, batch.prompt.take());
+        // The turn that it was taken for is known as one that was heard of.
+        let seq = batch.seq;
         batch.source = source;
         batch.opened = self.capture.order;
         (batch.prompt, batch.asked_in) = (asked_in.clone(), asked_in.clone());
         let number = batch.number + 1;
         batch.number = number;
-        self.effects.push(Effect::AdoptRecovery { seq, number, source, prompt_id: asked_in.clone(), prompt });
-        if let Some(turn) = known.filter(|turn| Some(turn) != asked_in.as_ref()) {
-            self.session.sight(&turn, opened);
-        }
+        self.effects.push(Effect::AdoptRecovery { seq, number, source, prompt_id: asked_in, prompt });
         seq
     }
 

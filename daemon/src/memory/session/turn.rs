@@ -25,6 +25,10 @@ impl Turn<'_> {
         match &event.what {
             What::SessionStart { source, audience } => {
                 self.begin(*source);
+                if *source == StartSource::Clear && self.is_late() && self.session.life == 1 {
+                    // Something that happened later has begun the life, and nobody knew how it came about.
+                    self.effects.push(Effect::FollowCleared);
+                }
                 if *source != StartSource::Compact && !self.is_late() {
                     // Another process: what the last one was doing is over.
                     self.end_calls(|_| true);
@@ -165,6 +169,9 @@ impl Turn<'_> {
         self.session.prompts += 1;
         if self.is_late() {
             let (seq, place) = self.insert_late(source, event.prompt.clone(), prompt);
+            if source == BatchSource::Private {
+                self.effects.push(Effect::HideCompactions);
+            }
             self.carry_out(seq, plan);
             // Where another prompt followed, or the life ended, its time is over: there is nobody to answer.
             return if place == Place::Last { self.ask(source, text) } else { None };

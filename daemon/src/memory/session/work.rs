@@ -217,8 +217,11 @@ impl Turn<'_> {
         let message_count = self.session.messages();
         let compacted_count = message_count.saturating_sub(self.session.compacted);
         self.session.compacted = message_count;
-        // The agent's summary tells of the private prompts too.
-        let private = self.session.batches.iter().any(|batch| batch.source == BatchSource::Private);
+        // The agent's summary tells of the private prompts before it, too.
+        let is_told = |batch: &Batch| {
+            batch.source == BatchSource::Private && !self.capture.order.is_before(&batch.opened)
+        };
+        let private = self.session.batches.iter().any(is_told);
         let summary = summary.filter(|text| !private && !text.trim().is_empty()).map(str::to_owned);
         let (prompt, trigger) = (event.prompt.clone(), trigger.to_owned());
         self.effects.push(Effect::EndCompaction {

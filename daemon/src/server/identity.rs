@@ -1,0 +1,20 @@
+//! Which project a folder is taken for, as `recall doctor` explains it.
+
+use std::path::Path;
+
+use super::answers::{DoubtedAnswer, IdentityAnswer};
+use super::queries::{Answer, json, read};
+use crate::actors::house::House;
+use crate::actors::identity::identify;
+use crate::repository;
+
+pub(super) fn identity(house: &House, folder: &str) -> Answer {
+    let facts = repository::facts(Path::new(folder));
+    let identity = read(house, |db| Ok(identify(db, &facts)?))?;
+    let doubted = identity.doubted.map(|doubted| DoubtedAnswer {
+        remote: doubted.remote,
+        project: doubted.project.name,
+        project_id: doubted.project.key.0,
+    });
+    json(&IdentityAnswer { folder: facts.folder, project: identity.name, doubted })
+}

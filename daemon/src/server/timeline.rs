@@ -1,0 +1,47 @@
+//! `recall timeline`: what happened around a moment.
+
+use super::answers::{PublicId, TextAnswer, TimelineItem};
+use super::marks::Marks;
+use super::queries::{Answer, Place, Refused, json, load, one_session, read};
+use crate::actors::house::House;
+use crate::memory::document::{DocumentKey, DocumentKind};
+use crate::memory::tokens::estimate;
+use crate::store::{self, TimelineRow};
+
+/// `id`: a document's, or a session's. `folder`: where the question is asked, if that is known.
+pub(super) fn timeline(house: &House, id: &str, around: (u32, u32), folder: Option<&str>) -> Answer {
+    let items = read(house, |db| {
+        let (project, at) = match DocumentKey::parse(id) {
+            Some(key) => {
+                let place = Place::of(db, &load(db, key)?)?;
+                (place.project_row, place.at)
+            }
+            None => {
+                let session = one_session(db, id)?;
+                (session.project.row, session.started_at)
+            }
+        };
+        let mut marks = Marks::new(house, db, folder)?;
+        let rows = store::timeline(db, project, at, around)?.into_iter();
+        let item = |row: TimelineRow| {
+            let made_on = row.key().map(|key| marks.place(project, key)).transpose()?;
+            Ok(TimelineItem::new(row, made_on.unwrap_or_default()))
+        };
+        rows.map(item).collect::<Result<Vec<_>, Refused>>()
+    })?;
+    let lines: Vec<String> = items.iter().map(timeline_line).collect();
+    let text = lines.join("\n");
+    json(&TextAnswer { tokens: estimate(&text), text, items })
+}
+
+fn timeline_line(item: &TimelineItem) -> String {
+    let time = jiff::Timestamp::from_millisecond(item.created_at.0.0).unwrap_or_default();
+    let id = match item.id {
+        Some(PublicId(key)) if key.kind == DocumentKind::Observation => format!("#{key} "),
+        Some(PublicId(key)) => format!("{key} "),
+        None => String::new(),
+    };
+    let kind = item.observation_type.as_deref().unwrap_or(&item.kind);
+    let mark = item.made_on.elsewhere.as_ref().map(|elsewhere| format!(" ({elsewhere})"));
+    format!("{} {id}{kind}: {}{}", time.strftime("%Y-%m-%d %H:%M"), item.title, mark.unwrap_or_default())
+}

@@ -1,0 +1,137 @@
+//! Conversations that were shortened: a beginning and an end each, told of by two events in whatever order.
+//!
+//! An end belongs to the last beginning before it, so one that is told of in between takes its end from another.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::StoreError;
+use super::effects::Scene;
+use super::lives::say;
+use super::text::Packed;
+use crate::memory::ids::PromptId;
+use crate::memory::lifecycle::Said;
+use crate::memory::session::Seq;
+
+pub(super) fn begins(
+    scene: &mut Scene<'_>,
+    (seq, prompt): (Option<Seq>, Option<&PromptId>),
+    trigger: &str,
+    message_count: u32,
+) -> Result<(), StoreError> {
+    let batch = scene.batch_row(seq)?;
+    let (event, turn) = (scene.event.map(|event| event.0), prompt.map(PromptId::as_str));
+    // Its end may have been told first.
+    let end: Option<(i64, bool)> = scene
+        .db
+        .prepare_cached(
+            "SELECT id, started_at IS NULL FROM compactions
+             WHERE session = ?1 AND ended_at >= ?2 AND (started_at IS NULL OR started_at <= ?2)
+             ORDER BY ended_at LIMIT 1",
+        )?
+        .query_row(params![scene.session(), scene.at.0], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    if let Some((row, true)) = end {
+        scene
+            .db
+            .prepare_cached(
+                "UPDATE compactions SET batch = ?2, started_at = ?3, event_id = ?4, prompt_id = ?5 WHERE id = ?1",
+            )?
+            .execute(params![row, batch, scene.at.0, event, turn])?;
+    } else {
+        scene
+            .db
+            .prepare_cached(
+                "INSERT INTO compactions (session, batch, trigger, message_count, started_at, event_id, prompt_id)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?
+            .execute(params![scene.session(), batch, trigger, message_count, scene.at.0, event, turn])?;
+    }
+    if let Some((earlier, false)) = end {
+        hand_over_end(scene, earlier, scene.db.last_insert_rowid())?;
+    }
+    say(scene, Said::BeforeCompaction { message_count })
+}
+
+/// The end of an earlier one is that of another.
+fn hand_over_end(scene: &Scene<'_>, from: i64, to: i64) -> Result<(), StoreError> {
+    for sql in [
+        "UPDATE compactions SET (ended_at, message_count, compacted_count, summary, end_event, end_prompt_id) =
+            (SELECT ended_at, message_count, compacted_count, summary, end_event, end_prompt_id
+             FROM compactions WHERE id = ?1) WHERE id = ?2",
+        "UPDATE compactions SET ended_at = NULL, compacted_count = NULL, summary = NULL, end_event = NULL,
+                end_prompt_id = NULL WHERE id = ?1 AND id <> ?2",
+    ] {
+        scene.db.prepare_cached(sql)?.execute([from, to])?;
+    }
+    Ok(())
+}
+
+pub(super) fn ends(
+    scene: &mut Scene<'_>,
+    (seq, prompt): (Option<Seq>, Option<&PromptId>),
+    trigger: &str,
+    (message_count, compacted_count): (u32, u32),
+    summary: Option<&str>,
+) -> Result<(), StoreError> {
+    let (db, session) = (scene.db, scene.session());
+    let batch = scene.batch_row(seq)?;
+    let (event, turn) = (scene.event.map(|event| event.0), prompt.map(PromptId::as_str));
+    let begun: Option<(i64, Option<i64>)> = db
+        .prepare_cached(
+            "SELECT id, ended_at FROM compactions WHERE session = ?1 AND started_at <= ?2
+             ORDER BY started_at DESC LIMIT 1",
+        )?
+        .query_row(params![session, scene.at.0], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let begun = begun.filter(|(_, ended)| ended.is_none_or(|ended| ended > scene.at.0));
+    if let Some((row, ended)) = begun {
+        if ended.is_some() {
+            db.prepare_cached(
+                "INSERT INTO compactions (session, batch, trigger, message_count, event_id, prompt_id)
+                 SELECT session, batch, trigger, message_count, end_event, end_prompt_id FROM compactions WHERE id = ?1",
+            )?
+            .execute([row])?;
+            hand_over_end(scene, row, db.last_insert_rowid())?;
+        }
+        db.prepare_cached(
+            "UPDATE compactions SET ended_at = ?2, message_count = ?3, compacted_count = ?4, summary = ?5,
+                    end_event = ?6, end_prompt_id = ?7 WHERE id = ?1",
+        )?
+        .execute(params![
+            row,
+            scene.at.0,
+            message_count,
+            compacted_count,
+            summary.map(Packed),
+            event,
+            turn
+        ])?;
+    } else {
+        db.prepare_cached(
+            "INSERT INTO compactions (session, batch, trigger, ended_at, message_count, compacted_count, summary,
+                                      event_id, prompt_id, end_event, end_prompt_id)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?8, ?9)",
+        )?
+        .execute(params![
+            session,
+            batch,
+            trigger,
+            scene.at.0,
+            message_count,
+            compacted_count,
+            summary.map(Packed),
+            event,
+            turn
+        ])?;
+    }
+    say(scene, Said::AfterCompaction { message_count, compacted_count })
+}
+
+/// Lets go of the agent's summaries of what came after the event.
+pub(super) fn hide(scene: &Scene<'_>) -> Result<(), StoreError> {
+    scene
+        .db
+        .prepare_cached("UPDATE compactions SET summary = NULL WHERE session = ?1 AND ended_at >= ?2")?
+        .execute(params![scene.session(), scene.at.0])?;
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! What counts as told: what a hook was there to hear, once.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use recall_protocol::frame::{self, encode_frame};
+use recall_protocol::wire::{Deliver, Reply, Request};
+use recall_tests::Stage;
+use rustix::event::PollFlags;
+use serde_json::{Value, json};
+
+const LINE: &str = "Rounding happens once";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A project of which something is known.
+fn stage() -> Stage {
+    let stage = Stage::new().daemon();
+    stage.discount_session("before");
+    stage.flush();
+    stage
+}
+
+fn asks(stage: &Stage, prompt: &str) -> Value {
+    let fields = json!({"prompt": "Why is the cart total rounded after summing?", "prompt_id": prompt});
+    stage.event("asks", "UserPromptSubmit", fields)
+}
+
+/// Hands an event over as a hook does, and leaves the rest to the caller.
+fn hand_over(stage: &Stage, event: &Deliver) -> UnixStream {
+    let mut stream = UnixStream::connect(stage.socket()).unwrap();
+    stream.write_all(&encode_frame(&Request::Deliver(event.clone())).unwrap()).unwrap();
+    stream
+}
+
+/// Until an event of the session is stored: from then on `flush` knows of it.
+fn wait_until_taken(stage: &Stage) {
+    let deadline = Instant::now() + PATIENCE;
+    while stage.recall(["ctl", "session", "asks"]).code() != 0 {
+        assert!(Instant::now() < deadline, "the event is not stored\n{}", stage.log());
+    }
+    stage.flush();
+}
+
+fn injections(stage: &Stage) -> usize {
+    stage.json(["ctl", "session", "asks"])["injections"].as_array().unwrap().len()
+}
+
+#[test]
+fn what_a_hook_that_had_gone_did_not_hear_is_told_to_the_next() {
+    let mut stage = stage();
+    drop(hand_over(&stage, &stage.delivery(&asks(&stage, "p1"))));
+    wait_until_taken(&stage);
+    assert_eq!(injections(&stage), 0);
+    assert!(stage.hook(&asks(&stage, "p2")).context().contains(LINE));
+    stage.flush();
+    assert_eq!(injections(&stage), 1);
+    assert!(!stage.hook(&asks(&stage, "p3")).context().contains(LINE), "it was heard");
+    stage.kill_daemon();
+    stage.start_daemon();
+    assert!(!stage.hook(&asks(&stage, "p4")).context().contains(LINE), "and is not forgotten");
+}
+
+/// Of other systems nobody learns whether what was sent has been read.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_hook_left_unread_is_told_to_the_next() {
+    let mut stage = stage();
+    let stream = hand_over(&stage, &stage.delivery(&asks(&stage, "p1")));
+    let deadline = Instant::now() + PATIENCE;
+    while frame::wait(&stream, PollFlags::IN, PATIENCE).unwrap() == frame::Waited::NotYet {
+        assert!(Instant::now() < deadline, "no answer\n{}", stage.log());
+    }
+    drop(stream);
+    stage.flush();
+    assert_eq!(injections(&stage), 0);
+    stage.kill_daemon();
+    stage.start_daemon();
+    assert!(stage.hook(&asks(&stage, "p2")).context().contains(LINE));
+}
+
+#[test]
+fn of_hooks_that_ask_at_once_one_is_told() {
+    let stage = stage();
+    // A hook that is registered twice, and another prompt beside it.
+    let prompts = ["p1", "p1", "p1", "p2"];
+    let events = prompts.map(|prompt| stage.delivery(&asks(&stage, prompt)));
+    let streams: Vec<_> = events.iter().map(|event| hand_over(&stage, event)).collect();
+    let answers: Vec<Reply> = streams
+        .into_iter()
+        .map(|mut stream| frame::read_frame(&mut stream, frame::Deadline::after(PATIENCE)).unwrap())
+        .collect();
+    let told = answers.iter().filter(|answer| match answer {
+        Reply::Ack { stdout } | Reply::Duplicate { stdout } => String::from_utf8_lossy(stdout).contains(LINE),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(told.count(), 1);
+    stage.flush();
+    assert_eq!(injections(&stage), 1);
+}

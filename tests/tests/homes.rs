@@ -1,0 +1,178 @@
+//! Where a session runs does not depend on which of its events is heard first.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::Path;
+
+use recall_protocol::wire::Deliver;
+use recall_tests::repository::Repository;
+use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage};
+use serde_json::{Value, json};
+
+/// An event whose agent says where it works and nothing else.
+fn event_in(stage: &Stage, folder: &str, session: &str, name: &str, fields: Value) -> Deliver {
+    let mut event = stage.event(session, name, fields);
+    event["cwd"] = json!(folder);
+    stage.delivery(&event)
+}
+
+/// The events of a session that learns something about a cart, in order; where each of them says that it works.
+fn discount_work(stage: &Stage, session: &str, folder_of: impl Fn(usize) -> String) -> Vec<Deliver> {
+    let mut happenings = vec![
+        ("SessionStart", json!({"source": "startup"})),
+        ("UserPromptSubmit", json!({"prompt": DISCOUNT_PROMPT})),
+    ];
+    for (number, mut call) in stage.discount_calls().into_iter().enumerate() {
+        call["tool_use_id"] = json!(format!("{session}-t{number}"));
+        happenings.push(("PostToolUse", call));
+    }
+    happenings.push(("Stop", json!({"last_assistant_message": DISCOUNT_ANSWER})));
+    happenings.push(("SessionEnd", json!({"reason": "other"})));
+    let events = happenings.into_iter().enumerate().map(|(nth, (name, mut fields))| {
+        if !name.starts_with("Session") {
+            fields["prompt_id"] = json!(format!("{session}-p"));
+        }
+        event_in(stage, &folder_of(nth), session, name, fields)
+    });
+    events.collect()
+}
+
+fn told_of(stage: &Stage, session: &str) -> Value {
+    stage.json(["ctl", "session", session])
+}
+
+fn found(stage: &Stage, project: &Path) -> Value {
+    stage.json(["search", "rounding happens once", "--project", project.to_str().unwrap()])["results"].clone()
+}
+
+#[test]
+fn worktrees_and_subfolders_are_their_project_whichever_event_comes_first() {
+    let stage = Stage::new();
+    let repository = Repository::init(&stage.project());
+    let (beside, inside) =
+        (stage.user_home().join("shop-x"), stage.project().join(".claude/worktrees/feature-y"));
+    for (folder, branch) in [(&beside, "x"), (&inside, "y")] {
+        repository.git(&["worktree", "add", "-q", folder.to_str().unwrap(), "-b", branch]);
+    }
+    let folders =
+        [stage.project(), beside.clone(), inside, stage.project().join("src/api"), beside.join("src")];
+    for folder in &folders {
+        std::fs::create_dir_all(folder).unwrap();
+    }
+    let stage = stage.daemon();
+    stage.deliver(&discount_work(&stage, "first", |_| stage.project().to_string_lossy().into_owned()));
+    let project = told_of(&stage, "first")["project_id"].clone();
+    assert!(project.as_str().unwrap().starts_with("root:"), "{project}");
+    for (nth, folder) in folders.iter().enumerate() {
+        let whole = discount_work(&stage, "any", |_| folder.to_string_lossy().into_owned());
+        for (first, event) in whole.iter().enumerate() {
+            let mut event = event.clone();
+            let id = format!("s-{nth}-{first}");
+            event.payload =
+                String::from_utf8(event.payload).unwrap().replace("\"any\"", &json!(id).to_string()).into();
+            stage.deliver([&event]);
+        }
+    }
+    let sessions = stage.json(["ctl", "sessions", "--limit", "100", "--project", "."])["sessions"].clone();
+    assert_eq!(sessions.as_array().unwrap().len(), 1 + folders.len() * 7, "{sessions}");
+}
+
+#[test]
+fn a_bare_name_is_the_folder_that_the_hook_ran_in() {
+    let stage = Stage::new().daemon();
+    let whole = stage.project().to_string_lossy().into_owned();
+    for (session, folder) in [("whole", whole.as_str()), ("bare", "shop"), ("empty", "")] {
+        stage.deliver(&[event_in(&stage, folder, session, "UserPromptSubmit", json!({"prompt": "Go"}))]);
+        assert_eq!(
+            told_of(&stage, session)["project_id"],
+            told_of(&stage, "whole")["project_id"],
+            "{session}"
+        );
+    }
+}
+
+#[test]
+fn what_waited_for_a_worktree_that_is_gone_is_still_its_projects() {
+    let stage = Stage::new();
+    let repository = Repository::init(&stage.project());
+    let tree = stage.user_home().join("tree");
+    repository.git(&["worktree", "add", "-q", tree.to_str().unwrap(), "-b", "x"]);
+    let stage = stage.daemon();
+    let inside = tree.join("src").to_string_lossy().into_owned();
+    let ask = |session: &str, folder: &str| {
+        stage.deliver(&[event_in(&stage, folder, session, "UserPromptSubmit", json!({"prompt": "Go"}))]);
+        told_of(&stage, session)["project_id"].clone()
+    };
+    let project = ask("before", tree.to_str().unwrap());
+    repository.git(&["worktree", "remove", tree.to_str().unwrap()]);
+    assert_eq!(ask("after", &inside), project);
+    // Another folder comes in its place.
+    std::fs::create_dir(&tree).unwrap();
+    assert_ne!(ask("another", tree.to_str().unwrap()), project);
+}
+
+#[test]
+fn the_earliest_event_decides_and_what_was_made_moves() {
+    let stage = Stage::new();
+    let other = stage.user_home().join("other");
+    std::fs::create_dir(&other).unwrap();
+    let stage = stage.daemon();
+    let (here, there) = (stage.project(), other.to_string_lossy().into_owned());
+    // It starts here and goes there with its first call; a session there has found out the same.
+    let folder_of = |nth: usize| if nth < 2 { here.to_string_lossy().into_owned() } else { there.clone() };
+    stage.deliver(&discount_work(&stage, "there", |_| there.clone()));
+    let events = discount_work(&stage, "s", folder_of);
+    let (late, heard) = events.split_at(2);
+    stage.deliver(heard);
+    stage.flush();
+    let before = told_of(&stage, "s");
+    assert_eq!(before["project"], "other");
+    late.iter().rev().for_each(|event| stage.spool(event));
+    stage.flush();
+    let after = told_of(&stage, "s");
+    assert_eq!(after["project"], "shop");
+    assert_eq!(after["batches"].as_array().unwrap().len(), 1);
+    let sessions = |project: &Path| -> Vec<Value> {
+        let found = found(&stage, project);
+        let observations = found.as_array().unwrap().iter().filter(|found| found["kind"] == "observation");
+        observations.map(|found| found["session_id"].clone()).collect()
+    };
+    assert_eq!(sessions(&here), [json!("s")]);
+    assert_eq!(sessions(&other), [json!("there")]);
+    let observation = &after["observations"][0];
+    assert_eq!(
+        observation["files_modified"],
+        json!(["src/cart.rs"]),
+        "relative to where it runs: {observation}"
+    );
+    let other_evidence = told_of(&stage, "there")["observations"][0]["evidence"].clone();
+    let own = observation["evidence"].as_array().unwrap();
+    assert!(own.iter().all(|event| !other_evidence.as_array().unwrap().contains(event)), "{own:?}");
+}
+
+/// The same session as it happened, and in an order in which an event of elsewhere is heard first.
+#[test]
+fn a_session_that_went_elsewhere_is_the_same_in_whatever_order() {
+    let play = |order: [usize; 7]| {
+        let stage = Stage::new();
+        let elsewhere = stage.project().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        let stage = stage.daemon();
+        let home = stage.project();
+        let folder_of =
+            |nth: usize| if nth % 3 == 2 { &elsewhere } else { &home }.to_string_lossy().into_owned();
+        let events = discount_work(&stage, "s", folder_of);
+        stage.deliver(order.iter().map(|nth| &events[*nth]));
+        stage.flush();
+        let told = told_of(&stage, "s");
+        let titles: Vec<_> =
+            told["observations"].as_array().unwrap().iter().map(|each| each["title"].clone()).collect();
+        assert!(!titles.is_empty());
+        (told["project"].clone(), titles, found(&stage, &home).as_array().unwrap().len())
+    };
+    let expected = play([0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!(expected.0, "shop");
+    assert_eq!(play([2, 5, 3, 4, 1, 6, 0]), expected);
+    assert_eq!(play([5, 0, 2, 1, 4, 3, 6]), expected);
+}

@@ -21,6 +21,7 @@ pub mod observation;
 pub mod sameness;
 pub mod subject;
 pub mod check;
+pub mod mending;
 pub mod lineage;
 pub mod document;
 pub mod continuity;

@@ -32,6 +32,7 @@ mod sessions;
 mod sightings;
 mod statistics;
 mod text;
+mod traces;
 mod writes;
 #[cfg(test)]
 mod arrival;

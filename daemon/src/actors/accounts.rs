@@ -5,7 +5,8 @@ use tokio::runtime::Handle;
 use super::clock;
 use super::writer::WriterHandle;
 use crate::compression::ledger::{Ledger, NotReserved};
-use crate::memory::budget::{Caps, Charge, ReservationId, Usage};
+use crate::faults::{self, Point};
+use crate::memory::budget::{Caps, Charge, Cost, ReservationId};
 use crate::store::{Write, Written};
 
 /// For threads outside the runtime.
@@ -20,15 +21,20 @@ impl Ledger for Accounts {
         let day = clock::day_of(clock::now());
         let write = Write::Reserve { charge: Box::new(charge.clone()), caps: self.caps, day };
         match self.runtime.block_on(self.writer.write(write)) {
-            Ok(Written::Reserved(reserved)) => reserved.map_err(NotReserved::Spent),
+            Ok(Written::Reserved(reserved)) => {
+                faults::reach(Point::Reserved);
+                reserved.map_err(NotReserved::Spent)
+            }
             Ok(other) => Err(NotReserved::Unavailable(format!("the writer answered {other:?}"))),
             Err(error) => Err(NotReserved::Unavailable(error.to_string())),
         }
     }
 
-    fn settle(&self, reservation: ReservationId, usage: Usage) {
-        if let Err(error) = self.runtime.block_on(self.writer.write(Write::Settle { reservation, usage })) {
+    fn settle(&self, reservation: ReservationId, cost: Cost) {
+        faults::reach(Point::Answered);
+        if let Err(error) = self.runtime.block_on(self.writer.write(Write::Settle { reservation, cost })) {
             tracing::warn!(%error, "a call stays booked at the most it can have cost");
         }
+        faults::reach(Point::Booked);
     }
 }

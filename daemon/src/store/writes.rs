@@ -13,7 +13,7 @@ use super::jobs::{self, FinishedJob, JobFailure, LeasedJob};
 use super::sightings::{self, Sighting};
 use super::{StoreError, ledger, lives, orphans, projects};
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::budget::{Caps, Charge, Day, OverCap, ReservationId, Usage};
+use crate::memory::budget::{Caps, Charge, Cost, Day, OverCap, ReservationId};
 use crate::memory::ids::{
     AgentName, EventId, JobId, ObservationId, ProjectKey, ProjectRow, SessionKey, SessionRow, Timestamp,
 };
@@ -71,7 +71,7 @@ pub enum Write {
     /// Books what it has cost.
     Settle {
         reservation: ReservationId,
-        usage: Usage,
+        cost: Cost,
     },
     Injected(Box<Injection>),
     /// What was checked out where batches began or ended.
@@ -247,8 +247,8 @@ fn perform(db: &Connection, write: &Write, said: &mut Vec<Lifecycle>) -> Result<
         }
         Write::Retry { only } => jobs::retry(db, *only).map(Written::Retried),
         Write::Reserve { charge, caps, day } => ledger::reserve(db, charge, caps, day).map(Written::Reserved),
-        Write::Settle { reservation, usage } => {
-            ledger::settle(db, *reservation, *usage).map(|()| Written::Done)
+        Write::Settle { reservation, cost } => {
+            ledger::settle(db, *reservation, *cost).map(|()| Written::Done)
         }
         Write::Injected(injection) => injected(db, injection),
         Write::Sighted(sighting) => sightings::keep(db, sighting).map(|()| Written::Done),

@@ -11,7 +11,7 @@ use recall_protocol::wire::{Deliver, Reply};
 use recall_tests::checks::keeping::{self, offered_until_taken};
 use recall_tests::faults::points::{Arrival, Death, Manner, Remains, endure};
 use recall_tests::faults::process::Daemon;
-use recall_tests::{Stage, has_faults};
+use recall_tests::{DISCOUNT_ANSWER, Stage, has_faults};
 use serde_json::json;
 
 /// What is there when nobody dies.
@@ -151,6 +151,33 @@ fn an_event_that_crashes_its_session_twice_is_kept_as_it_came_and_the_session_go
         .unwrap();
     assert_eq!(why, "it crashed its session twice");
     assert!(String::from_utf8(payload).unwrap().contains("poison"), "the payload is kept");
+}
+
+/// What exhausts the memory, for one, leaves no word behind.
+#[test]
+fn a_batch_that_ends_the_daemon_each_time_is_given_up() {
+    const MOST: u32 = 2;
+    let mut stage = Stage::new().config(&format!("[compression]\nmax_attempts = {MOST}\n"));
+    let deadly = format!("{}=return(kill)", Point::Lease.name());
+    let mut daemon = armed(&stage, &deadly);
+    let stop = json!({"last_assistant_message": DISCOUNT_ANSWER, "prompt_id": "p1"});
+    all_stored(&stage.deliver([&prompt(&stage, "one", "p1")]));
+    // Whether it lives to say so does not matter.
+    stage.hook(&stage.event("one", "Stop", stop));
+    for _ in 1..MOST {
+        assert!(!daemon.wait().success());
+        daemon = Daemon::spawn_armed(&stage, &deadly, Stdio::null());
+    }
+    assert!(!daemon.wait().success());
+
+    stage.start_daemon();
+    stage.flush();
+    let jobs = stage.json(["ctl", "jobs"])["jobs"].clone();
+    let given_up: Vec<_> = jobs.as_array().unwrap().iter().filter(|job| job["status"] == "dead").collect();
+    assert_eq!(given_up.len(), 1, "{jobs}");
+    assert!(given_up[0]["error"].as_str().unwrap().contains("ended the daemon each time"), "{jobs}");
+    let session = stage.json(["ctl", "session", "one"]);
+    assert!(!session["observations"].as_array().unwrap().is_empty(), "the built-in one stands in: {session}");
 }
 
 #[test]

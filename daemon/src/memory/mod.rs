@@ -23,6 +23,7 @@ pub mod subject;
 pub mod check;
 pub mod mending;
 pub mod lineage;
+pub mod earlier;
 pub mod document;
 pub mod continuity;
 pub mod context;

@@ -2,12 +2,13 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::memory::check::Changed;
-use crate::memory::ids::JobId;
+use crate::memory::ids::{JobId, ProjectKey};
 use crate::memory::mending::{LeftFailing, Traces};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
 use crate::memory::subject;
 use crate::store::{
-    BatchResult, Durability, FinishedJob, JobResult, Standing, Write, execute, observation, open_writer,
+    BatchResult, Durability, FinishedJob, JobResult, Remembered, Standing, Write, earlier_statements,
+    execute, observation, open_writer,
 };
 
 /// Three sessions of one project, each with a closed batch and a job.
@@ -241,6 +242,57 @@ fn the_users_word_is_undone_by_the_user() {
     finish(&db, 2, Vec::new(), vec![passed()]);
     check(&db, &["1: active"]);
     assert_eq!(observation(&db, ObservationId(1)).unwrap().unwrap().superseded_by, None);
+}
+
+#[test]
+fn a_model_is_shown_only_values_of_its_files_that_it_may_replace() {
+    let home = tempfile::tempdir().unwrap();
+    let db = database(home.path());
+    let about = |title: &str, file: &str| ObservationDraft {
+        files_modified: vec![file.to_owned()],
+        ..draft(title, 1)
+    };
+    let (value, file) = ("`max_retries` is 3", "src/gateway.rs");
+    let insisted =
+        ObservationDraft { importance: Importance::clamped(8), ..about("`max_wait` is 9 s", file) };
+    let mut decided = about("`max_hops` is 4", file);
+    decided.kind = ObservationType::Decision;
+    let all = vec![
+        about(value, file),
+        about("`max_items` is 99", "src/cart.rs"),
+        about("The gateway is slow in the morning", file),
+        insisted,
+        decided,
+    ];
+    finish(&db, 1, all, Vec::new());
+    db.execute_batch("INSERT INTO project_aliases VALUES ('path:/shop', 1)").unwrap();
+    let by_hand = Remembered {
+        project: vec![ProjectKey("path:/shop".to_owned())],
+        project_name: "shop".to_owned(),
+        draft: about("`max_size` is 7", file),
+        at: Timestamp(12),
+    };
+    execute(&db, &Write::Remember(Box::new(by_hand)), &mut Vec::new()).unwrap();
+    let shown = |batch: i64| -> Vec<String> {
+        let shown = earlier_statements(&db, BatchId(batch), &[file.to_owned()]).unwrap();
+        shown.into_iter().map(|earlier| earlier.title).collect()
+    };
+    assert_eq!(shown(2), [value]);
+    assert_eq!(shown(1), Vec::<String>::new(), "what it made itself is no news to it");
+    // Once it has replaced it, it is shown the same when it is asked again; the next one is not.
+    finish(&db, 2, vec![about("`max_retries` is 5", file)], Vec::new());
+    assert_eq!((shown(2), shown(3)), (vec![value.to_owned()], vec!["`max_retries` is 5".to_owned()]));
+    // In other words it is about the same, and can be replaced in its turn.
+    let reworded = ObservationDraft {
+        subject: subject::of_title(ObservationType::Discovery, value),
+        ..about("Requests are tried up to 5 times, see `max_retries`", file)
+    };
+    let title = reworded.title.clone();
+    finish(&db, 2, vec![reworded], Vec::new());
+    assert_eq!(shown(3), [title]);
+    db.execute_batch("INSERT INTO projects VALUES (2, 'path:/other', 'other', 0)").unwrap();
+    db.execute("UPDATE sessions SET project = 2 WHERE id = 3", []).unwrap();
+    assert_eq!(shown(3), Vec::<String>::new(), "another project");
 }
 
 /// What a batch of a chain makes: it fails, changes something, passes, or does none of these.

@@ -38,7 +38,7 @@ pub enum Point {
     Reserved,
     /// A model has answered, and what that cost is not booked.
     Answered,
-    /// It is booked, and the answer stored nowhere.
+    /// It is booked; whether the answer is stored, too, is open.
     Booked,
     /// A job's result is written, and the job not yet done.
     Result,

@@ -95,10 +95,11 @@ pub const fn planted(_: Fault) -> bool {
     false
 }
 
-/// Whether this fault was planted.
+/// Whether this fault was planted. The variable is read once: some ask for every byte.
 #[cfg(feature = "faults")]
 pub fn planted(fault: Fault) -> bool {
-    std::env::var_os(PLANTED).is_some_and(|name| name == fault.name())
+    static NAMED: std::sync::OnceLock<Option<std::ffi::OsString>> = std::sync::OnceLock::new();
+    NAMED.get_or_init(|| std::env::var_os(PLANTED)).as_ref().is_some_and(|name| name == fault.name())
 }
 
 /// The variable that names the fault.

@@ -234,7 +234,7 @@ impl Stripper {
         if self.opens.any() {
             return;
         }
-        let mut at = 0;
+        let mut at = last_beginnings(&self.recent);
         while let Some(found) = memchr::memchr3(b'<', b'\\', b'&', self.recent.get(at..).unwrap_or_default())
         {
             at = at.saturating_add(found);
@@ -248,6 +248,19 @@ impl Stripper {
             }
         }
     }
+}
+
+/// Where the last two of what may begin a tag stand: an unfinished tag holds no more than these, its bracket and the
+/// escape of its slash, and to look at all that came before would cost as much again for every tag.
+fn last_beginnings(text: &[u8]) -> usize {
+    let mut from = text.len();
+    for _ in 0..2 {
+        let before = text.get(..from).unwrap_or_default();
+        let Some(at) = memchr::memrchr3(b'<', b'\\', b'&', before) else { break };
+        let run = before.iter().rev().skip(before.len() - at - 1).take_while(|byte| **byte == b'\\').count();
+        from = at + 1 - run.max(1);
+    }
+    from
 }
 
 /// Tags left open by one element of an array, for the elements that follow it.

@@ -87,6 +87,10 @@ pub(crate) fn match_tag(bytes: &[u8]) -> Match<Tag> {
     };
     let no = Match::No(if spelling == Spelling::Escape { backslashes(bytes) } else { 1 });
     let after_lead = bytes.get(lead..).unwrap_or_default();
+    // Nearly every bracket is none of ours, and the next byte says so.
+    if after_lead.first().is_some_and(|byte| !may_follow_bracket(*byte)) {
+        return no;
+    }
     let run = backslashes(after_lead);
     if run > MAX_RUN {
         return no;
@@ -119,6 +123,11 @@ pub(crate) fn match_tag(bytes: &[u8]) -> Match<Tag> {
         }
     }
     if undecided { Match::Undecided } else { no }
+}
+
+fn may_follow_bracket(byte: u8) -> bool {
+    matches!(byte, b'/' | b'\\')
+        || NAMES.iter().any(|name| name.first().is_some_and(|first| first.eq_ignore_ascii_case(&byte)))
 }
 
 /// Whether the closing bracket of a tag starts at the first byte, which is `>`, `\` or `&`; its length if so.

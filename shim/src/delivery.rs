@@ -25,7 +25,7 @@ const ANSWER_TIME: Duration = Duration::from_millis(50);
 /// The same for the start of a session that starts the daemon.
 const START_TIME: Duration = Duration::from_millis(980);
 /// Between two looks whether the daemon listens already.
-const START_POLL: Duration = Duration::from_millis(5);
+const START_POLL: Duration = Duration::from_millis(1);
 
 /// An event ready to be delivered.
 pub(crate) struct Event {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use recall_protocol::environment::stays;
+use recall_protocol::environment::{DAEMON_SETTINGS, stays};
 use recall_protocol::paths::Paths;
 use rustix::fs::OFlags;
 
@@ -113,8 +113,7 @@ fn spawn() -> std::io::Result<()> {
         .arg("daemon")
         .env_clear()
         .envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(stays)))
-        // Large blocks go back to the system when they are freed: a third less memory once the index is built.
-        .env("MALLOC_MMAP_THRESHOLD_", "131072")
+        .envs(DAEMON_SETTINGS)
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant, SystemTime};
 use recall::faults::{Fault, VERSION, WITH_FAULTS};
 use recall_protocol::boot::{self, BootStamp};
 use recall_protocol::client::Connection;
+use recall_protocol::environment::DAEMON_SETTINGS;
 use recall_protocol::frame::{self, Deadline};
 use recall_protocol::spool::SpoolName;
 use recall_protocol::wire::{Deliver, EventId, Flags, Reply, Request, ShimContext};
@@ -246,7 +247,8 @@ impl Stage {
     pub fn start_daemon(&mut self) {
         assert!(self.daemon.is_none(), "a daemon runs already");
         let mut command = self.command("recall");
-        command.arg("daemon").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.arg("daemon").envs(DAEMON_SETTINGS);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let daemon = command.spawn().unwrap();
         let pid = daemon.id();
         self.daemon = Some(daemon);

@@ -6,7 +6,8 @@
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use recall_protocol::frame::{Deadline, MAX_VERSION, MIN_VERSION, decode_frame, encode_frame};
 use recall_protocol::spool::{MAX_UNITS, SpoolName};
@@ -204,6 +205,37 @@ fn a_disk_that_is_full_for_all_gets_no_false_acknowledgement() {
     drop(disk);
 }
 
+/// A disk takes as many bytes of a write as it has room for, and refuses only the next.
+#[test]
+fn a_write_that_comes_up_short_leaves_no_half_event() {
+    let mut stage = Stage::new();
+    let state = stage.home().join("state");
+    let Some(disk) = SmallDisk::mount(&state, 1 << 10) else {
+        println!("skipped: nothing can be mounted here");
+        return;
+    };
+    paths(&stage).create_folders().unwrap();
+    // Many short values, so that the shim shortens none.
+    let lines: Vec<String> = (0..200).map(|line| format!("{line} {}", "long ".repeat(200))).collect();
+    let event = stage.event("one", "Stop", json!({"last_assistant_message": "Done.", "lines": lines}));
+    let spool = Handover::new(&stage, PATIENCE);
+    disk.fill_but(100);
+    stage.hook(&event);
+    assert_eq!(stage.spooled(), Vec::<PathBuf>::new());
+    let beginnings = state.join("spool/tmp").read_dir().map_or(0, Iterator::count);
+    assert_eq!((beginnings, spool.spool().dropped()), (0, 1), "taken away and counted");
+    disk.make_room();
+    stage.hook(&event);
+    let kept = stage.spooled();
+    assert_eq!(kept.len(), 1);
+    assert!(kept[0].metadata().unwrap().len() > 200_000, "it would not have found room before");
+    stage.start_daemon();
+    stage.flush();
+    assert_eq!(events(&stage)["stored"], 1);
+    stage.stop_daemon();
+    drop(disk);
+}
+
 /// Starts this many daemons at once beside whatever runs, and returns those that go on.
 fn start_many(stage: &Stage, daemons: usize, going_on: usize) -> Vec<Daemon> {
     let mut started: Vec<_> = (0..daemons).map(|_| Daemon::spawn(stage)).collect();
@@ -244,6 +276,24 @@ fn one_serves_of(daemons: usize) {
 #[test]
 fn of_twelve_daemons_one_serves_and_its_socket_stays() {
     one_serves_of(12);
+}
+
+/// `cargo test -p recall-tests --release -- --ignored a_daemon_beside_another --nocapture`
+#[test]
+#[ignore = "its figure is what it is for"]
+fn a_daemon_beside_another_leaves_at_once() {
+    let stage = Stage::new().daemon();
+    let leave = || {
+        let started = Instant::now();
+        assert!(Daemon::spawn(&stage).wait().success());
+        started.elapsed()
+    };
+    let mut times: Vec<Duration> = (0..100).map(|_| leave()).collect();
+    times.sort_unstable();
+    println!(
+        "of 100 daemons beside another half left within {:?}, the last after {:?}",
+        times[50], times[99]
+    );
 }
 
 /// `cargo test -p recall-tests --release -- --ignored of_a_hundred_daemons --nocapture`

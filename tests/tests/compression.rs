@@ -13,9 +13,11 @@ use std::time::Duration;
 use ractor::{Actor, ActorRef};
 use recall::actors::bus::Happening;
 use recall::actors::compression::CompressionMessage;
+use recall::actors::house::{Blueprint, House};
 use recall::actors::housekeeper::HousekeeperMessage;
 use recall::actors::intake::Listener;
-use recall::actors::root::{self, Blueprint, House, Root, RootMessage};
+use recall::actors::root::{self, Root, RootMessage};
+use recall::actors::writer::FirstConnection;
 use recall::compression::extractive::Extractive;
 use recall::compression::{CompressionError, Compressor, Errand, Made};
 use recall::config::Config;
@@ -56,6 +58,7 @@ impl Tree {
             database: paths.database(),
             backups,
             index_folder: paths.index_dir(),
+            first_connection: FirstConnection::default(),
             spool,
             config,
             compressor: Arc::new(compressor),

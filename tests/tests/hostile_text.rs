@@ -12,7 +12,7 @@ use recall_protocol::{json_scan, privacy};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Each is repeated: beginnings without ends, names without values, values inside values, tags that nearly are some.
-const HOSTILE: [&str; 16] = [
+const HOSTILE: [&str; 18] = [
     "eyJ",
     "token:",
     "password:\"",
@@ -25,6 +25,8 @@ const HOSTILE: [&str; 16] = [
     "<private ",
     "<private>",
     "<pri</private>vate>",
+    "<pr</private><pr/private>",
+    "\\\\u003cpri\\\\u003c\\\\/private\\\\u003evate",
     "&lt;recall-context",
     "\\",
     "\\u003cprivate",

@@ -1,4 +1,4 @@
-//! The ledger as compressors see it: each entry is committed before the call goes on.
+//! The ledger as compressors see it: what a call may cost is committed before the call is made.
 
 use tokio::runtime::Handle;
 
@@ -30,11 +30,15 @@ impl Ledger for Accounts {
         }
     }
 
+    /// Nobody waits for it: it is committed before the result it paid for, or with it.
     fn settle(&self, reservation: ReservationId, cost: Cost) {
         faults::reach(Point::Answered);
-        if let Err(error) = self.runtime.block_on(self.writer.write(Write::Settle { reservation, cost })) {
-            tracing::warn!(%error, "a call stays booked at the most it can have cost");
-        }
-        faults::reach(Point::Booked);
+        let settled = self.writer.queue(Write::Settle { reservation, cost });
+        self.runtime.spawn(async move {
+            match settled.await {
+                Ok(_) => faults::reach(Point::Booked),
+                Err(error) => tracing::warn!(%error, "a call stays booked at the most it can have cost"),
+            }
+        });
     }
 }

@@ -40,8 +40,6 @@ pub enum CompressorMessage {
     Leased(Option<LeasedJob>),
     /// The thread is done with the job, or the deadline has passed.
     Finished(Box<(LeasedJob, Ended)>),
-    /// The result is committed, or could not be.
-    Settled,
 }
 
 /// How a thread ended.
@@ -112,11 +110,6 @@ impl Actor for CompressorActor {
                 }
                 (job, ended) => state.commit(&me, &job, ended),
             },
-            CompressorMessage::Settled => {
-                // There may be more where this came from.
-                state.activity = Activity::BusyAndWoken;
-                state.rest(&me);
-            }
         }
         Ok(())
     }
@@ -129,13 +122,18 @@ impl CompressorState {
             return;
         }
         self.activity = Activity::Busy;
+        tokio::spawn(self.next_job(me));
+    }
+
+    /// Asks for a lease now, and hands it on when it is granted.
+    fn next_job(&self, me: &ActorRef<CompressorMessage>) -> impl Future<Output = ()> + Send + use<> {
         let now = clock::now();
         let deadline = self.arguments.policy.job_within() + LEASE_MARGIN;
         let until = Timestamp(now.0.saturating_add(i64::try_from(deadline.as_millis()).unwrap_or(i64::MAX)));
         let lease = Write::Lease { worker: self.arguments.worker.clone(), now, until };
         let granted = self.arguments.writer.queue(lease);
         let me = me.clone();
-        tokio::spawn(async move {
+        async move {
             let job = match granted.await {
                 Ok(Written::Leased(job)) => job,
                 Ok(_) => None,
@@ -145,7 +143,7 @@ impl CompressorState {
                 }
             };
             let _ = me.send_message(CompressorMessage::Leased(job));
-        });
+        }
     }
 
     fn rest(&mut self, me: &ActorRef<CompressorMessage>) {
@@ -222,7 +220,9 @@ impl CompressorState {
             }
         };
         let committed = self.arguments.writer.queue(write);
-        let (me, bus, job) = (me.clone(), self.arguments.bus.clone(), job.id);
+        // There may be more where this came from; one commit gives away the result and takes the next job.
+        let next_job = self.next_job(me);
+        let (bus, job) = (self.arguments.bus.clone(), job.id);
         tokio::spawn(async move {
             match committed.await {
                 Ok(_) => {
@@ -232,7 +232,7 @@ impl CompressorState {
                 // The lease expires, and somebody else does it again.
                 Err(error) => tracing::warn!(%job, %error, "a result could not be stored"),
             }
-            let _ = me.send_message(CompressorMessage::Settled);
+            next_job.await;
         });
     }
 

@@ -30,6 +30,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const STEP: u32 = 500;
 
 pub enum IndexerMessage {
+    /// There is no index yet: make one.
+    Create,
     /// The log has grown.
     Follow,
     /// The changes were collected long enough.
@@ -114,30 +116,27 @@ impl Actor for Indexer {
         me: ActorRef<IndexerMessage>,
         arguments: IndexerArguments,
     ) -> Result<IndexerState, ActorProcessingErr> {
-        let folder = arguments.folder.clone();
-        let (opened, fresh) = tokio::task::spawn_blocking(move || open(&folder)).await??;
-        let Opened { index, writer } = opened;
-        // Whether an index that holds nothing is complete, the first look at the log tells.
-        arguments.door.set(match writer.high_water() {
-            0 => IndexState::Filling(index),
-            _ => IndexState::Complete(index),
-        });
-        let counters = IndexCounters {
-            high_water: writer.high_water(),
-            rebuilds: u64::from(fresh == Origin::Recreated),
+        // Making files takes the disk's time, and at the very first start somebody's session waits for the daemon.
+        let first = match Index::exists(&arguments.folder) {
+            true => IndexerMessage::Collected,
+            false => IndexerMessage::Create,
         };
-        follow_the_log(&me, &arguments);
-        me.send_message(IndexerMessage::Collected)?;
-        Ok(IndexerState {
+        let mut state = IndexerState {
             arguments,
-            writer: Some(writer),
+            writer: None,
             pause: COLLECT_FOR,
             wanted: Wanted::Now,
             waiting: Vec::new(),
             served_next: Vec::new(),
             extent: Extent::Follow,
-            counters,
-        })
+            counters: IndexCounters::default(),
+        };
+        if matches!(first, IndexerMessage::Collected) {
+            state.open().await?;
+        }
+        follow_the_log(&me, &state.arguments);
+        me.send_message(first)?;
+        Ok(state)
     }
 
     async fn handle(
@@ -147,6 +146,10 @@ impl Actor for Indexer {
         state: &mut IndexerState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
+            IndexerMessage::Create => {
+                state.open().await?;
+                state.run(&me);
+            }
             IndexerMessage::Follow => {
                 if state.wanted == Wanted::Nothing {
                     state.wanted = Wanted::Soon;
@@ -217,6 +220,22 @@ fn follow_the_log(me: &ActorRef<IndexerMessage>, arguments: &IndexerArguments) {
 }
 
 impl IndexerState {
+    async fn open(&mut self) -> Result<(), ActorProcessingErr> {
+        let folder = self.arguments.folder.clone();
+        let (Opened { index, writer }, origin) = tokio::task::spawn_blocking(move || open(&folder)).await??;
+        // Whether an index that holds nothing is complete, the first look at the log tells.
+        self.arguments.door.set(match writer.high_water() {
+            0 => IndexState::Filling(index),
+            _ => IndexState::Complete(index),
+        });
+        self.counters = IndexCounters {
+            high_water: writer.high_water(),
+            rebuilds: u64::from(origin == Origin::Recreated),
+        };
+        self.writer = Some(writer);
+        Ok(())
+    }
+
     fn run(&mut self, me: &ActorRef<IndexerMessage>) {
         let Some(mut writer) = self.writer.take() else { return };
         self.wanted = Wanted::Nothing;

@@ -50,6 +50,7 @@ mod spool_watch;
 pub mod telling;
 pub mod subscriber;
 pub mod housekeeper;
+pub mod house;
 pub mod root;
 #[cfg(test)]
 mod tree;

@@ -9,137 +9,26 @@
 //! A damaged database is repaired here, because everybody who holds part of it must let go first: see [`RootState::heal`].
 
 use std::collections::{HashMap, VecDeque};
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
-use recall_protocol::spool::Spool;
 use tokio::time::Instant;
 
-use super::ancestry::Ancestry;
-use super::boundaries::Boundaries;
-use super::bus::{Bus, BusHandle};
-use super::checkouts::Checkouts;
+use super::bus::Bus;
 use super::clock;
-use super::compression::{Compression, CompressionDoor};
-use super::compressor::CompressorArguments;
+use super::compression::Compression;
+use super::door::Door;
 use super::failure;
-use super::forgetting::{BackingUp, Forgetting};
-use super::housekeeper::{Housekeeper, HousekeeperArguments, HousekeeperDoor};
-use super::indexer::{Indexer, IndexerArguments, IndexerDoor};
-use super::intake::{Counters, Intake};
-use super::maintenance::Maintenance;
-use super::pause::PauseSwitch;
-use super::recollection::{IndexDoor, Recollection, answer_within};
-use super::replies::Replies;
-use super::session::SessionContext;
-use super::sessions::{Crashes, Sessions, SessionsDoor};
-use super::subscriber::{Subscriber, SubscriberDoor};
-use super::writer::{DatabaseDamaged, OnlyWriter, Writer, WriterArguments, WriterHandle};
-use crate::compression::Compressor;
-use crate::config::Config;
-use crate::memory::ids::Timestamp;
-use crate::memory::redaction::Redactor;
-use crate::store::{self, Evidence, Outcome, Readers, RepairSite, Suspicion, Write};
+use super::house::{Blueprint, House};
+use super::housekeeper::Housekeeper;
+use super::indexer::Indexer;
+use super::sessions::Sessions;
+use super::subscriber::Subscriber;
+use super::writer::{DatabaseDamaged, OnlyWriter, Writer};
+use crate::store::{self, Evidence, Outcome, RepairSite, Suspicion, Write};
 
 const FAILURE_WINDOW: Duration = Duration::from_secs(60);
 const MOST_FAILURES: usize = 5;
-
-/// What the tree is started with.
-#[derive(Clone)]
-pub struct Blueprint {
-    pub database: PathBuf,
-    pub backups: PathBuf,
-    /// Where repairs of the database are remembered.
-    pub repair_note: PathBuf,
-    /// Where pauses are remembered.
-    pub pause_note: PathBuf,
-    pub index_folder: PathBuf,
-    pub spool: Spool,
-    pub config: Config,
-    /// Built from the config, whose patterns may be wrong: the tree itself starts with one that is right.
-    pub redactor: Arc<Redactor>,
-    pub compressor: Arc<dyn Compressor>,
-}
-
-/// The doors of the tree: all that the rooms above need of it. Cheap to clone.
-#[derive(Clone)]
-pub struct House {
-    pub writer: WriterHandle,
-    pub bus: BusHandle,
-    pub indexer: IndexerDoor,
-    pub sessions: SessionsDoor,
-    pub compression: CompressionDoor,
-    pub housekeeper: HousekeeperDoor,
-    pub subscriber: SubscriberDoor,
-    pub intake: Intake,
-    pub recollection: Recollection,
-    pub checkouts: Checkouts,
-    pub forgetting: Forgetting,
-    pub readers: Readers,
-    pub spool: Spool,
-    pub config: Config,
-    pub backend: String,
-    /// When the daemon began to hear of sessions.
-    pub heard_since: Timestamp,
-}
-
-impl House {
-    pub fn new(blueprint: &Blueprint) -> Self {
-        let readers = Readers::new(&blueprint.database);
-        let (writer, sessions) = (WriterHandle::default(), SessionsDoor::default());
-        let intake = Intake {
-            sessions: sessions.clone(),
-            writer: writer.clone(),
-            crashes: Crashes::default(),
-            redactor: Arc::clone(&blueprint.redactor),
-            counters: Arc::new(Counters::default()),
-            pauses: PauseSwitch::load(&blueprint.pause_note),
-            boundaries: Boundaries::new(&blueprint.config.excluded),
-        };
-        let indexer = IndexerDoor::default();
-        let recollection = Recollection {
-            readers: readers.clone(),
-            index: IndexDoor::default(),
-            indexer: indexer.clone(),
-            ancestry: Ancestry::default(),
-            budgets: blueprint.config.budgets,
-            notice: blueprint.config.notice,
-            answer_within: answer_within(),
-        };
-        let housekeeper = HousekeeperDoor::default();
-        let forgetting = Forgetting {
-            writer: writer.clone(),
-            indexer: indexer.clone(),
-            sessions: sessions.clone(),
-            housekeeper: housekeeper.clone(),
-            readers: readers.clone(),
-            spool: blueprint.spool.clone(),
-            database: blueprint.database.clone(),
-            backups: blueprint.backups.clone(),
-            backing_up: BackingUp::default(),
-        };
-        Self {
-            checkouts: Checkouts::new(writer.clone()),
-            writer,
-            bus: BusHandle::default(),
-            indexer,
-            sessions,
-            compression: CompressionDoor::default(),
-            housekeeper,
-            subscriber: SubscriberDoor::default(),
-            intake,
-            recollection,
-            forgetting,
-            readers,
-            spool: blueprint.spool.clone(),
-            config: blueprint.config.clone(),
-            backend: blueprint.compressor.origin(),
-            heard_since: clock::now(),
-        }
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Child {
@@ -275,96 +164,25 @@ const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 impl RootState {
     async fn start(&mut self, me: &ActorRef<RootMessage>, child: Child) -> Result<(), SpawnErr> {
-        let supervisor = me.get_cell();
-        let house = &self.house;
+        let (house, blueprint, root) = (&self.house, &self.blueprint, me.get_cell());
         let cell = match child {
-            Child::Bus => {
-                let (actor, _) = Actor::spawn_linked(None, Bus, house.bus.clone(), supervisor).await?;
-                house.bus.door().open_to(actor.clone());
-                actor.get_cell()
+            Child::Bus => spawn(Bus, house.bus.clone(), house.bus.door(), root).await,
+            Child::Subscriber => {
+                spawn(Subscriber, house.subscriber_arguments(), &house.subscriber, root).await
             }
             Child::Writer => {
-                let arguments = WriterArguments {
-                    database: self.blueprint.database.clone(),
-                    backups: self.blueprint.backups.clone(),
-                    durability: house.config.durability,
-                    bus: house.bus.clone(),
-                    only: self.only_writer.clone(),
-                };
-                let (actor, _) = Actor::spawn_linked(None, Writer, arguments, supervisor).await?;
-                house.writer.door().open_to(actor.clone());
-                actor.get_cell()
+                let arguments = house.writer_arguments(blueprint, self.only_writer.clone());
+                spawn(Writer, arguments, house.writer.door(), root).await
             }
-            Child::Indexer => {
-                let arguments = IndexerArguments {
-                    folder: self.blueprint.index_folder.clone(),
-                    readers: house.readers.clone(),
-                    writer: house.writer.clone(),
-                    door: house.recollection.index.clone(),
-                    bus: house.bus.clone(),
-                };
-                let (actor, _) = Actor::spawn_linked(None, Indexer, arguments, supervisor).await?;
-                house.indexer.open_to(actor.clone());
-                actor.get_cell()
-            }
-            Child::Sessions => {
-                let context = SessionContext {
-                    checkouts: house.checkouts.clone(),
-                    counters: Arc::clone(&house.intake.counters),
-                    writer: house.writer.clone(),
-                    recollection: house.recollection.clone(),
-                    crashes: house.intake.crashes.clone(),
-                    capture: house.config.capture.clone(),
-                    idle: house.config.idle,
-                    heard_since: house.heard_since,
-                    replies: Replies::new(Arc::clone(&self.blueprint.redactor)),
-                };
-                let (actor, _) = Actor::spawn_linked(None, Sessions, context, supervisor).await?;
-                house.sessions.open_to(actor.clone());
-                actor.get_cell()
-            }
+            Child::Indexer => spawn(Indexer, house.indexer_arguments(blueprint), &house.indexer, root).await,
+            Child::Sessions => spawn(Sessions, house.session_context(blueprint), &house.sessions, root).await,
             Child::Compression => {
-                let template = CompressorArguments {
-                    worker: String::new(),
-                    writer: house.writer.clone(),
-                    readers: house.readers.clone(),
-                    bus: house.bus.clone(),
-                    compressor: Arc::clone(&self.blueprint.compressor),
-                    policy: house.config.compression.clone(),
-                    supervisor: house.compression.clone(),
-                };
-                let (actor, _) = Actor::spawn_linked(None, Compression, template, supervisor).await?;
-                house.compression.open_to(actor.clone());
-                actor.get_cell()
+                spawn(Compression, house.compressor_template(blueprint), &house.compression, root).await
             }
             Child::Housekeeper => {
-                let arguments = HousekeeperArguments {
-                    spool: house.spool.clone(),
-                    intake: house.intake.clone(),
-                    readers: house.readers.clone(),
-                    idle: house.config.idle,
-                    heard_since: house.heard_since,
-                    every: Duration::from_secs(house.config.housekeeping_s),
-                    maintenance: Maintenance {
-                        database: self.blueprint.database.clone(),
-                        backups: self.blueprint.backups.clone(),
-                        readers: house.readers.clone(),
-                        writer: house.writer.clone(),
-                        forgetting: house.forgetting.clone(),
-                        retention_days: house.config.retention_days,
-                    },
-                };
-                let (actor, _) = Actor::spawn_linked(None, Housekeeper, arguments, supervisor).await?;
-                house.housekeeper.open_to(actor.clone());
-                actor.get_cell()
+                spawn(Housekeeper, house.housekeeper_arguments(blueprint), &house.housekeeper, root).await
             }
-            Child::Subscriber => {
-                let arguments = (house.config.subscriptions.clone(), house.bus.clone());
-                let (actor, _) = Actor::spawn_linked(None, Subscriber, arguments, supervisor).await?;
-                house.subscriber.open_to(actor.clone());
-                actor.get_cell()
-            }
-        };
+        }?;
         self.children.insert(cell.get_id(), (child, cell));
         Ok(())
     }
@@ -481,6 +299,18 @@ impl RootState {
         }
         Ok(failures.len())
     }
+}
+
+/// Starts an actor beneath its supervisor and puts it behind its door.
+async fn spawn<A: Actor>(
+    actor: A,
+    arguments: A::Arguments,
+    door: &Door<A::Msg>,
+    supervisor: ActorCell,
+) -> Result<ActorCell, SpawnErr> {
+    let (started, _) = Actor::spawn_linked(None, actor, arguments, supervisor).await?;
+    door.open_to(started.clone());
+    Ok(started.get_cell())
 }
 
 /// At once the first time, then 400 ms, 800 ms ... at most 5 s.

@@ -13,8 +13,10 @@ use tokio::time::Instant;
 
 use super::bus::Happening;
 use super::clock;
+use super::house::{Blueprint, House};
 use super::intake::Listener;
-use super::root::{self, Blueprint, House, Root, RootMessage};
+use super::root::{self, Root, RootMessage};
+use super::writer::FirstConnection;
 use crate::compression::Compressor;
 use crate::compression::extractive::Extractive;
 use crate::config::Config;
@@ -52,6 +54,7 @@ impl Tree {
             repair_note: home.path().join("repairs.json"),
             pause_note: home.path().join("pauses.json"),
             index_folder: paths.index_dir(),
+            first_connection: FirstConnection::default(),
             spool,
             redactor: Arc::new(Redactor::new(&config.redaction).unwrap()),
             config,

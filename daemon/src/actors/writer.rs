@@ -9,7 +9,7 @@
 //! is still open.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ractor::concurrency::oneshot;
@@ -68,6 +68,21 @@ impl OnlyWriter {
     /// Waits until nobody else holds it. `None`: somebody does not let go.
     pub async fn claim(&self, within: Duration) -> Option<OwnedSemaphorePermit> {
         tokio::time::timeout(within, Arc::clone(&self.0).acquire_owned()).await.ok()?.ok()
+    }
+}
+
+/// The connection by which the start has looked at the database. The first writer goes on with it: closing and opening
+/// again costs more than all the rest of its start. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct FirstConnection(Arc<Mutex<Option<Connection>>>);
+
+impl FirstConnection {
+    pub fn new(connection: Connection) -> Self {
+        Self(Arc::new(Mutex::new(Some(connection))))
+    }
+
+    fn take(&self) -> Option<Connection> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -146,6 +161,7 @@ pub struct WriterArguments {
     pub durability: Durability,
     pub bus: BusHandle,
     pub only: OnlyWriter,
+    pub first: FirstConnection,
 }
 
 pub(super) struct Writer;
@@ -174,9 +190,12 @@ impl Actor for Writer {
         _me: ActorRef<WriterMessage>,
         arguments: WriterArguments,
     ) -> Result<WriterState, ActorProcessingErr> {
-        let WriterArguments { database, backups, durability, bus, only } = arguments;
+        let WriterArguments { database, backups, durability, bus, only, first } = arguments;
         let only = only.claim(ANSWER_WITHIN).await.ok_or("the last writer has not let go")?;
-        let open = move || store::open_writer(&database, &backups, durability);
+        let open = move || match first.take() {
+            Some(connection) => Ok(connection),
+            None => store::open_writer(&database, &backups, durability),
+        };
         let connection =
             tokio::task::spawn_blocking(open).await?.map_err(|error| match error.is_damage() {
                 true => ActorProcessingErr::from(DatabaseDamaged(error.to_string())),

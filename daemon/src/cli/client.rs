@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use recall_protocol::client::{Answers, ConnectError, Connection};
+use recall_protocol::environment::DAEMON_SETTINGS;
 use recall_protocol::frame::Deadline;
 use recall_protocol::paths::Paths;
 use recall_protocol::wire::{Query, Reply, Request};
@@ -126,8 +127,7 @@ fn start_daemon(paths: &Paths) -> anyhow::Result<Client> {
     let program = this_program()?;
     let mut child = Command::new(&program)
         .arg("daemon")
-        // Large blocks go back to the system when they are freed: a third less memory once the index is built.
-        .env("MALLOC_MMAP_THRESHOLD_", "131072")
+        .envs(DAEMON_SETTINGS)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -98,7 +98,15 @@ struct CommitNote {
     high_water: i64,
 }
 
+/// What tantivy's index begins with.
+const META: &str = "meta.json";
+
 impl Index {
+    /// Whether there is one in `folder`, be it good or bad.
+    pub fn exists(folder: &Path) -> bool {
+        folder.join(META).exists()
+    }
+
     /// Opens the index in `folder` for reading and writing, makes it where there is none.
     pub fn open(folder: &Path) -> Result<Opened, OpenIndexError> {
         std::fs::create_dir_all(folder)
@@ -145,9 +153,9 @@ fn open_unguarded(folder: &Path) -> Result<Opened, OpenIndexError> {
         other => unusable(Unusable::Unreadable(other)),
     };
     let (schema, fields) = schema::build();
-    let is_new = !folder.join("meta.json").exists();
+    let is_new = !Index::exists(folder);
     if is_new && holds_segments(folder) {
-        return Err(unusable(Unusable::Damaged(vec![PathBuf::from("meta.json")])));
+        return Err(unusable(Unusable::Damaged(vec![PathBuf::from(META)])));
     }
     let index = if is_new {
         tantivy::Index::builder()

@@ -7,9 +7,9 @@ use tokio::time::{Instant, timeout};
 
 use crate::actors::door::NoAnswer;
 use crate::actors::draining::Drained;
+use crate::actors::house::House;
 use crate::actors::housekeeper::HousekeeperMessage;
 use crate::actors::indexer::IndexerMessage;
-use crate::actors::root::House;
 use crate::store;
 
 /// A machine that is asleep or a model that hangs must not hold a script for ever.

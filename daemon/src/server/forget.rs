@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::answers::{PublicId, shortened};
 use super::queries::{Answer, Refused, blocking, json, load, one_session, parse_id, projects, read};
 use crate::actors::documents::title_and_text;
-use crate::actors::root::House;
+use crate::actors::house::House;
 use crate::memory::ids::Timestamp;
 use crate::store::{Criteria, ForgottenCounts, Selection, find_doomed, load_document};
 
@@ -18,18 +18,8 @@ const TITLE_CHARS: usize = 100;
 /// How much is meant or gone.
 #[derive(Serialize)]
 struct ForgetAnswer {
-    observations: usize,
-    summaries: usize,
-    prompts: usize,
-    responses: usize,
-    plans: usize,
-    activities: usize,
-    /// Whole sessions.
-    sessions: usize,
-    /// Events that could not be read.
-    unparsed: usize,
-    /// The user's answers, last words of subagents, an agent's own summaries.
-    asides: usize,
+    #[serde(flatten)]
+    counts: ForgottenCounts,
     /// The first of what would go; only where nothing has gone yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     items: Option<Vec<ForgetItem>>,
@@ -40,34 +30,6 @@ struct ForgetItem {
     id: PublicId,
     kind: &'static str,
     title: String,
-}
-
-impl ForgetAnswer {
-    fn new(counts: ForgottenCounts, items: Option<Vec<ForgetItem>>) -> Self {
-        let ForgottenCounts {
-            sessions,
-            observations,
-            summaries,
-            prompts,
-            responses,
-            plans,
-            activities,
-            unparsed,
-            asides,
-        } = counts;
-        Self {
-            observations,
-            summaries,
-            prompts,
-            responses,
-            plans,
-            activities,
-            sessions,
-            unparsed,
-            asides,
-            items,
-        }
-    }
 }
 
 pub(super) async fn forget(house: &House, what: Forgettable, step: ForgetStep) -> Answer {
@@ -85,7 +47,7 @@ pub(super) async fn forget(house: &House, what: Forgettable, step: ForgetStep) -
                     "Run the same command again; the daemon's log says more.",
                 )
             })?;
-            json(&ForgetAnswer::new(forgotten.counts, None))
+            json(&ForgetAnswer { counts: forgotten.counts, items: None })
         }
     }
 }
@@ -108,7 +70,7 @@ fn preview(house: &House, what: &Forgettable) -> Answer {
                 title: shortened(&title, TITLE_CHARS),
             });
         }
-        Ok(ForgetAnswer::new(doomed.counts(), Some(items)))
+        Ok(ForgetAnswer { counts: doomed.counts(), items: Some(items) })
     })?;
     json(&answer)
 }

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use super::connection;
 use super::follow::FOLLOWERS;
-use crate::actors::root::House;
+use crate::actors::house::House;
 
 /// Connections at the same time.
 const CONNECTIONS: usize = 512;

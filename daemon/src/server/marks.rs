@@ -7,8 +7,8 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::actors::ancestry::Surroundings;
+use crate::actors::house::House;
 use crate::actors::identity::project_of;
-use crate::actors::root::House;
 use crate::memory::checkout::MadeOn;
 use crate::memory::ids::ProjectRow;
 use crate::repository::refs::Workplace;

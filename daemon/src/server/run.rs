@@ -8,6 +8,7 @@ use ractor::Actor;
 use recall_protocol::folder::FolderError;
 use recall_protocol::paths::{Paths, PathsError};
 use recall_protocol::spool::Spool;
+use rusqlite::Connection;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -17,8 +18,10 @@ use super::instance::{Instance, InstanceError, LastStop};
 use super::listener::{self, ListenError, SocketOrigin};
 use crate::actors::bus::Happening;
 use crate::actors::clock;
+use crate::actors::house::{Blueprint, House};
 use crate::actors::indexer::IndexerMessage;
-use crate::actors::root::{self, Blueprint, House, Root};
+use crate::actors::root::{self, Root};
+use crate::actors::writer::FirstConnection;
 use crate::compression::{self, Compressor, ProviderSetupError};
 use crate::config::Config;
 use crate::faults::{Fault, planted};
@@ -97,7 +100,7 @@ pub async fn run_with(
     // Whoever connects from here on waits in the backlog instead of spooling.
     let door = listener::open(&socket)?;
     let site = RepairSite { database: paths.database(), backups, note: repair_note(&paths) };
-    let interrupted = open_once(&site, &config)?;
+    let (connection, interrupted) = open_first(&site, &config)?;
 
     let blueprint = Blueprint {
         database: site.database,
@@ -105,6 +108,7 @@ pub async fn run_with(
         repair_note: site.note,
         pause_note: paths.state_dir().join("pauses.json"),
         index_folder: paths.index_dir(),
+        first_connection: FirstConnection::new(connection),
         spool,
         config,
         redactor,
@@ -175,10 +179,10 @@ pub fn repair_note(paths: &Paths) -> PathBuf {
     paths.state_dir().join("repairs.json")
 }
 
-/// Opens the database once for its errors: inside the tree they would be retried. A damaged one is repaired. Sessions
+/// Opens the database for its errors: inside the tree they would be retried. A damaged one is repaired. Sessions
 /// that still count as live were interrupted by a sudden end: they are suspended before anybody takes them up, and
 /// what is to be said of that is returned.
-fn open_once(site: &RepairSite, config: &Config) -> Result<Vec<Lifecycle>, RunError> {
+fn open_first(site: &RepairSite, config: &Config) -> Result<(Connection, Vec<Lifecycle>), RunError> {
     let open = || store::open_writer(&site.database, &site.backups, config.durability);
     let connection = match open() {
         Err(error) if error.is_damage() => {
@@ -194,7 +198,7 @@ fn open_once(site: &RepairSite, config: &Config) -> Result<Vec<Lifecycle>, RunEr
         // Damage that shows here is the tree's to repair.
         tracing::error!(%error, "interrupted sessions are not stamped as suspended");
     }
-    Ok(said)
+    Ok((connection, said))
 }
 
 /// After a sudden end every page is looked at once, beside the work: reading the whole file would hold up the start.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::answers::{Moment, PublicId, WhyAnswer};
 use super::queries::{Answer, json, load, one_session, read};
 use crate::actors::documents::title_and_text;
-use crate::actors::root::House;
+use crate::actors::house::House;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::store::{self, GivenRow};
 

@@ -170,6 +170,12 @@ pub enum OpenStoreError {
         #[source]
         source: BackupError,
     },
+    #[error("cannot make the new database {} last", path.display())]
+    Create {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("cannot finish the repair of database {}", path.display())]
     Repair {
         path: PathBuf,
@@ -184,7 +190,7 @@ impl OpenStoreError {
         match self {
             Self::Open { source, .. } | Self::Migrate { source, .. } => is_damage(source),
             Self::Backup { source: BackupError::Source(source), .. } => source.is_damage(),
-            Self::Backup { .. } | Self::TooNew { .. } | Self::Repair { .. } => false,
+            Self::Backup { .. } | Self::TooNew { .. } | Self::Create { .. } | Self::Repair { .. } => false,
         }
     }
 }
@@ -204,15 +210,18 @@ pub fn open_writer(
 ) -> Result<Connection, OpenStoreError> {
     repair::finish_repair(path).map_err(|source| OpenStoreError::Repair { path: path.to_owned(), source })?;
     let failed = |source| OpenStoreError::Open { path: path.to_owned(), source };
+    let is_new = std::fs::metadata(path).map_or(true, |found| found.len() == 0);
     let mut connection = Connection::open(path).map_err(failed)?;
     private_file(path);
     let synchronous = match durability {
         Durability::Full => "FULL",
         Durability::Normal => "NORMAL",
     };
+    // Nothing has been accepted into a new one: it is made to last once, when it is whole.
+    let meanwhile = if is_new { "OFF" } else { synchronous };
     connection
         .execute_batch(&format!(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA secure_delete = ON;
+            "PRAGMA synchronous = {meanwhile}; PRAGMA journal_mode = WAL; PRAGMA secure_delete = ON;
              PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000;
              PRAGMA cache_size = -8000; PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = {LOG_BYTES};"
         ))
@@ -220,7 +229,19 @@ pub fn open_writer(
     plans_do_not_depend_on_values(&connection).map_err(failed)?;
     connection.set_prepared_statement_cache_capacity(64);
     schema::migrate(&mut connection, path, backups)?;
+    if is_new {
+        make_last(path).map_err(|source| OpenStoreError::Create { path: path.to_owned(), source })?;
+        connection.pragma_update(None, "synchronous", synchronous).map_err(failed)?;
+    }
     Ok(connection)
+}
+
+/// What a power failure must not take: without the database's first page SQLite throws the log beside it away. The log
+/// itself is flushed whole by the first commit.
+fn make_last(path: &Path) -> std::io::Result<()> {
+    let sync = |path: &Path| std::fs::File::open(path)?.sync_all();
+    sync(path)?;
+    path.parent().map_or(Ok(()), sync)
 }
 
 /// Otherwise SQLite looks at a parameter's value while it plans, and plans anew for every other value: a seventh of the

@@ -1,7 +1,7 @@
 //! The tables, and how an older database gets them.
 //!
 //! One step per schema version, each in a transaction of its own that also raises `user_version`: a process that is
-//! killed in between leaves the version before. Before the first step of a database that holds anything a copy of
+//! killed in between leaves the version before. A new database takes all steps in one: there is no version before. Before the first step of a database that holds anything a copy of
 //! it is written beside it. A newer schema is refused and not touched.
 
 use std::path::Path;
@@ -57,12 +57,17 @@ fn migrate_by(
                 .map_err(|source| OpenStoreError::Backup { path: path.to_owned(), source })?;
         }
     }
-    for (step, sql) in steps.iter().enumerate().skip(found as usize) {
-        let to = step as u32 + 1;
+    let missing = steps.get(found as usize..).unwrap_or_default();
+    let together = if found == 0 { missing.len().max(1) } else { 1 };
+    let mut to = found;
+    for group in missing.chunks(together) {
+        to += group.len() as u32;
         let failed = |source| OpenStoreError::Migrate { path: path.to_owned(), to, source };
         let transaction =
             connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-        transaction.execute_batch(sql).map_err(failed)?;
+        for sql in group {
+            transaction.execute_batch(sql).map_err(failed)?;
+        }
         transaction.pragma_update(None, "user_version", to).map_err(failed)?;
         transaction.commit().map_err(failed)?;
     }
@@ -87,6 +92,38 @@ mod tests {
         let second = tables(&open_writer(&path, home.path(), Durability::Full).unwrap());
         assert!(first.len() > 20);
         assert_eq!(first, second);
+    }
+
+    #[test]
+    fn a_new_database_is_whole_or_empty_and_then_as_durable_as_any() {
+        let (home, after_kill) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = home.path().join("recall.db");
+        let connection = Connection::open(&path).unwrap();
+        connection
+            .execute_batch("PRAGMA journal_mode = WAL; PRAGMA cache_spill = 1; PRAGMA cache_size = 1")
+            .unwrap();
+        connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+        for step in STEPS {
+            connection.execute_batch(step).unwrap();
+        }
+        for name in ["recall.db", "recall.db-wal"] {
+            std::fs::copy(home.path().join(name), after_kill.path().join(name)).unwrap();
+        }
+        let left = after_kill.path().join("recall.db");
+        assert_eq!(version(&Connection::open(&left).unwrap()), 0);
+        for _ in 0..2 {
+            let connection = open_writer(&left, after_kill.path(), Durability::Full).unwrap();
+            assert_eq!(version(&connection), VERSION);
+            assert_eq!(synchronous(&connection), 2);
+        }
+        let new = after_kill.path().join("new.db");
+        assert_eq!(synchronous(&open_writer(&new, after_kill.path(), Durability::Full).unwrap()), 2);
+        assert_eq!(synchronous(&open_writer(&new, after_kill.path(), Durability::Normal).unwrap()), 1);
+    }
+
+    /// 1 is NORMAL, 2 is FULL.
+    fn synchronous(connection: &Connection) -> u32 {
+        connection.query_row("PRAGMA synchronous", [], |row| row.get(0)).unwrap()
     }
 
     #[test]

@@ -26,6 +26,7 @@ use recall::store::{
     Write as StoreWrite, Written, execute, open_writer,
 };
 use recall_protocol::client::Connection;
+use recall_protocol::environment::DAEMON_SETTINGS;
 use recall_protocol::frame::Deadline;
 use recall_protocol::paths::Paths;
 use recall_protocol::wire::{Deliver, Explain, Filter, Flags, Query, Reply, Request, ShimContext};
@@ -96,7 +97,7 @@ impl House {
         let mut command = Command::new(recall_tests::binaries().join("recall"));
         command.arg("daemon").env("RECALL_HOME", self.folder.path());
         // As the shim and the service start it.
-        command.env("MALLOC_MMAP_THRESHOLD_", "131072");
+        command.envs(DAEMON_SETTINGS);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         self.daemon = Some(command.spawn().unwrap());
         while Connection::open(&self.paths, Deadline::after(Duration::from_secs(1))).is_err() {

@@ -31,6 +31,14 @@ impl SmallDisk {
         }
     }
 
+    /// Takes every byte but this many KiB.
+    pub fn fill_but(&self, kib: u64) {
+        self.fill();
+        let ballast = File::options().write(true).open(self.ballast()).unwrap();
+        let size = ballast.metadata().unwrap().len();
+        ballast.set_len(size - (kib << 10)).unwrap();
+    }
+
     /// Gives the bytes back.
     pub fn make_room(&self) {
         std::fs::remove_file(self.ballast()).unwrap();

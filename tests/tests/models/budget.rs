@@ -130,15 +130,17 @@ fn a_call_is_in_the_account_wherever_the_daemon_dies() {
         stage.start_daemon();
         stage.flush();
         // One more call at most, and its answer is there once.
-        assert_eq!(provider.asked().len(), asked + 1, "{point:?}");
+        let calls = provider.asked().len();
+        let may_be_stored = point == Point::Booked && calls == asked;
+        assert!(calls == asked + 1 || may_be_stored, "{point:?}: {calls} calls");
         assert_eq!(origins(&stage, "s1"), ["openai:mock"], "{point:?}");
         assert_eq!(observations(&stage, "s1").len(), 1, "{point:?}");
         let now = account(&stage);
         assert!(now.tokens >= provider.charged(), "{point:?}: {now:?}, {} charged", provider.charged());
         let told = stage.recall(["stats"]).stdout;
         if point == Point::Booked {
-            let exact = Account { calls: 2, tokens: 2 * CHARGED, assumed_calls: 0, assumed_tokens: 0 };
-            assert_eq!(now, exact);
+            let (calls, charged) = (calls as u64, provider.charged());
+            assert_eq!(now, Account { calls, tokens: charged, assumed_calls: 0, assumed_tokens: 0 });
             assert!(!told.contains("at the most"), "{told}");
         } else {
             // What it cost, if anything, nobody knows any more: the reservation stands, and says so.

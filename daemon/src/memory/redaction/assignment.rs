@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use super::byte_set::ByteSet;
 use super::plausibility::{Name, Place, is_secret};
 
 /// The words that make a name telling, in any spelling of capitals.
@@ -67,6 +68,13 @@ const HARMLESS: [&str; 5] = ["public", "next", "page", "continuation", "cancel"]
 const NAME: usize = 48;
 const TYPE: usize = 32;
 const DOUBT: usize = 64;
+
+/// What names are made of.
+const NAME_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-.");
+/// What a type is made of that stands between a name and its value.
+const TYPE_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_&<>' :[]?");
+/// What ends a value without quotes. Bytes beyond ASCII do not, so that a range never cuts a character.
+const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\n\r\x0c\"'`,;)}]&<>|([\\");
 
 /// The value that is assigned to the name around `word`, if it looks like a secret.
 pub(super) fn assigned(text: &str, word: Range<usize>, name: Name) -> Option<Range<usize>> {
@@ -141,11 +149,11 @@ pub(super) fn key(text: &str, word: &Range<usize>) -> Option<Range<usize>> {
             return None;
         }
     }
-    if at.peek().is_some_and(|byte| is_name(byte) && byte != b'.') {
+    if at.peek().is_some_and(|byte| NAME_BYTES.has(byte) && byte != b'.') {
         return None;
     }
     let head = text.as_bytes().get(..word.start)?;
-    let own = head.iter().rev().take(NAME).take_while(|byte| is_name(**byte)).count();
+    let own = head.iter().rev().take(NAME).take_while(|byte| NAME_BYTES.has(**byte)).count();
     let start = word.start - own;
     let lower = text.get(start..word.start)?.to_ascii_lowercase();
     (!HARMLESS.iter().any(|part| lower.contains(part))).then_some(start..at.at)
@@ -207,11 +215,7 @@ fn quoted(mut at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
 /// `token: &str = "…"`: the value stands behind its type.
 fn after_type(mut at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
     let rest = at.text.as_bytes().get(at.at..)?;
-    let kind = rest
-        .iter()
-        .take(TYPE)
-        .take_while(|byte| byte.is_ascii_alphanumeric() || b"_&<>' :[]?".contains(byte));
-    let length = kind.count();
+    let length = TYPE_BYTES.run(rest.get(..TYPE).unwrap_or(rest));
     if rest.get(length) != Some(&b'=') {
         return None;
     }
@@ -228,10 +232,6 @@ fn element(at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
 /// The byte before `start`.
 fn preceding(text: &str, start: usize) -> Option<u8> {
     text.as_bytes().get(start.checked_sub(1)?).copied()
-}
-
-fn is_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)
 }
 
 /// A place in a text.
@@ -273,7 +273,7 @@ impl Cursor<'_> {
     /// The beginning of an unquoted value: enough of it to decide.
     fn run(&self) -> Range<usize> {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        let length = rest.iter().take(DOUBT).take_while(|byte| !ends_value(**byte)).count();
+        let length = rest.iter().take(DOUBT).take_while(|byte| !VALUE_ENDS.has(**byte)).count();
         let mut end = self.at + length;
         while !self.text.is_char_boundary(end) {
             end -= 1;
@@ -284,35 +284,9 @@ impl Cursor<'_> {
     /// All of an unquoted value.
     fn whole_run(&self) -> Range<usize> {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        let length = rest.iter().take_while(|byte| !ends_value(**byte)).count();
+        let length = rest.iter().take_while(|byte| !VALUE_ENDS.has(**byte)).count();
         self.at..self.at + length
     }
-}
-
-/// Bytes beyond ASCII do not end a value, so that a range never cuts a character.
-fn ends_value(byte: u8) -> bool {
-    matches!(
-        byte,
-        b' ' | b'\t'
-            | b'\n'
-            | b'\r'
-            | b'\x0c'
-            | b'"'
-            | b'\''
-            | b'`'
-            | b','
-            | b';'
-            | b')'
-            | b'}'
-            | b']'
-            | b'&'
-            | b'<'
-            | b'>'
-            | b'|'
-            | b'('
-            | b'['
-            | b'\\'
-    )
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //!
 //! Out of reach: a secret that nothing tells from a word, one that is split over two strings, and one in base64.
 
+mod byte_set;
 mod rules;
 mod plausibility;
 mod assignment;

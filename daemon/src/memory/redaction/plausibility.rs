@@ -5,6 +5,7 @@
 //! field of a call), when it is merely no placeholder.
 
 use super::beginning;
+use super::byte_set::ByteSet;
 
 /// What the name promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,28 +107,11 @@ fn is_one_word(value: &str) -> bool {
 }
 
 /// The characters of tokens, hexadecimal and all base64 alphabets.
+const TOKEN_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-+/.~:!@#$%^&*");
+
 fn is_token(value: &str) -> bool {
-    let padding = value.trim_end_matches('=');
-    padding.bytes().all(|byte| {
-        byte.is_ascii_alphanumeric()
-            || matches!(
-                byte,
-                b'_' | b'-'
-                    | b'+'
-                    | b'/'
-                    | b'.'
-                    | b'~'
-                    | b':'
-                    | b'!'
-                    | b'@'
-                    | b'#'
-                    | b'$'
-                    | b'%'
-                    | b'^'
-                    | b'&'
-                    | b'*'
-            )
-    })
+    let padding = value.trim_end_matches('=').as_bytes();
+    TOKEN_BYTES.run(padding) == padding.len()
 }
 
 /// A digit or an unusual sign among letters, or nothing but digits.
@@ -141,23 +125,41 @@ fn is_mixed(value: &str) -> bool {
 
 /// Letters, capitals and digits follow each other as chance would have it and not as in words and names.
 fn is_random(value: &str) -> bool {
-    let length = value.bytes().filter(u8::is_ascii_alphanumeric).count();
-    changes(value) * 5 >= length && entropy(value) >= 3.0
+    let (mut length, mut changes, mut last) = (0_usize, 0_usize, Class::Other);
+    for byte in value.bytes() {
+        let class = Class::of(byte);
+        length += usize::from(class != Class::Other);
+        changes += usize::from(is_change(last, class));
+        last = class;
+    }
+    changes * 5 >= length && entropy(value) >= 3.0
 }
 
-/// Changes between small letters, capitals and digits; a capital that begins a word is none.
-fn changes(value: &str) -> usize {
-    let class = |byte: &u8| match byte {
-        b'a'..=b'z' => 1,
-        b'A'..=b'Z' => 2,
-        b'0'..=b'9' => 3,
-        _ => 0,
-    };
-    let pairs = value.as_bytes().iter().zip(value.as_bytes().iter().skip(1));
-    pairs
-        .map(|(left, right)| (class(left), class(right)))
-        .filter(|(left, right)| left != right && *left != 0 && *right != 0 && (*left, *right) != (2, 1))
-        .count()
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Other,
+    Small,
+    Capital,
+    Digit,
+}
+
+impl Class {
+    fn of(byte: u8) -> Self {
+        match byte {
+            b'a'..=b'z' => Self::Small,
+            b'A'..=b'Z' => Self::Capital,
+            b'0'..=b'9' => Self::Digit,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A change between small letters, capitals and digits; a capital that begins a word is none.
+fn is_change(left: Class, right: Class) -> bool {
+    left != right
+        && left != Class::Other
+        && right != Class::Other
+        && (left, right) != (Class::Capital, Class::Small)
 }
 
 /// Shannon's entropy of the value's bytes, in bits per byte.

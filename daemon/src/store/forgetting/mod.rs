@@ -13,6 +13,7 @@ mod removal;
 mod tombstones;
 
 use rusqlite::Connection;
+use serde::Serialize;
 
 use super::{StoreError, empty_log_now};
 use crate::memory::document::DocumentKey;
@@ -46,15 +47,17 @@ pub struct Criteria {
 }
 
 /// How much of what people see is meant, or gone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ForgottenCounts {
-    pub sessions: usize,
     pub observations: usize,
     pub summaries: usize,
     pub prompts: usize,
     pub responses: usize,
     pub plans: usize,
     pub activities: usize,
+    /// Whole sessions.
+    pub sessions: usize,
+    /// Events that could not be read.
     pub unparsed: usize,
     /// What is shown nowhere by itself: the user's answers, last words of subagents, an agent's own summaries.
     pub asides: usize,

@@ -34,6 +34,12 @@ pub enum Point {
     Unlink,
     /// A compressor holds a job and has not begun.
     Lease,
+    /// The most that a model's call can cost is reserved, and the call not made.
+    Reserved,
+    /// A model has answered, and what that cost is not booked.
+    Answered,
+    /// It is booked; whether the answer is stored, too, is open.
+    Booked,
     /// A job's result is written, and the job not yet done.
     Result,
     /// A job's result is committed and nobody knows.
@@ -45,7 +51,7 @@ pub enum Point {
 }
 
 impl Point {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::Decode,
         Self::Enqueue,
         Self::Begin,
@@ -55,11 +61,17 @@ impl Point {
         Self::Ack,
         Self::Unlink,
         Self::Lease,
+        Self::Reserved,
+        Self::Answered,
+        Self::Booked,
         Self::Result,
         Self::ResultCommitted,
         Self::IndexCommit,
         Self::IndexCommitted,
     ];
+
+    /// Those that lie on the way of a model's call: without a model none of them is reached.
+    pub const OF_MODELS: [Self; 3] = [Self::Reserved, Self::Answered, Self::Booked];
 
     /// As the variable names it.
     pub fn name(self) -> &'static str {
@@ -73,6 +85,9 @@ impl Point {
             Self::Ack => "connection.ack",
             Self::Unlink => "spool.unlink",
             Self::Lease => "compressor.lease",
+            Self::Reserved => "ledger.reserved",
+            Self::Answered => "ledger.answered",
+            Self::Booked => "ledger.booked",
             Self::Result => "store.result",
             Self::ResultCommitted => "compressor.committed",
             Self::IndexCommit => "index.commit",

@@ -268,6 +268,36 @@ async fn one_that_hangs_past_the_deadline_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_always_hangs_is_given_up() {
+    let (shut, calls) = (Arc::new(Shut::default()), Arc::new(AtomicU32::new(0)));
+    let (held, counted) = (Arc::clone(&shut), Arc::clone(&calls));
+    let compressor = troubled(move |prompt| {
+        if prompt == "endless" {
+            counted.fetch_add(1, Ordering::SeqCst);
+            held.wait();
+        }
+    });
+    let tree = Tree::grow(compressor, |config| {
+        config.compression.timeout_s = 1;
+        config.compression.concurrency = 1;
+        config.compression.max_attempts = 2;
+    })
+    .await;
+    tree.turn("one", "endless").await;
+    tree.turn("two", "sturdy").await;
+    tree.until(|jobs| jobs.iter().all(|job| job.status == "done" || job.status == "dead")).await;
+
+    let dead = tree.job("batch", "one");
+    assert_eq!((dead.status.as_str(), dead.attempts), ("dead", 2), "{dead:?}");
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+    assert!(tree.observations("one") > 0, "the built-in one stands in");
+    assert_eq!(tree.job("batch", "two").attempts, 1);
+    assert!(tree.observations("two") > 0);
+    shut.open();
+    tree.fell().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_crashes_open_the_circuit_and_capturing_goes_on() {
     let compressor = troubled(|_| panic!("it breaks every time"));
     let tree = Tree::grow(compressor, |config| config.compression.concurrency = 4).await;

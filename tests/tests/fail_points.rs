@@ -11,7 +11,7 @@ use recall_protocol::wire::{Deliver, Reply};
 use recall_tests::checks::keeping::{self, offered_until_taken};
 use recall_tests::faults::points::{Arrival, Death, Manner, Remains, endure};
 use recall_tests::faults::process::Daemon;
-use recall_tests::{Stage, has_faults};
+use recall_tests::{DISCOUNT_ANSWER, Stage, has_faults};
 use serde_json::json;
 
 /// What is there when nobody dies.
@@ -42,11 +42,16 @@ fn try_all<const N: usize>(plans: &[[Death; N]]) -> (Vec<Death>, Vec<Remains>) {
     (died.concat(), remains)
 }
 
+/// `tests/models/budget.rs` has the others.
+fn without_models() -> impl Iterator<Item = Point> {
+    Point::ALL.into_iter().filter(|point| !Point::OF_MODELS.contains(point))
+}
+
 /// Each point once; a point that is never reached fails too.
 #[test]
 fn a_daemon_killed_at_any_point_loses_nothing_and_doubles_nothing() {
-    let deaths = Point::ALL.map(|at| Death { at, passes: 0, manner: Manner::AtOnce });
-    let (died, remains) = try_all(&deaths.map(|death| [death]));
+    let deaths: Vec<_> = without_models().map(|at| Death { at, passes: 0, manner: Manner::AtOnce }).collect();
+    let (died, remains) = try_all(&deaths.iter().map(|death| [*death]).collect::<Vec<_>>());
     assert_eq!(died, deaths, "some points were never reached");
     let undisturbed = undisturbed();
     for (death, remains) in deaths.iter().zip(remains) {
@@ -61,7 +66,7 @@ fn a_daemon_killed_at_any_point_loses_nothing_and_doubles_nothing() {
 #[test]
 #[ignore = "some hundred deaths"]
 fn daemons_killed_one_after_another_at_any_two_points_lose_nothing() {
-    let pairs = Point::ALL.iter().flat_map(|first| Point::ALL.map(|second| [*first, second]));
+    let pairs = without_models().flat_map(|first| without_models().map(move |second| [first, second]));
     let plans: Vec<_> = pairs
         .flat_map(|pair| [0, 2].map(|passes| pair.map(|at| Death { at, passes, manner: Manner::AtOnce })))
         .collect();
@@ -146,6 +151,33 @@ fn an_event_that_crashes_its_session_twice_is_kept_as_it_came_and_the_session_go
         .unwrap();
     assert_eq!(why, "it crashed its session twice");
     assert!(String::from_utf8(payload).unwrap().contains("poison"), "the payload is kept");
+}
+
+/// What exhausts the memory, for one, leaves no word behind.
+#[test]
+fn a_batch_that_ends_the_daemon_each_time_is_given_up() {
+    const MOST: u32 = 2;
+    let mut stage = Stage::new().config(&format!("[compression]\nmax_attempts = {MOST}\n"));
+    let deadly = format!("{}=return(kill)", Point::Lease.name());
+    let mut daemon = armed(&stage, &deadly);
+    let stop = json!({"last_assistant_message": DISCOUNT_ANSWER, "prompt_id": "p1"});
+    all_stored(&stage.deliver([&prompt(&stage, "one", "p1")]));
+    // Whether it lives to say so does not matter.
+    stage.hook(&stage.event("one", "Stop", stop));
+    for _ in 1..MOST {
+        assert!(!daemon.wait().success());
+        daemon = Daemon::spawn_armed(&stage, &deadly, Stdio::null());
+    }
+    assert!(!daemon.wait().success());
+
+    stage.start_daemon();
+    stage.flush();
+    let jobs = stage.json(["ctl", "jobs"])["jobs"].clone();
+    let given_up: Vec<_> = jobs.as_array().unwrap().iter().filter(|job| job["status"] == "dead").collect();
+    assert_eq!(given_up.len(), 1, "{jobs}");
+    assert!(given_up[0]["error"].as_str().unwrap().contains("ended the daemon each time"), "{jobs}");
+    let session = stage.json(["ctl", "session", "one"]);
+    assert!(!session["observations"].as_array().unwrap().is_empty(), "the built-in one stands in: {session}");
 }
 
 #[test]

@@ -98,6 +98,36 @@ fn a_failing_check_is_open_until_a_change_makes_it_pass() {
 }
 
 #[test]
+fn a_failing_check_is_followed_through_the_batches_to_its_pass() {
+    let stage = Stage::new().daemon();
+    turn(&stage, "one", "Does it still hold?", &[check_fails()], "The cart's total is off by one cent.");
+    let id = numbered(&stage, "one", "Fails: `cargo test -p shop`");
+    // A pass that nothing explains settles nothing.
+    turn(&stage, "one", "Run the tests again", &[check_passes()], "They pass now, I do not know why.");
+    assert_eq!(shown(&stage, id)["status"], "active");
+    turn(
+        &stage,
+        "one",
+        "Sum in cents",
+        &[edit(&stage, "src/cart.rs")],
+        "The cart's total is summed in cents.",
+    );
+    assert_eq!(shown(&stage, id)["status"], "active");
+    turn(&stage, "two", "Check the whole shop", &[check_passes()], "All checks of the shop pass.");
+    let now = shown(&stage, id);
+    assert_eq!(now["status"], "resolved", "{now}");
+    let lineage = &now["lineage"][0];
+    assert_eq!(
+        (&lineage["session_id"], &lineage["reason"]),
+        (&json!("two"), &json!("the check passes after a change"))
+    );
+    let call = |session: &str, batch: usize| {
+        stage.json(["ctl", "session", session])["batches"][batch]["activities"][0]["event_id"].clone()
+    };
+    assert_eq!(lineage["evidence"], json!([call("one", 2), call("two", 0)]));
+}
+
+#[test]
 fn a_newer_value_supersedes_the_older_until_it_is_forgotten() {
     let stage = Stage::new().daemon();
     let read = edit(&stage, "src/gateway.rs");

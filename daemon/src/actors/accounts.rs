@@ -5,7 +5,8 @@ use tokio::runtime::Handle;
 use super::clock;
 use super::writer::WriterHandle;
 use crate::compression::ledger::{Ledger, NotReserved};
-use crate::memory::budget::{Caps, Charge, ReservationId, Usage};
+use crate::faults::{self, Point};
+use crate::memory::budget::{Caps, Charge, Cost, ReservationId};
 use crate::store::{Write, Written};
 
 /// For threads outside the runtime.
@@ -20,18 +21,23 @@ impl Ledger for Accounts {
         let day = clock::day_of(clock::now());
         let write = Write::Reserve { charge: Box::new(charge.clone()), caps: self.caps, day };
         match self.runtime.block_on(self.writer.write(write)) {
-            Ok(Written::Reserved(reserved)) => reserved.map_err(NotReserved::Spent),
+            Ok(Written::Reserved(reserved)) => {
+                faults::reach(Point::Reserved);
+                reserved.map_err(NotReserved::Spent)
+            }
             Ok(other) => Err(NotReserved::Unavailable(format!("the writer answered {other:?}"))),
             Err(error) => Err(NotReserved::Unavailable(error.to_string())),
         }
     }
 
     /// Nobody waits for it: it is committed before the result it paid for, or with it.
-    fn settle(&self, reservation: ReservationId, usage: Usage) {
-        let settled = self.writer.queue(Write::Settle { reservation, usage });
+    fn settle(&self, reservation: ReservationId, cost: Cost) {
+        faults::reach(Point::Answered);
+        let settled = self.writer.queue(Write::Settle { reservation, cost });
         self.runtime.spawn(async move {
-            if let Err(error) = settled.await {
-                tracing::warn!(%error, "a call stays booked at the most it can have cost");
+            match settled.await {
+                Ok(_) => faults::reach(Point::Booked),
+                Err(error) => tracing::warn!(%error, "a call stays booked at the most it can have cost"),
             }
         });
     }

@@ -1,10 +1,14 @@
 //! Stored batches as the material of the compressors.
 
+use std::collections::BTreeSet;
+
 use rusqlite::Connection;
 
 use crate::agents;
 use crate::memory::ids::{BatchId, SessionRow};
-use crate::memory::material::{Action, BatchMaterial, BatchSource, Outcome, Said, SessionMaterial, Step};
+use crate::memory::material::{
+    Action, BatchMaterial, BatchSource, Outcome, Said, SessionMaterial, Step, beneath,
+};
 use crate::store::{self, ActivityRow, BatchRow, SessionInfo, StoreError, SubagentRow};
 
 /// # Errors
@@ -13,6 +17,10 @@ pub fn batch_material(db: &Connection, batch: BatchId) -> Result<BatchMaterial, 
     let stored = store::batch_row(db, batch)?;
     let mut material = told(db, stored.batch, &stored.session)?;
     material.previous_response = stored.previous_response;
+    let touched = files_touched(&material);
+    if !touched.is_empty() {
+        material.earlier = store::earlier_statements(db, batch, &touched)?;
+    }
     Ok(material)
 }
 
@@ -50,9 +58,22 @@ fn told(db: &Connection, batch: BatchRow, session: &SessionInfo) -> Result<Batch
         // An answer from the transcript came with no event of its own.
         response: said(batch.response_event.or(batch.prompt_event), batch.response),
         previous_response: None,
+        earlier: Vec::new(),
         steps,
         root: session.root.clone(),
     })
+}
+
+/// The project's files that a batch has read or changed.
+fn files_touched(batch: &BatchMaterial) -> Vec<String> {
+    let path = |step: &Step| match &step.action {
+        Action::Read { path } | Action::Edit { path, .. } | Action::Write { path, .. } => {
+            beneath(path, batch.root.as_deref())
+        }
+        _ => None,
+    };
+    let files: BTreeSet<String> = batch.steps.iter().filter_map(path).collect();
+    files.into_iter().collect()
 }
 
 /// What a subagent said at its end, unless the call that started it has brought it.

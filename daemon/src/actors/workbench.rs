@@ -11,6 +11,7 @@ use crate::compression::extractive::Extractive;
 use crate::compression::{CompressionError, Compressor, Cuts, EXTRACTIVE, Errand, Made};
 use crate::memory::lineage;
 use crate::memory::material::{BatchMaterial, SessionMaterial};
+use crate::memory::mending;
 use crate::memory::observation::ObservationDraft;
 use crate::memory::session::SessionStatus;
 use crate::store::{self, BatchResult, FirstResult, JobKind, JobResult, LeasedJob, Readers, StoreError};
@@ -118,11 +119,12 @@ impl Workbench {
     }
 }
 
-/// What the work of a batch has settled is read from the batch itself, so that it is the same whoever compressed it.
+/// What the work of a batch has settled, and what it leaves for later work to go on from, is read from the batch itself,
+/// so that it is the same whoever compressed it.
 fn of_batch(batch: &BatchMaterial, mut drafts: Vec<ObservationDraft>) -> JobResult {
     lineage::aim_at_failing(batch, &mut drafts);
-    let (settled, source_tokens) = (lineage::settled(batch), source_tokens(batch));
-    JobResult::Observations(BatchResult { drafts, settled, source_tokens })
+    let (settled, traces) = (lineage::settled(batch), mending::traces(batch));
+    JobResult::Observations(BatchResult { drafts, settled, traces, source_tokens: source_tokens(batch) })
 }
 
 fn built_in(material: &Material) -> Work {

@@ -60,7 +60,17 @@ fn tell(out: &mut dyn Write, stats: &Value, days: u32) -> std::io::Result<()> {
         number(total, "calls"),
         tokens(total),
         usd(total)
-    )
+    )?;
+    let assumed = number(total, "assumed_calls");
+    if assumed > 0 {
+        writeln!(
+            out,
+            "{DIM}of these {assumed} at the most they can have cost, {} tokens: the answer never came, or the daemon ended \
+             before it was booked{DIM:#}",
+            number(total, "assumed_tokens")
+        )?;
+    }
+    Ok(())
 }
 
 fn tokens(line: &Value) -> u64 {
@@ -91,7 +101,8 @@ mod tests {
         let line = |day: &str, tokens: u64, usd: f64| json!({"day": day, "backend": "openai:m", "calls": 2, "tokens_in": tokens, "tokens_out": 0, "usd": usd});
         let stats = json!({
             "spending": [line("2031-05-18", 1, 0.0), line("2031-05-19", 3_000, 0.0015), line("2031-05-20", 12_000, 1.25)],
-            "total": {"calls": 6, "tokens_in": 15_001, "tokens_out": 0, "usd": 1.2515}});
+            "total": {"calls": 6, "tokens_in": 15_001, "tokens_out": 0, "usd": 1.2515, "assumed_calls": 1,
+                "assumed_tokens": 4_812}});
         let mut out = Vec::new();
         tell(&mut out, &stats, 14).unwrap();
         let plain = anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string();

@@ -4,7 +4,7 @@
 //! when the answer is there. Whoever dies in between leaves the reservation, which counts as spent. So the sum of a day
 //! never exceeds its cap, whatever is killed when.
 
-use crate::memory::budget::{Charge, OverCap, ReservationId, Usage};
+use crate::memory::budget::{Charge, Cost, OverCap, ReservationId};
 
 /// Why a call may not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,7 +24,7 @@ pub trait Ledger: Send + Sync {
     fn reserve(&self, charge: &Charge) -> Result<ReservationId, NotReserved>;
 
     /// Books what the call has cost, sooner or later. What cannot be booked stays reserved.
-    fn settle(&self, reservation: ReservationId, usage: Usage);
+    fn settle(&self, reservation: ReservationId, cost: Cost);
 }
 
 /// Keeps no accounts: for a single call that the user has asked for.
@@ -36,5 +36,5 @@ impl Ledger for Unbooked {
         Ok(ReservationId(0))
     }
 
-    fn settle(&self, _reservation: ReservationId, _usage: Usage) {}
+    fn settle(&self, _reservation: ReservationId, _cost: Cost) {}
 }

@@ -16,7 +16,7 @@ use super::policy::{Backend, CompressionPolicy};
 use super::prompt::{self, Question};
 use super::provider::{Paid, Provider, ProviderError, Reply, Tokens};
 use super::{CompressionError, Compressor, Cuts, Errand, Made, ProviderState};
-use crate::memory::budget::{Charge, Usage};
+use crate::memory::budget::{Charge, Cost, Usage};
 use crate::memory::ids::Timestamp;
 use crate::memory::material::{BatchMaterial, SessionMaterial};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
@@ -105,7 +105,7 @@ impl ModelCompressor {
             }
         })?;
         let answered = self.provider.ask(question, job.now());
-        job.errand.ledger.settle(reservation, self.cost(question, &answered, most));
+        job.errand.ledger.settle(reservation, self.cost(question, &answered));
         self.report(&answered, job.now());
         answered.map_err(|error| match error {
             ProviderError::Trouble { why, wait_ms: Some(wait_ms), .. } => {
@@ -135,7 +135,7 @@ impl ModelCompressor {
         self.backend.prices.of((text as u64).div_ceil(2) + FORM_TOKENS, question.most_out.into())
     }
 
-    fn cost(&self, question: &Question, answered: &Result<Reply, ProviderError>, most: Usage) -> Usage {
+    fn cost(&self, question: &Question, answered: &Result<Reply, ProviderError>) -> Cost {
         match answered {
             Ok(reply) => {
                 let guessed = || Tokens {
@@ -143,10 +143,10 @@ impl ModelCompressor {
                     out: tokens::estimate(&reply.text).into(),
                 };
                 let usage = reply.tokens.unwrap_or_else(guessed).usage(self.backend.prices);
-                Usage { micro_usd: reply.micro_usd.unwrap_or(usage.micro_usd), ..usage }
+                Cost::Known(Usage { micro_usd: reply.micro_usd.unwrap_or(usage.micro_usd), ..usage })
             }
-            Err(ProviderError::Trouble { paid: Paid::Perhaps, .. }) => most,
-            Err(_) => Usage::default(),
+            Err(ProviderError::Trouble { paid: Paid::Perhaps, .. }) => Cost::AtMost,
+            Err(_) => Cost::Known(Usage::default()),
         }
     }
 

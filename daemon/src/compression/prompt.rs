@@ -7,6 +7,8 @@
 use serde_json::{Value, json};
 
 use super::answer::{LONGEST_TITLE, MOST_OBSERVATIONS};
+use super::condense;
+use crate::memory::earlier::MOST_SHOWN;
 use crate::memory::observation::ObservationType;
 
 /// One stateless request.
@@ -72,6 +74,8 @@ worth keeping.
 corrected or demanded is at least 7.
 - evidence: the numbers of the steps that show it, as in [3].
 - files_read, files_modified: only files of those steps.
+- replaces: where the turn shows that a value noted before is another one now, and this observation says which, the \
+note's number, as k1; else none. Name the value in the title as the note does.
 - Write in the language of the user's request.";
 
 const SUMMARY: &str = "You keep the memory of a software project. You are shown a whole session of a coding agent, turn \
@@ -140,6 +144,8 @@ fn observations_schema() -> Value {
     let types: Vec<&str> = ObservationType::ALL.iter().map(|(_, name)| *name).collect();
     let title = format!("at most {LONGEST_TITLE} characters");
     let importance = "1 to 10";
+    let handles: Vec<String> =
+        std::iter::once("none".to_owned()).chain((0..MOST_SHOWN).map(condense::handle)).collect();
     let most = format!("0 to {MOST_OBSERVATIONS}");
     json!({
         "type": "object",
@@ -159,9 +165,10 @@ fn observations_schema() -> Value {
                     "files_modified": list(),
                     "importance": {"type": "integer", "description": importance},
                     "evidence": {"type": "array", "items": {"type": "integer"}},
+                    "replaces": {"type": "string", "enum": handles},
                 },
                 "required": ["type", "title", "subtitle", "narrative", "facts", "concepts", "files_read",
-                             "files_modified", "importance", "evidence"],
+                             "files_modified", "importance", "evidence", "replaces"],
                 "additionalProperties": false,
             },
         }},

@@ -17,6 +17,21 @@ impl Usage {
     }
 }
 
+/// What a call has cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cost {
+    Known(Usage),
+    /// It may have been answered, and nobody knows: the most that was reserved for it is taken to be spent.
+    AtMost,
+}
+
+/// The part of what was spent that nobody knows for sure: calls booked at the most they can have cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Assumed {
+    pub calls: i64,
+    pub tokens: u64,
+}
+
 /// Hard limits of a day, the user's own calendar day. 0: no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caps {

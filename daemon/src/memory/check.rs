@@ -3,6 +3,8 @@
 //! Only what is plain counts: one check in a command line, without quotes and substitutions, so that two command lines
 //! with the same name are the same check.
 
+use std::collections::BTreeMap;
+
 use super::ids::EventId;
 use super::material::{Action, BatchMaterial, Outcome, Step, beneath};
 
@@ -152,46 +154,72 @@ pub struct Checked {
     /// The check's name, as [`check_in`] tells it.
     pub name: String,
     pub standing: Standing,
-    /// Its last run.
+    /// Its last run, and which of the batch's steps that was.
     pub event: EventId,
-    /// The files that the batch had changed before, relative to the project's folder, and the calls that did.
-    pub changed: Vec<(String, EventId)>,
+    pub step: u32,
+    /// The files that the batch had changed before.
+    pub changed: Vec<Changed>,
 }
 
 /// What is known of a check at the end of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     Passed,
-    Failed { said: String },
+    Failed {
+        said: String,
+    },
+    /// It failed, and then passed with nothing changed in between.
+    Wavering,
+}
+
+/// A file that a batch changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// Relative to the project's folder.
+    pub path: String,
+    /// The last call that did, and which of the batch's steps that was.
+    pub event: EventId,
+    pub step: u32,
 }
 
 /// The checks of a batch by their last runs, in the order of those. Where that went unclear nothing is said.
 pub fn checked(batch: &BatchMaterial) -> Vec<Checked> {
     let mut found: Vec<(String, Option<Checked>)> = Vec::new();
-    for (at, step) in batch.steps.iter().enumerate() {
+    let mut failed_at: BTreeMap<String, u32> = BTreeMap::new();
+    for (at, step) in (0_u32..).zip(&batch.steps) {
         let Action::Command { command, output, .. } = &step.action else { continue };
         let Some(name) = check_in(command) else { continue };
         found.retain(|(known, _)| *known != name);
+        let changed = changed(batch.steps.iter().take(at as usize), batch.root.as_deref());
         let standing = match run(&step.outcome, output) {
-            Run::Passed => Some(Standing::Passed),
-            Run::Failed { said } => Some(Standing::Failed { said: said.to_owned() }),
+            Run::Passed => {
+                let mended = |failed: &u32| changed.iter().any(|changed| changed.step > *failed);
+                let is_proven = failed_at.get(&name).is_none_or(mended);
+                Some(if is_proven { Standing::Passed } else { Standing::Wavering })
+            }
+            Run::Failed { said } => {
+                failed_at.insert(name.clone(), at);
+                Some(Standing::Failed { said: said.to_owned() })
+            }
             Run::Unclear => None,
         };
-        let changed = changed(batch.steps.get(..at).unwrap_or_default(), batch.root.as_deref());
-        let checked =
-            standing.map(|standing| Checked { name: name.clone(), standing, event: step.event, changed });
+        let checked = standing.map(|standing| {
+            let (name, event) = (name.clone(), step.event);
+            Checked { name, standing, event, step: at, changed }
+        });
         found.push((name, checked));
     }
     found.into_iter().filter_map(|(_, checked)| checked).collect()
 }
 
-fn changed(steps: &[Step], root: Option<&str>) -> Vec<(String, EventId)> {
-    let mut changed: Vec<(String, EventId)> = Vec::new();
-    for step in steps.iter().filter(|step| !step.outcome.is_failed()) {
+/// The files that these steps of a batch changed, in the order of their last changes.
+pub fn changed<'a>(steps: impl Iterator<Item = &'a Step>, root: Option<&str>) -> Vec<Changed> {
+    let mut changed: Vec<Changed> = Vec::new();
+    for (at, step) in (0_u32..).zip(steps) {
         let (Action::Edit { path, .. } | Action::Write { path, .. }) = &step.action else { continue };
-        if let Some(path) = beneath(path, root) {
-            changed.retain(|(known, _)| *known != path);
-            changed.push((path, step.event));
+        if let (Some(path), false) = (beneath(path, root), step.outcome.is_failed()) {
+            changed.retain(|known| known.path != path);
+            changed.push(Changed { path, event: step.event, step: at });
         }
     }
     changed
@@ -260,8 +288,13 @@ mod tests {
         let told: Vec<String> = checked(&batch)
             .iter()
             .map(|checked| {
-                let standing = if checked.standing == Standing::Passed { "passed" } else { "failed" };
-                let changed: Vec<&str> = checked.changed.iter().map(|(path, _)| path.as_str()).collect();
+                let standing = match checked.standing {
+                    Standing::Passed => "passed",
+                    Standing::Failed { .. } => "failed",
+                    Standing::Wavering => "wavering",
+                };
+                let changed: Vec<&str> =
+                    checked.changed.iter().map(|changed| changed.path.as_str()).collect();
                 format!("{}:{standing}:{}", checked.name, changed.join(","))
             })
             .collect();
@@ -281,6 +314,18 @@ mod tests {
         stands(
             vec![failed(1, "cargo test", "x"), ran(2, "cargo check", "Finished")],
             &["cargo test:failed:", "cargo check:passed:"],
+        );
+    }
+
+    #[test]
+    fn a_pass_that_nothing_explains_wavers() {
+        let fails = |number| failed(number, "cargo test", "Exit code 101");
+        stands(vec![fails(1), ran(2, "cargo test", "ok")], &["cargo test:wavering:"]);
+        stands(vec![edited(1, "a.rs"), fails(2), ran(3, "cargo test", "ok")], &["cargo test:wavering:a.rs"]);
+        // The same file, once more.
+        stands(
+            vec![edited(1, "a.rs"), fails(2), edited(3, "a.rs"), ran(4, "cargo test", "ok")],
+            &["cargo test:passed:a.rs"],
         );
     }
 

@@ -3,9 +3,10 @@
 //! Everything here follows from what is stored and from nothing else, so that it comes out the same in whatever order
 //! results arrive, and comes out again when one of them goes.
 
-use super::check::{Standing, checked};
+use super::check::{Checked, Standing, checked};
 use super::ids::{BatchId, EventId, ObservationId, SessionRow, Timestamp};
 use super::material::{Action, BatchMaterial};
+use super::mending::{Span, Trail};
 use super::observation::ObservationDraft;
 use super::sameness::telling;
 use super::subject::{self, SubjectKey};
@@ -59,7 +60,7 @@ pub fn successor<'a>(
 /// How work settles an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Settling {
-    /// A check that had failed passes after something was changed.
+    /// A check that had failed passes after something was changed, be it in an earlier batch.
     Passed,
     /// What was left to do is reported done.
     Done,
@@ -85,7 +86,7 @@ impl Settling {
 pub struct Settled {
     pub subject: SubjectKey,
     pub how: Settling,
-    /// What was changed before, relative to the project's folder.
+    /// What the batch changed before, relative to the project's folder: for a check perhaps nothing.
     pub files: Vec<String>,
     pub evidence: Vec<EventId>,
 }
@@ -93,33 +94,51 @@ pub struct Settled {
 /// The same as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
-    pub batch: BatchId,
-    pub session: SessionRow,
-    pub at: Timestamp,
+    pub by: Span,
     pub how: Settling,
     /// Named as those of a [`Claim`].
     pub files: Vec<String>,
     pub evidence: Vec<String>,
 }
 
-/// Which of these settled the claim: the first that came after it. What a user said by hand only a user takes back.
-pub fn settlement<'a>(claim: &Claim, settlements: &'a [Settlement]) -> Option<&'a Settlement> {
-    let settles = |settlement: &&Settlement| {
-        let fits = match settlement.how {
-            Settling::Passed => !settlement.files.is_empty() && share_a_file(&claim.files, &settlement.files),
-            Settling::Done => true,
-            Settling::Delivered => claim.session == Some(settlement.session),
-        };
-        fits && settlement.at > claim.at && claim.batch != Some(settlement.batch)
-    };
-    let found = settlements.iter().filter(settles).min_by_key(|settlement| (settlement.at, settlement.batch));
-    found.filter(|_| claim.author == Author::Compressor)
+impl Settlement {
+    /// Whether this could settle the claim, whatever was changed. What a user said by hand only a user takes back.
+    pub fn comes_after(&self, claim: &Claim) -> bool {
+        let is_later = self.by.end() > claim.at && claim.batch != Some(self.by.batch);
+        is_later && claim.author == Author::Compressor
+    }
+
+    /// The events that show that this settled the claim; `None`: it did not. `trail` leads to this batch.
+    pub fn settles(&self, claim: &Claim, trail: &Trail<'_>) -> Option<Vec<String>> {
+        if !self.comes_after(claim) {
+            return None;
+        }
+        match self.how {
+            Settling::Passed => self.mends(claim, trail),
+            Settling::Done => Some(self.evidence.clone()),
+            Settling::Delivered => (claim.session == Some(self.by.session)).then(|| self.evidence.clone()),
+        }
+    }
+
+    /// A pass is explained by what its own batch changed or, else, by what others did since the check failed last.
+    fn mends(&self, claim: &Claim, trail: &Trail<'_>) -> Option<Vec<String>> {
+        let mut before = trail.since(claim, &self.by);
+        let is_explained = !self.files.is_empty() || trail.explains(&before, &self.by);
+        let is_about_it = |file: &String| claim.files.is_empty() || claim.files.contains(file);
+        before.retain(|change| is_about_it(&change.file));
+        if !is_explained || (before.is_empty() && !self.files.iter().any(is_about_it)) {
+            return None;
+        }
+        let shown = before.iter().skip(before.len().saturating_sub(MOST_CHANGES));
+        Some(shown.map(|change| change.event.clone()).chain(self.evidence.iter().cloned()).collect())
+    }
 }
 
-/// What a batch has settled: checks that pass after a change, work that its answer or a commit reports done.
+/// Of the calls that changed something, so many are named.
+const MOST_CHANGES: usize = 4;
+
+/// What a batch has settled: checks that pass (if something was changed since they failed), work that its answer or a commit reports done.
 pub fn settled(batch: &BatchMaterial) -> Vec<Settled> {
-    /// Of the calls that changed something, so many are named.
-    const MOST_CHANGES: usize = 4;
     let mut found: Vec<Settled> = Vec::new();
     let mut add = |settled: Settled| {
         if !found.iter().any(|known| known.subject == settled.subject) {
@@ -127,17 +146,13 @@ pub fn settled(batch: &BatchMaterial) -> Vec<Settled> {
         }
     };
     for checked in checked(batch).into_iter().filter(|checked| checked.standing == Standing::Passed) {
-        let changes = checked.changed.iter().rev().take(MOST_CHANGES).map(|(_, event)| *event);
-        let evidence = changes.chain([checked.event]).collect();
-        let files: Vec<String> = checked.changed.into_iter().map(|(path, _)| path).collect();
-        if !files.is_empty() {
-            add(Settled {
-                subject: subject::of_check(&checked.name),
-                how: Settling::Passed,
-                files,
-                evidence,
-            });
-        }
+        let changes = checked.changed.iter().rev().take(MOST_CHANGES).map(|changed| changed.event);
+        add(Settled {
+            subject: subject::of_check(&checked.name),
+            how: Settling::Passed,
+            evidence: changes.chain([checked.event]).collect(),
+            files: checked.changed.into_iter().map(|changed| changed.path).collect(),
+        });
     }
     for step in batch.steps.iter().filter(|step| !step.outcome.is_failed()) {
         let Action::Command { command, .. } = &step.action else { continue };
@@ -181,9 +196,8 @@ fn plain(line: &str) -> &str {
 /// to resolve it.
 pub fn aim_at_failing(batch: &BatchMaterial, drafts: &mut [ObservationDraft]) {
     const FAILS: [&str; 5] = ["fail", "fails", "failing", "failed", "broken"];
-    let Some(last) = checked(batch).pop().filter(|checked| checked.standing != Standing::Passed) else {
-        return;
-    };
+    let fails = |checked: &Checked| matches!(checked.standing, Standing::Failed { .. });
+    let Some(last) = checked(batch).pop().filter(fails) else { return };
     let key = subject::of_check(&last.name);
     let says_so = |draft: &ObservationDraft| {
         let title = draft.title.to_lowercase();

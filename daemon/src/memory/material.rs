@@ -3,6 +3,7 @@
 //! The store keeps each call as its agent sent it; `agents/` reads it into an [`Action`] when it is needed, so a
 //! better reading of an agent's format reaches old rows too.
 
+use super::earlier::Earlier;
 use super::ids::{EventId, Timestamp};
 
 /// A closed batch, or a chunk of a long one, with what came directly before it.
@@ -16,6 +17,8 @@ pub struct BatchMaterial {
     pub response: Option<Said>,
     /// The answer that ended the batch before: what a "yes, do that" refers to.
     pub previous_response: Option<String>,
+    /// What was noted before of files that the batch touches and may be outdated now, the newest first. For models.
+    pub earlier: Vec<Earlier>,
     /// In the order in which they happened.
     pub steps: Vec<Step>,
     /// The project's folder: paths beneath it are told relative to it.

@@ -19,6 +19,12 @@ impl SubjectKey {
         &self.0
     }
 
+    /// The words by which a value is named, with its condition. `None`: it is not about a value.
+    pub(super) fn named_value(&self) -> Option<impl Iterator<Item = &str>> {
+        let (_, named) = self.0.strip_prefix("value: ")?.split_once(": ")?;
+        Some(named.split(' ').map(unmarked).filter(|word| !word.is_empty()))
+    }
+
     fn new(sort: &str, words: &str) -> Self {
         Self(format!("{sort}: {words}"))
     }
@@ -43,6 +49,15 @@ pub fn of_title(kind: ObservationType, title: &str) -> Option<SubjectKey> {
     let clause = Clause::first(said)?;
     let rule = || (kind == ObservationType::Decision).then(|| clause.rule()).flatten();
     rule().or_else(|| clause.value()).or_else(|| clause.new_value())
+}
+
+/// The words of a sentence in lower case, without any marks around them.
+pub(super) fn words(said: &str) -> Vec<String> {
+    said.split_whitespace().map(|word| unmarked(word).to_lowercase()).collect()
+}
+
+fn unmarked(word: &str) -> &str {
+    word.trim_matches(|edge: char| !edge.is_alphanumeric())
 }
 
 /// A question that was put to the user: another answer to the same question is another choice.

@@ -9,7 +9,7 @@ use crate::actors::clock;
 use crate::actors::pause::PauseSwitch;
 use crate::actors::subscriber::SubscriberCounters;
 use crate::compression::ProviderState;
-use crate::memory::budget::Usage;
+use crate::memory::budget::{Assumed, Usage};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::Timestamp;
 use crate::store::{
@@ -657,12 +657,15 @@ pub struct SpendingTotal {
     pub tokens_in: u64,
     pub tokens_out: u64,
     pub usd: f64,
+    /// Calls of which nobody knows what they cost, among the others; `tokens_in` and `tokens_out` hold their most.
+    pub assumed_calls: i64,
+    pub assumed_tokens: u64,
 }
 
 impl StatsAnswer {
     pub fn of(rows: Vec<SpendingRow>) -> Self {
         let mut calls = 0;
-        let mut sum = Usage::default();
+        let (mut sum, mut assumed) = (Usage::default(), Assumed::default());
         let spending = rows
             .into_iter()
             .map(|row| {
@@ -670,18 +673,21 @@ impl StatsAnswer {
                 sum.tokens_in += row.usage.tokens_in;
                 sum.tokens_out += row.usage.tokens_out;
                 sum.micro_usd += row.usage.micro_usd;
-                let total = SpendingTotal::of(row.calls, row.usage);
+                assumed.calls += row.assumed.calls;
+                assumed.tokens += row.assumed.tokens;
+                let total = SpendingTotal::of(row.calls, row.usage, row.assumed);
                 SpendingLine { day: row.day.0, backend: row.backend, total }
             })
             .collect();
-        Self { spending, total: SpendingTotal::of(calls, sum) }
+        Self { spending, total: SpendingTotal::of(calls, sum, assumed) }
     }
 }
 
 impl SpendingTotal {
-    fn of(calls: i64, usage: Usage) -> Self {
+    fn of(calls: i64, usage: Usage, assumed: Assumed) -> Self {
         let Usage { tokens_in, tokens_out, micro_usd } = usage;
-        Self { calls, tokens_in, tokens_out, usd: dollars(micro_usd) }
+        let Assumed { calls: assumed_calls, tokens: assumed_tokens } = assumed;
+        Self { calls, tokens_in, tokens_out, usd: dollars(micro_usd), assumed_calls, assumed_tokens }
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn remember(db: &Connection, said: &Remembered) -> Result<Observation
     log(db, "observation", id)?;
     if let Some(subject) = said.draft.subject.as_ref().map(SubjectHash::of) {
         aim(db, id, Some(subject))?;
-        lineage::settle(db, project, &[subject].into())?;
+        lineage::settle(db, project, &[subject].into(), said.at)?;
     }
     Ok(ObservationId(id))
 }

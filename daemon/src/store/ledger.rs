@@ -1,9 +1,9 @@
 //! The accounts of what models cost: per day, project and backend, with reservations for the calls under way.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::StoreError;
-use crate::memory::budget::{Caps, Charge, Day, OverCap, ReservationId, Usage};
+use crate::memory::budget::{Assumed, Caps, Charge, Cost, Day, OverCap, ReservationId, Usage};
 
 /// A day's cost of one backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +12,7 @@ pub struct SpendingRow {
     pub backend: String,
     pub calls: i64,
     pub usage: Usage,
+    pub assumed: Assumed,
 }
 
 /// Reserves what a call can cost at most, if the caps allow it.
@@ -42,44 +43,48 @@ pub(super) fn reserve(
     Ok(Ok(ReservationId(db.last_insert_rowid())))
 }
 
-/// Books the true cost. One that is not reserved any more was booked in full already.
-pub(super) fn settle(db: &Connection, reservation: ReservationId, usage: Usage) -> Result<(), StoreError> {
-    let mut take =
-        db.prepare_cached("DELETE FROM reservations WHERE id = ?1 RETURNING day, project, backend")?;
-    let taken = take
-        .query_row([reservation.0], |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
-        })
-        .optional()?;
-    let Some((day, project, backend)) = taken else { return Ok(()) };
-    db.prepare_cached(
-        "INSERT INTO spending (day, project, backend, calls, tokens_in, tokens_out, micro_usd)
-         VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6)
-         ON CONFLICT (day, project, backend) DO UPDATE SET calls = calls + 1, tokens_in = tokens_in + excluded.tokens_in,
-                tokens_out = tokens_out + excluded.tokens_out, micro_usd = micro_usd + excluded.micro_usd",
-    )?
-    .execute(params![
-        day,
-        project,
-        backend,
-        number(usage.tokens_in),
-        number(usage.tokens_out),
-        number(usage.micro_usd),
-    ])?;
+/// Books what a call has cost. One that is not reserved any more was booked in full already.
+pub(super) fn settle(db: &Connection, reservation: ReservationId, cost: Cost) -> Result<(), StoreError> {
+    if let Cost::Known(usage) = cost {
+        db.prepare_cached(
+            "UPDATE reservations SET tokens_in = ?2, tokens_out = ?3, micro_usd = ?4 WHERE id = ?1",
+        )?
+        .execute(params![
+            reservation.0,
+            number(usage.tokens_in),
+            number(usage.tokens_out),
+            number(usage.micro_usd),
+        ])?;
+    }
+    let assumed = match cost {
+        Cost::Known(_) => 0,
+        Cost::AtMost => 1,
+    };
+    book(db, "id = ?1", params![reservation.0, assumed])?;
+    db.prepare_cached("DELETE FROM reservations WHERE id = ?1")?.execute([reservation.0])?;
     Ok(())
 }
 
 /// Books in full what a daemon that is gone has reserved: nobody can say any more what it cost.
 pub(super) fn book_abandoned(db: &Connection) -> Result<(), StoreError> {
-    db.execute_batch(
-        "INSERT INTO spending (day, project, backend, calls, tokens_in, tokens_out, micro_usd)
-         SELECT day, project, backend, count(*), sum(tokens_in), sum(tokens_out), sum(micro_usd)
-         FROM reservations WHERE true GROUP BY day, project, backend
+    book(db, "?1", params![true, 1])?;
+    db.execute("DELETE FROM reservations", [])?;
+    Ok(())
+}
+
+/// Adds reservations to what was spent. The second parameter says of each whether its cost is assumed, 0 or 1.
+fn book(db: &Connection, which: &str, given: impl rusqlite::Params) -> Result<(), StoreError> {
+    db.prepare_cached(&format!(
+        "INSERT INTO spending (day, project, backend, calls, tokens_in, tokens_out, micro_usd, assumed_calls, assumed_tokens)
+         SELECT day, project, backend, count(*), sum(tokens_in), sum(tokens_out), sum(micro_usd), count(*) * ?2,
+                sum(tokens_in + tokens_out) * ?2
+         FROM reservations WHERE {which} GROUP BY day, project, backend
          ON CONFLICT (day, project, backend) DO UPDATE SET calls = calls + excluded.calls,
                 tokens_in = tokens_in + excluded.tokens_in, tokens_out = tokens_out + excluded.tokens_out,
-                micro_usd = micro_usd + excluded.micro_usd;
-         DELETE FROM reservations",
-    )?;
+                micro_usd = micro_usd + excluded.micro_usd, assumed_calls = assumed_calls + excluded.assumed_calls,
+                assumed_tokens = assumed_tokens + excluded.assumed_tokens"
+    ))?
+    .execute(given)?;
     Ok(())
 }
 
@@ -107,10 +112,12 @@ fn spent_by(db: &Connection, day: &Day, project: Option<i64>) -> Result<Usage, S
 /// When the database refuses.
 pub fn spending(db: &Connection, since: &Day) -> Result<Vec<SpendingRow>, StoreError> {
     let mut statement = db.prepare_cached(
-        "SELECT day, backend, sum(calls), sum(tokens_in), sum(tokens_out), sum(micro_usd) FROM (
-            SELECT day, backend, calls, tokens_in, tokens_out, micro_usd FROM spending WHERE day >= ?1
+        "SELECT day, backend, sum(calls), sum(tokens_in), sum(tokens_out), sum(micro_usd), sum(assumed_calls),
+                sum(assumed_tokens) FROM (
+            SELECT day, backend, calls, tokens_in, tokens_out, micro_usd, assumed_calls, assumed_tokens
+            FROM spending WHERE day >= ?1
             UNION ALL
-            SELECT day, backend, 1, tokens_in, tokens_out, micro_usd FROM reservations WHERE day >= ?1)
+            SELECT day, backend, 1, tokens_in, tokens_out, micro_usd, 0, 0 FROM reservations WHERE day >= ?1)
          GROUP BY day, backend ORDER BY day, backend",
     )?;
     let rows = statement.query_map([&since.0], |row| {
@@ -119,14 +126,19 @@ pub fn spending(db: &Connection, since: &Day) -> Result<Vec<SpendingRow>, StoreE
             backend: row.get(1)?,
             calls: row.get(2)?,
             usage: usage(row, 3)?,
+            assumed: Assumed { calls: row.get(6)?, tokens: count(row, 7)? },
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
 fn usage(row: &Row<'_>, first: usize) -> rusqlite::Result<Usage> {
-    let count = |at: usize| row.get::<_, i64>(at).map(|value| u64::try_from(value).unwrap_or(0));
-    Ok(Usage { tokens_in: count(first)?, tokens_out: count(first + 1)?, micro_usd: count(first + 2)? })
+    let [tokens_in, tokens_out, micro_usd] = [first, first + 1, first + 2].map(|at| count(row, at));
+    Ok(Usage { tokens_in: tokens_in?, tokens_out: tokens_out?, micro_usd: micro_usd? })
+}
+
+fn count(row: &Row<'_>, at: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(at).map(|value| u64::try_from(value).unwrap_or(0))
 }
 
 /// SQLite has no unsigned numbers. What is cut off here is far beyond any cap; sums must not overflow either.
@@ -188,14 +200,35 @@ mod tests {
         let first = book.reserve(1, 60, caps, MONDAY).unwrap();
         assert_eq!(book.reserve(1, 60, caps, MONDAY), Err(OverCap::Tokens));
         let cost = Usage { tokens_in: 10, tokens_out: 5, micro_usd: 7 };
-        execute(&book.db, &Write::Settle { reservation: first, usage: cost }, &mut Vec::new()).unwrap();
+        execute(&book.db, &Write::Settle { reservation: first, cost: Cost::Known(cost) }, &mut Vec::new())
+            .unwrap();
         assert_eq!(book.spent(MONDAY), 15);
         // Settled twice is settled once.
-        execute(&book.db, &Write::Settle { reservation: first, usage: cost }, &mut Vec::new()).unwrap();
+        execute(&book.db, &Write::Settle { reservation: first, cost: Cost::Known(cost) }, &mut Vec::new())
+            .unwrap();
         assert_eq!(book.spent(MONDAY), 15);
         assert!(book.reserve(2, 85, caps, MONDAY).is_ok());
         assert_eq!(book.reserve(2, 1, caps, MONDAY), Err(OverCap::Tokens));
         assert!(book.reserve(2, 100, caps, TUESDAY).is_ok());
+    }
+
+    #[test]
+    fn a_call_of_which_nobody_knows_what_it_cost_is_booked_at_its_most_and_told_apart() {
+        let book = Book::new();
+        let [known, unknown] = [60, 40].map(|most| book.reserve(1, most, Caps::default(), MONDAY).unwrap());
+        let cost = Usage { tokens_in: 10, tokens_out: 5, micro_usd: 7 };
+        for (reservation, cost) in [(known, Cost::Known(cost)), (unknown, Cost::AtMost)] {
+            execute(&book.db, &Write::Settle { reservation, cost }, &mut Vec::new()).unwrap();
+        }
+        let rows = spending(&book.db, &Day(MONDAY.to_owned())).unwrap();
+        let expected = SpendingRow {
+            day: Day(MONDAY.to_owned()),
+            backend: "openai:m".to_owned(),
+            calls: 2,
+            usage: Usage { tokens_in: 50, tokens_out: 5, micro_usd: 47 },
+            assumed: Assumed { calls: 1, tokens: 40 },
+        };
+        assert_eq!(rows, [expected]);
     }
 
     #[test]
@@ -214,11 +247,11 @@ mod tests {
         book.reserve(1, 30, Caps::default(), MONDAY).unwrap();
         execute(&book.db, &Write::ReleaseLeases, &mut Vec::new()).unwrap();
         execute(&book.db, &Write::ReleaseLeases, &mut Vec::new()).unwrap();
-        execute(&book.db, &Write::Settle { reservation: open, usage: Usage::default() }, &mut Vec::new())
-            .unwrap();
+        execute(&book.db, &Write::Settle { reservation: open, cost: Cost::AtMost }, &mut Vec::new()).unwrap();
         assert_eq!(book.spent(MONDAY), 70);
         let rows = spending(&book.db, &Day(MONDAY.to_owned())).unwrap();
         assert_eq!((rows.len(), rows[0].calls), (1, 2));
+        assert_eq!(rows[0].assumed, Assumed { calls: 2, tokens: 70 });
         let left: i64 = book.db.query_row("SELECT count(*) FROM reservations", [], |row| row.get(0)).unwrap();
         assert_eq!(left, 0);
     }

@@ -6,15 +6,18 @@
 //! Subjects and files are kept as hashes here: a copy of words that a forgotten row would leave behind.
 
 use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::StoreError;
-use super::subjects::{SubjectHash, hash, subjects};
+use super::subjects::{SubjectHash, file_hash, subjects};
+use super::traces::{changes_before, failings, span};
 use super::writes::log;
 use crate::memory::document::Status;
 use crate::memory::ids::{BatchId, EventId, ObservationId, ProjectRow, SessionId, SessionRow, Timestamp};
-use crate::memory::lineage::{Author, Claim, Settled, Settlement, Settling, settlement, successor};
+use crate::memory::lineage::{Author, Claim, Settled, Settlement, Settling, successor};
+use crate::memory::mending::{Change, Failing, Span, Trail};
 
 /// The origin of what a user said.
 pub(super) const USER: &str = "user";
@@ -22,10 +25,6 @@ pub(super) const USER: &str = "user";
 /// What a lineage's row says for a newer observation of the same subject, and for the user's own word.
 const SAME_SUBJECT: &str = "subject";
 const BY_HAND: &str = "user";
-
-fn file_hash(path: &str) -> String {
-    hash(path).iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// Why an observation holds no longer, or what holds no longer because of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,24 +109,24 @@ pub(super) fn keep_settlements(
     Ok(subjects)
 }
 
-/// Works out who succeeds whom, and what is settled, among a project's observations about these subjects.
+/// Works out who succeeds whom, and what is settled, among a project's observations about these subjects. Nothing from
+/// before `since` has changed, but for observations that went.
 pub(super) fn settle(
     db: &Connection,
     project: ProjectRow,
     subjects: &BTreeSet<SubjectHash>,
+    since: Timestamp,
 ) -> Result<(), StoreError> {
     for subject in subjects {
         let claims = claims(db, project, *subject)?;
-        let settlements = if claims.is_empty() { Vec::new() } else { settlements(db, project, *subject)? };
+        let mut history = History::new(db, project, *subject);
         for claim in &claims {
             let undone = undone(db, claim.id)?;
             let newer = successor(claim, &claims, |newer| undone.contains(&Ender::Newer(newer.0)));
-            let still = |settled: &&Settlement| !undone.contains(&Ender::Batch(settled.batch.0));
-            let allowed: Vec<Settlement> = settlements.iter().filter(still).cloned().collect();
-            let ended = match (newer, settlement(claim, &allowed)) {
+            let ended = match (newer, Search::of(db, claim.id, since)?) {
                 (Some(newer), _) => Some((Ender::Newer(newer.id.0), SAME_SUBJECT, Vec::new())),
-                (None, Some(by)) => Some((Ender::Batch(by.batch.0), by.how.as_str(), by.evidence.clone())),
-                (None, None) => None,
+                (None, Search::Needless) => continue,
+                (None, Search::From(from)) => history.settling(claim, from, &undone)?,
             };
             keep_ender(db, claim.id, ended)?;
             restate(db, claim.id)?;
@@ -135,6 +134,100 @@ pub(super) fn settle(
     }
     Ok(())
 }
+
+/// What has to be looked at to tell whether work has settled a claim. What was worked out before still holds as far as
+/// it rests on what has not changed: a project has thousands of passed checks, and few problems that are open.
+enum Search {
+    /// What settled it came before anything that has changed.
+    Needless,
+    From(Timestamp),
+}
+
+impl Search {
+    fn of(db: &Connection, claim: ObservationId, since: Timestamp) -> Result<Self, StoreError> {
+        let mut find = db.prepare_cached(
+            "SELECT o.status, (SELECT ifnull(b.closed_at, b.opened_at) FROM lineage l
+                JOIN prompt_batches b ON b.id = l.batch WHERE l.older = o.id AND NOT l.undone)
+             FROM observations o WHERE o.id = ?1",
+        )?;
+        let (status, settled): (String, Option<i64>) =
+            find.query_row([claim.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(match settled.map(Timestamp) {
+            Some(settled) if settled < since => Self::Needless,
+            None if status != Status::Active.as_str() => Self::From(Timestamp(i64::MIN)),
+            _ => Self::From(since),
+        })
+    }
+}
+
+/// What may have settled claims about a subject, read as far as it is needed.
+struct History<'a> {
+    /// From a moment on, the earliest first.
+    settlements: Option<(Timestamp, Vec<Settlement>)>,
+    trails: Trails<'a>,
+}
+
+impl<'a> History<'a> {
+    fn new(db: &'a Connection, project: ProjectRow, subject: SubjectHash) -> Self {
+        let trails = Trails { db, project, subject, failings: None, changes: BTreeMap::new() };
+        Self { settlements: None, trails }
+    }
+
+    /// What settled the claim: the first from this moment on that did, and that the user has not undone.
+    fn settling(
+        &mut self,
+        claim: &Claim,
+        from: Timestamp,
+        undone: &BTreeSet<Ender>,
+    ) -> Result<Option<Ended>, StoreError> {
+        let Trails { db, project, subject, .. } = self.trails;
+        let known = match self.settlements.take() {
+            Some((known_from, known)) if known_from <= from => (known_from, known),
+            _ => (from, settlements(db, project, subject, from)?),
+        };
+        let (_, settlements) = self.settlements.insert(known);
+        let may_settle = |settlement: &&Settlement| {
+            let by = &settlement.by;
+            by.end() >= from && settlement.comes_after(claim) && !undone.contains(&Ender::Batch(by.batch.0))
+        };
+        for settlement in settlements.iter().filter(may_settle) {
+            let trail = match settlement.how {
+                Settling::Passed => self.trails.to(&settlement.by)?,
+                Settling::Done | Settling::Delivered => Trail::default(),
+            };
+            if let Some(evidence) = settlement.settles(claim, &trail) {
+                return Ok(Some((Ender::Batch(settlement.by.batch.0), settlement.how.as_str(), evidence)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// What is known of the ways to the passes of a check.
+struct Trails<'a> {
+    db: &'a Connection,
+    project: ProjectRow,
+    subject: SubjectHash,
+    failings: Option<Vec<Failing>>,
+    changes: BTreeMap<BatchId, Vec<Change>>,
+}
+
+impl Trails<'_> {
+    fn to(&mut self, pass: &Span) -> Result<Trail<'_>, StoreError> {
+        let failings = match self.failings.take() {
+            Some(known) => known,
+            None => failings(self.db, self.project, self.subject)?,
+        };
+        let changes = match self.changes.entry(pass.batch) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(changes_before(self.db, self.project, pass)?),
+        };
+        Ok(Trail { failings: self.failings.insert(failings), changes })
+    }
+}
+
+/// What ended an observation, in which way, and the events that show it.
+type Ended = (Ender, &'static str, Vec<String>);
 
 /// What ended an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -144,11 +237,7 @@ enum Ender {
 }
 
 /// Makes the one row that follows from the rules be just this.
-fn keep_ender(
-    db: &Connection,
-    older: ObservationId,
-    ended: Option<(Ender, &str, Vec<String>)>,
-) -> Result<(), StoreError> {
+fn keep_ender(db: &Connection, older: ObservationId, ended: Option<Ended>) -> Result<(), StoreError> {
     let (newer, batch) = match ended {
         Some((Ender::Newer(newer), ..)) => (Some(newer), None),
         Some((Ender::Batch(batch), ..)) => (None, Some(batch)),
@@ -263,28 +352,29 @@ fn claims(db: &Connection, project: ProjectRow, subject: SubjectHash) -> Result<
         .collect()
 }
 
-/// A settlement bears the end of its batch or, while that is open, its beginning.
+/// What settled the subject from this moment on, the earliest first. A settlement bears the end of its batch or, while
+/// that is open, its beginning.
 fn settlements(
     db: &Connection,
     project: ProjectRow,
     subject: SubjectHash,
+    from: Timestamp,
 ) -> Result<Vec<Settlement>, StoreError> {
     let mut statement = db.prepare_cached(
-        "SELECT t.batch, b.session, ifnull(b.closed_at, b.opened_at), t.how, t.files, t.evidence
+        "SELECT b.id, b.session, b.seq, b.opened_at, b.closed_at, t.how, t.files, t.evidence
          FROM settlements t JOIN prompt_batches b ON b.id = t.batch JOIN sessions s ON s.id = b.session
-         WHERE t.subject = ?2 AND s.project = ?1",
+         WHERE t.subject = ?2 AND s.project = ?1 AND ifnull(b.closed_at, b.opened_at) >= ?3
+         ORDER BY ifnull(b.closed_at, b.opened_at), b.id",
     )?;
-    let rows = statement.query_map(params![project.0, subject.0], |row| {
-        let how: String = row.get(3)?;
+    let rows = statement.query_map(params![project.0, subject.0, from.0], |row| {
+        let how: String = row.get(5)?;
         let settlement = Settlement {
-            batch: BatchId(row.get(0)?),
-            session: SessionRow(row.get(1)?),
-            at: Timestamp(row.get(2)?),
+            by: span(row)?,
             how: Settling::parse(&how).unwrap_or(Settling::Done),
             files: Vec::new(),
             evidence: Vec::new(),
         };
-        Ok((settlement, row.get::<_, String>(4)?, row.get::<_, String>(5)?))
+        Ok((settlement, row.get::<_, String>(6)?, row.get::<_, String>(7)?))
     })?;
     let rows = rows.collect::<Result<Vec<_>, _>>()?;
     rows.into_iter()

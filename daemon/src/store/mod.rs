@@ -35,6 +35,7 @@ mod sessions;
 mod sightings;
 mod statistics;
 mod text;
+mod traces;
 mod writes;
 #[cfg(test)]
 mod arrival;
@@ -57,7 +58,7 @@ pub use documents::{
     DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, log_goes_on_after,
     prompt_number, scan_documents,
 };
-pub use file_notes::{FileNoteRow, notes_about};
+pub use file_notes::{FileNoteRow, earlier_statements, notes_about};
 pub use forgetting::{
     Criteria, Doomed, Forgotten, ForgottenCounts, Selection, find_doomed, has_all_words, rewrite, traces_left,
 };

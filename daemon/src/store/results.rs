@@ -7,11 +7,13 @@ use super::evidence::{evidence_json, merge, rest_anew, unsay};
 use super::jobs::FinishedJob;
 use super::lineage::{keep_settlements, settle};
 use super::subjects::{Aimed, aim, subjects, with_heirs};
+use super::traces::{Beginning, keep_traces};
 use super::writes::log;
 use super::{StoreError, forgetting};
-use crate::memory::ids::{ObservationId, ProjectRow, SummaryId};
+use crate::memory::ids::{ObservationId, ProjectRow, SummaryId, Timestamp};
 use crate::memory::lifecycle::Said;
 use crate::memory::lineage::Settled;
+use crate::memory::mending::Traces;
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
 use crate::memory::sameness::{Statement, says_the_same};
 use crate::memory::tokens::estimate;
@@ -26,15 +28,16 @@ pub(super) fn replace_observations(
     made: &BatchResult,
     reach: Reach,
 ) -> Result<Vec<Said>, StoreError> {
-    let (project, at): (i64, i64) = db
+    let (project, opened_at, at): (i64, i64, i64) = db
         .prepare_cached(
-            "SELECT s.project, ifnull(b.closed_at, b.opened_at)
+            "SELECT s.project, b.opened_at, ifnull(b.closed_at, b.opened_at)
              FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
         )?
-        .query_row([batch], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        .query_row([batch], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     let place = Place { session: Some(session), batch: Some(batch), project, at };
     let mut concerned = subjects(db, "SELECT subject FROM observations WHERE batch = ?1", [batch])?;
     concerned.extend(keep_settlements(db, batch, &made.settled)?);
+    concerned.extend(keep_traces(db, Beginning { batch, project, opened_at }, &made.traces)?);
     let drafts = with_heirs(db, batch, &made.drafts)?;
     concerned.extend(drafts.iter().filter_map(|draft| draft.subject));
     let share = made.source_tokens / i64::try_from(drafts.len().max(1)).unwrap_or(1);
@@ -60,19 +63,30 @@ pub(super) fn replace_observations(
         log(db, "observation", id)?;
     }
     unsay(db, (session, batch), &kept)?;
-    settle(db, ProjectRow(project), &concerned)?;
+    // One that was made before may be about something else now.
+    let since = db
+        .prepare_cached(
+            "SELECT min(created_at, ?2) FROM observations WHERE id IN (SELECT value FROM json_each(?1))
+             UNION ALL SELECT ?2 ORDER BY 1 LIMIT 1",
+        )?
+        .query_row(params![serde_json::to_string(&kept)?, opened_at], |row| row.get(0))?;
+    settle(db, ProjectRow(project), &concerned, Timestamp(since))?;
     Ok(created)
 }
 
 /// Takes back all that was made of a batch.
 pub(super) fn take_back(db: &Connection, (session, batch): (i64, i64)) -> Result<(), StoreError> {
-    let project: i64 = db
-        .prepare_cached("SELECT project FROM sessions WHERE id = ?1")?
-        .query_row([session], |row| row.get(0))?;
+    let (project, opened_at): (i64, i64) = db
+        .prepare_cached(
+            "SELECT s.project, b.opened_at FROM sessions s, prompt_batches b WHERE s.id = ?1 AND b.id = ?2",
+        )?
+        .query_row([session, batch], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let mut concerned = subjects(db, "SELECT subject FROM observations WHERE batch = ?1", [batch])?;
     concerned.extend(keep_settlements(db, batch, &[])?);
+    concerned.extend(keep_traces(db, Beginning { batch, project, opened_at }, &Traces::default())?);
     unsay(db, (session, batch), &[])?;
-    settle(db, ProjectRow(project), &concerned)
+    // What went may have been older than its batch.
+    settle(db, ProjectRow(project), &concerned, Timestamp(0))
 }
 
 /// What was made of a batch.
@@ -81,6 +95,8 @@ pub struct BatchResult {
     pub drafts: Vec<ObservationDraft>,
     /// What its work has settled, whoever compressed it.
     pub settled: Vec<Settled>,
+    /// What later work can go on from, whoever compressed it.
+    pub traces: Traces,
     /// What reading the batch itself would cost.
     pub source_tokens: i64,
 }
@@ -321,7 +337,12 @@ mod tests {
 
     fn finish(db: &Connection, job: i64, drafts: Vec<ObservationDraft>) {
         db.execute("UPDATE jobs SET status = 'running' WHERE id = ?1", [job]).unwrap();
-        let result = JobResult::Observations(BatchResult { drafts, settled: Vec::new(), source_tokens: 100 });
+        let result = JobResult::Observations(BatchResult {
+            drafts,
+            settled: Vec::new(),
+            traces: Traces::default(),
+            source_tokens: 100,
+        });
         let origin = "openai:m".to_owned();
         let finished = FinishedJob { job: JobId(job), result, origin, cuts: None, now: Timestamp(1) };
         execute(db, &Write::Finish(Box::new(finished)), &mut Vec::new()).unwrap();

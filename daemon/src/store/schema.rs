@@ -24,6 +24,8 @@ const STEPS: &[&str] = &[
     include_str!("schema_9.sql"),
     include_str!("schema_10.sql"),
     include_str!("schema_11.sql"),
+    include_str!("schema_12.sql"),
+    include_str!("schema_13.sql"),
 ];
 
 pub(super) const VERSION: u32 = STEPS.len() as u32;

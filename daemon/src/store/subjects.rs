@@ -21,8 +21,13 @@ impl SubjectHash {
     }
 }
 
-pub(super) fn hash(text: &str) -> [u8; 16] {
+fn hash(text: &str) -> [u8; 16] {
     Sha256::digest(text.as_bytes()).first_chunk().copied().unwrap_or_default()
+}
+
+/// The name of a file that is equal for equal files.
+pub(super) fn file_hash(path: &str) -> String {
+    hash(path).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The subjects that a query finds.

@@ -13,7 +13,7 @@ use super::jobs::{self, FinishedJob, JobFailure, LeasedJob};
 use super::sightings::{self, Sighting};
 use super::{StoreError, homes, ledger, lives, orphans, projects};
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::budget::{Caps, Charge, Day, OverCap, ReservationId, Usage};
+use crate::memory::budget::{Caps, Charge, Cost, Day, OverCap, ReservationId};
 use crate::memory::ids::{
     AgentName, EventId, JobId, ObservationId, ProjectKey, ProjectRow, SessionKey, SessionRow, Timestamp,
 };
@@ -71,7 +71,7 @@ pub enum Write {
     /// Books what it has cost.
     Settle {
         reservation: ReservationId,
-        usage: Usage,
+        cost: Cost,
     },
     Injected(Box<Injection>),
     /// Nobody heard what was given for this event.
@@ -265,8 +265,8 @@ fn perform(db: &Connection, write: &Write, said: &mut Vec<Lifecycle>) -> Result<
         }
         Write::Retry { only } => jobs::retry(db, *only).map(Written::Retried),
         Write::Reserve { charge, caps, day } => ledger::reserve(db, charge, caps, day).map(Written::Reserved),
-        Write::Settle { reservation, usage } => {
-            ledger::settle(db, *reservation, *usage).map(|()| Written::Done)
+        Write::Settle { reservation, cost } => {
+            ledger::settle(db, *reservation, *cost).map(|()| Written::Done)
         }
         Write::Injected(injection) => injected(db, injection),
         Write::Unheard { session, event } => unheard(db, session, *event),

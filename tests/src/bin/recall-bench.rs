@@ -18,6 +18,7 @@ use recall::memory::event::StartSource;
 use recall::memory::ids::{AgentName, EventId, ProjectKey, SessionId, SessionKey, Timestamp};
 use recall::memory::lifecycle::Tally;
 use recall::memory::material::BatchSource;
+use recall::memory::mending::Traces;
 use recall::memory::observation::{Importance, ObservationDraft, ObservationType};
 use recall::memory::session::{BatchState, CloseReason, Effect, NewPrompt, Seq};
 use recall::store::{
@@ -305,8 +306,12 @@ fn populate(paths: &Paths, size: usize) {
             };
             let drafts: Vec<_> = (0..5.min(size - made)).map(|n| draft(made + n, &mut random)).collect();
             made += drafts.len();
-            let result =
-                JobResult::Observations(BatchResult { drafts, settled: Vec::new(), source_tokens: 4_000 });
+            let result = JobResult::Observations(BatchResult {
+                drafts,
+                settled: Vec::new(),
+                traces: Traces::default(),
+                source_tokens: 4_000,
+            });
             let finished =
                 FinishedJob { job: job.id, result, origin: "extractive".to_owned(), cuts: None, now: at };
             execute(&connection, &StoreWrite::Finish(Box::new(finished)), &mut Vec::new()).unwrap();

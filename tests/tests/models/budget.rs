@@ -90,3 +90,86 @@ fn an_answer_that_was_not_committed_costs_one_more_call_and_nothing_else() {
     let spent = stage.json(["ctl", "status"])["compression"]["tokens_today"].as_u64().unwrap();
     assert_eq!((spent, provider.charged()), (2 * (TOKENS_IN + TOKENS_OUT), spent));
 }
+
+/// What the account says of today: calls, tokens, and what of both is assumed.
+#[derive(Debug, PartialEq, Eq)]
+struct Account {
+    calls: u64,
+    tokens: u64,
+    assumed_calls: u64,
+    assumed_tokens: u64,
+}
+
+fn account(stage: &Stage) -> Account {
+    let total = stage.json(["stats", "--days", "2"])["total"].clone();
+    let count = |key: &str| total[key].as_u64().unwrap_or_else(|| panic!("no {key} in {total}"));
+    Account {
+        calls: count("calls"),
+        tokens: count("tokens_in") + count("tokens_out"),
+        assumed_calls: count("assumed_calls"),
+        assumed_tokens: count("assumed_tokens"),
+    }
+}
+
+/// A daemon that a turn of `s1` leads to this point, where it dies.
+fn dies_at(stage: &Stage, point: Point) {
+    let mut daemon = Daemon::spawn_armed(stage, &format!("{}=return(kill)", point.name()), Stdio::null());
+    daemon.wait_until_it_listens(stage).unwrap();
+    turn(stage, "s1");
+    assert!(!daemon.wait().success(), "{point:?} was never reached");
+}
+
+#[test]
+fn a_call_is_in_the_account_wherever_the_daemon_dies() {
+    const CHARGED: u64 = TOKENS_IN + TOKENS_OUT;
+    for (point, asked) in Point::OF_MODELS.into_iter().zip([0, 1, 1]) {
+        let provider = Provider::start(well);
+        let mut stage = Stage::new().config(&provider.config("openai", "concurrency = 1"));
+        dies_at(&stage, point);
+        assert_eq!(provider.asked().len(), asked, "{point:?}");
+        stage.start_daemon();
+        stage.flush();
+        // One more call at most, and its answer is there once.
+        let calls = provider.asked().len();
+        let may_be_stored = point == Point::Booked && calls == asked;
+        assert!(calls == asked + 1 || may_be_stored, "{point:?}: {calls} calls");
+        assert_eq!(origins(&stage, "s1"), ["openai:mock"], "{point:?}");
+        assert_eq!(observations(&stage, "s1").len(), 1, "{point:?}");
+        let now = account(&stage);
+        assert!(now.tokens >= provider.charged(), "{point:?}: {now:?}, {} charged", provider.charged());
+        let told = stage.recall(["stats"]).stdout;
+        if point == Point::Booked {
+            let (calls, charged) = (calls as u64, provider.charged());
+            assert_eq!(now, Account { calls, tokens: charged, assumed_calls: 0, assumed_tokens: 0 });
+            assert!(!told.contains("at the most"), "{told}");
+        } else {
+            // What it cost, if anything, nobody knows any more: the reservation stands, and says so.
+            assert_eq!((now.calls, now.assumed_calls), (2, 1), "{point:?}: {now:?}");
+            assert_eq!(now.tokens, now.assumed_tokens + CHARGED, "{point:?}: {now:?}");
+            assert!(now.assumed_tokens > 4_096, "{point:?}: {now:?}, less than an answer may have");
+            let said = format!("of these 1 at the most they can have cost, {} tokens", now.assumed_tokens);
+            assert!(told.contains(&said), "{told}");
+        }
+    }
+}
+
+#[test]
+fn what_nobody_knows_counts_against_the_cap() {
+    // Room for one call and not for another one.
+    const CAP: u64 = 9_000;
+    for point in [Point::Reserved, Point::Answered] {
+        let provider = Provider::start(well);
+        let keys = format!("tokens_per_day = {CAP}\nconcurrency = 1");
+        let mut stage = Stage::new().config(&provider.config("openai", &keys));
+        dies_at(&stage, point);
+        let asked = provider.asked().len();
+        stage.start_daemon();
+        stage.flush();
+        assert_eq!(provider.asked().len(), asked, "{point:?}: there was no room for another call");
+        assert!(origins(&stage, "s1").iter().all(|origin| origin == "extractive"));
+        let now = account(&stage);
+        assert!(now.tokens <= CAP && now.tokens == now.assumed_tokens, "{point:?}: {now:?}");
+        let today = stage.json(["ctl", "status"])["compression"]["tokens_today"].as_u64();
+        assert_eq!(today, Some(now.tokens), "{point:?}");
+    }
+}

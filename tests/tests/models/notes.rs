@@ -72,6 +72,41 @@ fn a_model_changes_the_notes_and_nothing_else() {
     assert_eq!(jobs(&extractive), jobs(&model));
 }
 
+/// One observation about the cart, as a model that has read the note before would make it.
+fn noted(title: &str, replaces: &str) -> Behaviour {
+    let observation = json!({"type": "change", "title": title, "subtitle": "", "narrative": "Large orders need it.",
+        "facts": [], "concepts": [], "files_read": [], "files_modified": ["src/cart.rs"], "importance": 6,
+        "evidence": [2], "replaces": replaces});
+    Behaviour::Says(json!({"observations": [observation]}).to_string())
+}
+
+#[test]
+fn a_new_value_in_the_models_own_words_replaces_the_old_one() {
+    let provider = Provider::start(|_, number| match number {
+        0 => noted("`max_items` is 99", "none"),
+        1 => noted("Carts of large orders: `max_items` went up to 200", "k1"),
+        2 => noted("Carts are read in one go now, orders are not", "k1"),
+        _ => noted("Up to 300 per cart, the limit `max_items` followed", "k1"),
+    });
+    let stage = Stage::new().config(&provider.config("openai", "concurrency = 1")).daemon();
+    for session in ["s1", "s2", "s3", "s4"] {
+        turn(&stage, session);
+        stage.flush();
+    }
+    let asked = provider.asked();
+    assert!(!asked[0].text().contains("Noted before"), "{}", asked[0].text());
+    assert!(asked[1].text().contains("[k1] `max_items` is 99"), "{}", asked[1].text());
+    let [old, new, other, newest] =
+        ["s1", "s2", "s3", "s4"].map(|session| observations(&stage, session)[0].clone());
+    assert_eq!((&old["status"], &old["superseded_by"]), (&json!("superseded"), &new["id"]));
+    // What does not name it leaves it alone, whatever the model says.
+    assert_eq!((&new["status"], &new["superseded_by"]), (&json!("superseded"), &newest["id"]));
+    assert_eq!((&other["status"], &newest["status"]), (&json!("active"), &json!("active")));
+    let undone = stage.recall(["resolve", "--undo", &old["id"].to_string()]);
+    assert_eq!(undone.code(), 0, "{undone:?}");
+    assert_eq!(observations(&stage, "s1")[0]["status"], "active");
+}
+
 #[test]
 fn an_empty_answer_is_honoured() {
     let provider = Provider::start(|_, _| Behaviour::Says("{\"observations\": []}".to_owned()));

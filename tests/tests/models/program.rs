@@ -69,6 +69,40 @@ fn nothing_that_it_started_survives_its_deadline_or_its_end() {
     }
 }
 
+/// What reads its end has outlived everybody who may write: all processes that have inherited this pipe.
+fn lifeline(stage: &Stage) -> std::sync::mpsc::Receiver<String> {
+    use std::io::BufRead;
+    let pipe = stage.user_home().join("lifeline");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let (sender, lines) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let pipe = std::io::BufReader::new(std::fs::File::open(pipe).unwrap());
+        // The channel ends with the pipe.
+        pipe.lines().for_each(|line| drop(sender.send(line.unwrap())));
+    });
+    lines
+}
+
+#[test]
+fn nothing_that_it_started_survives_the_daemon() {
+    use std::sync::mpsc::RecvTimeoutError;
+    /// Far less than what was forgotten would go on.
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let hangs = "exec 9> $HOME/lifeline\nsleep 1000 &\n(sleep 1000) &\necho up >&9\nwait";
+    let stops: fn(&mut Stage) = |stage| assert!(stage.stop_daemon().success());
+    for end in [Stage::kill_daemon, stops] {
+        let stage = Stage::new().config("[compression]\nbackend = 'claude-cli'\ntimeout_s = 900\n");
+        let mut stage = with_claude(stage, hangs);
+        let lines = lifeline(&stage);
+        stage.start_daemon();
+        turn(&stage, "s1");
+        assert_eq!(lines.recv_timeout(PATIENCE).as_deref(), Ok("up"), "{}", stage.log());
+        end(&mut stage);
+        assert_eq!(lines.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected), "somebody lives on");
+    }
+}
+
 /// A zombie that its new parent has not looked at yet does nothing any more.
 fn is_alive(pid: &str) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use recall_tests::checks::calls;
+use recall_tests::faults::process::peak_memory;
 use recall_tests::provider::{Behaviour, Provider, well};
 use recall_tests::{DISCOUNT_ANSWER, Stage};
 use serde_json::json;
@@ -50,7 +51,7 @@ fn what_always_fails_is_given_up_and_says_why() {
 fn a_refused_key_is_shown_once_and_not_tried_again() {
     for status in [401, 402, 403] {
         let provider = Provider::start(move |_, _| Behaviour::Status(status));
-        let stage = Stage::new().config(&provider.config("anthropic", "concurrency = 1")).daemon();
+        let mut stage = Stage::new().config(&provider.config("anthropic", "concurrency = 1")).daemon();
         turn(&stage, "s1");
         turn(&stage, "s2");
         stage.flush();
@@ -61,6 +62,11 @@ fn a_refused_key_is_shown_once_and_not_tried_again() {
         }
         assert_eq!(provider.asked().len(), 1, "{status}");
         assert_eq!(stage.json(["ctl", "status"])["compression"]["providers"][0]["circuit"], "barred");
+        // Nor does the next daemon, who knows nothing of the circuit.
+        stage.kill_daemon();
+        stage.start_daemon();
+        stage.flush();
+        assert_eq!(provider.asked().len(), 1, "{status}");
 
         provider.change(well);
         assert_eq!(stage.json(["ctl", "retry"])["retried"], 2);
@@ -126,6 +132,39 @@ fn no_row_comes_from_an_answer_that_is_none() {
         until(&stage, &session, |job| job["status"] == "done");
     }
     assert!(!stage.log().contains("panicked"), "{}", stage.log());
+}
+
+#[test]
+fn an_answer_without_end_is_cut_off_and_taken_for_paid() {
+    let provider = Provider::start(|_, _| Behaviour::Flood);
+    let stage = Stage::new().config(&provider.config("openai", "max_attempts = 1")).daemon();
+    turn(&stage, "s1");
+    stage.flush();
+    let dead = until(&stage, "s1", |job| job["status"] == "dead");
+    assert!(dead["error"].as_str().unwrap().contains("larger than 1048576 bytes"), "{dead}");
+    assert!(origins(&stage, "s1").iter().all(|origin| origin == "extractive"));
+    let peak = peak_memory(stage.daemon_pid());
+    assert!(peak < 200 << 20, "{} MiB", peak >> 20);
+    assert_eq!(stage.json(["stats"])["total"]["assumed_calls"], 1);
+}
+
+#[test]
+fn a_storm_of_failures_is_cut_short() {
+    const TURNS: usize = 12;
+    let provider = Provider::start(|_, _| Behaviour::Status(500));
+    let keys = "concurrency = 1\nmax_attempts = 100";
+    let stage = Stage::new().config(&provider.config("openai", keys)).daemon();
+    for number in 0..TURNS {
+        turn(&stage, &format!("s{number}"));
+    }
+    stage.flush();
+    // Then it is left alone for a minute, and each turn has its notes all the same. A slow machine may see its end.
+    let asked = provider.asked().len();
+    assert!((5..=6).contains(&asked), "{asked} calls");
+    assert_eq!(stage.json(["ctl", "status"])["compression"]["providers"][0]["circuit"], "open");
+    for number in 0..TURNS {
+        assert!(!observations(&stage, &format!("s{number}")).is_empty(), "{number}");
+    }
 }
 
 #[test]

@@ -40,6 +40,7 @@ fn written(body: &str) -> Written {
         files_read: list(body, "files_read", "file"),
         files_modified: list(body, "files_modified", "file"),
         importance: text(body, "importance").parse().ok(),
+        replaces: Some(text(body, "replaces")),
         evidence: list(body, "evidence", "step").iter().filter_map(|number| number.parse().ok()).collect(),
     }
 }

@@ -2,13 +2,16 @@
 //!
 //! Models wrap their JSON in prose and fences, some write elements instead; both are read. What is read must then hold:
 //! a type from the closed list, texts within their lengths, at most eight observations. Files and evidence are not
-//! taken from the model at all but checked against the batch: a file that no step touched is dropped.
+//! taken from the model at all but checked against the batch: a file that no step touched is dropped. An earlier note that
+//! it says is replaced is only believed as far as [`crate::memory::earlier`] goes.
 
 mod elements;
 
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::compression::condense;
+use crate::memory::earlier::Earlier;
 use crate::memory::ids::EventId;
 use crate::memory::material::{Action, BatchMaterial, beneath};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType, SummaryDraft};
@@ -55,7 +58,8 @@ pub fn observations(answer: &str, batch: &BatchMaterial) -> Result<Vec<Observati
         .into_iter()
         .enumerate()
         .map(|(at, one)| {
-            one.check(&evidence).map_err(|Unusable(why)| Unusable(format!("observation {}: {why}", at + 1)))
+            let draft = one.check(&evidence, &batch.earlier);
+            draft.map_err(|Unusable(why)| Unusable(format!("observation {}: {why}", at + 1)))
         })
         .collect()
 }
@@ -125,10 +129,12 @@ struct Written {
     importance: Option<f64>,
     /// Numbers of steps.
     evidence: Vec<f64>,
+    /// An earlier note's handle.
+    replaces: Option<String>,
 }
 
 impl Written {
-    fn check(self, evidence: &Evidence) -> Result<ObservationDraft, Unusable> {
+    fn check(self, evidence: &Evidence, earlier: &[Earlier]) -> Result<ObservationDraft, Unusable> {
         let kind = ObservationType::parse(self.kind.trim()).ok_or_else(|| {
             let known: Vec<&str> = ObservationType::ALL.iter().map(|(_, name)| *name).collect();
             Unusable(format!("type {:?} is none of {}", shown(&self.kind), known.join(", ")))
@@ -143,7 +149,7 @@ impl Written {
         let subtitle = self.subtitle.map(|text| single_line(&text)).filter(|text| !text.is_empty());
         within("subtitle", subtitle.as_deref().unwrap_or_default(), LONGEST_SUBTITLE)?;
         let files_modified = evidence.of_modified(&self.files_modified);
-        Ok(ObservationDraft {
+        let mut draft = ObservationDraft {
             subject: subject::of_title(kind, &title),
             kind,
             title,
@@ -156,7 +162,14 @@ impl Written {
             files_modified,
             // Out of range says no less than in range.
             importance: Importance::clamped(self.importance.map_or(5, |value| value.round() as i64)),
-        })
+        };
+        // A handle that was not given, or that does not fit, is as good as none.
+        let handle = self.replaces.as_deref().map(str::trim).unwrap_or_default();
+        let mut named = earlier.iter().enumerate().filter(|(at, _)| condense::handle(*at) == handle);
+        if let (None, Some((_, earlier))) = (&draft.subject, named.next()) {
+            draft.subject = earlier.passed_on_to(&draft);
+        }
+        Ok(draft)
     }
 }
 

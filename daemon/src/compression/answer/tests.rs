@@ -105,6 +105,36 @@ fn files_and_evidence_come_from_the_batch() {
 }
 
 #[test]
+fn a_note_from_before_is_replaced_by_what_names_it_in_its_file() {
+    let earlier = |title: &str| Earlier {
+        subject: subject::of_title(ObservationType::Discovery, title).unwrap(),
+        title: title.to_owned(),
+        files: vec!["src/cart.rs".to_owned()],
+    };
+    let batch = BatchMaterial {
+        earlier: vec![earlier("`max_lines` is 30"), earlier("`max_items` is 99")],
+        ..batch()
+    };
+    let subject = |replaces: Value, title: &str, file: &str| {
+        let fields = json!({"title": title, "files_modified": [file], "replaces": replaces});
+        observations(&one(fields).to_string(), &batch).unwrap().remove(0).subject
+    };
+    let (new, file) = ("A cart may hold more: `max_items` went up to 200", "src/cart.rs");
+    let value = Some(batch.earlier[1].subject.clone());
+    assert_eq!(subject(json!("k2"), new, file), value);
+    // The one that it does not name, one that was not shown, none, and what was never touched.
+    for refused in [json!("k1"), json!("k3"), json!("k0"), json!("none"), json!("#2"), json!(""), Value::Null]
+    {
+        assert_eq!(subject(refused.clone(), new, file), None, "{refused}");
+    }
+    assert_eq!(subject(json!("k2"), new, "src/line.rs"), None);
+    assert_eq!(subject(json!("k2"), "A cart may hold more now", file), None);
+    // A plain form speaks for itself.
+    let plain = subject(json!("k1"), "`max_items` is 200", file);
+    assert_eq!(plain, value);
+}
+
+#[test]
 fn what_does_not_hold_is_refused_with_a_reason() {
     bad("I cannot help with that.", "no JSON object");
     bad("{\"observations\": [{\"type\": \"bug", "no JSON object");

@@ -137,6 +137,11 @@ fn shortest(material: &BatchMaterial, measures: &Measures, budget: u32) -> Conde
     framed(material, measures, &kept, excerpts)
 }
 
+/// What an earlier note is called, by its place in [`BatchMaterial::earlier`].
+pub fn handle(at: usize) -> String {
+    format!("k{}", at + 1)
+}
+
 /// The steps between what was asked and what was answered.
 fn framed(
     material: &BatchMaterial,
@@ -152,6 +157,13 @@ fn framed(
     if let Some(prompt) = &material.prompt {
         let who = asker(material.source);
         text.push_str(&format!("## {who}\n{}\n\n", excerpts.of(&prompt.text, measures.said)));
+    }
+    if !material.earlier.is_empty() {
+        text.push_str("## Noted before about these files\n");
+        for (at, earlier) in material.earlier.iter().enumerate() {
+            text.push_str(&format!("[{}] {}\n", handle(at), earlier.title));
+        }
+        text.push('\n');
     }
     if !steps.is_empty() {
         text.push_str("## What the agent did\n");

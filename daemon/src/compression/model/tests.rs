@@ -5,7 +5,7 @@ use super::*;
 use crate::compression::chain::Chain;
 use crate::compression::ledger::Ledger;
 use crate::compression::policy::{BackendKind, KeySource};
-use crate::memory::budget::{Caps, OverCap, Prices, ReservationId};
+use crate::memory::budget::{Caps, Cost, OverCap, Prices, ReservationId};
 use crate::memory::ids::{EventId, JobId, ProjectRow};
 use crate::memory::material::{Action, Outcome, Said, Step};
 
@@ -95,8 +95,12 @@ impl Ledger for Book {
         Ok(ReservationId(state.1.len() as i64))
     }
 
-    fn settle(&self, _reservation: ReservationId, usage: Usage) {
+    fn settle(&self, reservation: ReservationId, cost: Cost) {
         let mut state = self.state.lock().unwrap();
+        let usage = match cost {
+            Cost::Known(usage) => usage,
+            Cost::AtMost => state.1[reservation.0 as usize - 1],
+        };
         state.0.tokens_in += usage.tokens_in;
         state.0.tokens_out += usage.tokens_out;
         state.2.push(usage);

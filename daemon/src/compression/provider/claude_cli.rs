@@ -1,8 +1,8 @@
 //! The user's own `claude` program, for those who pay by subscription.
 //!
-//! It runs without tools, hooks, settings and memory, in an empty folder, and leads a process group of its own: at the
-//! deadline, and after its end, the whole group is killed, so that nothing it started stays behind. `RECALL_DISABLE`
-//! keeps recall's own hook silent should one run all the same.
+//! It runs without tools, hooks, settings and memory, in an empty folder and in a process group of its own: at the
+//! deadline, after its end and when the daemon dies, the whole group is killed, so that nothing it started stays behind.
+//! `RECALL_DISABLE` keeps recall's own hook silent should one run all the same.
 
 use std::io::{Read, Write};
 use std::process::{ChildStdout, Command, Stdio};
@@ -57,7 +57,7 @@ impl Provider for ClaudeCli {
         let folder =
             tempfile::tempdir().map_err(|error| trouble(format!("no folder for `claude`: {error}")))?;
         let mut command = self.command(question, folder.path());
-        let group = ProcessGroup::spawn(&mut command).map_err(|error| match error.kind() {
+        let group = ProcessGroup::spawn_guarded(&mut command).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => barred("there is no `claude` in the daemon's PATH".to_owned()),
             _ => trouble(format!("`claude` does not start: {error}")),
         })?;

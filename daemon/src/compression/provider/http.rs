@@ -68,20 +68,26 @@ impl Http {
         body: &Value,
         now: Timestamp,
     ) -> Result<Value, HttpError> {
+        self.runtime.block_on(self.call(url, headers, body, now))
+    }
+
+    async fn call(
+        &self,
+        url: &str,
+        headers: &[(&'static str, &str)],
+        body: &Value,
+        now: Timestamp,
+    ) -> Result<Value, HttpError> {
         let headers = header_map(headers)?;
         let client = self.client(url)?;
         let body = serde_json::to_vec(body).map_err(|error| unacceptable(error.to_string()))?;
         let request = client.post(url).headers(headers).body(body);
-        let call = async {
-            match tokio::time::timeout(self.limits.total, exchange(request, &self.limits)).await {
-                Ok(exchanged) => exchanged,
-                Err(_) => Err(trouble(
-                    format!("the provider has not answered in {} s", self.limits.total.as_secs_f32()),
-                    Paid::Perhaps,
-                )),
-            }
+        let exchanged = tokio::time::timeout(self.limits.total, exchange(request, &self.limits)).await;
+        let too_late = |_| {
+            let within = self.limits.total.as_secs_f32();
+            trouble(format!("the provider has not answered in {within} s"), Paid::Perhaps)
         };
-        judged(self.runtime.block_on(call)?, now)
+        judged(exchanged.map_err(too_late)??, now)
     }
 
     fn client(&self, url: &str) -> Result<&reqwest::Client, ProviderError> {
@@ -239,3 +245,6 @@ fn unacceptable(why: String) -> ProviderError {
 pub(super) fn barred(why: String) -> ProviderError {
     ProviderError::Barred { why }
 }
+
+#[cfg(test)]
+mod tests;

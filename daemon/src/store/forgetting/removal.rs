@@ -13,7 +13,7 @@ use super::super::writes::log;
 use super::finding::{Doomed, find_doomed, has_all_words, numbers};
 use super::tombstones::{bury_observations, bury_session};
 use super::{Forgotten, Selection};
-use crate::memory::ids::{AgentName, BatchId, ProjectRow, SessionId, SessionKey};
+use crate::memory::ids::{AgentName, BatchId, ProjectRow, SessionId, SessionKey, Timestamp};
 use crate::memory::order::Order;
 
 /// The note that says that cleaning up is owed.
@@ -37,7 +37,7 @@ pub(in super::super) fn forget(
         sessions: keys(db, &doomed.sessions)?,
     };
     let to_compress = shared_batches(db, &doomed)?;
-    let concerned = concerned(db, &doomed)?;
+    let (concerned, since) = (concerned(db, &doomed)?, earliest(db, &doomed)?);
     say_to_index(db, &doomed)?;
     bury_observations(db, &doomed)?;
     strip_evidence(db, &doomed)?;
@@ -49,7 +49,7 @@ pub(in super::super) fn forget(
     }
     // What was superseded or settled by what is gone holds again.
     for (project, subjects) in concerned {
-        settle(db, project, &subjects)?;
+        settle(db, project, &subjects, since)?;
     }
     summarise_again(db, &doomed, at)?;
     for (session, batch) in to_compress {
@@ -109,21 +109,27 @@ fn shared_batches(db: &Connection, doomed: &Doomed) -> Result<Vec<(i64, i64)>, S
     Ok(batches.collect::<Result<_, _>>()?)
 }
 
-/// The subjects of observations that go, and those that were settled by work that goes. The settling itself goes here,
-/// unless its batch does.
+/// The subjects of observations that go, those that were settled by work that goes, and those that rest on such work.
+/// The settling itself and what else it left goes here, unless its batch does.
 fn concerned(
     db: &Connection,
     doomed: &Doomed,
 ) -> Result<BTreeMap<ProjectRow, BTreeSet<SubjectHash>>, StoreError> {
-    const RESTS_ON_IT: &str =
+    const SETTLES: &str =
         "EXISTS (SELECT 1 FROM json_each(t.evidence) e WHERE e.value IN (SELECT value FROM json_each(?1)))";
+    const IS_IT: &str = "t.event IN (SELECT value FROM json_each(?1))";
+    const OF_SESSIONS: &str = "b.session IN (SELECT value FROM json_each(?3))";
     let events = serde_json::to_string(&doomed.events(db)?)?;
     let mut find = db.prepare_cached(&format!(
         "SELECT project, subject FROM observations
          WHERE subject IS NOT NULL AND id IN (SELECT value FROM json_each(?2))
          UNION SELECT s.project, t.subject FROM settlements t JOIN prompt_batches b ON b.id = t.batch
-         JOIN sessions s ON s.id = b.session
-         WHERE s.id IN (SELECT value FROM json_each(?3)) OR {RESTS_ON_IT}"
+         JOIN sessions s ON s.id = b.session WHERE {OF_SESSIONS} OR {SETTLES}
+         UNION SELECT s.project, t.subject FROM failings t JOIN prompt_batches b ON b.id = t.batch
+         JOIN sessions s ON s.id = b.session WHERE {OF_SESSIONS} OR {IS_IT}
+         UNION SELECT s.project, p.subject FROM settlements p JOIN prompt_batches b ON b.id = p.batch
+         JOIN sessions s ON s.id = b.session WHERE p.how = 'passed' AND s.project IN
+            (SELECT t.project FROM changes t JOIN prompt_batches b ON b.id = t.batch WHERE {OF_SESSIONS} OR {IS_IT})"
     ))?;
     let given = params![events, set(&doomed.observations)?, set(&doomed.sessions)?];
     let rows = find.query_map(given, |row| Ok((ProjectRow(row.get(0)?), SubjectHash(row.get(1)?))))?;
@@ -132,8 +138,25 @@ fn concerned(
         let (project, subject) = row?;
         concerned.entry(project).or_default().insert(subject);
     }
-    db.prepare_cached(&format!("DELETE FROM settlements AS t WHERE {RESTS_ON_IT}"))?.execute([events])?;
+    for (table, goes) in [("settlements", SETTLES), ("failings", IS_IT), ("changes", IS_IT)] {
+        db.prepare_cached(&format!("DELETE FROM {table} AS t WHERE {goes}"))?.execute([&events])?;
+    }
     Ok(concerned)
+}
+
+/// When the first of what goes began.
+fn earliest(db: &Connection, doomed: &Doomed) -> Result<Timestamp, StoreError> {
+    let batches: BTreeSet<i64> = doomed.prompts.union(&doomed.responses).copied().collect();
+    let mut find = db.prepare_cached(
+        "SELECT ifnull(min(at), 0) FROM (
+            SELECT min(created_at) AS at FROM observations WHERE id IN (SELECT value FROM json_each(?1))
+            UNION ALL SELECT min(opened_at) FROM prompt_batches WHERE id IN (SELECT value FROM json_each(?2))
+               OR session IN (SELECT value FROM json_each(?3))
+               OR id IN (SELECT batch FROM activities WHERE id IN (SELECT value FROM json_each(?4))))",
+    )?;
+    let given =
+        params![set(&doomed.observations)?, set(&batches)?, set(&doomed.sessions)?, set(&doomed.activities)?];
+    Ok(Timestamp(find.query_row(given, |row| row.get(0))?))
 }
 
 fn say_to_index(db: &Connection, doomed: &Doomed) -> Result<(), StoreError> {

@@ -280,7 +280,7 @@ fn with_lineage(what: &str) -> (tempfile::TempDir, Connection) {
     let about = if what == "newer" { "1, 2" } else { "1" };
     db.execute(&format!("UPDATE observations SET subject = ?1 WHERE id IN ({about})"), [subject.0]).unwrap();
     db.execute_batch(rows).unwrap();
-    settle(&db, ProjectRow(1), &[subject].into()).unwrap();
+    settle(&db, ProjectRow(1), &[subject].into(), Timestamp(0)).unwrap();
     (home, db)
 }
 
@@ -307,6 +307,35 @@ fn what_was_settled_by_work_that_is_forgotten_is_open_again() {
         forget(&db, &what, NOW).unwrap();
         assert_eq!(status(&db, 1), "active", "{what:?}");
         let left: i64 = db.query_row("SELECT count(*) FROM settlements", [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 0);
+    }
+}
+
+#[test]
+fn a_pass_whose_explanation_is_forgotten_settles_nothing() {
+    for what in [document("a2"), Selection::Session(SessionRow(2))] {
+        let (_home, db) = memory();
+        let subject = SubjectHash([9; 16]);
+        db.execute_batch(&format!(
+            "UPDATE observations SET subject = X'{subject}' WHERE id = 1;
+             INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
+             VALUES (3, 'claude-code', 's3', 1, 'active', 1, 300, 310);
+             INSERT INTO prompt_batches (id, session, seq, prompt_number, source, status, opened_at)
+             VALUES (3, 3, 1, 1, 'user', 'closed', 300);
+             UPDATE prompt_batches SET closed_at = opened_at + 10;
+             INSERT INTO failings VALUES (1, X'{subject}', 0, '{first}');
+             INSERT INTO changes VALUES (2, 'file', 0, '{second}', 1, 200);
+             INSERT INTO settlements VALUES (3, X'{subject}', 'passed', '[]', '[]')",
+            subject = "09".repeat(16),
+            first = "21".repeat(16),
+            second = "22".repeat(16),
+        ))
+        .unwrap();
+        settle(&db, ProjectRow(1), &[subject].into(), Timestamp(0)).unwrap();
+        assert_eq!(status(&db, 1), "resolved");
+        forget(&db, &what, NOW).unwrap();
+        assert_eq!(status(&db, 1), "active", "{what:?}");
+        let left: i64 = db.query_row("SELECT count(*) FROM changes", [], |row| row.get(0)).unwrap();
         assert_eq!(left, 0);
     }
 }

@@ -1,9 +1,14 @@
+use proptest::prelude::*;
+
 use super::*;
-use crate::memory::ids::JobId;
+use crate::memory::check::Changed;
+use crate::memory::ids::{JobId, ProjectKey};
+use crate::memory::mending::{LeftFailing, Traces};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
 use crate::memory::subject;
 use crate::store::{
-    BatchResult, Durability, FinishedJob, JobResult, Standing, Write, execute, observation, open_writer,
+    BatchResult, Durability, FinishedJob, JobResult, Remembered, Standing, Write, earlier_statements,
+    execute, observation, open_writer,
 };
 
 /// Three sessions of one project, each with a closed batch and a job.
@@ -42,8 +47,12 @@ fn draft(title: &str, event: u8) -> ObservationDraft {
 }
 
 fn finish(db: &Connection, batch: i64, drafts: Vec<ObservationDraft>, settled: Vec<Settled>) {
+    commit(db, batch, BatchResult { drafts, settled, traces: Traces::default(), source_tokens: 100 });
+}
+
+fn commit(db: &Connection, batch: i64, made: BatchResult) {
     db.execute("UPDATE jobs SET status = 'running' WHERE id = ?1", [batch]).unwrap();
-    let result = JobResult::Observations(BatchResult { drafts, settled, source_tokens: 100 });
+    let result = JobResult::Observations(made);
     let origin = "openai:m".to_owned();
     let finished = FinishedJob { job: JobId(batch), result, origin, cuts: None, now: Timestamp(99) };
     execute(db, &Write::Finish(Box::new(finished)), &mut Vec::new()).unwrap();
@@ -120,7 +129,9 @@ fn the_order_of_arrival_decides_nothing_and_chains_close_behind_what_goes() {
 fn rows(db: &Connection) -> Vec<String> {
     let sql = "SELECT concat_ws('|', id, title, status, superseded_by, hex(subject)) FROM observations
                UNION ALL SELECT concat_ws('|', older, newer, batch, reason, evidence, undone) FROM lineage
-               UNION ALL SELECT concat_ws('|', batch, hex(subject), how, files, evidence) FROM settlements";
+               UNION ALL SELECT concat_ws('|', batch, hex(subject), how, files, evidence) FROM settlements
+               UNION ALL SELECT concat_ws('|', batch, file, step, event, project, opened_at) FROM changes
+               UNION ALL SELECT concat_ws('|', batch, hex(subject), step, event) FROM failings";
     let mut statement = db.prepare(sql).unwrap();
     statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
@@ -231,4 +242,190 @@ fn the_users_word_is_undone_by_the_user() {
     finish(&db, 2, Vec::new(), vec![passed()]);
     check(&db, &["1: active"]);
     assert_eq!(observation(&db, ObservationId(1)).unwrap().unwrap().superseded_by, None);
+}
+
+#[test]
+fn a_model_is_shown_only_values_of_its_files_that_it_may_replace() {
+    let home = tempfile::tempdir().unwrap();
+    let db = database(home.path());
+    let about = |title: &str, file: &str| ObservationDraft {
+        files_modified: vec![file.to_owned()],
+        ..draft(title, 1)
+    };
+    let (value, file) = ("`max_retries` is 3", "src/gateway.rs");
+    let insisted =
+        ObservationDraft { importance: Importance::clamped(8), ..about("`max_wait` is 9 s", file) };
+    let mut decided = about("`max_hops` is 4", file);
+    decided.kind = ObservationType::Decision;
+    let all = vec![
+        about(value, file),
+        about("`max_items` is 99", "src/cart.rs"),
+        about("The gateway is slow in the morning", file),
+        insisted,
+        decided,
+    ];
+    finish(&db, 1, all, Vec::new());
+    db.execute_batch("INSERT INTO project_aliases VALUES ('path:/shop', 1)").unwrap();
+    let by_hand = Remembered {
+        project: vec![ProjectKey("path:/shop".to_owned())],
+        project_name: "shop".to_owned(),
+        draft: about("`max_size` is 7", file),
+        at: Timestamp(12),
+    };
+    execute(&db, &Write::Remember(Box::new(by_hand)), &mut Vec::new()).unwrap();
+    let shown = |batch: i64| -> Vec<String> {
+        let shown = earlier_statements(&db, BatchId(batch), &[file.to_owned()]).unwrap();
+        shown.into_iter().map(|earlier| earlier.title).collect()
+    };
+    assert_eq!(shown(2), [value]);
+    assert_eq!(shown(1), Vec::<String>::new(), "what it made itself is no news to it");
+    // Once it has replaced it, it is shown the same when it is asked again; the next one is not.
+    finish(&db, 2, vec![about("`max_retries` is 5", file)], Vec::new());
+    assert_eq!((shown(2), shown(3)), (vec![value.to_owned()], vec!["`max_retries` is 5".to_owned()]));
+    // In other words it is about the same, and can be replaced in its turn.
+    let reworded = ObservationDraft {
+        subject: subject::of_title(ObservationType::Discovery, value),
+        ..about("Requests are tried up to 5 times, see `max_retries`", file)
+    };
+    let title = reworded.title.clone();
+    finish(&db, 2, vec![reworded], Vec::new());
+    assert_eq!(shown(3), [title]);
+    db.execute_batch("INSERT INTO projects VALUES (2, 'path:/other', 'other', 0)").unwrap();
+    db.execute("UPDATE sessions SET project = 2 WHERE id = 3", []).unwrap();
+    assert_eq!(shown(3), Vec::<String>::new(), "another project");
+}
+
+/// What a batch of a chain makes: it fails, changes something, passes, or does none of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Fails,
+    Changes,
+    Passes,
+    Nothing,
+}
+
+impl Work {
+    fn of(word: char) -> Self {
+        match word {
+            'f' => Self::Fails,
+            'c' => Self::Changes,
+            'p' => Self::Passes,
+            _ => Self::Nothing,
+        }
+    }
+
+    fn result(self, batch: i64) -> BatchResult {
+        let (check, event) = (subject::of_check("cargo test"), EventId([batch as u8; 16]));
+        let mut made = BatchResult {
+            drafts: Vec::new(),
+            settled: Vec::new(),
+            traces: Traces::default(),
+            source_tokens: 9,
+        };
+        match self {
+            Self::Fails => {
+                // Words of its own, lest it be taken for the same observation once more.
+                let title = format!("Run {batch} of the checks fails at `case_{batch}`");
+                made.drafts
+                    .push(ObservationDraft { subject: Some(check.clone()), ..draft(&title, batch as u8) });
+                made.traces.failing.push(LeftFailing { subject: check, event, step: 0 });
+            }
+            Self::Changes => {
+                made.traces.changed.push(Changed { path: "src/cart.rs".to_owned(), event, step: 0 });
+            }
+            Self::Passes => made.settled.push(Settled {
+                subject: check,
+                how: Settling::Passed,
+                files: Vec::new(),
+                evidence: vec![event],
+            }),
+            Self::Nothing => {}
+        }
+        made
+    }
+}
+
+/// A session with so many batches, all closed and with a job each.
+fn one_session(home: &std::path::Path, batches: usize) -> Connection {
+    let db = open_writer(&home.join("recall.db"), home, Durability::Full).unwrap();
+    db.execute_batch(
+        "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0);
+         INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
+         VALUES (1, 'claude-code', 's1', 1, 'active', 1, 0, 1000)",
+    )
+    .unwrap();
+    for id in 1..=batches {
+        db.execute_batch(&format!(
+            "INSERT INTO prompt_batches (id, session, seq, prompt_number, source, status, opened_at, closed_at)
+             VALUES ({id}, 1, {id}, {id}, 'user', 'closed', {id}0, {id}5);
+             INSERT INTO jobs (id, kind, session, batch, status, created_at)
+             VALUES ({id}, 'batch', 1, {id}, 'running', 0)"
+        ))
+        .unwrap();
+    }
+    db
+}
+
+/// What became of each batch's observations, with the events that show it.
+fn fates(db: &Connection) -> Vec<String> {
+    let sql =
+        "SELECT concat_ws(' ', o.batch, o.status, n.batch, l.batch, l.reason, l.evidence) FROM observations o
+               LEFT JOIN observations n ON n.id = o.superseded_by LEFT JOIN lineage l ON l.older = o.id
+               ORDER BY o.batch";
+    let mut statement = db.prepare(sql).unwrap();
+    statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_failing_that_is_mended_in_one_batch_and_passes_in_the_next_is_resolved() {
+    let home = tempfile::tempdir().unwrap();
+    let db = one_session(home.path(), 4);
+    for (batch, word) in (1..).zip("fc-p".chars()) {
+        commit(&db, batch, Work::of(word).result(batch));
+    }
+    check(&db, &["1: resolved"]);
+    let told = lineage(&db, ObservationId(1)).unwrap();
+    let [change, pass] = [2, 4].map(|batch| EventId([batch; 16]).to_string());
+    assert_eq!(
+        (told[0].relation, &told[0].evidence),
+        (Relation::Settled(Settling::Passed), &vec![change, pass])
+    );
+    // The change turns out to have been none.
+    commit(&db, 2, Work::Nothing.result(2));
+    check(&db, &["1: active"]);
+    // It was made somewhere else.
+    commit(&db, 3, Work::Changes.result(3));
+    check(&db, &["1: resolved"]);
+    // The user would not have it, and what is worked out anew does not make it so.
+    mark(&db, 1, Standing::Holds);
+    commit(&db, 4, Work::Passes.result(4));
+    check(&db, &["1: active"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Results come in any order, and come again with something else in between.
+    #[test]
+    fn the_order_of_results_decides_nothing_of_a_chain(
+        story in "[fp-]?f[c-]{1,2}p[fcp-]{1,2}",
+        order in prop::collection::vec((any::<prop::sample::Index>(), "[fcp-]"), 4..16),
+    ) {
+        let homes = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let [plain, mixed] = homes.each_ref().map(|home| one_session(home.path(), story.len()));
+        let last: Vec<(i64, Work)> = (1..).zip(story.chars().map(Work::of)).collect();
+        for (batch, work) in &last {
+            commit(&plain, *batch, work.result(*batch));
+        }
+        let mut late = last.clone();
+        for (index, word) in order {
+            let at = index.index(last.len());
+            commit(&mixed, at as i64 + 1, Work::of(word.chars().next().unwrap()).result(at as i64 + 1));
+            late.swap(0, at);
+        }
+        for (batch, work) in late {
+            commit(&mixed, batch, work.result(batch));
+        }
+        prop_assert_eq!(fates(&plain), fates(&mixed), "{:?}", story);
+    }
 }

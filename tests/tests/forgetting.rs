@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use recall_protocol::wire::{Deliver, Reply};
+use recall_protocol::wire::{Deliver, Flags, Reply};
 use recall_tests::Stage;
 use serde_json::{Value, json};
 
@@ -351,4 +351,38 @@ fn a_daemon_killed_while_it_cleans_up_goes_on_after_its_start() {
         scene.stage.flush();
     }
     scene.is_gone();
+}
+
+#[test]
+fn what_was_made_of_work_that_turns_out_to_be_private_goes() {
+    let stage = Stage::new().daemon();
+    let event = |name: &str, mut fields: Value| {
+        fields["prompt_id"] = json!("p1");
+        stage.event("one", name, fields)
+    };
+    // The prompt is the first, and on its way by the spool while the rest is heard.
+    let mut prompt = stage.delivery(&event("UserPromptSubmit", json!({"prompt": ""})));
+    prompt.flags = Flags::WHOLLY_PRIVATE.with(Flags::STRIPPED);
+    let answer =
+        format!("`{CANARY}_retries` is 3, because the gateway must never be asked more often than that.");
+    stage.hook(&event("PostToolUse", json!({"tool_name": "Bash", "tool_use_id": "t1",
+        "tool_input": {"command": format!("make {CANARY}")}, "tool_response": {"stdout": "done", "stderr": ""}})));
+    stage.hook(&event("Stop", json!({"last_assistant_message": answer})));
+    stage.flush();
+    let session = || stage.json(["ctl", "session", "one"]);
+    assert!(session()["observations"].to_string().contains(CANARY), "{}", session());
+    assert!(session()["title"].to_string().contains(CANARY), "{}", session());
+
+    assert!(matches!(stage.deliver([&prompt])[..], [Reply::Ack { .. }]));
+    stage.flush();
+    let left = session();
+    assert_eq!(left["batches"][0]["source"], "private");
+    assert!(!left.to_string().contains(CANARY), "{left}");
+    let found = stage.json(["search", &format!("{CANARY}_retries gateway")]);
+    assert_eq!(found["results"], json!([]), "{found}");
+    // What the pages still hold the housekeeper cleans up, if it has not yet.
+    let db = rusqlite::Connection::open(stage.database()).unwrap();
+    let owed: i64 =
+        db.query_row("SELECT count(*) FROM meta WHERE key = 'traces_left'", [], |row| row.get(0)).unwrap();
+    assert!(owed == 1 || holding(&stage, CANARY) == NOWHERE);
 }

@@ -242,7 +242,7 @@ fn keep(
     let Some((session, batch)) = job else { return Ok(false) };
     match (&finished.result, batch) {
         (JobResult::Observations(made), Some(batch)) => {
-            let created = replace_observations(db, finished, (session, batch), made, reach)?;
+            let created = replace_observations(db, &finished.origin, (session, batch), made, reach)?;
             tell(db, session, finished.now, created, said)?;
             db.prepare_cached("UPDATE prompt_batches SET compressed_at = ?2 WHERE id = ?1")?
                 .execute(params![batch, finished.now.0])?;

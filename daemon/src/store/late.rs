@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::StoreError;
 use super::effects::Scene;
 use super::jobs::{self, JobKind};
 use super::text::{Packed, Unpacked};
 use super::writes::log;
+use super::{StoreError, forgetting};
 use crate::memory::ids::{BatchId, EventId, PromptId, Timestamp};
 use crate::memory::order::Order;
 use crate::memory::session::{NewPrompt, Period, Seq};
@@ -52,7 +52,7 @@ pub(super) fn rearrange(
         follow_plans(db, *batch)?;
     }
     for batch in hidden.iter().filter_map(|seq| rows.get(seq)) {
-        hide(db, BatchId(*batch))?;
+        hide(scene, BatchId(*batch))?;
     }
     Ok(())
 }
@@ -199,7 +199,9 @@ pub(super) fn adopt_recovery(
 }
 
 /// Leaves of a batch only that something was done. What names another turn is not the batch's own.
-fn hide(db: &Connection, batch: BatchId) -> Result<(), StoreError> {
+fn hide(scene: &Scene<'_>, batch: BatchId) -> Result<(), StoreError> {
+    let db = scene.db;
+    forgetting::withdraw(db, (scene.session(), batch), scene.at)?;
     const OWN: &str =
         "batch = ?1 AND ifnull(prompt_id = (SELECT prompt_id FROM prompt_batches WHERE id = ?1), TRUE)";
     let mut find = db.prepare_cached(&format!("SELECT id FROM activities WHERE {OWN}"))?;

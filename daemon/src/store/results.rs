@@ -23,7 +23,7 @@ use crate::memory::tokens::estimate;
 /// means for older ones, and newer ones for these, is worked out at the end. Returns what is new.
 pub(super) fn replace_observations(
     db: &Connection,
-    finished: &FinishedJob,
+    origin: &str,
     (session, batch): (i64, i64),
     made: &BatchResult,
     reach: Reach,
@@ -49,10 +49,10 @@ pub(super) fn replace_observations(
         }
         let saved = (share - tokens_of(draft)).max(0);
         let id = match known {
-            Some((id, MadeHere::Yes)) => rewrite(db, id, draft, &finished.origin, saved)?,
+            Some((id, MadeHere::Yes)) => rewrite(db, id, draft, origin, saved)?,
             Some((id, MadeHere::No)) => merge(db, id, (session, batch), draft)?,
             None => {
-                let id = insert(db, &place, draft, &finished.origin, saved)?;
+                let id = insert(db, &place, draft, origin, saved)?;
                 let (kind, title) = (draft.kind, draft.title.clone());
                 created.push(Said::ObservationCreated { id: ObservationId(id), kind, title });
                 id
@@ -90,7 +90,7 @@ pub(super) fn take_back(db: &Connection, (session, batch): (i64, i64)) -> Result
 }
 
 /// What was made of a batch.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct BatchResult {
     pub drafts: Vec<ObservationDraft>,
     /// What its work has settled, whoever compressed it.

@@ -21,7 +21,7 @@ use crate::memory::ids::{ProjectRow, SessionKey, SessionRow, Timestamp};
 
 pub use finding::{Doomed, find_doomed, has_all_words};
 pub use removal::traces_left;
-pub(super) use removal::{forget, traces_gone, without_lost_titles};
+pub(super) use removal::{forget, traces_gone, withdraw, without_lost_titles};
 pub(super) use tombstones::{belongs_to_forgotten_session, was_forgotten};
 
 /// What shall go.

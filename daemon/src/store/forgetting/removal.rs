@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::super::StoreError;
 use super::super::jobs::{self, JobKind};
 use super::super::lineage::settle;
+use super::super::results::{BatchResult, Reach, replace_observations};
 use super::super::subjects::SubjectHash;
 use super::super::writes::log;
 use super::finding::{Doomed, find_doomed, has_all_words, numbers};
@@ -51,7 +52,7 @@ pub(in super::super) fn forget(
     for (project, subjects) in concerned {
         settle(db, project, &subjects, since)?;
     }
-    summarise_again(db, &doomed, at)?;
+    summarise_again(db, &doomed.titles.difference(&doomed.sessions).copied().collect(), at.wall)?;
     for (session, batch) in to_compress {
         jobs::enqueue(db, JobKind::Batch, session, Some(BatchId(batch)), at.wall)?;
     }
@@ -61,8 +62,43 @@ pub(in super::super) fn forget(
             AND id NOT IN (SELECT project FROM observations)",
         [],
     )?;
-    db.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)", params![TRACES_LEFT, at.wall.0])?;
+    owe_cleaning(db, at.wall)?;
     Ok(forgotten)
+}
+
+fn owe_cleaning(db: &Connection, at: Timestamp) -> Result<(), StoreError> {
+    db.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?
+        .execute(params![TRACES_LEFT, at.0])?;
+    Ok(())
+}
+
+/// Takes back what was made of a batch before anybody knew that it is private: its observations, the work in hand, and
+/// its session's summary, which is made anew of the rest. To be called before the batch's own texts go.
+pub(in super::super) fn withdraw(
+    db: &Connection,
+    (session, batch): (i64, BatchId),
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    db.prepare_cached("DELETE FROM jobs WHERE kind = 'batch' AND batch = ?1 AND status <> 'done'")?
+        .execute([batch.0])?;
+    let known = db
+        .prepare_cached(
+            "UPDATE prompt_batches SET compressed_at = NULL
+             WHERE id = ?1 AND (compressed_at IS NOT NULL OR response IS NOT NULL)",
+        )?
+        .execute([batch.0])?;
+    if known == 0 {
+        return Ok(());
+    }
+    replace_observations(db, "", (session, batch.0), &BatchResult::default(), Reach::Batch)?;
+    let mut summaries = db.prepare_cached("DELETE FROM session_summaries WHERE session = ?1 RETURNING id")?;
+    for summary in summaries.query_map([session], |row| row.get::<_, i64>(0))? {
+        log(db, "summary", summary?)?;
+    }
+    db.prepare_cached("UPDATE sessions SET title = NULL WHERE id = ?1")?.execute([session])?;
+    summarise_again(db, &[session].into(), at)?;
+    forget_titles_given(db, &[])?;
+    owe_cleaning(db, at)
 }
 
 /// Whether rows were forgotten whose words may still lie elsewhere, because cleaning up was not finished.
@@ -244,18 +280,17 @@ fn remove_rows(db: &Connection, doomed: &Doomed) -> Result<(), StoreError> {
 }
 
 /// Sessions that lost part of what they were summarised from.
-fn summarise_again(db: &Connection, doomed: &Doomed, at: Order) -> Result<(), StoreError> {
-    let sessions: BTreeSet<i64> = doomed.titles.difference(&doomed.sessions).copied().collect();
+fn summarise_again(db: &Connection, sessions: &BTreeSet<i64>, at: Timestamp) -> Result<(), StoreError> {
     db.execute(
         "DELETE FROM jobs WHERE kind = 'summary' AND status = 'running'
             AND session IN (SELECT value FROM json_each(?1))",
-        [set(&sessions)?],
+        [set(sessions)?],
     )?;
     let with_something_left =
         "SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) AND EXISTS
         (SELECT 1 FROM prompt_batches b WHERE b.session = sessions.id AND b.prompt IS NOT NULL)";
-    for session in numbers(db, with_something_left, [set(&sessions)?])? {
-        jobs::enqueue(db, JobKind::Summary, session, None, at.wall)?;
+    for session in numbers(db, with_something_left, [set(sessions)?])? {
+        jobs::enqueue(db, JobKind::Summary, session, None, at)?;
     }
     Ok(())
 }

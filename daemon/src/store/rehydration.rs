@@ -214,7 +214,9 @@ fn any_event() -> impl Strategy<Value = (What, Option<&'static str>)> {
             file: None,
         })),
         use_id.clone().prop_map(|id| What::Tool(call(id))),
-        use_id.prop_map(|id| What::ToolBatch(vec![call(id), call("c9")])),
+        // One of them ran, perhaps; the other was refused, and no two are.
+        (use_id, any::<u32>())
+            .prop_map(|(id, refused)| What::ToolBatch(vec![call(id), call(&format!("refused {refused}"))])),
         Just(What::SubagentStart),
         Just(What::SubagentStop { message: Some("found".to_owned()) }),
         Just(What::PreCompact { trigger: "auto".to_owned() }),

@@ -65,17 +65,22 @@ pub(super) fn begin(
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
     subagent: &Subagent,
 ) -> Result<(), StoreError> {
+    /// It belongs where it was first heard of; one that is told of twice has worked on.
+    const FIRST: &str =
+        "ifnull(excluded.started_at < min(ifnull(started_at, ended_at), ifnull(ended_at, started_at)), TRUE)";
     let batch = scene.batch_row(seq)?;
     scene
         .db
-        .prepare_cached(
+        .prepare_cached(&format!(
             "INSERT INTO subagents (session, batch, agent_id, agent_type, started_at, event_id, prompt_id)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-             ON CONFLICT (session, agent_id) DO UPDATE SET batch = ifnull(excluded.batch, batch),
-                    event_id = excluded.event_id, prompt_id = excluded.prompt_id,
+             ON CONFLICT (session, agent_id) DO UPDATE SET
+                    batch = iif({FIRST}, ifnull(excluded.batch, batch), ifnull(batch, excluded.batch)),
+                    event_id = iif({FIRST}, excluded.event_id, event_id),
+                    prompt_id = iif({FIRST}, excluded.prompt_id, prompt_id),
                     agent_type = ifnull(excluded.agent_type, agent_type),
                     started_at = min(ifnull(started_at, excluded.started_at), excluded.started_at)",
-        )?
+        ))?
         .execute(params![
             scene.session(),
             batch,

@@ -194,6 +194,7 @@ struct WrittenContext {
     resume_tokens: u32,
     prompt_tokens: u32,
     file_tokens: u32,
+    subagent_tokens: u32,
     notice: bool,
 }
 
@@ -205,6 +206,7 @@ impl Default for WrittenContext {
             resume_tokens: 300,
             prompt_tokens: 500,
             file_tokens: 300,
+            subagent_tokens: 300,
             notice: true,
         }
     }
@@ -248,6 +250,7 @@ impl Written {
             ("context.resume_tokens", self.context.resume_tokens.into(), 0..=10_000),
             ("context.prompt_tokens", self.context.prompt_tokens.into(), 0..=10_000),
             ("context.file_tokens", self.context.file_tokens.into(), 0..=10_000),
+            ("context.subagent_tokens", self.context.subagent_tokens.into(), 0..=10_000),
         ];
         let mut problems: Vec<_> = ranges
             .into_iter()
@@ -298,6 +301,7 @@ impl Written {
                 resume: self.context.resume_tokens,
                 prompt: self.context.prompt_tokens,
                 file: self.context.file_tokens,
+                subagent: self.context.subagent_tokens,
             },
             notice: if self.context.notice { Notice::Shown } else { Notice::Off },
             compression: self.compression.policy(),

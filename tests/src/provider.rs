@@ -156,6 +156,8 @@ impl Provider {
     }
 
     fn serve(&self, stream: TcpStream) -> std::io::Result<()> {
+        // An answer goes out in several writes, and must not wait 40 ms for the first to be acknowledged.
+        stream.set_nodelay(true)?;
         let mut reader = BufReader::new(stream.try_clone()?);
         let mut stream = stream;
         while let Some(asked) = read(&mut reader)? {

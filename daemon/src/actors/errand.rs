@@ -16,7 +16,7 @@ use super::session::{SessionContext, SessionMessage, Settled, SettledAs};
 use super::writer::WriteFailed;
 use crate::agents::{self, Answer};
 use crate::memory::file_memory::Told;
-use crate::memory::ids::{EventId, ObservationId, ProjectRow, SessionKey, Timestamp};
+use crate::memory::ids::{EventId, ObservationId, ProjectRow, SessionId, SessionKey, Timestamp};
 use crate::memory::material::beneath;
 use crate::memory::session::Ask;
 use crate::repository::refs::Workplace;
@@ -114,12 +114,18 @@ impl Errand {
         let mut told = self.told.lock().await;
         let recalled = match asked.ask.clone() {
             Ask::File(path) => self.recall_file(&path, project, &told).await,
-            ask => self.recall_project(ask, project, told.clone()).await,
+            // A subagent has read nothing of what its caller was told and has found out.
+            ask @ Ask::Task(_) => self.recall_project(ask, project, None, Told::default()).await,
+            ask => self.recall_project(ask, project, Some(self.key.id.clone()), told.clone()).await,
         };
         let given = self.record(&recalled, asked.event).map(|recorded| {
             let items = recalled.block.items.iter().filter(|item| item.kind == "observation");
             let ids = items.map(|item| ObservationId(item.id)).collect();
-            Given { news: told.add(ids, recalled.file.clone()), recorded }
+            let news = match asked.ask {
+                Ask::Task(_) => Told::default(),
+                Ask::Start(..) | Ask::Prompt(_) | Ask::File(_) => told.add(ids, recalled.file.clone()),
+            };
+            Given { news, recorded }
         });
         (recalled, given)
     }
@@ -130,12 +136,17 @@ impl Errand {
         self.context.recollection.about_file(asker, told).await
     }
 
-    async fn recall_project(&self, ask: Ask, project: ProjectRow, told: Told) -> Recalled {
+    async fn recall_project(
+        &self,
+        ask: Ask,
+        project: ProjectRow,
+        session: Option<SessionId>,
+        told: Told,
+    ) -> Recalled {
         let readers = self.context.recollection.readers.clone();
         let project =
             tokio::task::spawn_blocking(move || readers.read(|db| store::project(db, project))).await;
         let Ok(Ok(project)) = project else { return Recalled::default() };
-        let session = Some(self.key.id.clone());
         let place = self.place.clone();
         let asker = Asker { project, session, told, last_event: self.last_event, place };
         self.context.recollection.answer(ask, asker).await

@@ -171,6 +171,7 @@ impl Recollection {
             Ask::Start(StartSource::Resume | StartSource::Fork, _) => Moment::Resume,
             Ask::Start(StartSource::Compact, _) => Moment::Compact,
             Ask::Prompt(_) => Moment::Prompt,
+            Ask::Task(_) => Moment::Subagent,
             // Asked of `about_file`.
             Ask::File(_) => return Ok(Recalled::default()),
         };
@@ -181,7 +182,7 @@ impl Recollection {
         let now = clock::now();
         let material = self.readers.read(|db| match ask {
             Ask::Start(..) => standing(db, moment, asker, &self.listener(&asker.place)),
-            Ask::Prompt(prompt) => self.bearing_on(db, prompt, asker, now),
+            Ask::Prompt(text) | Ask::Task(text) => self.bearing_on(db, text, asker, now),
             Ask::File(_) => Ok(Material::default()),
         })?;
         let mut block = assemble(moment, &material, budget, now);
@@ -216,7 +217,7 @@ impl Recollection {
         let _ = self.indexer.tell(IndexerMessage::Suspect);
     }
 
-    /// The observations of the project that a prompt is about.
+    /// The observations of the project that a prompt or a task is about.
     fn bearing_on(
         &self,
         db: &Connection,
@@ -276,7 +277,7 @@ fn standing(
             !own(row) && !asker.told.observations.contains(&row.id) && row.created_at > asker.last_event
         }
         // The conversation is gone, and with it what the session was told and found out.
-        Moment::Start | Moment::Compact | Moment::Prompt | Moment::File => true,
+        Moment::Start | Moment::Compact | Moment::Prompt | Moment::File | Moment::Subagent => true,
     });
     let (summary, stands) = match (moment, &asker.session) {
         (Moment::Resume, _) => (None, None),

@@ -22,6 +22,7 @@ pub struct Budgets {
     pub resume: u32,
     pub prompt: u32,
     pub file: u32,
+    pub subagent: u32,
 }
 
 /// When context is given.
@@ -33,6 +34,8 @@ pub enum Moment {
     Prompt,
     /// A file is about to be read or changed.
     File,
+    /// A subagent begins with its task.
+    Subagent,
 }
 
 impl Moment {
@@ -43,6 +46,7 @@ impl Moment {
             Self::Compact => "compact",
             Self::Prompt => "prompt",
             Self::File => "file",
+            Self::Subagent => "subagent",
         }
     }
 
@@ -53,6 +57,7 @@ impl Moment {
             Self::Compact => budgets.compact,
             Self::Prompt => budgets.prompt,
             Self::File => budgets.file,
+            Self::Subagent => budgets.subagent,
         }
     }
 }
@@ -141,7 +146,8 @@ pub fn assemble(moment: Moment, material: &Material, budget: u32, now: Timestamp
     match moment {
         Moment::Start | Moment::Compact => survey(moment, material, budget, now),
         Moment::Resume => news(material, budget, now),
-        Moment::Prompt => answer(material, budget, now),
+        Moment::Prompt => answer("prompt", material, budget, now),
+        Moment::Subagent => answer("task", material, budget, now),
         Moment::File => about_file(material, budget, now),
     }
 }
@@ -178,13 +184,13 @@ fn news(material: &Material, budget: u32, now: Timestamp) -> Block {
     page.close()
 }
 
-/// A prompt: the few notes that bear on it, told whole.
-fn answer(material: &Material, budget: u32, now: Timestamp) -> Block {
-    let mut page = Page::open(budget, "recall: notes that may bear on this prompt");
+/// A prompt or a task: the few notes that bear on it, told whole.
+fn answer(asked: &str, material: &Material, budget: u32, now: Timestamp) -> Block {
+    let mut page = Page::open(budget, &format!("recall: notes that may bear on this {asked}"));
     let mut notes: Vec<&Note> = material.observations.iter().collect();
     notes.sort_by(|a, b| b.relevance.total_cmp(&a.relevance).then_with(|| b.id.cmp(&a.id)));
     for note in notes.into_iter().take(MOST_FOR_PROMPT) {
-        let reason = format!("relevance {:.2} to the prompt", note.relevance);
+        let reason = format!("relevance {:.2} to the {asked}", note.relevance);
         page.entry(note, now, &reason, Detail::Whole);
     }
     page.close()
@@ -548,7 +554,9 @@ mod tests {
 
     #[test]
     fn nothing_to_say_says_nothing() {
-        for moment in [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt, Moment::File] {
+        for moment in
+            [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt, Moment::File, Moment::Subagent]
+        {
             assert_eq!(assemble(moment, &Material::default(), 2000, NOW), Block::default());
             assert_eq!(assemble(moment, &shop(), 0, NOW), Block::default());
         }
@@ -581,7 +589,7 @@ mod tests {
             material.summary.as_mut().unwrap().next_steps.clone_from(&title);
             material.continuity =
                 Some(Continuity { goal: narrative.clone(), open_tasks: vec![title.clone()], ..Continuity::default() });
-            for moment in [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt, Moment::File] {
+            for moment in [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt, Moment::File, Moment::Subagent] {
                 let block = assemble(moment, &material, budget, NOW);
                 prop_assert!(block.tokens <= budget);
                 prop_assert!(block.text.encode_utf16().count() <= 10_000);

@@ -156,6 +156,17 @@ pub struct ToolStart {
     pub input: String,
     /// The file that it is about to read or to change, as the agent names it.
     pub file: Option<String>,
+    /// What it gives to a subagent to do.
+    pub task: Option<SubagentTask>,
+}
+
+/// What a subagent is to do, from the call that starts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubagentTask {
+    /// The kind of subagent that is asked for.
+    pub kind: String,
+    /// In the caller's words, at most a few thousand bytes of them.
+    pub text: String,
 }
 
 /// A tool call as the agent reported it.

@@ -145,7 +145,8 @@ fn breaks_out(text: &str, moment: Moment) -> Option<String> {
     block.chars().find(|c| unseen(*c)).map(|c| format!("{c:?} is in it"))
 }
 
-const MOMENTS: [Moment; 5] = [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt, Moment::File];
+const MOMENTS: [Moment; 6] =
+    [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt, Moment::File, Moment::Subagent];
 
 /// The figure that the README tells: how many of how many break out.
 #[test]

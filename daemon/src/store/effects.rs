@@ -218,12 +218,13 @@ fn close_batch(scene: &mut Scene<'_>, seq: Seq, why: CloseReason) -> Result<(), 
 }
 
 fn begin_call(scene: &Scene<'_>, call: &RunningCall) -> Result<(), StoreError> {
+    let (kind, text) = call.task.as_ref().map(|task| (&task.kind, &task.text)).unzip();
     scene
         .db
         .prepare_cached(
-            "INSERT OR IGNORE INTO running_calls (session, call_id, subagent) VALUES (?1, ?2, ?3)",
+            "INSERT OR IGNORE INTO running_calls (session, call_id, subagent, task_kind, task) VALUES (?1, ?2, ?3, ?4, ?5)",
         )?
-        .execute(params![scene.session(), call.id.as_str(), call.subagent])?;
+        .execute(params![scene.session(), call.id.as_str(), call.subagent, kind, text])?;
     Ok(())
 }
 

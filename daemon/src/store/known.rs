@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::{ProjectInfo, StoreError};
+use crate::memory::event::SubagentTask;
 use crate::memory::file_memory::Told;
 use crate::memory::ids::{
     AgentName, CallId, EventId, ObservationId, ProjectKey, ProjectRow, PromptId, SessionId, SessionKey,
@@ -85,10 +86,14 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
 }
 
 fn running_calls(db: &Connection, session: SessionRow) -> Result<Vec<RunningCall>, StoreError> {
-    let mut statement =
-        db.prepare_cached("SELECT call_id, subagent FROM running_calls WHERE session = ?1 ORDER BY call_id")?;
-    let rows = statement
-        .query_map([session.0], |row| Ok(RunningCall { id: CallId(row.get(0)?), subagent: row.get(1)? }))?;
+    let mut statement = db.prepare_cached(
+        "SELECT call_id, subagent, task_kind, task FROM running_calls WHERE session = ?1 ORDER BY call_id",
+    )?;
+    let rows = statement.query_map([session.0], |row| {
+        let task = row.get::<_, Option<String>>(2)?.zip(row.get::<_, Option<String>>(3)?);
+        let task = task.map(|(kind, text)| SubagentTask { kind, text });
+        Ok(RunningCall { id: CallId(row.get(0)?), subagent: row.get(1)?, task })
+    })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -223,7 +228,8 @@ fn read_order(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Order>> {
 /// What was given to a session since its context was last emptied by a compaction, which itself may have been given
 /// nothing.
 fn told(db: &Connection, session: SessionRow) -> Result<Told, StoreError> {
-    const SINCE: &str = "i.session = ?1
+    // What a subagent was told, its caller has not read.
+    const SINCE: &str = "i.session = ?1 AND i.moment <> 'subagent'
         AND i.id >= ifnull((SELECT max(id) FROM injections WHERE session = ?1 AND moment = 'compact'), 0)
         AND i.at >= ifnull((SELECT max(started_at) FROM compactions WHERE session = ?1 AND ended_at IS NOT NULL), 0)";
     let mut observations = db.prepare_cached(&format!(

@@ -9,8 +9,8 @@ use super::{
     schema,
 };
 use crate::memory::event::{
-    Audience, Capture, LifecycleEvent, PromptText, StartSource, Subagent, ToolCall, ToolResult, ToolStart,
-    What,
+    Audience, Capture, LifecycleEvent, PromptText, StartSource, Subagent, SubagentTask, ToolCall, ToolResult,
+    ToolStart, What,
 };
 use crate::memory::ids::{AgentName, EventId, ProjectKey, PromptId, SessionId, SessionKey, Timestamp};
 use crate::memory::lifecycle::{Lifecycle, Said};
@@ -207,11 +207,12 @@ fn any_event() -> impl Strategy<Value = (What, Option<&'static str>)> {
         source.prop_map(|source| What::SessionStart { source, audience: Audience::Nobody }),
         Just(What::Prompt { text: PromptText::Text("go".to_owned()), source: BatchSource::User }),
         Just(What::Prompt { text: PromptText::WhollyPrivate, source: BatchSource::User }),
-        use_id.clone().prop_map(|id| What::ToolStart(ToolStart {
-            name: "Bash".to_owned(),
+        (use_id.clone(), any::<bool>()).prop_map(|(id, gives)| What::ToolStart(ToolStart {
+            name: "Agent".to_owned(),
             use_id: Some(id.into()),
             input: "{}".to_owned(),
             file: None,
+            task: gives.then(|| SubagentTask { kind: "explore".to_owned(), text: format!("do {id}") }),
         })),
         use_id.clone().prop_map(|id| What::Tool(call(id))),
         // One of them ran, perhaps; the other was refused, and no two are.

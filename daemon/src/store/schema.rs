@@ -26,6 +26,7 @@ const STEPS: &[&str] = &[
     include_str!("schema_11.sql"),
     include_str!("schema_12.sql"),
     include_str!("schema_13.sql"),
+    include_str!("schema_14.sql"),
 ];
 
 pub(super) const VERSION: u32 = STEPS.len() as u32;

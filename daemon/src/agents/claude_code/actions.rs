@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use crate::memory::event::SubagentTask;
 use crate::memory::material::{Action, Change, WriteKind};
 
 /// Says what a call did. `input` and `response` are the JSON texts of `tool_input` and `tool_response`; a failed
@@ -40,6 +41,30 @@ pub fn file(tool_name: &str, input: &str) -> Option<String> {
         return None;
     }
     Call { input: parse(input), response: Value::Null }.path().filter(|path| !path.is_empty())
+}
+
+/// What a subagent that is asked for without a kind is (Claude Code 2.1).
+const GENERAL_PURPOSE: &str = "general-purpose";
+/// So much of a task says what it is about, in bytes.
+const TASK_BYTES: usize = 2_000;
+
+/// What a call gives to a subagent to do.
+pub fn task(tool_name: &str, input: &str) -> Option<SubagentTask> {
+    if !matches!(tool_name, "Agent" | "Task") {
+        return None;
+    }
+    let input = parse(input);
+    let words = ["description", "prompt"].map(|field| text(&input, &[field]).unwrap_or_default());
+    let words = words.join("\n");
+    let words = words.trim();
+    if words.is_empty() {
+        return None;
+    }
+    let kind = text(&input, &["subagent_type"]).filter(|kind| !kind.is_empty());
+    Some(SubagentTask {
+        kind: kind.unwrap_or_else(|| GENERAL_PURPOSE.to_owned()),
+        text: words.get(..words.floor_char_boundary(TASK_BYTES)).unwrap_or(words).to_owned(),
+    })
 }
 
 /// A call's two sides. A reading is `None` where the one field is missing that the action is about.
@@ -234,6 +259,25 @@ mod tests {
 
     fn owned(text: &str) -> String {
         text.to_owned()
+    }
+
+    #[test]
+    fn only_calls_of_subagents_give_a_task() {
+        let input =
+            r#"{"description":"Review A","prompt":"Review the cart change","subagent_type":"Explore"}"#;
+        let given = task("Agent", input).unwrap();
+        assert_eq!(
+            (given.kind.as_str(), given.text.as_str()),
+            ("Explore", "Review A\nReview the cart change")
+        );
+        assert_eq!(task("Task", r#"{"prompt":"Look"}"#).unwrap().kind, "general-purpose");
+        let long = format!(r#"{{"prompt":"{}"}}"#, "é".repeat(5_000));
+        assert_eq!(task("Agent", &long).unwrap().text.len(), TASK_BYTES);
+        for (name, input) in
+            [("Bash", input), ("Agent", "{}"), ("Agent", r#"{"prompt":" "}"#), ("Agent", "7")]
+        {
+            assert_eq!(task(name, input), None, "{name} {input}");
+        }
     }
 
     #[test]

@@ -155,6 +155,7 @@ fn tool_start(name: String, fields: &Fields) -> ToolStart {
     ToolStart {
         use_id: fields.word("tool_use_id").map(CallId),
         file: actions::file(&name, input),
+        task: actions::task(&name, input),
         input: input.to_owned(),
         name,
     }
@@ -206,7 +207,7 @@ fn without_reminders(text: &str) -> String {
 /// Claude Code refuse the whole output, so no other event is ever answered.
 ///
 /// `PreToolUse` is answered without a `permissionDecision`, which would skip the user's own dialog.
-const ANSWERED: [&str; 3] = ["SessionStart", "UserPromptSubmit", "PreToolUse"];
+const ANSWERED: [&str; 4] = ["SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart"];
 
 /// Claude Code moves a hook's text of more than 10,000 UTF-16 units to a file and shows the model 2 KB of it.
 const CONTEXT_CAP: usize = 10_000;

@@ -31,7 +31,7 @@ use self::json_text::{Replacement, Role, StringPlace, rewrite};
 use self::plausibility::{Place, is_secret};
 use self::scan::{Scanner, Secret};
 use self::secret_files::{Access, Suspect};
-use super::event::{LifecycleEvent, PromptText, ToolCall, ToolResult, ToolStart, What};
+use super::event::{LifecycleEvent, PromptText, SubagentTask, ToolCall, ToolResult, ToolStart, What};
 use super::plan::PlanChange;
 use super::task_list::{Task, TaskChange};
 
@@ -165,9 +165,11 @@ impl Redactor {
             What::Prompt { text: PromptText::WhollyPrivate, source } => {
                 What::Prompt { text: PromptText::WhollyPrivate, source }
             }
-            What::ToolStart(ToolStart { name, use_id, input, file }) => {
+            What::ToolStart(ToolStart { name, use_id, input, file, task }) => {
                 let input = self.redact_payload(&input).into_owned();
-                What::ToolStart(ToolStart { name, use_id, input, file: self.owned_option(file) })
+                let task = task
+                    .map(|SubagentTask { kind, text }| SubagentTask { kind, text: self.owned_text(text) });
+                What::ToolStart(ToolStart { name, use_id, input, file: self.owned_option(file), task })
             }
             What::Tool(call) => What::Tool(self.redact_call(call)),
             What::ToolBatch(calls) => {
@@ -203,12 +205,12 @@ impl Redactor {
         let what = match event.what {
             What::Tool(call) => What::Tool(hide(call)),
             What::ToolBatch(calls) => What::ToolBatch(calls.into_iter().map(hide).collect()),
-            What::ToolStart(ToolStart { name, use_id, input, file }) => {
+            What::ToolStart(ToolStart { name, use_id, input, file, task }) => {
                 let access = secret_files::access(&input, is_hidden);
                 let input = access.map_or(input.clone(), |access| {
                     secret_files::without_contents(&input, suspect(access)).into_owned()
                 });
-                What::ToolStart(ToolStart { name, use_id, input, file })
+                What::ToolStart(ToolStart { name, use_id, input, file, task })
             }
             What::Other { name, detail } if secret_files::access(&detail, is_hidden).is_some() => {
                 let detail = secret_files::without_contents(&detail, Suspect::ContentFields).into_owned();

@@ -135,6 +135,7 @@ fn is_random(value: &str) -> bool {
     changes * 5 >= length && entropy(value) >= 3.0
 }
 
+/// What a byte is in a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Other,
@@ -144,13 +145,26 @@ enum Class {
 }
 
 impl Class {
+    /// By a look into a table: this is asked of every byte that may be of a secret.
     fn of(byte: u8) -> Self {
-        match byte {
-            b'a'..=b'z' => Self::Small,
-            b'A'..=b'Z' => Self::Capital,
-            b'0'..=b'9' => Self::Digit,
-            _ => Self::Other,
+        const CLASSES: [Class; 256] = Class::table();
+        CLASSES.get(usize::from(byte)).copied().unwrap_or(Self::Other)
+    }
+
+    #[allow(clippy::indexing_slicing, reason = "run by the compiler, and within bounds")]
+    const fn table() -> [Self; 256] {
+        let mut table = [Self::Other; 256];
+        let mut byte = 0;
+        while byte < table.len() {
+            table[byte] = match byte as u8 {
+                b'a'..=b'z' => Self::Small,
+                b'A'..=b'Z' => Self::Capital,
+                b'0'..=b'9' => Self::Digit,
+                _ => Self::Other,
+            };
+            byte += 1;
         }
+        table
     }
 }
 

@@ -358,6 +358,7 @@ fn every_text_of_an_event_is_covered() {
             use_id: None,
             input: json(),
             file: Some(text()),
+            task: Some(SubagentTask { kind: "explore".to_owned(), text: text() }),
         }),
         What::SubagentStop { message: Some(text()) },
         What::PostCompact { trigger: "auto".to_owned(), summary: Some(text()) },

@@ -1,7 +1,7 @@
 //! What follows from an event, in words that the store turns into rows.
 
 use super::{BatchState, Seq, SessionStatus};
-use crate::memory::event::{StartSource, Subagent, ToolCall, ToolResult};
+use crate::memory::event::{StartSource, Subagent, SubagentTask, ToolCall, ToolResult};
 use crate::memory::ids::{CallId, EventId, PromptId};
 use crate::memory::lifecycle::Tally;
 use crate::memory::material::BatchSource;
@@ -233,6 +233,8 @@ pub struct RunningCall {
     pub id: CallId,
     /// The subagent that makes it; `None` on the main thread.
     pub subagent: Option<String>,
+    /// What it gives to a subagent to do; none of it where the turn is private.
+    pub task: Option<SubagentTask>,
 }
 
 /// When a batch ran. What was done belongs to the batch of its turn; what names no turn, or one that nobody knows, to

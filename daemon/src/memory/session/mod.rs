@@ -156,6 +156,8 @@ pub enum Ask {
     Prompt(String),
     /// What is known of this file, as the agent names it: it is about to be read or changed.
     File(String),
+    /// Memory relevant to what a subagent is to do. It begins without any of its caller's.
+    Task(String),
 }
 
 /// What follows from an event.

@@ -53,7 +53,7 @@ impl Turn<'_> {
                 self.activate();
                 self.settled_calls(event, calls);
             }
-            What::SubagentStart => self.subagent_begins(event),
+            What::SubagentStart => return self.subagent_begins(event),
             What::SubagentStop { message } => self.subagent_ends(event, message.as_deref()),
             What::Stop { message } => {
                 self.activate();

@@ -5,7 +5,7 @@ use super::{
     ActivityContent, Ask, Batch, BatchState, CloseReason, Effect, NewActivity, RunningCall, Seq, Session,
     SessionStatus,
 };
-use crate::memory::event::{LifecycleEvent, StartSource, ToolCall, ToolResult, ToolStart};
+use crate::memory::event::{LifecycleEvent, StartSource, Subagent, ToolCall, ToolResult, ToolStart};
 use crate::memory::ids::CallId;
 use crate::memory::material::BatchSource;
 use crate::memory::plan::{PlanChange, PlanState, is_plan_file};
@@ -34,7 +34,8 @@ impl Turn<'_> {
             return;
         }
         let subagent = event.subagent.as_ref().map(|subagent| subagent.id.clone());
-        let call = RunningCall { id, subagent };
+        let task = call.task.clone().filter(|_| !self.is_in_private(event));
+        let call = RunningCall { id, subagent, task };
         self.session.calls.push(call.clone());
         self.effects.push(Effect::BeginCall { call });
     }
@@ -42,18 +43,32 @@ impl Turn<'_> {
     /// The file that the main agent is about to open. A subagent has a conversation of its own, so that nothing told
     /// there were told here; of a private turn nothing is looked up, for what is given is written down.
     pub(super) fn file_in_view(&self, event: &LifecycleEvent, call: &ToolStart) -> Option<Ask> {
+        if self.is_in_private(event) || self.is_late() || event.subagent.is_some() {
+            return None;
+        }
+        call.file.clone().map(Ask::File)
+    }
+
+    fn is_in_private(&self, event: &LifecycleEvent) -> bool {
         let batches = &self.session.batches;
         let is_of_turn = |batch: &&Batch| event.prompt.is_some() && batch.prompt == event.prompt;
-        let is_private = match batches.iter().rev().find(is_of_turn) {
+        match batches.iter().rev().find(is_of_turn) {
             Some(batch) => batch.source == BatchSource::Private,
             None => batches
                 .iter()
                 .any(|batch| batch.state != BatchState::Closed && batch.source == BatchSource::Private),
-        };
-        if is_private || self.is_late() || event.subagent.is_some() {
-            return None;
         }
-        call.file.clone().map(Ask::File)
+    }
+
+    /// What the subagent that begins is to do. Its start does not name the call that asked for it; of several at once
+    /// for the same kind each may be meant.
+    fn task_of(&self, subagent: &Subagent) -> Option<String> {
+        let kind = subagent.kind.as_deref()?;
+        let tasks = self.session.calls.iter().filter_map(|call| call.task.as_ref());
+        let mut texts: Vec<&str> =
+            tasks.filter(|task| task.kind == kind).map(|task| task.text.as_str()).collect();
+        texts.sort_unstable();
+        (!texts.is_empty()).then(|| texts.join("\n"))
     }
 
     pub(super) fn tool(&mut self, event: &LifecycleEvent, call: &ToolCall) {
@@ -169,11 +184,13 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn subagent_begins(&mut self, event: &LifecycleEvent) {
+    pub(super) fn subagent_begins(&mut self, event: &LifecycleEvent) -> Option<Ask> {
         self.activate();
-        let Some(subagent) = event.subagent.clone() else { return };
+        let subagent = event.subagent.clone()?;
+        let task = if self.is_late() { None } else { self.task_of(&subagent) };
         let seq = self.seq_of(event);
         self.effects.push(Effect::BeginSubagent { seq, prompt: event.prompt.clone(), subagent });
+        task.map(Ask::Task)
     }
 
     pub(super) fn subagent_ends(&mut self, event: &LifecycleEvent, message: Option<&str>) {

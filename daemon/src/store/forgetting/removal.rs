@@ -44,6 +44,11 @@ pub(in super::super) fn forget(
     strip_evidence(db, &doomed)?;
     stop_work(db, &doomed, at)?;
     remove_rows(db, &doomed)?;
+    for session in &touched {
+        // What a call under way is about is gone as well: nobody looks for its words.
+        db.prepare_cached("UPDATE running_calls SET task_kind = NULL, task = NULL WHERE session = ?1")?
+            .execute([session])?;
+    }
     for (session, key) in doomed.sessions.iter().zip(&forgotten.sessions) {
         bury_session(db, (*session, key), at)?;
         db.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([session])?;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::memory::event::{PromptText, Subagent, ToolCall, ToolResult, ToolStart, What};
+use crate::memory::event::{PromptText, Subagent, SubagentTask, ToolCall, ToolResult, ToolStart, What};
 use crate::memory::ids::{CallId, EventId, SessionId};
 use crate::memory::plan::PlanChange;
 
@@ -22,7 +22,7 @@ fn policy() -> CapturePolicy {
 }
 
 /// Reads one line of a story: `start`, `prompt p1 text`, `queued p1 text`, `private p1`, `machine p1`,
-/// `call p1 Bash c1`, `tool p1 Bash c1`, `settled p1 c1 c2`, `plan p1 FILE text`, `helper p1`, `helped p1 text`,
+/// `call p1 Bash c1`, `tool p1 Bash c1`, `settled p1 c1 c2`, `plan p1 FILE text`, `give p1 c1 explore text`, `helper p1`, `helped p1 text`,
 /// `failed p1`, `internal p1`, `compact p1`, `compacted p1`, `stop p1 text`, `note p1`, `end other`, `wait 300`. A dash stands for no prompt id.
 fn event(line: &str) -> Option<LifecycleEvent> {
     let mut words = line.split_whitespace();
@@ -64,7 +64,7 @@ fn event(line: &str) -> Option<LifecycleEvent> {
             if words.next() == Some("helper") {
                 subagent = Some(Subagent { id: "a1".to_owned(), kind: Some("explore".to_owned()) });
             }
-            (prompt, What::ToolStart(ToolStart { name, use_id, input: "{}".to_owned(), file }))
+            (prompt, What::ToolStart(ToolStart { name, use_id, input: "{}".to_owned(), file, task: None }))
         }
         "settled" => {
             let prompt = id();
@@ -98,6 +98,14 @@ fn event(line: &str) -> Option<LifecycleEvent> {
                 rewrote: None,
             };
             (prompt, What::Tool(call))
+        }
+        "give" => {
+            let prompt = id();
+            let use_id = words.next().map(CallId::from);
+            let kind = words.next().unwrap().to_owned();
+            let task = Some(SubagentTask { kind, text: words.collect::<Vec<_>>().join(" ") });
+            let (name, input) = ("Agent".to_owned(), "{}".to_owned());
+            (prompt, What::ToolStart(ToolStart { name, use_id, input, file: None, task }))
         }
         "helper" => {
             subagent = Some(Subagent { id: "a1".to_owned(), kind: Some("explore".to_owned()) });
@@ -404,7 +412,7 @@ fn a_life_begins_and_ends_once() {
 }
 
 #[test]
-fn only_a_start_a_users_prompt_and_a_file_are_answered() {
+fn only_a_start_a_users_prompt_a_file_and_a_subagents_task_are_answered() {
     let ask = |story: &str| {
         let (before, last) = story.rsplit_once(';').unwrap_or(("start", story));
         let order = Order { boot: [1; 16], boot_ns: 1_000, wall: Timestamp(9) };
@@ -416,7 +424,17 @@ fn only_a_start_a_users_prompt_and_a_file_are_answered() {
     let file = || Some(Ask::File("/shop/cart.rs".to_owned()));
     assert_eq!(ask("start; prompt p1 a; call p1 Read c1 /shop/cart.rs"), file());
     assert_eq!(ask("prompt p1 a; call p1 Bash c1; call p1 Edit c2 /shop/cart.rs"), file());
+    let task = |text: &str| Some(Ask::Task(text.to_owned()));
+    assert_eq!(ask("start; prompt p1 a; give p1 c1 explore look at it; helper p1"), task("look at it"));
+    // Which of two of the same kind begins is not said.
+    let two = "start; prompt p1 a; give p1 c1 explore look; give p1 c2 explore find; helper p1";
+    assert_eq!(ask(two), task("find\nlook"));
     for silent in [
+        "start; prompt p1 a; give p1 c1 explore look",
+        "start; prompt p1 a; give p1 c1 review look; helper p1",
+        "start; prompt p1 a; give p1 c1 explore look; tool p1 Agent c1; helper p1",
+        "start; private p1; give p1 c1 explore look; helper p1",
+        "start; prompt p1 a; helper p1",
         "start; machine p1",
         "start; private p1",
         "start; prompt p1 a; stop p1 x",

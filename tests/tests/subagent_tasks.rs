@@ -1,0 +1,98 @@
+//! What a subagent is told when it begins: what bears on its task, and nothing of what its caller reads.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use recall_tests::{Said, Stage};
+use serde_json::{Value, json};
+
+const TASK: &str = "Find out why the cart total is rounded after summing";
+
+/// A project in which something is known of the cart, and a session that works on something else.
+fn stage() -> Stage {
+    let stage = Stage::new().daemon();
+    stage.discount_session("first");
+    stage.flush();
+    begin(&stage, "second", "Say hello.");
+    stage
+}
+
+fn begin(stage: &Stage, session: &str, prompt: &str) {
+    stage.hook(&stage.event(session, "UserPromptSubmit", json!({"prompt": prompt, "prompt_id": "p1"})));
+}
+
+fn with(mut event: Value, fields: &Value) -> Value {
+    for (name, value) in fields.as_object().unwrap() {
+        event[name] = value.clone();
+    }
+    event
+}
+
+/// The main agent calls for a subagent.
+fn give(stage: &Stage, session: &str, call: &str, kind: &str) {
+    let input = json!({"description": "Rounding", "prompt": TASK, "subagent_type": kind});
+    let fields = json!({"tool_name": "Agent", "tool_input": input, "tool_use_id": call, "prompt_id": "p1"});
+    assert_eq!(stage.hook(&stage.event(session, "PreToolUse", fields)).stdout, "");
+}
+
+fn starts(stage: &Stage, session: &str, id: &str, kind: &str) -> Said {
+    let fields = json!({"agent_id": id, "agent_type": kind, "prompt_id": "p1"});
+    stage.hook(&with(stage.event(session, "SubagentStart", json!({})), &fields))
+}
+
+#[test]
+fn a_subagent_is_told_what_bears_on_its_task() {
+    let mut stage = stage();
+    give(&stage, "second", "c1", "Explore");
+    let told = starts(&stage, "second", "a1", "Explore");
+    assert!(told.context().contains("Rounding happens once"), "{told:?}");
+    assert_eq!(told.json()["hookSpecificOutput"]["hookEventName"], "SubagentStart");
+    assert_eq!(starts(&stage, "second", "a1", "Explore").stdout, "", "another hook of the same start");
+    assert_eq!(starts(&stage, "second", "a2", "Plan").stdout, "", "nobody gave it a task");
+
+    // Its caller has read none of it.
+    let asks = json!({"prompt": "Why is the cart total rounded after summing?", "prompt_id": "p2"});
+    let caller = stage.hook(&stage.event("second", "UserPromptSubmit", asks));
+    assert!(caller.context().contains("Rounding happens once"), "{caller:?}");
+    stage.flush();
+    let why = stage.json(["why", "second"]);
+    let moments: Vec<&str> =
+        why["injections"].as_array().unwrap().iter().map(|given| given["moment"].as_str().unwrap()).collect();
+    assert_eq!(moments, ["subagent", "prompt"]);
+
+    // A task outlives the daemon, and no more than its call.
+    give(&stage, "second", "c2", "Explore");
+    stage.kill_daemon();
+    stage.start_daemon();
+    assert!(starts(&stage, "second", "a3", "Explore").context().contains("Rounding happens once"));
+    for call in ["c1", "c2"] {
+        let fields = json!({"tool_name": "Agent", "tool_input": {}, "tool_use_id": call, "prompt_id": "p2",
+                            "tool_response": {"status": "completed"}});
+        stage.hook(&stage.event("second", "PostToolUse", fields));
+    }
+    assert_eq!(starts(&stage, "second", "a4", "Explore").stdout, "");
+}
+
+#[test]
+fn nothing_is_kept_or_looked_up_of_a_private_turns_task() {
+    let stage = stage();
+    begin(&stage, "private", "<private>not for recall</private>");
+    give(&stage, "private", "c1", "Explore");
+    assert_eq!(starts(&stage, "private", "a1", "Explore").stdout, "");
+    stage.flush();
+    let kept = rusqlite::Connection::open(stage.database()).unwrap();
+    let tasks: u32 = kept
+        .query_row("SELECT count(*) FROM running_calls WHERE task IS NOT NULL", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(tasks, 0);
+}
+
+#[test]
+fn forgetting_a_session_forgets_its_tasks() {
+    let stage = stage();
+    give(&stage, "second", "c1", "Explore");
+    assert_eq!(stage.recall(["forget", "--session", "second", "--yes"]).code(), 0);
+    let kept = rusqlite::Connection::open(stage.database()).unwrap();
+    let calls: u32 = kept.query_row("SELECT count(*) FROM running_calls", [], |row| row.get(0)).unwrap();
+    assert_eq!(calls, 0);
+}

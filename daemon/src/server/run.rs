@@ -121,9 +121,13 @@ pub async fn run_with(
     for said in interrupted {
         house.bus.publish(Happening::Lifecycle(Arc::new(said)));
     }
-    if let Err(error) = house.writer.write(Write::ReleaseLeases).await {
-        tracing::warn!(%error, "leases of the last run wait until they expire");
-    }
+    // Before any event is taken, and nobody waits for it.
+    let released = house.writer.queue(Write::ReleaseLeases);
+    tokio::spawn(async move {
+        if let Err(error) = released.await {
+            tracing::warn!(%error, "leases of the last run wait until they expire");
+        }
+    });
     let (stop, mut stop_asked) = mpsc::channel(1);
     let reception = Reception::new(house.clone(), Arc::new(paths), stop);
     let (permits, followers) = (Arc::clone(&reception.permits), Arc::clone(&reception.followers));

@@ -132,14 +132,13 @@ pub fn latest_root(db: &Connection, project: ProjectRow) -> Result<Option<String
     Ok(statement.query_row([project.0], |row| row.get(0)).optional()?)
 }
 
-/// The project that was last worked on in this very folder, as far as sessions told. Reads all sessions.
+/// The project that the latest session in this very folder was of, as far as sessions told.
 ///
 /// # Errors
 /// When the database refuses.
 pub fn project_worked_in(db: &Connection, folder: &str) -> Result<Option<ProjectInfo>, StoreError> {
-    let mut statement = db.prepare_cached(
-        "SELECT project FROM sessions WHERE root = ?1 ORDER BY last_event_at DESC, id DESC LIMIT 1",
-    )?;
+    let mut statement =
+        db.prepare_cached("SELECT project FROM sessions WHERE root = ?1 ORDER BY id DESC LIMIT 1")?;
     let found = statement.query_row([folder], |row| row.get(0).map(ProjectRow)).optional()?;
     found.map(|row| project(db, row)).transpose()
 }

@@ -1,7 +1,7 @@
 //! The tables, and how an older database gets them.
 //!
 //! One step per schema version, each in a transaction of its own that also raises `user_version`: a process that is
-//! killed in between leaves the version before. A new database takes all steps in one: there is no version before. Before the first step of a database that holds anything a copy of
+//! killed in between leaves the version before. A new database gets `schema.sql`, which is what all steps together make. Before the first step of a database that holds anything a copy of
 //! it is written beside it. A newer schema is refused and not touched.
 
 use std::path::Path;
@@ -31,16 +31,21 @@ const STEPS: &[&str] = &[
 
 pub(super) const VERSION: u32 = STEPS.len() as u32;
 
+/// All steps at once, for a new database: every step that changes a table reads all of them again, and somebody's first
+/// session waits. Made of the steps, see the test that compares.
+const WHOLE: &str = include_str!("schema.sql");
+
 pub(super) fn migrate(
     connection: &mut Connection,
     path: &Path,
     backups: &Path,
 ) -> Result<(), OpenStoreError> {
-    migrate_by(STEPS, connection, path, backups)
+    migrate_by(STEPS, WHOLE, connection, path, backups)
 }
 
 fn migrate_by(
     steps: &[&str],
+    whole: &str,
     connection: &mut Connection,
     path: &Path,
     backups: &Path,
@@ -59,19 +64,19 @@ fn migrate_by(
                 .map_err(|source| OpenStoreError::Backup { path: path.to_owned(), source })?;
         }
     }
-    let missing = steps.get(found as usize..).unwrap_or_default();
-    let together = if found == 0 { missing.len().max(1) } else { 1 };
-    let mut to = found;
-    for group in missing.chunks(together) {
-        to += group.len() as u32;
+    let mut raise = |to: u32, sql: &str| {
         let failed = |source| OpenStoreError::Migrate { path: path.to_owned(), to, source };
         let transaction =
             connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-        for sql in group {
-            transaction.execute_batch(sql).map_err(failed)?;
-        }
+        transaction.execute_batch(sql).map_err(failed)?;
         transaction.pragma_update(None, "user_version", to).map_err(failed)?;
-        transaction.commit().map_err(failed)?;
+        transaction.commit().map_err(failed)
+    };
+    if found == 0 {
+        return raise(known, whole);
+    }
+    for (to, sql) in (1..).zip(steps).skip(found as usize) {
+        raise(to, sql)?;
     }
     Ok(())
 }
@@ -105,9 +110,7 @@ mod tests {
             .execute_batch("PRAGMA journal_mode = WAL; PRAGMA cache_spill = 1; PRAGMA cache_size = 1")
             .unwrap();
         connection.execute_batch("BEGIN IMMEDIATE").unwrap();
-        for step in STEPS {
-            connection.execute_batch(step).unwrap();
-        }
+        connection.execute_batch(WHOLE).unwrap();
         for name in ["recall.db", "recall.db-wal"] {
             std::fs::copy(home.path().join(name), after_kill.path().join(name)).unwrap();
         }
@@ -121,6 +124,46 @@ mod tests {
         let new = after_kill.path().join("new.db");
         assert_eq!(synchronous(&open_writer(&new, after_kill.path(), Durability::Full).unwrap()), 2);
         assert_eq!(synchronous(&open_writer(&new, after_kill.path(), Durability::Normal).unwrap()), 1);
+    }
+
+    /// What the steps make of nothing, one after another.
+    fn stepped() -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        for step in STEPS {
+            connection.execute_batch(step).unwrap();
+        }
+        connection
+    }
+
+    fn written_out(connection: &Connection) -> String {
+        let sql =
+            "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite%' ORDER BY rowid";
+        let mut statement = connection.prepare(sql).unwrap();
+        let statements = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        let statements: Vec<String> = statements.map(|sql| format!("{};\n", sql.unwrap())).collect();
+        format!(
+            "-- Made of the steps; `RECALL_WRITE_SCHEMA=1 cargo test schema` makes it anew.\n\n{}",
+            statements.join("\n")
+        )
+    }
+
+    #[test]
+    fn a_new_database_is_what_the_steps_make() {
+        let stepped = stepped();
+        if std::env::var_os("RECALL_WRITE_SCHEMA").is_some() {
+            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/schema.sql");
+            std::fs::write(file, written_out(&stepped)).unwrap();
+        }
+        assert!(
+            written_out(&stepped) == WHOLE,
+            "schema.sql is of other steps: RECALL_WRITE_SCHEMA=1 cargo test schema"
+        );
+        let whole = Connection::open_in_memory().unwrap();
+        whole.execute_batch(WHOLE).unwrap();
+        assert_eq!(written_out(&whole), WHOLE);
+        let tables = tables_and_columns(&stepped);
+        assert_eq!(tables_and_columns(&whole), tables);
+        assert_eq!(contents(&whole, &tables), contents(&stepped, &tables));
     }
 
     /// 1 is NORMAL, 2 is FULL.
@@ -167,7 +210,7 @@ mod tests {
         let path = folder.join("recall.db");
         let mut connection = Connection::open(&path).unwrap();
         let steps: Vec<&str> = STEPS.iter().copied().chain([last]).collect();
-        migrate_by(&steps, &mut connection, &path, folder).map(|()| connection)
+        migrate_by(&steps, WHOLE, &mut connection, &path, folder).map(|()| connection)
     }
 
     /// What a killed process leaves is what is on disk at that moment.

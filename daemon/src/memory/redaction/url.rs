@@ -3,11 +3,14 @@
 use std::ops::Range;
 
 use super::beginning;
+use super::byte_set::ByteSet;
 use super::plausibility::{Name, Place, is_secret};
 
 pub(super) const SEPARATOR: &str = "://";
 /// Longer user information is none.
 const MOST: usize = 256;
+/// What ends an address's authority, in an address or in the text around it.
+const ENDS: ByteSet = ByteSet::of(b" \t\n\r\x0b\x0c/?#\"'`<>\\(),;|");
 
 /// The password of the address whose `://` begins at `start`, or a token that stands in the user's place.
 pub(super) fn password(text: &str, start: usize) -> Option<Range<usize>> {
@@ -17,8 +20,7 @@ pub(super) fn password(text: &str, start: usize) -> Option<Range<usize>> {
     }
     let from = start + SEPARATOR.len();
     let rest = beginning(text.get(from..)?, MOST);
-    let authority =
-        rest.find(|c: char| c.is_whitespace() || "/?#\"'`<>\\(),;|".contains(c)).unwrap_or(rest.len());
+    let authority = rest.bytes().position(|byte| ENDS.has(byte)).unwrap_or(rest.len());
     let user = rest.get(..authority)?.rfind('@')?;
     let user = rest.get(..user)?;
     match user.split_once(':') {
@@ -36,12 +38,13 @@ fn is_sample(user: &str, password: &str) -> bool {
         "password", "pass", "passwd", "pwd", "secret", "pw", "p", "token", "postgres", "root", "guest",
         "user",
     ];
-    let lower = password.to_ascii_lowercase();
     let marks = ["$", "{", "<", "[", "*", "%s", "%v", "xxx", "..."];
+    let begins =
+        |mark: &str| password.get(..mark.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(mark));
     password.is_empty()
-        || words.contains(&lower.as_str())
+        || words.iter().any(|word| password.eq_ignore_ascii_case(word))
         || user.eq_ignore_ascii_case(password)
-        || marks.iter().any(|mark| lower.starts_with(mark))
+        || marks.iter().any(|mark| begins(mark))
 }
 
 #[cfg(test)]

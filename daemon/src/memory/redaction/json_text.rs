@@ -84,7 +84,10 @@ pub(super) fn rewrite<'a>(
 fn string_from(json: &str, start: usize) -> &str {
     let rest = json.get(start..).unwrap_or_default();
     let mut at = 0;
-    while let Some(found) = rest.get(at..).and_then(|tail| tail.find(['"', '\\'])) {
+    let ends = |byte: u8| matches!(byte, b'"' | b'\\');
+    while let Some(found) =
+        rest.as_bytes().get(at..).and_then(|tail| tail.iter().position(|byte| ends(*byte)))
+    {
         at += found;
         if rest.as_bytes().get(at) == Some(&b'"') {
             return rest.get(..at).unwrap_or_default();

@@ -12,6 +12,9 @@ const MOST: usize = 256;
 /// What ends an address's authority, in an address or in the text around it.
 const ENDS: ByteSet = ByteSet::of(b" \t\n\r\x0b\x0c/?#\"'`<>\\(),;|");
 
+/// What the marks of [`is_sample`] begin with.
+const BEGINS_MARK: ByteSet = ByteSet::of(b"${<[*%xX.");
+
 /// The password of the address whose `://` begins at `start`, or a token that stands in the user's place.
 pub(super) fn password(text: &str, start: usize) -> Option<Range<usize>> {
     let before = text.as_bytes().get(start.checked_sub(1)?)?;
@@ -44,7 +47,8 @@ fn is_sample(user: &str, password: &str) -> bool {
     password.is_empty()
         || words.iter().any(|word| password.eq_ignore_ascii_case(word))
         || user.eq_ignore_ascii_case(password)
-        || marks.iter().any(|mark| begins(mark))
+        || (BEGINS_MARK.has(password.as_bytes().first().copied().unwrap_or_default())
+            && marks.iter().any(|mark| begins(mark)))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::clock;
 use super::file_recollection::FileAsker;
-use super::hearing::{Heard, Hearing, Pending};
+use super::hearing::{Answers, Heard, Hearing, Listener, Pending};
 use super::recollection::{Asker, Recalled};
 use super::session::{SessionContext, SessionMessage, Settled, SettledAs};
 use super::writer::WriteFailed;
@@ -43,6 +43,21 @@ pub(super) struct Asked {
     pub(super) event: EventId,
     pub(super) hearing: Hearing,
     pub(super) pending: Pending,
+}
+
+impl Asked {
+    /// What nobody hears is not looked for, and does not count as told.
+    pub(super) fn of(
+        ask: Option<Ask>,
+        listener: Listener,
+        event: EventId,
+        answers: &Answers,
+    ) -> Option<Self> {
+        match listener {
+            Listener::Agent(hearing) => ask.map(|ask| Self { ask, event, hearing, pending: answers.begin() }),
+            Listener::Nobody => None,
+        }
+    }
 }
 
 /// What counts as told since it was given, and the writing down of it.

@@ -116,11 +116,6 @@ impl Actor for Indexer {
         me: ActorRef<IndexerMessage>,
         arguments: IndexerArguments,
     ) -> Result<IndexerState, ActorProcessingErr> {
-        // Making files takes the disk's time, and at the very first start somebody's session waits for the daemon.
-        let first = match Index::exists(&arguments.folder) {
-            true => IndexerMessage::Collected,
-            false => IndexerMessage::Create,
-        };
         let mut state = IndexerState {
             arguments,
             writer: None,
@@ -131,11 +126,14 @@ impl Actor for Indexer {
             extent: Extent::Follow,
             counters: IndexCounters::default(),
         };
-        if matches!(first, IndexerMessage::Collected) {
-            state.open().await?;
-        }
         follow_the_log(&me, &state.arguments);
-        me.send_message(first)?;
+        // Making files takes the disk's time, and at the very first start somebody's session waits for the daemon.
+        if Index::exists(&state.arguments.folder) {
+            state.open().await?;
+            me.send_message(IndexerMessage::Collected)?;
+        } else {
+            me.send_message(IndexerMessage::Create)?;
+        }
         Ok(state)
     }
 

@@ -251,19 +251,28 @@ impl RootState {
             }
             None => tracing::error!("the writer does not let go of the database"),
         }
-        for child in [Child::Writer, Child::Sessions, Child::Compression] {
-            if let Err(error) = self.start(me, child).await {
-                tracing::error!(?child, %error, "cannot be started after the repair");
-                self.failed(me, child)?;
-            }
-        }
+        self.start_again(me, Child::Writer).await?;
+        // Before anybody takes a new one.
         let released = self.house.writer.queue(Write::ReleaseLeases);
         tokio::spawn(async move {
             if let Err(error) = released.await {
                 tracing::warn!(%error, "leases of before the repair wait until they expire");
             }
         });
-        Ok(())
+        self.start_again(me, Child::Sessions).await?;
+        self.start_again(me, Child::Compression).await
+    }
+
+    /// # Errors
+    /// As [`Self::failed`].
+    async fn start_again(
+        &mut self,
+        me: &ActorRef<RootMessage>,
+        child: Child,
+    ) -> Result<(), ActorProcessingErr> {
+        let Err(error) = self.start(me, child).await else { return Ok(()) };
+        tracing::error!(?child, %error, "cannot be started after the repair");
+        self.failed(me, child)
     }
 
     /// Stops a child at once; what waits in its mailbox gets no answer.

@@ -305,16 +305,7 @@ impl SessionState {
         let stored = self.context.writer.queue(Write::Event(Box::new(transaction)));
         self.context.checkouts.look(&self.key, (&deliver, works), place.clone(), &held.last_seen);
         self.in_flight += 1;
-        // What nobody hears is not looked for, and does not count as told.
-        let ask = match listener {
-            Listener::Agent(hearing) => ask.map(|ask| Asked {
-                ask,
-                event: deliver.event_id,
-                hearing,
-                pending: self.context.answers.begin(),
-            }),
-            Listener::Nobody => None,
-        };
+        let asked = Asked::of(ask, listener, deliver.event_id, &self.context.answers);
         let errand = Errand {
             me: me.clone(),
             key: self.key.clone(),
@@ -325,7 +316,7 @@ impl SessionState {
             event_name: event.name().to_owned(),
             reply,
         };
-        tokio::spawn(errand.run(ask, stored));
+        tokio::spawn(errand.run(asked, stored));
     }
 
     /// An agent tells of a call or a prompt once, so another event of the same is another hook's. Ends of turns do

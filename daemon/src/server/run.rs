@@ -121,13 +121,6 @@ pub async fn run_with(
     for said in interrupted {
         house.bus.publish(Happening::Lifecycle(Arc::new(said)));
     }
-    // Before any event is taken, and nobody waits for it.
-    let released = house.writer.queue(Write::ReleaseLeases);
-    tokio::spawn(async move {
-        if let Err(error) = released.await {
-            tracing::warn!(%error, "leases of the last run wait until they expire");
-        }
-    });
     let (stop, mut stop_asked) = mpsc::channel(1);
     let reception = Reception::new(house.clone(), Arc::new(paths), stop);
     let (permits, followers) = (Arc::clone(&reception.permits), Arc::clone(&reception.followers));
@@ -185,7 +178,7 @@ pub fn repair_note(paths: &Paths) -> PathBuf {
 
 /// Opens the database for its errors: inside the tree they would be retried. A damaged one is repaired. Sessions
 /// that still count as live were interrupted by a sudden end: they are suspended before anybody takes them up, and
-/// what is to be said of that is returned.
+/// what is to be said of that is returned. Leases of the last run are released before anybody takes a new one.
 fn open_first(site: &RepairSite, config: &Config) -> Result<(Connection, Vec<Lifecycle>), RunError> {
     let open = || store::open_writer(&site.database, &site.backups, config.durability);
     let connection = match open() {
@@ -201,6 +194,9 @@ fn open_first(site: &RepairSite, config: &Config) -> Result<(Connection, Vec<Lif
     if let Err(error) = store::execute(&connection, &suspend, &mut said) {
         // Damage that shows here is the tree's to repair.
         tracing::error!(%error, "interrupted sessions are not stamped as suspended");
+    }
+    if let Err(error) = store::execute(&connection, &Write::ReleaseLeases, &mut said) {
+        tracing::warn!(%error, "leases of the last run wait until they expire");
     }
     Ok((connection, said))
 }

@@ -22,6 +22,9 @@ use crate::launch::{self, Launch};
 /// For connecting, sending and the answer, from the moment stdin was complete. The whole budget is 60 ms; the rest is
 /// for the spool.
 const ANSWER_TIME: Duration = Duration::from_millis(50);
+/// The same for an event that only reports. All that is waited for is the acknowledgement, and a daemon whose disk
+/// stalls gives none for as long as that takes: what stands in the spool is as safe, and the agent goes on.
+const REPORT_TIME: Duration = Duration::from_millis(20);
 /// The same for the start of a session that starts the daemon.
 const START_TIME: Duration = Duration::from_millis(980);
 /// Between two looks whether the daemon listens already.
@@ -88,7 +91,7 @@ impl Event {
         let paths = Paths::from_env().ok()?;
         let frame = frame::encode_frame(&self.deliver).ok()?;
 
-        match ask(&paths, &frame, Deadline::from_instant(self.complete, answer_time())) {
+        match ask(&paths, &frame, Deadline::from_instant(self.complete, self.patience())) {
             Ok(stdout) => return Some(stdout),
             Err(NoAnswer::NoAcknowledgement) => {}
             Err(NoAnswer::NothingListens) if starts_session(&self.name()) => {
@@ -113,15 +116,16 @@ impl Event {
         keep(&paths, &self.spool_name, &frame);
         None
     }
-}
 
-/// How long the daemon may take: [`ANSWER_TIME`], or what `RECALL_ANSWER_MS` says (10 to 10,000) on a machine where
-/// that is too short.
-fn answer_time() -> Duration {
-    std::env::var("RECALL_ANSWER_MS")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .map_or(ANSWER_TIME, |ms: u64| Duration::from_millis(ms.clamp(10, 10_000)))
+    /// How long the daemon may take, or what `RECALL_ANSWER_MS` says (10 to 10,000) on a machine where that is too
+    /// short.
+    fn patience(&self) -> Duration {
+        match std::env::var("RECALL_ANSWER_MS").ok().and_then(|text| text.parse().ok()) {
+            Some(ms) => Duration::from_millis(u64::clamp(ms, 10, 10_000)),
+            None if only_reports(&self.name()) => REPORT_TIME,
+            None => ANSWER_TIME,
+        }
+    }
 }
 
 /// Sends the frame and takes an acknowledgement for an answer, nothing else.
@@ -182,8 +186,21 @@ fn is_wholly_private(payload: &[u8], flags: Flags) -> bool {
 
 /// Whether an event is the start of a session, in the spelling of any agent.
 fn starts_session(event: &str) -> bool {
-    let mut letters = event.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
-    letters.by_ref().eq(b"sessionstart".iter().copied())
+    letters(event) == "sessionstart"
+}
+
+/// Whether an event tells what happens and hardly ever has an answer, in the spelling of any agent. What is known of a
+/// file that a tool opens is told with another call if this one did not hear it. An event of another name may be a
+/// prompt.
+fn only_reports(event: &str) -> bool {
+    let letters = letters(event);
+    letters.ends_with("end")
+        || ["tool", "stop", "compact", "permission", "notification"].iter().any(|word| letters.contains(word))
+}
+
+/// The same for `SessionStart`, `sessionStart` and `session_start`.
+fn letters(event: &str) -> String {
+    event.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }
 
 #[cfg(test)]
@@ -221,6 +238,29 @@ mod tests {
         }
         for event in ["", "SessionEnd", "SessionStarted", "Session"] {
             assert!(!starts_session(event), "{event}");
+        }
+    }
+
+    #[test]
+    fn reports_are_told_from_questions() {
+        for event in [
+            "PreToolUse",
+            "post_tool_use",
+            "PostToolUseFailure",
+            "Stop",
+            "SubagentStop",
+            "SessionEnd",
+            "PreCompact",
+            "Notification",
+            "PermissionRequest",
+            "afterTool",
+        ] {
+            assert!(only_reports(event), "{event}");
+        }
+        for event in
+            ["SessionStart", "SubagentStart", "UserPromptSubmit", "beforeSubmitPrompt", "BeforeAgent", ""]
+        {
+            assert!(!only_reports(event), "{event}");
         }
     }
 }

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | stop at once inside recall's own compressor (`RECALL_DISABLE=1`) | nothing is read |
 //! | read stdin until the first complete JSON value, cleaning it as it comes ([`input`]) | 1 s of waiting if it never completes |
-//! | stamp it, connect, check who listens, send it, read the answer ([`delivery`]) | 50 ms, or `RECALL_ANSWER_MS` |
+//! | stamp it, connect, check who listens, send it, read the answer ([`delivery`]) | 50 ms, 20 ms for what only reports, or `RECALL_ANSWER_MS` |
 //! | no acknowledgement: keep it in the spool | 10 ms |
 //! | nobody listens: start the daemon, once in 10 s ([`launch`]); only a session's start waits for it | 1 s |
 //! | print the answer, whole or not at all ([`output`]) | 20 ms |

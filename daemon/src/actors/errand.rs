@@ -1,18 +1,18 @@
-//! What a session's event still needs once it is queued: its commit is waited for, what bears on it is recalled, the
-//! agent is answered. The session goes on meanwhile.
+//! What a session's event still needs once it is queued: its commit is waited for, what bears on it is recalled beside
+//! that or after it, the agent is answered. The session goes on meanwhile.
 
 use std::sync::Arc;
 
 use ractor::{ActorRef, RpcReplyPort};
 use recall_protocol::wire::Reply;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::JoinHandle;
 
 use super::clock;
 use super::file_recollection::FileAsker;
 use super::hearing::{Answers, Heard, Hearing, Listener, Pending};
 use super::recollection::{Asker, Recalled};
-use super::session::{SessionContext, SessionMessage, Settled, SettledAs};
+use super::session::{Home, SessionContext, SessionMessage, Settled, SettledAs};
 use super::writer::WriteFailed;
 use crate::agents::{self, Answer};
 use crate::memory::file_memory::Told;
@@ -20,7 +20,7 @@ use crate::memory::ids::{EventId, ObservationId, ProjectRow, SessionId, SessionK
 use crate::memory::material::beneath;
 use crate::memory::session::Ask;
 use crate::repository::refs::Workplace;
-use crate::store::{self, Injection, Write, Written};
+use crate::store::{self, Injection, ProjectInfo, Write, Written};
 
 /// What is left to do for an event once it is queued: wait for the commit, recall, answer, and report back.
 pub(super) struct Errand {
@@ -41,8 +41,18 @@ pub(super) struct Asked {
     pub(super) ask: Ask,
     /// The event that asks.
     pub(super) event: EventId,
+    pub(super) look: Look,
     pub(super) hearing: Hearing,
     pub(super) pending: Pending,
+}
+
+/// When an answer is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// While the event is being committed: nothing of it can be in the answer.
+    BesideTheCommit,
+    /// A start is told how things stand, also those that it ends; and the store may not know yet where a session works.
+    AfterTheCommit,
 }
 
 impl Asked {
@@ -51,13 +61,24 @@ impl Asked {
         ask: Option<Ask>,
         listener: Listener,
         event: EventId,
-        answers: &Answers,
+        (home, answers): (&Home, &Answers),
     ) -> Option<Self> {
-        match listener {
-            Listener::Agent(hearing) => ask.map(|ask| Self { ask, event, hearing, pending: answers.begin() }),
-            Listener::Nobody => None,
-        }
+        let (ask, hearing) = match (ask, listener) {
+            (Some(ask), Listener::Agent(hearing)) => (ask, hearing),
+            (None, _) | (_, Listener::Nobody) => return None,
+        };
+        let look = match (&ask, home) {
+            (Ask::Prompt(_) | Ask::File(_) | Ask::Task(_), Home::Stored(_)) => Look::BesideTheCommit,
+            (Ask::Start(..), _) | (_, Home::Unknown | Home::Found(..)) => Look::AfterTheCommit,
+        };
+        Some(Self { ask, event, look, hearing, pending: answers.begin() })
     }
+}
+
+/// What was found for somebody who asks; as long as this is held, nobody else of the session is told anything.
+struct Looked {
+    told: OwnedMutexGuard<Told>,
+    recalled: Recalled,
 }
 
 /// What counts as told since it was given, and the writing down of it.
@@ -72,12 +93,24 @@ impl Errand {
         asked: Option<Asked>,
         stored: impl Future<Output = Result<Written, WriteFailed>>,
     ) {
-        let mut given = None;
-        let (outcome, reply) = match stored.await {
-            Ok(Written::Event(row)) => {
+        let (mut given, mut looked) = (None, None);
+        let stored = match &asked {
+            Some(asked) if asked.look == Look::BesideTheCommit => {
+                let (stored, found) = tokio::join!(stored, self.look(asked));
+                looked = Some(found);
+                stored
+            }
+            _ => stored.await,
+        };
+        let (outcome, reply) = match stored {
+            Ok(Written::Event(_)) => {
                 let mut recalled = Recalled::default();
                 if let Some(asked) = &asked {
-                    (recalled, given) = self.recall(asked, row.project).await;
+                    let looked = match looked {
+                        Some(looked) => looked,
+                        None => self.look(asked).await,
+                    };
+                    (recalled, given) = self.give(asked, looked);
                 }
                 let answer = Answer {
                     event_name: self.event_name.clone(),
@@ -124,15 +157,23 @@ impl Errand {
         drop(pending);
     }
 
-    /// What the agent is given, which counts as told from here on, unless nobody hears it.
-    async fn recall(&self, asked: &Asked, project: ProjectRow) -> (Recalled, Option<Given>) {
-        let mut told = self.told.lock().await;
-        let recalled = match asked.ask.clone() {
-            Ask::File(path) => self.recall_file(&path, project, &told).await,
-            // A subagent has read nothing of what its caller was told and has found out.
-            ask @ Ask::Task(_) => self.recall_project(ask, project, None, Told::default()).await,
-            ask => self.recall_project(ask, project, Some(self.key.id.clone()), told.clone()).await,
+    /// What the agent could be given.
+    async fn look(&self, asked: &Asked) -> Looked {
+        let told = Arc::clone(&self.told).lock_owned().await;
+        let recalled = match self.project().await {
+            None => Recalled::default(),
+            Some(project) => match asked.ask.clone() {
+                Ask::File(path) => self.recall_file(&path, project.row, &told).await,
+                // A subagent has read nothing of what its caller was told and has found out.
+                ask @ Ask::Task(_) => self.recall_project(ask, project, None, Told::default()).await,
+                ask => self.recall_project(ask, project, Some(self.key.id.clone()), told.clone()).await,
+            },
         };
+        Looked { told, recalled }
+    }
+
+    /// Gives it: it counts as told from here on, unless nobody hears it.
+    fn give(&self, asked: &Asked, Looked { mut told, recalled }: Looked) -> (Recalled, Option<Given>) {
         let given = self.record(&recalled, asked.event).map(|recorded| {
             let items = recalled.block.items.iter().filter(|item| item.kind == "observation");
             let ids = items.map(|item| ObservationId(item.id)).collect();
@@ -145,6 +186,20 @@ impl Errand {
         (recalled, given)
     }
 
+    /// Where the session works, as far as the store knows.
+    async fn project(&self) -> Option<ProjectInfo> {
+        let (readers, key) = (self.context.recollection.readers.clone(), self.key.clone());
+        let found = tokio::task::spawn_blocking(move || readers.read(|db| store::project_of(db, &key))).await;
+        match found {
+            Ok(Ok(project)) => project,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "cannot tell whose memory is asked for");
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
     async fn recall_file(&self, path: &str, project: ProjectRow, told: &Told) -> Recalled {
         let Some(file) = beneath(path, self.place.root.as_deref()) else { return Recalled::default() };
         let asker = FileAsker { file, project, session: self.key.id.clone(), place: self.place.clone() };
@@ -154,14 +209,10 @@ impl Errand {
     async fn recall_project(
         &self,
         ask: Ask,
-        project: ProjectRow,
+        project: ProjectInfo,
         session: Option<SessionId>,
         told: Told,
     ) -> Recalled {
-        let readers = self.context.recollection.readers.clone();
-        let project =
-            tokio::task::spawn_blocking(move || readers.read(|db| store::project(db, project))).await;
-        let Ok(Ok(project)) = project else { return Recalled::default() };
         let place = self.place.clone();
         let asker = Asker { project, session, told, last_event: self.last_event, place };
         self.context.recollection.answer(ask, asker).await

@@ -144,7 +144,7 @@ impl Held {
 
 /// Whether it is known where the session runs, and since which event: the earliest one decides, for an agent may go
 /// anywhere later.
-enum Home {
+pub(super) enum Home {
     Unknown,
     /// Looked up, and not yet known to be stored.
     Found(SessionOrigin, Order),
@@ -305,7 +305,7 @@ impl SessionState {
         let stored = self.context.writer.queue(Write::Event(Box::new(transaction)));
         self.context.checkouts.look(&self.key, (&deliver, works), place.clone(), &held.last_seen);
         self.in_flight += 1;
-        let asked = Asked::of(ask, listener, deliver.event_id, &self.context.answers);
+        let asked = Asked::of(ask, listener, deliver.event_id, (&held.home, &self.context.answers));
         let errand = Errand {
             me: me.clone(),
             key: self.key.clone(),
@@ -410,7 +410,9 @@ impl SessionState {
         match settled.outcome {
             SettledAs::NotStored => self.held = None,
             SettledAs::Stored => {
-                if let Some(held) = &mut self.held
+                // With others on their way it may not be the one that decided.
+                if self.in_flight == 0
+                    && let Some(held) = &mut self.held
                     && let Home::Found(_, decided) = held.home
                 {
                     held.home = Home::Stored(Some(decided));

@@ -73,8 +73,8 @@ pub use lives::{LifeEventRow, life_events};
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
 pub use plans::{PlanRow, plan, plans_of_session};
 pub use projects::{
-    ProjectInfo, commits_of_project, find_project, known_project, latest_root, project, project_worked_in,
-    projects_named,
+    ProjectInfo, commits_of_project, find_project, known_project, latest_root, project, project_of,
+    project_worked_in, projects_named,
 };
 pub use reading::{
     ObservationRow, SummaryRow, TimelineRow, candidates, latest_summary, made_where, observation,

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
-use crate::memory::ids::{CommitId, ProjectKey, ProjectRow, Timestamp};
+use crate::memory::ids::{CommitId, ProjectKey, ProjectRow, SessionKey, Timestamp};
 use crate::memory::project::{Known, choose};
 
 /// A project as people see it.
@@ -104,6 +104,21 @@ pub fn project(db: &Connection, row: ProjectRow) -> Result<ProjectInfo, StoreErr
     Ok(statement.query_row([row.0], |found| {
         Ok(ProjectInfo { row, key: ProjectKey(found.get(0)?), name: found.get(1)? })
     })?)
+}
+
+/// The project of a session. `None` if the store does not know the session yet.
+///
+/// # Errors
+/// When the database refuses.
+pub fn project_of(db: &Connection, session: &SessionKey) -> Result<Option<ProjectInfo>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT p.id, p.key, p.name FROM sessions s JOIN projects p ON p.id = s.project
+         WHERE s.agent = ?1 AND s.session_id = ?2",
+    )?;
+    let found = statement.query_row([session.agent.as_str(), session.id.as_str()], |row| {
+        Ok(ProjectInfo { row: ProjectRow(row.get(0)?), key: ProjectKey(row.get(1)?), name: row.get(2)? })
+    });
+    Ok(found.optional()?)
 }
 
 /// The projects that people mean by a name: those of that identity or display name.

@@ -1,4 +1,5 @@
-//! Supervises the compressors: a pool of fixed size whose crashed members are replaced.
+//! Supervises the compressors: a pool of fixed size whose crashed members are replaced. Where they ask models, one more
+//! sums up the sessions that go on, which needs none: a summary that somebody continues from must not wait for them.
 //!
 //! Five crashes within a minute open the circuit: nobody is replaced until a minute has passed, and jobs wait. A member
 //! whose thread hangs leaves it behind and goes on; more than four such threads within an hour cost the member its place
@@ -17,8 +18,9 @@ use super::compressor::{CompressorActor, CompressorArguments, CompressorMessage}
 use super::door::Door;
 use super::failure;
 use crate::compression::ProviderState;
+use crate::compression::policy::CompressionPolicy;
 use crate::memory::ids::Timestamp;
-use crate::store::Write;
+use crate::store::{Duty, Write};
 
 const CRASH_WINDOW: Duration = Duration::from_secs(60);
 const CRASHES_TO_OPEN: usize = 5;
@@ -102,7 +104,7 @@ impl Actor for Compression {
         me: ActorRef<CompressionMessage>,
         template: CompressorArguments,
     ) -> Result<CompressionState, ActorProcessingErr> {
-        for slot in 0..template.policy.concurrency {
+        for slot in 0..slots(&template.policy) {
             me.send_message(CompressionMessage::Refill { slot })?;
         }
         me.send_interval(LOOK_EVERY, || CompressionMessage::Wake);
@@ -156,6 +158,19 @@ impl Actor for Compression {
     }
 }
 
+/// As many members as may work at the same time; where they ask models, one more that does not.
+fn slots(policy: &CompressionPolicy) -> usize {
+    policy.concurrency + usize::from(!policy.backends.is_empty())
+}
+
+fn duty(slot: usize, policy: &CompressionPolicy) -> Duty {
+    match slot {
+        _ if policy.backends.is_empty() => Duty::All,
+        asking if asking < policy.concurrency => Duty::Models,
+        _ => Duty::LiveSessions,
+    }
+}
+
 /// Tells the pool when work is queued.
 fn wake_on_work(me: &ActorRef<CompressionMessage>, template: &CompressorArguments) {
     let (me, mut happenings) = (me.clone(), template.bus.listen());
@@ -188,7 +203,8 @@ impl CompressionState {
         }
         self.incarnations += 1;
         let worker = format!("compressor-{slot}-{}", self.incarnations);
-        let arguments = CompressorArguments { worker: worker.clone(), ..self.template.clone() };
+        let duty = duty(slot, &self.template.policy);
+        let arguments = CompressorArguments { worker: worker.clone(), duty, ..self.template.clone() };
         match Actor::spawn_linked(None, CompressorActor, arguments, me.get_cell()).await {
             Ok((actor, _)) => {
                 self.members.insert(actor.get_id(), Member { slot, worker, actor });
@@ -251,7 +267,7 @@ impl CompressionState {
     async fn try_again(&mut self, me: &ActorRef<CompressionMessage>) {
         self.counters.circuit = Circuit::Closed;
         self.crashes.clear();
-        for slot in 0..self.template.policy.concurrency {
+        for slot in 0..slots(&self.template.policy) {
             self.refill(me, slot).await;
         }
     }

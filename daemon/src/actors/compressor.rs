@@ -24,7 +24,7 @@ use crate::compression::policy::CompressionPolicy;
 use crate::compression::{CompressionError, Compressor, EXTRACTIVE};
 use crate::faults::{self, Point};
 use crate::memory::ids::Timestamp;
-use crate::store::{FinishedJob, JobFailure, JobResult, LeasedJob, NextTry, Readers, Write, Written};
+use crate::store::{Duty, FinishedJob, JobFailure, JobResult, LeasedJob, NextTry, Readers, Write, Written};
 
 /// A lease outlives the deadline by this much, so that no job is leased twice while its thread may still finish.
 const LEASE_MARGIN: Duration = Duration::from_secs(60);
@@ -56,6 +56,7 @@ pub enum Ended {
 pub struct CompressorArguments {
     /// Unique for each incarnation, so that a lease tells who holds it.
     pub worker: String,
+    pub duty: Duty,
     pub writer: WriterHandle,
     pub readers: Readers,
     pub bus: BusHandle,
@@ -130,7 +131,8 @@ impl CompressorState {
         let now = clock::now();
         let deadline = self.arguments.policy.job_within() + LEASE_MARGIN;
         let until = Timestamp(now.0.saturating_add(i64::try_from(deadline.as_millis()).unwrap_or(i64::MAX)));
-        let lease = Write::Lease { worker: self.arguments.worker.clone(), now, until };
+        let (worker, duty) = (self.arguments.worker.clone(), self.arguments.duty);
+        let lease = Write::Lease { worker, duty, now, until };
         let granted = self.arguments.writer.queue(lease);
         let me = me.clone();
         async move {

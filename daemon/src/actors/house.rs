@@ -32,7 +32,7 @@ use crate::compression::Compressor;
 use crate::config::{Config, Subscription};
 use crate::memory::ids::Timestamp;
 use crate::memory::redaction::Redactor;
-use crate::store::Readers;
+use crate::store::{Duty, Readers};
 
 /// What the tree is started with.
 #[derive(Clone)]
@@ -172,10 +172,11 @@ impl House {
         }
     }
 
-    /// Each compressor gets a name of its own.
+    /// Each compressor gets a name and a duty of its own.
     pub(super) fn compressor_template(&self, blueprint: &Blueprint) -> CompressorArguments {
         CompressorArguments {
             worker: String::new(),
+            duty: Duty::All,
             writer: self.writer.clone(),
             readers: self.readers.clone(),
             bus: self.bus.clone(),

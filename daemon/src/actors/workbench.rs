@@ -13,8 +13,7 @@ use crate::memory::lineage;
 use crate::memory::material::{BatchMaterial, SessionMaterial};
 use crate::memory::mending;
 use crate::memory::observation::ObservationDraft;
-use crate::memory::session::SessionStatus;
-use crate::store::{self, BatchResult, FirstResult, JobKind, JobResult, LeasedJob, Readers, StoreError};
+use crate::store::{BatchResult, FirstResult, JobKind, JobResult, LeasedJob, Lives, Readers, StoreError};
 
 /// All that a job needs.
 pub(super) struct Workbench {
@@ -49,13 +48,6 @@ pub struct Work {
 enum Material {
     Batch(BatchMaterial),
     Session { told: SessionMaterial, lives: Lives },
-}
-
-/// A session that goes on is summed up again at each of its answers; a model is asked only at its end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Lives {
-    On,
-    NoLonger,
 }
 
 impl Workbench {
@@ -94,10 +86,7 @@ impl Workbench {
             (JobKind::Batch, Some(batch)) => Ok(Material::Batch(batch_material(db, batch)?)),
             // A batch's job without a batch is none that this program writes; the session is all there is.
             (JobKind::Summary, _) | (JobKind::Batch, None) => {
-                let info = store::session_info(db, job.session_row)?;
-                let is_over = info.status == SessionStatus::Completed.as_str();
-                let lives = if is_over { Lives::NoLonger } else { Lives::On };
-                Ok(Material::Session { told: session_material(db, job.session_row)?, lives })
+                Ok(Material::Session { told: session_material(db, job.session_row)?, lives: job.lives })
             }
         })
     }

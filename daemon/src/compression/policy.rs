@@ -16,7 +16,7 @@ pub struct CompressionPolicy {
     pub backends: Vec<Backend>,
     /// For one call; a job of the built-in compressor.
     pub timeout_s: u64,
-    /// Jobs at the same time.
+    /// Jobs at the same time, those that need no model although there are some aside.
     pub concurrency: usize,
     pub max_attempts: u32,
     /// Tokens of material in one call, estimated.

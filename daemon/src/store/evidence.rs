@@ -1,6 +1,8 @@
 //! What observations rest on. One that several batches have made rests on all of them: each has its share, which goes
 //! when the batch is made anew and does not make it again.
 
+use std::collections::HashSet;
+
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
@@ -43,14 +45,14 @@ pub(super) fn rest_anew(db: &Connection, id: i64) -> Result<(), StoreError> {
     let own: Option<String> = own.query_row([id], |row| row.get(0)).optional()?.flatten();
     let Some(own) = own else { return Ok(()) };
     let mut evidence: Vec<String> = serde_json::from_str(&own)?;
+    let mut known: HashSet<String> = evidence.iter().cloned().collect();
     let mut shares = db.prepare_cached(
         "SELECT m.evidence FROM observation_batches m JOIN prompt_batches b ON b.id = m.batch
          WHERE m.observation = ?1 AND m.evidence IS NOT NULL ORDER BY b.session, b.prompt_number, b.seq",
     )?;
     for share in shares.query_map([id], |row| row.get::<_, String>(0))? {
         let share: Vec<String> = serde_json::from_str(&share?)?;
-        let new: Vec<String> = share.into_iter().filter(|event| !evidence.contains(event)).collect();
-        evidence.extend(new);
+        evidence.extend(share.into_iter().filter(|event| known.insert(event.clone())));
     }
     db.prepare_cached(
         "UPDATE observations SET evidence = ?2, importance = max(own_importance,

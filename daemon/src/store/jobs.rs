@@ -33,6 +33,25 @@ impl JobKind {
     }
 }
 
+/// Whether a session goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lives {
+    /// It is summed up again at each of its answers, without a model.
+    On,
+    NoLonger,
+}
+
+/// Which jobs a worker takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// Whatever waits.
+    All,
+    /// What models are asked for.
+    Models,
+    /// Summaries of sessions that go on: whoever continues one after a crash must not wait for models that are slow.
+    LiveSessions,
+}
+
 /// A job in a worker's hands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeasedJob {
@@ -41,6 +60,8 @@ pub struct LeasedJob {
     pub session: SessionKey,
     pub session_row: SessionRow,
     pub project: ProjectRow,
+    /// Of its session, when it was taken: one that ends later asks for its summary once more.
+    pub lives: Lives,
     /// Set for a batch's job.
     pub batch: Option<BatchId>,
     /// This one included.
@@ -146,7 +167,7 @@ pub(super) fn enqueue(
 
 pub(super) fn lease(
     db: &Connection,
-    worker: &str,
+    (worker, duty): (&str, Duty),
     now: Timestamp,
     until: Timestamp,
 ) -> Result<Option<LeasedJob>, StoreError> {
@@ -157,7 +178,8 @@ pub(super) fn lease(
     // batch waits for those of the batch before it, so that the same things get the same numbers.
     // What has no result at all comes before what has one that stands in.
     let mut oldest = db.prepare_cached(
-        "SELECT j.id, j.kind, j.session, j.batch, j.attempts + 1, s.agent, s.session_id, s.project, j.stood_in
+        "SELECT j.id, j.kind, j.session, j.batch, j.attempts + 1, s.agent, s.session_id, s.project, j.stood_in,
+                s.status = 'completed'
          FROM jobs j INDEXED BY jobs_waiting JOIN sessions s ON s.id = j.session
          WHERE j.status IN ('pending', 'retrying') AND j.not_before <= ?1
            AND NOT (j.kind = 'summary' AND EXISTS (
@@ -167,10 +189,16 @@ pub(super) fn lease(
                 SELECT 1 FROM jobs b JOIN prompt_batches e ON e.id = b.batch JOIN prompt_batches p ON p.id = j.batch
                 WHERE b.session = j.session AND b.kind = 'batch' AND b.status IN ('pending', 'running')
                   AND NOT b.stood_in AND (e.prompt_number, e.seq) < (p.prompt_number, p.seq)))
+           AND (?2 IS NULL OR ?2 = (j.kind = 'summary' AND s.status <> 'completed'))
          ORDER BY j.stood_in, j.id LIMIT 1",
     )?;
+    let of_live_sessions = match duty {
+        Duty::All => None,
+        Duty::Models => Some(false),
+        Duty::LiveSessions => Some(true),
+    };
     let job = oldest
-        .query_row([now.0], |row| {
+        .query_row(params![now.0, of_live_sessions], |row| {
             let kind: String = row.get(1)?;
             Ok(LeasedJob {
                 id: JobId(row.get(0)?),
@@ -179,6 +207,7 @@ pub(super) fn lease(
                 session_row: SessionRow(row.get(2)?),
                 project: ProjectRow(row.get(7)?),
                 first_result: if row.get(8)? { FirstResult::Given } else { FirstResult::Owed },
+                lives: if row.get(9)? { Lives::NoLonger } else { Lives::On },
                 batch: row.get::<_, Option<i64>>(3)?.map(BatchId),
                 attempts: row.get(4)?,
             })
@@ -455,5 +484,34 @@ mod tests {
         let mut left: Vec<i64> = jobs(&db, Jobs::All, None, 10).unwrap().iter().map(|job| job.id.0).collect();
         left.sort_unstable();
         assert_eq!(left, [2, 3, 4]);
+    }
+
+    #[test]
+    fn each_takes_what_is_its_duty() {
+        let home = tempfile::tempdir().unwrap();
+        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        db.execute_batch("INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0)").unwrap();
+        for (id, status) in [(1, "active"), (2, "completed")] {
+            db.execute_batch(&format!(
+                "INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
+                 VALUES ({id}, 'claude-code', 's{id}', 1, '{status}', 1, 0, 0);
+                 INSERT INTO prompt_batches (id, session, seq, prompt_number, source, status, opened_at)
+                 VALUES ({id}, {id}, 1, 1, 'user', 'closed', {id});
+                 INSERT INTO jobs (id, kind, session, batch, status, created_at)
+                 VALUES ({id}0, 'summary', {id}, NULL, 'pending', 0), ({id}1, 'batch', {id}, {id}, 'pending', 0)"
+            ))
+            .unwrap();
+        }
+        let take = |duty: Duty| {
+            let job = lease(&db, ("w", duty), Timestamp(0), Timestamp(1)).unwrap()?;
+            db.execute("UPDATE jobs SET status = 'done' WHERE id = ?1", [job.id.0]).unwrap();
+            Some((job.id.0, job.lives))
+        };
+        assert_eq!(take(Duty::LiveSessions), None, "a summary waits for its batch");
+        assert_eq!(take(Duty::Models), Some((11, Lives::On)));
+        assert_eq!(take(Duty::LiveSessions), Some((10, Lives::On)));
+        assert_eq!(take(Duty::LiveSessions), None);
+        assert_eq!(take(Duty::Models), Some((21, Lives::NoLonger)));
+        assert_eq!(take(Duty::All), Some((20, Lives::NoLonger)));
     }
 }

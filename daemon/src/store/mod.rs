@@ -63,8 +63,8 @@ pub use forgetting::{
     Criteria, Doomed, Forgotten, ForgottenCounts, Selection, find_doomed, has_all_words, rewrite, traces_left,
 };
 pub use jobs::{
-    CompressionTrouble, FinishedJob, FirstResult, JobFailure, JobKind, JobResult, JobRow, Jobs, LeasedJob,
-    NextTry, compression_trouble, jobs, unfinished_jobs,
+    CompressionTrouble, Duty, FinishedJob, FirstResult, JobFailure, JobKind, JobResult, JobRow, Jobs,
+    LeasedJob, Lives, NextTry, compression_trouble, jobs, unfinished_jobs,
 };
 pub use known::{KnownSession, known_session, quiet_sessions};
 pub use ledger::{SpendingRow, spending, spent};

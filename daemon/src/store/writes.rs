@@ -9,7 +9,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use super::by_hand::{self, Remembered, Standing};
 use super::effects::{self, Scene};
 use super::forgetting::{self, Forgotten, Selection};
-use super::jobs::{self, FinishedJob, JobFailure, LeasedJob};
+use super::jobs::{self, Duty, FinishedJob, JobFailure, LeasedJob};
 use super::sightings::{self, Sighting};
 use super::{StoreError, homes, ledger, lives, orphans, projects};
 use crate::faults::{self, Fault, Point, planted};
@@ -37,6 +37,7 @@ pub enum Write {
     /// Leases the next piece of compression work.
     Lease {
         worker: String,
+        duty: Duty,
         now: Timestamp,
         until: Timestamp,
     },
@@ -251,7 +252,9 @@ fn perform(db: &Connection, write: &Write, said: &mut Vec<Lifecycle>) -> Result<
         Write::Event(transaction) => event(db, transaction, said),
         Write::Idle { session, effects, at } => idle(db, session, effects, *at, said),
         Write::Unparsed(unparsed) => keep_unparsed(db, unparsed),
-        Write::Lease { worker, now, until } => Ok(Written::Leased(jobs::lease(db, worker, *now, *until)?)),
+        Write::Lease { worker, duty, now, until } => {
+            Ok(Written::Leased(jobs::lease(db, (worker, *duty), *now, *until)?))
+        }
         Write::Finish(finished) => jobs::finish(db, finished, said).map(|()| Written::Done),
         Write::StandIn(finished) => jobs::stand_in(db, finished, said).map(|()| Written::Done),
         Write::Fail(failure) => jobs::fail(db, failure, said).map(|()| Written::Done),

@@ -22,7 +22,7 @@ use recall::memory::mending::Traces;
 use recall::memory::observation::{Importance, ObservationDraft, ObservationType};
 use recall::memory::session::{BatchState, CloseReason, Effect, NewPrompt, Seq};
 use recall::store::{
-    BatchResult, Delivery, Durability, FinishedJob, JobResult, SessionOrigin, Transaction,
+    BatchResult, Delivery, Durability, Duty, FinishedJob, JobResult, SessionOrigin, Transaction,
     Write as StoreWrite, Written, execute, open_writer,
 };
 use recall_protocol::client::Connection;
@@ -300,7 +300,7 @@ fn populate(paths: &Paths, size: usize) {
             batch += 1;
             let at = Timestamp(start + (made as i64) * 90 * 86_400_000 / size as i64);
             execute(&connection, &asked(batch, at, &mut random), &mut Vec::new()).unwrap();
-            let lease = StoreWrite::Lease { worker: "bench".to_owned(), now: at, until: at };
+            let lease = StoreWrite::Lease { worker: "bench".to_owned(), duty: Duty::All, now: at, until: at };
             let Written::Leased(Some(job)) = execute(&connection, &lease, &mut Vec::new()).unwrap() else {
                 panic!("no job")
             };

@@ -25,7 +25,7 @@ use crate::actors::clock;
 use crate::config::Config;
 use crate::project_file::Captured;
 use crate::repository;
-use crate::server::answers::RepairAnswer;
+use crate::server::answers::status::RepairAnswer;
 use crate::server::run::repair_note;
 use crate::service;
 use crate::store::recent_repairs;

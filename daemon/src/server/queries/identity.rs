@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::answers::{DoubtedAnswer, IdentityAnswer};
-use super::queries::{Answer, json, read};
+use super::{Answer, json, read};
 use crate::actors::house::House;
 use crate::actors::identity::identify;
 use crate::repository;
+use crate::server::answers::found::{DoubtedAnswer, IdentityAnswer};
 
 pub(super) fn identity(house: &House, folder: &str) -> Answer {
     let facts = repository::facts(Path::new(folder));

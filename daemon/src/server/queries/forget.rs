@@ -4,11 +4,13 @@ use recall_protocol::wire::{Filter, ForgetStep, Forgettable};
 use rusqlite::Connection;
 use serde::Serialize;
 
-use super::answers::{PublicId, shortened};
-use super::queries::{Answer, Refused, blocking, json, load, one_session, parse_id, projects, read};
+use super::session::one_session;
+use super::show::{load, parse_id};
+use super::{Answer, Refused, blocking, json, projects, read};
 use crate::actors::documents::title_and_text;
 use crate::actors::house::House;
 use crate::memory::ids::Timestamp;
+use crate::server::answers::{PublicId, shortened};
 use crate::store::{Criteria, ForgottenCounts, Selection, find_doomed, load_document};
 
 /// So many titles are shown of what would go.

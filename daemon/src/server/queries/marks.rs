@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::answers::MadeOnAnswer;
 use crate::actors::ancestry::Surroundings;
 use crate::actors::house::House;
 use crate::actors::identity::project_of;
@@ -14,6 +13,7 @@ use crate::memory::checkout::MadeOn;
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::ProjectRow;
 use crate::repository::refs::Workplace;
+use crate::server::answers::MadeOnAnswer;
 use crate::store::{self, StoreError};
 
 /// Somebody at a terminal waits for git a little longer than an agent does.

@@ -2,11 +2,14 @@
 
 use serde::Serialize;
 
-use super::answers::{Moment, PublicId, WhyAnswer};
-use super::queries::{Answer, json, load, one_session, read};
+use super::session::one_session;
+use super::show::load;
+use super::{Answer, json, read};
 use crate::actors::documents::title_and_text;
 use crate::actors::house::House;
 use crate::memory::document::{DocumentKey, DocumentKind};
+use crate::server::answers::session::WhyAnswer;
+use crate::server::answers::{Moment, PublicId};
 use crate::store::{self, GivenRow};
 
 /// To whom something was given.

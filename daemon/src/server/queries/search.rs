@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use recall_protocol::wire::{Explain, Filter};
 
-use super::answers::{Explanation, Moment, PublicId, SearchAnswer, SearchResult};
 use super::marks::Marks;
-use super::queries::{Answer, Place, Refused, json, limit, projects, read};
+use super::show::Place;
+use super::{Answer, Refused, json, limit, projects, read};
 use crate::actors::clock;
 use crate::actors::documents::title_and_text;
 use crate::actors::house::House;
@@ -17,6 +17,8 @@ use crate::search::index::Index;
 use crate::search::query::{self, Query};
 use crate::search::request::{Request, Scope};
 use crate::search::snippet::snippet;
+use crate::server::answers::found::{Explanation, SearchAnswer, SearchResult};
+use crate::server::answers::{Moment, PublicId};
 use crate::store::{self, PlainSearch, ProjectInfo, StoreError};
 
 const SNIPPET_CHARS: usize = 240;

@@ -1,11 +1,14 @@
 //! `recall timeline`: what happened around a moment.
 
-use super::answers::{PublicId, TextAnswer, TimelineItem};
 use super::marks::Marks;
-use super::queries::{Answer, Place, Refused, json, load, one_session, read};
+use super::session::one_session;
+use super::show::{Place, load};
+use super::{Answer, Refused, json, read};
 use crate::actors::house::House;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::tokens::estimate;
+use crate::server::answers::found::TimelineItem;
+use crate::server::answers::{PublicId, TextAnswer};
 use crate::store::{self, TimelineRow};
 
 /// `id`: a document's, or a session's. `folder`: where the question is asked, if that is known.

@@ -5,8 +5,8 @@ use std::path::Path;
 use recall_protocol::wire::{Remark, Standing};
 use rusqlite::Connection;
 
-use super::answers::{ObservationAnswer, PauseAnswer, TextAnswer, shortened};
-use super::queries::{Answer, Refused, blocking, json, load, parse_id, read};
+use super::show::{load, parse_id};
+use super::{Answer, Refused, blocking, json, read};
 use crate::actors::clock;
 use crate::actors::house::House;
 use crate::actors::identity::{Identity, identify};
@@ -16,6 +16,9 @@ use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
 use crate::memory::subject;
 use crate::memory::tokens::estimate;
 use crate::repository;
+use crate::server::answers::found::ObservationAnswer;
+use crate::server::answers::status::PauseAnswer;
+use crate::server::answers::{TextAnswer, shortened};
 use crate::store::{self, ObservationRow, ProjectInfo, Remembered, Write, Written};
 
 /// Whoever says something by hand means it.

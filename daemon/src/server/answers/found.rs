@@ -1,0 +1,228 @@
+//! What was found: a search, a document, a timeline, what an agent would be told, and whose memory that is.
+
+use serde::Serialize;
+
+use super::lineage::LineageAnswer;
+use super::{MadeOnAnswer, Moment, PublicId, TextAnswer, shortened};
+use crate::memory::document::{DocumentKey, DocumentKind};
+use crate::store::{ObservationRow, SummaryRow, TimelineRow};
+
+#[derive(Serialize)]
+pub struct SearchAnswer {
+    pub results: Vec<SearchResult>,
+    pub total: usize,
+    pub took_ms: u64,
+    /// The index is damaged or being made anew: the texts themselves were searched, for their plain words.
+    pub degraded: bool,
+}
+
+#[derive(Serialize)]
+pub struct SearchResult {
+    pub id: PublicId,
+    pub kind: &'static str,
+    #[serde(rename = "type")]
+    pub observation_type: Option<&'static str>,
+    /// Of an observation: `active`, `resolved` or `superseded`.
+    pub status: Option<&'static str>,
+    pub title: String,
+    pub snippet: String,
+    pub project: String,
+    pub agent: String,
+    pub session_id: Option<String>,
+    pub prompt_number: Option<u32>,
+    pub created_at: Moment,
+    #[serde(flatten)]
+    pub made_on: MadeOnAnswer,
+    pub score: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<Explanation>,
+}
+
+/// How a score came about: the product of its factors.
+#[derive(Serialize)]
+pub struct Explanation {
+    pub relevance: f32,
+    pub factors: serde_json::Map<String, serde_json::Value>,
+    pub matched: Vec<String>,
+}
+
+/// `context`.
+#[derive(Serialize)]
+pub struct ContextAnswer<T: Serialize> {
+    #[serde(flatten)]
+    pub block: TextAnswer<T>,
+    /// Why nothing would be said whatever is known; absent where nothing forbids it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silent: Option<Silence>,
+}
+
+/// What keeps recall silent.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Silence {
+    Paused,
+    /// By the user's configuration, or by the project's own file.
+    Excluded,
+}
+
+#[derive(Serialize)]
+pub struct ObservationAnswer {
+    pub id: i64,
+    pub uuid: String,
+    #[serde(rename = "type")]
+    pub observation_type: &'static str,
+    pub title: String,
+    pub subtitle: Option<String>,
+    pub narrative: String,
+    pub facts: Vec<String>,
+    pub concepts: Vec<String>,
+    pub files_read: Vec<String>,
+    pub files_modified: Vec<String>,
+    pub importance: u8,
+    pub status: &'static str,
+    pub superseded_by: Option<i64>,
+    pub origin: String,
+    pub session_id: Option<String>,
+    pub prompt_number: Option<u32>,
+    pub evidence: Vec<String>,
+    pub created_at: Moment,
+    /// What was checked out where it was made; null: a detached HEAD, no repository, or not known.
+    pub branch: Option<String>,
+    pub commit: Option<String>,
+    /// That this is not to be found in what is checked out where the question was asked; null where nobody asked, too.
+    pub elsewhere: Option<String>,
+    /// What took its place or settled it, and what it took the place of; only where it is shown by itself, and there
+    /// is any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lineage: Vec<LineageAnswer>,
+}
+
+impl From<ObservationRow> for ObservationAnswer {
+    fn from(row: ObservationRow) -> Self {
+        let made_on = row.made_on.into_iter().next().unwrap_or_default();
+        Self {
+            branch: made_on.branch.map(|branch| branch.0),
+            commit: made_on.commit.map(|commit| commit.0),
+            elsewhere: None,
+            id: row.id.0,
+            uuid: row.uuid,
+            observation_type: row.kind.as_str(),
+            title: row.title,
+            subtitle: row.subtitle,
+            narrative: row.narrative,
+            facts: row.facts,
+            concepts: row.concepts,
+            files_read: row.files_read,
+            files_modified: row.files_modified,
+            importance: row.importance.get(),
+            status: row.status.as_str(),
+            superseded_by: row.superseded_by.map(|id| id.0),
+            origin: row.origin,
+            session_id: row.session.map(|session| session.0),
+            prompt_number: row.prompt_number,
+            evidence: row.evidence,
+            created_at: Moment(row.created_at),
+            lineage: Vec::new(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub struct SummaryAnswer {
+    pub id: PublicId,
+    pub session_id: String,
+    pub title: String,
+    pub request: String,
+    pub investigated: String,
+    pub learned: String,
+    pub completed: String,
+    pub next_steps: String,
+    pub notes: String,
+    pub created_at: Moment,
+    /// As in [`ObservationAnswer`], of the session's last work.
+    pub branch: Option<String>,
+    pub commit: Option<String>,
+    pub elsewhere: Option<String>,
+}
+
+impl From<SummaryRow> for SummaryAnswer {
+    fn from(row: SummaryRow) -> Self {
+        Self {
+            id: PublicId(DocumentKey { kind: DocumentKind::Summary, row: row.id.0 }),
+            session_id: row.session.0,
+            title: row.title,
+            request: row.request,
+            investigated: row.investigated,
+            learned: row.learned,
+            completed: row.completed,
+            next_steps: row.next_steps,
+            notes: row.notes,
+            created_at: Moment(row.created_at),
+            branch: row.made_on.branch.map(|branch| branch.0),
+            commit: row.made_on.commit.map(|commit| commit.0),
+            elsewhere: None,
+        }
+    }
+}
+
+/// Any other stored text: a prompt, an answer, an activity.
+#[derive(Serialize)]
+pub struct DocumentAnswer {
+    pub id: PublicId,
+    pub kind: &'static str,
+    pub title: String,
+    pub text: String,
+    pub project: String,
+    pub session_id: Option<String>,
+    pub prompt_number: Option<u32>,
+    pub created_at: Moment,
+    #[serde(flatten)]
+    pub made_on: MadeOnAnswer,
+}
+
+#[derive(Serialize)]
+pub struct TimelineItem {
+    pub id: Option<PublicId>,
+    pub kind: String,
+    #[serde(rename = "type")]
+    pub observation_type: Option<String>,
+    pub title: String,
+    pub session_id: Option<String>,
+    pub created_at: Moment,
+    #[serde(flatten)]
+    pub made_on: MadeOnAnswer,
+}
+
+impl TimelineItem {
+    pub fn new(row: TimelineRow, made_on: MadeOnAnswer) -> Self {
+        let key = row.key();
+        let line = row.label.split_whitespace().collect::<Vec<_>>().join(" ");
+        Self {
+            id: key.map(PublicId),
+            kind: row.kind,
+            observation_type: row.observation_type,
+            title: shortened(&line, 160),
+            session_id: row.session.map(|session| session.0),
+            created_at: Moment(row.at),
+            made_on,
+        }
+    }
+}
+
+/// Which project a folder is taken for.
+#[derive(Serialize)]
+pub struct IdentityAnswer {
+    /// The folder of its work tree.
+    pub folder: String,
+    pub project: String,
+    pub doubted: Option<DoubtedAnswer>,
+}
+
+/// A project that a folder names as its own without showing a commit of it.
+#[derive(Serialize)]
+pub struct DoubtedAnswer {
+    /// What its `.git/config` names, without credentials.
+    pub remote: String,
+    pub project: String,
+    pub project_id: String,
+}

@@ -1,0 +1,42 @@
+//! `recall ctl jobs`, `recall ctl retry` and `recall stats`: compression and what it costs.
+
+use recall_protocol::wire::Filter;
+
+use super::{Answer, Refused, json, limit};
+use crate::actors::clock;
+use crate::actors::compression::CompressionMessage;
+use crate::actors::house::House;
+use crate::memory::ids::{JobId, Timestamp};
+use crate::server::answers::status::{JobsAnswer, StatsAnswer};
+use crate::store::{self, Jobs, Write, Written};
+
+pub(super) fn jobs(house: &House, which: Jobs, filter: &Filter) -> Answer {
+    let since = filter.since_ms.map(Timestamp);
+    let rows = house.readers.read(|db| store::jobs(db, which, since, limit(filter)))?;
+    json(&JobsAnswer { jobs: rows.into_iter().map(Into::into).collect() })
+}
+
+pub(super) async fn retry(house: &House, only: Option<JobId>) -> Answer {
+    // First the providers: a job that is tried before they may be asked is put off again.
+    let _ = house.compression.tell(CompressionMessage::Reconsider);
+    match house.writer.write(Write::Retry { only }).await {
+        Ok(Written::Retried(0)) if only.is_some() => Err(Refused::new(
+            "There is no such job that waits or was given up",
+            "`recall ctl jobs --dead` lists those that were.",
+        )),
+        Ok(Written::Retried(jobs)) => json(&serde_json::json!({"retried": jobs})),
+        Ok(_) => Err(Refused::new("The writer gave an answer to something else", "Try again.")),
+        Err(error) => Err(Refused::new(
+            format!("The jobs could not be changed: {error}"),
+            "Try again; the daemon's log says more.",
+        )),
+    }
+}
+
+pub(super) fn stats(house: &House, days: u32) -> Answer {
+    const DAY_MS: i64 = 24 * 3600 * 1000;
+    let back = i64::from(days.clamp(1, 3_660) - 1) * DAY_MS;
+    let since = clock::day_of(Timestamp(clock::now().0.saturating_sub(back)));
+    let rows = house.readers.read(|db| store::spending(db, &since))?;
+    json(&StatsAnswer::of(rows))
+}

@@ -1,0 +1,85 @@
+//! `recall ctl sessions` and `recall ctl session`.
+
+use recall_protocol::wire::Filter;
+use rusqlite::Connection;
+
+use super::marks::checkout;
+use super::{Answer, Refused, json, limit, projects, read};
+use crate::actors::house::House;
+use crate::memory::document::{DocumentKey, DocumentKind};
+use crate::memory::ids::{ProjectRow, SessionRow, Timestamp};
+use crate::server::answers::Moment;
+use crate::server::answers::found::SummaryAnswer;
+use crate::server::answers::session::{
+    BatchAnswer, PlanAnswer, SessionAnswer, SessionsAnswer, SubagentAnswer,
+};
+use crate::store::{self, SessionInfo, StoreError};
+
+pub(super) fn sessions(house: &House, filter: &Filter) -> Answer {
+    let found: Result<Vec<SessionInfo>, Refused> = read(house, |db| {
+        let rows: Option<Vec<ProjectRow>> =
+            projects(db, filter)?.map(|found| found.iter().map(|project| project.row).collect());
+        Ok(store::session_list(db, rows.as_deref(), filter.since_ms.map(Timestamp), limit(filter))?)
+    });
+    json(&SessionsAnswer { sessions: found?.into_iter().map(Into::into).collect() })
+}
+
+/// The one session an id means.
+pub(super) fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refused> {
+    let mut found = store::find_sessions(db, id)?;
+    match found.len() {
+        0 => Err(Refused::new(
+            format!("There is no session {id:?}"),
+            "`recall ctl sessions` lists those there are.",
+        )),
+        1 => Ok(found.remove(0)),
+        _ if found.iter().all(|session| session.id.as_str() == id) => Ok(found.remove(0)),
+        _ => Err(Refused::new(format!("Several sessions begin with {id:?}"), "Give more of the id.")),
+    }
+}
+
+pub(super) fn session(house: &House, id: &str) -> Answer {
+    let answer = read(house, |db| {
+        let info = one_session(db, id)?;
+        let mut batches = Vec::new();
+        for batch in store::batches(db, info.row)? {
+            let activities = store::session_activities(db, info.row, Some(batch.id))?;
+            batches.push(BatchAnswer::new(batch, activities));
+        }
+        let observations = store::observations_of_session(db, info.row)?;
+        let mut subagents = Vec::new();
+        for subagent in store::subagents_of_session(db, info.row)? {
+            let number = subagent.batch.map(|batch| store::prompt_number(db, batch)).transpose()?;
+            subagents.push(SubagentAnswer::new(subagent, number));
+        }
+        Ok(SessionAnswer {
+            plans: plans(db, info.row)?,
+            life_events: store::life_events(db, info.row)?.into_iter().map(Into::into).collect(),
+            subagents,
+            resumed_from: info.resumed_from.map(|session| session.0),
+            batches,
+            observations: observations.into_iter().map(Into::into).collect(),
+            summary: store::summary_of_session(db, info.row)?.map(SummaryAnswer::from),
+            injections: store::injections(db, info.row)?.into_iter().map(Into::into).collect(),
+            session_id: info.id.0,
+            agent: info.agent.0,
+            project: info.project.name,
+            project_id: info.project.key.0,
+            status: info.status,
+            reason: info.reason,
+            title: info.title,
+            started_at: Moment(info.started_at),
+            ended_at: info.ended_at.map(Moment),
+        })
+    })?;
+    json(&answer)
+}
+
+fn plans(db: &Connection, session: SessionRow) -> Result<Vec<PlanAnswer>, StoreError> {
+    let rows = store::plans_of_session(db, session)?.into_iter();
+    rows.map(|row| {
+        let key = DocumentKey { kind: DocumentKind::Plan, row: row.id.0 };
+        Ok(PlanAnswer::new(row, checkout(&store::made_where(db, key)?)))
+    })
+    .collect()
+}

@@ -1,0 +1,127 @@
+//! `recall show`: one document, and where it belongs.
+
+use rusqlite::Connection;
+
+use super::marks::Marks;
+use super::{Answer, Refused, json, read};
+use crate::actors::documents::title_and_text;
+use crate::actors::house::House;
+use crate::memory::document::DocumentKey;
+use crate::memory::ids::{ProjectRow, Timestamp};
+use crate::memory::tokens::estimate;
+use crate::server::answers::found::{DocumentAnswer, ObservationAnswer, SummaryAnswer};
+use crate::server::answers::session::PlanAnswer;
+use crate::server::answers::{Moment, PublicId, TextAnswer};
+use crate::store::{self, DocumentRow, SessionInfo, StoreError};
+
+/// Where a document belongs, for showing.
+pub(super) struct Place {
+    pub(super) project: String,
+    pub(super) agent: String,
+    pub(super) session: Option<String>,
+    pub(super) prompt_number: Option<u32>,
+    pub(super) observation_type: Option<&'static str>,
+    /// Only observations can stop to hold.
+    pub(super) status: Option<&'static str>,
+    pub(super) at: Timestamp,
+    pub(super) project_row: ProjectRow,
+}
+
+impl Place {
+    pub(super) fn of(db: &Connection, row: &DocumentRow) -> Result<Self, StoreError> {
+        let of_session = |session: &SessionInfo, prompt_number, at| Self {
+            project: session.project.name.clone(),
+            agent: session.agent.0.clone(),
+            session: Some(session.id.0.clone()),
+            prompt_number,
+            observation_type: None,
+            status: None,
+            at,
+            project_row: session.project.row,
+        };
+        Ok(match row {
+            DocumentRow::Observation { row, session, project } => Self {
+                project: project.name.clone(),
+                agent: session.as_ref().map(|session| session.agent.0.clone()).unwrap_or_default(),
+                session: row.session.as_ref().map(|session| session.0.clone()),
+                prompt_number: row.prompt_number,
+                observation_type: Some(row.kind.as_str()),
+                status: Some(row.status.as_str()),
+                at: row.created_at,
+                project_row: row.project,
+            },
+            DocumentRow::Summary { row, session } => of_session(session, None, row.created_at),
+            DocumentRow::Plan { row, session } => {
+                of_session(session, row.prompt_numbers.first().copied(), row.updated_at)
+            }
+            DocumentRow::Prompt { number, at, session, .. }
+            | DocumentRow::Response { number, at, session, .. } => of_session(session, Some(*number), *at),
+            DocumentRow::Activity { row, session } => {
+                let number = row.batch.map(|batch| store::prompt_number(db, batch)).transpose()?;
+                of_session(session, number, row.at)
+            }
+        })
+    }
+}
+
+pub(super) fn parse_id(id: &str) -> Result<DocumentKey, Refused> {
+    DocumentKey::parse(id).ok_or_else(|| {
+        Refused::new(
+            format!("{id:?} is no id"),
+            "An observation's id is a number (123 or #123); others are a letter and a number (p12, r12, s12, l12, a12).",
+        )
+    })
+}
+
+pub(super) fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Refused> {
+    store::load_document(db, key)?.ok_or_else(|| {
+        let what = format!("There is no {} {key}", key.kind.as_str());
+        Refused::new(what, "`recall search WORDS` finds what there is.")
+    })
+}
+
+pub(super) fn show(house: &House, id: &str, folder: Option<&str>) -> Answer {
+    let key = parse_id(id)?;
+    let (row, place, made_on, lineage) = read(house, |db| {
+        let row = load(db, key)?;
+        let place = Place::of(db, &row)?;
+        let made_on = Marks::new(house, db, folder)?.place(place.project_row, key)?;
+        let lineage = match &row {
+            DocumentRow::Observation { row, .. } => store::lineage(db, row.id)?,
+            _ => Vec::new(),
+        };
+        Ok((row, place, made_on, lineage))
+    })?;
+    let (title, body) = title_and_text(&row);
+    let mark = made_on.elsewhere.as_ref().map(|elsewhere| format!(" ({elsewhere})")).unwrap_or_default();
+    let text = format!("{title}{mark}\n\n{body}");
+    let tokens = estimate(&text);
+    match row {
+        DocumentRow::Observation { row, .. } => {
+            let lineage = lineage.into_iter().map(Into::into).collect();
+            let item = ObservationAnswer { elsewhere: made_on.elsewhere, lineage, ..(*row).into() };
+            json(&TextAnswer { text, tokens, items: vec![item] })
+        }
+        DocumentRow::Summary { row, .. } => {
+            let item = SummaryAnswer { elsewhere: made_on.elsewhere, ..(*row).into() };
+            json(&TextAnswer { text, tokens, items: vec![item] })
+        }
+        DocumentRow::Plan { row, .. } => {
+            json(&TextAnswer { text: body, tokens, items: vec![PlanAnswer::new(*row, made_on)] })
+        }
+        DocumentRow::Prompt { .. } | DocumentRow::Response { .. } | DocumentRow::Activity { .. } => {
+            let item = DocumentAnswer {
+                id: PublicId(key),
+                kind: key.kind.as_str(),
+                title,
+                text: body.clone(),
+                project: place.project,
+                session_id: place.session,
+                prompt_number: place.prompt_number,
+                created_at: Moment(place.at),
+                made_on,
+            };
+            json(&TextAnswer { text: body, tokens, items: vec![item] })
+        }
+    }
+}

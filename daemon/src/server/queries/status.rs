@@ -1,0 +1,163 @@
+//! `recall ctl status`: how the daemon is.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use recall_protocol::frame::PROTOCOL_VERSION;
+
+use super::{Answer, blocking, json};
+use crate::actors::clock;
+use crate::actors::compression::{CompressionCounters, CompressionMessage};
+use crate::actors::house::House;
+use crate::actors::indexer::{IndexCounters, IndexerMessage};
+use crate::actors::recollection::IndexState;
+use crate::actors::subscriber::{SubscriberCounters, SubscriberMessage};
+use crate::memory::budget::Usage;
+use crate::server::answers::status::{
+    ByteCounts, CompressionState, EventCounts, IndexState as IndexAnswer, JobCounts, PauseAnswer,
+    SessionCounts, StatusAnswer, TroubleAnswer, dollars,
+};
+use crate::server::gate::Reception;
+use crate::server::run::repair_note;
+use crate::store::{self, CompressionTrouble, Statistics, recent_repairs};
+
+const OBSERVE_WITHIN: Duration = Duration::from_secs(2);
+
+pub(super) async fn status(reception: &Reception) -> Answer {
+    let house = &reception.house;
+    let observed = Observed {
+        compression: house
+            .compression
+            .ask(CompressionMessage::Observe, OBSERVE_WITHIN)
+            .await
+            .unwrap_or_default(),
+        index: house.indexer.ask(IndexerMessage::Observe, OBSERVE_WITHIN).await.unwrap_or_default(),
+        subscribe: house.subscriber.ask(SubscriberMessage::Observe, OBSERVE_WITHIN).await.unwrap_or_default(),
+    };
+    let reception = reception.clone();
+    blocking(move || put_together(&reception, observed)).await
+}
+
+/// What actors say of themselves; nothing where one is being restarted.
+struct Observed {
+    compression: CompressionCounters,
+    index: IndexCounters,
+    subscribe: SubscriberCounters,
+}
+
+fn put_together(reception: &Reception, observed: Observed) -> Answer {
+    let (house, paths) = (&reception.house, &reception.home);
+    let Observed { compression, index, subscribe } = observed;
+    let today = clock::day_of(clock::now());
+    let (counts, newest, spent, trouble) = house.readers.read(|db| {
+        let (spent, trouble) = (store::spent(db, &today)?, store::compression_trouble(db)?);
+        Ok((store::statistics(db)?, store::highest_log_entry(db)?, spent, trouble))
+    })?;
+    let spool = house.spool.settle().unwrap_or_default();
+    json(&StatusAnswer {
+        version: env!("CARGO_PKG_VERSION"),
+        pid: std::process::id(),
+        uptime_s: reception.started_at.elapsed().as_secs(),
+        protocol: PROTOCOL_VERSION,
+        home: paths.data_dir().to_string_lossy().into_owned(),
+        sessions: SessionCounts { live: counts.sessions_live, total: counts.sessions },
+        events: events(house, &counts, spool.files),
+        jobs: JobCounts {
+            pending: counts.jobs_pending,
+            running: counts.jobs_running,
+            retrying: counts.jobs_retrying,
+            done: counts.jobs_done,
+            dead: counts.jobs_dead,
+        },
+        observations: counts.observations,
+        summaries: counts.summaries,
+        index: IndexAnswer {
+            documents: house.recollection.index.index().map_or(0, |index| index.documents()),
+            behind: (newest - index.high_water).max(0),
+            state: match house.recollection.index.state() {
+                IndexState::Absent => "absent",
+                IndexState::Filling(_) => "rebuilding",
+                IndexState::Complete(_) => "complete",
+            },
+            rebuilds: index.rebuilds,
+        },
+        compression: compression_state(house, compression, spent, trouble),
+        subscribe,
+        bytes: ByteCounts {
+            database: database_bytes(&paths.database()),
+            index: folder_bytes(&paths.index_dir()),
+            spool: spool.bytes,
+            log: folder_bytes(&paths.log_dir()),
+        },
+        rss_bytes: rss_bytes(),
+        paused: PauseAnswer::now(&house.intake.pauses),
+        healed: recent_repairs(&repair_note(paths), clock::now()).into_iter().map(Into::into).collect(),
+    })
+}
+
+fn events(house: &House, counts: &Statistics, spooled: u64) -> EventCounts {
+    let taken = &house.intake.counters;
+    EventCounts {
+        stored: counts.events,
+        duplicates: taken.duplicates.load(Ordering::Relaxed),
+        told_twice: taken.told_twice.load(Ordering::Relaxed),
+        paused: taken.paused.load(Ordering::Relaxed),
+        excluded: taken.excluded.load(Ordering::Relaxed),
+        spooled,
+        dropped: house.spool.dropped(),
+        unparsed: counts.unparsed,
+    }
+}
+
+fn compression_state(
+    house: &House,
+    counters: CompressionCounters,
+    spent: Usage,
+    trouble: Option<CompressionTrouble>,
+) -> CompressionState {
+    let caps = house.config.compression.caps;
+    CompressionState {
+        backend: house.backend.clone(),
+        circuit: counters.circuit.as_str(),
+        tokens_today: spent.tokens(),
+        usd_today: dollars(spent.micro_usd),
+        tokens_per_day: caps.tokens,
+        usd_per_day: dollars(caps.micro_usd),
+        restarts: counters.restarts,
+        threads_lost: counters.threads_lost,
+        providers: counters.providers,
+        trouble: trouble.map(TroubleAnswer::from),
+    }
+}
+
+/// With the files that SQLite keeps beside it.
+fn database_bytes(database: &Path) -> u64 {
+    let file = |suffix: &str| {
+        let mut path = database.as_os_str().to_owned();
+        path.push(suffix);
+        file_bytes(Path::new(&path))
+    };
+    ["", "-wal", "-shm"].into_iter().map(file).sum()
+}
+
+fn file_bytes(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |file| file.len())
+}
+
+fn folder_bytes(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.metadata().ok())
+        .filter(std::fs::Metadata::is_file)
+        .map(|file| file.len())
+        .sum()
+}
+
+/// Resident memory of this process as proc(5) tells it; 0 where there is no such file.
+fn rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}

@@ -204,7 +204,11 @@ pub fn size(action: &Action) -> usize {
     }
 }
 
-/// The path relative to the project. `None`: it lies outside, so it is scratch or another project's.
+/// Where Claude Code makes a work tree of a session's own, inside of the project that it is one of (EnterWorktree).
+const INNER_WORKTREES: &str = ".claude/worktrees/";
+
+/// The path relative to the project, or to the work tree inside of it where it lies in one: both are the same file to
+/// whoever remembers it. `None`: it lies outside, so it is scratch or another project's.
 pub fn beneath(path: &str, root: Option<&str>) -> Option<String> {
     let path = path.replace('\\', "/");
     let Some(root) = root.map(|root| root.replace('\\', "/")) else { return Some(path) };
@@ -216,7 +220,8 @@ pub fn beneath(path: &str, root: Option<&str>) -> Option<String> {
         (Some(head), Some(inside))
             if head == root || (root.get(1..2) == Some(":") && head.eq_ignore_ascii_case(root)) =>
         {
-            Some(inside.to_owned())
+            let of_worktree = inside.strip_prefix(INNER_WORKTREES).and_then(|rest| rest.split_once('/'));
+            Some(of_worktree.map_or(inside, |(_name, file)| file).to_owned())
         }
         _ => {
             let is_absolute = path.starts_with('/') || path.get(1..2) == Some(":") || path.starts_with('~');
@@ -236,6 +241,11 @@ mod tests {
         assert_eq!(beneath("/home/dev/shopping/a.rs", root), None);
         assert_eq!(beneath("/tmp/x.rs", root), None);
         assert_eq!(beneath("src/a.rs", root).as_deref(), Some("src/a.rs"));
+        assert_eq!(beneath("/home/dev/shop/.claude/worktrees/x/src/a.rs", root).as_deref(), Some("src/a.rs"));
+        assert_eq!(
+            beneath("/home/dev/shop/.claude/worktrees/x", root).as_deref(),
+            Some(".claude/worktrees/x")
+        );
         assert_eq!(beneath("d:\\shop\\src\\a.rs", Some("D:/shop")).as_deref(), Some("src/a.rs"));
         assert_eq!(beneath("/x/a.rs", None).as_deref(), Some("/x/a.rs"));
     }

@@ -308,6 +308,16 @@ fn orders_that_made_a_difference_make_none() {
         // The agent's summary tells nothing of a private prompt that came after it, and all of one that came before.
         (vec![Turn::Compacted, whole(0, true)], TurnIds::Told, vec![0, 1, 2, 3, 5, 6, 4, 7, 8]),
         (vec![whole(0, true), Turn::Compacted], TurnIds::Told, vec![0, 2, 3, 4, 5, 6, 7, 1, 8]),
+        // The same of a plan.
+        (vec![whole(0, true), Turn::Shell, Turn::Planned], TurnIds::Told, vec![0, 2, 3, 5, 1, 4, 6, 7]),
+        // What was typed meanwhile is first taken for the turn after the one that it ran as.
+        (
+            vec![Turn::Overtaken { before: 0, after: 1 }, Turn::Shell],
+            TurnIds::Told,
+            vec![0, 1, 2, 5, 3, 4, 6],
+        ),
+        // A plan is taken for the work of the turn before its own, which made one, too.
+        (vec![Turn::Planned, Turn::Planned], TurnIds::Untold, vec![0, 1, 3, 5, 4, 6, 7, 2]),
     ] {
         let script = Script::of(&turns, ids);
         let expected = stored(&script, &(0..script.len()).collect::<Vec<_>>(), &[]);

@@ -123,10 +123,10 @@ pub(super) fn keep_rewrite(
     Ok(())
 }
 
-/// A batch has turned private.
+/// A batch has turned private, and its own activities with it.
 pub(super) fn hide(db: &Connection, batch: BatchId) -> Result<(), StoreError> {
     db.prepare_cached(
-        "DELETE FROM file_rewrites WHERE activity IN (SELECT id FROM activities WHERE batch = ?1)",
+        "DELETE FROM file_rewrites WHERE activity IN (SELECT id FROM activities WHERE batch = ?1 AND kind = 'private')",
     )?
     .execute([batch.0])?;
     Ok(())

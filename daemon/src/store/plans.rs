@@ -202,9 +202,13 @@ pub(super) fn carry_out(scene: &Scene<'_>, seq: Seq, reference: &PlanReference) 
     Ok(())
 }
 
-/// Forgets plans that a batch which turned private has written.
+/// Forgets plans that a batch which turned private has written. What names another turn is not its own.
 pub(super) fn hide(db: &Connection, batch: BatchId) -> Result<(), StoreError> {
-    let mut gone = db.prepare_cached("DELETE FROM plans WHERE batch = ?1 RETURNING id")?;
+    let mut gone = db.prepare_cached(
+        "DELETE FROM plans WHERE batch = ?1 AND NOT EXISTS (
+            SELECT 1 FROM plan_batches l JOIN prompt_batches b ON b.id = l.batch
+            WHERE l.plan = plans.id AND l.event_id = plans.event_id AND l.prompt_id <> b.prompt_id) RETURNING id",
+    )?;
     let gone = gone.query_map([batch.0], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;
     gone.into_iter().try_for_each(|row| log(db, "plan", row))
 }

@@ -16,7 +16,9 @@ use crate::memory::ids::{AgentName, EventId, ProjectKey, PromptId, SessionId, Se
 use crate::memory::lifecycle::{Lifecycle, Said};
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
-use crate::memory::session::{BatchState, CapturePolicy, Decision, Growth, IdlePolicy, Load, Session, Watch};
+use crate::memory::session::{
+    BatchState, CapturePolicy, Decision, Growth, IdlePolicy, Load, Response, Session, Sighting, Watch,
+};
 
 const IDLE: IdlePolicy = IdlePolicy { batch_ms: 300_000, session_ms: 3_600_000 };
 
@@ -262,12 +264,25 @@ fn comparable(mut session: Session) -> Session {
         batch.opened = Order::default();
     }
     session.calls.sort_by(|a, b| a.id.cmp(&b.id));
-    // Only a turn that something waited for matters.
-    let waited =
-        session.batches.iter().filter(|batch| batch.asked_in.is_some() && batch.asked_in != batch.prompt);
+    // Only a turn that something waited for matters, and of a private one nothing is stored.
+    let waited = session.batches.iter().filter(|batch| {
+        batch.asked_in.is_some() && batch.asked_in != batch.prompt && batch.source != BatchSource::Private
+    });
     let turns: Vec<_> = waited.map(|batch| batch.prompt.clone()).collect();
     session.sightings.retain(|seen| turns.contains(&Some(seen.turn.clone())));
     session.sightings.sort_by(|a, b| a.turn.cmp(&b.turn));
+    // Of a turn that ended more than once the last end is stored, and it is heard of at the latest then.
+    let held = session.batches.iter().filter_map(|batch| match &batch.response {
+        Response::Known(answer) => Some(answer),
+        _ => None,
+    });
+    for end in held.chain(&session.spare) {
+        let of_turn = |seen: &&mut Sighting| Some(&seen.turn) == end.prompt.as_ref();
+        let seen = session.sightings.iter_mut().find(of_turn).filter(|seen| seen.at.is_before(&end.at));
+        if let Some(seen) = seen {
+            seen.at = end.at;
+        }
+    }
     session.spare.sort_by_key(|answer| answer.event.0);
     session
 }

@@ -276,9 +276,12 @@ impl Turn<'_> {
             return;
         }
         let is_new = self.session.sight(turn, order);
-        let never_ran =
-            |batch: &Batch| self.session.ran_since(batch).is_none() && !order.is_before(&batch.opened);
-        let waited = self.session.batches.iter().position(never_ran);
+        // What ran later by all that was known may have run as this turn.
+        let not_yet_ran = |batch: &Batch| {
+            self.session.ran_since(batch).is_none_or(|since| order.is_before(&since))
+                && !order.is_before(&batch.opened)
+        };
+        let waited = self.session.batches.iter().position(not_yet_ran);
         if let Some(place) = waited.filter(|_| is_new && self.is_late()) {
             self.rearrange(place, None);
         }

@@ -273,7 +273,8 @@ impl Turn<'_> {
         };
         self.effects.push(Effect::KeepPlan { seq, prompt: event.prompt.clone(), path, text, state });
         let batch = self.session.batches.iter_mut().find(|batch| Some(batch.seq) == seq);
-        if let Some(batch) = batch.filter(|batch| batch.source == BatchSource::User) {
+        // Also where it is one already: what made it one may have been another batch's since.
+        if let Some(batch) = batch.filter(|it| matches!(it.source, BatchSource::User | BatchSource::Plan)) {
             batch.source = BatchSource::Plan;
             self.effects.push(Effect::SetSource { seq: batch.seq, source: BatchSource::Plan });
         }

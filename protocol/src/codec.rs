@@ -36,7 +36,9 @@ impl Message for Request {
 impl Message for Reply {
     fn size_hint(&self) -> usize {
         match self {
-            Self::Ack { stdout } | Self::Duplicate { stdout } => stdout.len().saturating_add(64),
+            Self::Ack { stdout } | Self::Duplicate { stdout } | Self::Unsaved { stdout } => {
+                stdout.len().saturating_add(64)
+            }
             Self::Json(json) => json.len().saturating_add(64),
             Self::Invalid(_) | Self::Failed { .. } => 256,
             Self::Busy | Self::TooBig | Self::Version { .. } | Self::ShuttingDown => 16,
@@ -182,6 +184,7 @@ mod tests {
             ".{0,50}".prop_map(Reply::Invalid),
             bytes().prop_map(Reply::Json),
             (".{0,50}", ".{0,50}").prop_map(|(what, hint)| Reply::Failed { what, hint }),
+            bytes().prop_map(|stdout| Reply::Unsaved { stdout }),
         ]
     }
 

@@ -171,6 +171,12 @@ pub enum Reply {
     Json(#[serde(with = "serde_bytes")] Vec<u8>),
     /// A query failed: what happened, and what the user can do.
     Failed { what: String, hint: String },
+    /// The disk takes its time: the answer that an [`Reply::Ack`] would have brought, for an event that is not durable
+    /// yet. Whoever sent it keeps it as if nobody had answered; a sender that does not know this reply does the same.
+    Unsaved {
+        #[serde(with = "serde_bytes")]
+        stdout: Vec<u8>,
+    },
 }
 
 /// Administration and reading. Times are milliseconds since 1970; absent means unbounded.

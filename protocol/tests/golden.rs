@@ -129,6 +129,7 @@ fn replies_of_version_1() {
         ("invalid", Reply::Invalid("no agent".to_owned())),
         ("json", Reply::Json(br#"{"results":[]}"#.to_vec())),
         ("failed", Reply::Failed { what: "no such id".to_owned(), hint: "try search".to_owned() }),
+        ("unsaved", Reply::Unsaved { stdout: b"{}".to_vec() }),
     ];
     for (name, reply) in replies {
         check(&format!("v1-reply-{name}.bin"), &reply);

@@ -38,6 +38,20 @@ pub(crate) struct Event {
     complete: Instant,
 }
 
+/// What the daemon has answered.
+struct Answered {
+    /// What the agent shall read.
+    stdout: Vec<u8>,
+    kept: Kept,
+}
+
+/// Whether the event is safe with the daemon.
+enum Kept {
+    Durably,
+    /// Its disk takes its time.
+    NotYet,
+}
+
 /// Nobody could be asked.
 enum NoAnswer {
     NothingListens,
@@ -92,7 +106,7 @@ impl Event {
         let frame = frame::encode_frame(&self.deliver).ok()?;
 
         match ask(&paths, &frame, Deadline::from_instant(self.complete, self.patience())) {
-            Ok(stdout) => return Some(stdout),
+            Ok(answered) => return Some(self.heard(&paths, &frame, answered)),
             Err(NoAnswer::NoAcknowledgement) => {}
             Err(NoAnswer::NothingListens) if starts_session(&self.name()) => {
                 let time = match launch::start_daemon(&paths) {
@@ -102,8 +116,8 @@ impl Event {
                 let answer = time
                     .map(|time| Deadline::from_instant(self.complete, time))
                     .and_then(|deadline| ask_when_it_listens(&paths, &frame, deadline));
-                if answer.is_some() {
-                    return answer;
+                if let Some(answered) = answer {
+                    return Some(self.heard(&paths, &frame, answered));
                 }
             }
             Err(NoAnswer::NothingListens) => {
@@ -117,6 +131,15 @@ impl Event {
         None
     }
 
+    /// Sees to it that the event is safe.
+    fn heard(&self, paths: &Paths, frame: &[u8], Answered { stdout, kept }: Answered) -> Vec<u8> {
+        match kept {
+            Kept::Durably => {}
+            Kept::NotYet => keep(paths, &self.spool_name, frame),
+        }
+        stdout
+    }
+
     /// How long the daemon may take, or what `RECALL_ANSWER_MS` says (10 to 10,000) on a machine where that is too
     /// short.
     fn patience(&self) -> Duration {
@@ -128,8 +151,8 @@ impl Event {
     }
 }
 
-/// Sends the frame and takes an acknowledgement for an answer, nothing else.
-fn ask(paths: &Paths, frame: &[u8], deadline: Deadline) -> Result<Vec<u8>, NoAnswer> {
+/// Sends the frame and takes what was made of the event for an answer, nothing else.
+fn ask(paths: &Paths, frame: &[u8], deadline: Deadline) -> Result<Answered, NoAnswer> {
     let mut connection = Connection::open(paths, deadline).map_err(|error| match error {
         ConnectError::NothingListens | ConnectError::Paths(_) => NoAnswer::NothingListens,
         ConnectError::Deadline | ConnectError::Foreign { .. } | ConnectError::Io(_) => {
@@ -137,7 +160,10 @@ fn ask(paths: &Paths, frame: &[u8], deadline: Deadline) -> Result<Vec<u8>, NoAns
         }
     })?;
     match connection.ask_frame(frame, deadline) {
-        Ok(Reply::Ack { stdout } | Reply::Duplicate { stdout }) => Ok(stdout),
+        Ok(Reply::Ack { stdout } | Reply::Duplicate { stdout }) => {
+            Ok(Answered { stdout, kept: Kept::Durably })
+        }
+        Ok(Reply::Unsaved { stdout }) => Ok(Answered { stdout, kept: Kept::NotYet }),
         Ok(
             Reply::Busy
             | Reply::TooBig
@@ -152,10 +178,10 @@ fn ask(paths: &Paths, frame: &[u8], deadline: Deadline) -> Result<Vec<u8>, NoAns
 }
 
 /// Asks as soon as the daemon that was just started listens.
-fn ask_when_it_listens(paths: &Paths, frame: &[u8], deadline: Deadline) -> Option<Vec<u8>> {
+fn ask_when_it_listens(paths: &Paths, frame: &[u8], deadline: Deadline) -> Option<Answered> {
     while let Some(left) = deadline.remaining() {
         match ask(paths, frame, deadline) {
-            Ok(stdout) => return Some(stdout),
+            Ok(answered) => return Some(answered),
             Err(NoAnswer::NoAcknowledgement) => return None,
             Err(NoAnswer::NothingListens) => std::thread::sleep(START_POLL.min(left)),
         }

@@ -5,11 +5,14 @@
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use recall::faults::Point;
 use recall_protocol::frame::{self, encode_frame};
 use recall_protocol::wire::{Deliver, Reply, Request};
 use recall_tests::Stage;
+use recall_tests::faults::process::Daemon;
 use rustix::event::PollFlags;
 use serde_json::{Value, json};
 
@@ -80,6 +83,35 @@ fn what_a_hook_left_unread_is_told_to_the_next() {
     stage.kill_daemon();
     stage.start_daemon();
     assert!(stage.hook(&asks(&stage, "p2")).context().contains(LINE));
+}
+
+#[test]
+fn a_disk_that_stalls_costs_no_answer() {
+    let mut stage = Stage::new().variable("RECALL_ANSWER_MS", "3000").daemon();
+    stage.discount_session("before");
+    assert!(
+        !stage
+            .hook(&stage.event("asks", "UserPromptSubmit", json!({"prompt": "Hello", "prompt_id": "p1"})))
+            .context()
+            .contains(LINE)
+    );
+    stage.flush();
+    stage.kill_daemon();
+    let points = format!("{}=1*sleep(2500)->off", Point::Commit.name());
+    let mut daemon = Daemon::spawn_armed(&stage, &points, Stdio::null());
+    daemon.wait_until_it_listens(&stage).unwrap();
+    assert!(stage.hook(&asks(&stage, "p2")).context().contains(LINE), "{}", stage.log());
+    stage.flush();
+    let events = stage.json(["ctl", "status"])["events"].clone();
+    assert_eq!(
+        (&events["duplicates"], &events["spooled"]),
+        (&json!(1), &json!(0)),
+        "it was kept twice: {events}"
+    );
+    assert_eq!(injections(&stage), 1);
+    let prompts = stage.json(["ctl", "session", "asks"])["batches"].as_array().unwrap().len();
+    assert_eq!(prompts, 2);
+    assert!(!stage.hook(&asks(&stage, "p3")).context().contains(LINE), "it was heard");
 }
 
 #[test]

@@ -1,12 +1,18 @@
 //! What a session's event still needs once it is queued: its commit is waited for, what bears on it is recalled beside
 //! that or after it, the agent is answered. The session goes on meanwhile.
+//!
+//! Disks stall. One flush in some hundred takes longer than an agent should wait, and the notes for its prompt are long
+//! found by then: they are given, with the word that the event is not safe yet, and the shim keeps it in the spool. It
+//! comes from there a second time, which changes nothing.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use ractor::{ActorRef, RpcReplyPort};
 use recall_protocol::wire::Reply;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 
 use super::clock;
 use super::file_recollection::FileAsker;
@@ -33,7 +39,6 @@ pub(super) struct Errand {
     pub(super) place: Workplace,
     pub(super) last_event: Timestamp,
     pub(super) event_name: String,
-    pub(super) reply: RpcReplyPort<Reply>,
 }
 
 /// What the agent waits to be told.
@@ -75,10 +80,47 @@ impl Asked {
     }
 }
 
+/// Of the time there is for an answer, the commit gets one part in so many; then the answer goes without it.
+const UNSAVED_AFTER: u32 = 3;
+
 /// What was found for somebody who asks; as long as this is held, nobody else of the session is told anything.
 struct Looked {
     told: OwnedMutexGuard<Told>,
     recalled: Recalled,
+}
+
+/// Whether there was somebody yet to pass an answer on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PassedOn {
+    Yes,
+    No,
+}
+
+impl<E> From<Result<(), E>> for PassedOn {
+    fn from(sent: Result<(), E>) -> Self {
+        if sent.is_ok() { Self::Yes } else { Self::No }
+    }
+}
+
+/// Looks while something is committed. What became of that is told if it is known when both the looking is done and
+/// the time has come.
+async fn beside<T, R>(
+    look: impl Future<Output = T>,
+    mut commit: Pin<&mut impl Future<Output = R>>,
+    until: Instant,
+) -> (T, Option<R>) {
+    let mut look = pin!(look);
+    let mut committed = None;
+    let found = loop {
+        tokio::select! {
+            result = commit.as_mut(), if committed.is_none() => committed = Some(result),
+            found = &mut look => break found,
+        }
+    };
+    if committed.is_none() {
+        committed = timeout_at(until, commit).await.ok();
+    }
+    (found, committed)
 }
 
 /// What counts as told since it was given, and the writing down of it.
@@ -88,68 +130,82 @@ struct Given {
 }
 
 impl Errand {
+    /// Does what is left to do. `stored`: what became of the event's write.
     pub(super) async fn run(
         self,
+        reply: RpcReplyPort<Reply>,
         asked: Option<Asked>,
         stored: impl Future<Output = Result<Written, WriteFailed>>,
     ) {
-        let (mut given, mut looked) = (None, None);
-        let stored = match &asked {
-            Some(asked) if asked.look == Look::BesideTheCommit => {
-                let (stored, found) = tokio::join!(stored, self.look(asked));
-                looked = Some(found);
-                stored
+        let mut stored = pin!(stored);
+        let (mut looked, mut committed) = (None, None);
+        if let Some(asks) = asked.as_ref().filter(|asked| asked.look == Look::BesideTheCommit) {
+            let begun = Instant::now();
+            let patience = self.context.recollection.answer_within / UNSAVED_AFTER;
+            let (found, result) = beside(self.look(asks), stored.as_mut(), begun + patience).await;
+            if result.is_none() {
+                // The disk stalls; the answer does not.
+                let (stdout, given) = self.give(asks, found);
+                let passed_on = PassedOn::from(reply.send(Reply::Unsaved { stdout }));
+                self.settled(&stored.await);
+                return self.hear(given.zip(asked), passed_on).await;
             }
-            _ => stored.await,
+            (looked, committed) = (Some(found), result);
+        }
+        let committed = match committed {
+            Some(result) => result,
+            None => stored.await,
         };
-        let (outcome, reply) = match stored {
+        let mut given = None;
+        let answer = match &committed {
             Ok(Written::Event(_)) => {
-                let mut recalled = Recalled::default();
+                let mut stdout = self.rendered(&Recalled::default());
                 if let Some(asked) = &asked {
                     let looked = match looked {
                         Some(looked) => looked,
                         None => self.look(asked).await,
                     };
-                    (recalled, given) = self.give(asked, looked);
+                    (stdout, given) = self.give(asked, looked);
                 }
-                let answer = Answer {
-                    event_name: self.event_name.clone(),
-                    context: Some(recalled.block.text).filter(|text| !text.is_empty()),
-                    notice: recalled.notice,
-                };
-                let stdout = (agents::spec(self.key.agent.as_str()).answer)(&answer);
-                (SettledAs::Stored, Reply::Ack { stdout })
+                Reply::Ack { stdout }
             }
-            Ok(Written::Duplicate) => (SettledAs::NotStored, Reply::Duplicate { stdout: Vec::new() }),
+            Ok(Written::Duplicate) => Reply::Duplicate { stdout: Vec::new() },
             // Its session was forgotten after it was taken: there is nothing more to do about it.
-            Ok(Written::Dropped) => (SettledAs::NotStored, Reply::Ack { stdout: Vec::new() }),
-            // The answer to something else.
-            Ok(
-                Written::Leased(_)
-                | Written::Reserved(_)
-                | Written::Retried(_)
-                | Written::Forgotten(_)
-                | Written::Remembered(_)
-                | Written::Done,
-            ) => (SettledAs::NotStored, Reply::Busy),
+            Ok(Written::Dropped) => Reply::Ack { stdout: Vec::new() },
+            // The answer to something else, or none.
+            _ => Reply::Busy,
+        };
+        self.settled(&committed);
+        let passed_on = PassedOn::from(reply.send(answer));
+        self.hear(given.zip(asked), passed_on).await;
+    }
+
+    /// Tells the session what became of its event.
+    fn settled(&self, committed: &Result<Written, WriteFailed>) {
+        let outcome = match committed {
+            Ok(Written::Event(_)) => SettledAs::Stored,
+            Ok(_) => SettledAs::NotStored,
             Err(error) => {
                 tracing::warn!(%error, "an event could not be stored");
-                (SettledAs::NotStored, Reply::Busy)
+                SettledAs::NotStored
             }
         };
         let _ = self.me.send_message(SessionMessage::Settled(Settled { outcome }));
-        let passed_on = self.reply.send(reply);
-        let Some((Given { news, recorded }, asked)) = given.zip(asked) else { return };
+    }
+
+    /// Waits until it is known whether anybody heard what was given, and takes back what nobody did.
+    async fn hear(&self, given: Option<(Given, Asked)>, passed_on: PassedOn) {
+        let Some((Given { news, recorded }, asked)) = given else { return };
         let Asked { event, hearing, pending, .. } = asked;
         let heard = match passed_on {
-            Ok(()) => hearing.verdict().await,
+            PassedOn::Yes => hearing.verdict().await,
             // It took so long that nobody waits for it any more.
-            Err(_) => Heard::No,
+            PassedOn::No => Heard::No,
         };
         let _ = recorded.await;
         if heard == Heard::No {
             self.told.lock().await.take_back(&news);
-            let unheard = Write::Unheard { session: self.key, event };
+            let unheard = Write::Unheard { session: self.key.clone(), event };
             if let Err(error) = self.context.writer.write(unheard).await {
                 tracing::warn!(%error, "an injection that nobody heard stays recorded");
             }
@@ -173,7 +229,7 @@ impl Errand {
     }
 
     /// Gives it: it counts as told from here on, unless nobody hears it.
-    fn give(&self, asked: &Asked, Looked { mut told, recalled }: Looked) -> (Recalled, Option<Given>) {
+    fn give(&self, asked: &Asked, Looked { mut told, recalled }: Looked) -> (Vec<u8>, Option<Given>) {
         let given = self.record(&recalled, asked.event).map(|recorded| {
             let items = recalled.block.items.iter().filter(|item| item.kind == "observation");
             let ids = items.map(|item| ObservationId(item.id)).collect();
@@ -183,7 +239,17 @@ impl Errand {
             };
             Given { news, recorded }
         });
-        (recalled, given)
+        (self.rendered(&recalled), given)
+    }
+
+    /// The bytes that the agent reads.
+    fn rendered(&self, recalled: &Recalled) -> Vec<u8> {
+        let answer = Answer {
+            event_name: self.event_name.clone(),
+            context: Some(recalled.block.text.clone()).filter(|text| !text.is_empty()),
+            notice: recalled.notice.clone(),
+        };
+        (agents::spec(self.key.agent.as_str()).answer)(&answer)
     }
 
     /// Where the session works, as far as the store knows.
@@ -237,5 +303,33 @@ impl Errand {
                 tracing::warn!(%error, "an injection could not be recorded");
             }
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_commit_is_waited_for_while_something_is_looked_for_and_until_the_time_has_come() {
+        let after = |ms: u64| tokio::time::sleep(Duration::from_millis(ms));
+        let check = async |look_ms: u64, commit_ms: u64, known: bool, took_ms: u64| {
+            let begun = Instant::now();
+            let commit = pin!(after(commit_ms));
+            let (_, committed) = beside(after(look_ms), commit, begun + Duration::from_millis(15)).await;
+            let case = (look_ms, commit_ms);
+            assert_eq!(
+                (committed.is_some(), begun.elapsed().as_millis() as u64),
+                (known, took_ms),
+                "{case:?}"
+            );
+        };
+        check(5, 1, true, 5).await;
+        check(5, 8, true, 8).await;
+        check(5, 100, false, 15).await;
+        check(40, 100, false, 40).await;
+        check(40, 20, true, 40).await;
     }
 }

@@ -74,7 +74,7 @@ impl Intake {
             None => Reply::Busy,
         };
         let counter = match &reply {
-            Reply::Ack { .. } => &self.counters.accepted,
+            Reply::Ack { .. } | Reply::Unsaved { .. } => &self.counters.accepted,
             Reply::Duplicate { .. } => &self.counters.duplicates,
             _ => &self.counters.busy,
         };

@@ -314,9 +314,8 @@ impl SessionState {
             place,
             last_event,
             event_name: event.name().to_owned(),
-            reply,
         };
-        tokio::spawn(errand.run(asked, stored));
+        tokio::spawn(errand.run(reply, asked, stored));
     }
 
     /// An agent tells of a call or a prompt once, so another event of the same is another hook's. Ends of turns do

@@ -76,6 +76,15 @@ fn a_duplicate_is_as_good_as_an_acknowledgement() {
 }
 
 #[test]
+fn an_answer_for_what_is_not_safe_yet_is_printed_and_the_event_kept() {
+    let home = Home::new();
+    let daemon = home.daemon(|_| encode_frame(&Reply::Unsaved { stdout: b"{}".to_vec() }).expect("fits"));
+    assert_eq!(home.run(&["claude-code"], STOP).stdout, "{}");
+    daemon.join().expect("daemon");
+    assert_eq!(home.spooled().len(), 1);
+}
+
+#[test]
 fn agents_that_need_an_object_get_one_from_an_empty_answer() {
     for agent in ["gemini-cli", "opencode", "cursor"] {
         let home = Home::new();

@@ -233,13 +233,21 @@ fn at_size(size: usize) {
     });
     let mut connection = house.connect();
     let mut number = 0u128;
+    let mut before_their_commit = 0;
     let mut hook = |event: Value| {
         number += 1;
         let request = deliver(&event, number + (1 << 64));
         let begun = Instant::now();
         let reply = connection.ask(&request, Deadline::after(Duration::from_secs(20))).unwrap();
         let took = begun.elapsed();
-        let Reply::Ack { stdout } = reply else { panic!("{reply:?}") };
+        let stdout = match reply {
+            Reply::Ack { stdout } => stdout,
+            Reply::Unsaved { stdout } => {
+                before_their_commit += 1;
+                stdout
+            }
+            other => panic!("{other:?}"),
+        };
         (took, stdout)
     };
     let mut silent = 0;
@@ -262,6 +270,9 @@ fn at_size(size: usize) {
     });
     let status = house.ask(Query::Status);
     assert_eq!(status["observations"], size);
+    if before_their_commit > 0 {
+        eprintln!("{before_their_commit} answers were given before their commits, for the disk stalled");
+    }
     let rss = status["rss_bytes"].as_f64().unwrap() / 1048576.0;
     let [mut searched, mut started, mut prompted] = [searched, started, prompted];
     println!(

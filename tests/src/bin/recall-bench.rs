@@ -6,7 +6,7 @@
 //! Times of one run compare with each other; those of two runs on a shared machine do not.
 
 // A measurement that cannot be made has nothing better to do than to say so and end.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

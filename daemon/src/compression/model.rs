@@ -1,9 +1,13 @@
 //! A compressor that asks a model: condenses, asks once, checks, asks once more where the answer cannot be used.
 //!
-//! A batch that a model cannot answer for, while it answers for others, has something in it that it stumbles over. It is
-//! cut in halves, and a half that fails once more in halves again; what then still fails is left to the built-in
+//! A batch whose request a provider does not accept, while it accepts others, has something in it that it stumbles over.
+//! It is cut in halves, and a half that fails once more in halves again; what then still fails is left to the built-in
 //! compressor, and the rest of the batch is saved.
+//!
+//! Answers that cannot be read are paid for. Each backend is asked for another at most [`MOST_UNREADABLE`] times for the
+//! same material, however often the job is tried; a smaller piece of the material is no reason to ask more often.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,7 +21,7 @@ use super::prompt::{self, Question};
 use super::provider::{Paid, Provider, ProviderError, Reply, Tokens};
 use super::{CompressionError, Compressor, Cuts, Errand, Made, ProviderState};
 use crate::memory::budget::{Charge, Cost, Usage};
-use crate::memory::ids::Timestamp;
+use crate::memory::ids::{JobId, Timestamp};
 use crate::memory::material::{BatchMaterial, SessionMaterial};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
 use crate::memory::tokens;
@@ -27,18 +31,37 @@ const CUTS_IN_HALVES: u32 = 2;
 /// No call is begun after so many times the longest call: a job has an end.
 const LONGEST_CALLS_BEFORE_LAST: u32 = 2;
 
+/// Answers that cannot be read, for one job. The first is followed by a repair; the rest is for later attempts.
+const MOST_UNREADABLE: u32 = 3;
+/// Jobs of which unreadable answers are remembered.
+const MOST_REMEMBERED: usize = 1_000;
+
 pub struct ModelCompressor {
     backend: Backend,
     provider: Box<dyn Provider>,
     breaker: Mutex<Breaker>,
+    /// By job. One that succeeds is forgotten.
+    unreadable: Mutex<HashMap<JobId, Unreadable>>,
     material_tokens: u32,
     longest_call: Duration,
+}
+
+/// The answers for a job that could not be read.
+#[derive(Default)]
+struct Unreadable {
+    answers: u32,
+    /// What was wrong with the last one.
+    problem: String,
+    /// Steps and answers in the material they were about: a batch that has grown since is asked about anew.
+    size: usize,
 }
 
 /// Why there is no usable answer.
 enum Failure {
     /// The model's or its provider's trouble with this material.
     Material(String),
+    /// The model has answered, and nothing could be made of it.
+    Unreadable(String),
     /// Anything else.
     Other(CompressionError),
 }
@@ -52,7 +75,7 @@ impl From<CompressionError> for Failure {
 impl From<Failure> for CompressionError {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Material(why) => Self::Refused(why),
+            Failure::Material(why) | Failure::Unreadable(why) => Self::Refused(why),
             Failure::Other(error) => error,
         }
     }
@@ -62,9 +85,16 @@ impl From<Failure> for CompressionError {
 struct Job<'a> {
     errand: &'a Errand<'a>,
     started: Instant,
+    /// Steps and answers in its material.
+    size: usize,
 }
 
-impl Job<'_> {
+impl<'a> Job<'a> {
+    fn new(errand: &'a Errand<'a>, material: &[BatchMaterial]) -> Self {
+        let of_batch = |batch: &BatchMaterial| batch.steps.len() + usize::from(batch.response.is_some());
+        Self { errand, started: Instant::now(), size: material.iter().map(of_batch).sum() }
+    }
+
     fn now(&self) -> Timestamp {
         let elapsed = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
         Timestamp(self.errand.now.0.saturating_add(elapsed))
@@ -77,6 +107,7 @@ impl ModelCompressor {
             backend,
             provider,
             breaker: Mutex::default(),
+            unreadable: Mutex::default(),
             material_tokens: policy.material_tokens,
             longest_call: Duration::from_secs(policy.timeout_s),
         }
@@ -164,6 +195,37 @@ impl ModelCompressor {
         self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn unreadable(&self) -> MutexGuard<'_, HashMap<JobId, Unreadable>> {
+        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `Err`: the job has had as many answers that cannot be read as it may.
+    fn may_ask(&self, job: &Job<'_>) -> Result<(), Failure> {
+        match self.unreadable().get(&job.errand.job) {
+            Some(known) if known.size == job.size && known.answers >= MOST_UNREADABLE => {
+                let why = format!(
+                    "the model's answers could not be used, {} times: {}",
+                    known.answers, known.problem
+                );
+                Err(Failure::Unreadable(why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn was_unreadable(&self, job: &Job<'_>, problem: &str) {
+        let mut all = self.unreadable();
+        if all.len() >= MOST_REMEMBERED {
+            all.clear();
+        }
+        let known = all.entry(job.errand.job).or_default();
+        if known.size != job.size {
+            *known = Unreadable { size: job.size, ..Unreadable::default() };
+        }
+        known.answers += 1;
+        problem.clone_into(&mut known.problem);
+    }
+
     /// Asks, and once more with what was wrong.
     fn asked<T>(
         &self,
@@ -171,15 +233,19 @@ impl ModelCompressor {
         job: &Job<'_>,
         read: impl Fn(&str) -> Result<T, Unusable>,
     ) -> Result<T, Failure> {
+        self.may_ask(job)?;
         let first = self.call(question, job)?.text;
         let problem = match read(&first) {
             Ok(result) => return Ok(result),
             Err(Unusable(problem)) => problem,
         };
+        self.was_unreadable(job, &problem);
+        self.may_ask(job)?;
         let again = prompt::repair(question, &first, &problem);
         let second = self.call(&again, job)?.text;
         read(&second).map_err(|Unusable(problem)| {
-            Failure::Material(format!("the model's answer could not be used, twice: {problem}"))
+            self.was_unreadable(job, &problem);
+            Failure::Unreadable(format!("the model's answer could not be used, twice: {problem}"))
         })
     }
 
@@ -203,11 +269,11 @@ impl ModelCompressor {
                 Err(Failure::Material(why)) if cuts_left > 0 && half.steps.len() > 1 => {
                     match self.in_halves(&half, job, cuts_left - 1) {
                         Ok(of_half) => parts.join(of_half),
-                        Err(Failure::Material(_)) => parts.failed(&half, why),
+                        Err(Failure::Material(_) | Failure::Unreadable(_)) => parts.failed(&half, why),
                         Err(other) => return Err(other),
                     }
                 }
-                Err(Failure::Material(why)) => parts.failed(&half, why),
+                Err(Failure::Material(why) | Failure::Unreadable(why)) => parts.failed(&half, why),
                 // What has been paid for is kept.
                 Err(Failure::Other(CompressionError::Spent(why))) => parts.failed(&half, why),
                 Err(other) => return Err(other),
@@ -277,21 +343,23 @@ impl Compressor for ModelCompressor {
         if batch.prompt.is_none() && batch.response.is_none() && batch.steps.is_empty() {
             return Ok(made(Vec::new(), Cuts::default()));
         }
-        let job = Job { errand, started: Instant::now() };
-        match self.of_batch(batch, &job) {
-            Ok((drafts, cuts)) => Ok(made(drafts, cuts)),
+        let job = Job::new(errand, std::slice::from_ref(batch));
+        let drafted = match self.of_batch(batch, &job) {
+            Ok((drafts, cuts)) => made(drafts, cuts),
             Err(Failure::Material(why)) if batch.steps.len() > 1 => {
                 tracing::warn!(job = %errand.job, %why, "a batch is cut in halves");
                 let parts =
                     self.in_halves(batch, &job, CUTS_IN_HALVES - 1).map_err(|failure| match failure {
                         // The whole batch's failure says more than the last part's.
-                        Failure::Material(_) => CompressionError::Refused(why),
+                        Failure::Material(_) | Failure::Unreadable(_) => CompressionError::Refused(why),
                         Failure::Other(error) => error,
                     })?;
-                Ok(made(parts.drafts, parts.cuts))
+                made(parts.drafts, parts.cuts)
             }
-            Err(failure) => Err(failure.into()),
-        }
+            Err(failure) => return Err(failure.into()),
+        };
+        self.unreadable().remove(&errand.job);
+        Ok(drafted)
     }
 
     fn summarize(
@@ -299,15 +367,17 @@ impl Compressor for ModelCompressor {
         session: &SessionMaterial,
         errand: &Errand<'_>,
     ) -> Result<Made<Option<SummaryDraft>>, CompressionError> {
-        let job = Job { errand, started: Instant::now() };
+        let job = Job::new(errand, &session.batches);
         let condensed = condense::session(session, self.material_tokens);
         let question = prompt::summary(&condensed.text);
         let result = self.asked(&question, &job, answer::summary)?;
+        self.unreadable().remove(&errand.job);
         Ok(Made { result, origin: self.origin(), cuts: condensed.cuts })
     }
 
     fn reconsider(&self) {
         *self.breaker() = Breaker::default();
+        self.unreadable().clear();
     }
 
     fn providers(&self) -> Vec<ProviderState> {

@@ -135,6 +135,38 @@ fn no_row_comes_from_an_answer_that_is_none() {
 }
 
 #[test]
+fn answers_that_cannot_be_read_cost_three_calls_and_the_built_in_notes_stay_until_retry() {
+    let provider = Provider::start(|_, _| Behaviour::Says("I am sorry, I cannot help with that.".to_owned()));
+    let mut stage = Stage::new().config(&provider.config("openai", "max_attempts = 100")).daemon();
+    stage.hook(&stage.event("s1", "UserPromptSubmit", json!({"prompt": "Round once", "prompt_id": "p"})));
+    for number in 0..6 {
+        let call = json!({"tool_name": "Read", "tool_use_id": format!("t{number}"), "prompt_id": "p",
+            "tool_input": {"file_path": format!("/home/dev/shop/src/cart{number}.rs")},
+            "tool_response": {"type": "text", "file": {"content": format!("fn total_{number}() {{}}")}}});
+        stage.hook(&stage.event("s1", "PostToolUse", call));
+    }
+    let stop = json!({"last_assistant_message": DISCOUNT_ANSWER, "prompt_id": "p"});
+    stage.hook(&stage.event("s1", "Stop", stop));
+    let dead = until(&stage, "s1", |job| job["status"] == "dead");
+    assert!(dead["error"].as_str().unwrap().contains("could not be used"), "{dead}");
+    // What else looks for work leaves it alone.
+    stage.flush();
+    stage.kill_daemon();
+    stage.start_daemon();
+    stage.flush();
+    let calls = provider.asked().len();
+    assert!((2..=3).contains(&calls), "{calls} calls");
+    assert_eq!(job(&stage, "s1")["status"], "dead");
+    let made_by = origins(&stage, "s1");
+    assert!(!made_by.is_empty() && made_by.iter().all(|origin| origin == "extractive"), "{made_by:?}");
+
+    provider.change(well);
+    assert_eq!(stage.json(["ctl", "retry"])["retried"], 1);
+    until(&stage, "s1", |job| job["status"] == "done");
+    assert_eq!(origins(&stage, "s1"), ["openai:mock"]);
+}
+
+#[test]
 fn an_answer_without_end_is_cut_off_and_taken_for_paid() {
     let provider = Provider::start(|_, _| Behaviour::Flood);
     let stage = Stage::new().config(&provider.config("openai", "max_attempts = 1")).daemon();

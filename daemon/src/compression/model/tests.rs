@@ -165,6 +165,74 @@ fn an_unusable_answer_is_mended_once_with_its_error() {
     assert_eq!(stubborn.calls(), 2);
 }
 
+/// Answers of which none can be read.
+fn unreadable(calls: usize) -> Vec<Result<Reply, ProviderError>> {
+    (0..calls).map(|_| Ok(said("I cannot help with that."))).collect()
+}
+
+#[test]
+fn answers_that_cannot_be_read_cost_three_calls_at_most_whatever_the_batch_and_however_often_it_is_tried() {
+    let book = Book::default();
+    let whole = batch(&["a", "b", "c", "d"]);
+    let stubborn = Scripted::answering(unreadable(20));
+    let compressor = stubborn.compressor();
+    let refused = compressor.observe(&whole, &book.errand());
+    assert!(matches!(&refused, Err(CompressionError::Refused(_))), "{refused:?}");
+    assert_eq!(stubborn.calls(), 2, "a batch is not cut in halves for it");
+    // As it is where another backend of the chain is in trouble.
+    for _ in 0..5 {
+        let refused = compressor.observe(&whole, &book.errand());
+        assert!(
+            matches!(&refused, Err(CompressionError::Refused(why)) if why.contains("3 times: there is no JSON")),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(stubborn.calls(), 3);
+    let summary = SessionMaterial { batches: vec![whole.clone()] };
+    let other = Errand { job: JobId(2), ..book.errand() };
+    for _ in 0..5 {
+        assert!(compressor.summarize(&summary, &other).is_err());
+    }
+    assert_eq!(stubborn.calls(), 6, "another job has its own");
+
+    // A batch that has grown is other material, and a person may ask for more.
+    assert!(compressor.observe(&batch(&["a", "b", "c", "d", "e"]), &book.errand()).is_err());
+    assert_eq!(stubborn.calls(), 8);
+    compressor.reconsider();
+    assert!(compressor.observe(&whole, &book.errand()).is_err());
+    assert_eq!(stubborn.calls(), 10);
+}
+
+#[test]
+fn unreadable_answers_between_troubles_and_for_halves_count_too() {
+    let book = Book::default();
+    let mixed = (0..12).flat_map(|_| [Ok(said("no")), Err(trouble(None, Paid::No))]);
+    let provider = Scripted::answering(mixed);
+    let compressor = provider.compressor();
+    let whole = batch(&["a", "b"]);
+    let tried: Vec<_> =
+        (0..6).map(|try_| compressor.observe(&whole, &book.errand_at(try_ * 4_000)).unwrap_err()).collect();
+    assert!(matches!(tried[0], CompressionError::Failed(_)), "{tried:?}");
+    assert!(tried[2..].iter().all(|error| matches!(error, CompressionError::Refused(_))), "{tried:?}");
+    assert_eq!(provider.calls(), 5, "three unreadable answers, two troubles");
+
+    // The request for the whole is not accepted, and the answers for the halves cannot be read.
+    let halves = std::iter::once(Err(unacceptable())).chain(unreadable(20));
+    let provider = Scripted::answering(halves);
+    assert!(provider.compressor().observe(&batch(&["a", "b", "c", "d"]), &book.errand()).is_err());
+    assert_eq!(provider.calls(), 1 + 3);
+}
+
+#[test]
+fn a_result_makes_good_for_unreadable_answers_before_it() {
+    let book = Book::default();
+    let provider = Scripted::answering([Ok(said("no")), Ok(said(GOOD)), Ok(said("no")), Ok(said("no"))]);
+    let compressor = provider.compressor();
+    assert!(compressor.observe(&batch(&["a"]), &book.errand()).is_ok());
+    assert!(compressor.observe(&batch(&["a"]), &book.errand()).is_err());
+    assert_eq!(provider.calls(), 4, "the repair is asked for again");
+}
+
 #[test]
 fn nothing_worth_keeping_is_honoured_and_nothing_at_all_is_not_asked_about() {
     let provider = Scripted::answering([Ok(said("{\"observations\": []}"))]);

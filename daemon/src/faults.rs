@@ -32,6 +32,8 @@ pub enum Point {
     Ack,
     /// A spooled event is stored and its file still there.
     Unlink,
+    /// Somebody asks for context, and nothing has been looked up yet.
+    Recall,
     /// A compressor holds a job and has not begun.
     Lease,
     /// The most that a model's call can cost is reserved, and the call not made.
@@ -51,7 +53,7 @@ pub enum Point {
 }
 
 impl Point {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Decode,
         Self::Enqueue,
         Self::Begin,
@@ -60,6 +62,7 @@ impl Point {
         Self::Committed,
         Self::Ack,
         Self::Unlink,
+        Self::Recall,
         Self::Lease,
         Self::Reserved,
         Self::Answered,
@@ -84,6 +87,7 @@ impl Point {
             Self::Committed => "writer.committed",
             Self::Ack => "connection.ack",
             Self::Unlink => "spool.unlink",
+            Self::Recall => "recollection.recall",
             Self::Lease => "compressor.lease",
             Self::Reserved => "ledger.reserved",
             Self::Answered => "ledger.answered",

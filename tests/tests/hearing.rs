@@ -114,6 +114,40 @@ fn a_disk_that_stalls_costs_no_answer() {
     assert!(!stage.hook(&asks(&stage, "p3")).context().contains(LINE), "it was heard");
 }
 
+/// On a busy machine anything may be slow at a start: the disk, or what is looked up after the commit.
+#[test]
+fn a_start_is_given_the_titles_where_the_rest_is_not_ready_in_time() {
+    for (slow, duplicates) in [(Point::Recall, 0), (Point::Commit, 1)] {
+        let mut stage = Stage::new().variable("RECALL_ANSWER_MS", "3000").daemon();
+        stage.discount_session("before");
+        stage.flush();
+        stage.kill_daemon();
+        // Longer than the hook waits.
+        let points = format!("{}=1*sleep(6000)->off", slow.name());
+        let mut daemon = Daemon::spawn_armed(&stage, &points, Stdio::null());
+        daemon.wait_until_it_listens(&stage).unwrap();
+        // A session that is not stored yet: only its folder tells the project.
+        let start = stage.event("asks", "SessionStart", json!({"source": "startup"}));
+        let context = stage.hook(&start).context();
+        assert!(
+            context.contains("## Known") && context.contains(LINE),
+            "{slow:?}: {context}\n{}",
+            stage.log()
+        );
+        assert!(context.contains("## Last session"), "{slow:?}: {context}");
+        stage.flush();
+        let events = stage.json(["ctl", "status"])["events"].clone();
+        assert_eq!(
+            (&events["duplicates"], &events["spooled"]),
+            (&json!(duplicates), &json!(0)),
+            "{slow:?}: {events}"
+        );
+        assert_eq!(injections(&stage), 1, "{slow:?}");
+        assert!(!stage.hook(&asks(&stage, "p1")).context().contains(LINE), "{slow:?}: it was told");
+        daemon.kill();
+    }
+}
+
 #[test]
 fn of_hooks_that_ask_at_once_one_is_told() {
     let stage = stage();

@@ -1,18 +1,23 @@
 //! What a session's event still needs once it is queued: its commit is waited for, what bears on it is recalled beside
 //! that or after it, the agent is answered. The session goes on meanwhile.
 //!
+//! A start is told how things stand once its event is committed. Where that is not ready in time, because the disk, git
+//! or the machine is slow, it is given the index of titles, which a few reads of the store tell.
+//!
 //! Disks stall. One flush in some hundred takes longer than an agent should wait, and the notes for its prompt are long
 //! found by then: they are given, with the word that the event is not safe yet, and the shim keeps it in the spool. It
 //! comes from there a second time, which changes nothing.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::{ActorRef, RpcReplyPort};
-use recall_protocol::wire::Reply;
+use recall_protocol::boot::BootStamp;
+use recall_protocol::wire::{Deliver, Reply};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::clock;
 use super::file_recollection::FileAsker;
@@ -22,7 +27,7 @@ use super::session::{Home, SessionContext, SessionMessage, Settled, SettledAs};
 use super::writer::WriteFailed;
 use crate::agents::{self, Answer};
 use crate::memory::file_memory::Told;
-use crate::memory::ids::{EventId, ObservationId, ProjectRow, SessionId, SessionKey, Timestamp};
+use crate::memory::ids::{EventId, ObservationId, ProjectKey, ProjectRow, SessionId, SessionKey, Timestamp};
 use crate::memory::material::beneath;
 use crate::memory::session::Ask;
 use crate::repository::refs::Workplace;
@@ -35,6 +40,8 @@ pub(super) struct Errand {
     pub(super) context: SessionContext,
     /// Locked while something is recalled: of two calls at once only one tells.
     pub(super) told: Arc<Mutex<Told>>,
+    /// The identities of its project, for a session that is not stored yet; else empty.
+    pub(super) project: Vec<ProjectKey>,
     /// Where the agent works.
     pub(super) place: Workplace,
     pub(super) last_event: Timestamp,
@@ -47,6 +54,8 @@ pub(super) struct Asked {
     /// The event that asks.
     pub(super) event: EventId,
     pub(super) look: Look,
+    /// Of a start: until when its hook waits.
+    pub(super) until: Instant,
     pub(super) hearing: Hearing,
     pub(super) pending: Pending,
 }
@@ -65,7 +74,7 @@ impl Asked {
     pub(super) fn of(
         ask: Option<Ask>,
         listener: Listener,
-        event: EventId,
+        (deliver, within): (&Deliver, Duration),
         (home, answers): (&Home, &Answers),
     ) -> Option<Self> {
         let (ask, hearing) = match (ask, listener) {
@@ -76,8 +85,21 @@ impl Asked {
             (Ask::Prompt(_) | Ask::File(_) | Ask::Task(_), Home::Stored(_)) => Look::BesideTheCommit,
             (Ask::Start(..), _) | (_, Home::Unknown | Home::Found(..)) => Look::AfterTheCommit,
         };
-        Some(Self { ask, event, look, hearing, pending: answers.begin() })
+        let waited = match &ask {
+            Ask::Start(..) => waited(deliver).filter(|waited| *waited < within).unwrap_or_default(),
+            _ => Duration::ZERO,
+        };
+        let until = Instant::now() + within.saturating_sub(waited);
+        Some(Self { ask, event: deliver.event_id, look, until, hearing, pending: answers.begin() })
     }
+}
+
+/// For how long a hook has waited since it took its event. On a busy machine much of its time has passed before anything
+/// is looked up. One that has waited for longer than for an answer has started the daemon, and has more patience.
+fn waited(deliver: &Deliver) -> Option<Duration> {
+    let now = BootStamp::now();
+    let is_same_boot = now.boot_id == deliver.boot_id;
+    is_same_boot.then(|| Duration::from_nanos(now.boot_ns.saturating_sub(deliver.boot_ns)))
 }
 
 /// Of the time there is for an answer, the commit gets one part in so many; then the answer goes without it.
@@ -123,6 +145,41 @@ async fn beside<T, R>(
     (found, committed)
 }
 
+/// Waits for the whole. Where it is not there when the time has come, what stands in for it is given, as soon as it is
+/// there; that is begun at `begins`.
+async fn whole_or<T, F: Future<Output = Option<T>>>(
+    whole: impl Future<Output = T>,
+    stand_in: impl FnOnce() -> F,
+    (begins, until): (Instant, Instant),
+) -> T {
+    let mut whole = pin!(whole);
+    if let Ok(found) = timeout_at(begins, whole.as_mut()).await {
+        return found;
+    }
+    let mut stand_in = pin!(stand_in());
+    let early = tokio::select! {
+        biased;
+        found = whole.as_mut() => return found,
+        found = stand_in.as_mut() => Some(found),
+        () = sleep_until(until) => None,
+    };
+    let found = match early {
+        Some(found) => match timeout_at(until, whole.as_mut()).await {
+            Ok(whole) => return whole,
+            Err(_) => found,
+        },
+        None => tokio::select! {
+            biased;
+            whole = whole.as_mut() => return whole,
+            found = stand_in.as_mut() => found,
+        },
+    };
+    match found {
+        Some(found) => found,
+        None => whole.await,
+    }
+}
+
 /// What counts as told since it was given, and the writing down of it.
 struct Given {
     news: Told,
@@ -138,20 +195,28 @@ impl Errand {
         stored: impl Future<Output = Result<Written, WriteFailed>>,
     ) {
         let mut stored = pin!(stored);
-        let (mut looked, mut committed) = (None, None);
-        if let Some(asks) = asked.as_ref().filter(|asked| asked.look == Look::BesideTheCommit) {
-            let begun = Instant::now();
-            let patience = self.context.recollection.answer_within / UNSAVED_AFTER;
-            let (found, result) = beside(self.look(asks), stored.as_mut(), begun + patience).await;
-            if result.is_none() {
+        let patience = self.context.recollection.answer_within / UNSAVED_AFTER;
+        let (looked, committed) = match &asked {
+            Some(asks) if asks.look == Look::BesideTheCommit => {
+                let until = Instant::now() + patience;
+                let (found, result) = beside(self.look(asks), stored.as_mut(), until).await;
+                (Some(found), result)
+            }
+            Some(asks) if matches!(asks.ask, Ask::Start(..)) => {
+                self.look_at_start(asks, stored.as_mut()).await
+            }
+            _ => (None, None),
+        };
+        let looked = match (&asked, looked, &committed) {
+            (Some(asks), Some(found), None) => {
                 // The disk stalls; the answer does not.
                 let (stdout, given) = self.give(asks, found);
                 let passed_on = PassedOn::from(reply.send(Reply::Unsaved { stdout }));
                 self.settled(&stored.await);
                 return self.hear(given.zip(asked), passed_on).await;
             }
-            (looked, committed) = (Some(found), result);
-        }
+            (_, looked, _) => looked,
+        };
         let committed = match committed {
             Some(result) => result,
             None => stored.await,
@@ -216,16 +281,70 @@ impl Errand {
     /// What the agent could be given.
     async fn look(&self, asked: &Asked) -> Looked {
         let told = Arc::clone(&self.told).lock_owned().await;
-        let recalled = match self.project().await {
+        let recalled = self.recalled(asked, &told).await;
+        Looked { told, recalled }
+    }
+
+    /// What a session that starts could be given, and what became of the commit, as far as that is known.
+    async fn look_at_start(
+        &self,
+        asked: &Asked,
+        mut stored: Pin<&mut impl Future<Output = Result<Written, WriteFailed>>>,
+    ) -> (Option<Looked>, Option<Result<Written, WriteFailed>>) {
+        let told = Arc::clone(&self.told).lock_owned().await;
+        let mut committed = None;
+        let within = self.context.recollection.answer_within;
+        let begins = asked.until.checked_sub(within - within / UNSAVED_AFTER).unwrap_or(asked.until);
+        let recalled = {
+            let whole = async {
+                let result = stored.as_mut().await;
+                let is_stored = matches!(result, Ok(Written::Event(_)));
+                committed = Some(result);
+                if is_stored { Some(self.recalled(asked, &told).await) } else { None }
+            };
+            whole_or(whole, || self.titles(asked, told.clone()), (begins, asked.until)).await
+        };
+        (recalled.map(|recalled| Looked { told, recalled }), committed)
+    }
+
+    /// The titles alone. The session may not be stored yet. `None`: nothing is known of its project.
+    async fn titles(&self, asked: &Asked, told: Told) -> Option<Option<Recalled>> {
+        let (recollection, key) = (self.context.recollection.clone(), self.key.clone());
+        let (ask, identities, place) = (asked.ask.clone(), self.project.clone(), self.place.clone());
+        let last_event = self.last_event;
+        let read = tokio::task::spawn_blocking(move || {
+            let project = recollection.readers.read(|db| match store::project_of(db, &key)? {
+                Some(project) => Ok(Some(project)),
+                None => store::find_project(db, &identities),
+            })?;
+            let Some(project) = project else { return Ok(None) };
+            let asker = Asker { project, session: Some(key.id), told, last_event, place };
+            recollection.recall_titles(&ask, &asker).map(Some)
+        });
+        match read.await {
+            Ok(Ok(recalled)) => {
+                tracing::info!(session = %self.key.id, "the answer to a start is late; the titles stand in");
+                recalled.map(Some)
+            }
+            Ok(Err(error)) => {
+                let error: store::StoreError = error;
+                tracing::warn!(%error, "cannot read the index of titles");
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    async fn recalled(&self, asked: &Asked, told: &Told) -> Recalled {
+        match self.project().await {
             None => Recalled::default(),
             Some(project) => match asked.ask.clone() {
-                Ask::File(path) => self.recall_file(&path, project.row, &told).await,
+                Ask::File(path) => self.recall_file(&path, project.row, told).await,
                 // A subagent has read nothing of what its caller was told and has found out.
                 ask @ Ask::Task(_) => self.recall_project(ask, project, None, Told::default()).await,
                 ask => self.recall_project(ask, project, Some(self.key.id.clone()), told.clone()).await,
             },
-        };
-        Looked { told, recalled }
+        }
     }
 
     /// Gives it: it counts as told from here on, unless nobody hears it.
@@ -331,5 +450,31 @@ mod tests {
         check(5, 100, false, 15).await;
         check(40, 100, false, 40).await;
         check(40, 20, true, 40).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_ready_is_given_when_the_time_has_come() {
+        let after = async |ms: u64, found: &'static str| {
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+            found
+        };
+        // The stand-in's time counts from 15 ms on; the time is over after 45 ms.
+        let check = async |whole_ms: u64, stand_in_ms: u64, expected: &str, took_ms: u64| {
+            let begun = Instant::now();
+            let times = (begun + Duration::from_millis(15), begun + Duration::from_millis(45));
+            let stand_in = async || Some(after(stand_in_ms, "titles").await);
+            let found = whole_or(after(whole_ms, "whole"), stand_in, times).await;
+            let case = (whole_ms, stand_in_ms);
+            assert_eq!((found, begun.elapsed().as_millis() as u64), (expected, took_ms), "{case:?}");
+        };
+        check(5, 1, "whole", 5).await;
+        check(40, 1, "whole", 40).await;
+        check(40, 1_000, "whole", 40).await;
+        check(100, 1, "titles", 45).await;
+        check(100, 40, "titles", 55).await;
+        check(100, 1_000, "whole", 100).await;
+        let begun = Instant::now();
+        let nothing = whole_or(after(100, "whole"), async || None, (begun, begun)).await;
+        assert_eq!(nothing, "whole", "nothing stands in for it");
     }
 }

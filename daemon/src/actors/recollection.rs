@@ -10,7 +10,7 @@ use super::clock;
 use super::indexer::{IndexerDoor, IndexerMessage};
 use super::standing::continuity;
 use crate::config::Notice;
-use crate::faults::{Fault, planted};
+use crate::faults::{self, Fault, Point, planted};
 use crate::memory::context::{Block, Budgets, Material, Moment, Note, SummaryNote, assemble};
 use crate::memory::document::{DocumentKind, Status};
 use crate::memory::event::{Audience, StartSource};
@@ -106,6 +106,14 @@ pub struct Recollection {
     pub answer_within: Duration,
 }
 
+/// How much is looked up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    Whole,
+    /// What a few reads of the store tell: the last summary and the index of titles. Nothing is waited for.
+    Titles,
+}
+
 /// Who asks.
 #[derive(Clone, Debug)]
 pub struct Asker {
@@ -166,6 +174,19 @@ impl Recollection {
     /// # Errors
     /// When the database refuses.
     pub fn recall(&self, ask: &Ask, asker: &Asker) -> Result<Recalled, StoreError> {
+        faults::reach(Point::Recall);
+        self.recall_to(Depth::Whole, ask, asker)
+    }
+
+    /// What can be told at a start without waiting for anything. Blocks for a few reads of the store.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub(super) fn recall_titles(&self, ask: &Ask, asker: &Asker) -> Result<Recalled, StoreError> {
+        self.recall_to(Depth::Titles, ask, asker)
+    }
+
+    fn recall_to(&self, depth: Depth, ask: &Ask, asker: &Asker) -> Result<Recalled, StoreError> {
         let moment = match ask {
             Ask::Start(StartSource::Startup | StartSource::Clear, _) => Moment::Start,
             Ask::Start(StartSource::Resume | StartSource::Fork, _) => Moment::Resume,
@@ -181,7 +202,13 @@ impl Recollection {
         }
         let now = clock::now();
         let material = self.readers.read(|db| match ask {
-            Ask::Start(..) => standing(db, moment, asker, &self.listener(&asker.place)),
+            Ask::Start(..) => {
+                let listener = match depth {
+                    Depth::Whole => self.listener(&asker.place),
+                    Depth::Titles => self.ancestry.listener(&asker.place, Duration::ZERO),
+                };
+                standing(db, (moment, depth), asker, &listener)
+            }
             Ask::Prompt(text) | Ask::Task(text) => self.bearing_on(db, text, asker, now),
             Ask::File(_) => Ok(Material::default()),
         })?;
@@ -265,7 +292,7 @@ impl Recollection {
 /// What a session that starts, goes on or was compacted should know.
 fn standing(
     db: &Connection,
-    moment: Moment,
+    (moment, depth): (Moment, Depth),
     asker: &Asker,
     listener: &Surroundings,
 ) -> Result<Material, StoreError> {
@@ -290,6 +317,7 @@ fn standing(
             (summary, fresh)
         }
     };
+    let stands = stands.filter(|_| depth == Depth::Whole);
     Ok(Material {
         project: asker.project.name.clone(),
         summary: summary.map(|row| summary_note(row, listener)),

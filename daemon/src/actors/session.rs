@@ -294,6 +294,7 @@ impl SessionState {
             held.told = Arc::default();
         }
         let place = Workplace { cwd: event.cwd.clone(), root: held.root.clone() };
+        let project = origin.project.clone();
         let transaction = Transaction {
             session: self.key.clone(),
             origin,
@@ -305,12 +306,14 @@ impl SessionState {
         let stored = self.context.writer.queue(Write::Event(Box::new(transaction)));
         self.context.checkouts.look(&self.key, (&deliver, works), place.clone(), &held.last_seen);
         self.in_flight += 1;
-        let asked = Asked::of(ask, listener, deliver.event_id, (&held.home, &self.context.answers));
+        let within = self.context.recollection.answer_within;
+        let asked = Asked::of(ask, listener, (&deliver, within), (&held.home, &self.context.answers));
         let errand = Errand {
             me: me.clone(),
             key: self.key.clone(),
             context: self.context.clone(),
             told: Arc::clone(&held.told),
+            project,
             place,
             last_event,
             event_name: event.name().to_owned(),

@@ -15,6 +15,8 @@ pub struct LifecycleEvent {
     pub prompt: Option<PromptId>,
     pub cwd: Option<String>,
     pub transcript_path: Option<String>,
+    /// The name that the agent, or the user in it, has given to the session.
+    pub title: Option<String>,
     /// The subagent it happened in; `None` on the main thread.
     pub subagent: Option<Subagent>,
     pub what: What,

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::jobs::{self, JobKind};
 use super::text::Packed;
 use super::writes::{StoredEvent, log};
-use super::{StoreError, compactions, file_notes, late, lives, plans, subagents};
+use super::{StoreError, compactions, file_notes, late, lives, plans, subagents, titles};
 use crate::memory::event::{ToolCall, ToolResult};
 use crate::memory::ids::{BatchId, CallId, EventId, PromptId, SessionKey, Timestamp};
 use crate::memory::lifecycle::{Lifecycle, Said};
@@ -58,6 +58,7 @@ pub(super) fn apply(scene: &mut Scene<'_>, effect: &Effect) -> Result<(), StoreE
             Ok(())
         }
         Effect::FollowCleared => lives::follow_cleared(scene),
+        Effect::SetTitle { title } => titles::set(scene, title),
         Effect::Resume { status, suspended_for_ms } => lives::resume(scene, *status, *suspended_for_ms),
         Effect::Complete { reason, tally } => lives::complete(scene, reason, *tally),
         Effect::BeginCompaction { seq, prompt, trigger, message_count } => {

@@ -35,6 +35,7 @@ mod sessions;
 mod sightings;
 mod statistics;
 mod text;
+mod titles;
 mod traces;
 mod writes;
 #[cfg(test)]

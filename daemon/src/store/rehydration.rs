@@ -114,6 +114,7 @@ impl Daemon {
             prompt: prompt.map(PromptId::from),
             cwd: None,
             transcript_path: None,
+            title: None,
             subagent,
             what,
         };

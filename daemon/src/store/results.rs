@@ -9,7 +9,7 @@ use super::lineage::{keep_settlements, settle};
 use super::subjects::{Aimed, aim, subjects, with_heirs};
 use super::traces::{Beginning, keep_traces};
 use super::writes::log;
-use super::{StoreError, forgetting};
+use super::{StoreError, forgetting, titles};
 use crate::memory::ids::{ObservationId, ProjectRow, SummaryId, Timestamp};
 use crate::memory::lifecycle::Said;
 use crate::memory::lineage::Settled;
@@ -264,6 +264,7 @@ pub(super) fn keep_summary(
     session: i64,
     summary: &SummaryDraft,
 ) -> Result<Said, StoreError> {
+    let title = titles::of_summary(db, session, &summary.title)?;
     db.prepare_cached(
         "INSERT INTO session_summaries (session, project, title, request, investigated, learned, completed, next_steps,
                 notes, origin, created_at)
@@ -275,7 +276,7 @@ pub(super) fn keep_summary(
     )?
     .execute(params![
         session,
-        summary.title,
+        title,
         summary.request,
         summary.investigated,
         summary.learned,
@@ -288,9 +289,8 @@ pub(super) fn keep_summary(
         .prepare_cached("SELECT id FROM session_summaries WHERE session = ?1")?
         .query_row([session], |row| row.get(0))?;
     log(db, "summary", row)?;
-    db.prepare_cached("UPDATE sessions SET title = ?2 WHERE id = ?1")?
-        .execute(params![session, summary.title])?;
-    Ok(Said::SummaryCreated { id: SummaryId(row), title: summary.title.clone() })
+    db.prepare_cached("UPDATE sessions SET title = ?2 WHERE id = ?1")?.execute(params![session, title])?;
+    Ok(Said::SummaryCreated { id: SummaryId(row), title })
 }
 
 #[cfg(test)]

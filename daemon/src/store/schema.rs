@@ -27,6 +27,7 @@ const STEPS: &[&str] = &[
     include_str!("schema_12.sql"),
     include_str!("schema_13.sql"),
     include_str!("schema_14.sql"),
+    include_str!("schema_15.sql"),
 ];
 
 pub(super) const VERSION: u32 = STEPS.len() as u32;

@@ -37,7 +37,7 @@ CREATE TABLE sessions (
     last_event_at   INTEGER NOT NULL,
     ended_at        INTEGER,
     end_event       BLOB,
-    suspended_at    INTEGER, life_started_at INTEGER NOT NULL DEFAULT 0, resumed_from TEXT, home_event BLOB, cleared_at INTEGER,
+    suspended_at    INTEGER, life_started_at INTEGER NOT NULL DEFAULT 0, resumed_from TEXT, home_event BLOB, cleared_at INTEGER, named_by BLOB,
     UNIQUE (agent, session_id)
 );
 

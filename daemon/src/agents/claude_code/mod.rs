@@ -44,9 +44,18 @@ fn read(delivery: &Deliver) -> Result<LifecycleEvent, Unreadable> {
         prompt: fields.word("prompt_id").map(PromptId),
         cwd: fields.word("cwd"),
         transcript_path: fields.word("transcript_path"),
+        title: fields.text("session_title").and_then(|title| one_line(&title)),
         subagent: fields.word("agent_id").map(|id| Subagent { id, kind: fields.word("agent_type") }),
         what: what(&name, &fields, delivery),
     })
+}
+
+/// A title in one line, at most so many characters of it.
+fn one_line(title: &str) -> Option<String> {
+    const LONGEST: usize = 120;
+    let words = title.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line: String = words.chars().filter(|character| !character.is_control()).take(LONGEST).collect();
+    (!line.is_empty()).then_some(line)
 }
 
 fn what(name: &str, fields: &Fields, delivery: &Deliver) -> What {
@@ -236,6 +245,13 @@ fn answer(answer: &Answer) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_title_is_one_line() {
+        assert_eq!(one_line(" Cart\n\tdiscount ").as_deref(), Some("Cart discount"));
+        assert_eq!(one_line(" \n "), None);
+        assert_eq!(one_line(&"é".repeat(500)).map(|line| line.chars().count()), Some(120));
+    }
 
     #[test]
     fn a_tool_call_is_answered_with_context_and_no_decision() {

@@ -214,8 +214,47 @@ const LEFT: &str = "not pushed, not yet pushed, not committed, not merged, heads
         next steps, left to do, you'll need to, noch offen, noch nicht, welche variante, \
         nächster schritt, nächste schritte";
 
+/// Headings of what is to be done next, wherever in a short heading they stand.
+const NEXT_STEPS: &str = "next step, next steps, next actions, action items, follow-up, follow-ups, follow up, \
+        follow ups, todo, todos, to-do, to-dos, left to do, still to do, what's left, what is left, what remains, \
+        what's next, what is next, what's open, what is open, still open, still missing, open items, open points, \
+        open ends, open tasks, open questions, open issues, open todos, remaining work, remaining steps, \
+        remaining tasks, remaining items, outstanding work, outstanding items, outstanding tasks, not done yet, \
+        not yet done, up next, nächste schritte, nächster schritt, noch offen, noch zu tun, offene punkte, \
+        offene fragen, offene aufgaben, was noch fehlt, verbleibende schritte";
+
+/// Words that mean it only where they are the whole heading.
+const NEXT_STEPS_ALONE: &str = "next, then, open, to do, remaining, remains, pending, outstanding, left, later, afterwards, \
+        offen, ausstehend, später, als nächstes, danach, verbleibend";
+
+/// A heading of more words is a sentence.
+const HEADING_WORDS: usize = 7;
+
+/// Left alone on purpose.
+const LEFT_ALONE: &str = "pre-existing, preexisting, not included, out of scope, not in scope, outside the scope, \
+        nicht enthalten, außerhalb des umfangs, vorbestehend";
+
+/// Whether a heading says that what stands under it is to be done next.
+pub(super) fn names_next_steps(heading: &str) -> bool {
+    let plain = plain(heading);
+    let words = plain.split_whitespace().count();
+    words <= HEADING_WORDS
+        && !is_left_alone(heading)
+        && (each(NEXT_STEPS).any(|phrase| has(&plain, phrase))
+            || each(NEXT_STEPS_ALONE).any(|phrase| plain.trim() == phrase))
+}
+
+/// Whether a sentence or heading says that something was left alone on purpose, or is older than the work: nobody
+/// means to do it next.
+pub(super) fn is_left_alone(text: &str) -> bool {
+    mentions(text, LEFT_ALONE)
+}
+
 /// Whether a sentence or heading says that something is left to do or to decide.
 pub(super) fn leaves_open(text: &str) -> bool {
+    if is_left_alone(text) {
+        return false;
+    }
     let plain = plain(text);
     // In a long sentence "not … yet" is an aside.
     let is_not_yet = text.len() <= 90 && has(&plain, "yet") && contractions(&plain) > 0;
@@ -261,6 +300,43 @@ mod tests {
         }
         for sentence in talk {
             assert!(read(sentence).worth() < 10, "{sentence}: {:?}", read(sentence));
+        }
+    }
+
+    #[test]
+    fn headings_of_what_is_next_are_told_from_others() {
+        for heading in [
+            "Next steps",
+            "Next steps for you",
+            "Suggested next steps (optional)",
+            "Remaining",
+            "Remaining work",
+            "To do",
+            "TODO",
+            "Open",
+            "Open questions",
+            "Follow-ups",
+            "Possible follow-up work",
+            "What's left",
+            "What’s left to do",
+            "Still open",
+            "Nächste Schritte",
+        ] {
+            assert!(names_next_steps(heading), "{heading}");
+        }
+        for heading in [
+            "What was done",
+            "Open source licences",
+            "What to do when the index is damaged",
+            "Not included",
+            "Out of scope",
+            "Pre-existing, still open",
+            "How the remaining bytes are read",
+            "Pending writes",
+            "Left and right",
+            "The next steps of the parser are cheap because nothing is copied",
+        ] {
+            assert!(!names_next_steps(heading), "{heading}");
         }
     }
 

@@ -13,8 +13,9 @@ use super::sentence::{self, shortened};
 use crate::memory::material::{BatchMaterial, Said};
 use crate::memory::observation::ObservationType;
 
-/// Bytes of a summary's next steps, and of one of them.
+/// Bytes of a summary's next steps, of those that the agent has listed, and of one of them.
 const NEXT: usize = 200;
+const LISTED: usize = 320;
 const ENTRY: usize = 170;
 
 /// What the answer leaves open: the last of its sentences that say so, with what they are about.
@@ -65,14 +66,26 @@ pub(super) fn candidate(answer: &Said) -> Option<Candidate> {
 
 /// What the end of the session leaves open.
 pub(super) fn next_steps(batches: &[&BatchMaterial], observed: &[Vec<Composed>]) -> String {
-    let mut field = Field::new(NEXT);
     let mut told = Told::default();
     let ended = batches.iter().rposition(|batch| {
-        gather::answer(batch)
-            .is_some_and(|answer| answer.text.len() > 120 || cue::read(&answer.text).open > 0)
-            || request::own_words(batch).is_some_and(|words| request::is_substantial(&words))
+        gather::answer(batch).is_some_and(|answer| {
+            answer.text.len() > 120
+                || cue::read(&answer.text).open > 0
+                || !listed(&markdown::passages(&answer.text)).is_empty()
+        }) || request::own_words(batch).is_some_and(|words| request::is_substantial(&words))
     });
     let Some(last) = ended else { return String::new() };
+    let answer = batches.get(last).and_then(|batch| gather::answer(batch));
+    let listed = answer.map(|answer| listed(&markdown::passages(&answer.text))).unwrap_or_default();
+    if !listed.is_empty() {
+        // The agent has said it itself, in order.
+        let mut field = Field::new(LISTED);
+        for step in listed {
+            field.add(&shortened(&step, ENTRY));
+        }
+        return field.text;
+    }
+    let mut field = Field::new(NEXT);
     let places = [(Some(last), Place::Last), (last.checked_sub(1), Place::Before)];
     for (index, place) in places.into_iter().filter_map(|(index, place)| Some((index?, place))) {
         let of_batch = observed.get(index).map_or(&[][..], Vec::as_slice);
@@ -100,6 +113,65 @@ pub(super) fn next_steps(batches: &[&BatchMaterial], observed: &[Vec<Composed>])
     field.text
 }
 
+/// What an answer lists under a heading like "Next steps", or after a line like "Still to do:".
+fn listed(passages: &[Passage]) -> Vec<String> {
+    let mut steps: Vec<String> = Vec::new();
+    // A line of the passage before has announced the list, and its items have passages of their own.
+    let mut announced: Option<&Option<String>> = None;
+    for passage in passages {
+        let headings = [passage.heading.as_deref(), passage.section.as_deref()];
+        let mut headings = headings.into_iter().flatten();
+        let own_lead = passage.heading.as_deref().filter(|heading| !cue::names_next_steps(heading));
+        let goes_on = announced.is_some_and(|section| *section == passage.section && own_lead.is_some());
+        if headings.any(cue::names_next_steps) || goes_on {
+            steps.extend(steps_of(passage, own_lead));
+            continue;
+        }
+        announced = None;
+        let mut under = false;
+        for sentence in &passage.sentences {
+            match sentence.role {
+                Role::Prose => under = cue::names_next_steps(&sentence.text),
+                Role::Item if under => steps.extend(step(&sentence.text)),
+                Role::Item => {}
+            }
+        }
+        if under && passage.sentences.last().is_some_and(|last| last.role == Role::Prose) {
+            announced = Some(&passage.section);
+        }
+    }
+    steps
+}
+
+/// The items of a passage about what is next; its sentences, where it has none.
+fn steps_of(passage: &Passage, lead: Option<&str>) -> Vec<String> {
+    let items = passage.sentences.iter().filter(|sentence| sentence.role == Role::Item);
+    let items: Vec<String> = items.filter_map(|item| step(&item.text)).collect();
+    if let Some(lead) = lead {
+        // An item with a lead of its own.
+        let first = passage.sentences.first().map_or("", |sentence| sentence.text.as_str());
+        let whole = if first.is_empty() { lead.to_owned() } else { format!("{lead}: {first}") };
+        return step(&whole).into_iter().collect();
+    }
+    if items.is_empty() {
+        return passage.sentences.iter().filter_map(|sentence| step(&sentence.text)).collect();
+    }
+    items
+}
+
+/// An entry of a list. `None`: it is done, nothing, talk, or left alone on purpose.
+fn step(text: &str) -> Option<String> {
+    const NOTHING: &str = "none, nothing, n/a, keine, nichts";
+    let text = text.trim();
+    let is_done = ["[x]", "[X]", "~~"].iter().any(|mark| text.starts_with(mark));
+    let text = text.trim_start_matches("[ ]").trim();
+    let is_talk = cue::read(text).talk > 0 && text.ends_with('?');
+    let is_nothing = text.len() < 40 && cue::begins_with(&format!("{text} "), NOTHING);
+    let counts =
+        !is_done && !is_talk && !is_nothing && !cue::is_left_alone(text) && !cue::names_next_steps(text);
+    (counts && !text.is_empty()).then(|| text.to_owned())
+}
+
 /// Where a batch stands at the session's end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -109,6 +181,10 @@ enum Place {
 }
 
 fn is_open(sentence: &str, place: Place) -> bool {
+    // A heading without what stood under it says nothing.
+    if cue::is_left_alone(sentence) || cue::names_next_steps(sentence.trim_end_matches(':')) {
+        return false;
+    }
     let cues = cue::read(sentence);
     let is_offer = cues.is_question && place == Place::Last;
     cue::leaves_open(sentence) || (cues.open > 0 && (cues.talk == 0 || is_offer))
@@ -132,7 +208,12 @@ fn open_ends(batch: &BatchMaterial, observed: &[Composed], place: Place) -> Vec<
     match gather::answer(batch) {
         Some(answer) => {
             let passages = markdown::passages(&answer.text);
-            let sentences = passages.iter().rev().take(3).rev().flat_map(|passage| &passage.sentences);
+            let is_about_it = |passage: &&markdown::Passage| {
+                let headings = [passage.heading.as_deref(), passage.section.as_deref()];
+                !headings.into_iter().flatten().any(cue::is_left_alone)
+            };
+            let last = passages.iter().rev().take(3).rev().filter(is_about_it);
+            let sentences = last.flat_map(|passage| &passage.sentences);
             entries.extend(
                 sentences
                     .filter(|sentence| is_open(&sentence.text, place))
@@ -174,6 +255,73 @@ mod tests {
         );
         check("Everything is in place.", None);
         check("Want me to continue?", None);
+    }
+
+    #[track_caller]
+    fn steps(answer: &str, expected: &[&str]) {
+        assert_eq!(listed(&markdown::passages(answer)), expected, "{answer}");
+    }
+
+    #[test]
+    fn a_list_under_a_heading_of_what_is_next_is_taken_whatever_the_wording() {
+        let list = "- Push the branch\n- Add a test for `total()`\n- Ask Ada about the rounding";
+        let expected = ["Push the branch", "Add a test for `total()`", "Ask Ada about the rounding"];
+        for heading in [
+            "## Next steps\n\n",
+            "## Next steps\n",
+            "**Next steps:**\n",
+            "**Next steps**\n\n",
+            "Next steps:\n",
+            "Remaining:\n\n",
+            "### Remaining work\n",
+            "## To do\n\n",
+            "TODO:\n",
+            "**Open:**\n\n",
+            "Follow-ups:\n",
+            "## What's left\n\n",
+            "What's left to do:\n\n",
+            "Still open:\n",
+            "## Nächste Schritte\n",
+        ] {
+            steps(
+                &format!("The total is rounded once now.\n\n{heading}{list}\n\nAll tests pass."),
+                &expected,
+            );
+            steps(&format!("{heading}{}", list.replace("- ", "1. ")), &expected);
+        }
+    }
+
+    #[test]
+    fn long_items_with_leads_keep_them_and_what_follows_the_list_is_no_step() {
+        let long =
+            "because the cache of the shop holds totals of the old kind and nobody empties it ".repeat(2);
+        let long = long.trim();
+        let answer =
+            format!("## Next steps\n\n1. **Empty the cache:** {long}.\n2. **Tell the shop:** {long}.");
+        let expected = [format!("Empty the cache: {long}."), format!("Tell the shop: {long}.")];
+        steps(&answer, &expected.each_ref().map(String::as_str));
+        steps(&answer.replace("## Next steps", "Next steps:"), &expected.each_ref().map(String::as_str));
+        steps(
+            "## Next steps\n\nPush the branch, then release.\n\n## Notes\n\n- It is slow.",
+            &["Push the branch, then release."],
+        );
+        steps("Next:\n- [x] Fix it\n- [ ] Push it\n- ~~Test it~~\n- None", &["Push it"]);
+    }
+
+    #[test]
+    fn what_was_left_alone_on_purpose_is_no_next_step() {
+        steps("## Not included\n\n- A new API\n\n## Out of scope\n\n- Currencies", &[]);
+        steps("Pre-existing problems that remain open:\n- `lint` fails", &[]);
+        steps("Next steps:\n- Push\n- The 3 pre-existing warnings", &["Push"]);
+        for sentence in [
+            "The 3 remaining warnings are pre-existing.",
+            "Currencies are not included and remain for later.",
+            "Out of scope: the follow-up for currencies.",
+            "Next steps:",
+        ] {
+            assert!(!is_open(sentence, Place::Last), "{sentence}");
+        }
+        assert!(is_open("The branch is not pushed yet.", Place::Last));
     }
 
     #[test]

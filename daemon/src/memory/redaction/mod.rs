@@ -156,7 +156,8 @@ impl Redactor {
             return event;
         }
         // Taken apart field by field, so that a new one has to be thought of here.
-        let LifecycleEvent { session, prompt, cwd, transcript_path, subagent, what } = event;
+        let LifecycleEvent { session, prompt, cwd, transcript_path, title, subagent, what } = event;
+        let title = self.owned_option(title);
         let what = match what {
             What::SessionStart { source, audience } => What::SessionStart { source, audience },
             What::Prompt { text: PromptText::Text(text), source } => {
@@ -193,7 +194,7 @@ impl Redactor {
                 What::Other { name, detail }
             }
         };
-        LifecycleEvent { session, prompt, cwd, transcript_path, subagent, what }
+        LifecycleEvent { session, prompt, cwd, transcript_path, title, subagent, what }
     }
 
     /// The event without the contents of files that somebody wants left alone, whether redaction is on or off.

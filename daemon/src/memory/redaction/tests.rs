@@ -324,6 +324,7 @@ fn event(what: What) -> LifecycleEvent {
         prompt: Some(PromptId("p".to_owned())),
         cwd: Some("/p".to_owned()),
         transcript_path: None,
+        title: None,
         subagent: Some(Subagent { id: "a".to_owned(), kind: None }),
         what,
     }

@@ -25,6 +25,10 @@ pub enum Effect {
     /// The session began because another one was cleared away, which is heard of only now.
     FollowCleared,
     SetStatus(SessionStatus),
+    /// The agent names the session; the latest name counts, before any that recall makes up.
+    SetTitle {
+        title: String,
+    },
     OpenBatch {
         seq: Seq,
         number: u32,

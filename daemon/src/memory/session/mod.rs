@@ -219,6 +219,8 @@ impl Session {
         let belongs_to_ended_life = ended.is_some_and(|ended| capture.order.is_before(&ended));
         let mut turn = Turn { session: self, effects: Vec::new(), capture, policy, belongs_to_ended_life };
         let ask = turn.take(event);
+        let title = event.title.clone();
+        turn.effects.extend(title.map(|title| Effect::SetTitle { title }));
         turn.session.last_event = turn.session.last_event.max(capture.at);
         if turn.session.latest.is_none_or(|latest| latest.is_before(&capture.order)) {
             turn.session.latest = Some(capture.order);

@@ -100,7 +100,9 @@ pub(in super::super) fn withdraw(
     for summary in summaries.query_map([session], |row| row.get::<_, i64>(0))? {
         log(db, "summary", summary?)?;
     }
-    db.prepare_cached("UPDATE sessions SET title = NULL WHERE id = ?1")?.execute([session])?;
+    // What the agent calls the session says nothing of the batch.
+    db.prepare_cached("UPDATE sessions SET title = NULL WHERE id = ?1 AND named_by IS NULL")?
+        .execute([session])?;
     summarise_again(db, &[session].into(), at)?;
     forget_titles_given(db, &[])?;
     owe_cleaning(db, at)
@@ -277,7 +279,7 @@ fn remove_rows(db: &Connection, doomed: &Doomed) -> Result<(), StoreError> {
         &doomed.prompts,
     )?;
     remove("UPDATE prompt_batches SET response = NULL WHERE id", &doomed.responses)?;
-    remove("UPDATE sessions SET title = NULL WHERE id", &doomed.titles)?;
+    remove("UPDATE sessions SET title = NULL, named_by = NULL WHERE id", &doomed.titles)?;
     for event in &doomed.unparsed {
         db.prepare_cached("DELETE FROM unparsed WHERE event_id = ?1")?.execute([event])?;
     }

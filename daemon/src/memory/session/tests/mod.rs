@@ -141,6 +141,7 @@ fn event(line: &str) -> Option<LifecycleEvent> {
         prompt,
         cwd: None,
         transcript_path: None,
+        title: None,
         subagent,
         what,
     })

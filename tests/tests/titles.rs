@@ -1,0 +1,82 @@
+//! What a session is called: as the agent says, before anything that recall makes up.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage};
+use serde_json::{Value, json};
+
+/// A whole turn; `title` is what the agent calls the session.
+fn turn(stage: &Stage, prompt_id: &str, title: Option<&str>) {
+    let mut prompt = json!({"prompt": DISCOUNT_PROMPT, "prompt_id": prompt_id});
+    if let Some(title) = title {
+        prompt["session_title"] = json!(title);
+    }
+    stage.hook(&stage.event("named", "UserPromptSubmit", prompt));
+    for (number, mut call) in stage.discount_calls().into_iter().enumerate() {
+        call["tool_use_id"] = json!(format!("{prompt_id}-{number}"));
+        call["prompt_id"] = json!(prompt_id);
+        stage.hook(&stage.event("named", "PostToolUse", call));
+    }
+    let answer = json!({"last_assistant_message": DISCOUNT_ANSWER, "prompt_id": prompt_id});
+    stage.hook(&stage.event("named", "Stop", answer));
+    stage.flush();
+}
+
+/// As the list, the session itself and its summary call it.
+fn titles(stage: &Stage) -> [Value; 3] {
+    let list = stage.json(["ctl", "sessions"]);
+    let mut sessions = list["sessions"].as_array().unwrap().iter();
+    let line = sessions.find(|session| session["session_id"] == "named").unwrap();
+    let session = stage.json(["ctl", "session", "named"]);
+    [line["title"].clone(), session["title"].clone(), session["summary"]["title"].clone()]
+}
+
+fn context(stage: &Stage, session: &str) -> String {
+    stage.hook(&stage.event(session, "SessionStart", json!({"source": "startup"}))).context()
+}
+
+#[test]
+fn the_agents_own_title_wins_over_any_made_one() {
+    let mut stage = Stage::new().daemon();
+    turn(&stage, "p1", None);
+    let made = titles(&stage);
+    assert!(made[0].is_string() && made.iter().all(|title| *title == made[0]), "{made:?}");
+
+    // A rename is told with the next prompt, and counts before there is an answer to it.
+    let prompt = json!({"prompt": "And now?", "prompt_id": "p2", "session_title": "shop-discount"});
+    stage.hook(&stage.event("named", "UserPromptSubmit", prompt));
+    assert_eq!(titles(&stage), ["shop-discount"; 3].map(Value::from));
+    let context_then = context(&stage, "next");
+    assert!(
+        context_then.contains("## Last session") && context_then.contains(": shop-discount\n"),
+        "{context_then}"
+    );
+
+    // Summaries that are made later keep it, and so does the next daemon; another rename replaces it.
+    turn(&stage, "p3", None);
+    assert_eq!(titles(&stage), ["shop-discount"; 3].map(Value::from));
+    stage.kill_daemon();
+    stage.start_daemon();
+    turn(&stage, "p4", Some("Cart\n  rounding"));
+    assert_eq!(titles(&stage), ["Cart rounding"; 3].map(Value::from));
+    assert!(context(&stage, "another").contains(": Cart rounding\n"));
+    let listed = stage.recall(["ctl", "sessions"]).stdout;
+    assert!(listed.contains("Cart rounding"), "{listed}");
+    let found = stage.json(["search", "kind:summary rounding"]);
+    assert!(found["results"].to_string().contains("Cart rounding"), "{found}");
+}
+
+#[test]
+fn the_latest_title_counts_whichever_is_heard_first_and_holds_no_secret() {
+    let stage = Stage::new().daemon();
+    let named = |prompt_id: &str, title: &str| {
+        let prompt = json!({"prompt": "Go on", "prompt_id": prompt_id, "session_title": title});
+        stage.delivery(&stage.event("named", "UserPromptSubmit", prompt))
+    };
+    let (earlier, later) = (named("p1", "earlier"), named("p2", "later, DB_PASSWORD=swordfish"));
+    stage.deliver([&later, &earlier]);
+    stage.flush();
+    let [title, ..] = titles(&stage);
+    assert_eq!(title, "later, DB_PASSWORD=[redacted:password]");
+}

@@ -402,6 +402,19 @@ mod tests {
         problem("[compression]\nbackend = 'openai'\n", "compression.model is missing");
         problem("[compression]\nfallback = ['openai']\n", "compression.openai.model is missing");
         problem(&compression("proxy = 'socks5://x'"), "compression.proxy must begin");
+        for here in
+            ["http://127.0.0.1:1", "http://localhost:1/v1", "https://[::1]", "http://[::ffff:127.0.0.1]"]
+        {
+            let proxied = format!("base_url = '{here}'\nproxy = 'http://proxy.example:3128'");
+            problem(&compression(&proxied), "compression.base_url is on this machine");
+        }
+        problem(
+            "[compression]\nbackend = 'anthropic'\nfallback = ['openai']\nproxy = 'http://proxy.example:3128'\n\
+             [compression.openai]\nmodel = 'm'\nbase_url = 'http://localhost:1'\n",
+            "compression.openai.base_url is on this machine",
+        );
+        let proxied = compression("base_url = 'https://models.example'\nproxy = 'http://proxy.example:3128'");
+        assert!(Config::parse(&proxied, Path::new("c")).is_ok());
         assert!(Config::parse(&compression("base_url = 'http://[::1]:1234/v1'"), Path::new("c")).is_ok());
     }
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, Mode, OFlags};
 
 use crate::planted::{Fault, planted};
 
@@ -23,6 +23,12 @@ pub enum FolderError {
     Foreign { path: PathBuf, owner: u32 },
     #[error("cannot create folder {}", path.display())]
     Create {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot write to folder {}", path.display())]
+    Write {
         path: PathBuf,
         #[source]
         source: io::Error,
@@ -99,6 +105,35 @@ pub fn create_private(path: &Path) -> Result<(), FolderError> {
     Ok(())
 }
 
+/// The same for a folder that usually is as it should be: one system call then.
+pub fn secure(path: &Path) -> Result<(), FolderError> {
+    if look(path) == FolderState::Private { Ok(()) } else { create_private(path) }
+}
+
+/// Whether something can be kept in `path`, or the folder be made where it is not there. Changes nothing.
+///
+/// # Errors
+/// Says why not, as [`create_private`] or the first write would.
+pub fn check_writable(path: &Path) -> Result<(), FolderError> {
+    let at = || path.to_path_buf();
+    let enter_and_write = Access::WRITE_OK | Access::EXEC_OK;
+    match look(path) {
+        FolderState::Private | FolderState::Open => rustix::fs::access(path, enter_and_write)
+            .map_err(|errno| FolderError::Write { path: at(), source: errno.into() }),
+        FolderState::Absent => {
+            let above = path.ancestors().skip(1).find(|above| look(above) != FolderState::Absent);
+            rustix::fs::access(above.unwrap_or(Path::new("/")), enter_and_write)
+                .map_err(|errno| FolderError::Create { path: at(), source: errno.into() })
+        }
+        FolderState::Symlink => Err(FolderError::Symlink { path: at() }),
+        FolderState::NotAFolder => Err(FolderError::NotAFolder { path: at() }),
+        FolderState::Foreign => Err(match fs::symlink_metadata(path) {
+            Ok(found) => FolderError::Foreign { path: at(), owner: found.uid() },
+            Err(source) => FolderError::Create { path: at(), source },
+        }),
+    }
+}
+
 /// That a symlink at a path's end is not followed.
 pub(crate) fn nofollow() -> OFlags {
     if planted(Fault::FollowLinks) { OFlags::empty() } else { OFlags::NOFOLLOW }
@@ -145,6 +180,27 @@ mod tests {
         fs::write(dir.path().join("file"), "").expect("write");
         assert!(matches!(create_private(&dir.path().join("file")), Err(FolderError::NotAFolder { .. })));
         assert!(matches!(create_private(&dir.path().join("file/below")), Err(FolderError::Create { .. })));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_said_before_it_is_tried() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        check_writable(&dir.path().join("a/b")).expect("can be made");
+        assert!(!dir.path().join("a").exists(), "nothing was made");
+        check_writable(dir.path()).expect("is there");
+        fs::write(dir.path().join("file"), "").expect("write");
+        let below = check_writable(&dir.path().join("file/below/more"));
+        assert!(
+            matches!(&below, Err(FolderError::Create { source, .. })
+            if source.kind() == io::ErrorKind::NotADirectory),
+            "{below:?}"
+        );
+        // The superuser may write everywhere but here.
+        let refused = check_writable(Path::new("/proc/1/recall/state"));
+        assert!(
+            !cfg!(target_os = "linux") || matches!(refused, Err(FolderError::Create { .. })),
+            "{refused:?}"
+        );
     }
 
     #[test]

@@ -14,9 +14,12 @@ pub mod frame;
 pub mod boot;
 pub mod environment;
 pub mod folder;
+pub mod search_path;
+pub mod core_dump;
 pub mod paths;
 
 pub mod client;
+pub mod losses;
 pub mod spool;
 
 mod nesting;

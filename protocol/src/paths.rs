@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 
 use crate::folder::{self, FolderError, FolderState};
+use crate::losses::Counter;
 
 /// The longest socket path the system takes, bytes without the closing NUL (`sun_path` of `sockaddr_un`).
 pub const MAX_SOCKET_PATH: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
@@ -53,6 +54,10 @@ pub struct Paths {
     socket: Result<PathBuf, PathsError>,
     /// `RECALL_HOME` itself, so that it is created private, too.
     home: Option<PathBuf>,
+    /// `XDG_RUNTIME_DIR`, whether or not it is used.
+    xdg_runtime: Option<PathBuf>,
+    /// The state folder that it would be without `RECALL_HOME`.
+    usual_state_dir: Option<PathBuf>,
 }
 
 impl Paths {
@@ -79,6 +84,8 @@ impl Paths {
                 socket: socket_path(&runtime_dir, runtime()),
                 runtime_dir,
                 home: Some(home),
+                xdg_runtime: runtime(),
+                usual_state_dir: Places::find(&set).ok().map(|places| places.state_dir),
             });
         }
         let places = Places::find(&set)?;
@@ -92,6 +99,8 @@ impl Paths {
             socket: socket_path(&runtime_dir, runtime()),
             runtime_dir,
             home: None,
+            xdg_runtime: runtime(),
+            usual_state_dir: None,
         })
     }
 
@@ -157,6 +166,29 @@ impl Paths {
     pub fn socket_in_lock_file(&self) -> Option<PathBuf> {
         let note = LockNote::read(&self.lock_file())?;
         (Some(note.socket.as_path()) != self.socket.as_deref().ok()).then_some(note.socket)
+    }
+
+    /// The folders that must be ours alone before anything is written below the state folder, the outermost first.
+    pub fn state_folders(&self) -> Vec<PathBuf> {
+        self.below_home(&self.state_dir)
+    }
+
+    /// Where the loss of an event can be counted, the best place first. Several memories may share the last ones.
+    pub(crate) fn loss_counters(&self) -> Vec<Counter> {
+        let spool = [self.state_folders(), vec![self.spool_dir()]].concat();
+        let within = [spool, self.below_home(&self.runtime_dir), self.below_home(&self.data_dir)];
+        let name = format!("dropped-{:016x}", fnv1a(self.state_dir.as_os_str().as_bytes()));
+        let outside = runtime_parents(self.xdg_runtime.clone())
+            .filter(|parent| usable_runtime(parent))
+            .map(|parent| parent.join("recall"))
+            .chain(self.usual_state_dir.clone());
+        let counter = |file: &str, folders| Counter { folders, file: file.to_owned() };
+        let within = within.into_iter().map(|folders| counter("dropped", folders));
+        within.chain(outside.map(|folder| counter(&name, vec![folder]))).collect()
+    }
+
+    fn below_home(&self, folder: &Path) -> Vec<PathBuf> {
+        self.home.iter().cloned().chain([folder.to_path_buf()]).collect()
     }
 
     /// Creates the data, state and runtime folders with mode 0700 and takes the group's and others' rights from
@@ -278,15 +310,19 @@ fn socket_path(runtime_dir: &Path, xdg_runtime: Option<PathBuf>) -> Result<PathB
         return Ok(path);
     }
     let name = format!("{:016x}.sock", fnv1a(path.as_os_str().as_bytes()));
-    // A hook may run without the variable while the daemon has it: the usual place is tried in any case.
-    let usual = PathBuf::from(format!("/run/user/{}", rustix::process::geteuid().as_raw()));
-    xdg_runtime
-        .into_iter()
-        .chain([usual])
+    runtime_parents(xdg_runtime)
         .filter(|parent| usable_runtime(parent))
         .map(|parent| parent.join("recall").join(&name))
         .find(|stand_in| stand_in.as_os_str().len() <= MAX_SOCKET_PATH)
         .ok_or(PathsError::SocketPathTooLong { path })
+}
+
+/// Where a user's runtime folder is. A hook may run without the variable while the daemon has it: the usual place is
+/// tried in any case.
+fn runtime_parents(xdg_runtime: Option<PathBuf>) -> impl Iterator<Item = PathBuf> {
+    let usual = PathBuf::from(format!("/run/user/{}", rustix::process::geteuid().as_raw()));
+    let other = (xdg_runtime.as_ref() != Some(&usual)).then_some(usual);
+    xdg_runtime.into_iter().chain(other)
 }
 
 /// FNV-1a, 64 bits. Only has to be the same in both binaries, whatever compiled them: the standard library's

@@ -5,7 +5,7 @@
 //! spool/new/      complete: the rename into it is the acceptance
 //! spool/bad/      could not be read; the last 100 are kept for a human
 //! spool/level     its length is what the spool holds, in units (see `UNIT`)
-//! spool/dropped   its length is the number of events that were not accepted
+//! spool/dropped   its length is the number of events that were not accepted, see `losses`
 //! ```
 //!
 //! One file per event, holding the same frame that would have gone over the socket. Its name begins with the capture
@@ -15,7 +15,8 @@
 //! **No fsync.** The promise is about processes that are killed, and what the kernel has taken survives that.
 //! Waiting for the disk would cost each hook from one to some tens of milliseconds while the agent waits, with a
 //! budget of twenty. A power cut can therefore tear the files of its last seconds; a torn file is recognised by its
-//! frame and moved to `bad/`.
+//! frame and moved to `bad/`, once nobody has written to it for a second: a file that is copied into the spool, or
+//! mended in place, is taken when it is whole.
 //!
 //! **Bounded.** Counting 50,000 files costs more than a hook may take, so each write appends to `level` instead and
 //! looks at its length: one unit for each file, and another for each further 10,737 bytes of it. At 50,000 units the
@@ -32,8 +33,9 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::OFlags;
 
 use crate::codec::MAX_BODY;
-use crate::folder::{self, FolderError};
+use crate::folder::{self, FolderError, FolderState};
 use crate::frame::{self, FrameError, HEADER_LEN, HeaderError};
+use crate::losses::append;
 use crate::paths::Paths;
 use crate::wire::{Deliver, EventId, Request};
 
@@ -43,6 +45,8 @@ pub const MAX_UNITS: u64 = 50_000;
 pub const MAX_BYTES: u64 = 512 * 1024 * 1024;
 /// Files that are no events, kept at most.
 pub const MAX_BAD: usize = 100;
+/// So long after it was last written to, a file that is not whole is damaged. Shorter than what a flush waits.
+const BEING_WRITTEN: Duration = Duration::from_secs(1);
 /// A file takes one unit for each started piece of this many bytes.
 const UNIT: u64 = MAX_BYTES / MAX_UNITS;
 /// The largest file that is read.
@@ -69,6 +73,9 @@ pub enum SpoolReadError {
     /// Somebody else has drained it: nothing is wrong.
     #[error("the spool file is gone")]
     Gone,
+    /// It is no whole event, and was written to a moment ago: somebody may be writing it in place. It stays.
+    #[error("the spool file is not whole yet")]
+    Unfinished,
     /// A newer shim wrote it. It stays where it is until a daemon comes that understands it.
     #[error("the spool file has protocol version {version}")]
     UnknownVersion { version: u8 },
@@ -122,13 +129,13 @@ pub struct SpoolSize {
 #[derive(Clone, Debug)]
 pub struct Spool {
     dir: PathBuf,
-    /// Counts drops where the spool's own disk takes not even one byte; the runtime folder is mostly in memory.
-    second_dropped: PathBuf,
+    /// What it lies in, the outermost first.
+    above: Vec<PathBuf>,
 }
 
 impl Spool {
     pub fn new(paths: &Paths) -> Self {
-        Self { dir: paths.spool_dir(), second_dropped: paths.runtime_dir().join("dropped") }
+        Self { dir: paths.spool_dir(), above: paths.state_folders() }
     }
 
     /// Creates the spool's folders. The state folder must exist.
@@ -147,6 +154,7 @@ impl Spool {
     /// Keeps a frame. When this returns `Ok`, the event is accepted. Missing folders are [`SpoolWriteError::Io`] with
     /// `NotFound`, so that the usual case need not look for them.
     pub fn write(&self, name: &SpoolName, frame: &[u8]) -> Result<(), SpoolWriteError> {
+        self.check_folders()?;
         self.take_units(frame.len() as u64)?;
         let being_written = self.dir.join("tmp").join(name.as_str());
         let failed = |source| SpoolWriteError::Io { path: being_written.clone(), source };
@@ -161,25 +169,6 @@ impl Spool {
             return Err(failed(source));
         }
         Ok(())
-    }
-
-    /// Counts an event that could not be kept anywhere. Best effort: there may be no place for a byte.
-    pub fn count_drop(&self) {
-        for path in [self.dropped_file(), self.second_dropped.clone()] {
-            let counted = append(&path).and_then(|mut file| file.write_all(b"."));
-            if counted.is_ok() {
-                return;
-            }
-        }
-    }
-
-    /// How many events were not accepted since the spool was made.
-    pub fn dropped(&self) -> u64 {
-        [self.dropped_file(), self.second_dropped.clone()]
-            .iter()
-            .filter_map(|path| fs::symlink_metadata(path).ok())
-            .map(|found| found.len())
-            .fold(0, u64::saturating_add)
     }
 
     /// The names of what waits, oldest first, at most `most`. Files the shim did not name are left out.
@@ -223,8 +212,13 @@ impl Spool {
             return Err(bad("too large"));
         }
         let mut bytes = Vec::new();
-        file.take(MAX_FILE).read_to_end(&mut bytes).map_err(SpoolReadError::Io)?;
-        decode(name, &bytes)
+        (&file).take(MAX_FILE).read_to_end(&mut bytes).map_err(SpoolReadError::Io)?;
+        match decode(name, &bytes) {
+            Err(SpoolReadError::Bad { .. }) if is_being_written(&file, SystemTime::now()) => {
+                Err(SpoolReadError::Unfinished)
+            }
+            decoded => decoded,
+        }
     }
 
     /// Removes a file whose event is committed. That it is gone already is fine.
@@ -305,6 +299,19 @@ impl Spool {
         Ok(purged)
     }
 
+    /// Looks whether all folders are ours alone: whoever made one of them first would read what is written, or lead it
+    /// elsewhere. Five system calls, and only where nobody acknowledges.
+    fn check_folders(&self) -> Result<(), SpoolWriteError> {
+        let own = [self.dir.clone(), self.dir.join("tmp"), self.new_dir()];
+        for path in self.above.iter().chain(&own) {
+            if folder::look(path) == FolderState::Absent {
+                return Err(SpoolWriteError::Io { path: path.clone(), source: ErrorKind::NotFound.into() });
+            }
+            folder::secure(path)?;
+        }
+        Ok(())
+    }
+
     /// Adds a file of `bytes` to the level. A file that then is not written makes the level too high, never too low.
     fn take_units(&self, bytes: u64) -> Result<(), SpoolWriteError> {
         let path = self.level_file();
@@ -325,10 +332,6 @@ impl Spool {
 
     fn level_file(&self) -> PathBuf {
         self.dir.join("level")
-    }
-
-    fn dropped_file(&self) -> PathBuf {
-        self.dir.join("dropped")
     }
 }
 
@@ -375,6 +378,17 @@ pub fn decode(name: &SpoolName, content: &[u8]) -> Result<Deliver, SpoolReadErro
     }
 }
 
+/// Whether somebody has written to a file just now. A shim never writes to a file that can be read here; who copies one
+/// into the spool or mends one in place does.
+fn is_being_written(file: &File, now: SystemTime) -> bool {
+    let written = file.metadata().and_then(|found| found.modified());
+    written.is_ok_and(|written| match now.duration_since(written) {
+        Ok(age) => age < BEING_WRITTEN,
+        // The file system's clock is not quite this one.
+        Err(ahead) => ahead.duration() < BEING_WRITTEN,
+    })
+}
+
 fn units_of(bytes: u64) -> u64 {
     bytes.div_ceil(UNIT).max(1)
 }
@@ -385,17 +399,6 @@ fn create_new(path: &Path) -> io::Result<File> {
         .create_new(true)
         .mode(0o600)
         .custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits().cast_signed())
-        .open(path)
-}
-
-fn append(path: &Path) -> io::Result<File> {
-    // NONBLOCK: a pipe put in the file's place must not hold the hook.
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .custom_flags(flags.bits().cast_signed())
         .open(path)
 }
 
@@ -480,17 +483,40 @@ mod tests {
         assert_eq!(spool.list(2).expect("lists"), [names[1].clone(), names[2].clone()]);
     }
 
+    /// Writes a file in place, long ago.
+    fn write_in_place(spool: &Spool, name: &SpoolName, content: &[u8]) {
+        fs::write(spool.file(name), content).expect("write");
+        let file = File::options().write(true).open(spool.file(name)).expect("opens");
+        file.set_modified(SystemTime::now() - BEING_WRITTEN * 2).expect("aged");
+    }
+
+    #[test]
+    fn what_is_written_in_place_is_not_damaged_before_it_is_done() {
+        let Home { spool, dir: _dir } = home();
+        let event = event(1, b"{}");
+        let name = write(&spool, &event);
+        let whole = fs::read(spool.file(&name)).expect("reads");
+        for half in [&whole[..0], &whole[..9]] {
+            fs::write(spool.file(&name), half).expect("write");
+            assert!(matches!(spool.read(&name), Err(SpoolReadError::Unfinished)));
+            write_in_place(&spool, &name, half);
+            assert!(matches!(spool.read(&name), Err(SpoolReadError::Bad { .. })));
+        }
+        fs::write(spool.file(&name), &whole).expect("write");
+        assert_eq!(spool.read(&name).expect("whole"), event);
+    }
+
     #[test]
     fn damaged_files_go_to_bad() {
         let Home { spool, dir } = home();
         let name = write(&spool, &event(1, b"{}"));
         let whole = fs::read(spool.file(&name)).expect("reads");
         for damaged in [&whole[..whole.len() - 1], &whole[..3], b"", &[&whole[..], b"x"].concat()] {
-            fs::write(spool.file(&name), damaged).expect("write");
+            write_in_place(&spool, &name, damaged);
             assert!(matches!(spool.read(&name), Err(SpoolReadError::Bad { .. })));
         }
         let other = frame::encode_frame(&Request::Deliver(event(2, b""))).expect("fits");
-        fs::write(spool.file(&name), other).expect("write");
+        write_in_place(&spool, &name, &other);
         assert!(matches!(spool.read(&name), Err(SpoolReadError::Bad { .. })));
         spool.move_to_bad(&name).expect("moves");
         assert!(dir.path().join("state/spool/bad").join(name.as_str()).exists());
@@ -542,8 +568,6 @@ mod tests {
         let frame = frame::encode_frame(&Request::Deliver(event(2, b"{}"))).expect("fits");
         let name = SpoolName::new(0, EventId([2; 16]));
         assert!(matches!(spool.write(&name, &frame), Err(SpoolWriteError::Full)));
-        spool.count_drop();
-        assert_eq!(spool.dropped(), 1);
         assert_eq!(spool.list(10).expect("lists"), [last]);
 
         assert_eq!(spool.settle().expect("settles").files, 1);
@@ -563,12 +587,32 @@ mod tests {
     }
 
     #[test]
-    fn drops_are_counted_elsewhere_if_the_spool_is_gone() {
+    fn nothing_is_written_into_what_another_may_have_prepared() {
         let Home { spool, dir } = home();
-        fs::remove_dir_all(dir.path().join("state")).expect("remove");
-        spool.count_drop();
-        spool.count_drop();
-        assert_eq!(spool.dropped(), 2);
+        let (elsewhere, tmp) = (dir.path().join("elsewhere"), spool.dir.join("tmp"));
+        fs::create_dir(&elsewhere).expect("mkdir");
+        fs::remove_dir(&tmp).expect("rmdir");
+        std::os::unix::fs::symlink(&elsewhere, &tmp).expect("symlink");
+        let name = SpoolName::new(0, EventId([0; 16]));
+        let refused = spool.write(&name, b"frame");
+        assert!(matches!(&refused, Err(SpoolWriteError::Folder(FolderError::Symlink { .. }))), "{refused:?}");
+        assert!(fs::metadata(spool.level_file()).is_err(), "nothing at all was written");
+        fs::remove_file(&tmp).expect("unlink");
+        fs::create_dir(&tmp).expect("mkdir");
+        fs::set_permissions(&tmp, fs::Permissions::from_mode(0o777)).expect("chmod");
+        spool.write(&name, b"frame").expect("ours");
+        assert_eq!(folder::look(&tmp), FolderState::Private, "closed first");
+        if !rustix::process::geteuid().is_root() {
+            println!("the rest is skipped: only the superuser can give folders away");
+            return;
+        }
+        for path in [dir.path().to_path_buf(), dir.path().join("state"), spool.dir.clone(), spool.new_dir()] {
+            std::os::unix::fs::chown(&path, Some(65534), None).expect("chown");
+            let refused = spool.write(&name, b"frame");
+            let because = FolderError::Foreign { path: path.clone(), owner: 65534 };
+            assert_eq!(refused.expect_err("foreign").to_string(), because.to_string());
+            std::os::unix::fs::chown(&path, Some(0), None).expect("chown");
+        }
     }
 
     #[test]

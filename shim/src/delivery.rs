@@ -12,6 +12,7 @@ use recall_protocol::client::{ConnectError, Connection};
 use recall_protocol::frame::{self, Deadline};
 use recall_protocol::json_field::field;
 use recall_protocol::json_scan::Cleaned;
+use recall_protocol::losses::Losses;
 use recall_protocol::paths::{self, Paths};
 use recall_protocol::spool::{Spool, SpoolName, SpoolWriteError};
 use recall_protocol::wire::{Deliver, EventId, Flags, Reply, Request, ShimContext};
@@ -201,7 +202,7 @@ fn keep(paths: &Paths, name: &SpoolName, frame: &[u8]) {
         result => result,
     };
     if kept.is_err() {
-        spool.count_drop();
+        Losses::new(paths).count();
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The daemon must outlive the hook and must not hold it up: agents wait until a hook's stdout is closed everywhere,
 //! and kill its process group on timeout. So it gets its own group, nothing of the shim's descriptors, and only a few
-//! variables of the environment: agents put API keys and session tokens into a hook's.
+//! variables of the environment: agents put API keys and session tokens into a hook's, and folders of the project at hand
+//! into its `PATH`.
 //!
 //! Hooks come in bursts. The stamp beside the spool is locked while somebody decides, and its age says when the last
 //! start was tried; a lock, unlike a file that is removed and made again, cannot be taken from its new owner.
@@ -17,6 +18,7 @@ use std::time::{Duration, SystemTime};
 
 use recall_protocol::environment::{DAEMON_SETTINGS, stays};
 use recall_protocol::paths::Paths;
+use recall_protocol::{folder, search_path};
 use rustix::fs::OFlags;
 
 /// Between two starts.
@@ -42,9 +44,9 @@ pub(crate) fn start_daemon(paths: &Paths) -> Launch {
     {
         return Launch::NotOurs;
     }
-    // The first hook of all finds no folder. If it cannot be made, the stamp will say so.
-    if !paths.state_dir().is_dir() {
-        let _ = paths.create_state_folder();
+    // The first hook of all finds no folder. Where it cannot be made, or is not ours, a daemon has no place either.
+    if paths.state_folders().iter().try_for_each(|folder| folder::secure(folder)).is_err() {
+        return Launch::NotOurs;
     }
     if let Some(launch) = tried_lately(&paths.start_stamp(), SystemTime::now()) {
         return launch;
@@ -113,6 +115,7 @@ fn spawn() -> std::io::Result<()> {
         .arg("daemon")
         .env_clear()
         .envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(stays)))
+        .env("PATH", search_path::of_process())
         .envs(DAEMON_SETTINGS)
         .current_dir("/")
         .stdin(Stdio::null())
@@ -123,7 +126,7 @@ fn spawn() -> std::io::Result<()> {
         .map(|_| ())
 }
 
-/// The daemon's binary beside our own, else whatever `PATH` has.
+/// The daemon's binary beside our own, else what the daemon's `PATH` has.
 fn program() -> PathBuf {
     std::env::current_exe()
         .ok()

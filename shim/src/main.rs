@@ -4,6 +4,7 @@
 //!
 //! | step | at most |
 //! |---|---|
+//! | answer a person who asks with an option ([`usage`]) | nothing is read |
 //! | stop at once inside recall's own compressor (`RECALL_DISABLE=1`) | nothing is read |
 //! | read stdin until the first complete JSON value, cleaning it as it comes ([`input`]) | 1 s of waiting if it never completes |
 //! | stamp it, connect, check who listens, send it, read the answer ([`delivery`]) | 50 ms, 20 ms for what only reports, or `RECALL_ANSWER_MS` |
@@ -22,18 +23,26 @@ mod delivery;
 mod input;
 mod launch;
 mod output;
+mod usage;
 
 use std::process::ExitCode;
 
 use agent::Agent;
+use recall_protocol::core_dump;
 
 fn main() -> ExitCode {
     // Not even a bug of ours may block the agent or speak to it.
     std::panic::set_hook(Box::new(|_| std::process::exit(0)));
 
+    core_dump::disable();
+
     let mut arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
-    let agent = Agent::named(arguments.next());
-    let event_name = arguments.next().unwrap_or_default();
+    let (agent, event_name) = (arguments.next(), arguments.next().unwrap_or_default());
+    if let Some(answer) = usage::answer([agent.as_deref().unwrap_or_default(), &event_name]) {
+        output::print(answer.as_bytes());
+        return ExitCode::SUCCESS;
+    }
+    let agent = Agent::named(agent);
     if std::env::var_os("RECALL_DISABLE").is_some_and(|value| value == "1") {
         output::print(agent.silence(&event_name).as_bytes());
         return ExitCode::SUCCESS;

@@ -83,6 +83,33 @@ fn a_spool_file_of_another_version_waits_for_who_understands_it() {
     assert_eq!((&counted["stored"], &counted["spooled"]), (&json!(3), &json!(0)), "{counted}");
 }
 
+/// A copy that is slow, or a hand that mends: neither writes aside and renames, as a shim does.
+#[test]
+fn a_spool_file_that_is_written_in_place_is_taken_when_it_is_whole() {
+    let stage = Stage::new().daemon();
+    let delivery = prompt(&stage, "p1");
+    let name = SpoolName::new(delivery.captured_at_ms, delivery.event_id);
+    let file = stage.home().join("state/spool/new").join(name.as_str());
+    let whole = encode_frame(&Request::Deliver(delivery)).unwrap();
+    let begun = Instant::now();
+    for round in 0.. {
+        // Each of them is seen by a look of the daemon's, or by none: either must leave the file.
+        std::fs::write(&file, &whole[..round % whole.len()]).unwrap();
+        stage.spool(&prompt(&stage, &format!("beside-{round}")));
+        if begun.elapsed() > Duration::from_secs(2) {
+            break;
+        }
+    }
+    assert!(file.exists(), "it was taken for a damaged one");
+    std::fs::write(&file, &whole).unwrap();
+    stage.flush();
+    assert!(stage.spooled().is_empty());
+    assert_eq!(stage.home().join("state/spool/bad").read_dir().unwrap().count(), 0);
+    let found = stage.json(["ctl", "session", "one"]);
+    let prompts = found["batches"].as_array().unwrap().iter().filter(|batch| batch["prompt"] == "p1");
+    assert_eq!(prompts.count(), 1);
+}
+
 #[test]
 fn a_full_spool_refuses_counts_and_recovers() {
     let mut stage = Stage::new();
@@ -223,7 +250,7 @@ fn a_write_that_comes_up_short_leaves_no_half_event() {
     stage.hook(&event);
     assert_eq!(stage.spooled(), Vec::<PathBuf>::new());
     let beginnings = state.join("spool/tmp").read_dir().map_or(0, Iterator::count);
-    assert_eq!((beginnings, spool.spool().dropped()), (0, 1), "taken away and counted");
+    assert_eq!((beginnings, spool.dropped()), (0, 1), "taken away and counted");
     disk.make_room();
     stage.hook(&event);
     let kept = stage.spooled();

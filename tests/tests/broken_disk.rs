@@ -11,7 +11,7 @@ use recall_tests::faults::broken_disk::{Answer, Breakage, Broken, When};
 use recall_tests::faults::handover::{AcceptedBy, Handover};
 use recall_tests::faults::oracle::Oracle;
 use recall_tests::faults::script::{Script, Step, TurnIds};
-use recall_tests::faults::syscalls::strace_works;
+use recall_tests::faults::syscalls::strace_attaches;
 
 /// Far longer than a healthy daemon needs.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -113,8 +113,8 @@ fn endures(times: impl Iterator<Item = When> + Clone, seed: u64) -> (usize, Dura
 
 #[test]
 fn a_disk_that_fails_for_a_while_costs_no_event() {
-    if !strace_works() {
-        println!("skipped: strace is missing or may not trace");
+    if !strace_attaches() {
+        println!("skipped: strace is missing or may not be attached");
         return;
     }
     endures([When::Always].into_iter(), 1);
@@ -122,8 +122,8 @@ fn a_disk_that_fails_for_a_while_costs_no_event() {
 
 #[test]
 fn a_single_call_that_fails_costs_no_event() {
-    if !strace_works() {
-        println!("skipped: strace is missing or may not trace");
+    if !strace_attaches() {
+        println!("skipped: strace is missing or may not be attached");
         return;
     }
     endures([When::Once(2)].into_iter(), 2);
@@ -133,8 +133,8 @@ fn a_single_call_that_fails_costs_no_event() {
 #[test]
 #[ignore = "some hundred times strace is attached to a daemon"]
 fn every_call_of_the_daemon_may_fail() {
-    if !strace_works() {
-        println!("skipped: strace is missing or may not trace");
+    if !strace_attaches() {
+        println!("skipped: strace is missing or may not be attached");
         return;
     }
     let (_, slowest) = endures((1..=40).map(When::Once).chain([When::Always]), 3);

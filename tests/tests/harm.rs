@@ -118,6 +118,66 @@ fn a_state_folder_that_nobody_may_write_harms_no_hook() {
     assert_eq!(std::fs::metadata(stage.home().join("run/dropped")).unwrap().len(), 1, "the loss is counted");
 }
 
+/// Nothing of recall's can be made, nor anything below the user's home: only the runtime folder is left.
+#[test]
+fn where_nothing_can_be_kept_the_next_command_says_so() {
+    let stage = Stage::new();
+    let runtime = stage.user_home().join("runtime");
+    std::fs::create_dir(&runtime).unwrap();
+    std::fs::set_permissions(&runtime, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let is_root = intruder::can_change_user();
+    let mode = if is_root { 0o755 } else { 0o555 };
+    if is_root {
+        // The superuser may write everywhere.
+        std::os::unix::fs::chown(&runtime, Some(intruder::UID), Some(intruder::UID)).unwrap();
+    }
+    std::fs::set_permissions(stage.user_home(), std::fs::Permissions::from_mode(mode)).unwrap();
+    let run = |program: &str, arguments: &[&str], stdin: &[u8]| {
+        let mut command = stage.command(program);
+        command.args(arguments).env("XDG_RUNTIME_DIR", &runtime).current_dir("/");
+        if is_root {
+            command.uid(intruder::UID).gid(intruder::UID);
+        }
+        run(command, stdin)
+    };
+    let event = call(&stage, 1).to_string();
+    for _ in 0..2 {
+        let said = run("recall-shim", &["claude-code"], event.as_bytes());
+        assert_eq!((said.code(), said.stdout.as_str(), said.stderr.as_str()), (0, "", ""), "{said:?}");
+    }
+    assert!(!stage.home().exists());
+
+    let first = run("recall", &["ctl", "status"], b"");
+    let cannot = format!("no events can be kept: cannot create folder {}", stage.home().display());
+    assert!(first.stderr.contains(&cannot) && first.stderr.contains(": permission denied."), "{first:?}");
+    assert!(first.stderr.contains("2 events were dropped"), "{first:?}");
+    let second = run("recall", &["search", "cart"], b"");
+    assert!(second.stderr.contains(&cannot) && !second.stderr.contains("dropped"), "once: {second:?}");
+    let doctor = run("recall", &["doctor"], b"");
+    assert_eq!(doctor.code(), 1);
+    let bad = format!("bad   cannot create folder {}/data: permission denied", stage.home().display());
+    assert!(doctor.stdout.contains(&bad), "{doctor:?}");
+    assert!(doctor.stdout.contains("2 events were dropped"), "{doctor:?}");
+    assert!(!doctor.stdout.contains("Nothing is lost"), "{doctor:?}");
+
+    // Where the place is free again, the daemon knows what was lost meanwhile, and a new loss is news again.
+    std::fs::set_permissions(stage.user_home(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let mut stage = stage.variable("XDG_RUNTIME_DIR", &runtime.to_string_lossy());
+    if is_root {
+        std::os::unix::fs::chown(&runtime, Some(0), Some(0)).unwrap();
+        let kept = runtime.join("recall");
+        for file in kept.read_dir().unwrap().map(|entry| entry.unwrap().path()).chain([kept.clone()]) {
+            std::os::unix::fs::chown(file, Some(0), Some(0)).unwrap();
+        }
+    }
+    stage.start_daemon();
+    let status = stage.json(["ctl", "status"]);
+    assert_eq!(status["events"]["dropped"], 2, "{status}");
+    let said = stage.recall(["ctl", "status"]);
+    assert_eq!(said.stderr, "", "{said:?}");
+    assert!(said.stdout.contains("2 events: the spool was full or could not be written"), "{said:?}");
+}
+
 /// As many hooks as the system lets run at once.
 #[track_caller]
 fn storm(hooks: usize) {

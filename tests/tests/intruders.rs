@@ -133,6 +133,38 @@ fn where_every_place_is_taken_events_wait_in_the_spool() {
 }
 
 #[test]
+fn many_who_send_much_share_the_memory_of_a_few() {
+    let stage = Stage::new().daemon();
+    stage.hook(&prompt(&stage, "Before", "p1"));
+    let before = peak_memory(stage.daemon_pid());
+    // A header that announces the greatest length, and a part of what it announces.
+    let mut beginning = frame::header(MAX_BODY, PROTOCOL_VERSION).unwrap().to_vec();
+    beginning.resize(3 << 20, 0);
+    let client = |_| {
+        let mut stream = UnixStream::connect(stage.socket()).unwrap();
+        stream.set_write_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+        // Who is turned away is so in the middle.
+        let _ = stream.write_all(&beginning);
+        stream
+    };
+    let hostile: Vec<_> = (0..200).map(client).collect();
+    for number in 0..5 {
+        stage.hook(&prompt(&stage, "Go on", &format!("p2-{number}")));
+    }
+    assert_eq!((stage.spooled().len(), stored(&stage)), (0, json!(6)));
+    let grown = peak_memory(stage.daemon_pid()).saturating_sub(before);
+    println!("grown by {} MiB", grown >> 20);
+    assert!(grown < 160 << 20, "grown by {} MiB", grown >> 20);
+    // When they have gone there is room for large events again. Many short values, so that the shim shortens none.
+    drop(hostile);
+    let lines: Vec<String> = (0..3_000).map(|line| format!("{line} {}", "long ".repeat(200))).collect();
+    let event = stage.event("one", "Stop", json!({"last_assistant_message": "Done.", "lines": lines}));
+    stage.hook(&event);
+    stage.flush();
+    assert_eq!((stage.spooled().len(), stored(&stage)), (0, json!(7)));
+}
+
+#[test]
 fn no_bytes_bring_the_daemon_down_or_fill_its_memory() {
     let stage = Stage::new().daemon();
     stage.hook(&prompt(&stage, "Before", "p1"));

@@ -256,7 +256,7 @@ fn a_shim_that_is_refused_something_accepts_nothing_falsely() {
             }
             assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{fault:?}: {said:?}");
             let handover = Handover::new(&stage, Duration::ZERO);
-            let (kept, dropped) = (stage.spooled(), handover.spool().dropped());
+            let (kept, dropped) = (stage.spooled(), handover.dropped());
             assert_eq!(kept.len() as u64 + dropped, 1, "{fault:?}: kept or counted");
             for file in kept {
                 assert!(decode_frame::<Request>(&std::fs::read(file).unwrap()).is_ok(), "{fault:?}");

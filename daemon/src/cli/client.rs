@@ -9,6 +9,7 @@ use recall_protocol::client::{Answers, ConnectError, Connection};
 use recall_protocol::environment::DAEMON_SETTINGS;
 use recall_protocol::frame::Deadline;
 use recall_protocol::paths::Paths;
+use recall_protocol::search_path;
 use recall_protocol::wire::{Query, Reply, Request};
 use serde_json::Value;
 
@@ -128,6 +129,8 @@ fn start_daemon(paths: &Paths) -> anyhow::Result<Client> {
     let mut child = Command::new(&program)
         .arg("daemon")
         .envs(DAEMON_SETTINGS)
+        // An agent runs commands, too, with folders of the project at hand in its PATH.
+        .env("PATH", search_path::of_process())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::Context;
 use clap::Args;
+use recall_protocol::core_dump;
 use recall_protocol::paths::Paths;
 
 use super::failure::Failure;
@@ -26,10 +27,11 @@ const BLOCKING_THREADS: usize = 16;
 /// When the daemon cannot start, or its parts keep failing.
 pub fn run(_args: &DaemonArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
+    core_dump::disable();
     // Whatever is made from here on is private, and no folder of the user's is kept busy.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     std::env::set_current_dir("/").context("leaving the current folder")?;
-    log::start(&paths.log_file());
+    log::start(&paths);
     faults::arm()?;
     let config = Config::load(paths.config_file()).unwrap_or_else(|error| {
         // Capturing must not stop for a typing mistake; `recall doctor` names it.

@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use recall_protocol::client::{ConnectError, Connection};
-use recall_protocol::folder::{self, FolderState};
+use recall_protocol::folder::{self, FolderError, FolderState};
 use recall_protocol::frame::Deadline;
+use recall_protocol::losses::Losses;
 use recall_protocol::paths::Paths;
 use recall_protocol::spool::Spool;
 use recall_protocol::wire::Query;
@@ -19,6 +20,7 @@ use super::failure::Failure;
 use super::install::hook_settings::HookSwitch;
 use super::install::inspection::{self, AgentReport, EventState, Presence, SettingsState};
 use super::install::second_settings::SecondCommands;
+use super::keeping;
 use super::terminal::{BOLD, DIM, ERROR, GOOD, WARNING, text};
 use crate::actors::boundaries::project_rules;
 use crate::actors::clock;
@@ -31,6 +33,8 @@ use crate::service;
 use crate::store::recent_repairs;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// After that a loss is history.
+const RECENTLY: Duration = Duration::from_secs(7 * 24 * 3600);
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
@@ -164,21 +168,30 @@ fn folders(paths: &Paths, findings: &mut Vec<Finding>) {
         [("data", paths.data_dir()), ("state", paths.state_dir()), ("socket", paths.runtime_dir())]
     {
         let shown = format!("{name} folder {}", path.display());
-        match folder::look(path) {
-            FolderState::Private => area.good(shown),
-            FolderState::Absent => area.note(format!("{shown} is not there yet"), "The daemon makes it."),
-            FolderState::Open => {
+        match (folder::check_writable(path), folder::look(path)) {
+            (Ok(()), FolderState::Absent) => {
+                area.note(format!("{shown} is not there yet"), "The daemon makes it.");
+            }
+            (Ok(()), FolderState::Open) => {
                 area.note(format!("{shown} is open to others"), "The daemon closes it when it starts.");
             }
-            FolderState::Foreign => area.bad(format!("{shown} belongs to another user"), "Make it yours."),
-            FolderState::Symlink => {
-                area.bad(format!("{shown} is a symlink"), "Put a real folder in its place.")
-            }
-            FolderState::NotAFolder => area.bad(format!("{shown} is no folder"), "Move that file away."),
+            (Ok(()), _) => area.good(shown),
+            (Err(error), _) => area.bad(keeping::reason(&error), folder_hint(&error)),
         }
     }
     if let Err(error) = paths.socket() {
         area.bad(error.to_string(), "");
+    }
+}
+
+fn folder_hint(error: &FolderError) -> &'static str {
+    match error {
+        FolderError::Symlink { .. } => "Put a real folder in its place.",
+        FolderError::NotAFolder { .. } => "Move that file away.",
+        FolderError::Foreign { .. } => "Make it yours, or move it away.",
+        FolderError::Create { .. } | FolderError::Write { .. } | FolderError::Restrict { .. } => {
+            "Make its place yours and writable, or point RECALL_HOME to one that is."
+        }
     }
 }
 
@@ -280,6 +293,9 @@ fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
                 "The log may say why; `recall ctl stop` and a new start may help.",
             ),
         },
+        Err(ConnectError::NothingListens) if keeping::obstacle(paths).is_some() => {
+            area.bad("not running, and events cannot wait for it: they are lost", "Mend the folders first.");
+        }
         Err(ConnectError::NothingListens) => {
             area.note(
                 "not running",
@@ -330,15 +346,31 @@ fn database(paths: &Paths, findings: &mut Vec<Finding>) {
 
 fn spool(paths: &Paths, findings: &mut Vec<Finding>) {
     let mut area = Area { name: "spool", findings };
-    let spool = Spool::new(paths);
-    let waiting = spool.list(usize::MAX).map_or(0, |names| names.len());
-    area.good(format!("{waiting} events wait for the daemon"));
-    if spool.dropped() > 0 {
-        area.bad(
-            format!("{} events were dropped because the spool was full", spool.dropped()),
-            "The daemon was away for long: start it, and see that it stays.",
-        );
+    match keeping::obstacle(paths) {
+        Some(error) => area.bad(
+            format!("no event can be kept while no daemon answers: {}", keeping::reason(&error)),
+            folder_hint(&error),
+        ),
+        None => {
+            let waiting = Spool::new(paths).list(usize::MAX).map_or(0, |names| names.len());
+            area.good(format!("{waiting} events wait for the daemon"));
+        }
     }
+    let losses = Losses::new(paths);
+    let lost = losses.lost();
+    if lost.events > 0 {
+        let sentence = keeping::lost_sentence(&lost);
+        let is_recent = lost.last.and_then(|last| last.elapsed().ok()).is_none_or(|age| age < RECENTLY);
+        if is_recent {
+            area.bad(
+                sentence,
+                "They are gone. See that the daemon runs and stays, and that recall's folders can be written.",
+            );
+        } else {
+            area.note(sentence, "They are gone.");
+        }
+    }
+    losses.told();
 }
 
 fn agents(findings: &mut Vec<Finding>) {

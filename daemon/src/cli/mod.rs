@@ -6,6 +6,7 @@ pub mod failure;
 pub mod client;
 pub mod terminal;
 pub mod filter;
+pub mod keeping;
 pub(crate) mod consent;
 pub mod daemon;
 pub mod search;
@@ -89,6 +90,14 @@ enum Command {
     Completions(completions::CompletionsArgs),
 }
 
+impl Command {
+    /// Whether a person is told beside the command's own words that events cannot be kept, or could not.
+    fn warns(&self) -> bool {
+        // The doctor says more of it, the daemon has no reader, a script is read by a shell.
+        !matches!(self, Self::Doctor(_) | Self::Daemon(_) | Self::Completions(_))
+    }
+}
+
 /// Runs a command line and says with which code to exit.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let parsed = match Arguments::try_parse_from(search::shield(arguments)) {
@@ -101,7 +110,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+    let warns = parsed.command.warns();
     let outcome = dispatch(parsed.command, &mut out).and_then(|()| Ok(out.flush()?));
+    if warns {
+        keeping::warn();
+    }
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,

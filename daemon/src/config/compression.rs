@@ -124,6 +124,12 @@ impl WrittenCompression {
         }
         for (place, kind, endpoint) in self.endpoints() {
             endpoint.check(&place, kind, &mut problems);
+            if self.proxy.is_some() && endpoint.is_on_this_machine() {
+                problems.push(format!(
+                    "{place}.base_url is on this machine, and compression.proxy would send what is meant for it \
+                     elsewhere, readable: leave out one of the two"
+                ));
+            }
         }
         if let Some(proxy) = &self.proxy
             && !["http://", "https://"].iter().any(|scheme| proxy.starts_with(scheme))
@@ -212,6 +218,11 @@ impl WrittenEndpoint {
         check_dollars(&format!("{place}.usd_per_mtok_out"), self.usd_per_mtok_out, problems);
     }
 
+    fn is_on_this_machine(&self) -> bool {
+        let url = self.base_url.as_ref().and_then(|url| reqwest::Url::parse(url).ok());
+        url.is_some_and(|url| is_loopback(&url))
+    }
+
     fn backend(&self, kind: BackendKind) -> Backend {
         let base_url = self.base_url.as_deref().unwrap_or(kind.default_base_url());
         let model = self.model.as_deref().or(kind.default_model()).unwrap_or(EXTRACTIVE);
@@ -256,16 +267,20 @@ fn check_base_url(text: &str) -> Result<(), String> {
     if url.query().is_some() || url.fragment().is_some() {
         return Err("must end with its path".to_owned());
     }
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    let is_here = host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback());
     match url.scheme() {
         "https" => Ok(()),
-        "http" if is_here => Ok(()),
+        "http" if is_loopback(&url) => Ok(()),
         _ => {
             Err("must be https, or http on this machine: what was done would be readable on its way"
                 .to_owned())
         }
     }
+}
+
+/// Whether what is sent there stays on this machine.
+fn is_loopback(url: &reqwest::Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_loopback())
 }
 
 fn check_dollars(key: &str, value: f64, problems: &mut Vec<String>) {

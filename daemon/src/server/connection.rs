@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use super::follow::{self, Wish};
 use super::gate::Reception;
 use super::queries;
+use super::room::{Room, RoomError, Share};
 use crate::actors::hearing::{Hearing, Listener, Verdict};
 use crate::faults::{self, Fault, Point, planted};
 
@@ -48,9 +49,13 @@ pub async fn serve(mut stream: Stream, reception: Reception) {
                 return;
             }
         };
-        let Some(request) = read_request(&mut stream, header).await else {
-            let _ = write(&mut stream, &Reply::Invalid("the frame holds no request".to_owned())).await;
-            return;
+        // Held until there is an answer: what was read is in memory for so long.
+        let (request, _share) = match read_request(&mut stream, header, &reception.room).await {
+            Ok(read) => read,
+            Err(refusal) => {
+                let _ = write(&mut stream, &refusal).await;
+                return;
+            }
         };
         let reply = match request {
             Request::Deliver(deliver) => {
@@ -107,19 +112,22 @@ async fn read_header(stream: &mut Stream) -> Next {
     }
 }
 
-async fn read_request(stream: &mut Stream, header: Header) -> Option<Request> {
-    let mut body = Vec::new();
-    let mut limited = stream.take(header.len as u64);
-    // Memory grows with what arrives, not with what the length claims.
-    match timeout(BODY_WITHIN, limited.read_to_end(&mut body)).await {
-        Ok(Ok(read)) if read == header.len => {}
-        Ok(_) | Err(_) => return None,
-    }
-    match frame::decode_body(header, &body) {
-        Ok(request) => Some(request),
+/// The request of a frame, and its share of the memory for all; or what is said to a client that gets no answer.
+async fn read_request(stream: &mut Stream, header: Header, room: &Room) -> Result<(Request, Share), Reply> {
+    let invalid = || Reply::Invalid("the frame holds no request".to_owned());
+    let body = match timeout(BODY_WITHIN, room.read(stream, header.len)).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(RoomError::Full)) => {
+            tracing::warn!(length = header.len, "other frames hold all memory; this one is turned away");
+            return Err(Reply::Busy);
+        }
+        Ok(Err(RoomError::Io(_))) | Err(_) => return Err(invalid()),
+    };
+    match frame::decode_body(header, &body.bytes) {
+        Ok(request) => Ok((request, body.into_share())),
         Err(error) => {
             tracing::warn!(length = header.len, error = %kind(&error), "a frame holds no request");
-            None
+            Err(invalid())
         }
     }
 }

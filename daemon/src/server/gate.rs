@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 
 use super::connection;
 use super::follow::FOLLOWERS;
+use super::room::Room;
 use crate::actors::house::House;
 
 /// Connections at the same time.
@@ -29,6 +30,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct Reception {
     pub house: House,
     pub permits: Arc<Semaphore>,
+    /// Memory for frames that are being read or answered.
+    pub room: Room,
     /// Those who follow events.
     pub followers: Arc<Semaphore>,
     pub closing: Arc<AtomicBool>,
@@ -43,6 +46,7 @@ impl Reception {
         Self {
             house,
             permits: Arc::new(Semaphore::new(PERMITS)),
+            room: Room::default(),
             followers: Arc::new(Semaphore::new(FOLLOWERS)),
             closing: Arc::default(),
             stop,

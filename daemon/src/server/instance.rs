@@ -45,14 +45,14 @@ impl Instance {
     /// When another daemon holds it or the file cannot be used.
     pub fn claim(path: &Path) -> Result<Self, InstanceError> {
         let failed = |source| InstanceError::File { path: path.to_owned(), source };
-        let nofollow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
             .mode(0o600)
-            .custom_flags(nofollow)
+            .custom_flags(flags.bits().cast_signed())
             .open(path)
             .map_err(failed)?;
         match file.try_lock() {

@@ -4,10 +4,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use recall_protocol::folder;
+use recall_protocol::paths::Paths;
+use rustix::fs::OFlags;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -15,7 +18,7 @@ use tracing_subscriber::fmt::MakeWriter;
 const MOST_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Starts logging. `RECALL_LOG` holds the filter, e.g. `debug` or `recall::server=trace`.
-pub fn start(file: &Path) {
+pub fn start(paths: &Paths) {
     let filter = EnvFilter::try_from_env("RECALL_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
     // Where the log cannot be written the command says what is wrong, once.
@@ -25,7 +28,7 @@ pub fn start(file: &Path) {
     let started = if read_by_somebody {
         builder.with_writer(io::stderr).with_ansi(io::stderr().is_terminal()).try_init()
     } else {
-        builder.with_writer(LogFile::new(file)).with_ansi(false).try_init()
+        builder.with_writer(LogFile::new(paths)).with_ansi(false).try_init()
     };
     drop(started);
     tell_panics();
@@ -43,27 +46,35 @@ fn tell_panics() {
 #[derive(Clone)]
 struct LogFile {
     path: PathBuf,
+    /// Must be ours alone before anything is written, the outermost first.
+    folders: Vec<PathBuf>,
     open: Arc<Mutex<Option<(File, u64)>>>,
 }
 
 impl LogFile {
-    fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), open: Arc::default() }
+    fn new(paths: &Paths) -> Self {
+        let folders = [paths.state_folders(), vec![paths.log_dir()]].concat();
+        let log = Self { path: paths.log_file(), folders, open: Arc::default() };
+        // Now, so that folders are closed before anybody can connect; what fails is tried again with each line.
+        *log.open.lock().unwrap_or_else(PoisonError::into_inner) = log.open().ok();
+        log
     }
 
+    /// Opens the file, unless somebody else may have prepared it or its place. A pipe holds nobody up.
     fn open(&self) -> io::Result<(File, u64)> {
-        if let Some(folder) = self.path.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
-        let nofollow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+        self.folders.iter().try_for_each(|folder| folder::secure(folder)).map_err(io::Error::other)?;
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = OpenOptions::new()
             .append(true)
             .create(true)
             .mode(0o600)
-            .custom_flags(nofollow)
+            .custom_flags(flags.bits().cast_signed())
             .open(&self.path)?;
-        let length = file.metadata()?.len();
-        Ok((file, length))
+        let found = file.metadata()?;
+        if !found.is_file() || found.uid() != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::other("no regular file of this user"));
+        }
+        Ok((file, found.len()))
     }
 }
 
@@ -99,30 +110,34 @@ impl<'a> MakeWriter<'a> for LogFile {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::process::Command;
 
     use super::*;
 
-    /// Where the program that panics shall log.
-    const LOG: &str = "RECALL_TEST_PANIC_LOG";
+    /// The home of the program that panics.
+    const HOME: &str = "RECALL_TEST_PANIC_HOME";
+
+    fn paths(home: &Path) -> Paths {
+        Paths::from_variables(&|name| (name == "RECALL_HOME").then(|| home.into())).unwrap()
+    }
 
     /// The panicking program is this test again: a hook is for the whole process.
     #[test]
     fn a_panic_is_told_by_its_place_and_not_in_its_words() {
-        if let Some(file) = std::env::var_os(LOG) {
-            start(Path::new(&file));
+        if let Some(home) = std::env::var_os(HOME) {
+            start(&paths(Path::new(&home)));
             let text = std::hint::black_box("h\u{e9}liotrope quokka");
             assert!(std::thread::spawn(move || text[..2].len()).join().is_err());
             return;
         }
         let home = tempfile::tempdir().unwrap();
-        let file = home.path().join("recall.log");
         let name = "server::log::tests::a_panic_is_told_by_its_place_and_not_in_its_words";
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", name, "--nocapture"]).env(LOG, &file).env_remove("JOURNAL_STREAM");
+        command.args(["--exact", name, "--nocapture"]).env(HOME, home.path()).env_remove("JOURNAL_STREAM");
         let said = command.output().unwrap();
         assert!(said.status.success(), "{said:?}");
-        let log = std::fs::read_to_string(&file).unwrap();
+        let log = std::fs::read_to_string(paths(home.path()).log_file()).unwrap();
         assert!(log.contains("panicked") && log.contains("log.rs"), "{log}");
         let stderr = String::from_utf8_lossy(&said.stderr);
         assert!(!log.contains("quokka") && !stderr.contains("quokka"), "{log}\n{stderr}");
@@ -131,17 +146,42 @@ mod tests {
     #[test]
     fn the_log_stays_small() {
         let home = tempfile::tempdir().unwrap();
-        let path = home.path().join("state/daemon.log");
-        let mut log = LogFile::new(&path);
+        let paths = paths(home.path());
+        let mut log = LogFile::new(&paths);
         let line = vec![b'x'; 64 * 1024];
         for _ in 0..200 {
             log.write_all(&line).unwrap();
         }
-        let total: u64 = std::fs::read_dir(path.parent().unwrap())
+        let total: u64 = std::fs::read_dir(paths.log_dir())
             .unwrap()
             .map(|entry| entry.unwrap().metadata().unwrap().len())
             .sum();
         assert!(total <= 2 * MOST_BYTES + line.len() as u64, "{total}");
         assert!(total > MOST_BYTES);
+    }
+
+    #[test]
+    fn what_stands_in_the_logs_place_is_neither_waited_for_nor_followed() {
+        let home = tempfile::tempdir().unwrap();
+        let paths = paths(home.path());
+        LogFile::new(&paths).write_all(b"line").unwrap();
+        let (file, elsewhere) = (paths.log_file(), home.path().join("elsewhere"));
+        std::fs::remove_file(&file).unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert!(LogFile::new(&paths).write_all(b"line").is_err());
+        // Also where somebody reads from it.
+        let reader = OpenOptions::new().read(true).write(true).open(&file).unwrap();
+        assert!(LogFile::new(&paths).write_all(b"line").is_err());
+        drop(reader);
+        std::fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &file).unwrap();
+        assert!(LogFile::new(&paths).write_all(b"line").is_err());
+        // Nor is a folder that leads elsewhere.
+        std::fs::remove_dir_all(paths.log_dir()).unwrap();
+        std::fs::create_dir(&elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, paths.log_dir()).unwrap();
+        assert!(LogFile::new(&paths).write_all(b"line").is_err());
+        assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
     }
 }

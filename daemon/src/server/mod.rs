@@ -5,6 +5,7 @@
 pub mod instance;
 pub mod listener;
 pub mod log;
+pub mod room;
 pub mod gate;
 pub mod connection;
 pub mod follow;

@@ -374,3 +374,98 @@ fn a_missing_daemon_is_no_error() {
     assert_eq!(finish(feed(command.spawn().expect("starts"), START)).stdout, "{}");
     assert_eq!(home.only_spooled().payload, START);
 }
+
+#[test]
+fn a_daemon_takes_no_program_from_the_project_at_hand_and_leaves_no_dump() {
+    let home = Home::new();
+    let told = Told::new(&home);
+    let script =
+        format!("#!/bin/sh\n{{ echo \"$PATH\"; ulimit -Sc; ulimit -Hc; }} > {}\n", told.path.display());
+    let shim = beside_a_daemon(&home, &script);
+    let folder = |name: &str, mode: u32| {
+        let folder = home.dir.path().join(name);
+        fs::create_dir_all(&folder).expect("mkdir");
+        fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).expect("chmod");
+        folder.canonicalize().expect("is there")
+    };
+    let project = folder("project", 0o755);
+    let cwd = folder("project/src", 0o755);
+    folder("project/.git", 0o755);
+    let (modules, open) = (folder("project/node_modules/.bin", 0o755), folder("open", 0o777));
+    let (good, usr) = (folder("good", 0o755), Path::new("/usr/bin").canonicalize().expect("is there"));
+    let path = std::env::join_paths([&modules, Path::new("bin"), &open, &good, &usr]).expect("no colons");
+    let mut command = home.shim_at(&shim, &["claude-code"]);
+    command
+        .env_remove("RECALL_NO_DAEMON_START")
+        .env("PATH", path)
+        .env("HOME", home.dir.path())
+        .env("CLAUDE_PROJECT_DIR", project)
+        .current_dir(cwd);
+    finish(feed(command.spawn().expect("starts"), STOP));
+    assert_eq!(told.read(), format!("{}:{}\n0\n0\n", good.display(), usr.display()));
+}
+
+// A person at a terminal.
+
+#[test]
+fn an_option_answers_a_person_and_starts_nothing() {
+    for (arguments, said) in [
+        (&["--help"][..], "Usage: recall-shim AGENT [EVENT]"),
+        (&["-h"], "Usage: recall-shim AGENT [EVENT]"),
+        (&["claude-code", "--help"], "Usage: recall-shim AGENT [EVENT]"),
+        (&["--version"], concat!("recall-shim ", env!("CARGO_PKG_VERSION"))),
+        (&["--agent", "claude-code"], "there is no option \"--agent\""),
+    ] {
+        let home = Home::new();
+        let mut child = home.shim(arguments).env_remove("RECALL_NO_DAEMON_START").spawn().expect("starts");
+        // A person's terminal stays open and says nothing.
+        let stdin = child.stdin.take();
+        let run = finish(child);
+        assert!(run.stdout.contains(said), "{arguments:?}: {}", run.stdout);
+        drop(stdin);
+        assert!(!home.dir.path().join("home").exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn an_agent_nobody_knows_is_kept() {
+    let home = Home::new();
+    assert_eq!(home.run(&["from-the-future"], STOP).stdout, "");
+    assert_eq!(home.only_spooled().agent, "from-the-future");
+}
+
+// Folders that somebody else has made.
+
+#[test]
+fn nothing_is_written_into_a_spool_of_another_user() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only the superuser can give folders away");
+        return;
+    }
+    let spool = ["state/spool", "state/spool/tmp", "state/spool/new"];
+    // Of each, the one that belongs to another user, and that everybody may write to.
+    for foreign in [&["state"][..], &spool] {
+        let home = Home::new();
+        let base = home.dir.path().join("home");
+        for name in ["state", "state/spool", "state/spool/tmp", "state/spool/new", "run"] {
+            fs::create_dir_all(base.join(name)).expect("mkdir");
+        }
+        for name in foreign {
+            fs::set_permissions(base.join(name), fs::Permissions::from_mode(0o777)).expect("chmod");
+            std::os::unix::fs::chown(base.join(name), Some(65534), Some(65534)).expect("chown");
+        }
+        let mut command = home.shim(&["claude-code"]);
+        command.env_remove("RECALL_NO_DAEMON_START");
+        assert_eq!(finish(feed(command.spawn().expect("starts"), STOP)).stdout, "");
+        let names = |folder: &str| {
+            let entries = fs::read_dir(base.join(folder)).expect("lists");
+            entries.map(|entry| entry.expect("reads").file_name()).collect::<Vec<_>>()
+        };
+        assert!(names("state/spool/tmp").is_empty() && names("state/spool/new").is_empty());
+        assert!(
+            !names("state/spool").contains(&"level".into())
+                && !names("state/spool").contains(&"dropped".into())
+        );
+        assert_eq!(fs::metadata(base.join("run/dropped")).expect("counted").len(), 1, "{foreign:?}");
+    }
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use recall_protocol::client::Connection;
 use recall_protocol::frame::{self, Deadline};
+use recall_protocol::losses::Losses;
 use recall_protocol::paths::Paths;
 use recall_protocol::spool::{Spool, SpoolName};
 use recall_protocol::wire::{Deliver, Reply, Request};
@@ -39,9 +40,9 @@ impl<'a> Handover<'a> {
         Self { stage, paths, spool, patience }
     }
 
-    /// The spool it falls back to.
-    pub fn spool(&self) -> &Spool {
-        &self.spool
+    /// How many events were lost.
+    pub fn dropped(&self) -> u64 {
+        Losses::new(&self.paths).lost().events
     }
 
     /// What the daemon says; `None` if nobody answers in time.

@@ -134,7 +134,7 @@ pub fn survive(plan: Plan) -> Outcome {
         }
     });
     let mut complaints = tally.complaints.into_inner().unwrap();
-    let dropped = Handover::new(&stage, PATIENCE).spool().dropped();
+    let dropped = Handover::new(&stage, PATIENCE).dropped();
     if dropped > 0 {
         complaints.push(format!("{dropped} events were not accepted"));
     }

@@ -23,6 +23,11 @@ pub fn strace_works() -> bool {
     traced.is_ok_and(|output| output.status.success())
 }
 
+/// Whether strace may be attached to a running daemon, which lets nobody but the superuser look into it.
+pub fn strace_attaches() -> bool {
+    rustix::process::geteuid().is_root() && strace_works()
+}
+
 /// Every system call of one undisturbed run of the shim, in order: its name, and the how manieth of that name it is.
 pub fn calls_of_shim(stage: &Stage, stdin: &[u8]) -> Vec<(String, usize)> {
     let trace = stage.user_home().join("trace");

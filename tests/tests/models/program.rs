@@ -23,7 +23,12 @@ fn with_claude(stage: Stage, script: &str) -> Stage {
 fn the_users_own_program_is_asked_without_tools_hooks_or_settings() {
     let answer = json!({"type": "result", "subtype": "success", "is_error": false, "total_cost_usd": 0.002,
         "result": format!("Here: {}", provider::OBSERVATIONS), "usage": {"input_tokens": 11, "output_tokens": 7}});
-    let stage = Stage::new().config("[compression]\nbackend = 'claude-cli'\n").variable("CLAUDECODE", "1");
+    let stage = Stage::new()
+        .config("[compression]\nbackend = 'claude-cli'\n")
+        .variable("CLAUDECODE", "1")
+        .variable("ANTHROPIC_API_KEY", "sk-of-the-program")
+        .variable("OPENAI_API_KEY", "sk-of-another")
+        .variable("LC_ALL", "C");
     let home = stage.user_home().display().to_string();
     let script = format!(
         "printf '%s\\n' \"$@\" > {home}/arguments; env > {home}/environment; pwd > {home}/folder; cat > {home}/stdin\n\
@@ -40,7 +45,12 @@ fn the_users_own_program_is_asked_without_tools_hooks_or_settings() {
     }
     let environment = read("environment");
     assert!(environment.lines().any(|line| line == "RECALL_DISABLE=1"), "{environment}");
-    assert!(!environment.contains("CLAUDECODE"), "{environment}");
+    // `PWD`, `SHLVL` and `_` are the shell's own.
+    let known = ["ANTHROPIC_API_KEY", "HOME", "LC_ALL", "PATH", "PWD", "RECALL_DISABLE", "SHLVL", "_"];
+    let names = environment.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name);
+    let unknown: Vec<_> = names.filter(|name| !known.contains(name)).collect();
+    assert!(unknown.is_empty(), "{environment}");
+    assert!(environment.contains("ANTHROPIC_API_KEY=sk-of-the-program"), "{environment}");
     assert!(read("stdin").contains("<material>"));
     assert!(!std::path::Path::new(read("folder").trim()).exists(), "its folder is gone");
     assert!((stage.json(["stats"])["total"]["usd"].as_f64().unwrap() - 0.002).abs() < 1e-9);

@@ -65,7 +65,7 @@ fn tell(out: &mut dyn Write, status: &Value) -> std::io::Result<()> {
     if number(events, "dropped") > 0 {
         writeln!(
             out,
-            "  {WARNING}dropped      {} events: the spool was full{WARNING:#}",
+            "  {WARNING}dropped      {} events: the spool was full or could not be written{WARNING:#}",
             number(events, "dropped")
         )?;
     }

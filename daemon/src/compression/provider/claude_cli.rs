@@ -2,7 +2,8 @@
 //!
 //! It runs without tools, hooks, settings and memory, in an empty folder and in a process group of its own: at the
 //! deadline, after its end and when the daemon dies, the whole group is killed, so that nothing it started stays behind.
-//! `RECALL_DISABLE` keeps recall's own hook silent should one run all the same.
+//! Of the daemon's environment it gets only what [`is_passed_on`] names. `RECALL_DISABLE` keeps recall's own hook silent
+//! should one run all the same.
 
 use std::io::{Read, Write};
 use std::process::{ChildStdout, Command, Stdio};
@@ -37,19 +38,27 @@ impl ClaudeCli {
             .args(["--strict-mcp-config", "--no-session-persistence", "--disable-slash-commands"])
             .args(["--settings", r#"{"disableAllHooks":true}"#])
             .args(["--model", &self.model, "--system-prompt", &question.system])
+            .env_clear()
+            .envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_passed_on)))
             .env("RECALL_DISABLE", "1")
             .current_dir(folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        // It would take itself for part of the session that started the daemon.
-        for (name, _) in std::env::vars_os() {
-            if name == "CLAUDECODE" || name.to_string_lossy().starts_with("CLAUDE_CODE_") {
-                command.env_remove(name);
-            }
-        }
         command
     }
+}
+
+/// Whether it gets a variable of the daemon's: what any program needs, and what this one signs in with. The rest is
+/// nobody's business, and `CLAUDECODE` and others of its kind would make it take itself for part of the session that
+/// started the daemon.
+fn is_passed_on(name: &str) -> bool {
+    const NEEDED: [&str; 6] = ["HOME", "PATH", "USER", "LANG", "TERM", "TMPDIR"];
+    /// Where its login lies, and the login itself where it comes from `claude setup-token`.
+    const LOGIN: [&str; 2] = ["CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN"];
+    NEEDED.contains(&name)
+        || LOGIN.contains(&name)
+        || ["LC_", "XDG_", "ANTHROPIC_"].iter().any(|begin| name.starts_with(begin))
 }
 
 impl Provider for ClaudeCli {
@@ -158,6 +167,35 @@ mod tests {
             "the exit code counts, too"
         );
         assert!(read(&json!({"result": "{}"}), true).is_err(), "no word about it is no success");
+    }
+
+    #[test]
+    fn it_gets_its_login_and_nobody_elses_secrets() {
+        for name in [
+            "HOME",
+            "PATH",
+            "LC_ALL",
+            "XDG_CONFIG_HOME",
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_BASE_URL",
+            "CLAUDE_CONFIG_DIR",
+            "CLAUDE_CODE_OAUTH_TOKEN",
+        ] {
+            assert!(is_passed_on(name), "{name}");
+        }
+        for name in [
+            "CLAUDECODE",
+            "CLAUDE_CODE_MESSAGING_TOKEN",
+            "CLAUDE_CODE_ENTRYPOINT",
+            "OPENAI_API_KEY",
+            "AWS_SECRET_ACCESS_KEY",
+            "NODE_OPTIONS",
+            "LD_PRELOAD",
+            "SSH_AUTH_SOCK",
+            "RECALL_HOME",
+        ] {
+            assert!(!is_passed_on(name), "{name}");
+        }
     }
 
     #[test]

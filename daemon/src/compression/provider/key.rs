@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -53,10 +53,15 @@ pub(super) fn read(source: &KeySource) -> Result<Option<ApiKey>, String> {
 fn read_file(path: &Path) -> Result<String, String> {
     const MOST: u64 = 64 * 1024;
     let shown = path.display();
-    let file =
-        std::fs::File::open(path).map_err(|error| format!("the key file {shown} cannot be read: {error}"))?;
-    let metadata =
-        file.metadata().map_err(|error| format!("the key file {shown} cannot be read: {error}"))?;
+    let unreadable = |error: std::io::Error| format!("the key file {shown} cannot be read: {error}");
+    // A pipe must not hold a job.
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let opened = std::fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path);
+    let file = opened.map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(format!("the key file {shown} is no regular file"));
+    }
     if metadata.mode() & 0o077 != 0 || metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(format!("the key file {shown} can be read by others; run `chmod 600 {shown}`"));
     }
@@ -108,6 +113,10 @@ mod tests {
         assert!(!format!("{key:?}").contains("planted"));
         std::fs::write(&path, "two words").unwrap();
         assert!(!read(&source).unwrap_err().contains("two words"));
+        std::fs::remove_file(&path).unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert!(read(&source).unwrap_err().contains("no regular file"));
     }
 
     #[test]

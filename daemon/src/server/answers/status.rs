@@ -112,7 +112,8 @@ pub struct SessionCounts {
     pub total: i64,
 }
 
-/// `duplicates` since the daemon started; `spooled`: files that wait now; `dropped`: events the full spool refused.
+/// `duplicates` since the daemon started; `spooled`: files that wait now; `dropped`: events that
+/// could be kept nowhere.
 #[derive(Serialize)]
 pub struct EventCounts {
     pub stored: i64,

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use recall_protocol::frame::PROTOCOL_VERSION;
+use recall_protocol::losses::Losses;
 
 use super::{Answer, blocking, json};
 use crate::actors::clock;
@@ -62,7 +63,7 @@ fn put_together(reception: &Reception, observed: Observed) -> Answer {
         protocol: PROTOCOL_VERSION,
         home: paths.data_dir().to_string_lossy().into_owned(),
         sessions: SessionCounts { live: counts.sessions_live, total: counts.sessions },
-        events: events(house, &counts, spool.files),
+        events: events(house, &counts, spool.files, Losses::new(paths).lost().events),
         jobs: JobCounts {
             pending: counts.jobs_pending,
             running: counts.jobs_running,
@@ -96,7 +97,7 @@ fn put_together(reception: &Reception, observed: Observed) -> Answer {
     })
 }
 
-fn events(house: &House, counts: &Statistics, spooled: u64) -> EventCounts {
+fn events(house: &House, counts: &Statistics, spooled: u64, dropped: u64) -> EventCounts {
     let taken = &house.intake.counters;
     EventCounts {
         stored: counts.events,
@@ -105,7 +106,7 @@ fn events(house: &House, counts: &Statistics, spooled: u64) -> EventCounts {
         paused: taken.paused.load(Ordering::Relaxed),
         excluded: taken.excluded.load(Ordering::Relaxed),
         spooled,
-        dropped: house.spool.dropped(),
+        dropped,
         unparsed: counts.unparsed,
     }
 }

@@ -1,0 +1,67 @@
+//! Whether events can be kept: what every command says where they cannot, or could not.
+//!
+//! A hook that can keep its event nowhere says nothing, for the agent would show it to the model. So the next thing that
+//! a person runs does, whatever that is.
+
+use std::io::Write;
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use recall_protocol::folder::{self, FolderError};
+use recall_protocol::losses::{Losses, Lost};
+use recall_protocol::paths::Paths;
+
+use super::terminal::WARNING;
+
+/// Why a folder cannot be used, with its cause and without the number of the system's error.
+pub fn reason(error: &FolderError) -> String {
+    match error {
+        FolderError::Create { source, .. }
+        | FolderError::Write { source, .. }
+        | FolderError::Restrict { source, .. } => format!("{error}: {}", source.kind()),
+        FolderError::Symlink { .. } | FolderError::NotAFolder { .. } | FolderError::Foreign { .. } => {
+            error.to_string()
+        }
+    }
+}
+
+/// Why the spool takes nothing now; `None`: it does.
+pub fn obstacle(paths: &Paths) -> Option<FolderError> {
+    let mut folders = paths.state_folders();
+    folders.extend([paths.spool_dir(), paths.spool_dir().join("tmp"), paths.spool_dir().join("new")]);
+    folders.iter().find_map(|folder| folder::check_writable(folder).err())
+}
+
+/// What became of events that were lost, in a sentence without its full stop.
+pub fn lost_sentence(lost: &Lost) -> String {
+    let events =
+        if lost.events == 1 { "1 event was".to_owned() } else { format!("{} events were", lost.events) };
+    let last = lost.last.map(|last| format!(", the last {}", moment(last))).unwrap_or_default();
+    format!("{events} dropped because the spool was full or could not be written{last}")
+}
+
+fn moment(time: SystemTime) -> String {
+    let zoned = Timestamp::try_from(time).map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
+    zoned.map(|time| time.strftime("%Y-%m-%d %H:%M").to_string()).unwrap_or_default()
+}
+
+/// Says on stderr what is wrong, if something is. A loss is said once.
+pub fn warn() {
+    // A home that cannot be found is the command's own to tell.
+    let Ok(paths) = Paths::from_env() else { return };
+    let losses = Losses::new(&paths);
+    let (obstacle, lost) = (obstacle(&paths), losses.lost());
+    if obstacle.is_none() && lost.news == 0 {
+        return;
+    }
+    let mut err = anstream::AutoStream::auto(std::io::stderr().lock());
+    if let Some(error) = obstacle {
+        let _ = writeln!(err, "{WARNING}warning:{WARNING:#} no events can be kept: {}.", reason(&error));
+    }
+    if lost.news > 0 {
+        let news = Lost { events: lost.news, ..lost };
+        let _ = writeln!(err, "{WARNING}warning:{WARNING:#} {}.", lost_sentence(&news));
+        losses.told();
+    }
+    let _ = writeln!(err, "  hint: `recall doctor` looks what is wrong.");
+}

@@ -16,7 +16,11 @@ use crate::memory::redaction::{RedactionMode, RedactionPolicy, Redactor};
 use crate::memory::session::{CapturePolicy, IdlePolicy, Load};
 use crate::project_file::excluded_projects;
 use crate::store::Durability;
+use crate::trusted_file::{self, Links};
 use compression::WrittenCompression;
+
+/// A file of settings is a few kilobytes.
+const MOST_BYTES: u64 = 256 * 1024;
 
 /// All settings, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,10 +102,10 @@ impl Config {
     /// # Errors
     /// When it cannot be read or understood, with the line, or holds values out of range, with all of them.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        match std::fs::read_to_string(path) {
+        match trusted_file::read_text(path, Links::OfOurs, MOST_BYTES) {
             Ok(text) => Self::parse(&text, path),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(source) => Err(ConfigError::Unreadable { path: path.to_owned(), source }),
+            Err(why) if why.is_absence() => Ok(Self::default()),
+            Err(source) => Err(ConfigError::Unreadable { path: path.to_owned(), source: source.into() }),
         }
     }
 

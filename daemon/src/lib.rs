@@ -4,6 +4,7 @@
 
 pub mod faults;
 pub mod memory;
+pub mod trusted_file;
 pub mod agents;
 pub mod repository;
 pub mod process_group;

@@ -41,6 +41,11 @@ impl ProjectRules {
         Self { captured: Captured::No, complaints: vec![why.into()], ..Self::default() }
     }
 
+    /// For a file that counts as none.
+    pub fn ignored(why: impl Into<String>) -> Self {
+        Self { complaints: vec![why.into()], ..Self::default() }
+    }
+
     /// Never fails: what is wrong is a complaint.
     pub fn parse(text: &str) -> Self {
         let table: Table = match text.parse() {

@@ -118,7 +118,8 @@ impl History for Surroundings {
         if head == *commit {
             return Containment::Contained;
         }
-        let question = Question { objects: refs.objects(), head, commit: commit.clone() };
+        let Some(objects) = refs.objects() else { return Containment::Unknown };
+        let question = Question { objects, head, commit: commit.clone() };
         match self.ancestry.ask(question, self.until) {
             // The part of the history that would tell may be what was left out.
             Containment::Missing if refs.is_shallow() => Containment::Unknown,

@@ -112,9 +112,11 @@ pub fn project_rules(facts: &RepositoryFacts) -> ProjectRules {
     match repository::project_file(&PathBuf::from(&facts.folder)) {
         ProjectFile::None => ProjectRules::default(),
         ProjectFile::Text(text) => ProjectRules::parse(&text),
-        ProjectFile::Unreadable => ProjectRules::nothing(
-            "its .recall.toml is no small regular file, so nothing is kept of this project",
-        ),
+        // Whoever may put a file here must not decide what is kept.
+        ProjectFile::Foreign(why) => ProjectRules::ignored(format!("its .recall.toml is ignored: {why}")),
+        ProjectFile::Unreadable(why) => ProjectRules::nothing(format!(
+            "its .recall.toml is not read, so nothing is kept of this project: {why}"
+        )),
     }
 }
 

@@ -82,7 +82,7 @@ impl Checkouts {
         place: Workplace,
         last: &LastSeen,
     ) {
-        let look = tokio::task::spawn_blocking(move || place.refs().as_ref().and_then(Refs::checkout));
+        let look = tokio::task::spawn_blocking(move || place.refs().as_ref().and_then(Refs::own_checkout));
         let Ok(Ok(Some(checkout))) = tokio::time::timeout(LOOK_WITHIN, look).await else { return };
         let seqs: Vec<Seq> = batches.iter().map(|(seq, _)| *seq).collect();
         if !last.take(&seqs, &checkout) {

@@ -1,12 +1,13 @@
 //! Which project a folder is of: what it says of itself, as far as it can be believed.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rusqlite::Connection;
 
 use crate::memory::ids::{ProjectKey, ProjectRow};
 use crate::memory::project::{Known, RepositoryFacts, display_name, identities, may_join, normalise_remote};
 use crate::repository;
+use crate::repository::git_folder::GitFolder;
 use crate::repository::refs::Refs;
 use crate::store::{self, ProjectInfo, StoreError};
 
@@ -94,11 +95,7 @@ fn as_clone(
     let known = keys.first().map(|key| store::known_project(db, key)).transpose()?.flatten();
     let was_known = known.zip(own.as_ref()).is_some_and(|(project, own)| project.aliases.contains(own));
     let has_a_commit = || {
-        let of = |facts: &RepositoryFacts| facts.common_dir.as_ref().map(PathBuf::from);
-        of(facts).zip(of(origin)).is_some_and(|(own, origin)| {
-            let known = Refs::of_git_dir(&origin).map(|refs| refs.known_commits()).unwrap_or_default();
-            repository::knows_of(&own, &known)
-        })
+        git_folder(facts).zip(git_folder(origin)).is_some_and(|(own, origin)| share_a_commit(&own, &origin))
     };
     if !was_known && !has_a_commit() {
         return Ok(None);
@@ -121,18 +118,25 @@ pub fn project_of(db: &Connection, folder: &Path) -> Result<Option<ProjectInfo>,
     store::find_project(db, &identify(db, &repository::facts(folder))?.keys)
 }
 
-/// Whether the folder knows a commit that was worked on in the project, or that one of the project's folders knows.
+/// Whether the folder has a commit that was worked on in the project, or that one of the project's folders has.
 fn has_a_commit(db: &Connection, facts: &RepositoryFacts, project: &Known) -> Result<bool, StoreError> {
-    let Some(own) = facts.common_dir.as_deref().map(Path::new) else { return Ok(false) };
-    let mut known = store::commits_of_project(db, project.project, COMMITS)?;
-    let folders = project.aliases.iter().filter_map(|alias| alias.as_str().strip_prefix("dir:"));
-    if repository::knows_of(own, &known) {
+    let Some(own) = git_folder(facts) else { return Ok(false) };
+    let known = store::commits_of_project(db, project.project, COMMITS)?;
+    if own.held(&known, &[]).next().is_some() {
         return Ok(true);
     }
-    known.clear();
-    for folder in folders.take(MOST_CLONES) {
-        known
-            .extend(Refs::of_git_dir(Path::new(folder)).map(|refs| refs.known_commits()).unwrap_or_default());
-    }
-    Ok(repository::knows_of(own, &known))
+    let folders = project.aliases.iter().filter_map(|alias| alias.as_str().strip_prefix("dir:"));
+    let folders = folders.take(MOST_CLONES).filter_map(|folder| GitFolder::known(Path::new(folder)));
+    Ok(folders.into_iter().any(|other| share_a_commit(&own, &other)))
+}
+
+fn git_folder(facts: &RepositoryFacts) -> Option<GitFolder> {
+    GitFolder::known(Path::new(facts.common_dir.as_deref()?))
+}
+
+/// Whether two repositories both have a commit that the other one has a name for. Either of them may be the one that
+/// lies: who has only names shares nothing, whichever was known first.
+fn share_a_commit(own: &GitFolder, other: &GitFolder) -> bool {
+    let names = |folder: &GitFolder| Refs::of_git_dir(folder).named_commits();
+    own.held(&names(other), &names(own)).any(|commit| other.holds(&commit))
 }

@@ -9,11 +9,12 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::Mode;
+
+use crate::trusted_file::{FILE, FOLDER, step};
 
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
@@ -50,13 +51,11 @@ pub fn open(folders: &[PathBuf], path: &Path, extension: &'static str) -> Result
         }
     }
     let last = names.pop().ok_or(Refused::Elsewhere)?;
-    let way = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mut at = rustix::fs::open(folder, way, Mode::empty()).map_err(io::Error::from)?;
+    let mut at = rustix::fs::open(folder, FOLDER, Mode::empty()).map_err(io::Error::from)?;
     for name in names {
-        at = step(&at, name, way)?;
+        at = step(&at, name, FOLDER)?;
     }
-    let file =
-        File::from(step(&at, last, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC)?);
+    let file = File::from(step(&at, last, FILE)?);
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(Refused::NotAFile);
@@ -65,10 +64,6 @@ pub fn open(folders: &[PathBuf], path: &Path, extension: &'static str) -> Result
         return Err(Refused::Foreign(found.uid()));
     }
     Ok(file)
-}
-
-fn step(at: &OwnedFd, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Refused> {
-    Ok(rustix::fs::openat(at, name, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(io::Error::from)?)
 }
 
 /// The last `most` bytes of a file, all of it where it is shorter.

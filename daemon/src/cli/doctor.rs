@@ -26,9 +26,9 @@ use crate::actors::boundaries::project_rules;
 use crate::actors::clock;
 use crate::config::Config;
 use crate::project_file::Captured;
-use crate::repository;
+use crate::repository::{self, Ignored};
 use crate::server::answers::status::RepairAnswer;
-use crate::server::run::repair_note;
+use crate::server::run::{foreign_files, repair_note};
 use crate::service;
 use crate::store::recent_repairs;
 
@@ -179,6 +179,9 @@ fn folders(paths: &Paths, findings: &mut Vec<Finding>) {
             (Err(error), _) => area.bad(keeping::reason(&error), folder_hint(&error)),
         }
     }
+    for foreign in foreign_files(paths) {
+        area.bad(foreign.to_string(), "The daemon does not start with it: move it away.");
+    }
     if let Err(error) = paths.socket() {
         area.bad(error.to_string(), "");
     }
@@ -215,13 +218,21 @@ fn project(findings: &mut Vec<Finding>) {
     let facts = repository::facts(&folder);
     let rules = project_rules(&facts);
     let mut area = Area { name: "project", findings };
+    for Ignored { path, why } in repository::ignored(&folder) {
+        area.note(
+            format!("{} is ignored: {why}", path.display()),
+            "A repository counts only as far as it is yours or root's, no other user may write it, and no symlink leads \
+             out of it: somebody else could decide what is remembered here. `chown` and `chmod go-w` make it yours.",
+        );
+    }
     if rules.captured == Captured::No && rules.complaints.is_empty() {
         area.note(format!("{} asks that nothing of it is kept", facts.folder), "Its .recall.toml says so.");
     }
     for complaint in rules.complaints {
         area.note(
             format!("{}: {complaint}", facts.folder),
-            "A project's .recall.toml may only hold `exclude`, `disable` and `alias`.",
+            "A project's .recall.toml may only hold `exclude`, `disable` and `alias`. It counts if it is a regular file of \
+             yours or root's that no other user may write.",
         );
     }
 }
@@ -245,8 +256,8 @@ fn identity(paths: &Paths, findings: &mut Vec<Finding>) {
              \"{other}\", but it shows no commit of that"
         ),
         "Anybody can write such a line, so nothing of that project is told here. If it is a clone, `git fetch` brings \
-         a commit that shows it, and the next session joins. If it is another project, `alias = \"NAME\"` in its \
-         .recall.toml gives it a name of its own.",
+         a commit that shows it, and the next session joins; `git repack -a -d` does where it borrows another folder's \
+         commits. If it is another project, `alias = \"NAME\"` in its .recall.toml gives it a name of its own.",
     );
 }
 

@@ -5,34 +5,40 @@
 //! file tells, and an answer waits for it only while it has time.
 //!
 //! Anybody can pack a folder whose `.git` points at somebody else's repository. Such a pointer is followed where the
-//! repository points back; an origin, on this disk or elsewhere, is only told of.
+//! repository points back; an origin, on this disk or elsewhere, is only told of. Nothing beneath a git folder leads out
+//! of it (`git_folder`), what looks like a repository inside a work tree is part of that, and what other users may have
+//! written does not count.
 //!
 //! **Invariant:** reads a handful of small files and never writes.
 
+pub mod git_folder;
 pub mod refs;
-pub mod objects;
+mod objects;
 pub mod history;
 
-use std::collections::HashSet;
 use std::fs;
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-
-use rustix::fs::OFlags;
 
 use crate::memory::ids::CommitId;
 use crate::memory::project::RepositoryFacts;
-use refs::Refs;
+use crate::trusted_file::{self, Links, Refused};
+use git_folder::GitFolder;
 
 /// No file of interest is larger; what is, is read up to here.
 const MOST_BYTES: u64 = 256 * 1024;
 /// A project's own file says little.
 const MOST_PROJECT_FILE: u64 = 64 * 1024;
-/// Each is looked up in every pack.
-const MOST_LOOKED_FOR: usize = 100;
+/// What points at a git folder is one path.
+const MOST_POINTER: u64 = 16 * 1024;
 /// A clone of a clone of a clone on one disk; more is a circle.
 const MOST_CLONES: u32 = 4;
+
+/// Something that lies where a repository would and does not count.
+#[derive(Debug)]
+pub struct Ignored {
+    pub path: PathBuf,
+    pub why: Refused,
+}
 
 /// Reads what can be known of the project in `folder`.
 pub fn facts(folder: &Path) -> RepositoryFacts {
@@ -44,17 +50,31 @@ pub fn facts(folder: &Path) -> RepositoryFacts {
     follow(&folder, MOST_CLONES)
 }
 
+/// What is not read of the repository around a folder, because of whose it is or what it is.
+pub fn ignored(folder: &Path) -> Vec<Ignored> {
+    let mut ignored = Vec::new();
+    let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let found = find(&folder, &mut |what| ignored.push(what));
+    if let Some((_, git_dir)) = found {
+        let common_dir = git_dir.common();
+        ignored.extend(git_dir.refused(&["HEAD"], &[]));
+        ignored.extend(common_dir.refused(&["config", "packed-refs", "logs/HEAD"], &["objects", "refs"]));
+    }
+    ignored
+}
+
 fn follow(folder: &Path, clones: u32) -> RepositoryFacts {
-    let Some((tree, git_dir)) = find_git_dir(folder) else {
+    let Some((tree, git_dir)) = find(folder, &mut |_| {}) else {
         return RepositoryFacts { folder: text(folder), ..Default::default() };
     };
-    let common_dir = common_dir(&git_dir);
-    let remote = read(&common_dir.join("config")).and_then(|config| remote_url(&config));
-    let root_commit = read(&common_dir.join("logs/HEAD")).and_then(|log| first_commit(&log));
+    let common_dir = git_dir.common();
+    let remote = common_dir.read("config").and_then(|config| remote_url(&config));
+    let root_commit = common_dir.read("logs/HEAD").and_then(|log| first_commit(&log));
     let mut facts = RepositoryFacts {
         remote,
-        root_commit,
-        common_dir: Some(text(&common_dir)),
+        // The log is no more than a claim.
+        root_commit: root_commit.filter(|commit| common_dir.holds(commit)).map(|commit| commit.0),
+        common_dir: Some(text(common_dir.path())),
         folder: text(&tree),
         origin: None,
     };
@@ -63,74 +83,78 @@ fn follow(folder: &Path, clones: u32) -> RepositoryFacts {
     facts
 }
 
-/// Whether a repository has commits of another one, or knows the names of some. What it has is what lies in its own
-/// folder: it may say that it borrows from anywhere.
-pub fn knows_of(git_dir: &Path, known: &[CommitId]) -> bool {
-    let names = Refs::of_git_dir(git_dir).map(|refs| refs.known_commits()).unwrap_or_default();
-    let names: HashSet<CommitId> = names.into_iter().collect();
-    known.iter().any(|commit| names.contains(commit))
-        || known.iter().take(MOST_LOOKED_FOR).any(|commit| objects::holds(&git_dir.join("objects"), commit))
-}
-
 fn origin_on_this_disk(facts: &RepositoryFacts, tree: &Path) -> Option<PathBuf> {
     let remote = facts.remote.as_deref()?;
     let path = remote.strip_prefix("file://").unwrap_or(remote);
     let is_path = path.starts_with('/') || path.starts_with("./") || path.starts_with("../");
     let origin = fs::canonicalize(tree.join(is_path.then_some(path)?)).ok()?;
-    (Some(text(&origin)) != facts.common_dir && find_git_dir(&origin).is_some()).then_some(origin)
+    (Some(text(&origin)) != facts.common_dir && find(&origin, &mut |_| {}).is_some()).then_some(origin)
 }
 
-/// The work tree around `folder` and its git folder.
-fn find_git_dir(folder: &Path) -> Option<(PathBuf, PathBuf)> {
-    folder.ancestors().find_map(|tree| {
-        let dot_git = tree.join(".git");
-        let kind = fs::symlink_metadata(&dot_git).ok();
-        if kind.as_ref().is_some_and(fs::Metadata::is_file) {
-            // A worktree or submodule: the file points at the folder.
-            let pointer = read(&dot_git)?;
-            let target = pointer.trim().strip_prefix("gitdir:")?.trim().to_owned();
-            let git_dir = fs::canonicalize(tree.join(target)).ok()?;
-            return belongs_to(&git_dir, tree).then(|| (tree.to_owned(), git_dir));
+/// The work tree around `folder` and its git folder. A repository without a work tree is its own; but not inside a work
+/// tree, for there it may have been committed.
+fn find(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Option<(PathBuf, GitFolder)> {
+    let mut bare = None;
+    for tree in folder.ancestors() {
+        match git_dir_of(tree) {
+            Ok(Some(git_dir)) => return Some((tree.to_owned(), git_dir)),
+            Ok(None) => {}
+            Err(why) if why.is_absence() => {}
+            Err(why) => ignored(Ignored { path: tree.join(".git"), why }),
         }
-        if dot_git.join("HEAD").is_file() {
-            let git_dir = fs::canonicalize(&dot_git).unwrap_or(dot_git);
-            return belongs_to(&git_dir, tree).then(|| (tree.to_owned(), git_dir));
+        if bare.is_none() && tree.join("HEAD").is_file() && tree.join("objects").is_dir() {
+            match GitFolder::open(tree.to_owned()) {
+                Ok(git_dir) => bare = Some(git_dir).filter(GitFolder::is_bare),
+                Err(why) => ignored(Ignored { path: tree.to_owned(), why }),
+            }
         }
-        // A bare repository is its own git folder.
-        let bare =
-            tree.join("HEAD").is_file() && tree.join("objects").is_dir() && tree.join("config").is_file();
-        bare.then(|| (tree.to_owned(), tree.to_owned()))
-    })
+    }
+    bare.map(|git_dir| (git_dir.path().to_owned(), git_dir))
+}
+
+/// The git folder that a folder's `.git` is or points at; `None` where that is not this work tree's.
+fn git_dir_of(tree: &Path) -> Result<Option<GitFolder>, Refused> {
+    let dot_git = tree.join(".git");
+    let found = fs::symlink_metadata(&dot_git)?;
+    if found.is_dir() {
+        return Ok(Some(GitFolder::open(dot_git)?).filter(GitFolder::is_one));
+    }
+    let target = if found.is_symlink() {
+        // Whose it is matters as for a file that points somewhere.
+        trusted_file::check_owner_of(&dot_git)?;
+        dot_git
+    } else {
+        // A worktree or submodule: the file points at the folder.
+        let pointer = trusted_file::read(&dot_git, Links::Refused, MOST_POINTER)?;
+        let pointer = String::from_utf8_lossy(&pointer).into_owned();
+        let Some(target) = pointer.trim().strip_prefix("gitdir:") else { return Ok(None) };
+        tree.join(target.trim())
+    };
+    // One that is gone is none.
+    let Ok(git_dir) = fs::canonicalize(target) else { return Ok(None) };
+    Ok(Some(GitFolder::open(git_dir)?).filter(|git_dir| belongs_to(git_dir, tree)))
 }
 
 /// Whether a git folder is this work tree's: it lies in it, or points back at it, or is nobody's: neither in another
 /// work tree nor without any. What a worktree points back at may have been moved away.
-fn belongs_to(git_dir: &Path, tree: &Path) -> bool {
-    if git_dir.starts_with(tree) {
+fn belongs_to(git_dir: &GitFolder, tree: &Path) -> bool {
+    let path = git_dir.path();
+    if path.starts_with(tree) {
         return true;
     }
-    if let Some(back) = read(&git_dir.join("gitdir")) {
-        let back = git_dir.join(back.trim());
+    if let Some(back) = git_dir.read("gitdir") {
+        let back = path.join(back.trim());
         return fs::canonicalize(&back).map_or(!back.exists(), |back| back == tree.join(".git"));
     }
-    let config = read(&git_dir.join("config")).unwrap_or_default();
-    let worktree = setting(&config, "core", "worktree").map(|tree| git_dir.join(tree));
+    let config = git_dir.read("config").unwrap_or_default();
+    let worktree = setting(&config, "core", "worktree").map(|tree| path.join(tree));
     match worktree.and_then(|tree| fs::canonicalize(tree).ok()) {
         Some(back) => back == tree,
         None => {
             let is_bare = setting(&config, "core", "bare").is_some_and(|bare| bare != "false");
-            !is_bare && !git_dir.iter().any(|part| part == ".git")
+            !is_bare && !path.iter().any(|part| part == ".git")
         }
     }
-}
-
-/// The folder that all worktrees of a repository share. Only what lies among its worktrees can be one.
-fn common_dir(git_dir: &Path) -> PathBuf {
-    let shared = read(&git_dir.join("commondir")).map(|relative| git_dir.join(relative.trim()));
-    let shared = shared.and_then(|dir| fs::canonicalize(dir).ok());
-    shared
-        .filter(|shared| git_dir.parent() == Some(&shared.join("worktrees")))
-        .unwrap_or_else(|| git_dir.to_owned())
 }
 
 /// The value of a setting in a section without a name of its own.
@@ -168,53 +192,33 @@ fn remote_url(config: &str) -> Option<String> {
 
 /// The commit the repository began with, where its own log remembers the beginning: the first entry of a
 /// repository that was not cloned has no commit before it.
-fn first_commit(log: &str) -> Option<String> {
+fn first_commit(log: &str) -> Option<CommitId> {
     let mut words = log.lines().next()?.split_whitespace();
     let (before, first) = (words.next()?, words.next()?);
-    let is_hash = |text: &str| text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let initial = before.bytes().all(|byte| byte == b'0') && log.lines().next()?.contains("commit (initial)");
-    (initial && is_hash(first)).then(|| first.to_owned())
+    CommitId::parse(first).filter(|_| initial)
 }
 
 /// What lies where a project's own file would.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum ProjectFile {
     None,
     Text(String),
-    /// A link, a pipe, too large, or not to be read.
-    Unreadable,
+    /// Another user's: as if there were none.
+    Foreign(Refused),
+    /// A link, a pipe, too large, open to others, or not to be read.
+    Unreadable(Refused),
 }
 
 /// Reads the project's own file in its folder. A link is not followed: it may lead out of the project.
 pub fn project_file(folder: &Path) -> ProjectFile {
     let path = folder.join(crate::project_file::NAME);
-    let metadata = match fs::symlink_metadata(&path) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return ProjectFile::None,
-        Err(_) => return ProjectFile::Unreadable,
-    };
-    if !metadata.is_file() || metadata.len() > MOST_PROJECT_FILE {
-        return ProjectFile::Unreadable;
+    match trusted_file::read(&path, Links::Refused, MOST_PROJECT_FILE) {
+        Ok(bytes) => ProjectFile::Text(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(why) if why.is_absence() => ProjectFile::None,
+        Err(why @ Refused::Foreign(_)) => ProjectFile::Foreign(why),
+        Err(why) => ProjectFile::Unreadable(why),
     }
-    // A link may have taken its place meanwhile.
-    read_with(&path, OFlags::NOFOLLOW).map_or(ProjectFile::Unreadable, ProjectFile::Text)
-}
-
-fn read(path: &Path) -> Option<String> {
-    read_with(path, OFlags::empty())
-}
-
-fn read_with(path: &Path, flags: OFlags) -> Option<String> {
-    let mut bytes = Vec::new();
-    open_plain(path, flags)?.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// Opens a regular file. A pipe in its place is opened and left, not waited for.
-fn open_plain(path: &Path, flags: OFlags) -> Option<fs::File> {
-    let flags = flags | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = fs::File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;
-    file.metadata().ok()?.is_file().then_some(file)
 }
 
 fn text(path: &Path) -> String {
@@ -223,20 +227,26 @@ fn text(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
     use crate::memory::project::{display_name, identities};
+    use crate::repository::objects::tests::leave_commit;
 
-    const COMMIT: &str = "8b1a9953c4611296a827abf8c47804d78b1a9953";
-
-    fn repository(folder: &Path, config: &str) {
+    /// One with a first commit, whose name it says.
+    fn repository(folder: &Path, config: &str) -> String {
         fs::create_dir_all(folder.join(".git/logs")).unwrap();
         fs::create_dir_all(folder.join("src/api")).unwrap();
         fs::write(folder.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
         fs::write(folder.join(".git/config"), config).unwrap();
+        let commit = leave_commit(&folder.join(".git/objects"), "Start").0;
+        fs::write(folder.join(".git/logs/HEAD"), log_of(&commit)).unwrap();
+        commit
+    }
+
+    fn log_of(first: &str) -> String {
         let zero = "0".repeat(40);
-        let log =
-            format!("{zero} {COMMIT} Dev <dev@example.com> 1700000000 +0000\tcommit (initial): Start\n");
-        fs::write(folder.join(".git/logs/HEAD"), log).unwrap();
+        format!("{zero} {first} Dev <dev@example.com> 1700000000 +0000\tcommit (initial): Start\n")
     }
 
     fn keys(folder: &Path) -> Vec<String> {
@@ -247,8 +257,7 @@ mod tests {
     fn a_subfolder_a_worktree_and_a_local_clone_are_the_same_project() {
         let home = tempfile::tempdir().unwrap();
         let shop = home.path().join("shop");
-        repository(&shop, "[core]\n\tbare = false\n");
-        let root = format!("root:{COMMIT}");
+        let root = format!("root:{}", repository(&shop, "[core]\n\tbare = false\n"));
         assert_eq!(keys(&shop)[0], root);
         assert_eq!(keys(&shop.join("src/api")), keys(&shop));
 
@@ -318,6 +327,87 @@ mod tests {
             fs::write(thief.join(".git").join(name), text).unwrap();
             check(&thief, &victim);
         }
+    }
+
+    #[test]
+    fn nothing_beneath_a_git_folder_leads_out_of_it() {
+        let home = tempfile::tempdir().unwrap();
+        let (secret, thief) = (home.path().join("secret"), home.path().join("thief"));
+        repository(&secret, "[remote \"origin\"]\n\turl = git@github.com:acme/secret\n");
+        let victim = keys(&secret);
+        fs::create_dir_all(thief.join("src")).unwrap();
+        let check = |git_dir: &Path, name: &str| {
+            fs::create_dir_all(git_dir.join("objects")).unwrap();
+            fs::write(git_dir.join("HEAD"), "ref: refs/heads/main").unwrap();
+            fs::write(git_dir.join("config"), "").unwrap();
+            let _ = fs::remove_file(git_dir.join(name)).or_else(|_| fs::remove_dir_all(git_dir.join(name)));
+            fs::create_dir_all(git_dir.join(name).parent().unwrap()).unwrap();
+            symlink(secret.join(".git").join(name), git_dir.join(name)).unwrap();
+            let found = keys(&thief.join("src"));
+            assert!(found.iter().all(|key| !victim.contains(key)), "{name}: {found:?}");
+            fs::remove_dir_all(git_dir).unwrap();
+            found
+        };
+        for name in ["logs/HEAD", "logs", "config", "objects", "HEAD"] {
+            let found = check(&thief.join(".git"), name);
+            let own = if name == "HEAD" { "path:" } else { "dir:" };
+            assert!(found.len() == 1 && found[0].starts_with(own), "{name}: {found:?}");
+            // One that was committed into a folder.
+            fs::create_dir_all(thief.join("src")).unwrap();
+            check(&thief.join("src"), name);
+            fs::create_dir_all(thief.join("src")).unwrap();
+        }
+        // A log that names a commit which is not here.
+        fs::create_dir_all(thief.join(".git/logs")).unwrap();
+        fs::write(thief.join(".git/HEAD"), "ref: refs/heads/main").unwrap();
+        fs::copy(secret.join(".git/logs/HEAD"), thief.join(".git/logs/HEAD")).unwrap();
+        assert_eq!(keys(&thief).len(), 1, "{:?}", keys(&thief));
+    }
+
+    #[test]
+    fn what_looks_like_a_repository_inside_a_work_tree_is_part_of_that() {
+        let home = tempfile::tempdir().unwrap();
+        let shop = home.path().join("shop");
+        repository(&shop, "");
+        let bare = |folder: PathBuf| {
+            fs::create_dir_all(folder.join("objects")).unwrap();
+            fs::create_dir_all(folder.join("hooks")).unwrap();
+            fs::write(folder.join("HEAD"), "ref: refs/heads/main").unwrap();
+            fs::write(folder.join("config"), "[remote \"origin\"]\n\turl = git@github.com:acme/secret\n")
+                .unwrap();
+            folder.join("hooks")
+        };
+        let within = bare(shop.join("packages/app"));
+        assert_eq!(keys(&within), keys(&shop));
+        assert_eq!(facts(&within).folder, facts(&shop).folder);
+        assert_eq!(keys(&shop.join(".git")), keys(&shop));
+        let alone = bare(home.path().join("alone.git"));
+        assert_eq!(keys(&alone)[0], "git:github.com/acme/secret");
+    }
+
+    #[test]
+    fn what_other_users_may_write_is_ignored_and_named() {
+        use std::os::unix::fs::PermissionsExt;
+        let home = tempfile::tempdir().unwrap();
+        let shop = home.path().join("shop");
+        repository(&shop, "[remote \"origin\"]\n\turl = git@github.com:acme/secret\n");
+        let open =
+            |name: &str| fs::set_permissions(shop.join(name), fs::Permissions::from_mode(0o777)).unwrap();
+        let names = || -> Vec<_> { ignored(&shop.join("src")).into_iter().map(|it| it.path).collect() };
+        assert_eq!(names(), Vec::<PathBuf>::new());
+        open(".git/config");
+        assert!(keys(&shop)[0].starts_with("root:"), "{:?}", keys(&shop));
+        assert_eq!(names(), [fs::canonicalize(shop.join(".git/config")).unwrap()]);
+        open(".git/objects");
+        assert!(keys(&shop)[0].starts_with("dir:"), "{:?}", keys(&shop));
+        open(".git");
+        assert!(keys(&shop)[0].starts_with("path:"), "{:?}", keys(&shop));
+        assert_eq!(names(), [fs::canonicalize(shop.join(".git")).unwrap()]);
+        fs::remove_dir_all(shop.join(".git")).unwrap();
+        fs::write(shop.join(".recall.toml"), "disable = true").unwrap();
+        assert!(matches!(project_file(&shop), ProjectFile::Text(_)));
+        open(".recall.toml");
+        assert!(matches!(project_file(&shop), ProjectFile::Unreadable(Refused::Writable)));
     }
 
     #[test]

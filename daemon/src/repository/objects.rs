@@ -1,36 +1,31 @@
-//! Whether a repository holds an object, read from its files: loose ones, and the indexes of its packs. What it borrows
-//! from elsewhere, or reaches through a link, is not its own.
+//! Whether a repository has a commit, read from its files: loose objects, and packs (gitformat-pack(5)). A name proves
+//! nothing, in a list of branches as little as in the name of an object's file: the content has to be there that bears
+//! the name. What the repository borrows from elsewhere, or reaches through a link, is not its own.
 
-use std::fs::{self, File};
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
+use sha1::Sha1;
+use sha2::{Digest, Sha256};
 
-use super::open_plain;
 use crate::memory::ids::CommitId;
+use crate::trusted_file::Folder;
 
 /// Packs that are looked into; git itself keeps far fewer.
 const MOST_PACKS: usize = 300;
+/// The text of a commit is a few hundred bytes.
+const MOST_BYTES: usize = 64 * 1024;
+/// Deltas upon deltas; git makes 50 of them unless told otherwise.
+const MOST_DELTAS: u32 = 64;
 
-/// Whether the object of this hash lies in a folder of objects. What cannot be read does not hold it.
-pub fn holds(objects: &Path, id: &CommitId) -> bool {
-    let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|it| it.is_dir());
-    let Some((folder, name)) = id.as_str().split_at_checked(2) else { return false };
-    if !is_folder(objects) {
-        return false;
-    }
-    let loose = objects.join(folder);
-    if is_folder(&loose) && fs::symlink_metadata(loose.join(name)).is_ok_and(|it| it.is_file()) {
-        return true;
-    }
-    let (packs, Some(hash)) = (objects.join("pack"), bytes_of(id)) else { return false };
-    if !is_folder(&packs) {
-        return false;
-    }
-    let files = fs::read_dir(packs).into_iter().flatten().flatten().map(|entry| entry.path());
-    let indexes = files.filter(|path: &PathBuf| path.extension().is_some_and(|it| it == "idx"));
-    indexes.take(MOST_PACKS).any(|path| is_indexed(&path, &hash).unwrap_or(false))
+/// Whether a folder of objects holds this commit. What cannot be read does not hold it.
+pub(super) fn holds(objects: &Folder, id: &CommitId) -> bool {
+    let Some(hash) = bytes_of(id) else { return false };
+    let found = loose(objects, id).or_else(|| packed(objects, &hash));
+    found.is_some_and(|object| is_commit(&object, &hash))
 }
 
 fn bytes_of(id: &CommitId) -> Option<Vec<u8>> {
@@ -38,85 +33,409 @@ fn bytes_of(id: &CommitId) -> Option<Vec<u8>> {
     digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// Looks a hash up in a pack's index of version 2 (gitformat-pack(5)): a table of how many hashes begin with at most
-/// each byte, then the hashes in order.
-fn is_indexed(path: &Path, hash: &[u8]) -> Option<bool> {
+/// Whether an object, its header before it, is a commit and bears this name.
+fn is_commit(object: &[u8], hash: &[u8]) -> bool {
+    object.starts_with(b"commit ")
+        && match hash.len() {
+            20 => Sha1::digest(object).as_slice() == hash,
+            32 => Sha256::digest(object).as_slice() == hash,
+            _ => false,
+        }
+}
+
+fn loose(objects: &Folder, id: &CommitId) -> Option<Vec<u8>> {
+    let (folder, name) = id.as_str().split_at_checked(2)?;
+    let file = objects.file(&Path::new(folder).join(name)).ok()?;
+    let mut deflated = Vec::new();
+    file.take(deflated_bytes(MOST_BYTES)).read_to_end(&mut deflated).ok()?;
+    decompress_to_vec_zlib_with_limit(&deflated, MOST_BYTES).ok()
+}
+
+fn packed(objects: &Folder, hash: &[u8]) -> Option<Vec<u8>> {
+    let packs = objects.folder(Path::new("pack")).ok()?;
+    let indexes = packs.names().map(PathBuf::from);
+    let indexes = indexes.filter(|name| name.extension().is_some_and(|it| it == "idx"));
+    let (name, index, offset) = indexes.take(MOST_PACKS).find_map(|name| {
+        let index = Index::open(packs.file(&name).ok()?, hash.len())?;
+        index.offset_of(hash).map(|offset| (name, index, offset))
+    })?;
+    let pack = Pack { file: packs.file(&name.with_extension("pack")).ok()?, index };
+    let text = pack.commit_at(offset)?;
+    Some([format!("commit {}\0", text.len()).as_bytes(), &text].concat())
+}
+
+/// At least as many bytes as any deflated text of this length takes.
+fn deflated_bytes(length: usize) -> u64 {
+    (length + length / 256 + 1024) as u64
+}
+
+/// The index of a pack, version 2: a table of how many names begin with at most each byte, the names in order, a
+/// checksum for each, and where each lies in the pack.
+struct Index {
+    file: File,
+    /// Bytes of a name.
+    width: u64,
+    objects: u64,
+}
+
+impl Index {
     const MAGIC: [u8; 8] = [0xff, b't', b'O', b'c', 0, 0, 0, 2];
     const TABLE: u64 = 8;
-    const HASHES: u64 = TABLE + 256 * 4;
-    let file = open_plain(path, OFlags::NOFOLLOW)?;
-    let mut magic = [0; 8];
-    file.read_exact_at(&mut magic, 0).ok()?;
-    if magic != MAGIC {
-        return None;
+    const NAMES: u64 = Self::TABLE + 256 * 4;
+
+    fn open(file: File, width: usize) -> Option<Self> {
+        if bytes_at::<8>(&file, 0)? != Self::MAGIC {
+            return None;
+        }
+        let objects = number_at(&file, Self::NAMES - 4)?;
+        Some(Self { file, width: width as u64, objects })
     }
-    let first = u64::from(*hash.first()?);
-    let mut low = if first == 0 { 0 } else { number_at(&file, TABLE + (first - 1) * 4)? };
-    let mut high = number_at(&file, TABLE + first * 4)?;
-    let mut found = vec![0; hash.len()];
-    while low < high {
-        let middle = low + (high - low) / 2;
-        file.read_exact_at(&mut found, HASHES + middle * hash.len() as u64).ok()?;
-        match found.as_slice().cmp(hash) {
-            std::cmp::Ordering::Equal => return Some(true),
-            std::cmp::Ordering::Less => low = middle + 1,
-            std::cmp::Ordering::Greater => high = middle,
+
+    /// Where an object lies in the pack.
+    fn offset_of(&self, hash: &[u8]) -> Option<u64> {
+        let offsets = Self::NAMES + self.objects * (self.width + 4);
+        let offset = number_at(&self.file, offsets + self.place_of(hash)? * 4)?;
+        match offset.checked_sub(1 << 31) {
+            None => Some(offset),
+            // Too far for four bytes: the number of one of eight.
+            Some(large) => {
+                Some(u64::from_be_bytes(bytes_at(&self.file, offsets + self.objects * 4 + large * 8)?))
+            }
         }
     }
-    Some(false)
+
+    /// The how manieth name it is.
+    fn place_of(&self, hash: &[u8]) -> Option<u64> {
+        let first = u64::from(*hash.first()?);
+        let mut low = if first == 0 { 0 } else { number_at(&self.file, Self::TABLE + (first - 1) * 4)? };
+        let mut high = number_at(&self.file, Self::TABLE + first * 4)?;
+        let mut found = vec![0; hash.len()];
+        while low < high {
+            let middle = low + (high - low) / 2;
+            self.file.read_exact_at(&mut found, Self::NAMES + middle * self.width).ok()?;
+            match found.as_slice().cmp(hash) {
+                std::cmp::Ordering::Equal => return Some(middle),
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        None
+    }
+}
+
+struct Pack {
+    file: File,
+    index: Index,
+}
+
+impl Pack {
+    /// The text of the commit that lies here; `None` for an object of another kind.
+    fn commit_at(&self, mut offset: u64) -> Option<Vec<u8>> {
+        let mut deltas = Vec::new();
+        for _ in 0..=MOST_DELTAS {
+            let entry = Entry::read(&self.file, offset, self.index.width)?;
+            let content = self.inflated(offset + entry.header, entry.length)?;
+            offset = match entry.kind {
+                Kind::Commit => {
+                    return deltas
+                        .iter()
+                        .rev()
+                        .try_fold(content, |base, delta: &Vec<u8>| apply(&base, delta));
+                }
+                Kind::DeltaTo(distance) => offset.checked_sub(distance)?,
+                Kind::DeltaOf(base) => self.index.offset_of(&base)?,
+            };
+            deltas.push(content);
+        }
+        None
+    }
+
+    fn inflated(&self, offset: u64, length: usize) -> Option<Vec<u8>> {
+        let most = usize::try_from(deflated_bytes(length)).ok()?;
+        let deflated = read_at(&self.file, offset, most)?;
+        decompress_to_vec_zlib_with_limit(&deflated, length).ok().filter(|content| content.len() == length)
+    }
+}
+
+/// What stands before an object in a pack.
+struct Entry {
+    kind: Kind,
+    /// Of what is inflated.
+    length: usize,
+    /// Bytes of all this.
+    header: u64,
+}
+
+enum Kind {
+    Commit,
+    /// What it is a delta of lies so many bytes before it.
+    DeltaTo(u64),
+    /// What it is a delta of has this name.
+    DeltaOf(Vec<u8>),
+}
+
+impl Entry {
+    fn read(pack: &File, offset: u64, width: u64) -> Option<Self> {
+        let bytes = read_at(pack, offset, 64)?;
+        let mut rest = bytes.iter();
+        let mut byte = *rest.next()?;
+        let (kind, mut length, mut shift) = ((byte >> 4) & 7, u64::from(byte & 15), 4);
+        while byte & 0x80 != 0 {
+            byte = *rest.next()?;
+            length |= u64::from(byte & 0x7f).checked_shl(shift)?;
+            shift += 7;
+        }
+        let kind = match kind {
+            1 => Kind::Commit,
+            6 => {
+                byte = *rest.next()?;
+                let mut distance = u64::from(byte & 0x7f);
+                while byte & 0x80 != 0 {
+                    byte = *rest.next()?;
+                    distance = distance.checked_add(1)?.checked_mul(128)? | u64::from(byte & 0x7f);
+                }
+                // It lies before, or this would never end.
+                Kind::DeltaTo(Some(distance).filter(|distance| *distance > 0)?)
+            }
+            7 => Kind::DeltaOf(rest.by_ref().take(usize::try_from(width).ok()?).copied().collect()),
+            _ => return None,
+        };
+        let length = usize::try_from(length).ok().filter(|length| *length <= MOST_BYTES)?;
+        Some(Self { kind, length, header: (bytes.len() - rest.len()) as u64 })
+    }
+}
+
+/// What a delta makes of its base: pieces of the base, and pieces of its own.
+fn apply(base: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = delta.iter().copied();
+    let mut number = || {
+        let (mut value, mut shift) = (0_u64, 0);
+        loop {
+            let byte = rest.next()?;
+            value |= u64::from(byte & 0x7f).checked_shl(shift)?;
+            shift += 7;
+            if byte & 0x80 == 0 {
+                return usize::try_from(value).ok();
+            }
+        }
+    };
+    let (from, to) = (number()?, number()?);
+    if from != base.len() || to > MOST_BYTES {
+        return None;
+    }
+    let mut made = Vec::with_capacity(to);
+    while let Some(order) = rest.next() {
+        if order & 0x80 == 0 {
+            let wanted = made.len() + usize::from(order);
+            made.extend(rest.by_ref().take(order.into()));
+            if order == 0 || made.len() != wanted {
+                return None;
+            }
+            continue;
+        }
+        let mut field = |bits: std::ops::Range<u32>| {
+            let mut value = 0_usize;
+            for (place, bit) in bits.enumerate() {
+                if order & (1 << bit) != 0 {
+                    value |= usize::from(rest.next()?) << (place * 8);
+                }
+            }
+            Some(value)
+        };
+        let (start, length) = (field(0..4)?, field(4..7)?);
+        let length = if length == 0 { 0x1_0000 } else { length };
+        made.extend_from_slice(base.get(start..start.checked_add(length)?)?);
+        if made.len() > to {
+            return None;
+        }
+    }
+    (made.len() == to).then_some(made)
+}
+
+/// So many bytes from here on, or as many as there are.
+fn read_at(file: &File, offset: u64, most: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; most];
+    let mut filled = 0;
+    while let Some(free) = bytes.get_mut(filled..).filter(|free| !free.is_empty()) {
+        match file.read_at(free, offset.checked_add(filled as u64)?).ok()? {
+            0 => break,
+            more => filled += more,
+        }
+    }
+    bytes.truncate(filled);
+    Some(bytes)
+}
+
+fn bytes_at<const COUNT: usize>(file: &File, offset: u64) -> Option<[u8; COUNT]> {
+    let mut bytes = [0; COUNT];
+    file.read_exact_at(&mut bytes, offset).ok()?;
+    Some(bytes)
 }
 
 fn number_at(file: &File, offset: u64) -> Option<u64> {
-    let mut bytes = [0; 4];
-    file.read_exact_at(&mut bytes, offset).ok()?;
-    Some(u32::from_be_bytes(bytes).into())
+    bytes_at(file, offset).map(u32::from_be_bytes).map(u64::from)
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::repository) mod tests {
+    use std::fs;
+
+    use miniz_oxide::deflate::compress_to_vec_zlib;
+
     use super::*;
 
-    fn id(byte: u8) -> CommitId {
-        CommitId(format!("{byte:02x}").repeat(20))
+    fn name_of(object: &[u8]) -> CommitId {
+        CommitId(Sha1::digest(object).iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// The index of a pack that holds these objects.
-    fn index(bytes: &[u8]) -> Vec<u8> {
-        let mut index = vec![0xff, b't', b'O', b'c', 0, 0, 0, 2];
+    fn object(kind: &str, text: &str) -> Vec<u8> {
+        format!("{kind} {}\0{text}", text.len()).into_bytes()
+    }
+
+    /// Leaves a loose object under the name of another one, or its own.
+    fn leave(objects: &Path, name: &CommitId, object: &[u8]) {
+        let (folder, rest) = name.as_str().split_at(2);
+        fs::create_dir_all(objects.join(folder)).unwrap();
+        fs::write(objects.join(folder).join(rest), compress_to_vec_zlib(object, 6)).unwrap();
+    }
+
+    /// Leaves a commit of this text in a folder of objects and says its name.
+    pub(in crate::repository) fn leave_commit(objects: &Path, text: &str) -> CommitId {
+        let object = object("commit", text);
+        let name = name_of(&object);
+        leave(objects, &name, &object);
+        name
+    }
+
+    /// What stands before an object in a pack.
+    fn header(kind: u8, length: usize) -> Vec<u8> {
+        assert!(length < 1 << 11);
+        vec![0x80 | (kind << 4) | (length & 15) as u8, (length >> 4) as u8]
+    }
+
+    /// A pack of a commit, a delta of it by distance, a delta of that by name, and of a blob; with its index.
+    fn pack(folder: &Path, texts: [&str; 3], blob: &str) -> [CommitId; 4] {
+        let names = texts.map(|text| name_of(&object("commit", text)));
+        // All of the base, then what is added.
+        let delta = |base: &str, text: &str| {
+            let added = text.strip_prefix(base).unwrap();
+            let mut delta = vec![base.len() as u8, text.len() as u8, 0x80 | 0x10, base.len() as u8];
+            delta.push(added.len() as u8);
+            delta.extend(added.bytes());
+            delta
+        };
+        let mut pack = b"PACK\0\0\0\x02\0\0\0\x04".to_vec();
+        let mut offsets = Vec::new();
+        let [first, second, third] = texts;
+        offsets.push(pack.len());
+        pack.extend(header(1, first.len()));
+        pack.extend(compress_to_vec_zlib(first.as_bytes(), 6));
+        offsets.push(pack.len());
+        let by_distance = delta(first, second);
+        pack.extend(header(6, by_distance.len()));
+        pack.push((offsets[1] - offsets[0]) as u8);
+        pack.extend(compress_to_vec_zlib(&by_distance, 6));
+        offsets.push(pack.len());
+        let by_name = delta(second, third);
+        pack.extend(header(7, by_name.len()));
+        pack.extend(bytes_of(&names[1]).unwrap());
+        pack.extend(compress_to_vec_zlib(&by_name, 6));
+        offsets.push(pack.len());
+        pack.extend(header(3, blob.len()));
+        pack.extend(compress_to_vec_zlib(blob.as_bytes(), 6));
+        let [one, two, three] = names.clone();
+        let names = [one, two, three, name_of(&object("blob", blob))];
+        fs::write(folder.join("a.pack"), pack).unwrap();
+        let lies: Vec<_> = names.iter().zip(offsets).map(|(name, at)| (name.clone(), at as u32)).collect();
+        fs::write(folder.join("a.idx"), index(&lies)).unwrap();
+        names
+    }
+
+    fn index(lies: &[(CommitId, u32)]) -> Vec<u8> {
+        let mut lies: Vec<_> = lies.iter().map(|(name, at)| (bytes_of(name).unwrap(), at)).collect();
+        lies.sort();
+        let mut index = Index::MAGIC.to_vec();
         for first in 0..=255_u8 {
-            let up_to = bytes.iter().filter(|byte| **byte <= first).count();
-            index.extend(u32::try_from(up_to).unwrap().to_be_bytes());
+            let up_to = lies.iter().filter(|(name, _)| name[0] <= first).count() as u32;
+            index.extend(up_to.to_be_bytes());
         }
-        bytes.iter().for_each(|byte| index.extend([*byte; 20]));
+        lies.iter().for_each(|(name, _)| index.extend(name));
+        lies.iter().for_each(|_| index.extend([0; 4]));
+        lies.iter().for_each(|(_, at)| index.extend(at.to_be_bytes()));
         index
     }
 
+    fn holds(folder: &Path, id: &CommitId) -> bool {
+        Folder::open(folder).is_ok_and(|objects| super::holds(&objects, id))
+    }
+
     #[test]
-    fn objects_lie_loose_or_in_packs_and_nowhere_else() {
+    fn a_commit_is_held_where_its_content_is() {
+        let home = tempfile::tempdir().unwrap();
+        let objects = home.path().join("objects");
+        fs::create_dir_all(objects.join("pack")).unwrap();
+        let loose = leave_commit(&objects, "tree 1\n\nloose");
+        let [one, two, three, blob] =
+            pack(&objects.join("pack"), ["one", "one two", "one two three"], "blob");
+        for commit in [&loose, &one, &two, &three] {
+            assert!(holds(&objects, commit), "{commit:?}");
+        }
+        // Everybody has the same file somewhere.
+        assert!(!holds(&objects, &blob));
+        let empty = object("blob", "");
+        leave(&objects, &name_of(&empty), &empty);
+        assert!(!holds(&objects, &name_of(&empty)));
+    }
+
+    #[test]
+    fn a_name_is_no_commit() {
+        let home = tempfile::tempdir().unwrap();
+        let objects = home.path().join("objects");
+        fs::create_dir_all(objects.join("pack")).unwrap();
+        let wanted = name_of(&object("commit", "of somebody else"));
+        leave(&objects, &wanted, &object("commit", "made up"));
+        assert!(!holds(&objects, &wanted));
+        let (folder, rest) = wanted.as_str().split_at(2);
+        for content in [&b""[..], b"no zlib"] {
+            fs::write(objects.join(folder).join(rest), content).unwrap();
+            assert!(!holds(&objects, &wanted));
+        }
+        fs::remove_dir_all(objects.join(folder)).unwrap();
+        // In an index without its pack, with one that holds something else, and with one that leads in a circle.
+        fs::write(objects.join("pack/x.idx"), index(&[(wanted.clone(), 0)])).unwrap();
+        assert!(!holds(&objects, &wanted));
+        let mut circle = header(7, 1);
+        circle.extend(bytes_of(&wanted).unwrap());
+        circle.extend(compress_to_vec_zlib(b"x", 6));
+        let mut other = header(1, 5);
+        other.extend(compress_to_vec_zlib(b"other", 6));
+        for pack in [circle, other, Vec::new(), vec![0xff; 100]] {
+            fs::write(objects.join("pack/x.pack"), pack).unwrap();
+            assert!(!holds(&objects, &wanted));
+        }
+        assert!(!holds(&objects, &CommitId("é".repeat(20))) && !holds(&home.path().join("nowhere"), &wanted));
+    }
+
+    #[test]
+    fn what_is_borrowed_or_linked_is_not_its_own() {
         let home = tempfile::tempdir().unwrap();
         let (objects, lender) = (home.path().join("objects"), home.path().join("lender"));
-        for folder in ["pack", "info", "aa"] {
-            fs::create_dir_all(objects.join(folder)).unwrap();
-        }
+        fs::create_dir_all(objects.join("pack")).unwrap();
+        fs::create_dir_all(objects.join("info")).unwrap();
         fs::create_dir_all(lender.join("pack")).unwrap();
-        fs::create_dir_all(lender.join("bb")).unwrap();
-        fs::write(objects.join("aa").join("aa".repeat(19)), "").unwrap();
-        fs::write(objects.join("pack/a.idx"), index(&[0, 1, 7, 0x80, 0xff])).unwrap();
-        fs::write(objects.join("pack/bad.idx"), "no index").unwrap();
-        // By saying that they are borrowed, and through links.
-        fs::write(lender.join("pack/b.idx"), index(&[9])).unwrap();
-        fs::write(lender.join("bb").join("bb".repeat(19)), "").unwrap();
+        let loose = leave_commit(&lender, "loose");
+        let [packed, ..] = pack(&lender.join("pack"), ["one", "one two", "one two three"], "blob");
+        let link = |target: PathBuf, name: PathBuf| std::os::unix::fs::symlink(target, name).unwrap();
         fs::write(objects.join("info/alternates"), "../lender\n").unwrap();
-        std::os::unix::fs::symlink(lender.join("pack/b.idx"), objects.join("pack/b.idx")).unwrap();
-        std::os::unix::fs::symlink(lender.join("bb"), objects.join("bb")).unwrap();
-        for byte in [0, 1, 7, 0x80, 0xaa, 0xff] {
-            assert!(holds(&objects, &id(byte)), "{byte}");
+        let (folder, _) = loose.as_str().split_at(2);
+        link(lender.join(folder), objects.join(folder));
+        for name in ["a.idx", "a.pack"] {
+            link(lender.join("pack").join(name), objects.join("pack").join(name));
         }
-        for byte in [2, 9, 0xbb, 0xfe] {
-            assert!(!holds(&objects, &id(byte)), "{byte}");
+        link(lender.clone(), home.path().join("link"));
+        for commit in [&loose, &packed] {
+            assert!(holds(&lender, commit));
+            assert!(!holds(&objects, commit) && !holds(&home.path().join("link"), commit));
         }
-        std::os::unix::fs::symlink(&lender, home.path().join("link")).unwrap();
-        assert!(holds(&lender, &id(9)) && !holds(&home.path().join("link"), &id(9)));
-        assert!(!holds(&home.path().join("nowhere"), &id(1)));
     }
 }

@@ -5,7 +5,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::{common_dir, find_git_dir, open_plain, read};
+use super::find;
+use super::git_folder::GitFolder;
 use crate::memory::checkout::{Checkout, Here, Tip};
 use crate::memory::ids::{BranchName, CommitId};
 
@@ -47,8 +48,8 @@ impl Workplace {
 /// The refs of a repository, as one of its work trees sees them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refs {
-    git_dir: PathBuf,
-    common_dir: PathBuf,
+    git_dir: GitFolder,
+    common_dir: GitFolder,
 }
 
 /// What a ref's file says.
@@ -64,21 +65,17 @@ impl Refs {
             return None;
         }
         let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-        let (_, git_dir) = find_git_dir(&folder)?;
-        Some(Self { common_dir: common_dir(&git_dir), git_dir })
+        let (_, git_dir) = find(&folder, &mut |_| {})?;
+        Some(Self::of_git_dir(&git_dir))
     }
 
-    /// The refs of a git folder that was known before, if it is still there.
-    pub fn of_git_dir(git_dir: &Path) -> Option<Self> {
-        git_dir
-            .join("HEAD")
-            .is_file()
-            .then(|| Self { common_dir: common_dir(git_dir), git_dir: git_dir.to_owned() })
+    pub fn of_git_dir(git_dir: &GitFolder) -> Self {
+        Self { common_dir: git_dir.common(), git_dir: git_dir.clone() }
     }
 
     /// What is checked out; `None`: it cannot be known.
     pub fn checkout(&self) -> Option<Checkout> {
-        match content(&read(&self.git_dir.join("HEAD"))?)? {
+        match content(&self.git_dir.read("HEAD")?)? {
             Content::Commit(commit) => Some(Checkout { branch: None, commit: Some(commit) }),
             Content::Symbolic(name) => {
                 let branch = BranchName::parse(name.strip_prefix("refs/heads/")?)?;
@@ -88,20 +85,27 @@ impl Refs {
         }
     }
 
+    /// The same for keeping as evidence: without a commit that the repository has only a name for.
+    pub fn own_checkout(&self) -> Option<Checkout> {
+        let Checkout { branch, commit } = self.checkout()?;
+        Some(Checkout { branch, commit: commit.filter(|commit| self.common_dir.holds(commit)) })
+    }
+
     /// What a listener in this work tree has before it.
     pub fn here(&self) -> Here {
-        let default = read(&self.common_dir.join("refs/remotes/origin/HEAD"))
-            .and_then(|text| content(&text))
-            .and_then(|content| match content {
-                Content::Symbolic(name) => BranchName::parse(name.strip_prefix("refs/remotes/origin/")?),
-                Content::Commit(_) => None,
-            });
+        let default =
+            self.common_dir.read("refs/remotes/origin/HEAD").and_then(|text| content(&text)).and_then(
+                |content| match content {
+                    Content::Symbolic(name) => BranchName::parse(name.strip_prefix("refs/remotes/origin/")?),
+                    Content::Commit(_) => None,
+                },
+            );
         Here { checkout: self.checkout(), default_branch: default }
     }
 
     /// Where a branch stands: this repository's own, else the remote's as it was last fetched.
     pub fn tip(&self, branch: &BranchName) -> Tip {
-        if self.common_dir.join("reftable").is_dir() {
+        if self.common_dir.is_folder("reftable") {
             return Tip::Unknown;
         }
         let own = self.commit(&format!("refs/heads/{branch}"));
@@ -109,21 +113,21 @@ impl Refs {
         tip.map_or(Tip::Gone, Tip::At)
     }
 
-    /// Commits whose names nobody knows who has not got this repository: what is and was checked out, and the remote's
-    /// branches as they were last fetched.
-    pub fn known_commits(&self) -> Vec<CommitId> {
+    /// Commits that it has names for: what is and was checked out, and the remote's branches as they were last fetched.
+    /// Whether it has them is another question: [`GitFolder::holds`].
+    pub fn named_commits(&self) -> Vec<CommitId> {
+        const REMOTE: &str = "refs/remotes/origin";
         let mut commits: Vec<CommitId> = self.checkout().and_then(|it| it.commit).into_iter().collect();
-        let remote =
-            fs::read_dir(self.common_dir.join("refs/remotes/origin")).into_iter().flatten().flatten();
-        for entry in remote.take(MOST_TIPS) {
-            if let Some(Content::Commit(commit)) = read(&entry.path()).and_then(|text| content(&text)) {
+        for name in self.common_dir.names(REMOTE).into_iter().take(MOST_TIPS) {
+            let text = name.to_str().and_then(|name| self.common_dir.read(&format!("{REMOTE}/{name}")));
+            if let Some(Content::Commit(commit)) = text.and_then(|text| content(&text)) {
                 commits.push(commit);
             }
         }
         let packed = self.packed().filter(|line| line.contains(" refs/remotes/origin/")).take(MOST_TIPS);
         commits.extend(packed.filter_map(|line| CommitId::parse(line.split(' ').next()?)));
         // Each line: the commit before, the commit after, and who.
-        let log = read(&self.common_dir.join("logs/HEAD")).unwrap_or_default();
+        let log = self.common_dir.read("logs/HEAD").unwrap_or_default();
         commits.extend(log.lines().filter_map(|line| CommitId::parse(line.split(' ').nth(1)?)));
         // No commit at all.
         commits.retain(|commit| commit.as_str().bytes().any(|digit| digit != b'0'));
@@ -131,19 +135,19 @@ impl Refs {
     }
 
     /// Where the objects lie.
-    pub fn objects(&self) -> PathBuf {
-        self.common_dir.join("objects")
+    pub fn objects(&self) -> Option<PathBuf> {
+        self.common_dir.is_folder("objects").then(|| self.common_dir.path().join("objects"))
     }
 
     /// Whether part of the history was left out.
     pub fn is_shallow(&self) -> bool {
-        self.common_dir.join("shallow").exists()
+        self.common_dir.open_file("shallow").map_or_else(|why| !why.is_absence(), |_| true)
     }
 
     fn commit(&self, name: &str) -> Option<CommitId> {
         let mut name = name.to_owned();
         for _ in 0..MOST_HOPS {
-            match read(&self.common_dir.join(&name)).and_then(|text| content(&text)) {
+            match self.common_dir.read(&name).and_then(|text| content(&text)) {
                 Some(Content::Commit(commit)) => return Some(commit),
                 // It becomes part of a path.
                 Some(Content::Symbolic(next)) => name = BranchName::parse(&next)?.0,
@@ -162,7 +166,7 @@ impl Refs {
     }
 
     fn packed(&self) -> impl Iterator<Item = String> {
-        let file = open_plain(&self.common_dir.join("packed-refs"), rustix::fs::OFlags::empty());
+        let file = self.common_dir.open_file("packed-refs").ok();
         let lines = file.map(|file| BufReader::new(file.take(MOST_PACKED)).lines());
         lines.into_iter().flatten().map_while(Result::ok)
     }
@@ -253,7 +257,7 @@ mod tests {
         assert_eq!(tip("theirs"), Tip::At(CommitId::from(TWO)));
         assert_eq!((tip("old"), tip("none")), (Tip::Gone, Tip::Gone));
         assert_eq!(refs.here().default_branch, Some(BranchName::from("develop")));
-        assert_eq!(refs.known_commits(), [CommitId::from(TWO)]);
+        assert_eq!(refs.named_commits(), [CommitId::from(TWO)]);
     }
 
     #[test]

@@ -30,6 +30,7 @@ use crate::memory::redaction::{RedactionError, RedactionMode, Redactor};
 use crate::store::{
     self, Evidence, OpenStoreError, Readers, RepairError, RepairSite, Suspension, Thoroughness, Write,
 };
+use crate::trusted_file::{self, Refused};
 
 /// Why the daemon does not run.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +88,9 @@ pub async fn run_with(
     }
     let redactor = Arc::new(Redactor::new(&config.redaction)?);
     paths.create_folders()?;
+    if let Some(foreign) = foreign_files(&paths).into_iter().next() {
+        return Err(foreign.into());
+    }
     let backups = paths.backups_dir();
     std::fs::create_dir_all(&backups).map_err(|error| RunError::DataFolder(backups.clone(), error))?;
     let spool = Spool::new(&paths);
@@ -106,7 +110,7 @@ pub async fn run_with(
         database: site.database,
         backups: site.backups,
         repair_note: site.note,
-        pause_note: paths.state_dir().join("pauses.json"),
+        pause_note: pause_note(&paths),
         index_folder: paths.index_dir(),
         first_connection: FirstConnection::new(connection),
         spool,
@@ -169,6 +173,29 @@ pub async fn run_with(
     instance.retract();
     tracing::info!("stopped");
     outcome
+}
+
+/// What other users have put in the places of recall's own files while they could.
+pub fn foreign_files(paths: &Paths) -> Vec<FolderError> {
+    let mut places = vec![paths.database(), paths.lock_file(), paths.index_dir(), paths.backups_dir()];
+    places
+        .extend(["recall.db-wal", "recall.db-shm", "recall.db-journal"].map(|it| paths.data_dir().join(it)));
+    places.extend([
+        paths.spool_dir(),
+        paths.log_dir(),
+        paths.log_file(),
+        pause_note(paths),
+        repair_note(paths),
+    ]);
+    let foreign = |path: PathBuf| match trusted_file::check_owner_of(&path) {
+        Err(Refused::Foreign(owner)) => Some(FolderError::Foreign { path, owner }),
+        _ => None,
+    };
+    places.into_iter().filter_map(foreign).collect()
+}
+
+fn pause_note(paths: &Paths) -> PathBuf {
+    paths.state_dir().join("pauses.json")
 }
 
 /// Where repairs of the database are remembered.

@@ -21,11 +21,14 @@ use serde::{Deserialize, Serialize};
 use super::backup::{self, Thoroughness, newest_good_backup, remove_if_there, sync_folder_of, time_in_name};
 use super::{OpenStoreError, StoreError, schema};
 use crate::memory::ids::Timestamp;
+use crate::trusted_file::{self, Links};
 
 /// For so long a repair is told of.
 const TOLD_FOR_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 /// A disk that keeps damaging files shall not fill the note.
 const MOST_TOLD: usize = 10;
+/// Of the note that is read.
+const MOST_NOTE: u64 = 1 << 20;
 
 /// The files that a repair concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,7 +147,7 @@ pub(super) fn finish_repair(database: &Path) -> io::Result<()> {
 
 /// The repairs of the last week, the latest last. A note that cannot be read tells of none.
 pub fn recent_repairs(note: &Path, now: Timestamp) -> Vec<Repair> {
-    let Ok(bytes) = fs::read(note) else { return Vec::new() };
+    let Ok(bytes) = trusted_file::read(note, Links::Refused, MOST_NOTE) else { return Vec::new() };
     let mut repairs: Vec<Repair> = serde_json::from_slice(&bytes).unwrap_or_default();
     repairs.retain(|repair| now.since(repair.at) < TOLD_FOR_MS);
     repairs

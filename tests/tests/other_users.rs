@@ -1,0 +1,267 @@
+//! Files of other users: what somebody else has put in the way of a session, or in the place of recall's own files,
+//! decides nothing, holds nobody up, and is named.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use recall_tests::faults::intruder::{UID, can_change_user, open_to_all};
+use recall_tests::faults::process::peak_memory;
+use recall_tests::repository::Repository;
+use recall_tests::{Said, Stage, run};
+use serde_json::{Value, json};
+
+/// Whether there is nobody to play the other user.
+fn skipped() -> bool {
+    if !can_change_user() {
+        println!("skipped: only the superuser can become another user");
+    }
+    !can_change_user()
+}
+
+/// A folder that everybody may put files into, as /tmp.
+fn shared(stage: &Stage) -> PathBuf {
+    open_to_all(&stage.user_home());
+    let shared = stage.user_home().join("shared");
+    std::fs::create_dir_all(&shared).unwrap();
+    std::fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
+    shared
+}
+
+/// What the other user does there.
+#[track_caller]
+fn other_user(folder: &Path, script: &str) {
+    let mut shell = Command::new("sh");
+    shell.args(["-euc", script]).current_dir(folder).uid(UID).gid(UID);
+    assert!(shell.status().unwrap().success(), "{script}");
+}
+
+fn prompt_in(stage: &Stage, folder: &Path, session: &str) {
+    let mut event = stage.event(session, "UserPromptSubmit", json!({"prompt": "hello", "prompt_id": "p"}));
+    event["cwd"] = json!(folder);
+    let mut command = stage.command("recall-shim");
+    command.arg("claude-code").current_dir(folder);
+    run(command, event.to_string().as_bytes());
+    stage.flush();
+}
+
+fn doctor(stage: &Stage, folder: &Path) -> String {
+    let mut command = stage.command("recall");
+    command.arg("doctor").current_dir(folder);
+    run(command, b"").stdout.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn events(stage: &Stage) -> Value {
+    stage.json(["ctl", "status"])["events"].clone()
+}
+
+#[test]
+fn what_another_user_plants_above_a_session_decides_nothing() {
+    if skipped() {
+        return;
+    }
+    let stage = Stage::new().daemon();
+    let victim = Repository::init(&stage.project());
+    victim.git(&["remote", "add", "origin", "git@github.com:acme/secret.git"]);
+    stage.discount_session("victim");
+    stage.flush();
+    let shared = shared(&stage);
+    let work = shared.join("work");
+    std::fs::create_dir(&work).unwrap();
+    let elsewhere = stage.user_home().join("elsewhere.git");
+    std::fs::create_dir_all(elsewhere.join("objects")).unwrap();
+    std::fs::write(elsewhere.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    std::fs::write(elsewhere.join("config"), "").unwrap();
+    let repository = "mkdir -p .git/objects && echo 'ref: refs/heads/main' >.git/HEAD && printf \
+                      '[remote \"origin\"]\\n\\turl = git@github.com:acme/secret.git\\n' >.git/config";
+    let project = work.canonicalize().unwrap();
+    for (number, (script, what)) in [
+        (repository.to_owned(), ".git"),
+        (format!("echo 'gitdir: {}' >.git", elsewhere.display()), ".git"),
+        (format!("ln -s {} .git", elsewhere.display()), ".git"),
+        ("mkfifo .git".to_owned(), ".git"),
+        ("echo 'disable = true' >.recall.toml; chmod 644 .recall.toml".to_owned(), ".recall.toml"),
+        ("printf \"alias = 'evil'\" >.recall.toml; chmod 600 .recall.toml".to_owned(), ".recall.toml"),
+        ("mkfifo .recall.toml".to_owned(), ".recall.toml"),
+        ("ln -s /dev/zero .recall.toml".to_owned(), ".recall.toml"),
+        ("mkdir .recall.toml".to_owned(), ".recall.toml"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        other_user(&shared, &script);
+        // Below it, and in the shared folder itself.
+        for (folder, name) in [(&work, "below"), (&shared, "beside")] {
+            let session = format!("{name}-{number}");
+            prompt_in(&stage, folder, &session);
+            let info = stage.json(["ctl", "session", &session]);
+            let path = folder.canonicalize().unwrap();
+            assert_eq!(info["project_id"], format!("path:{}", path.display()), "{script}");
+            assert_ne!(info["project"], "evil");
+        }
+        let said = doctor(&stage, if what == ".git" { &work } else { &shared });
+        assert!(
+            said.contains(what) && said.contains("ignored: it belongs to user 65534"),
+            "{script}: {said}"
+        );
+        other_user(&shared, "rm -rf .git .recall.toml");
+        assert!(!doctor(&stage, &work).contains("ignored"));
+    }
+    assert_eq!(events(&stage)["excluded"], 0);
+    assert_eq!(project, work.canonicalize().unwrap());
+}
+
+#[test]
+fn a_repository_that_others_may_write_is_ignored_and_one_of_a_private_group_is_not() {
+    let stage = Stage::new().daemon();
+    let repository = Repository::init(&stage.project());
+    let dot_git = stage.project().join(".git");
+    prompt_in(&stage, &stage.project(), "first");
+    let id =
+        |session: &str| stage.json(["ctl", "session", session])["project_id"].as_str().unwrap().to_owned();
+    assert!(id("first").starts_with("root:"), "{}", id("first"));
+    std::fs::set_permissions(&dot_git, Permissions::from_mode(0o777)).unwrap();
+    prompt_in(&stage, &stage.project(), "open");
+    assert!(id("open").starts_with("path:"), "{}", id("open"));
+    assert!(doctor(&stage, &repository.0).contains(".git is ignored: other users may write it"));
+    if skipped() {
+        return;
+    }
+    // As with umask 002: the superuser's group has nobody else in it.
+    for (group, expected) in [(0, "root:"), (UID, "path:")] {
+        lchown(&dot_git, None, Some(group)).unwrap();
+        std::fs::set_permissions(&dot_git, Permissions::from_mode(0o775)).unwrap();
+        let session = format!("group-{group}");
+        prompt_in(&stage, &stage.project(), &session);
+        assert!(id(&session).starts_with(expected), "{}", id(&session));
+    }
+}
+
+#[test]
+fn a_project_file_of_ours_that_others_may_write_keeps_nothing() {
+    let stage = Stage::new().daemon();
+    let file = stage.project().join(".recall.toml");
+    std::fs::write(&file, "disable = false").unwrap();
+    std::fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+    prompt_in(&stage, &stage.project(), "one");
+    let events = events(&stage);
+    assert_eq!((&events["stored"], &events["excluded"]), (&json!(0), &json!(1)));
+    let said = doctor(&stage, &stage.project());
+    assert!(said.contains("nothing is kept of this project: other users may write it"), "{said}");
+}
+
+const SUBSCRIBED: &str = "[[subscribe]]\nevents = ['session_start', 'session_end']\ncommand = ['sh', '-c', 'touch \"$HOME/touched\"']\n";
+
+/// Settings that are ignored: nothing in them is done, the daemon serves, and the doctor says why.
+#[track_caller]
+fn config_is_ignored(make: impl FnOnce(&Path), why: &str) {
+    let stage = Stage::new().config(SUBSCRIBED);
+    let config = stage.home().join("config.toml");
+    make(&config);
+    let stage = stage.daemon();
+    stage.discount_session("one");
+    stage.flush();
+    assert_eq!(events(&stage)["stored"], 7);
+    assert!(peak_memory(stage.daemon_pid()) < 300 << 20);
+    let said = doctor(&stage, &stage.project());
+    assert!(said.contains(&format!("cannot read {}: {why}", config.display())), "{said}");
+    assert!(!stage.user_home().join("touched").exists(), "a command ran");
+}
+
+#[test]
+fn a_config_that_is_no_small_file_of_ours_is_ignored() {
+    let replace = |make: fn(&Path)| {
+        move |config: &Path| {
+            std::fs::remove_file(config).unwrap();
+            make(config);
+        }
+    };
+    config_is_ignored(
+        replace(|config| rustix::fs::mkfifoat(rustix::fs::CWD, config, 0o600.into()).unwrap()),
+        "it is no regular file",
+    );
+    config_is_ignored(replace(|config| symlink("/dev/zero", config).unwrap()), "it is no regular file");
+    config_is_ignored(
+        |config| std::fs::write(config, format!("{SUBSCRIBED}{}", "#\n".repeat(1 << 20))).unwrap(),
+        "it is larger than",
+    );
+    config_is_ignored(
+        |config| std::fs::set_permissions(config, Permissions::from_mode(0o646)).unwrap(),
+        "other users may write it",
+    );
+    if skipped() {
+        return;
+    }
+    let give = |config: &Path| lchown(config, Some(UID), Some(UID)).unwrap();
+    config_is_ignored(give, "it belongs to user 65534");
+    // A link of theirs to a file of ours.
+    config_is_ignored(
+        |config| {
+            std::fs::rename(config, config.with_extension("ours")).unwrap();
+            symlink(config.with_extension("ours"), config).unwrap();
+            give(config);
+        },
+        "it belongs to user 65534",
+    );
+}
+
+#[test]
+fn a_config_that_the_user_keeps_elsewhere_counts() {
+    let stage = Stage::new().config(SUBSCRIBED);
+    let config = stage.home().join("config.toml");
+    std::fs::rename(&config, stage.user_home().join("dotfile.toml")).unwrap();
+    symlink("../dotfile.toml", &config).unwrap();
+    let stage = stage.daemon();
+    stage.discount_session("one");
+    stage.flush();
+    assert!(doctor(&stage, &stage.project()).contains(&format!("ok {}", config.display())));
+    // The subscription is there; it may not have run yet.
+    assert_ne!(stage.json(["ctl", "status"])["subscribe"], Value::Null);
+}
+
+#[test]
+fn state_files_of_another_user_are_refused_with_words() {
+    if skipped() {
+        return;
+    }
+    for name in [
+        "data/recall.db",
+        "data/recall.db-wal",
+        "data/recall.lock",
+        "state/pauses.json",
+        "state/spool",
+        "state/repairs.json",
+    ] {
+        let stage = Stage::new();
+        let path = stage.home().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "").unwrap();
+        lchown(&path, Some(UID), Some(UID)).unwrap();
+        let Said { status, stderr, .. } = stage.recall(["daemon"]);
+        assert_eq!(status.code(), Some(1), "{name}");
+        assert!(stderr.contains(&format!("{} belongs to user 65534", path.display())), "{stderr}");
+        assert!(
+            doctor(&stage, &stage.project()).contains(&format!("{} belongs to user 65534", path.display()))
+        );
+    }
+}
+
+#[test]
+fn a_pipe_in_place_of_a_note_holds_nobody_up() {
+    let stage = Stage::new();
+    std::fs::create_dir_all(stage.home().join("state")).unwrap();
+    for name in ["pauses.json", "repairs.json"] {
+        let note = stage.home().join("state").join(name);
+        rustix::fs::mkfifoat(rustix::fs::CWD, note, 0o600.into()).unwrap();
+    }
+    let stage = stage.daemon();
+    prompt_in(&stage, &stage.project(), "one");
+    // What the user said of pauses nobody knows.
+    assert_eq!(events(&stage)["stored"], 0);
+    assert!(doctor(&stage, &stage.project()).contains("paused"));
+}

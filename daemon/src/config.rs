@@ -1,11 +1,14 @@
 //! `config.toml`: what was written, what it means, and what is wrong with it.
 //!
-//! Every key is optional. A file that cannot be understood is an error with its line at the command line, and never
-//! stops the daemon from accepting events: it runs on the defaults and says so.
+//! Every key is optional, and each counts by itself: a mistake is named with its line and leaves its key at the
+//! default. What a file with mistakes forbids is never less than what the last one without forbade, see `last_good`.
 
 mod compression;
+mod last_good;
+mod reading;
 
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::path::Path;
 
 use serde::Deserialize;
 
@@ -16,8 +19,10 @@ use crate::memory::redaction::{RedactionMode, RedactionPolicy, Redactor};
 use crate::memory::session::{CapturePolicy, IdlePolicy, Load};
 use crate::project_file::excluded_projects;
 use crate::store::Durability;
-use crate::trusted_file::{self, Links};
+use crate::trusted_file::{self, Links, Refused};
 use compression::WrittenCompression;
+use last_good::LastGood;
+pub use reading::{Problem, Understood};
 
 /// A file of settings is a few kilobytes.
 const MOST_BYTES: u64 = 256 * 1024;
@@ -26,8 +31,7 @@ const MOST_BYTES: u64 = 256 * 1024;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub capture: CapturePolicy,
-    /// Patterns of projects of which nothing is captured: folders, names, identities.
-    pub excluded: Vec<String>,
+    pub excluded: Excluded,
     pub durability: Durability,
     pub idle: IdlePolicy,
     pub housekeeping_s: u64,
@@ -39,6 +43,24 @@ pub struct Config {
     pub compression: CompressionPolicy,
     pub redaction: RedactionPolicy,
     pub subscriptions: Vec<Subscription>,
+}
+
+/// Of what nothing is captured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Excluded {
+    /// Patterns of projects: folders, names, identities.
+    Projects(Vec<String>),
+    /// Something was to be excluded, and nobody can tell what.
+    Everything,
+}
+
+/// A configuration as far as it can be used.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub config: Config,
+    /// All that is wrong with the file, by line.
+    pub problems: Vec<Problem>,
+    exclusions: Understood,
 }
 
 /// A command that is run at lifecycle events.
@@ -81,41 +103,104 @@ pub enum Notice {
     Off,
 }
 
-/// Why the file is not used.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    #[error("cannot read {}", path.display())]
-    Unreadable {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
-    #[error("{}, line {line}: {problem}", path.display())]
-    Broken { path: PathBuf, line: usize, problem: String },
-    #[error("{}: {}", path.display(), problems.join("; "))]
-    Values { path: PathBuf, problems: Vec<String> },
-}
-
 impl Config {
-    /// Reads the file; a missing one means the defaults.
-    ///
-    /// # Errors
-    /// When it cannot be read or understood, with the line, or holds values out of range, with all of them.
-    pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        match trusted_file::read_text(path, Links::OfOurs, MOST_BYTES) {
-            Ok(text) => Self::parse(&text, path),
-            Err(why) if why.is_absence() => Ok(Self::default()),
-            Err(source) => Err(ConfigError::Unreadable { path: path.to_owned(), source: source.into() }),
+    /// Reads the file; a missing one means the defaults. Never fails: what is wrong is a problem.
+    pub fn load(path: &Path) -> Loaded {
+        match trusted_file::read(path, Links::OfOurs, MOST_BYTES) {
+            Ok(bytes) => Self::parse_bytes(bytes),
+            // A link that leads nowhere is a file that cannot be read.
+            Err(why) if why.is_absence() && path.symlink_metadata().is_err() => Loaded::from(Self::default()),
+            // Another user may have changed it: it can forbid, and nothing else.
+            Err(why @ Refused::Writable) => {
+                let mut bytes = Vec::new();
+                // What cannot be read after all excludes nothing that is known.
+                let _ = std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
+                let Loaded { config: Self { excluded, .. }, exclusions, .. } = Self::parse_bytes(bytes);
+                let config = Self { excluded, ..Self::default() };
+                let what = format!("{why}, so only capture.exclude of it counts");
+                Loaded { config, problems: vec![Problem { line: 0, what }], exclusions }
+            }
+            Err(why @ Refused::Io(_)) => {
+                Loaded::broken(Loaded::from(Self::default()), &format!("it cannot be read: {why}"))
+            }
+            // Somebody else's, or no file of settings at all: it says nothing about what to exclude.
+            Err(why) => Loaded {
+                problems: vec![Problem { line: 0, what: format!("it is ignored: {why}") }],
+                ..Loaded::from(Self::default())
+            },
         }
     }
 
-    fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        let written: Written = toml::from_str(text).map_err(|error| {
-            let offset = error.span().map_or(0, |span| span.start);
-            let line = 1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count();
-            ConfigError::Broken { path: path.to_owned(), line, problem: error.message().to_owned() }
-        })?;
-        written.check().map_err(|problems| ConfigError::Values { path: path.to_owned(), problems })
+    fn parse_bytes(bytes: Vec<u8>) -> Loaded {
+        match String::from_utf8(bytes) {
+            Ok(text) => Self::parse(&text),
+            Err(error) => {
+                let lossy = String::from_utf8_lossy(error.as_bytes()).into_owned();
+                Loaded::broken(Self::parse(&lossy), "it is not UTF-8")
+            }
+        }
+    }
+
+    /// The same as a daemon obeys it: no less strict than the last file without a mistake, which `note` remembers.
+    pub fn obeyed(path: &Path, note: &Path) -> Loaded {
+        let mut loaded = Self::load(path);
+        if !loaded.problems.is_empty() {
+            last_good::hold(&mut loaded.config, loaded.exclusions, LastGood::read(note));
+        }
+        loaded
+    }
+
+    /// The same for the daemon itself, which remembers a file without a mistake.
+    pub fn in_force(path: &Path, note: &Path) -> Loaded {
+        let loaded = Self::obeyed(path, note);
+        if !loaded.problems.is_empty() {
+            return loaded;
+        }
+        let good = LastGood::of(&loaded.config);
+        if LastGood::read(note).as_ref() != Some(&good)
+            && let Err(error) = good.write(note)
+        {
+            tracing::warn!(%error, "what the configuration forbids is not remembered for the time it has a mistake");
+        }
+        loaded
+    }
+
+    fn parse(text: &str) -> Loaded {
+        let reading = reading::read(text);
+        Loaded {
+            config: reading.written.into_config(),
+            problems: reading.problems,
+            exclusions: reading.exclusions,
+        }
+    }
+}
+
+impl From<Config> for Loaded {
+    /// One without a mistake.
+    fn from(config: Config) -> Self {
+        Self { config, problems: Vec::new(), exclusions: Understood::Whole }
+    }
+}
+
+impl Loaded {
+    /// What follows from the problems, in words for the user.
+    pub fn consequence(&self) -> &'static str {
+        match self.config.excluded {
+            Excluded::Everything => {
+                "Nothing is captured: capture.exclude cannot be read, and nobody can tell which projects it names."
+            }
+            Excluded::Projects(_) => {
+                "What can be read counts, the rest is at its default; the exclusions of the last file without errors \
+                 stay in force."
+            }
+        }
+    }
+
+    /// As far as it was read, with what is wrong with the file itself.
+    fn broken(mut read: Self, what: &str) -> Self {
+        read.problems.insert(0, Problem { line: 0, what: what.to_owned() });
+        read.exclusions = Understood::Partly;
+        read
     }
 }
 
@@ -137,6 +222,9 @@ struct Written {
     redaction: WrittenRedaction,
     subscribe: Vec<Subscription>,
 }
+
+/// The keys of `[capture]`.
+const CAPTURE_KEYS: [&str; 5] = ["skip_tools", "plan_folders", "chunk_activities", "chunk_kb", "exclude"];
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -241,7 +329,8 @@ impl WrittenRedaction {
 }
 
 impl Written {
-    fn check(self) -> Result<Config, Vec<String>> {
+    /// All that is wrong besides the types of values. Each begins with the key that it is about.
+    fn problems(&self) -> Vec<String> {
         let ranges = [
             ("capture.chunk_activities", self.capture.chunk_activities.into(), 1..=100_000),
             ("capture.chunk_kb", self.capture.chunk_kb.into(), 1..=1_000_000),
@@ -274,13 +363,13 @@ impl Written {
         );
         // Patterns are compiled once more when the daemon starts; here only to say what is wrong with them.
         problems.extend(Redactor::new(&self.redaction.policy()).err().map(|error| error.to_string()));
-        if problems.is_empty() { Ok(self.into_config()) } else { Err(problems) }
+        problems
     }
 
     /// Only for values in range.
     fn into_config(self) -> Config {
         Config {
-            excluded: self.capture.exclude,
+            excluded: Excluded::Projects(self.capture.exclude),
             capture: CapturePolicy {
                 skip_tools: self.capture.skip_tools,
                 plan_folders: self.capture.plan_folders,
@@ -322,24 +411,34 @@ mod tests {
 
     #[track_caller]
     fn problem(text: &str, expected: &str) {
-        let message = Config::parse(text, Path::new("/c/config.toml")).unwrap_err().to_string();
-        assert!(message.contains(expected), "{message}");
+        let problems = Config::parse(text).problems;
+        assert!(problems.iter().any(|problem| problem.to_string().contains(expected)), "{problems:?}");
+    }
+
+    fn parsed(text: &str) -> Config {
+        let Loaded { config, problems, .. } = Config::parse(text);
+        assert_eq!(problems, []);
+        config
+    }
+
+    fn excluded(config: &Config) -> &[String] {
+        match &config.excluded {
+            Excluded::Projects(patterns) => patterns,
+            Excluded::Everything => panic!("everything is"),
+        }
     }
 
     #[test]
     fn an_empty_file_and_a_missing_one_mean_the_defaults() {
-        assert_eq!(Config::parse("", Path::new("c")).unwrap(), Config::default());
-        assert_eq!(Config::load(Path::new("/nowhere/config.toml")).unwrap(), Config::default());
+        assert_eq!(parsed(""), Config::default());
+        assert_eq!(Config::load(Path::new("/nowhere/config.toml")).config, Config::default());
         assert_eq!(Config::default().budgets.start, 2000);
         assert_eq!(Config::default().durability, Durability::Full);
     }
 
     #[test]
     fn mistakes_are_named_with_their_line_or_key() {
-        problem(
-            "[timers]\nbatch_idle_s = 5\nbatch_idle = 3\n",
-            "/c/config.toml, line 3: unknown field `batch_idle`",
-        );
+        problem("[timers]\nbatch_idle_s = 5\nbatch_idle = 3\n", "line 3: unknown field `batch_idle`");
         problem("[context\n", "line 1");
         problem("\n\n[compression]\nbackend = \"magic\"\n", "line 4");
         problem("[timers]\nbatch_idle_s = 0\n[compression]\nconcurrency = 99\n", "timers.batch_idle_s is 0");
@@ -362,12 +461,9 @@ mod tests {
 
     #[test]
     fn what_is_written_is_taken() {
-        let config =
-            Config::parse("[durability]\nsync = \"normal\"\n[context]\nnotice = false\n", Path::new("c"));
-        let config = config.unwrap();
+        let config = parsed("[durability]\nsync = \"normal\"\n[context]\nnotice = false\n");
         assert_eq!((config.durability, config.notice), (Durability::Normal, Notice::Off));
-        let config =
-            Config::parse("[redaction]\nenabled = false\nextra = ['ACME-\\d+']\n", Path::new("c")).unwrap();
+        let config = parsed("[redaction]\nenabled = false\nextra = ['ACME-\\d+']\n");
         assert_eq!(config.redaction.mode, RedactionMode::Off);
         assert_eq!(config.redaction.extra, ["ACME-\\d+"]);
         assert_eq!(Config::default().redaction, RedactionPolicy::default());
@@ -375,12 +471,11 @@ mod tests {
 
     #[test]
     fn a_backend_gets_its_own_keys_and_a_fallback_those_of_its_table() {
-        let config = Config::parse(
+        let config = parsed(
             "[compression]\nbackend = 'anthropic'\nusd_per_mtok_in = 0.25\nfallback = ['openai', 'extractive']\n\
              [compression.openai]\nmodel = 'llama'\nbase_url = 'http://127.0.0.1:11434/v1/'\n",
-            Path::new("c"),
         );
-        let backends = config.unwrap().compression.backends;
+        let backends = config.compression.backends;
         let (first, second) = (&backends[0], &backends[1]);
         assert_eq!(first.origin(), "anthropic:claude-haiku-4-5");
         assert_eq!(
@@ -418,7 +513,111 @@ mod tests {
             "compression.openai.base_url is on this machine",
         );
         let proxied = compression("base_url = 'https://models.example'\nproxy = 'http://proxy.example:3128'");
-        assert!(Config::parse(&proxied, Path::new("c")).is_ok());
-        assert!(Config::parse(&compression("base_url = 'http://[::1]:1234/v1'"), Path::new("c")).is_ok());
+        parsed(&proxied);
+        parsed(&compression("base_url = 'http://[::1]:1234/v1'"));
+    }
+
+    #[test]
+    fn a_mistake_costs_its_own_key_and_all_are_named_at_once() {
+        let Loaded { config, problems, exclusions } = Config::parse(
+            "[capture]\nexclude = ['~/clients/*', 7, 'shop']\nchunk_kb = 0\n[context]\nstart_token = 5\n\
+             prompt_tokens = 70\n[timers]\nbatch_idle_s = 'x'\nretention_days = 30\n[nowhere]\na = 1\n\
+             [redaction]\nextra = ['(', 'ACME-1']\n",
+        );
+        let lines: Vec<_> = problems.iter().map(|problem| problem.line).collect();
+        assert_eq!(lines, [2, 3, 5, 8, 10, 13], "{problems:?}");
+        assert_eq!(exclusions, Understood::Partly);
+        assert_eq!(excluded(&config), ["~/clients/*", "shop"]);
+        assert_eq!((config.budgets.prompt, config.budgets.start, config.retention_days), (70, 2000, 30));
+        assert_eq!(config.redaction.extra, ["ACME-1"]);
+        assert_eq!(config.capture.chunk, Config::default().capture.chunk);
+    }
+
+    #[test]
+    fn what_reaches_outside_counts_whole_or_not_at_all() {
+        let keys = "backend = 'anthropic'\nmodel = 'm'";
+        let config = |more: &str| Config::parse(&format!("[compression]\n{keys}\n{more}\n")).config;
+        assert_eq!(config("timeout_s = 5").compression.backends.len(), 1);
+        for mistake in ["base_url = 'http://192.168.1.7'", "tokens_per_dy = 5", "timeout_s = 0", "= 5"] {
+            assert_eq!(config(mistake).compression, Config::default().compression, "{mistake}");
+        }
+        let hooks = "[[subscribe]]\nevents = ['session_end']\ncommand = ['a']\n\
+                     [[subscribe]]\nevents = ['nothing']\ncommand = ['b']\n";
+        let loaded = Config::parse(hooks);
+        assert_eq!((loaded.config.subscriptions.len(), loaded.problems.len()), (1, 1));
+        let torn =
+            Config::parse(&format!("{hooks}[redaction]\nenabled = false\nallow = ['x']\n[oops\n")).config;
+        assert_eq!((torn.subscriptions.len(), torn.redaction), (0, RedactionPolicy::default()));
+    }
+
+    #[test]
+    fn a_text_that_is_no_toml_hides_no_exclusion() {
+        #[track_caller]
+        fn check(text: &str, expected: Understood, patterns: &[&str]) {
+            let loaded = Config::parse(text);
+            assert!(!loaded.problems.is_empty(), "{text}");
+            assert_eq!(loaded.exclusions, expected, "{text}: {loaded:?}");
+            assert_eq!(excluded(&loaded.config), patterns, "{text}");
+        }
+        check("[capture]\nexclude = ['a', 'b']\n[timers\nx = 1\n", Understood::Whole, &["a", "b"]);
+        check("[timers]\nx = = 1\n[capture]\nexclude = [\n'a',\n] # ours\n", Understood::Whole, &["a"]);
+        check("[timers]\nbatch_idle_s = = 1\n", Understood::Whole, &[]);
+        for text in [
+            "[capture]\nexclude = ['a', 'b\n[timers]\nx = 1\n",
+            "[capture]\nexclude = ['a', 'b'\n[timers]\nx = 1\n",
+            "[capture\nexclude = ['a'\n",
+            "[capture]\nexclude = a\n",
+            "[capture]\nexclude 'a'\n",
+        ] {
+            let loaded = Config::parse(text);
+            assert_eq!(loaded.exclusions, Understood::Partly, "{text}: {loaded:?}");
+        }
+        // Under a name that is none they were meant all the same.
+        check("[captrue]\nexclude = ['a']\n", Understood::Whole, &["a"]);
+        check("exclude = ['a']\n", Understood::Whole, &["a"]);
+        check("[capture]\nexlude = ['a']\n", Understood::Whole, &["a"]);
+        check("[capture]\nexclude = 'a'\n", Understood::Partly, &[]);
+        check("capture = ['a']\n", Understood::Partly, &[]);
+    }
+
+    #[test]
+    fn a_file_with_mistakes_is_no_less_strict_than_the_last_one_without() {
+        let home = tempfile::tempdir().unwrap();
+        let (file, note) = (home.path().join("config.toml"), home.path().join("last-config.json"));
+        let in_force = |text: &[u8]| {
+            std::fs::write(&file, text).unwrap();
+            Config::in_force(&file, &note)
+        };
+        // Nothing is known yet: what can be read counts, and what cannot be told forbids everything.
+        let first = in_force(b"[capture]\nexclude = ['a']\nchunk_kb = 0\n").config;
+        assert_eq!(excluded(&first), ["a"]);
+        for text in [&b"[capture]\nexclude = 'a'\n"[..], b"capture = 5", b"exclude = ['\xff']", b"[capture"] {
+            let everything = in_force(text).config.excluded == Excluded::Everything;
+            assert_eq!(everything, text != b"[capture", "{}", String::from_utf8_lossy(text));
+        }
+        assert!(!note.exists());
+
+        let good = b"[capture]\nexclude = ['a', 'b']\nskip_tools = ['T']\n[redaction]\nextra = ['ACME']\n";
+        let good = in_force(good);
+        assert_eq!((good.problems.len(), excluded(&good.config).len()), (0, 2));
+        let mode = std::os::unix::fs::PermissionsExt::mode(&note.metadata().unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600);
+        let broken = in_force(
+            b"[capture]\nexclude = ['c']\nskip_tools = []\n[context]\nstart_token = 1\n\
+              [redaction]\nenabled = false\nallow = ['x']\n",
+        );
+        assert_eq!(excluded(&broken.config), ["c", "a", "b"]);
+        assert_eq!(broken.config.capture.skip_tools, ["T"]);
+        assert_eq!(broken.config.redaction, good.config.redaction);
+        // Not readable at all.
+        std::fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink("nowhere", &file).unwrap();
+        let unreadable = Config::in_force(&file, &note);
+        assert_eq!((unreadable.problems.len(), excluded(&unreadable.config).len()), (1, 2));
+        std::fs::remove_file(&file).unwrap();
+        // Put right, it counts as it is written; without a file everything is at its default.
+        assert_eq!(excluded(&in_force(b"[capture]\nexclude = ['c']\n").config), ["c"]);
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(excluded(&Config::in_force(&file, &note).config), [""; 0]);
     }
 }

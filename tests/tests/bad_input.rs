@@ -289,7 +289,7 @@ fn a_broken_config_is_named_and_stops_nobody() {
     stage.discount_session("first");
     stage.flush();
     assert_eq!(stage.json(["ctl", "session", "first"])["status"], "completed");
-    assert!(stage.log().contains("running on the defaults"), "{}", stage.log());
+    assert!(stage.log().contains("the configuration has an error"), "{}", stage.log());
 }
 
 #[test]

@@ -1,14 +1,17 @@
 //! What may be captured where: the user's excluded projects, and what a project says of itself.
 //!
-//! Asked once for each event, so what was found for a folder is believed for a moment.
+//! Every folder that an event names is asked, as it is named and as it is resolved, with the repository around it, its
+//! main work tree and the repositories on this disk that it was cloned from: one that is excluded is enough. Asked for
+//! each event, so what was found for a folder is believed for a moment.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use globset::GlobSet;
 
+use crate::config::Excluded;
 use crate::memory::project::{RepositoryFacts, display_name, identities};
 use crate::project_file::{Captured, ProjectRules, excluded_projects};
 use crate::repository::{self, ProjectFile};
@@ -17,12 +20,50 @@ use crate::repository::{self, ProjectFile};
 const BELIEVED_FOR: Duration = Duration::from_secs(1);
 /// Folders that are remembered.
 const MOST_FOLDERS: usize = 500;
+/// Of the words that an event names files with so many are looked at; where there are more, and anything is excluded,
+/// nobody can tell what they name.
+const MOST_NAMES: usize = 1_000;
 
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Boundaries {
-    excluded: Arc<GlobSet>,
-    known: Arc<Mutex<HashMap<String, Known>>>,
+    excluded: Arc<RwLock<Arc<ExcludedSet>>>,
+    known: Arc<Mutex<HashMap<PathBuf, Known>>>,
+    /// The user's own folder.
+    home: Arc<PathBuf>,
+}
+
+/// What the user has excluded.
+enum ExcludedSet {
+    Projects(GlobSet),
+    Everything,
+}
+
+impl ExcludedSet {
+    fn new(excluded: &Excluded, home: &Path) -> Self {
+        match excluded {
+            Excluded::Everything => Self::Everything,
+            Excluded::Projects(patterns) => match excluded_projects(&with_resolved(patterns, home)) {
+                Ok(set) => Self::Projects(set),
+                // Each pattern was compiled when the file was read.
+                Err(error) => {
+                    tracing::error!(%error, "nothing is captured: capture.exclude cannot be followed");
+                    Self::Everything
+                }
+            },
+        }
+    }
+
+    fn covers(&self, name: &str) -> bool {
+        match self {
+            Self::Projects(set) => set.is_match(name),
+            Self::Everything => true,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Projects(set) if set.is_empty())
+    }
 }
 
 struct Known {
@@ -33,83 +74,281 @@ struct Known {
 /// What holds in a folder.
 #[derive(Clone, Debug, Default)]
 pub struct FolderRules {
-    pub rules: ProjectRules,
-    /// The project's folder.
-    root: String,
+    pub captured: Captured,
+    /// The name the project wants to be shown under.
+    pub alias: Option<String>,
+    complaints: usize,
+    /// The folders whose own files count here, with what these say.
+    files: Vec<(PathBuf, ProjectRules)>,
 }
 
 impl FolderRules {
     /// Whether the content of a file of this name is not to be kept.
     pub fn hides(&self, path: &str) -> bool {
-        let beneath = Path::new(path).strip_prefix(&self.root).ok().filter(|_| !self.root.is_empty());
-        match beneath {
-            Some(relative) => self.rules.hides(&relative.to_string_lossy()),
+        self.files.iter().any(|(root, rules)| match Path::new(path).strip_prefix(root) {
+            Ok(relative) => rules.hides(&relative.to_string_lossy()),
             // A path of elsewhere is none of the project's business.
-            None => !Path::new(path).is_absolute() && self.rules.hides(path),
-        }
+            Err(_) => !Path::new(path).is_absolute() && rules.hides(path),
+        })
+    }
+
+    pub fn hides_anything(&self) -> bool {
+        self.files.iter().any(|(_, rules)| rules.hides_anything())
     }
 }
 
 impl Boundaries {
-    /// `excluded`: patterns of projects, checked by the config.
-    pub fn new(excluded: &[String]) -> Self {
-        let set = excluded_projects(excluded).unwrap_or_else(|error| {
-            tracing::error!(%error, "capture.exclude is not followed");
-            GlobSet::empty()
-        });
-        Self { excluded: Arc::new(set), known: Arc::default() }
+    pub fn new(excluded: &Excluded) -> Self {
+        let home = std::env::home_dir().filter(|home| home.is_absolute()).unwrap_or_default();
+        let home = home.canonicalize().unwrap_or(home);
+        Self {
+            excluded: Arc::new(RwLock::new(Arc::new(ExcludedSet::new(excluded, &home)))),
+            known: Arc::default(),
+            home: Arc::new(home),
+        }
+    }
+
+    /// From now on these are excluded.
+    pub fn exclude(&self, excluded: &Excluded) {
+        let set = Arc::new(ExcludedSet::new(excluded, &self.home));
+        *self.excluded.write().unwrap_or_else(PoisonError::into_inner) = set;
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// What holds in a folder.
     pub async fn rules(&self, folder: &str) -> Arc<FolderRules> {
+        self.rules_of(&[PathBuf::from(folder)]).await.into_iter().next().unwrap_or_default()
+    }
+
+    /// What holds in each of these folders.
+    pub async fn rules_of(&self, folders: &[PathBuf]) -> Vec<Arc<FolderRules>> {
+        let believed: Vec<_> = folders.iter().map_while(|folder| self.believed(folder)).collect();
+        if believed.len() == folders.len() {
+            return believed;
+        }
+        let (this, asked) = (self.clone(), folders.to_vec());
+        let looked = tokio::task::spawn_blocking(move || {
+            asked.iter().map(|folder| this.look_in(folder)).collect::<Vec<_>>()
+        });
+        let nothing = || FolderRules { captured: Captured::No, ..FolderRules::default() };
+        looked.await.unwrap_or_else(|_| {
+            tracing::error!("looking at a project panicked");
+            folders.iter().map(|_| Arc::new(nothing())).collect()
+        })
+    }
+
+    /// Which of these names are those of files in excluded projects. Each is as a call or a command names it, in one
+    /// of these folders.
+    pub async fn elsewhere(&self, names: Vec<String>, folders: &[PathBuf]) -> Vec<String> {
+        if names.is_empty() || (names.len() > MOST_NAMES && self.exclude_anything()) {
+            return names;
+        }
+        let (this, folders, asked) = (self.clone(), folders.to_vec(), names.clone());
+        let looked = tokio::task::spawn_blocking(move || {
+            let is_elsewhere = |name: &String| this.is_excluded_file(name, &folders);
+            asked.into_iter().take(MOST_NAMES).filter(is_elsewhere).collect()
+        });
+        looked.await.unwrap_or_else(|_| {
+            tracing::error!("looking at the files of a call panicked");
+            names
+        })
+    }
+
+    /// Whether the user has excluded anything.
+    pub fn exclude_anything(&self) -> bool {
+        !self.excluded().is_empty()
+    }
+
+    fn excluded(&self) -> Arc<ExcludedSet> {
+        Arc::clone(&self.excluded.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn is_excluded_file(&self, name: &str, folders: &[PathBuf]) -> bool {
+        let own = ["~/", "$HOME/", "${HOME}/"].iter().find_map(|start| name.strip_prefix(start));
+        if let Some(rest) = own {
+            return self.is_excluded_place(&self.home.join(rest));
+        }
+        if Path::new(name).is_absolute() {
+            return self.is_excluded_place(Path::new(name));
+        }
+        // A word without a slash is a file of the folder itself, unless it is a folder or leads elsewhere.
+        let leads_on = |path: &Path| path.symlink_metadata().is_ok_and(|file| !file.is_file());
+        folders
+            .iter()
+            .map(|folder| folder.join(name))
+            .any(|path| (name.contains('/') || leads_on(&path)) && self.is_excluded_place(&path))
+    }
+
+    /// A file, or a folder, that may not be there.
+    fn is_excluded_place(&self, path: &Path) -> bool {
+        let path = without_dots(path);
+        let excluded = self.excluded();
+        if excluded.covers(&path.to_string_lossy()) {
+            return true;
+        }
+        let resolved = resolved(&path);
+        if resolved != path && excluded.covers(&resolved.to_string_lossy()) {
+            return true;
+        }
+        let folder =
+            if resolved.is_dir() { resolved.as_path() } else { resolved.parent().unwrap_or(&resolved) };
+        self.look_in(folder).captured == Captured::No
+    }
+
+    fn look_in(&self, folder: &Path) -> Arc<FolderRules> {
         if let Some(rules) = self.believed(folder) {
             return rules;
         }
-        let (this, asked) = (self.clone(), folder.to_owned());
-        let looked = tokio::task::spawn_blocking(move || this.look(&asked)).await;
-        let rules = Arc::new(looked.unwrap_or_else(|_| FolderRules {
-            rules: ProjectRules::nothing("looking at the project panicked"),
-            root: String::new(),
-        }));
-        self.remember(folder, &rules);
+        let excluded = self.excluded();
+        let rules = Arc::new(self.look(folder, &excluded));
+        self.remember(folder, &rules, &excluded);
         rules
     }
 
-    fn believed(&self, folder: &str) -> Option<Arc<FolderRules>> {
+    fn believed(&self, folder: &Path) -> Option<Arc<FolderRules>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.get(folder).filter(|known| known.looked.elapsed() < BELIEVED_FOR)?;
         Some(Arc::clone(&found.rules))
     }
 
-    fn remember(&self, folder: &str, rules: &Arc<FolderRules>) {
+    /// `excluded`: what it was found with.
+    fn remember(&self, folder: &Path, rules: &Arc<FolderRules>, excluded: &Arc<ExcludedSet>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(excluded, &self.excluded()) {
+            return;
+        }
         if known.len() >= MOST_FOLDERS {
             known.clear();
         }
-        let is_news =
-            known.get(folder).is_none_or(|before| before.rules.rules.complaints != rules.rules.complaints);
-        if is_news && !rules.rules.complaints.is_empty() {
+        let is_news = known.get(folder).is_none_or(|before| before.rules.complaints != rules.complaints);
+        if is_news && rules.complaints > 0 {
             tracing::warn!(
-                complaints = rules.rules.complaints.len(),
+                complaints = rules.complaints,
                 "a project's own file is not followed in everything; `recall doctor` in its folder says more"
             );
         }
         known.insert(folder.to_owned(), Known { looked: Instant::now(), rules: Arc::clone(rules) });
     }
 
-    fn look(&self, folder: &str) -> FolderRules {
-        let facts = repository::facts(Path::new(folder));
-        let mut rules = project_rules(&facts);
-        if names_of(&facts).iter().any(|name| self.excluded.is_match(name)) {
+    fn look(&self, folder: &Path, excluded: &ExcludedSet) -> FolderRules {
+        let resolved = resolved(folder);
+        let facts = repository::facts(&resolved);
+        let files = project_files(&resolved, &facts, &self.home);
+        let mut rules = FolderRules {
+            captured: Captured::Yes,
+            alias: None,
+            complaints: files.iter().map(|(_, rules)| rules.complaints.len()).sum(),
+            files: Vec::new(),
+        };
+        let own = |root: &Path| root == Path::new(&facts.folder);
+        for (root, file) in files {
+            if file.captured == Captured::No {
+                rules.captured = Captured::No;
+            }
+            if own(&root) {
+                rules.alias.clone_from(&file.alias);
+            }
+            if file.hides_anything() {
+                // What another tree of the repository says of its files holds for those of the same name here.
+                if !resolved.starts_with(&root) {
+                    rules.files.push((PathBuf::from(&facts.folder), file.clone()));
+                }
+                rules.files.push((root, file));
+            }
+        }
+        if names_of(folder, &resolved, &facts, &self.home).iter().any(|name| excluded.covers(name)) {
             rules.captured = Captured::No;
         }
-        FolderRules { rules, root: facts.folder }
+        rules
     }
 }
 
-/// What the project itself says.
-pub fn project_rules(facts: &RepositoryFacts) -> ProjectRules {
-    match repository::project_file(&PathBuf::from(&facts.folder)) {
+/// The patterns, and for each that begins with a folder the same with that folder's links resolved.
+fn with_resolved(patterns: &[String], home: &Path) -> Vec<String> {
+    let mut all = patterns.to_vec();
+    for pattern in patterns {
+        let full = match pattern.strip_prefix("~/") {
+            Some(rest) => format!("{}/{rest}", home.display()),
+            None => pattern.clone(),
+        };
+        let plain = full.find(['*', '?', '[', '{', '\\']).unwrap_or(full.len());
+        let plain = full.get(..plain).unwrap_or_default();
+        let cut = if plain.len() == full.len() { plain.len() } else { plain.rfind('/').unwrap_or(0) };
+        let (folder, rest) = full.split_at(cut);
+        if folder.starts_with('/') {
+            let real = resolved(Path::new(folder));
+            if pattern.starts_with("~/") || real != Path::new(folder) {
+                all.push(format!("{}{rest}", globset::escape(&real.to_string_lossy())));
+            }
+        }
+    }
+    all
+}
+
+/// A path that an event names, made whole: what is relative lies in `folder`.
+pub fn whole(path: &str, folder: &Path) -> PathBuf {
+    without_dots(&folder.join(path))
+}
+
+fn without_dots(path: &Path) -> PathBuf {
+    let mut whole = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                whole.pop();
+            }
+            part => whole.push(part),
+        }
+    }
+    whole
+}
+
+/// Without links, as far as the path is there.
+fn resolved(path: &Path) -> PathBuf {
+    let found = path.ancestors().find_map(|there| Some((there, there.canonicalize().ok()?)));
+    let Some((there, real)) = found else { return path.to_owned() };
+    path.strip_prefix(there).map_or_else(
+        |_| path.to_owned(),
+        |rest| if rest.as_os_str().is_empty() { real.clone() } else { real.join(rest) },
+    )
+}
+
+/// The project's own files that hold in a folder, each with its folder: from there up to the top of the repository, or
+/// without one up to the user's home; then those of the repository's main work tree, and of what it is a clone of.
+pub fn project_files(folder: &Path, facts: &RepositoryFacts, home: &Path) -> Vec<(PathBuf, ProjectRules)> {
+    let top = match facts.common_dir {
+        Some(_) => Path::new(&facts.folder),
+        None => home,
+    };
+    let mut roots: Vec<&Path> = Vec::new();
+    for parent in folder.ancestors() {
+        roots.push(parent);
+        if parent == top {
+            break;
+        }
+    }
+    for facts in std::iter::successors(Some(facts), |facts| facts.origin.as_deref()) {
+        roots.extend(trees_of(facts));
+    }
+    let mut files: Vec<(PathBuf, ProjectRules)> = Vec::new();
+    for root in roots.into_iter().filter(|root| root.is_absolute()) {
+        if !files.iter().any(|(known, _)| known == root) {
+            files.push((root.to_owned(), rules_in(root)));
+        }
+    }
+    files
+}
+
+/// The work tree at hand, and the main one.
+fn trees_of(facts: &RepositoryFacts) -> impl Iterator<Item = &Path> {
+    let main = facts.common_dir.as_deref().and_then(|dir| dir.strip_suffix("/.git"));
+    [Some(facts.folder.as_str()), main].into_iter().flatten().map(Path::new)
+}
+
+/// What a folder's own file says.
+fn rules_in(folder: &Path) -> ProjectRules {
+    match repository::project_file(folder) {
         ProjectFile::None => ProjectRules::default(),
         ProjectFile::Text(text) => ProjectRules::parse(&text),
         // Whoever may put a file here must not decide what is kept.
@@ -120,15 +359,32 @@ pub fn project_rules(facts: &RepositoryFacts) -> ProjectRules {
     }
 }
 
-/// What a pattern may be about: the folder, the name people see, an identity.
-fn names_of(facts: &RepositoryFacts) -> Vec<String> {
-    let mut names = vec![facts.folder.clone()];
+/// What a pattern may be about: folders, names people see, identities.
+fn names_of(named: &Path, resolved: &Path, facts: &RepositoryFacts, home: &Path) -> Vec<String> {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let mut names = vec![text(named), text(resolved)];
+    if facts.common_dir.is_none() {
+        // A plain folder is meant with all that lies beneath it, by its name too.
+        let parents = resolved.ancestors().skip(1).take_while(|parent| *parent != home);
+        names.extend(parents.filter_map(Path::file_name).map(|name| name.to_string_lossy().into_owned()));
+    }
     // What a folder only says of itself counts, too: it makes recall do less.
     for facts in std::iter::successors(Some(facts), |facts| facts.origin.as_deref()) {
+        names.extend(trees_of(facts).map(text));
+        names.extend(facts.common_dir.clone());
         names.push(display_name(facts));
         names.extend(identities(facts).into_iter().map(|key| key.0));
+        names.extend(origin_path(facts).as_deref().map(text));
     }
     names
+}
+
+/// The path that a repository was cloned from, whether it is there or not.
+fn origin_path(facts: &RepositoryFacts) -> Option<PathBuf> {
+    let remote = facts.remote.as_deref()?;
+    let path = remote.strip_prefix("file://").unwrap_or(remote);
+    let is_path = path.starts_with('/') || path.starts_with("./") || path.starts_with("../");
+    is_path.then(|| whole(path, Path::new(&facts.folder)))
 }
 
 #[cfg(test)]
@@ -144,7 +400,9 @@ mod tests {
                 folder: "/code/acme/shop-2".to_owned(),
                 ..RepositoryFacts::default()
             };
-            assert_eq!(names_of(&facts).iter().any(|name| set.is_match(name)), expected, "{pattern}");
+            let folder = Path::new(&facts.folder);
+            let names = names_of(folder, folder, &facts, Path::new("/home/me"));
+            assert_eq!(names.iter().any(|name| set.is_match(name)), expected, "{pattern}");
         };
         check("/code/acme", true);
         check("/code/acme/*", true);
@@ -160,8 +418,8 @@ mod tests {
 
     #[test]
     fn only_the_projects_own_files_are_hidden() {
-        let rules =
-            FolderRules { rules: ProjectRules::parse("exclude = ['*.pem']"), root: "/code/shop".to_owned() };
+        let files = vec![(PathBuf::from("/code/shop"), ProjectRules::parse("exclude = ['*.pem']"))];
+        let rules = FolderRules { files, ..FolderRules::default() };
         for (path, hidden) in [
             ("/code/shop/tls/a.pem", true),
             ("tls/a.pem", true),

@@ -26,10 +26,11 @@ use super::recollection::{IndexDoor, Recollection, answer_within};
 use super::replies::Replies;
 use super::session::SessionContext;
 use super::sessions::{Crashes, SessionsDoor};
+use super::settings::{CurrentRedactor, Settings, SettingsFiles};
 use super::subscriber::SubscriberDoor;
 use super::writer::{FirstConnection, OnlyWriter, WriterArguments, WriterHandle};
 use crate::compression::Compressor;
-use crate::config::{Config, Subscription};
+use crate::config::{Config, Loaded, Subscription};
 use crate::memory::ids::Timestamp;
 use crate::memory::redaction::Redactor;
 use crate::store::{Duty, Readers};
@@ -47,7 +48,9 @@ pub struct Blueprint {
     /// Empty where nobody has looked at the database before.
     pub first_connection: FirstConnection,
     pub spool: Spool,
-    pub config: Config,
+    pub config: Loaded,
+    /// Where the configuration is read from again; `None`: nowhere.
+    pub settings: Option<SettingsFiles>,
     /// Built from the config, whose patterns may be wrong: the tree itself starts with one that is right.
     pub redactor: Arc<Redactor>,
     pub compressor: Arc<dyn Compressor>,
@@ -80,14 +83,24 @@ impl House {
     pub fn new(blueprint: &Blueprint) -> Self {
         let readers = Readers::new(&blueprint.database);
         let (writer, sessions) = (WriterHandle::default(), SessionsDoor::default());
+        let config = &blueprint.config.config;
+        let redactor = CurrentRedactor::new(Arc::clone(&blueprint.redactor));
+        let boundaries = Boundaries::new(&config.excluded);
+        let settings = Settings::new(
+            blueprint.settings.clone(),
+            &blueprint.config,
+            redactor.clone(),
+            boundaries.clone(),
+        );
         let intake = Intake {
             sessions: sessions.clone(),
             writer: writer.clone(),
             crashes: Crashes::default(),
-            redactor: Arc::clone(&blueprint.redactor),
+            redactor,
             counters: Arc::new(Counters::default()),
             pauses: PauseSwitch::load(&blueprint.pause_note),
-            boundaries: Boundaries::new(&blueprint.config.excluded),
+            boundaries,
+            settings: settings.clone(),
         };
         let indexer = IndexerDoor::default();
         let recollection = Recollection {
@@ -95,8 +108,9 @@ impl House {
             index: IndexDoor::default(),
             indexer: indexer.clone(),
             ancestry: Ancestry::default(),
-            budgets: blueprint.config.budgets,
-            notice: blueprint.config.notice,
+            budgets: config.budgets,
+            notice: config.notice,
+            settings,
             answer_within: answer_within(),
         };
         let housekeeper = HousekeeperDoor::default();
@@ -126,7 +140,7 @@ impl House {
             forgetting,
             readers,
             spool: blueprint.spool.clone(),
-            config: blueprint.config.clone(),
+            config: config.clone(),
             backend: blueprint.compressor.origin(),
             heard_since: clock::now(),
         }
@@ -157,7 +171,7 @@ impl House {
         }
     }
 
-    pub(super) fn session_context(&self, blueprint: &Blueprint) -> SessionContext {
+    pub(super) fn session_context(&self) -> SessionContext {
         SessionContext {
             checkouts: self.checkouts.clone(),
             answers: self.answers.clone(),
@@ -168,7 +182,7 @@ impl House {
             capture: self.config.capture.clone(),
             idle: self.config.idle,
             heard_since: self.heard_since,
-            replies: Replies::new(Arc::clone(&blueprint.redactor)),
+            replies: Replies::new(self.intake.redactor.clone()),
         }
     }
 

@@ -14,6 +14,7 @@ use super::draining::{Drained, drain};
 use super::intake::Intake;
 use super::maintenance::{LastDone, Maintenance};
 use super::sessions::SessionsMessage;
+use super::settings::Look;
 use super::spool_watch::SpoolWatch;
 use crate::memory::ids::Timestamp;
 use crate::memory::session::IdlePolicy;
@@ -21,12 +22,16 @@ use crate::store::{self, Readers, Write};
 
 /// How often the spool is looked at where the system does not tell, and where files could not be taken.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How often the configuration's stamp is looked at.
+const LOOK_AT_CONFIG: Duration = Duration::from_secs(1);
 
 pub enum HousekeeperMessage {
     /// A round of everything.
     Round,
     /// Something has fallen into the spool, or it is time to see whether something has.
     LookAtSpool,
+    /// It is time to see whether the configuration has changed.
+    LookAtConfig,
     /// Answers when all that lies in the spool has been offered once.
     Drain(RpcReplyPort<Drained>),
     /// A drain is over.
@@ -88,6 +93,9 @@ impl Actor for Housekeeper {
         arguments: HousekeeperArguments,
     ) -> Result<HousekeeperState, ActorProcessingErr> {
         me.send_interval(arguments.every, || HousekeeperMessage::Round);
+        if arguments.intake.settings.are_read_again() {
+            me.send_interval(LOOK_AT_CONFIG, || HousekeeperMessage::LookAtConfig);
+        }
         let mut state = HousekeeperState {
             arguments,
             drain: Drain::Idle,
@@ -116,6 +124,7 @@ impl Actor for Housekeeper {
                 state.care_for_database(&me);
             }
             HousekeeperMessage::LookAtSpool => state.start_drain(&me),
+            HousekeeperMessage::LookAtConfig => state.look_at_config(),
             HousekeeperMessage::Drain(done) => {
                 state.waiting.push(done);
                 state.start_drain(&me);
@@ -128,6 +137,11 @@ impl Actor for Housekeeper {
 }
 
 impl HousekeeperState {
+    fn look_at_config(&self) {
+        let settings = self.arguments.intake.settings.clone();
+        tokio::task::spawn_blocking(move || settings.look(Look::Patient));
+    }
+
     /// Silent sessions and expired leases.
     fn round(&self) {
         let HousekeeperArguments { intake, readers, idle, heard_since, .. } = self.arguments.clone();

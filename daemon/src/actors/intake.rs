@@ -2,25 +2,29 @@
 //!
 //! Secrets end here: what goes on, to a session or to the store, is redacted.
 
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use recall_protocol::json_field;
 use recall_protocol::wire::{Deliver, Reply};
 use sha2::{Digest, Sha256};
 
-use super::boundaries::{Boundaries, FolderRules};
+use super::boundaries::{Boundaries, FolderRules, whole};
 use super::clock;
 use super::hearing::Listener;
 use super::pause::PauseSwitch;
 use super::session::Arrival;
 use super::sessions::{Crashes, SessionsDoor, SessionsMessage};
+use super::settings::{CurrentRedactor, Settings};
 use super::writer::WriterHandle;
 use crate::agents::{self, Answer, Unreadable};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Audience, LifecycleEvent, What};
 use crate::memory::ids::{AgentName, CallId, SessionKey, Timestamp};
-use crate::memory::redaction::Redactor;
+use crate::memory::redaction::{Outputs, Redactor};
 use crate::project_file::Captured;
 use crate::store::{Delivery, Unparsed, Write, Written};
 
@@ -36,10 +40,11 @@ pub struct Intake {
     pub sessions: SessionsDoor,
     pub writer: WriterHandle,
     pub crashes: Crashes,
-    pub redactor: Arc<Redactor>,
+    pub redactor: CurrentRedactor,
     pub counters: Arc<Counters>,
     pub pauses: PauseSwitch,
     pub boundaries: Boundaries,
+    pub settings: Settings,
 }
 
 /// What `status` tells of the way in, since the daemon started.
@@ -63,16 +68,36 @@ impl Intake {
             self.counters.paused.fetch_add(1, Ordering::Relaxed);
             return Reply::Ack { stdout: self.paused_answer(&deliver) };
         }
-        let rules = self.boundaries.rules(folder(&deliver)).await;
-        if rules.rules.captured == Captured::No {
-            self.counters.excluded.fetch_add(1, Ordering::Relaxed);
-            return Reply::Ack { stdout: Vec::new() };
+        let mut folders = folders_of(&deliver);
+        let mut rules = self.boundaries.rules_of(&folders).await;
+        if self.is_excluded(&rules) {
+            return self.let_go(&deliver);
         }
-        let reply = match self.read(deliver, &rules).await {
-            Some(Taken::Event(event)) => self.pass_on(*event, listener, rules.rules.alias.clone()).await,
+        let Some(mut parsed) = self.parse(deliver).await else {
+            return self.counted(Reply::Busy);
+        };
+        // The folder that the event itself names may be another one than the hook's.
+        if let Some(own) = parsed.folder(&folders).filter(|own| !folders.contains(own)) {
+            let found = self.boundaries.rules_of(std::slice::from_ref(&own)).await;
+            folders.push(own);
+            if self.is_excluded(&found) {
+                return self.let_go(&parsed.deliver);
+            }
+            rules.extend(found);
+        }
+        let names = std::mem::take(&mut parsed.names);
+        let elsewhere = self.boundaries.elsewhere(names, &folders).await.into_iter().collect();
+        let place = Place { rules, elsewhere };
+        let alias = place.rules.first().and_then(|rules| rules.alias.clone());
+        let reply = match self.cleanse(parsed, place).await {
+            Some(Taken::Event(event)) => self.pass_on(*event, listener, alias).await,
             Some(Taken::Unparsed(unparsed)) => self.keep_raw(unparsed).await,
             None => Reply::Busy,
         };
+        self.counted(reply)
+    }
+
+    fn counted(&self, reply: Reply) -> Reply {
         let counter = match &reply {
             Reply::Ack { .. } | Reply::Unsaved { .. } => &self.counters.accepted,
             Reply::Duplicate { .. } => &self.counters.duplicates,
@@ -88,38 +113,49 @@ impl Intake {
         Some(SessionKey { agent: AgentName(deliver.agent.clone()), id: event.session })
     }
 
+    fn is_excluded(&self, rules: &[Arc<FolderRules>]) -> bool {
+        rules.iter().any(|rules| rules.captured == Captured::No)
+    }
+
+    /// Of a project that is excluded.
+    fn let_go(&self, deliver: &Deliver) -> Reply {
+        self.counters.excluded.fetch_add(1, Ordering::Relaxed);
+        let report = self.settings.report();
+        let says = report.nothing_is_captured.then(|| report.notice()).flatten();
+        Reply::Ack { stdout: says.map_or_else(Vec::new, |notice| said_at_start(deliver, notice)) }
+    }
+
     /// Nothing but, at a session's start, a line for the user.
     fn paused_answer(&self, deliver: &Deliver) -> Vec<u8> {
         let Some(pause) = self.pauses.current(clock::now()) else { return Vec::new() };
-        let spec = agents::spec(&deliver.agent);
-        match (spec.read)(deliver).map(|event| event.what) {
-            Ok(What::SessionStart { audience: Audience::Person, .. }) => {
-                let notice = Some(format!("recall: {}", pause.in_words()));
-                (spec.answer)(&Answer { event_name: "SessionStart".to_owned(), context: None, notice })
-            }
-            _ => Vec::new(),
-        }
+        said_at_start(deliver, format!("recall: {}", pause.in_words()))
     }
 
     /// `None`: reading it failed as nothing should.
-    async fn read(&self, deliver: Deliver, rules: &Arc<FolderRules>) -> Option<Taken> {
+    async fn parse(&self, deliver: Deliver) -> Option<Parsed> {
         faults::reach(Point::Decode);
         if planted(Fault::LogContent) {
             tracing::info!(payload = %String::from_utf8_lossy(&deliver.payload));
         }
         if self.crashes.is_poison(deliver.event_id) {
             tracing::error!(event = %deliver.event_id, "an event crashed its session twice and is kept as it came");
-            let why = "it crashed its session twice".to_owned();
-            return Some(Taken::Unparsed(Box::new(unparsed(deliver, why, &self.redactor))));
+            let event = Err("it crashed its session twice".to_owned());
+            return Some(Parsed { deliver, event, names: Vec::new() });
         }
+        let outputs = if self.boundaries.exclude_anything() { Outputs::Searched } else { Outputs::Left };
         if deliver.payload.len() <= LARGE {
-            return Some(read(deliver, &self.redactor, rules));
+            return Some(parse(deliver, outputs));
         }
-        let (redactor, rules) = (Arc::clone(&self.redactor), Arc::clone(rules));
-        let taken = tokio::task::spawn_blocking(move || read(deliver, &redactor, &rules)).await;
-        taken
-            .inspect_err(|error| tracing::error!(panicked = error.is_panic(), "a payload could not be read"))
-            .ok()
+        aside(move || parse(deliver, outputs)).await
+    }
+
+    /// As [`Self::parse`].
+    async fn cleanse(&self, parsed: Parsed, place: Place) -> Option<Taken> {
+        let redactor = self.redactor.get();
+        if parsed.deliver.payload.len() <= LARGE {
+            return Some(cleanse(parsed, &redactor, &place));
+        }
+        aside(move || cleanse(parsed, &redactor, &place)).await
     }
 
     async fn pass_on(
@@ -165,25 +201,83 @@ struct Readable {
     second: Option<[u8; 16]>,
 }
 
-/// Where the agent works, as far as can be told without reading its event.
-fn folder(deliver: &Deliver) -> &str {
-    deliver.context.project_dir.as_deref().unwrap_or(&deliver.context.cwd)
+/// A delivery that was looked into.
+struct Parsed {
+    deliver: Deliver,
+    /// Or why it is none.
+    event: Result<LifecycleEvent, String>,
+    /// All that may name a file in its calls.
+    names: Vec<String>,
 }
 
-fn read(mut deliver: Deliver, redactor: &Redactor, rules: &FolderRules) -> Taken {
-    match (agents::spec(&deliver.agent).read)(&deliver) {
-        Ok(event) => {
-            // Of the payload as it came: two that differ in a secret only are two happenings.
-            let second = second_key(&event, &deliver);
-            deliver.payload = Vec::new();
-            let event = match rules.rules.hides_anything() {
-                true => Redactor::hide_files(event, &|path| rules.hides(path)),
-                false => event,
-            };
-            Taken::Event(Box::new(Readable { event: redactor.redact_event(event), deliver, second }))
-        }
-        Err(error) => Taken::Unparsed(Box::new(unparsed(deliver, parse_error(&error), redactor))),
+impl Parsed {
+    /// The folder that the payload itself names, made whole by those of the hook.
+    fn folder(&self, folders: &[PathBuf]) -> Option<PathBuf> {
+        let named = match &self.event {
+            Ok(event) => event.cwd.clone(),
+            Err(_) => json_field::field(&self.deliver.payload, "cwd").map(|cwd| cwd.into_owned()),
+        };
+        let named = named.filter(|named| !named.is_empty())?;
+        let from = folders.last().map(PathBuf::as_path).unwrap_or(Path::new(""));
+        Some(whole(&named, from))
     }
+}
+
+/// What holds for an event.
+struct Place {
+    rules: Vec<Arc<FolderRules>>,
+    /// Names of files of excluded projects.
+    elsewhere: HashSet<String>,
+}
+
+/// Where the agent works, as its hook says: the project's folder, and the one that it stands in, which comes last.
+fn folders_of(deliver: &Deliver) -> Vec<PathBuf> {
+    let here = PathBuf::from(&deliver.context.cwd);
+    let project = deliver.context.project_dir.as_deref().map(|project| whole(project, &here));
+    project.filter(|project| *project != here).into_iter().chain([here.clone()]).collect()
+}
+
+/// At a session's start, a line for the user.
+fn said_at_start(deliver: &Deliver, notice: String) -> Vec<u8> {
+    let spec = agents::spec(&deliver.agent);
+    match (spec.read)(deliver).map(|event| event.what) {
+        Ok(What::SessionStart { audience: Audience::Person, .. }) => (spec.answer)(&Answer {
+            event_name: "SessionStart".to_owned(),
+            context: None,
+            notice: Some(notice),
+        }),
+        _ => Vec::new(),
+    }
+}
+
+/// Works on a thread of its own. `None`: it failed as nothing should.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .inspect_err(|error| tracing::error!(panicked = error.is_panic(), "a payload could not be read"))
+        .ok()
+}
+
+fn parse(deliver: Deliver, outputs: Outputs) -> Parsed {
+    let event = (agents::spec(&deliver.agent).read)(&deliver).map_err(|error| parse_error(&error));
+    let names = event.as_ref().map_or_else(|_| Vec::new(), |event| Redactor::names_of_files(event, outputs));
+    Parsed { deliver, event, names }
+}
+
+fn cleanse(Parsed { mut deliver, event, .. }: Parsed, redactor: &Redactor, place: &Place) -> Taken {
+    let event = match event {
+        Ok(event) => event,
+        Err(why) => return Taken::Unparsed(Box::new(unparsed(deliver, why, redactor))),
+    };
+    // Of the payload as it came: two that differ in a secret only are two happenings.
+    let second = second_key(&event, &deliver);
+    deliver.payload = Vec::new();
+    let event = Redactor::names_only(event, &place.elsewhere);
+    let event = match place.rules.iter().any(|rules| rules.hides_anything()) {
+        true => Redactor::hide_files(event, &|path| place.rules.iter().any(|rules| rules.hides(path))),
+        false => event,
+    };
+    Taken::Event(Box::new(Readable { event: redactor.redact_event(event), deliver, second }))
 }
 
 fn unparsed(deliver: Deliver, parse_error: String, redactor: &Redactor) -> Unparsed {
@@ -266,7 +360,12 @@ mod tests {
     }
 
     fn take(payload: &str) -> Taken {
-        read(deliver(payload), &Redactor::new(&RedactionPolicy::default()).unwrap(), &FolderRules::default())
+        let place = Place { rules: Vec::new(), elsewhere: HashSet::new() };
+        cleanse(
+            parse(deliver(payload), Outputs::Searched),
+            &Redactor::new(&RedactionPolicy::default()).unwrap(),
+            &place,
+        )
     }
 
     #[test]

@@ -46,6 +46,7 @@ pub mod maintenance;
 pub mod forgetting;
 pub mod pause;
 pub mod boundaries;
+pub mod settings;
 pub mod identity;
 mod spool_watch;
 pub mod telling;

@@ -8,6 +8,7 @@ use rusqlite::Connection;
 use super::ancestry::{Ancestry, Surroundings};
 use super::clock;
 use super::indexer::{IndexerDoor, IndexerMessage};
+use super::settings::Settings;
 use super::standing::continuity;
 use crate::config::Notice;
 use crate::faults::{self, Fault, Point, planted};
@@ -103,6 +104,7 @@ pub struct Recollection {
     pub ancestry: Ancestry,
     pub budgets: Budgets,
     pub notice: Notice,
+    pub settings: Settings,
     pub answer_within: Duration,
 }
 
@@ -224,6 +226,7 @@ impl Recollection {
             let lines: Vec<String> = notice(&block, &asker.project.name)
                 .into_iter()
                 .chain(lasting.map(|it| complaint(&it)))
+                .chain(self.settings.report().notice())
                 .collect();
             Some(lines.join("\n")).filter(|lines| !lines.is_empty())
         } else {

@@ -2,24 +2,23 @@
 //! lets nothing secret or private through.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use recall_protocol::privacy::strip_text;
 
+use super::settings::CurrentRedactor;
 use crate::agents::{self, ReplyRequest};
 use crate::memory::ids::{AgentName, PromptId};
-use crate::memory::redaction::Redactor;
 
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Replies {
-    redactor: Arc<Redactor>,
+    redactor: CurrentRedactor,
     /// `None`: nobody knows where agents keep their files.
     home: Option<PathBuf>,
 }
 
 impl Replies {
-    pub fn new(redactor: Arc<Redactor>) -> Self {
+    pub fn new(redactor: CurrentRedactor) -> Self {
         Self { redactor, home: std::env::home_dir().filter(|home| home.is_absolute()) }
     }
 
@@ -33,7 +32,7 @@ impl Replies {
     ) -> Option<String> {
         let request = ReplyRequest { transcript, prompt, home: self.home.clone()?, config_dir };
         let read = agents::spec(agent.as_str()).reply;
-        let redactor = Arc::clone(&self.redactor);
+        let redactor = self.redactor.get();
         let found = tokio::task::spawn_blocking(move || {
             let text = read(&request)?;
             Ok(text.map(|text| redactor.redact_text(&strip_text(&text).text).into_owned()))

@@ -175,7 +175,7 @@ impl RootState {
                 spawn(Writer, arguments, house.writer.door(), root).await
             }
             Child::Indexer => spawn(Indexer, house.indexer_arguments(blueprint), &house.indexer, root).await,
-            Child::Sessions => spawn(Sessions, house.session_context(blueprint), &house.sessions, root).await,
+            Child::Sessions => spawn(Sessions, house.session_context(), &house.sessions, root).await,
             Child::Compression => {
                 spawn(Compression, house.compressor_template(blueprint), &house.compression, root).await
             }

@@ -19,7 +19,7 @@ use super::root::{self, Root, RootMessage};
 use super::writer::FirstConnection;
 use crate::compression::Compressor;
 use crate::compression::extractive::Extractive;
-use crate::config::Config;
+use crate::config::{Config, Loaded};
 use crate::memory::lifecycle::Said;
 use crate::memory::redaction::Redactor;
 use crate::store::{self, Durability};
@@ -57,7 +57,8 @@ impl Tree {
             first_connection: FirstConnection::default(),
             spool,
             redactor: Arc::new(Redactor::new(&config.redaction).unwrap()),
-            config,
+            config: Loaded::from(config),
+            settings: None,
             compressor,
         };
         let house = House::new(&blueprint);

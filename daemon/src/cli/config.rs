@@ -12,7 +12,7 @@ use super::terminal::{BOLD, ERROR, GOOD};
 use crate::actors::clock;
 use crate::compression::policy::{Backend, CompressionPolicy, KeySource};
 use crate::compression::{prompt, provider};
-use crate::config::Config;
+use crate::config::{Config, Loaded};
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
@@ -34,10 +34,13 @@ pub fn run(command: &ConfigCommand, out: &mut dyn Write) -> anyhow::Result<()> {
 fn test(out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     let file = paths.config_file();
-    let config = Config::load(file).map_err(|error| {
-        Failure::failed(format!("The settings cannot be used: {error}"))
-            .hint(format!("Mend {}; until then the daemon runs on the defaults.", file.display()))
-    })?;
+    let Loaded { config, problems, .. } = Config::load(file);
+    if !problems.is_empty() {
+        let named: Vec<_> = problems.iter().map(|problem| format!("{}, {problem}", file.display())).collect();
+        return Err(Failure::failed(format!("The configuration has errors: {}", named.join("; ")))
+            .hint("Mend them first: with an error in [compression] no model is asked.")
+            .into());
+    }
     let policy = config.compression;
     if policy.backends.is_empty() {
         return Ok(writeln!(out, "The built-in compressor does the work: there is no model to call.")?);

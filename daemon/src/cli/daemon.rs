@@ -33,18 +33,20 @@ pub fn run(_args: &DaemonArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     std::env::set_current_dir("/").context("leaving the current folder")?;
     log::start(&paths);
     faults::arm()?;
-    let config = Config::load(paths.config_file()).unwrap_or_else(|error| {
-        // Capturing must not stop for a typing mistake; `recall doctor` names it.
-        tracing::error!(%error, "the config is not used; running on the defaults");
-        Config::default()
-    });
+    // What it cannot be made for, the daemon is told soon enough.
+    let _ = paths.create_state_folder();
+    // Capturing must not stop for a typing mistake; `recall doctor` names it.
+    let loaded = Config::in_force(paths.config_file(), &run::last_config(&paths));
+    for problem in &loaded.problems {
+        tracing::error!(line = problem.line, "the configuration has an error; `recall doctor` names it");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()
         .context("starting the runtime")?;
-    let outcome = runtime.block_on(run::run(paths.clone(), config));
+    let outcome = runtime.block_on(run::run(paths.clone(), loaded));
     // A lost compressor thread must not keep the process.
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     match outcome {

@@ -22,13 +22,13 @@ use super::install::inspection::{self, AgentReport, EventState, Presence, Settin
 use super::install::second_settings::SecondCommands;
 use super::keeping;
 use super::terminal::{BOLD, DIM, ERROR, GOOD, WARNING, text};
-use crate::actors::boundaries::project_rules;
+use crate::actors::boundaries::project_files;
 use crate::actors::clock;
 use crate::config::Config;
 use crate::project_file::Captured;
 use crate::repository::{self, Ignored};
 use crate::server::answers::status::RepairAnswer;
-use crate::server::run::{foreign_files, repair_note};
+use crate::server::run::{self, foreign_files, repair_note};
 use crate::service;
 use crate::store::recent_repairs;
 
@@ -201,14 +201,18 @@ fn folder_hint(error: &FolderError) -> &'static str {
 fn config(paths: &Paths, findings: &mut Vec<Finding>) {
     let mut area = Area { name: "config", findings };
     let file = paths.config_file();
-    match Config::load(file) {
-        Ok(_) if file.exists() => area.good(file.display().to_string()),
-        Ok(_) => area.good(format!("no {}: everything at its default", file.display())),
-        Err(error) => {
-            let cause =
-                std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-            area.bad(format!("{error}{cause}"), "The daemon runs on the defaults until the file is right.");
+    let loaded = Config::obeyed(file, &run::last_config(paths));
+    if loaded.problems.is_empty() {
+        match file.exists() {
+            true => area.good(file.display().to_string()),
+            false => area.good(format!("no {}: everything at its default", file.display())),
         }
+    }
+    for problem in &loaded.problems {
+        area.bad(format!("{}, {problem}", file.display()), "");
+    }
+    if !loaded.problems.is_empty() {
+        area.note(loaded.consequence(), "");
     }
 }
 
@@ -216,7 +220,8 @@ fn config(paths: &Paths, findings: &mut Vec<Finding>) {
 fn project(findings: &mut Vec<Finding>) {
     let Ok(folder) = std::env::current_dir() else { return };
     let facts = repository::facts(&folder);
-    let rules = project_rules(&facts);
+    let home = std::env::home_dir().unwrap_or_default();
+    let files = project_files(&folder, &facts, &home);
     let mut area = Area { name: "project", findings };
     for Ignored { path, why } in repository::ignored(&folder) {
         area.note(
@@ -225,15 +230,18 @@ fn project(findings: &mut Vec<Finding>) {
              out of it: somebody else could decide what is remembered here. `chown` and `chmod go-w` make it yours.",
         );
     }
-    if rules.captured == Captured::No && rules.complaints.is_empty() {
-        area.note(format!("{} asks that nothing of it is kept", facts.folder), "Its .recall.toml says so.");
-    }
-    for complaint in rules.complaints {
-        area.note(
-            format!("{}: {complaint}", facts.folder),
-            "A project's .recall.toml may only hold `exclude`, `disable` and `alias`. It counts if it is a regular file of \
-             yours or root's that no other user may write.",
-        );
+    for (root, rules) in files {
+        let root = root.display();
+        if rules.captured == Captured::No && rules.complaints.is_empty() {
+            area.note(format!("{root} asks that nothing of it is kept"), "Its .recall.toml says so.");
+        }
+        for complaint in rules.complaints {
+            area.note(
+                format!("{root}: {complaint}"),
+                "A project's .recall.toml may only hold `exclude`, `disable` and `alias`. It counts if it is a regular file \
+                 of yours or root's that no other user may write.",
+            );
+        }
     }
 }
 

@@ -81,6 +81,12 @@ fn tell(out: &mut dyn Write, answer: &Value) -> anyhow::Result<()> {
             "{WARNING}The index is being made anew: plain words were compared, activities were left out.{WARNING:#}"
         )?;
     }
+    if let Some(first) = list(answer, "config_errors").first().and_then(Value::as_str) {
+        writeln!(
+            out,
+            "{WARNING}config.toml has errors: {first}. `recall doctor` names them and says what follows.{WARNING:#}"
+        )?;
+    }
     Ok(())
 }
 

@@ -21,9 +21,10 @@ use crate::actors::clock;
 use crate::actors::house::{Blueprint, House};
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::root::{self, Root};
+use crate::actors::settings::SettingsFiles;
 use crate::actors::writer::FirstConnection;
 use crate::compression::{self, Compressor, ProviderSetupError};
-use crate::config::Config;
+use crate::config::{Config, Loaded};
 use crate::faults::{Fault, planted};
 use crate::memory::lifecycle::Lifecycle;
 use crate::memory::redaction::{RedactionError, RedactionMode, Redactor};
@@ -69,8 +70,8 @@ const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// When it cannot start, or when restarting its parts did not help.
-pub async fn run(paths: Paths, config: Config) -> Result<(), RunError> {
-    let compressor = compression::compressor(&config.compression, &tokio::runtime::Handle::current())?;
+pub async fn run(paths: Paths, config: Loaded) -> Result<(), RunError> {
+    let compressor = compression::compressor(&config.config.compression, &tokio::runtime::Handle::current())?;
     run_with(paths, config, compressor).await
 }
 
@@ -80,13 +81,13 @@ pub async fn run(paths: Paths, config: Config) -> Result<(), RunError> {
 /// As [`run`].
 pub async fn run_with(
     paths: Paths,
-    mut config: Config,
+    mut loaded: Loaded,
     compressor: Arc<dyn Compressor>,
 ) -> Result<(), RunError> {
     if planted(Fault::KeepSecrets) {
-        config.redaction.mode = RedactionMode::Off;
+        loaded.config.redaction.mode = RedactionMode::Off;
     }
-    let redactor = Arc::new(Redactor::new(&config.redaction)?);
+    let redactor = Arc::new(Redactor::new(&loaded.config.redaction)?);
     paths.create_folders()?;
     if let Some(foreign) = foreign_files(&paths).into_iter().next() {
         return Err(foreign.into());
@@ -104,7 +105,7 @@ pub async fn run_with(
     // Whoever connects from here on waits in the backlog instead of spooling.
     let door = listener::open(&socket)?;
     let site = RepairSite { database: paths.database(), backups, note: repair_note(&paths) };
-    let (connection, interrupted) = open_first(&site, &config)?;
+    let (connection, interrupted) = open_first(&site, &loaded.config)?;
 
     let blueprint = Blueprint {
         database: site.database,
@@ -114,7 +115,11 @@ pub async fn run_with(
         index_folder: paths.index_dir(),
         first_connection: FirstConnection::new(connection),
         spool,
-        config,
+        config: loaded,
+        settings: Some(SettingsFiles {
+            config: paths.config_file().to_owned(),
+            last_good: last_config(&paths),
+        }),
         redactor,
         compressor,
     };
@@ -196,6 +201,11 @@ pub fn foreign_files(paths: &Paths) -> Vec<FolderError> {
 
 fn pause_note(paths: &Paths) -> PathBuf {
     paths.state_dir().join("pauses.json")
+}
+
+/// Where the last configuration without a mistake is remembered.
+pub fn last_config(paths: &Paths) -> PathBuf {
+    paths.state_dir().join("last-config.json")
 }
 
 /// Where repairs of the database are remembered.

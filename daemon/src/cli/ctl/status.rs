@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::pause::sentence;
 use crate::cli::client::{Client, Start};
-use crate::cli::terminal::{self, BOLD, GOOD, WARNING, bytes, list, number, text};
+use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes, list, number, text};
 
 #[derive(Debug, Args)]
 pub struct StatusArgs {
@@ -46,6 +46,7 @@ fn tell(out: &mut dyn Write, status: &Value) -> std::io::Result<()> {
         let count = number(events, "paused");
         writeln!(out, "  {WARNING}{}; {count} events were let go{WARNING:#}", sentence(part("paused")))?;
     }
+    config(out, part("config"))?;
     writeln!(out, "  sessions     {} live, {} in all", number(sessions, "live"), number(sessions, "total"))?;
     writeln!(
         out,
@@ -116,6 +117,25 @@ fn tell(out: &mut dyn Write, status: &Value) -> std::io::Result<()> {
         bytes(number(size, "spool")),
         bytes(number(size, "log"))
     )
+}
+
+/// What is wrong with the configuration, and what of it waits.
+fn config(out: &mut dyn Write, config: &Value) -> std::io::Result<()> {
+    for error in list(config, "errors").iter().filter_map(Value::as_str) {
+        writeln!(out, "  {ERROR}config       {}, {error}{ERROR:#}", text(config, "file"))?;
+    }
+    if let Some(consequence) = config.get("consequence").and_then(Value::as_str) {
+        writeln!(out, "  {WARNING}             {consequence}{WARNING:#}")?;
+    }
+    let waiting: Vec<_> = list(config, "after_restart").iter().filter_map(Value::as_str).collect();
+    if !waiting.is_empty() {
+        let waiting = waiting.join("], [");
+        writeln!(
+            out,
+            "  {WARNING}config       [{waiting}] has changed: `recall ctl stop`, and the next hook starts with it{WARNING:#}"
+        )?;
+    }
+    Ok(())
 }
 
 /// What models have cost today, and what is wrong with them.

@@ -18,12 +18,15 @@ mod key_block;
 mod url;
 mod json_text;
 mod secret_files;
+mod elsewhere;
 mod scan;
 
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
+
+pub use self::elsewhere::Outputs;
 
 use regex::{Regex, RegexBuilder};
 

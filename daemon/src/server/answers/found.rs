@@ -14,6 +14,9 @@ pub struct SearchAnswer {
     pub took_ms: u64,
     /// The index is damaged or being made anew: the texts themselves were searched, for their plain words.
     pub degraded: bool,
+    /// What is wrong with `config.toml`; absent where nothing is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub config_errors: Vec<String>,
 }
 
 #[derive(Serialize)]

@@ -63,8 +63,21 @@ pub struct StatusAnswer {
     pub bytes: ByteCounts,
     pub rss_bytes: u64,
     pub paused: Option<PauseAnswer>,
+    pub config: ConfigAnswer,
     /// Repairs of the database in the last week, the latest last.
     pub healed: Vec<RepairAnswer>,
+}
+
+/// The configuration that the daemon follows.
+#[derive(Serialize)]
+pub struct ConfigAnswer {
+    pub file: String,
+    /// All that is wrong with it, with lines.
+    pub errors: Vec<String>,
+    /// What follows from the errors; null without any.
+    pub consequence: Option<&'static str>,
+    /// Parts that have changed since the daemon started and count after a restart.
+    pub after_restart: Vec<&'static str>,
 }
 
 /// A damaged database that was replaced.

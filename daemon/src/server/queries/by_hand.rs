@@ -97,7 +97,8 @@ async fn show(house: &House, ids: Vec<ObservationId>) -> Answer {
 }
 
 fn remembered(house: &House, remark: Remark) -> Result<Remembered, Refused> {
-    let redact = |text: &str| house.intake.redactor.redact_text(text).trim().to_owned();
+    let redactor = house.intake.redactor.get();
+    let redact = |text: &str| redactor.redact_text(text).trim().to_owned();
     let text = redact(&remark.text);
     if text.is_empty() || text.chars().count() > MOST_CHARS {
         let what = format!("There is nothing to remember, or more than {MOST_CHARS} characters");

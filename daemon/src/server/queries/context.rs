@@ -22,9 +22,7 @@ pub(super) async fn context(house: &House, cwd: String, prompt: Option<String>) 
     let intake = &house.intake;
     let silent = match intake.pauses.current(clock::now()) {
         Some(_) => Some(Silence::Paused),
-        None => {
-            (intake.boundaries.rules(&cwd).await.rules.captured == Captured::No).then_some(Silence::Excluded)
-        }
+        None => (intake.boundaries.rules(&cwd).await.captured == Captured::No).then_some(Silence::Excluded),
     };
     if silent.is_some() {
         let block = TextAnswer::<()> { text: String::new(), tokens: 0, items: Vec::new() };

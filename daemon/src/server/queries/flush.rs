@@ -10,6 +10,7 @@ use crate::actors::draining::Drained;
 use crate::actors::house::House;
 use crate::actors::housekeeper::HousekeeperMessage;
 use crate::actors::indexer::IndexerMessage;
+use crate::actors::settings::Look;
 use crate::store;
 
 /// A machine that is asleep or a model that hangs must not hold a script for ever.
@@ -47,6 +48,9 @@ pub enum FlushError {
 /// When part of the daemon does not answer, or work is not done within five minutes.
 pub async fn flush(house: &House) -> Result<Flushed, FlushError> {
     let started = Instant::now();
+    // Whoever changes the configuration and waits may rely on it.
+    let settings = house.intake.settings.clone();
+    let _ = tokio::task::spawn_blocking(move || settings.look(Look::Now)).await;
     let drained = store_everything(house, started + RESTARTED_WITHIN).await?;
     // Whoever cannot be looked at in time is left: see there.
     house.checkouts.settle().await;

@@ -86,7 +86,8 @@ pub(super) fn search(
         Ok(results)
     })?;
     let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    json(&SearchAnswer { results, total: findings.total, took_ms, degraded })
+    let config_errors = house.intake.settings.report().problems.clone();
+    json(&SearchAnswer { results, total: findings.total, took_ms, degraded, config_errors })
 }
 
 /// `None`: the index has failed, and the indexer knows.

@@ -16,8 +16,8 @@ use crate::actors::recollection::IndexState;
 use crate::actors::subscriber::{SubscriberCounters, SubscriberMessage};
 use crate::memory::budget::Usage;
 use crate::server::answers::status::{
-    ByteCounts, CompressionState, EventCounts, IndexState as IndexAnswer, JobCounts, PauseAnswer,
-    SessionCounts, StatusAnswer, TroubleAnswer, dollars,
+    ByteCounts, CompressionState, ConfigAnswer, EventCounts, IndexState as IndexAnswer, JobCounts,
+    PauseAnswer, SessionCounts, StatusAnswer, TroubleAnswer, dollars,
 };
 use crate::server::gate::Reception;
 use crate::server::run::repair_note;
@@ -55,6 +55,7 @@ fn put_together(reception: &Reception, observed: Observed) -> Answer {
         let (spent, trouble) = (store::spent(db, &today)?, store::compression_trouble(db)?);
         Ok((store::statistics(db)?, store::highest_log_entry(db)?, spent, trouble))
     })?;
+    let report = house.intake.settings.report();
     let spool = house.spool.settle().unwrap_or_default();
     json(&StatusAnswer {
         version: env!("CARGO_PKG_VERSION"),
@@ -93,6 +94,12 @@ fn put_together(reception: &Reception, observed: Observed) -> Answer {
         },
         rss_bytes: rss_bytes(),
         paused: PauseAnswer::now(&house.intake.pauses),
+        config: ConfigAnswer {
+            file: paths.config_file().to_string_lossy().into_owned(),
+            errors: report.problems.clone(),
+            consequence: report.consequence,
+            after_restart: report.after_restart.clone(),
+        },
         healed: recent_repairs(&repair_note(paths), clock::now()).into_iter().map(Into::into).collect(),
     })
 }

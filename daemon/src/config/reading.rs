@@ -1,0 +1,271 @@
+//! Reads `config.toml` piece by piece: a mistake costs its own key, and all mistakes are named at once.
+//!
+//! Two parts count only whole: `[compression]`, where a lost key could send notes to another address or past a cap,
+//! and each `[[subscribe]]`, which runs a command. Where the file is no TOML neither counts, nor does what loosens
+//! redaction: what was made out of such a text need not be what was meant.
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue, Deserializer};
+
+use super::Written;
+use crate::project_file::excluded_projects;
+
+/// One mistake.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// From 1; 0 where it concerns the file as a whole.
+    pub line: usize,
+    pub what: String,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.line {
+            0 => write!(f, "{}", self.what),
+            line => write!(f, "line {line}: {}", self.what),
+        }
+    }
+}
+
+/// Whether all of `capture.exclude` was understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Understood {
+    Whole,
+    /// Something is forbidden, and nobody can tell what.
+    Partly,
+}
+
+/// What a text says.
+pub(super) struct Reading {
+    pub written: Written,
+    pub problems: Vec<Problem>,
+    pub exclusions: Understood,
+}
+
+/// Lists of which each element counts by itself.
+const LISTS: [(&str, &str); 4] =
+    [("capture", "exclude"), ("capture", "skip_tools"), ("redaction", "extra"), ("redaction", "allow")];
+
+pub(super) fn read(text: &str) -> Reading {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    let mut reader = Reader {
+        text,
+        kept: DeTable::new(),
+        problems: Vec::new(),
+        exclusions: Understood::Whole,
+        strays: Vec::new(),
+    };
+    for error in &errors {
+        reader.problem(error.span().map_or(0, |span| span.start), error.message());
+    }
+    let table = table.into_inner();
+    let is_toml = errors.is_empty();
+    if !is_toml && !exclusions_are_whole(text, &table) {
+        reader.exclusions = Understood::Partly;
+    }
+    for (section, value) in table {
+        match section.get_ref().as_ref() {
+            "capture" | "durability" | "timers" | "context" | "redaction" => reader.by_key(&section, value),
+            name @ ("compression" | "subscribe") if !is_toml => {
+                let what = format!("[{name}] is not used while the file is no TOML");
+                reader.problem(section.span().start, &what);
+            }
+            "compression" => {
+                reader.take(DeTable::from_iter([(section.clone(), value)]), section.span().start, "");
+            }
+            "subscribe" => reader.by_entry(&section, value),
+            _ => reader.unknown(section, value),
+        }
+    }
+    let Reader { kept, mut problems, mut exclusions, strays, .. } = reader;
+    let mut written = match Written::deserialize(Deserializer::from(Spanned::new(0..text.len(), kept))) {
+        Ok(written) => written,
+        Err(error) => {
+            problems.push(Problem { line: 0, what: error.message().to_owned() });
+            exclusions = Understood::Partly;
+            Written::default()
+        }
+    };
+    written.capture.exclude.extend(strays);
+    if !is_toml {
+        written.redaction.enabled = true;
+        written.redaction.allow.clear();
+    }
+    problems.sort();
+    problems.dedup();
+    Reading { written, problems, exclusions }
+}
+
+struct Reader<'i> {
+    text: &'i str,
+    /// What is right.
+    kept: DeTable<'i>,
+    problems: Vec<Problem>,
+    exclusions: Understood,
+    /// Patterns under a name that is none: most likely they were meant to exclude.
+    strays: Vec<String>,
+}
+
+type Key<'i> = Spanned<std::borrow::Cow<'i, str>>;
+
+impl<'i> Reader<'i> {
+    fn problem(&mut self, offset: usize, what: &str) {
+        let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
+        self.problems.push(Problem { line: line_of(self.text, offset), what });
+    }
+
+    /// A section of which each key counts by itself.
+    fn by_key(&mut self, section: &Key<'i>, value: Spanned<DeValue<'i>>) {
+        let name = section.get_ref().clone();
+        let DeValue::Table(keys) = value.get_ref() else {
+            self.problem(section.span().start, &format!("{name} is no table: write it as [{name}]"));
+            if name == "capture" {
+                self.exclusions = Understood::Partly;
+            }
+            return;
+        };
+        for (key, item) in keys.clone() {
+            let dotted = format!("{name}.{}", key.get_ref());
+            let is_list = LISTS.contains(&(name.as_ref(), key.get_ref().as_ref()));
+            let (at, excludes) = (key.span().start, dotted == "capture.exclude");
+            let pieces = match item.get_ref() {
+                DeValue::Array(list) if is_list && !list.is_empty() => {
+                    list.iter().map(|one| (one.span().start, array(one.clone()))).collect()
+                }
+                _ => vec![(at, item.clone())],
+            };
+            for (at, piece) in pieces {
+                let keys = DeTable::from_iter([(key.clone(), piece)]);
+                let piece = DeTable::from_iter([(section.clone(), Spanned::new(0..0, DeValue::Table(keys)))]);
+                if !self.take(piece, at, &dotted) && excludes {
+                    self.exclusions = Understood::Partly;
+                }
+            }
+            if name == "capture" && !super::CAPTURE_KEYS.contains(&key.get_ref().as_ref()) {
+                self.stray(&item);
+            }
+        }
+    }
+
+    fn by_entry(&mut self, section: &Key<'i>, value: Spanned<DeValue<'i>>) {
+        let DeValue::Array(entries) = value.get_ref() else {
+            return self.problem(section.span().start, "subscribe is no list: write it as [[subscribe]]");
+        };
+        for entry in entries.iter() {
+            let piece = DeTable::from_iter([(section.clone(), array(entry.clone()))]);
+            self.take(piece, entry.span().start, "subscribe");
+        }
+    }
+
+    /// A section that there is not.
+    fn unknown(&mut self, section: Key<'i>, value: Spanned<DeValue<'i>>) {
+        let meant = match value.get_ref() {
+            DeValue::Array(_) if section.get_ref() == "exclude" => Some(value.clone()),
+            DeValue::Table(keys) => keys.get("exclude").cloned(),
+            _ => None,
+        };
+        if let Some(meant) = meant {
+            self.stray(&meant);
+        }
+        let at = section.span().start;
+        self.take(DeTable::from_iter([(section, value)]), at, "");
+    }
+
+    fn stray(&mut self, value: &Spanned<DeValue<'i>>) {
+        let DeValue::Array(list) = value.get_ref() else { return };
+        for pattern in list.iter().filter_map(|one| one.get_ref().as_str()) {
+            match excluded_projects(&[pattern.to_owned()]) {
+                Ok(_) => self.strays.push(pattern.to_owned()),
+                Err(_) => self.exclusions = Understood::Partly,
+            }
+        }
+    }
+
+    /// Keeps a piece if it is right.
+    fn take(&mut self, piece: DeTable<'i>, at: usize, dotted: &str) -> bool {
+        let read = Written::deserialize(Deserializer::from(Spanned::new(0..0, piece.clone())));
+        let problems = match read {
+            Ok(written) => {
+                let found = written.problems();
+                found.into_iter().map(|what| (offset_of(&piece, &what).max(at), what)).collect()
+            }
+            Err(error) => {
+                let offset = error.span().filter(|span| span.end > 0).map_or(at, |span| span.start);
+                let says_where = dotted.is_empty() || error.message().starts_with("unknown field");
+                let place = if says_where { String::new() } else { format!("{dotted}: ") };
+                vec![(offset, format!("{place}{}", error.message()))]
+            }
+        };
+        let is_right = problems.is_empty();
+        for (offset, what) in problems {
+            self.problem(offset, &what);
+        }
+        if is_right {
+            merge(&mut self.kept, piece);
+        }
+        is_right
+    }
+}
+
+fn array<'i>(one: Spanned<DeValue<'i>>) -> Spanned<DeValue<'i>> {
+    let mut list = DeArray::new();
+    let span = one.span();
+    list.push(one);
+    Spanned::new(span, DeValue::Array(list))
+}
+
+fn merge<'i>(into: &mut DeTable<'i>, piece: DeTable<'i>) {
+    for (key, value) in piece {
+        match (into.get_mut(&key).map(Spanned::get_mut), value.into_inner()) {
+            (Some(DeValue::Table(there)), DeValue::Table(more)) => merge(there, more),
+            (Some(DeValue::Array(there)), DeValue::Array(more)) => {
+                for one in more.iter() {
+                    there.push(one.clone());
+                }
+            }
+            (_, value) => {
+                into.insert(key, Spanned::new(0..0, value));
+            }
+        }
+    }
+}
+
+/// Where the key stands that a sentence begins with, or the nearest table around it; 0 where there is none.
+fn offset_of(table: &DeTable<'_>, what: &str) -> usize {
+    let dotted = what.split([' ', ':']).next().unwrap_or_default();
+    let (mut here, mut offset) = (table, 0);
+    for name in dotted.split('.') {
+        let Some((key, value)) = here.get_key_value(name) else { break };
+        offset = offset.max(key.span().start);
+        let DeValue::Table(next) = value.get_ref() else { break };
+        here = next;
+    }
+    offset
+}
+
+/// Of a text that is no TOML: whether its exclusions can be told all the same. Their own lines must be TOML by
+/// themselves, and the word must stand nowhere else.
+fn exclusions_are_whole(text: &str, table: &DeTable<'_>) -> bool {
+    let capture = table.get("capture").map(Spanned::get_ref).and_then(DeValue::as_table);
+    let found = capture.and_then(|keys| keys.get_key_value("exclude"));
+    let (from, to) = found.map_or((0, 0), |(key, value)| (key.span().start, value.span().end));
+    let from = text.get(..from).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
+    let to =
+        to + text.get(to..).and_then(|after| after.find('\n')).unwrap_or(text.len() - to.min(text.len()));
+    if found.is_none() {
+        return !names_exclusions(text);
+    }
+    let (before, own, after) = (text.get(..from), text.get(from..to), text.get(to..));
+    own.is_some_and(|own| DeTable::parse(own).is_ok())
+        && !before.is_some_and(names_exclusions)
+        && !after.is_some_and(names_exclusions)
+}
+
+fn names_exclusions(text: &str) -> bool {
+    text.lines().any(|line| line.split('#').next().is_some_and(|code| code.contains("exclude")))
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+}

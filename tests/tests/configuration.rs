@@ -1,0 +1,151 @@
+//! A configuration with mistakes, and one that changes: what it forbids stays forbidden, and everybody says so.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use recall_tests::Stage;
+use serde_json::json;
+
+/// Excludes the stage's own project.
+const EXCLUDE: &str = "[capture]\nexclude = ['shop']\n";
+
+fn write(stage: &Stage, text: &str) {
+    // As editors do it.
+    let draft = stage.home().join("config.toml.new");
+    std::fs::write(&draft, text).unwrap();
+    std::fs::rename(draft, stage.home().join("config.toml")).unwrap();
+}
+
+fn prompt(stage: &Stage, session: &str, text: &str) {
+    stage.hook(&stage.event(session, "UserPromptSubmit", json!({"prompt": text, "prompt_id": session})));
+}
+
+#[track_caller]
+fn counts(stage: &Stage, stored: u64, excluded: u64) {
+    stage.flush();
+    let events = stage.json(["ctl", "status"])["events"].clone();
+    assert_eq!((&events["stored"], &events["excluded"]), (&json!(stored), &json!(excluded)), "{events}");
+}
+
+#[test]
+fn a_mistake_elsewhere_cancels_no_exclusion_and_everybody_says_so() {
+    let text = format!("{EXCLUDE}chunk_kb = 0\n[context]\nstart_token = 900\n[timers]\nbatch_idle_s = 'x'\n");
+    let stage = Stage::new().config(&text).daemon();
+    stage.discount_session("first");
+    counts(&stage, 0, 7);
+    let status = stage.json(["ctl", "status"]);
+    let errors = status["config"]["errors"].as_array().unwrap();
+    let lines: Vec<_> =
+        errors.iter().map(|error| error.as_str().unwrap().split(':').next().unwrap()).collect();
+    assert_eq!(lines, ["line 3", "line 5", "line 7"], "{status}");
+    assert!(
+        status["config"]["consequence"].as_str().unwrap().contains("last file without errors"),
+        "{status}"
+    );
+    let told = stage.recall(["ctl", "status"]).stdout;
+    assert!(told.contains("config.toml, line 5: unknown field `start_token`"), "{told}");
+    let search = stage.recall(["search", "anything"]).stdout;
+    assert!(search.contains("config.toml has errors: line 3: capture.chunk_kb is 0"), "{search}");
+    assert_eq!(stage.json(["search", "anything"])["config_errors"].as_array().unwrap().len(), 3);
+    let doctor = stage.recall(["doctor"]);
+    assert_eq!(doctor.code(), 1);
+    for line in ["line 3", "line 5", "line 7"] {
+        assert!(doctor.stdout.contains(&format!("config.toml, {line}: ")), "{}", doctor.stdout);
+    }
+    // At a session's start somewhere else, where a person reads it.
+    let other = stage.user_home().join("other");
+    std::fs::create_dir(&other).unwrap();
+    let mut start = stage.event("two", "SessionStart", json!({"source": "startup", "model": "claude"}));
+    start["cwd"] = json!(other);
+    let mut delivery = stage.delivery(&start);
+    delivery.context.cwd = other.to_string_lossy().into_owned();
+    let reply = stage.deliver(&[delivery]).remove(0);
+    let recall_protocol::wire::Reply::Ack { stdout } = reply else { panic!("{reply:?}") };
+    let notice = String::from_utf8(stdout).unwrap();
+    assert!(notice.contains("config.toml has errors: line 3") && notice.contains("and 2 more"), "{notice}");
+}
+
+#[test]
+fn the_exclusions_of_the_last_good_file_outlive_it() {
+    let mut stage = Stage::new().config(EXCLUDE).daemon();
+    let note = stage.home().join("state/last-config.json");
+    assert_eq!(note.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let file = stage.home().join("config.toml");
+    let broken: [fn(&Path); 4] = [
+        |file| std::fs::write(file, "[capture]\nexclude = 'shop'\n").unwrap(),
+        |file| std::fs::write(file, "[capture\nexclude = ").unwrap(),
+        |file| std::fs::write(file, [0xff, 0xfe, 0]).unwrap(),
+        |file| {
+            std::fs::remove_file(file).unwrap();
+            std::fs::create_dir(file).unwrap();
+        },
+    ];
+    for broken in broken {
+        stage.stop_daemon();
+        broken(&file);
+        stage.start_daemon();
+        prompt(&stage, "one", "hello");
+        counts(&stage, 0, 1);
+        assert!(!stage.json(["ctl", "status"])["config"]["errors"].as_array().unwrap().is_empty());
+    }
+    // Put right it counts as it is written.
+    std::fs::remove_dir(&file).unwrap();
+    write(&stage, "[capture]\nexclude = ['else']\n");
+    stage.flush();
+    prompt(&stage, "two", "hello");
+    counts(&stage, 1, 1);
+    assert_eq!(stage.json(["ctl", "status"])["config"]["errors"], json!([]));
+}
+
+#[test]
+fn where_nobody_can_tell_what_is_excluded_nothing_is_kept() {
+    let stage = Stage::new().config("[capture]\nexclude = 'else'\n").daemon();
+    prompt(&stage, "one", "hello");
+    counts(&stage, 0, 1);
+    let start = stage.event("one", "SessionStart", json!({"source": "startup", "model": "claude"}));
+    let notice = stage.hook(&start).stdout;
+    assert!(notice.contains("Nothing is captured") && notice.contains("line 2"), "{notice}");
+    let status = stage.recall(["ctl", "status"]).stdout;
+    assert!(status.contains("Nothing is captured"), "{status}");
+    assert!(stage.recall(["doctor"]).stdout.contains("Nothing is captured"));
+    // Mended while the daemon runs.
+    write(&stage, "[capture]\nexclude = ['else']\n");
+    stage.flush();
+    prompt(&stage, "two", "hello");
+    counts(&stage, 1, 2);
+}
+
+#[test]
+fn what_keeps_things_out_is_taken_up_while_the_daemon_runs() {
+    let stage = Stage::new().daemon();
+    prompt(&stage, "one", "hello ACME-1");
+    counts(&stage, 1, 0);
+    write(&stage, "[redaction]\nextra = ['ACME-\\d+']\n[context]\nstart_tokens = 70\n");
+    stage.flush();
+    prompt(&stage, "two", "hello ACME-1");
+    counts(&stage, 2, 0);
+    let prompt_of = |id: &str| stage.json(["ctl", "session", id])["batches"][0]["prompt"].to_string();
+    assert!(prompt_of("one").contains("ACME-1") && !prompt_of("two").contains("ACME-1"));
+    assert_eq!(stage.json(["ctl", "status"])["config"]["after_restart"], json!(["context"]));
+    write(&stage, EXCLUDE);
+    stage.flush();
+    prompt(&stage, "three", "hello");
+    counts(&stage, 2, 1);
+    // A mistake takes none of it back.
+    write(&stage, "[capture]\nexclude = 7\n");
+    stage.flush();
+    prompt(&stage, "four", "hello");
+    counts(&stage, 2, 2);
+    // Without anybody asking for it, too.
+    write(&stage, "");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while stage.json(["ctl", "status"])["config"]["errors"] != json!([]) {
+        assert!(Instant::now() < deadline, "the change is not taken up");
+    }
+    prompt(&stage, "five", "hello");
+    counts(&stage, 3, 2);
+}

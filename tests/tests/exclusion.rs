@@ -1,0 +1,248 @@
+//! Of excluded projects nothing is kept, whichever folder an event names and wherever a call comes from.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use recall_protocol::wire::Deliver;
+use recall_tests::repository::Repository;
+use recall_tests::{Stage, run};
+use serde_json::{Value, json};
+
+const CANARY: &str = "the heron flies at noon";
+
+/// A stage with a project that the user excludes.
+fn stage() -> (Stage, PathBuf) {
+    let stage = Stage::new().config("[capture]\nexclude = ['~/clients/acme']\n");
+    let excluded = stage.user_home().join("clients/acme");
+    std::fs::create_dir_all(excluded.join("src")).unwrap();
+    std::fs::write(excluded.join("plan.txt"), CANARY).unwrap();
+    (stage.daemon(), excluded)
+}
+
+fn beside(stage: &Stage, name: &str) -> PathBuf {
+    let folder = stage.user_home().join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// An event of a hook that stands in `cwd`, of an agent that says these folders.
+fn event(stage: &Stage, cwd: &Path, project: Option<&str>, own: Option<&str>, session: &str) -> Deliver {
+    let mut event = stage.event(session, "UserPromptSubmit", json!({"prompt": CANARY}));
+    event["cwd"] = json!(own);
+    let mut delivery = stage.delivery(&event);
+    delivery.context.cwd = cwd.to_string_lossy().into_owned();
+    delivery.context.project_dir = project.map(str::to_owned);
+    delivery
+}
+
+fn in_folder(stage: &Stage, folder: &Path) -> Deliver {
+    event(stage, folder, None, folder.to_str(), "one")
+}
+
+#[track_caller]
+fn counts(stage: &Stage, stored: u64, excluded: u64) {
+    stage.flush();
+    let events = stage.json(["ctl", "status"])["events"].clone();
+    assert_eq!((&events["stored"], &events["excluded"]), (&json!(stored), &json!(excluded)), "{events}");
+}
+
+#[test]
+fn every_folder_that_an_event_names_is_asked() {
+    let (stage, excluded) = stage();
+    let other = beside(&stage, "other");
+    let link = stage.user_home().join("link");
+    symlink(&excluded, &link).unwrap();
+    let (inside, absolute) = (excluded.join("src"), excluded.to_str());
+    let cut_off = |cwd: &Path| {
+        let mut delivery = event(&stage, &other, None, cwd.to_str(), "cut");
+        let end = delivery.payload.len() - 1;
+        delivery.payload.truncate(end);
+        delivery
+    };
+    let of_excluded = [
+        event(&stage, &other, None, absolute, "a"),
+        event(&stage, &other, absolute, other.to_str(), "b"),
+        event(&stage, &excluded, Some("."), other.to_str(), "c"),
+        event(&stage, &excluded, Some("."), None, "d"),
+        event(&stage, &other, Some("../clients/acme"), None, "e"),
+        event(&stage, &other, None, Some("../clients/acme/src"), "f"),
+        event(&stage, &inside, None, None, "g"),
+        event(&stage, &excluded.join("gone/deeper"), None, None, "h"),
+        event(&stage, &link, None, None, "i"),
+        event(&stage, &link.join("src/gone"), None, None, "j"),
+        event(&stage, &other, None, link.to_str(), "k"),
+        event(&stage, &other, link.to_str(), None, "l"),
+        cut_off(&excluded),
+    ];
+    stage.deliver(&of_excluded);
+    counts(&stage, 0, of_excluded.len() as u64);
+    // One of the two is no whole event, and kept as it came.
+    stage.deliver(&[in_folder(&stage, &other), cut_off(&other)]);
+    counts(&stage, 2, of_excluded.len() as u64);
+    // The same by the hook client.
+    let mut shim = stage.command("recall-shim");
+    shim.arg("claude-code").current_dir(&excluded).env("CLAUDE_PROJECT_DIR", ".");
+    let fields = json!({"prompt": CANARY, "prompt_id": "p", "cwd": "."});
+    run(shim, stage.event("hook", "UserPromptSubmit", fields).to_string().as_bytes());
+    counts(&stage, 2, of_excluded.len() as u64 + 1);
+}
+
+#[test]
+fn a_pattern_that_leads_over_a_link_means_where_it_leads() {
+    let stage = Stage::new();
+    let real = beside(&stage, "disk/clients/acme");
+    symlink(stage.user_home().join("disk/clients"), stage.user_home().join("clients")).unwrap();
+    let stage = stage.config("[capture]\nexclude = ['~/clients/*']\n").daemon();
+    stage.deliver(&[in_folder(&stage, &real)]);
+    counts(&stage, 0, 1);
+}
+
+#[test]
+fn work_trees_and_clones_of_an_excluded_folder_are_excluded() {
+    let (stage, excluded) = stage();
+    let main = Repository::init(&excluded);
+    let home = stage.user_home();
+    let (tree, copy, copies_copy) = (home.join("tree"), home.join("copy"), home.join("copies-copy"));
+    main.git(&["worktree", "add", "-q", tree.to_str().unwrap(), "-b", "x"]);
+    main.git(&["clone", "-q", ".", copy.to_str().unwrap()]);
+    Repository(copy.clone()).git(&["clone", "-q", ".", copies_copy.to_str().unwrap()]);
+    let orphan = home.join("orphan");
+    main.git(&["clone", "-q", ".", orphan.to_str().unwrap()]);
+    Repository(orphan.clone()).git(&["remote", "set-url", "origin", "../clients/acme/gone"]);
+    let folders = [&excluded, &tree, &copy, &copies_copy, &orphan];
+    for folder in folders {
+        std::fs::create_dir_all(folder.join("deep")).unwrap();
+        stage.deliver(&[in_folder(&stage, folder), in_folder(&stage, &folder.join("deep"))]);
+    }
+    counts(&stage, 0, 2 * folders.len() as u64);
+    let other = Repository::init(&beside(&stage, "other"));
+    stage.deliver(&[in_folder(&stage, &other.0)]);
+    counts(&stage, 1, 2 * folders.len() as u64);
+}
+
+#[test]
+fn a_projects_own_file_holds_below_its_folder_and_in_its_other_trees() {
+    let stage = Stage::new().daemon();
+    let home = stage.user_home();
+    let disabled = |folder: &Path| {
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::write(folder.join(".recall.toml"), "disable = true").unwrap();
+    };
+    // Without git: all that lies beneath.
+    disabled(&home.join("notes"));
+    std::fs::create_dir_all(home.join("notes/2026/may")).unwrap();
+    // With git: all of the repository, of its work trees and of its clones, though nobody has committed the file.
+    let main = Repository::init(&home.join("main"));
+    let (tree, copy) = (home.join("tree"), home.join("copy"));
+    main.git(&["worktree", "add", "-q", tree.to_str().unwrap(), "-b", "x"]);
+    main.git(&["clone", "-q", ".", copy.to_str().unwrap()]);
+    disabled(&main.0);
+    // And of a part of one.
+    let part = Repository::init(&home.join("part"));
+    disabled(&part.0.join("packages/app"));
+    let silent =
+        [home.join("notes/2026/may"), main.0.join("src"), tree, copy, part.0.join("packages/app/src")];
+    for folder in &silent {
+        std::fs::create_dir_all(folder).unwrap();
+        stage.deliver(&[in_folder(&stage, folder)]);
+    }
+    counts(&stage, 0, silent.len() as u64);
+    // A repository begins anew.
+    let own = Repository::init(&home.join("notes/own"));
+    stage.deliver(&[in_folder(&stage, &own.0), in_folder(&stage, &part.0)]);
+    counts(&stage, 2, silent.len() as u64);
+}
+
+#[test]
+fn of_a_call_elsewhere_only_the_name_is_kept() {
+    let (stage, excluded) = stage();
+    let home = stage.user_home();
+    let other = beside(&stage, "other");
+    std::fs::write(beside(&stage, "silent").join(".recall.toml"), "disable = true").unwrap();
+    symlink(excluded.join("plan.txt"), other.join("link.txt")).unwrap();
+    let (plan, silent) = (excluded.join("plan.txt"), home.join("silent/plan.txt"));
+    let (plan, silent) = (plan.display(), silent.display());
+    let read = |path: &str| ("Read", json!({"file_path": path}));
+    let bash = |command: String| ("Bash", json!({"command": command, "description": CANARY}));
+    let calls = [
+        read(&plan.to_string()),
+        read(&silent.to_string()),
+        read("../clients/acme/plan.txt"),
+        read(other.join("link.txt").to_str().unwrap()),
+        ("Write", json!({"file_path": excluded.join("new/plan.txt"), "content": CANARY})),
+        ("Edit", json!({"file_path": plan.to_string(), "old_string": "x", "new_string": CANARY})),
+        ("Grep", json!({"pattern": CANARY, "path": excluded})),
+        ("Glob", json!({"pattern": format!("{}/**/*.txt", excluded.display())})),
+        ("mcp__files__read", json!({"uri": format!("file://{plan}")})),
+        bash(format!("cat {plan}")),
+        bash(format!("echo {CANARY} > {plan}")),
+        bash(format!("cat > {plan} <<EOF\n{CANARY}\nEOF\n")),
+        bash(format!("python3 -c \"open('{plan}').write('{CANARY}')\"")),
+        bash("sed -i 's/noon/night/' ~/clients/acme/plan.txt".to_owned()),
+        bash("cat $HOME/clients/acme/plan.txt".to_owned()),
+        bash("cd ../clients/acme && cat plan.txt".to_owned()),
+        bash("cat link.txt".to_owned()),
+    ];
+    let mut deliveries = Vec::new();
+    for (number, (tool, input)) in calls.iter().enumerate() {
+        for (name, fields) in [
+            ("PreToolUse", json!({})),
+            ("PostToolUse", json!({"tool_response": {"content": CANARY, "stdout": CANARY}})),
+        ] {
+            let mut fields = fields;
+            fields["tool_name"] = json!(tool);
+            fields["tool_input"] = input.clone();
+            fields["tool_use_id"] = json!(format!("t{number}"));
+            let mut event = stage.event("one", name, fields);
+            event["cwd"] = json!(other);
+            let mut delivery = stage.delivery(&event);
+            delivery.context.cwd = other.to_string_lossy().into_owned();
+            deliveries.push(delivery);
+        }
+    }
+    stage.deliver(&deliveries);
+    stage.flush();
+    let session = stage.json(["ctl", "session", "one"]);
+    for word in ["heron", "night"] {
+        assert!(!session.to_string().contains(word), "{session}");
+    }
+    let activities = session["batches"][0]["activities"].as_array().cloned().unwrap_or_default();
+    let inputs: Vec<String> = activities.iter().map(|activity| activity["input"].to_string()).collect();
+    assert_eq!(inputs.len(), calls.len(), "{session}");
+    for input in &inputs {
+        assert!(["acme", "silent", "link.txt"].iter().any(|name| input.contains(name)), "{input}");
+    }
+    assert!(inputs.iter().any(|input| input.contains("python3")), "{inputs:?}");
+    assert!(!in_database(&stage, "heron"));
+
+    // What a search over more than one project shows of it; and what concerns nobody else stays.
+    let found = format!("{plan}:1:{CANARY}\nsrc/a.rs:1:fn main\n");
+    let grep = |response: Value, id: &str| {
+        let fields = json!({"tool_name": "Grep", "tool_use_id": id, "tool_response": response,
+                            "tool_input": {"pattern": "the", "path": home}});
+        let mut event = stage.event("two", "PostToolUse", fields);
+        event["cwd"] = json!(other);
+        let mut delivery = stage.delivery(&event);
+        delivery.context.cwd = other.to_string_lossy().into_owned();
+        delivery
+    };
+    stage.deliver(&[
+        grep(json!({"mode": "content", "content": found}), "g1"),
+        grep(json!({"mode": "content", "content": "src/a.rs:1:the egret"}), "g2"),
+    ]);
+    stage.flush();
+    let session = stage.json(["ctl", "session", "two"]).to_string();
+    assert!(!session.contains("heron") && session.contains("egret"), "{session}");
+}
+
+/// Whether a word stands in any text of the database as it lies there.
+fn in_database(stage: &Stage, word: &str) -> bool {
+    ["", "-wal"].iter().any(|suffix| {
+        let path = format!("{}{suffix}", stage.database().display());
+        let bytes = std::fs::read(path).unwrap_or_default();
+        bytes.windows(word.len()).any(|window| window == word.as_bytes())
+    })
+}

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use super::byte_set::ByteSet;
+use super::cursor::Cursor;
 use super::plausibility::{Name, Place, is_secret};
 
 /// The words that make a name telling, in any spelling of capitals.
@@ -15,7 +16,9 @@ pub(super) const WORDS: &[(&str, Name)] = &[
     ("passwort", Name::Password),
     ("passphrase", Name::Password),
     ("passcode", Name::Password),
+    ("kennwort", Name::Password),
     ("pwd", Name::Password),
+    ("pw", Name::Password),
     ("_pass", Name::Password),
     ("secret", Name::Key),
     ("apikey", Name::Key),
@@ -39,8 +42,15 @@ pub(super) const WORDS: &[(&str, Name)] = &[
     ("authkey", Name::Key),
     ("auth_key", Name::Key),
     ("credential", Name::Key),
+    ("client-key-data", Name::Key),
     ("token", Name::Token),
+    ("_pat", Name::Token),
+    ("_key", Name::Token),
+    ("auth", Name::Login),
 ];
+
+/// Shorter words are parts of others; no letter stands before one.
+const SHORT: usize = 4;
 
 /// What may follow the word and leaves the name telling.
 const TAILS: [&str; 15] = [
@@ -64,21 +74,20 @@ const TAILS: [&str; 15] = [
 /// Names that hold a telling word and no secret: .NET's assembly names, positions in a list.
 const HARMLESS: [&str; 5] = ["public", "next", "page", "continuation", "cancel"];
 
-/// How far to look from a name, in bytes: for its beginning, for its value, for the end of a value in doubt.
+/// How far to look from a name, in bytes: for its beginning, for its value.
 const NAME: usize = 48;
 const TYPE: usize = 32;
-const DOUBT: usize = 64;
+/// How far to look back for a line's beginning and for a netrc's words.
+const INDENT: usize = 40;
+const NETRC: usize = 96;
 
 /// What names are made of.
 const NAME_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-.");
 /// What a type is made of that stands between a name and its value.
 const TYPE_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_&<>' :[]?");
-/// What ends a value without quotes. Bytes beyond ASCII do not, so that a range never cuts a character.
-const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\n\r\x0c\"'`,;)}]&<>|([\\");
 
-/// The value that is assigned to the name around `word`, if it looks like a secret.
-pub(super) fn assigned(text: &str, word: Range<usize>, name: Name) -> Option<Range<usize>> {
-    let key = key(text, &word)?;
+/// The value that is assigned to the name `key`, if it looks like a secret.
+pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Range<usize>> {
     let mut at = Cursor { text, at: key.end };
     at.skip_some(b"\\", 8);
     at.skip_some(b"\"'`", 1);
@@ -89,10 +98,13 @@ pub(super) fn assigned(text: &str, word: Range<usize>, name: Name) -> Option<Ran
         b'=' => {
             at.skip_some(b"=", 3);
             let arrow = at.skip_some(b">", 1);
-            let place = if blanks + arrow == 0 && is_environment(text, &key, before, name) {
-                Place::Environment
-            } else {
-                Place::Bare
+            let spaced = blanks + arrow + at.skip_some(b" \t", 8) > 0;
+            let place = match (spaced, line_start(text, key.start)) {
+                (false, _) if is_environment(text, key, before, name) => Place::Environment,
+                (false, LineStart::Margin) if at.ends_line() => Place::Line,
+                (true, LineStart::Margin) if at.ends_line() => Place::Sentence,
+                (false, _) => Place::Sentence,
+                (true, _) => Place::Bare,
             };
             value(at, name, place)
         }
@@ -102,7 +114,12 @@ pub(super) fn assigned(text: &str, word: Range<usize>, name: Name) -> Option<Ran
                 return None;
             }
             at.skip_some(b"=", 1);
-            value(at, name, Place::Bare).or_else(|| after_type(at, name))
+            let spaced = at.skip_some(b" \t", 8) > 0;
+            let place = match line_start(text, key.start) {
+                LineStart::Margin | LineStart::Indented if spaced && at.ends_line() => Place::Line,
+                _ => Place::Sentence,
+            };
+            value(at, name, place).or_else(|| after_type(at, name))
         }
         b'(' => {
             at.at += 1;
@@ -115,35 +132,16 @@ pub(super) fn assigned(text: &str, word: Range<usize>, name: Name) -> Option<Ran
         // `--password hunter2`, and SQL's `PASSWORD 'hunter2'`.
         _ if blanks > 0 && text.get(key.clone())?.starts_with("--") => value(at, name, flag_place(name)),
         b'\'' if blanks > 0 && name == Name::Password => quoted(at, name),
+        // `machine HOST login NAME password WORD` of a netrc.
+        _ if name == Name::Password && is_netrc(text, key.start) => value(at, name, Place::Environment),
         _ => None,
     }
-}
-
-/// The credentials of an `Authorization` header whose name ends at `end`.
-pub(super) fn authorization(text: &str, end: usize) -> Option<Range<usize>> {
-    let mut at = Cursor { text, at: end };
-    at.skip_some(b"\\\"'`", 4);
-    at.skip_some(b" \t", 8);
-    at.skip_some(b":=", 2);
-    at.skip_some(b" \t", 8);
-    at.skip_some(b"\\\"'`", 4);
-    let schemes = ["bearer ", "basic ", "token ", "digest ", "apikey "];
-    let scheme = schemes.iter().find(|scheme| at.starts_with(scheme))?;
-    credentials(text, at.at + scheme.len())
-}
-
-/// What follows `Bearer `.
-pub(super) fn credentials(text: &str, start: usize) -> Option<Range<usize>> {
-    let mut at = Cursor { text, at: start };
-    at.skip_some(b" ", 2);
-    let run = at.run();
-    is_secret(text.get(run.clone())?, Name::Token, Place::Environment).then(|| at.whole_run())
 }
 
 /// The whole name, when the word ends it (or nearly so).
 pub(super) fn key(text: &str, word: &Range<usize>) -> Option<Range<usize>> {
     let mut at = Cursor { text, at: word.end };
-    while let Some(tail) = at.tail() {
+    while let Some(tail) = tail(at) {
         at.at += tail;
         if at.at - word.end > NAME {
             return None;
@@ -153,10 +151,56 @@ pub(super) fn key(text: &str, word: &Range<usize>) -> Option<Range<usize>> {
         return None;
     }
     let head = text.as_bytes().get(..word.start)?;
+    if word.len() <= SHORT
+        && text.as_bytes().get(word.start).is_some_and(u8::is_ascii_alphabetic)
+        && head.last().is_some_and(u8::is_ascii_alphanumeric)
+        && !text.get(word.clone())?.eq_ignore_ascii_case("pwd")
+    {
+        return None;
+    }
     let own = head.iter().rev().take(NAME).take_while(|byte| NAME_BYTES.has(**byte)).count();
     let start = word.start - own;
     let lower = text.get(start..word.start)?.to_ascii_lowercase();
     (!HARMLESS.iter().any(|part| lower.contains(part))).then_some(start..at.at)
+}
+
+/// What stands between a name and its line's beginning.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LineStart {
+    /// Nothing.
+    Margin,
+    /// Blanks and the dash of a list.
+    Indented,
+    /// Something else.
+    No,
+}
+
+fn line_start(text: &str, start: usize) -> LineStart {
+    let head = text.as_bytes().get(..start).unwrap_or_default();
+    let blanks = head.iter().rev().take(INDENT).take_while(|byte| b" \t-".contains(byte)).count();
+    match head.get(..start - blanks).and_then(<[u8]>::last) {
+        None | Some(b'\n') if blanks == 0 => LineStart::Margin,
+        None | Some(b'\n') => LineStart::Indented,
+        Some(_) => LineStart::No,
+    }
+}
+
+/// Whether the words before are those of a netrc's entry, on one line or several.
+fn is_netrc(text: &str, start: usize) -> bool {
+    let from = (start.saturating_sub(NETRC)..=start).find(|at| text.is_char_boundary(*at)).unwrap_or(start);
+    let mut words = text.get(from..start).unwrap_or_default().split_ascii_whitespace().rev();
+    let _name = words.next();
+    words.next() == Some("login")
+}
+
+/// The length of a harmless continuation of a name that stands here.
+fn tail(mut at: Cursor<'_>) -> Option<usize> {
+    let joint = at.skip_some(b"_-", 1);
+    at.peek().filter(u8::is_ascii_alphanumeric)?;
+    if at.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+        return Some(joint + at.skip_some(b"0123456789", 4));
+    }
+    TAILS.iter().find(|tail| at.starts_with(tail)).map(|tail| joint + tail.len())
 }
 
 /// Whether nothing but a value can follow `NAME=`.
@@ -173,12 +217,12 @@ fn is_environment(text: &str, key: &Range<usize>, before: Option<u8>, name: Name
 fn flag_place(name: Name) -> Place {
     match name {
         Name::Password => Place::Quoted,
-        Name::Key | Name::Token => Place::Environment,
+        Name::Key | Name::Token | Name::Login => Place::Environment,
     }
 }
 
 /// A value in quotes or without.
-fn value(mut at: Cursor<'_>, name: Name, place: Place) -> Option<Range<usize>> {
+pub(super) fn value(mut at: Cursor<'_>, name: Name, place: Place) -> Option<Range<usize>> {
     at.skip_some(b" \t", 8);
     if let Some(range) = quoted(at, name) {
         return Some(range);
@@ -186,19 +230,20 @@ fn value(mut at: Cursor<'_>, name: Name, place: Place) -> Option<Range<usize>> {
     let run = at.run();
     // Another assignment: judged on its own.
     let value = at.text.get(run)?;
-    if value.trim_end_matches('=').contains('=') && place != Place::Environment {
+    let is_certain = matches!(place, Place::Environment | Place::Line);
+    if value.trim_end_matches('=').contains('=') && !is_certain {
         return None;
     }
     // A call, an index or a path: code.
     let end = at.at + value.len();
-    if matches!(at.text.as_bytes().get(end), Some(b'(' | b'[' | b'<')) && place != Place::Environment {
+    if matches!(at.text.as_bytes().get(end), Some(b'(' | b'[' | b'<')) && !is_certain {
         return None;
     }
     is_secret(value, name, place).then(|| at.whole_run())
 }
 
 /// A value in quotes, escaped ones too, perhaps behind a prefix such as `r` or `&`.
-fn quoted(mut at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
+pub(super) fn quoted(mut at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
     at.skip_some(b" \t", 8);
     if at.text.as_bytes().get(at.at + 1).is_some_and(|next| b"\"'".contains(next)) {
         at.skip_some(b"rbuL@&", 1);
@@ -234,61 +279,6 @@ fn preceding(text: &str, start: usize) -> Option<u8> {
     text.as_bytes().get(start.checked_sub(1)?).copied()
 }
 
-/// A place in a text.
-#[derive(Clone, Copy)]
-struct Cursor<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl Cursor<'_> {
-    fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
-    }
-
-    /// Passes at most `most` of these ASCII bytes and says how many.
-    fn skip_some(&mut self, bytes: &[u8], most: usize) -> usize {
-        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        let count = rest.iter().take(most).take_while(|byte| bytes.contains(byte)).count();
-        self.at += count;
-        count
-    }
-
-    fn starts_with(&self, lower: &str) -> bool {
-        let here = self.text.as_bytes().get(self.at..self.at + lower.len());
-        here.is_some_and(|here| here.eq_ignore_ascii_case(lower.as_bytes()))
-    }
-
-    /// The length of a harmless continuation of a name that stands here.
-    fn tail(&self) -> Option<usize> {
-        let mut inner = *self;
-        let joint = inner.skip_some(b"_-", 1);
-        inner.peek().filter(u8::is_ascii_alphanumeric)?;
-        if inner.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-            return Some(joint + inner.skip_some(b"0123456789", 4));
-        }
-        TAILS.iter().find(|tail| inner.starts_with(tail)).map(|tail| joint + tail.len())
-    }
-
-    /// The beginning of an unquoted value: enough of it to decide.
-    fn run(&self) -> Range<usize> {
-        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        let length = rest.iter().take(DOUBT).take_while(|byte| !VALUE_ENDS.has(**byte)).count();
-        let mut end = self.at + length;
-        while !self.text.is_char_boundary(end) {
-            end -= 1;
-        }
-        self.at..end
-    }
-
-    /// All of an unquoted value.
-    fn whole_run(&self) -> Range<usize> {
-        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        let length = rest.iter().take_while(|byte| !VALUE_ENDS.has(**byte)).count();
-        self.at..self.at + length
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -300,7 +290,8 @@ mod tests {
             .iter()
             .filter_map(|(word, name)| {
                 let start = lower.find(word)?;
-                text.get(assigned(text, start..start + word.len(), *name)?)
+                let key = key(text, &(start..start + word.len()))?;
+                text.get(assigned(text, &key, *name)?)
             })
             .next()
     }
@@ -354,19 +345,6 @@ mod tests {
             "nextPageToken: \"a8Kd93jfLs02mQpz71Xc\"",
         ] {
             check(text, None);
-        }
-    }
-
-    #[test]
-    fn headers_carry_credentials() {
-        for (text, expected) in [
-            ("Authorization: Bearer a8Kd93jfLs02mQpz71Xc", Some("a8Kd93jfLs02mQpz71Xc")),
-            ("\"Authorization\": \"Basic dXNlcjpodW50ZXIy\"", Some("dXNlcjpodW50ZXIy")),
-            ("Authorization: Bearer $TOKEN", None),
-            ("authorization: none", None),
-        ] {
-            let end = text.to_ascii_lowercase().find("authorization").unwrap() + "authorization".len();
-            assert_eq!(authorization(text, end).and_then(|range| text.get(range)), expected, "{text}");
         }
     }
 }

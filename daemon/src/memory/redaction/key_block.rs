@@ -6,6 +6,8 @@ use super::beginning;
 
 /// What begins every armoured key.
 pub(super) const BEGIN: &str = "-----BEGIN ";
+/// What ends it.
+pub(super) const END: &str = "-----END ";
 /// What begins the secret half of a PuTTY key.
 pub(super) const PUTTY: &str = "Private-Lines:";
 
@@ -35,6 +37,49 @@ pub(super) fn armoured(text: &str, start: usize) -> Option<Range<usize>> {
     lines(text, body).map(|end| start..end)
 }
 
+/// The end of a key whose beginning was cut off: the lines before the end mark at `start`, down to `floor`, and the mark.
+pub(super) fn tail(text: &str, start: usize, floor: usize) -> Option<Range<usize>> {
+    let label = text.get(start + END.len()..)?;
+    let (label, _) = beginning(label, 64).split_once(DASHES)?;
+    if !label.ends_with("PRIVATE KEY") && !label.ends_with("PRIVATE KEY BLOCK") {
+        return None;
+    }
+    let first = lines_before(text, start, floor)?;
+    Some(first..start + END.len() + label.len() + DASHES.len())
+}
+
+/// The beginning of the base64 lines that end at `end`, if there is at least one. Nothing before `floor` is read.
+pub(super) fn lines_before(text: &str, end: usize, floor: usize) -> Option<usize> {
+    let bytes = text.as_bytes().get(floor..end)?;
+    let (mut at, mut first) = (bytes.len(), None);
+    loop {
+        at -= gap_before(bytes.get(..at)?);
+        let length = bytes.get(..at)?.iter().rev().take_while(|byte| is_base64(**byte)).count();
+        // A line break written out as `\n` leaves its letter at the line's beginning.
+        let escaped = usize::from(at.checked_sub(length + 1).and_then(|at| bytes.get(at)) == Some(&b'\\'));
+        let length = length.saturating_sub(escaped);
+        // The last line may be short.
+        if length < LINE && (first.is_some() || length == 0) {
+            return first.map(|first: usize| floor + first);
+        }
+        at -= length;
+        first = Some(at);
+    }
+}
+
+/// Blanks, line breaks and joining signs at the end.
+fn gap_before(bytes: &[u8]) -> usize {
+    let mut at = bytes.len();
+    while let Some(last) = at.checked_sub(1) {
+        at = match (bytes.get(last), last.checked_sub(1).and_then(|before| bytes.get(before))) {
+            (Some(b'n' | b'r' | b't'), Some(b'\\')) => last - 1,
+            (Some(b'\\' | b'"' | b'\'' | b',' | b' ' | b'\n' | b'\r' | b'\t'), _) => last,
+            _ => break,
+        };
+    }
+    bytes.len() - at
+}
+
 /// The secret half of a PuTTY key.
 pub(super) fn putty(text: &str, start: usize) -> Option<Range<usize>> {
     let rest = text.get(start + PUTTY.len()..)?;
@@ -43,7 +88,7 @@ pub(super) fn putty(text: &str, start: usize) -> Option<Range<usize>> {
 }
 
 /// The end of the base64 lines that begin at `start`, if there is at least one.
-fn lines(text: &str, start: usize) -> Option<usize> {
+pub(super) fn lines(text: &str, start: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut at, mut end) = (start, None);
     loop {
@@ -70,7 +115,7 @@ fn gap(bytes: &[u8]) -> usize {
     at
 }
 
-fn is_base64(byte: u8) -> bool {
+pub(super) fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)
 }
 
@@ -97,6 +142,20 @@ mod tests {
     fn a_key_that_was_cut_off_goes_as_far_as_it_looks_like_one() {
         let cut = format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{BODY}");
         check(&format!("{cut}and more"), Some(cut.trim_end()));
+    }
+
+    #[test]
+    fn the_end_of_a_key_goes_without_its_beginning() {
+        for text in [
+            format!("x: 1\n{BODY}AbCd==\n-----END RSA PRIVATE KEY-----\n"),
+            format!("x: 1\n{}AbCd==\\n-----END RSA PRIVATE KEY-----", BODY.replace('\n', "\\n")),
+            "x: 1\nMIIE==\n-----END RSA PRIVATE KEY-----\n".to_owned(),
+        ] {
+            let range = tail(&text, text.find(END).unwrap(), 0).unwrap();
+            assert_eq!((&text[..range.start], text[range.end..].trim_end()), ("x: 1\n", ""), "{text}");
+        }
+        let text = format!("{BODY}-----END CERTIFICATE-----");
+        assert_eq!(tail(&text, text.find(END).unwrap(), 0), None);
     }
 
     #[test]

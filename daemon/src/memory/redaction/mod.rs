@@ -13,9 +13,15 @@
 mod byte_set;
 mod rules;
 mod plausibility;
+mod cursor;
 mod assignment;
+mod sentence;
+mod http;
+mod command_line;
 mod key_block;
 mod url;
+mod shapes;
+mod cut;
 mod json_text;
 mod secret_files;
 mod elsewhere;
@@ -29,12 +35,16 @@ use std::borrow::Cow;
 pub use self::elsewhere::Outputs;
 
 use regex::{Regex, RegexBuilder};
+use sha2::{Digest, Sha256};
 
 use self::json_text::{Replacement, Role, StringPlace, rewrite};
 use self::plausibility::{Place, is_secret};
-use self::scan::{Scanner, Secret};
-use self::secret_files::{Access, Suspect};
-use super::event::{LifecycleEvent, PromptText, SubagentTask, ToolCall, ToolResult, ToolStart, What};
+use self::scan::{Look, Scanner, Secret};
+use self::secret_files::{Suspect, is_secret_file};
+use super::event::{
+    LifecycleEvent, PromptText, Subagent, SubagentTask, ToolCall, ToolResult, ToolStart, What,
+};
+use super::ids::{CallId, PromptId, SessionId};
 use super::plan::PlanChange;
 use super::task_list::{Task, TaskChange};
 
@@ -101,7 +111,7 @@ impl Redactor {
     }
 
     fn text_once<'a>(scanner: &Scanner, text: &'a str) -> Cow<'a, str> {
-        let secrets = scanner.secrets(text);
+        let secrets = scanner.secrets(text, Look::Everywhere);
         if secrets.is_empty() {
             return Cow::Borrowed(text);
         }
@@ -128,7 +138,7 @@ impl Redactor {
 
     fn json_once<'a>(scanner: &Scanner, json: &'a str) -> Cow<'a, str> {
         rewrite(json, |StringPlace { role, text }| {
-            let secrets = scanner.secrets(text);
+            let secrets = scanner.secrets(text, Look::Everywhere);
             if let Role::Value { key } = role
                 && secrets.is_empty()
                 && let Some(name) = scanner.telling(key)
@@ -153,14 +163,28 @@ impl Redactor {
         if *all == *text { Cow::Borrowed(payload) } else { Cow::Owned(all.into_owned().into_bytes()) }
     }
 
-    /// Redacts every text of an event. Its ids and folders stay: they say where it belongs.
+    /// Redacts every text of an event, and its ids and folders as [`Self::redact_id`] does.
     pub fn redact_event(&self, event: LifecycleEvent) -> LifecycleEvent {
         if self.scanner.is_none() {
             return event;
         }
         // Taken apart field by field, so that a new one has to be thought of here.
-        let LifecycleEvent { session, prompt, cwd, transcript_path, title, subagent, what } = event;
+        let LifecycleEvent {
+            session: SessionId(session),
+            prompt,
+            cwd,
+            transcript_path,
+            title,
+            subagent,
+            what,
+        } = event;
         let title = self.owned_option(title);
+        let session = SessionId(self.id(session));
+        let prompt = prompt.map(|PromptId(id)| PromptId(self.id(id)));
+        let (cwd, transcript_path) =
+            (cwd.map(|path| self.id(path)), transcript_path.map(|path| self.id(path)));
+        let subagent = subagent
+            .map(|Subagent { id, kind }| Subagent { id: self.id(id), kind: kind.map(|kind| self.id(kind)) });
         let what = match what {
             What::SessionStart { source, audience } => What::SessionStart { source, audience },
             What::Prompt { text: PromptText::Text(text), source } => {
@@ -170,10 +194,20 @@ impl Redactor {
                 What::Prompt { text: PromptText::WhollyPrivate, source }
             }
             What::ToolStart(ToolStart { name, use_id, input, file, task }) => {
-                let input = self.redact_payload(&input).into_owned();
-                let task = task
-                    .map(|SubagentTask { kind, text }| SubagentTask { kind, text: self.owned_text(text) });
-                What::ToolStart(ToolStart { name, use_id, input, file: self.owned_option(file), task })
+                let input = input_without_contents(input, &is_secret_file);
+                let input = self.redact_json(&input).into_owned();
+                let task = task.map(|SubagentTask { kind, text }| SubagentTask {
+                    kind: self.id(kind),
+                    text: self.owned_text(text),
+                });
+                let use_id = use_id.map(|CallId(id)| CallId(self.id(id)));
+                What::ToolStart(ToolStart {
+                    name: self.id(name),
+                    use_id,
+                    input,
+                    file: self.owned_option(file),
+                    task,
+                })
             }
             What::Tool(call) => What::Tool(self.redact_call(call)),
             What::ToolBatch(calls) => {
@@ -190,11 +224,11 @@ impl Redactor {
                 error: self.owned_text(error),
                 detail: self.redact_payload(&detail).into_owned(),
             },
-            What::Internal { name } => What::Internal { name },
+            What::Internal { name } => What::Internal { name: self.id(name) },
             What::SessionEnd { reason } => What::SessionEnd { reason: self.owned_text(reason) },
             What::Other { name, detail } => {
                 let detail = self.redact_payload(&detail).into_owned();
-                What::Other { name, detail }
+                What::Other { name: self.id(name), detail }
             }
         };
         LifecycleEvent { session, prompt, cwd, transcript_path, title, subagent, what }
@@ -202,23 +236,18 @@ impl Redactor {
 
     /// The event without the contents of files that somebody wants left alone, whether redaction is on or off.
     pub fn hide_files(event: LifecycleEvent, is_hidden: &dyn Fn(&str) -> bool) -> LifecycleEvent {
-        let hide = |call: ToolCall| {
-            let access = secret_files::access(&call.input, is_hidden);
-            without_contents(call, access)
-        };
         let what = match event.what {
-            What::Tool(call) => What::Tool(hide(call)),
-            What::ToolBatch(calls) => What::ToolBatch(calls.into_iter().map(hide).collect()),
+            What::Tool(call) => What::Tool(without_contents(call, is_hidden)),
+            What::ToolBatch(calls) => {
+                What::ToolBatch(calls.into_iter().map(|call| without_contents(call, is_hidden)).collect())
+            }
             What::ToolStart(ToolStart { name, use_id, input, file, task }) => {
-                let access = secret_files::access(&input, is_hidden);
-                let input = access.map_or(input.clone(), |access| {
-                    secret_files::without_contents(&input, suspect(access)).into_owned()
-                });
+                let input = input_without_contents(input, is_hidden);
                 What::ToolStart(ToolStart { name, use_id, input, file, task })
             }
-            What::Other { name, detail } if secret_files::access(&detail, is_hidden).is_some() => {
-                let detail = secret_files::without_contents(&detail, Suspect::ContentFields).into_owned();
-                What::Other { name, detail }
+            What::Other { name, detail } if secret_files::is_named(&detail, is_hidden) => {
+                let detail = secret_files::without_contents(&detail, Suspect::ContentFields, is_hidden);
+                What::Other { name, detail: detail.into_owned() }
             }
             what => what,
         };
@@ -226,9 +255,11 @@ impl Redactor {
     }
 
     fn redact_call(&self, call: ToolCall) -> ToolCall {
-        let access = secret_files::access(&call.input, &secret_files::is_secret_file);
         let ToolCall { name, use_id, input, result, duration_ms, plan, launched, rewrote } =
-            without_contents(call, access);
+            without_contents(call, &is_secret_file);
+        let name = self.id(name);
+        let use_id = use_id.map(|CallId(id)| CallId(self.id(id)));
+        let launched = launched.map(|id| self.id(id));
         let input = self.redact_json(&input).into_owned();
         let result = match result {
             ToolResult::Done(json) => ToolResult::Done(self.redact_json(&json).into_owned()),
@@ -241,9 +272,11 @@ impl Redactor {
 
     fn redact_plan(&self, change: PlanChange) -> PlanChange {
         match change {
-            PlanChange::File { path, text } => PlanChange::File { path, text: self.owned_text(text) },
+            PlanChange::File { path, text } => {
+                PlanChange::File { path: self.id(path), text: self.owned_text(text) }
+            }
             PlanChange::Approved { path, text } => {
-                PlanChange::Approved { path, text: self.owned_option(text) }
+                PlanChange::Approved { path: path.map(|path| self.id(path)), text: self.owned_option(text) }
             }
             PlanChange::Tasks(TaskChange::List(tasks)) => {
                 let redacted = tasks
@@ -252,12 +285,40 @@ impl Redactor {
                 PlanChange::Tasks(TaskChange::List(redacted.collect()))
             }
             PlanChange::Tasks(TaskChange::Add { id, subject }) => {
-                PlanChange::Tasks(TaskChange::Add { id, subject: self.owned_text(subject) })
+                PlanChange::Tasks(TaskChange::Add { id: self.id(id), subject: self.owned_text(subject) })
             }
             PlanChange::Tasks(TaskChange::Update { id, subject, state }) => {
                 let subject = self.owned_option(subject);
-                PlanChange::Tasks(TaskChange::Update { id, subject, state })
+                PlanChange::Tasks(TaskChange::Update { id: self.id(id), subject, state })
             }
+        }
+    }
+
+    /// Redacts an id, a name or a path: what says where something belongs. Only what has a secret's format counts, and a
+    /// few digits of its hash stand in the mark, so that two ids that differ in a secret stay two.
+    pub fn redact_id<'a>(&self, id: &'a str) -> Cow<'a, str> {
+        let Some(scanner) = &self.scanner else { return Cow::Borrowed(id) };
+        let secrets = scanner.secrets(id, Look::FormatsOnly);
+        if secrets.is_empty() {
+            return Cow::Borrowed(id);
+        }
+        let mut out = String::with_capacity(id.len());
+        let mut copied = 0;
+        for secret in secrets {
+            out.push_str(id.get(copied..secret.range.start).unwrap_or_default());
+            let hash = Sha256::digest(id.get(secret.range.clone()).unwrap_or_default());
+            let digits = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect::<String>();
+            out.push_str(&mark(&format!("{}-{digits}", secret.kind)));
+            copied = secret.range.end;
+        }
+        out.push_str(id.get(copied..).unwrap_or_default());
+        Cow::Owned(out)
+    }
+
+    fn id(&self, id: String) -> String {
+        match self.redact_id(&id) {
+            Cow::Borrowed(_) => id,
+            Cow::Owned(redacted) => redacted,
         }
     }
 
@@ -276,10 +337,10 @@ impl Redactor {
 
     /// A whole hook payload, secret files included.
     fn redact_payload<'a>(&self, json: &'a str) -> Cow<'a, str> {
-        if self.scanner.is_none() || secret_files::access(json, &secret_files::is_secret_file).is_none() {
+        if self.scanner.is_none() || !secret_files::is_named(json, &is_secret_file) {
             return self.redact_json(json);
         }
-        let json = secret_files::without_contents(json, Suspect::ContentFields);
+        let json = secret_files::without_contents(json, Suspect::ContentFields, &is_secret_file);
         Cow::Owned(self.redact_json(&json).into_owned())
     }
 
@@ -291,24 +352,26 @@ impl Redactor {
     }
 }
 
-/// A call without the content of the file it came to.
-fn without_contents(call: ToolCall, access: Option<Access>) -> ToolCall {
-    let Some(access) = access else { return call };
-    let input = secret_files::without_contents(&call.input, suspect(access)).into_owned();
+/// A call without the content of a file that it names.
+fn without_contents(call: ToolCall, is_hidden: &dyn Fn(&str) -> bool) -> ToolCall {
+    if !secret_files::is_named(&call.input, is_hidden) {
+        return call;
+    }
+    let input = input_without_contents(call.input, is_hidden);
     let result = match &call.result {
         ToolResult::Done(json) => {
-            ToolResult::Done(secret_files::without_contents(json, Suspect::Everything).into_owned())
+            let json = secret_files::without_contents(json, Suspect::Everything, is_hidden);
+            ToolResult::Done(json.into_owned())
         }
         ToolResult::Failed(_) => ToolResult::Failed(secret_files::mark()),
     };
     ToolCall { input, result, plan: None, ..call }
 }
 
-/// What of a call's input may be the content of the file.
-fn suspect(access: Access) -> Suspect {
-    match access {
-        Access::ByPath => Suspect::Everything,
-        Access::ByCommand => Suspect::HereDocuments,
+fn input_without_contents(input: String, is_hidden: &dyn Fn(&str) -> bool) -> String {
+    match secret_files::is_named(&input, is_hidden) {
+        true => secret_files::without_contents(&input, Suspect::Everything, is_hidden).into_owned(),
+        false => input,
     }
 }
 

@@ -16,6 +16,8 @@ pub(super) enum Name {
     Key,
     /// Made by a machine; the word has other meanings in code.
     Token,
+    /// `user:password` in base64, or a token.
+    Login,
 }
 
 /// Where the value stands.
@@ -25,6 +27,10 @@ pub(super) enum Place {
     Quoted,
     /// Without quotes: perhaps an expression.
     Bare,
+    /// Without quotes, and nothing but it on the rest of its line, as in YAML and property files.
+    Line,
+    /// Without quotes beside the name, in a log line or a sentence. Or an expression.
+    Sentence,
     /// `NAME=value` as in environment files, connection strings and query strings.
     Environment,
     /// The value of a JSON field of the call itself.
@@ -38,16 +44,28 @@ const SAMPLE: usize = 64;
 pub(super) fn is_secret(value: &str, name: Name, place: Place) -> bool {
     let value = beginning(value, SAMPLE);
     let has_shape = match (name, place) {
-        (Name::Password, Place::Field) | (Name::Key, Place::Field) => {
-            value.len() >= 4 && !value.contains("://")
-        }
+        (Name::Login, _) => is_login(value) || value.len() >= 16 && is_token(value) && is_random(value),
+        (Name::Password | Name::Key, Place::Field) => value.len() >= 4 && !value.contains("://"),
         (Name::Password, Place::Environment) => value.len() >= 4 && is_one_word(value),
+        (Name::Password, Place::Line) => value.len() >= 4 && is_one_word(value) && !is_type(value),
         (Name::Password, Place::Quoted) => value.len() >= 6 && is_one_word(value) && is_mixed(value),
-        (Name::Key, Place::Environment) => value.len() >= 8 && is_one_word(value) && is_mixed(value),
-        (Name::Token, Place::Environment) => value.len() >= 12 && is_token(value) && is_mixed(value),
-        (_, Place::Bare) => value.len() >= 12 && is_token(value) && is_random(value),
+        (Name::Password, Place::Sentence) => {
+            value.len() >= 6 && is_one_word(value) && is_mixed(value) && !is_expression(value)
+        }
+        (Name::Key, Place::Environment | Place::Line) => {
+            value.len() >= 8 && is_one_word(value) && is_mixed(value)
+        }
+        (Name::Token, Place::Environment | Place::Line) => {
+            value.len() >= 12 && is_token(value) && is_mixed(value)
+        }
+        (Name::Key, Place::Quoted) if is_sign_rich(value) => {
+            return value.len() >= 20 && !is_placeholder(value);
+        }
+        (_, Place::Bare | Place::Sentence) => {
+            value.len() >= 12 && is_token(value) && (is_random(value) || is_hex(value))
+        }
         (_, Place::Quoted) | (Name::Token, Place::Field) => {
-            value.len() >= 16 && is_token(value) && is_random(value)
+            value.len() >= 16 && is_token(value) && (is_random(value) || is_hex(value))
         }
     };
     has_shape && !is_reference(value) && !is_placeholder(value)
@@ -101,10 +119,136 @@ fn is_placeholder(value: &str) -> bool {
     HOLDS.iter().any(|part| lower.contains(part)) || WHOLE.contains(&lower.as_str())
 }
 
+/// Whether a value looks drawn by chance, by itself alone.
+pub(super) fn is_drawn(value: &str) -> bool {
+    let sample = beginning(value, SAMPLE);
+    is_random(sample)
+        && is_mixed(sample)
+        && entropy(sample) >= if is_hex(sample) { 3.0 } else { 3.5 }
+        && !is_placeholder(sample)
+}
+
+/// Hexadecimal digits, letters among them, and not one repeated.
+fn is_hex(value: &str) -> bool {
+    value.len() >= 16
+        && value.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && is_mixed(value)
+        && value.bytes().any(|byte| byte.is_ascii_alphabetic())
+        && entropy(value) >= 1.5
+}
+
+/// Many unusual signs among letters and digits, as in a key of Django.
+fn is_sign_rich(value: &str) -> bool {
+    let signs = b"!@#$%^&*()=+";
+    signs.iter().filter(|sign| value.as_bytes().contains(sign)).count() >= 4
+        && value.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"'`{}<>;,".contains(&byte))
+        && value.bytes().any(|byte| byte.is_ascii_digit())
+        && entropy(value) >= 3.5
+}
+
+/// `user:password` in base64.
+fn is_login(value: &str) -> bool {
+    let plain = base64(value);
+    let text = |bytes: &[u8]| bytes.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ');
+    let colon = plain.iter().position(|byte| *byte == b':');
+    value.len() >= 8 && text(&plain) && colon.is_some_and(|at| at > 0 && at + 1 < plain.len())
+}
+
+/// What this base64 means; nothing, where it is none.
+fn base64(value: &str) -> Vec<u8> {
+    let digit = |byte: u8| match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' | b'-' => Some(62),
+        b'/' | b'_' => Some(63),
+        _ => None,
+    };
+    let digits: Option<Vec<u8>> = value.trim_end_matches('=').bytes().map(digit).collect();
+    let digits = digits.unwrap_or_default();
+    let mut out = Vec::new();
+    for four in digits.chunks(4) {
+        let bits = four.iter().fold(0_u32, |bits, digit| (bits << 6) | u32::from(*digit));
+        let bits = bits << (6 * (4 - four.len()));
+        out.extend(bits.to_be_bytes().into_iter().skip(1).take(four.len().saturating_sub(1)));
+    }
+    out
+}
+
+/// What stands behind a name in a declaration or a form's label and is no value: types and words about values.
+fn is_type(value: &str) -> bool {
+    const TYPES: [&str; 40] = [
+        "str",
+        "text",
+        "bytes",
+        "byte",
+        "char",
+        "varchar",
+        "int",
+        "integer",
+        "number",
+        "bool",
+        "boolean",
+        "any",
+        "object",
+        "unknown",
+        "never",
+        "void",
+        "uuid",
+        "buffer",
+        "required",
+        "prompt",
+        "input",
+        "field",
+        "default",
+        "enabled",
+        "disabled",
+        "auto",
+        "basic",
+        "plain",
+        "file",
+        "stdin",
+        "keyring",
+        "yes",
+        "no",
+        "off",
+        "nil",
+        "nullable",
+        "secretstr",
+        "word",
+        "missing",
+        "unset",
+    ];
+    let is_capital = value.as_bytes().first().is_some_and(u8::is_ascii_uppercase);
+    let lower = value.to_ascii_lowercase();
+    TYPES.contains(&lower.trim_end_matches(['!', '?', '.', ':']))
+        || (is_capital && value.bytes().all(|byte| byte.is_ascii_alphabetic()))
+        || is_expression(value)
+}
+
+/// A member, or a name that carries a number: algorithms, types, the second of two passwords.
+fn is_expression(value: &str) -> bool {
+    const NAMES: [&str; 18] = [
+        "pass", "sha", "md5", "base64", "base32", "pbkdf", "argon", "bcrypt", "scrypt", "utf", "x509",
+        "oauth", "ed25519", "hash", "aes", "uint", "hex", "arg",
+    ];
+    let lower = value.to_ascii_lowercase();
+    value.contains('.')
+        || value.matches(':').count() > 1
+        || (NAMES.iter().any(|name| lower.starts_with(name))
+            && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
+        || ["&&", "||", "==", "!=", "=>", "?:", "..", "->"].iter().any(|sign| value.contains(sign))
+}
+
 /// No blanks and none of the signs that code is made of.
 fn is_one_word(value: &str) -> bool {
-    value.bytes().all(|byte| byte.is_ascii_graphic() && !b"()<>{}\"'`\\|".contains(&byte)) && value.len() > 1
+    WORD_BYTES.run(value.as_bytes()) == value.len() && value.len() > 1
 }
+
+/// What a word of its own is made of.
+const WORD_BYTES: ByteSet = ByteSet::alphanumeric_and(b"!#$%&*+,-./:;=?@[]^_~");
+/// Unusual among letters.
+const SIGNS: ByteSet = ByteSet::of(b"!@#$%^&*+=?~");
 
 /// The characters of tokens, hexadecimal and all base64 alphabets.
 const TOKEN_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-+/.~:!@#$%^&*");
@@ -118,7 +262,7 @@ fn is_token(value: &str) -> bool {
 fn is_mixed(value: &str) -> bool {
     let digits = value.bytes().filter(u8::is_ascii_digit).count();
     let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
-    let signs = value.bytes().filter(|byte| b"!@#$%^&*+=?~".contains(byte)).count();
+    let signs = value.bytes().filter(|byte| SIGNS.has(*byte)).count();
     // A version number has dots and no letters.
     letters > 0 && (digits > 0 || signs > 0) || digits == value.len()
 }

@@ -3,8 +3,8 @@
 //! Each rule says where to look (literals that the prefilter finds in one pass) and what to look for (a pattern that
 //! must match from there on). Sources: the providers' public descriptions of their token formats.
 //!
-//! A pattern must not need more than one attempt per run of token characters: the scanner starts it only where no
-//! token character stands before, and so the whole scan stays linear whatever the text.
+//! The whole scan stays linear whatever the text, because a pattern fails within a bounded number of bytes. One that may
+//! read far before it fails is [`Start::OncePerRun`].
 
 /// How one kind of secret looks.
 pub(super) struct Rule {
@@ -16,6 +16,19 @@ pub(super) struct Rule {
     pub pattern: &'static str,
     /// What of the secret stands before the literal.
     pub lead: Lead,
+    /// Where the secret may begin.
+    pub start: Start,
+}
+
+/// Where a secret may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// Nothing else looks so: also directly after a letter, `_` or `-`.
+    Anywhere,
+    /// The literal is short or the end of a word: no letter or digit stands before.
+    Word,
+    /// Anywhere, but only the first literal of a run of token characters is tried.
+    OncePerRun,
 }
 
 /// The characters of a secret before its literal.
@@ -30,7 +43,11 @@ pub(super) enum Lead {
 }
 
 const fn rule(kind: &'static str, literals: &'static [&'static str], pattern: &'static str) -> Rule {
-    Rule { kind, literals, pattern, lead: Lead::Nothing }
+    Rule { kind, literals, pattern, lead: Lead::Nothing, start: Start::Anywhere }
+}
+
+const fn word(kind: &'static str, literals: &'static [&'static str], pattern: &'static str) -> Rule {
+    Rule { kind, literals, pattern, lead: Lead::Nothing, start: Start::Word }
 }
 
 /// All of them. `\b` here is the ASCII one: the scanner switches Unicode off.
@@ -45,46 +62,52 @@ pub(super) const RULES: &[Rule] = &[
     ),
     rule("bitbucket-token", &["ATBB", "ATCTT3"], r"(?:ATBB[A-Za-z0-9]{28,}|ATCTT3[A-Za-z0-9_=-]{60,})"),
     rule("atlassian-token", &["ATATT3"], r"ATATT3[A-Za-z0-9_=-]{60,}"),
-    rule("npm-token", &["npm_"], r"npm_[A-Za-z0-9]{36}\b"),
+    word("npm-token", &["npm_"], r"npm_[A-Za-z0-9]{36}\b"),
     rule("pypi-token", &["pypi-AgE"], r"pypi-AgE[A-Za-z0-9_-]{50,}"),
     rule("rubygems-token", &["rubygems_"], r"rubygems_[a-f0-9]{48}\b"),
-    rule("crates-io-token", &["cio"], r"cio[A-Za-z0-9]{32}\b"),
+    word("crates-io-token", &["cio"], r"cio[A-Za-z0-9]{32}\b"),
     rule("clojars-token", &["CLOJARS_"], r"CLOJARS_[a-z0-9]{60}\b"),
     rule("docker-token", &["dckr_pat_", "dckr_oat_"], r"dckr_[po]at_[A-Za-z0-9_-]{27,}"),
-    rule("artifactory-token", &["AKCp"], r"AKCp[A-Za-z0-9]{60,}"),
+    word("artifactory-token", &["AKCp"], r"AKCp[A-Za-z0-9]{60,}"),
     rule("artifactory-token", &["cmVmdGtu"], r"cmVmdGtu[A-Za-z0-9]{50,}"),
+    rule("circleci-token", &["CCIPAT_", "CCIPRJ_"], r"CCIP(?:AT|RJ)_[A-Za-z0-9]{20,24}_[A-Fa-f0-9]{40}"),
+    word("nuget-key", &["oy2"], r"oy2[a-z0-9]{43}\b"),
+    rule("sourcegraph-token", &["sgp_"], r"sgp_(?:[A-Fa-f0-9]{16}_|local_)?[A-Fa-f0-9]{40}"),
+    rule("posthog-key", &["phc_", "phx_"], r"ph[cx]_[A-Za-z0-9]{40,}"),
     // Clouds and infrastructure.
     rule("aws-access-key", &["AKIA", "ASIA", "ABIA", "ACCA"], r"A(?:KIA|SIA|BIA|CCA)[A-Z2-7]{16}\b"),
     rule("aws-bedrock-key", &["ABSKQmVkcm9ja0FQSUtleS"], r"ABSKQmVkcm9ja0FQSUtleS[A-Za-z0-9+/=]{80,}"),
     rule("google-api-key", &["AIza"], r"AIza[A-Za-z0-9_-]{35}"),
     rule("google-oauth-secret", &["GOCSPX-"], r"GOCSPX-[A-Za-z0-9_-]{28}"),
     rule("google-oauth-token", &["ya29."], r"ya29\.[A-Za-z0-9_-]{20,}"),
-    rule("google-oauth-token", &["1//0"], r"1//0[A-Za-z0-9_-]{40,}"),
+    word("google-oauth-token", &["1//0"], r"1//0[A-Za-z0-9_-]{40,}"),
     rule("azure-storage-key", &["AccountKey="], r"AccountKey=[A-Za-z0-9+/]{86}=="),
     Rule {
         kind: "azure-client-secret",
         literals: &["Q~"],
         pattern: r"[A-Za-z0-9]{3}[0-9]Q~[A-Za-z0-9_.~-]{31,34}",
         lead: Lead::Alphanumerics,
+        start: Start::Word,
     },
-    rule("azure-sas-signature", &["sig="], r"sig=[A-Za-z0-9%/+]{43,60}(?:%3[Dd]|=)"),
-    rule("alibaba-access-key", &["LTAI"], r"LTAI[A-Za-z0-9]{12,26}\b"),
+    word("azure-sas-signature", &["sig="], r"sig=[A-Za-z0-9%/+]{43,60}(?:%3[Dd]|=)"),
+    word("alibaba-access-key", &["LTAI"], r"LTAI[A-Za-z0-9]{12,26}\b"),
     rule("digitalocean-token", &["dop_v1_", "doo_v1_", "dor_v1_"], r"do[opr]_v1_[a-f0-9]{64}\b"),
     rule("heroku-key", &["HRKU-"], r"HRKU-[A-Za-z0-9_-]{36,}"),
-    rule("fly-token", &["fo1_", "fm1a_", "fm1r_", "fm2_"], r"f(?:o1|m1[ar]|m2)_[A-Za-z0-9_+/=-]{40,}"),
+    word("fly-token", &["fo1_", "fm1a_", "fm1r_", "fm2_"], r"f(?:o1|m1[ar]|m2)_[A-Za-z0-9_+/=-]{40,}"),
     rule("netlify-token", &["nfp_"], r"nfp_[A-Za-z0-9]{36,}"),
     rule("vercel-token", &["vercel_blob_rw_"], r"vercel_blob_rw_[A-Za-z0-9_]{30,}"),
     rule("supabase-key", &["sbp_", "sb_secret_"], r"sb(?:p_[a-f0-9]{40}\b|_secret_[A-Za-z0-9_-]{20,})"),
     rule("planetscale-token", &["pscale_"], r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_=.-]{32,}"),
     rule("databricks-token", &["dapi"], r"dapi[a-f0-9]{32}(?:-[0-9])?\b"),
     rule("tailscale-key", &["tskey-"], r"tskey-[a-z]+-[A-Za-z0-9]{8,}-[A-Za-z0-9]{16,}"),
-    rule("pulumi-token", &["pul-"], r"pul-[a-f0-9]{40}\b"),
+    word("pulumi-token", &["pul-"], r"pul-[a-f0-9]{40}\b"),
     rule("vault-token", &["hvs.", "hvb.", "hvr."], r"hv[sbr]\.[A-Za-z0-9_-]{24,}"),
     Rule {
         kind: "terraform-token",
         literals: &[".atlasv1."],
         pattern: r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}",
         lead: Lead::Alphanumerics,
+        start: Start::Word,
     },
     rule("doppler-token", &["dp.pt.", "dp.st.", "dp.sa.", "dp.ct.", "dp.scim.", "dp.audit."], DOPPLER),
     rule("onepassword-token", &["ops_eyJ"], r"ops_eyJ[A-Za-z0-9+/=_-]{100,}"),
@@ -99,6 +122,20 @@ pub(super) const RULES: &[Rule] = &[
     rule("sentry-token", &["sntrys_", "sntryu_"], r"sntry[su]_[A-Za-z0-9+/=_-]{40,}"),
     rule("buildkite-token", &["bkua_"], r"bkua_[a-f0-9]{40}\b"),
     rule("prefect-token", &["pnu_"], r"pnu_[a-z0-9]{36}\b"),
+    word("cloudflare-origin-key", &["v1.0-"], r"v1\.0-[a-f0-9]{24}-[a-f0-9]{146}"),
+    rule("cloudflare-token", &["cfat_", "cfut_", "cfk_"], r"cf(?:at|ut|k)_[A-Za-z0-9_-]{40,}"),
+    word("scaleway-key", &["SCW"], r"SCW[A-Z0-9]{17}\b"),
+    rule("yandex-key", &["AQVN"], r"AQVN[A-Za-z0-9_-]{35,38}"),
+    rule("defined-key", &["dnkey-"], r"dnkey-[a-z0-9=_-]{26}-[a-z0-9=_-]{52}"),
+    word("kubernetes-token", &["K10"], r"K10[a-f0-9]{64}::(?:server|node):[a-f0-9]{32,}"),
+    word("harness-key", &["pat.", "sat."], r"[ps]at\.[A-Za-z0-9_-]{22}\.[a-f0-9]{24}\.[A-Za-z0-9]{20}\b"),
+    word("infracost-key", &["ico-"], r"ico-[A-Za-z0-9]{32}\b"),
+    word("octopus-key", &["API-"], r"API-[A-Z0-9]{26,32}\b"),
+    word(
+        "launchdarkly-key",
+        &["sdk-", "api-", "mob-"],
+        r"(?:sdk|api|mob)-[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}\b",
+    ),
     // Models.
     rule("anthropic-key", &["sk-ant-"], r"sk-ant-[A-Za-z0-9_-]{32,}"),
     rule("openrouter-key", &["sk-or-v1-"], r"sk-or-v1-[A-Fa-f0-9]{40,}"),
@@ -107,12 +144,12 @@ pub(super) const RULES: &[Rule] = &[
         &["sk-proj-", "sk-svcacct-", "sk-admin-"],
         r"sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{32,}",
     ),
-    rule("openai-key", &["sk-"], r"sk-[A-Za-z0-9]{32,}\b"),
-    rule("huggingface-token", &["hf_", "api_org_"], r"(?:hf_|api_org_)[A-Za-z0-9]{34}\b"),
+    word("openai-key", &["sk-"], r"sk-[A-Za-z0-9]{32,}\b"),
+    word("huggingface-token", &["hf_", "api_org_"], r"(?:hf_|api_org_)[A-Za-z0-9]{34}\b"),
     rule("groq-key", &["gsk_"], r"gsk_[A-Za-z0-9]{40,}"),
-    rule("xai-key", &["xai-"], r"xai-[A-Za-z0-9]{64,}"),
+    word("xai-key", &["xai-"], r"xai-[A-Za-z0-9]{64,}"),
     rule("perplexity-key", &["pplx-"], r"pplx-[A-Za-z0-9]{40,}"),
-    rule("replicate-token", &["r8_"], r"r8_[A-Za-z0-9]{37}\b"),
+    word("replicate-token", &["r8_"], r"r8_[A-Za-z0-9]{37}\b"),
     rule("nvidia-key", &["nvapi-"], r"nvapi-[A-Za-z0-9_-]{60,}"),
     rule("tavily-key", &["tvly-"], r"tvly-(?:dev-|prod-)?[A-Za-z0-9]{28,}"),
     rule("langsmith-key", &["lsv2_"], r"lsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}\b"),
@@ -126,9 +163,18 @@ pub(super) const RULES: &[Rule] = &[
     rule("square-token", &["sq0atp-", "sq0csp-"], r"sq0(?:atp-[A-Za-z0-9_-]{22,}|csp-[A-Za-z0-9_-]{40,})"),
     rule("shopify-token", &["shpat_", "shpca_", "shppa_", "shpss_"], r"shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}\b"),
     rule("shippo-token", &["shippo_"], r"shippo_(?:live|test)_[a-f0-9]{40}\b"),
-    rule("easypost-key", &["EZAK", "EZTK"], r"EZ[AT]K[A-Za-z0-9]{54}\b"),
+    word("easypost-key", &["EZAK", "EZTK"], r"EZ[AT]K[A-Za-z0-9]{54}\b"),
     rule("duffel-token", &["duffel_"], r"duffel_(?:test|live)_[A-Za-z0-9_=-]{43}"),
     rule("plaid-token", &["access-sandbox-", "access-production-"], PLAID),
+    rule("square-token", &["EAAA"], r"EAAA[A-Za-z0-9_-]{56,64}"),
+    rule("flutterwave-key", &["FLWSECK"], r"FLWSECK(?:_TEST)?-[A-Za-z0-9]{12,}(?:-X)?"),
+    rule("razorpay-key", &["rzp_live_", "rzp_test_"], r"rzp_(?:live|test)_[A-Za-z0-9]{14,}"),
+    rule(
+        "braintree-token",
+        &["access_token$"],
+        r"access_token\$(?:production|sandbox)\$[a-z0-9]{16}\$[a-f0-9]{32}",
+    ),
+    rule("facebook-token", &["EAACEdEose0cBA", "EAAM", "EAAC"], r"EAA[MC][A-Za-z0-9]{80,}"),
     // Messages and mail.
     rule(
         "slack-token",
@@ -151,10 +197,20 @@ pub(super) const RULES: &[Rule] = &[
         literals: &[":AA"],
         pattern: r"[0-9]{8,10}:AA[A-Za-z0-9_-]{32,34}",
         lead: Lead::Digits,
+        start: Start::Anywhere,
     },
-    rule("sendgrid-key", &["SG."], r"SG\.[A-Za-z0-9_-]{20,24}\.[A-Za-z0-9_-]{39,50}"),
-    rule("mailgun-key", &["key-"], r"key-[a-f0-9]{32}\b"),
+    word("sendgrid-key", &["SG."], r"SG\.[A-Za-z0-9_-]{20,24}\.[A-Za-z0-9_-]{39,50}"),
+    word("mailgun-key", &["key-"], r"key-[a-f0-9]{32}\b"),
     rule("brevo-key", &["xkeysib-"], r"xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16}\b"),
+    word("twilio-key", &["SK"], r"SK[a-f0-9]{32}\b"),
+    rule("mapbox-token", &["sk.eyJ", "tk.eyJ"], r"[st]k\.eyJ[A-Za-z0-9_-]{40,}\.[A-Za-z0-9_-]{20,}"),
+    rule(
+        "teams-webhook",
+        &[".webhook.office.com/"],
+        r"\.webhook\.office\.com/webhookb2/[A-Za-z0-9@/_-]{60,}",
+    ),
+    rule("brevo-key", &["xsmtpsib-"], r"xsmtpsib-[a-f0-9]{64}-[A-Za-z0-9]{16}\b"),
+    word("resend-key", &["re_"], r"re_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,}"),
     // Tools.
     rule("linear-key", &["lin_api_", "lin_oauth_"], r"lin_(?:api|oauth)_[A-Za-z0-9]{32,}"),
     rule("notion-token", &["ntn_", "secret_"], r"(?:ntn_[A-Za-z0-9]{40,}|secret_[A-Za-z0-9]{43})\b"),
@@ -163,15 +219,41 @@ pub(super) const RULES: &[Rule] = &[
     rule("contentful-token", &["CFPAT-"], r"CFPAT-[A-Za-z0-9_-]{43}"),
     rule("typeform-token", &["tfp_"], r"tfp_[A-Za-z0-9_.=-]{40,}"),
     rule("readme-key", &["rdme_"], r"rdme_[a-z0-9]{60,}"),
-    // Standards.
-    rule("jwt", &["eyJ"], r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    word("airtable-token", &["pat"], r"pat[A-Za-z0-9]{14}\.[a-f0-9]{64}\b"),
+    rule("adobe-secret", &["p8e-"], r"p8e-[A-Za-z0-9_-]{32}"),
+    word("dropbox-token", &["sl."], r"sl\.(?:u\.)?[A-Za-z0-9_-]{130,}"),
+    rule("frameio-token", &["fio-u-"], r"fio-u-[A-Za-z0-9_=-]{64}"),
     rule(
-        "jwt",
-        &["eyJ"],
-        r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
+        "hubspot-token",
+        &["pat-na1-", "pat-eu1-"],
+        r"pat-(?:na|eu)1-[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}",
     ),
+    rule("artifactory-token", &["jfrog_"], r"jfrog_[A-Za-z0-9]{40,}"),
+    rule("snyk-token", &["snyk_"], r"snyk_(?:uat|sat)\.[A-Za-z0-9._-]{40,}"),
+    rule("sonar-token", &["squ_", "sqp_", "sqa_"], r"sq[upa]_[a-f0-9]{40}\b"),
+    rule("datadog-key", &["ddapp_"], r"ddapp_[A-Za-z0-9]{34}\b"),
+    rule("elastic-key", &["essu_"], r"essu_[A-Za-z0-9+/=]{40,}"),
+    word("clickup-token", &["pk_"], r"pk_[0-9]{6,10}_[A-Z0-9]{32}\b"),
+    rule("ubidots-key", &["BBFF-"], r"BBFF-[A-Za-z0-9]{30}\b"),
+    // Standards.
+    // A private key in base64, as kubeconfig files have it. What follows `BEGIN ` tells the kind of key.
+    rule(
+        "private-key",
+        &[
+            "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS",
+            "LS0tLS1CRUdJTiBSU0EgUFJJVkFURS",
+            "LS0tLS1CRUdJTiBFQyBQUklWQVRF",
+            "LS0tLS1CRUdJTiBEU0EgUFJJVkFURS",
+            "LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZBVEUg",
+            "LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJVkFUR",
+        ],
+        r"LS0tLS1CRUdJTi[A-Za-z0-9+/]{40,}={0,2}",
+    ),
+    Rule { kind: "jwt", literals: &["eyJ"], pattern: JWT, lead: Lead::Nothing, start: Start::OncePerRun },
 ];
 
+/// Signed, with a header and a claim in JSON, or encrypted, in five parts.
+const JWT: &str = r"eyJ[A-Za-z0-9_-]{8,}\.(?:eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}|[A-Za-z0-9_-]*\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})";
 const SLACK: &str = r"xox[abceoprsd]-[A-Za-z0-9%/+=-]{20,}";
 const DOPPLER: &str = r"dp\.(?:pt|ct|scim|audit|st|sa)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}\b";
 const PLAID: &str = r"access-(?:sandbox|production)-[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}\b";

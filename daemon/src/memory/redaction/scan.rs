@@ -1,19 +1,22 @@
 //! Finding the secrets of one text.
 //!
 //! One pass looks for all literals at once (an Aho-Corasick automaton); only where one stands is anything else tried:
-//! a provider's pattern, anchored there, or a reader of bounded reach. Patterns are compiled at their first use, since
-//! most never see a literal of theirs. Time is linear in the text: patterns run without backtracking and start at most
-//! once per run of token characters.
+//! a provider's pattern, anchored there, or a reader of bounded reach. A second pass looks at long runs of token
+//! characters, for what no literal begins. Patterns are compiled at their first use, since most never see a literal of
+//! theirs. Time is linear in the text: patterns run without backtracking, and each fails within a bounded number of
+//! bytes or is tried once per run.
 
 use std::ops::Range;
 use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use recall_protocol::elision::ELISION;
 use regex::Regex;
 
+use super::byte_set::ByteSet;
 use super::plausibility::Name;
-use super::rules::{Lead, RULES};
-use super::{assignment, key_block, url};
+use super::rules::{Lead, RULES, Rule, Start};
+use super::{assignment, command_line, cut, http, key_block, sentence, shapes, url};
 
 /// A secret, where it stands and how it is called in the mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,23 +42,57 @@ enum Meaning {
     Word(Name),
     Url,
     KeyBlock,
+    KeyEnd,
     PuttyKey,
     Authorization,
     Bearer,
+    Cookie,
+    Parameter,
+    Program(&'static command_line::Program),
+    Elision,
+}
+
+/// Which secrets are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    Everywhere,
+    /// Those with a format of their own: in ids and paths a name says nothing of what stands beside it.
+    FormatsOnly,
 }
 
 /// Built once, used from any thread.
 pub(super) struct Scanner {
     literals: AhoCorasick,
     meanings: Vec<Meaning>,
+    /// Beside each literal, in the spelling it must have; `None`: any.
+    spellings: Vec<Option<&'static str>>,
     /// Beside `RULES`, filled at first use.
     patterns: Vec<OnceLock<Option<Regex>>>,
+    shapes: shapes::Shapes,
     extra: Vec<Regex>,
     allow: Vec<Regex>,
 }
 
 /// The longest `lead` of a rule, in bytes.
 const LEAD: usize = 16;
+/// No rule's secret begins with fewer bytes of these in a row.
+const SHORTEST: usize = 16;
+const SECRET_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-./+=%:~$");
+/// What a run of [`Start::OncePerRun`] is made of.
+const RUN_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-");
+
+/// How far a text has been read, so that nothing reads it twice.
+#[derive(Default)]
+struct Progress {
+    /// Inside a secret of known format nothing is looked for.
+    covered: usize,
+    /// Inside a value no names of further values are: a text of nested ones would be read once for each.
+    valued: usize,
+    /// The end of a run in which a far-reaching rule has been tried.
+    tried: usize,
+    /// The end of what a command or a header has been read for.
+    commanded: usize,
+}
 
 impl Scanner {
     pub(super) fn new(extra: Vec<Regex>, allow: Vec<Regex>) -> Result<Self, aho_corasick::BuildError> {
@@ -64,21 +101,30 @@ impl Scanner {
             .flat_map(|(at, rule)| rule.literals.iter().map(move |text| (*text, Meaning::Rule(at))))
             .collect();
         table.extend(assignment::WORDS.iter().map(|(word, name)| (*word, Meaning::Word(*name))));
+        table.extend(http::PARAMETERS.iter().map(|name| (*name, Meaning::Parameter)));
+        table.extend(command_line::PROGRAMS.iter().map(|program| (program.name, Meaning::Program(program))));
         table.extend([
             (url::SEPARATOR, Meaning::Url),
             (key_block::BEGIN, Meaning::KeyBlock),
+            (key_block::END, Meaning::KeyEnd),
             (key_block::PUTTY, Meaning::PuttyKey),
             ("authorization", Meaning::Authorization),
             ("bearer ", Meaning::Bearer),
+            ("cookie", Meaning::Cookie),
+            (ELISION, Meaning::Elision),
         ]);
         let literals = AhoCorasick::builder()
             .match_kind(MatchKind::Standard)
             .kind(Some(AhoCorasickKind::DFA))
             .ascii_case_insensitive(true)
             .build(table.iter().map(|(text, _)| *text))?;
+        let spelling = |(text, meaning): &(&'static str, Meaning)| {
+            matches!(meaning, Meaning::Rule(_) | Meaning::Program(_)).then_some(*text)
+        };
+        let spellings = table.iter().map(spelling).collect();
         let meanings = table.into_iter().map(|(_, meaning)| meaning).collect();
         let patterns = RULES.iter().map(|_| OnceLock::new()).collect();
-        Ok(Self { literals, meanings, patterns, extra, allow })
+        Ok(Self { literals, meanings, spellings, patterns, shapes: shapes::Shapes::default(), extra, allow })
     }
 
     /// Whether the text cannot hold a secret, whatever its strings are decoded to. Cheaper than looking.
@@ -88,6 +134,7 @@ impl Scanner {
             // Letters or slashes may hide in escapes.
             && !json.contains("\\u")
             && !json.contains("\\/")
+            && !shapes::may_hold(json)
     }
 
     /// What a field's name promises of its value.
@@ -101,26 +148,42 @@ impl Scanner {
     }
 
     /// All secrets, in order, none overlapping another.
-    pub(super) fn secrets(&self, text: &str) -> Vec<Secret> {
+    pub(super) fn secrets(&self, text: &str, look: Look) -> Vec<Secret> {
         let mut found: Vec<Secret> = Vec::new();
-        // Inside a secret of known format nothing is looked for, inside a value no names of further values: a text of
-        // nested ones would be read once for each.
-        let (mut covered, mut valued) = (0, 0);
+        let mut progress = Progress::default();
         for hit in self.literals.find_overlapping_iter(text) {
-            let Some(meaning) = self.meanings.get(hit.pattern().as_usize()) else { continue };
-            if hit.start() < covered || (hit.start() < valued && matches!(meaning, Meaning::Word(_))) {
+            let number = hit.pattern().as_usize();
+            let Some(meaning) = self.meanings.get(number) else { continue };
+            if hit.start() < progress.covered
+                || (hit.start() < progress.valued && matches!(meaning, Meaning::Word(_)))
+                || (look == Look::FormatsOnly && !meaning.is_format())
+                || self.spellings.get(number).is_some_and(|spelling| {
+                    spelling.is_some_and(|spelling| text.get(hit.range()) != Some(spelling))
+                })
+            {
                 continue;
             }
-            let secret = self.look(text, hit.range(), *meaning, covered);
-            if let Some(secret) = secret.filter(|secret| self.counts(text, secret.range.clone())) {
+            let before = found.len();
+            self.look(text, hit.range(), *meaning, &mut progress, &mut found);
+            let mut at = before;
+            while let Some(secret) = found.get(at) {
+                if !self.counts(text, secret.range.clone()) {
+                    found.swap_remove(at);
+                    continue;
+                }
                 match secret.certainty {
-                    Certainty::Format => covered = covered.max(secret.range.end),
-                    Certainty::Name => valued = valued.max(secret.range.end),
+                    Certainty::Format => progress.covered = progress.covered.max(secret.range.end),
+                    Certainty::Name => progress.valued = progress.valued.max(secret.range.end),
                     Certainty::Place => {}
                 }
-                found.push(secret);
+                at += 1;
             }
         }
+        let shaped = self.shapes.find(text, look).into_iter().map(|(range, kind)| {
+            let certainty = if kind == shapes::UNNAMED { Certainty::Name } else { Certainty::Format };
+            Secret { range, kind, certainty }
+        });
+        found.extend(shaped.filter(|secret| self.counts(text, secret.range.clone())));
         for pattern in &self.extra {
             let matches = pattern.find_iter(text).filter(|part| !part.is_empty());
             let secrets = matches.map(|part| Secret {
@@ -134,27 +197,69 @@ impl Scanner {
         joined(found)
     }
 
-    fn look(&self, text: &str, hit: Range<usize>, meaning: Meaning, covered: usize) -> Option<Secret> {
-        let (range, kind, certainty) = match meaning {
-            Meaning::Rule(at) => {
-                (self.by_rule(text, hit.start, at, covered)?, RULES.get(at)?.kind, Certainty::Format)
-            }
-            Meaning::Word(name) => (assignment::assigned(text, hit, name)?, name.kind(), Certainty::Name),
-            Meaning::Url => (url::password(text, hit.start)?, "url-password", Certainty::Place),
-            Meaning::KeyBlock => (key_block::armoured(text, hit.start)?, "private-key", Certainty::Format),
-            Meaning::PuttyKey => (key_block::putty(text, hit.start)?, "private-key", Certainty::Format),
-            Meaning::Authorization => {
-                (assignment::authorization(text, hit.end)?, "authorization", Certainty::Place)
-            }
-            Meaning::Bearer => (assignment::credentials(text, hit.end)?, "authorization", Certainty::Place),
+    fn look(
+        &self,
+        text: &str,
+        hit: Range<usize>,
+        meaning: Meaning,
+        progress: &mut Progress,
+        found: &mut Vec<Secret>,
+    ) {
+        use Certainty::{Format, Name, Place};
+        let mut add = |range: Option<Range<usize>>, kind, certainty| {
+            found.extend(range.map(|range| Secret { range, kind, certainty }));
         };
-        Some(Secret { range, kind, certainty })
+        match meaning {
+            Meaning::Rule(at) => {
+                let Some(rule) = RULES.get(at) else { return };
+                let range = self.by_rule(text, hit.start, (at, rule), progress);
+                if rule.kind == "aws-access-key"
+                    && let Some(id) = &range
+                {
+                    add(shapes::aws_secret(text, id), "aws-secret-key", Place);
+                }
+                add(range, rule.kind, Format);
+            }
+            Meaning::Word(name) => {
+                let Some(key) = assignment::key(text, &hit) else { return };
+                let assigned = assignment::assigned(text, &key, name);
+                add(assigned.or_else(|| sentence::said(text, key.end, name)), name.kind(), Name);
+            }
+            Meaning::Url => add(url::password(text, hit.start), "url-password", Place),
+            Meaning::KeyBlock => add(key_block::armoured(text, hit.start), "private-key", Format),
+            Meaning::KeyEnd => {
+                add(key_block::tail(text, hit.start, progress.covered), "private-key", Format);
+            }
+            Meaning::PuttyKey => add(key_block::putty(text, hit.start), "private-key", Format),
+            Meaning::Authorization => add(http::authorization(text, hit.end), "authorization", Place),
+            Meaning::Bearer => add(http::credentials(text, hit.end), "authorization", Place),
+            Meaning::Parameter => add(http::parameter(text, hit.end), "parameter", Place),
+            Meaning::Cookie if hit.start >= progress.commanded => {
+                let (cookies, end) = http::cookies(text, hit.end);
+                progress.commanded = end;
+                cookies.into_iter().for_each(|range| add(Some(range), "cookie", Place));
+            }
+            Meaning::Program(program) if hit.start >= progress.commanded => {
+                let (secrets, end) = command_line::secrets(text, hit, program);
+                progress.commanded = end;
+                secrets.into_iter().for_each(|range| add(Some(range), "password", Place));
+            }
+            Meaning::Elision => {
+                cut::touching(text, hit).into_iter().for_each(|range| add(Some(range), "cut-secret", Place));
+            }
+            Meaning::Cookie | Meaning::Program(_) => {}
+        }
     }
 
     /// The secret of the rule's format whose literal stands at `at`. One that follows another without a gap begins
-    /// where that ended, at `covered`.
-    fn by_rule(&self, text: &str, at: usize, number: usize, covered: usize) -> Option<Range<usize>> {
-        let rule = RULES.get(number)?;
+    /// where that ended.
+    fn by_rule(
+        &self,
+        text: &str,
+        at: usize,
+        (number, rule): (usize, &Rule),
+        progress: &mut Progress,
+    ) -> Option<Range<usize>> {
         let before = text.as_bytes().get(..at)?;
         let lead = match rule.lead {
             Lead::Nothing => 0,
@@ -162,13 +267,17 @@ impl Scanner {
             Lead::Alphanumerics => run_before(before, u8::is_ascii_alphanumeric),
         };
         let start = at - lead;
-        let free = match rule.lead {
-            // `bot123:AA…` in addresses.
-            Lead::Digits => true,
-            _ => start == covered || begins_token(text.as_bytes(), start),
-        };
-        if !free {
+        let first = text.as_bytes().get(start..start + SHORTEST)?;
+        if SECRET_BYTES.run(first) < SHORTEST {
             return None;
+        }
+        match rule.start {
+            Start::Anywhere => {}
+            Start::Word if start == progress.covered || begins_token(text.as_bytes(), start) => {}
+            Start::OncePerRun if start >= progress.tried => {
+                progress.tried = start + RUN_BYTES.run(text.as_bytes().get(start..)?);
+            }
+            Start::Word | Start::OncePerRun => return None,
         }
         let pattern =
             self.patterns.get(number)?.get_or_init(|| Regex::new(&format!(r"\A(?-u:{})", rule.pattern)).ok());
@@ -183,11 +292,17 @@ impl Scanner {
     }
 }
 
+impl Meaning {
+    fn is_format(self) -> bool {
+        matches!(self, Self::Rule(_) | Self::KeyBlock | Self::KeyEnd | Self::PuttyKey)
+    }
+}
+
 impl Name {
     /// The word in the mark.
     pub(super) fn kind(self) -> &'static str {
         match self {
-            Self::Password => "password",
+            Self::Password | Self::Login => "password",
             Self::Key => "secret",
             Self::Token => "token",
         }
@@ -198,20 +313,26 @@ fn run_before(before: &[u8], is: fn(&u8) -> bool) -> usize {
     before.iter().rev().take(LEAD).take_while(|byte| is(byte)).count()
 }
 
-/// Whether no token goes on at `start`. A line break written as `\n`, a percent escape and a diff's sign at a line's
-/// beginning are no part of a token.
+/// Whether a word begins at `start`. A line break written as `\n`, a percent escape, a colour's code and an option's
+/// letter are no part of it.
 fn begins_token(text: &[u8], start: usize) -> bool {
     let back = |count: usize| start.checked_sub(count).and_then(|at| text.get(at)).copied();
     match back(1) {
-        None => true,
-        Some(b'-') => matches!(back(2), None | Some(b'\n')),
-        Some(b'_') => false,
+        Some(b'm') if ends_colour(text.get(..start - 1).unwrap_or_default()) => true,
         Some(byte) if byte.is_ascii_alphanumeric() => {
             (back(2) == Some(b'\\') && b"nrt".contains(&byte))
                 || (back(3) == Some(b'%') && byte.is_ascii_hexdigit())
+                || (back(2) == Some(b'-') && matches!(back(3), None | Some(b' ' | b'\n' | b'"' | b'\'')))
         }
-        Some(_) => true,
+        _ => true,
     }
+}
+
+/// Whether this ends like `\x1b[31`, however the escape is written.
+fn ends_colour(before: &[u8]) -> bool {
+    let codes =
+        before.iter().rev().take(12).take_while(|byte| byte.is_ascii_digit() || **byte == b';').count();
+    before.len().checked_sub(codes + 1).and_then(|at| before.get(at)) == Some(&b'[')
 }
 
 /// Makes one of those that overlap, from the first's beginning to the last's end.

@@ -5,33 +5,25 @@
 //! path, or of a command, holding the name of such a file.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::json_text::{Replacement, Role, StringPlace, rewrite};
 
 /// What stands in the place of a content.
 const MARK: &str = "[redacted:file-content]";
-
-/// How a call came to a secret file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
-    /// A field names it: all else in the call may be its content.
-    ByPath,
-    /// A command reads or writes it: the output, and a document inside the command, may be.
-    ByCommand,
-}
+const MARK_BETWEEN: &str = " [redacted:file-content] ";
+const MARK_BEHIND: &str = " [redacted:file-content]";
 
 /// What may be a secret file's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Suspect {
-    /// All strings but paths.
+    /// All strings but paths, and of commands all but the program and the file's name.
     Everything,
     /// Fields that usually carry a content, in a payload that says other things too.
     ContentFields,
-    /// Documents inside a shell command.
-    HereDocuments,
 }
 
-const PATH_KEYS: [&str; 13] = [
+const PATH_KEYS: [&str; 18] = [
     "path",
     "paths",
     "file",
@@ -45,9 +37,15 @@ const PATH_KEYS: [&str; 13] = [
     "uri",
     "source",
     "destination",
+    // What is searched, as a pattern of names.
+    "glob",
+    "globs",
+    "include",
+    "includes",
+    "includepattern",
 ];
 const COMMAND_KEYS: [&str; 5] = ["command", "cmd", "script", "commandline", "args"];
-const CONTENT_KEYS: [&str; 22] = [
+const CONTENT_KEYS: [&str; 24] = [
     "content",
     "contents",
     "newstring",
@@ -70,116 +68,135 @@ const CONTENT_KEYS: [&str; 22] = [
     "toolresponse",
     "toolresult",
     "error",
+    "description",
+    "explanation",
 ];
-/// Commands that show what is in a file.
-const READERS: [&str; 26] = [
-    "cat",
-    "bat",
-    "less",
-    "more",
-    "head",
-    "tail",
-    "grep",
-    "egrep",
-    "rg",
-    "sed",
-    "awk",
-    "cut",
-    "sort",
-    "strings",
-    "xxd",
-    "hexdump",
-    "od",
-    "base64",
-    "openssl",
-    "tee",
-    "diff",
-    "nl",
-    "tac",
-    "type",
-    "get-content",
-    "show",
-];
+/// What editors and people put behind the name of a copy.
+const COPIES: [&str; 8] = [".bak", ".backup", ".orig", ".old", ".save", ".swp", ".tmp", ".copy"];
 
 /// Whether a file of this name holds nothing but secrets. Both kinds of slashes separate folders.
 pub(super) fn is_secret_file(path: &str) -> bool {
     let lower = path.trim_end_matches(['/', '\\']).to_ascii_lowercase();
+    let lower = lower.trim_end_matches(['~', '*']);
+    let lower = COPIES.iter().find_map(|copy| lower.strip_suffix(copy)).unwrap_or(lower);
     let mut parts = lower.rsplit(['/', '\\']);
-    let name = parts.next().unwrap_or_default();
+    let name = parts.next().unwrap_or_default().trim_start_matches('#').trim_end_matches('#');
     let folder = parts.next().unwrap_or_default();
     let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
     let samples = ["example", "sample", "template", "dist", "defaults", "schema", "md"];
     if samples.contains(&extension) {
         return false;
     }
-    let environment = name == ".env"
-        || name == ".envrc"
-        || name.starts_with(".env.")
+    let of_environment = |rest: &str| rest.is_empty() || rest.starts_with(['.', '-', '_', '*']);
+    let environment = name == ".envrc"
+        || name.strip_prefix(".env").is_some_and(of_environment)
+        || name.strip_prefix(".dev.vars").is_some_and(of_environment)
         || (extension == "env" && !stem.starts_with("process") && !stem.starts_with("import"));
-    let key = ["pem", "key", "p12", "pfx", "p8", "jks", "keystore", "kdbx", "ppk"].contains(&extension)
+    let key = (!stem.is_empty()
+        && ["pem", "key", "p12", "pfx", "p8", "jks", "keystore", "kdbx", "ppk"].contains(&extension))
         || ((name.starts_with("id_"))
             && ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"].iter().any(|id| name.starts_with(id))
             && extension != "pub");
     let data = ["", "json", "yml", "yaml", "toml", "ini", "xml", "db", "properties"].contains(&extension);
-    let stores = ["credentials", ".credentials", "secrets", ".secrets"];
+    let stores = ["credentials", ".credentials", "secrets", ".secrets", "application_default_credentials"];
     let credentials = data && (stores.contains(&stem) || stem.starts_with("service-account"));
     let known = [
         ".netrc",
         "_netrc",
         ".pgpass",
+        "pgpass.conf",
+        ".npmrc",
         ".pypirc",
         ".git-credentials",
         ".htpasswd",
         ".my.cnf",
+        ".mylogin.cnf",
         ".dockercfg",
+        ".dockerconfigjson",
         "kubeconfig",
         ".vault-token",
+        ".vault_pass",
+        ".terraformrc",
+        "credentials.tfrc.json",
+        ".s3cfg",
+        ".boto",
+        ".databrickscfg",
+        "rclone.conf",
         "shadow-",
     ];
     environment
         || key
         || credentials
         || known.contains(&name)
+        || ["tfstate", "kubeconfig"].contains(&extension)
         || matches!(
             (folder, name),
-            (".kube", "config") | (".docker", "config.json") | ("etc", "shadow" | "gshadow")
+            (".kube", "config")
+                | (".docker", "config.json")
+                | ("gh", "hosts.yml")
+                | ("glab-cli", "config.yml")
+                | (".codex" | ".composer" | "opencode", "auth.json")
+                | ("etc", "shadow" | "gshadow")
         )
+        || is_mounted(lower)
 }
 
-/// Whether this JSON, a call's input or a whole payload, opens a file whose content is not to be kept.
-pub(super) fn access(json: &str, is_hidden: &dyn Fn(&str) -> bool) -> Option<Access> {
-    let mut found = None;
+/// Whether it is one of the secrets that containers find as files.
+fn is_mounted(path: &str) -> bool {
+    let inside = path.find("/run/secrets/").map(|at| at + "/run/secrets/".len());
+    inside.is_some_and(|at| path.len() > at)
+}
+
+/// Whether this JSON, a call's input or a whole payload, names a file whose content is not to be kept, in a field for
+/// paths or in a command.
+pub(super) fn is_named(json: &str, is_hidden: &dyn Fn(&str) -> bool) -> bool {
+    let mut found = false;
     rewrite(json, |StringPlace { role, text }| {
-        if let Role::Value { key } | Role::Element { key } = role {
-            if is_one_of(key, &PATH_KEYS) && is_hidden(text) {
-                found = Some(Access::ByPath);
-            } else if found.is_none() && is_one_of(key, &COMMAND_KEYS) && command_opens(text, is_hidden) {
-                found = Some(Access::ByCommand);
-            }
+        if let Role::Value { key } | Role::Element { key } = role
+            && !found
+        {
+            found = (is_one_of(key, &PATH_KEYS) && is_hidden(text))
+                || (is_one_of(key, &COMMAND_KEYS) && !names(text, is_hidden).is_empty());
         }
         Vec::new()
     });
     found
 }
 
-/// The JSON with every suspect string's text exchanged for a mark.
-pub(super) fn without_contents(json: &str, suspect: Suspect) -> Cow<'_, str> {
+/// The JSON with every suspect string's text exchanged for a mark. Of a command the program stays, and the names of the
+/// files.
+pub(super) fn without_contents<'a>(
+    json: &'a str,
+    suspect: Suspect,
+    is_hidden: &dyn Fn(&str) -> bool,
+) -> Cow<'a, str> {
+    // Whether the next element of a command is its first, the program.
+    let mut begins = true;
     rewrite(json, |StringPlace { role, text }| {
         let key = match role {
-            Role::Key => return Vec::new(),
+            Role::Key => {
+                begins = true;
+                return Vec::new();
+            }
             Role::Value { key } | Role::Element { key } => key,
         };
-        let from = match suspect {
-            Suspect::Everything if is_one_of(key, &PATH_KEYS) || key == "type" => None,
-            Suspect::Everything => Some(0),
-            Suspect::ContentFields if is_one_of(key, &CONTENT_KEYS) => Some(0),
-            Suspect::ContentFields | Suspect::HereDocuments => {
-                is_one_of(key, &COMMAND_KEYS).then(|| here_document(text)).flatten()
-            }
-        };
-        let from = from.filter(|from| text.get(*from..).is_some_and(|rest| !rest.is_empty() && rest != MARK));
-        let replace = |from| Replacement { range: from..text.len(), text: Cow::Borrowed(MARK) };
-        from.map(replace).into_iter().collect()
+        let whole = || vec![Replacement { range: 0..text.len(), text: Cow::Borrowed(MARK) }];
+        let is_kept = text.is_empty() || text == MARK;
+        if is_one_of(key, &COMMAND_KEYS) {
+            let is_first = std::mem::replace(&mut begins, false);
+            let files = names(text, is_hidden);
+            return match role {
+                _ if !files.is_empty() => without_input(text, &files),
+                _ if is_kept || suspect == Suspect::ContentFields => Vec::new(),
+                Role::Element { .. } if is_first && is_program(text) => Vec::new(),
+                _ => whole(),
+            };
+        }
+        match suspect {
+            Suspect::Everything if is_kept || is_one_of(key, &PATH_KEYS) || key == "type" => Vec::new(),
+            Suspect::ContentFields if is_kept || !is_one_of(key, &CONTENT_KEYS) => Vec::new(),
+            Suspect::Everything | Suspect::ContentFields => whole(),
+        }
     })
 }
 
@@ -188,18 +205,96 @@ pub(super) fn mark() -> String {
     MARK.to_owned()
 }
 
-/// Where the first document inside a command begins.
-fn here_document(command: &str) -> Option<usize> {
-    let sign = command.find("<<")?;
-    let line = command.get(sign..)?.find('\n')?;
-    Some(sign + line + 1)
+/// No more names of one command are kept.
+const MOST_NAMES: usize = 8;
+
+/// Where a command names files whose content is not to be kept.
+fn names(command: &str, is_hidden: &dyn Fn(&str) -> bool) -> Vec<Range<usize>> {
+    let parts = |c: char| c.is_whitespace() || "'\"`;|&<>=(){}[],:@".contains(c);
+    let mut found = Vec::new();
+    let mut at = 0;
+    for word in command.split(parts) {
+        let range = at..at + word.len();
+        at = range.end
+            + command.get(range.end..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
+        if !word.is_empty() && is_hidden(word) && !is_member(command, &range) && found.len() < MOST_NAMES {
+            found.push(range);
+        }
+    }
+    found
 }
 
-fn command_opens(command: &str, is_hidden: &dyn Fn(&str) -> bool) -> bool {
-    let words = || command.split(|c: char| c.is_whitespace() || "'\"`;|&<>=()".contains(c));
-    let shows =
-        || command.contains('>') || words().any(|word| READERS.contains(&word.to_ascii_lowercase().as_str()));
-    words().any(is_hidden) && shows()
+/// `item.key`, `.data.key`, `c.env`: a member in a program that stands in the command, not a file.
+fn is_member(command: &str, word: &Range<usize>) -> bool {
+    let name = command.get(word.clone()).unwrap_or_default();
+    let Some((stem, "key" | "env")) = name.rsplit_once('.') else { return false };
+    let bytes = command.as_bytes();
+    let beside = [word.start.checked_sub(1).and_then(|at| bytes.get(at)), bytes.get(word.end)];
+    let in_code = beside.into_iter().flatten().any(|byte| b"(){}[],".contains(byte));
+    !stem.is_empty() && !name.contains(['/', '\\']) && (stem.starts_with('.') || in_code)
+}
+
+/// Takes out of a command all but its program and the files' names.
+fn without_input(command: &str, files: &[Range<usize>]) -> Vec<Replacement> {
+    let first = files.first().map_or(0, |file| file.start);
+    let program = program(command, first);
+    let kept = program.into_iter().chain(files.iter().cloned());
+    let mut replacements = Vec::new();
+    let mut at = 0;
+    for part in kept {
+        let gap = command.get(at..part.start).unwrap_or_default();
+        let is_blank = |gap: &str| gap.chars().all(|c| c.is_whitespace() || "<>".contains(c));
+        if at == 0 && part.start > 0 && !gap.trim().is_empty() && gap.trim() != MARK {
+            replacements.push(Replacement { range: 0..part.start, text: Cow::Borrowed("") });
+        } else if at > 0 && !is_blank(gap) && gap.trim() != MARK {
+            replacements.push(Replacement { range: at..part.start, text: Cow::Borrowed(MARK_BETWEEN) });
+        }
+        at = part.end;
+    }
+    let rest = command.get(at..).unwrap_or_default();
+    if !rest.trim().is_empty() && rest.trim() != MARK {
+        replacements.push(Replacement { range: at..command.len(), text: Cow::Borrowed(MARK_BEHIND) });
+    }
+    replacements
+}
+
+/// The program of the simple command in which the file at `file` is named: its first word that is no variable.
+fn program(command: &str, file: usize) -> Option<Range<usize>> {
+    let (mut start, mut quote, mut in_document) = (0, None, false);
+    let mut characters = command.get(..file)?.char_indices().peekable();
+    while let Some((at, character)) = characters.next() {
+        match (quote, character) {
+            (Some(open), _) if character == open => quote = None,
+            (Some(_), _) => {}
+            (None, '\\') => {
+                characters.next();
+            }
+            (None, '"' | '\'') => quote = Some(character),
+            (None, '<') => in_document |= characters.peek().is_some_and(|(_, next)| *next == '<'),
+            (None, ';' | '|' | '&' | '\n') if !in_document => start = at + 1,
+            (None, _) => {}
+        }
+    }
+    let mut at = start;
+    for word in command.get(start..file)?.split([' ', '\t']) {
+        let range = at..at + word.len();
+        at = range.end + 1;
+        let is_variable = word.split_once('=').is_some_and(|(name, _)| !name.is_empty());
+        if !word.is_empty() && !is_variable {
+            return is_program(word).then_some(range);
+        }
+    }
+    None
+}
+
+/// Whether this can be nothing but the name of a program.
+fn is_program(word: &str) -> bool {
+    const LONGEST: usize = 48;
+    !word.is_empty()
+        && word.len() <= LONGEST
+        && !word.starts_with('-')
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte))
+        && word.bytes().filter(u8::is_ascii_digit).count() <= 3
 }
 
 /// Compares a field's name in any spelling: `filePath`, `file_path`, `file-path`.
@@ -232,6 +327,19 @@ mod tests {
             "/home/a/.claude/.credentials.json",
             "service-account-prod.json",
             "/etc/shadow",
+            ".env~",
+            ".env.bak",
+            ".env_prod",
+            ".env*",
+            "**/.env",
+            ".dev.vars",
+            "/home/a/.npmrc",
+            "terraform.tfstate",
+            "terraform.tfstate.backup",
+            "/run/secrets/db_password",
+            "/home/a/.config/gh/hosts.yml",
+            "/home/a/.docker/config.json",
+            "prod.kubeconfig",
         ] {
             assert!(is_secret_file(path), "{path}");
         }
@@ -251,26 +359,36 @@ mod tests {
             "known_hosts",
             "monkey",
             "secrets/readme.txt",
+            ".env.template",
+            ".environment",
+            ".key",
+            "gh/config.yml",
         ] {
             assert!(!is_secret_file(path), "{path}");
         }
     }
 
     #[test]
-    fn calls_are_known_by_the_paths_in_their_fields() {
+    fn calls_are_known_by_the_files_that_their_fields_and_commands_name() {
         for (json, expected) in [
-            (r#"{"file_path":"/p/.env"}"#, Some(Access::ByPath)),
-            (r#"{"filePath":"/p/.env","content":"x"}"#, Some(Access::ByPath)),
-            (r#"{"paths":["a.rs","id_rsa"]}"#, Some(Access::ByPath)),
-            (r#"{"tool_input":{"file_path":"/p/\u002eenv"}}"#, Some(Access::ByPath)),
-            (r#"{"command":"cat ./.env | head"}"#, Some(Access::ByCommand)),
-            (r#"{"command":"cat > .env <<EOF\nA=b\nEOF"}"#, Some(Access::ByCommand)),
-            (r#"{"command":"ls -la .env"}"#, None),
-            (r#"{"command":"cat src/env.rs"}"#, None),
-            (r#"{"pattern":".env"}"#, None),
-            ("not json", None),
+            (r#"{"file_path":"/p/.env"}"#, true),
+            (r#"{"filePath":"/p/.env","content":"x"}"#, true),
+            (r#"{"paths":["a.rs","id_rsa"]}"#, true),
+            (r#"{"tool_input":{"file_path":"/p/\u002eenv"}}"#, true),
+            (r#"{"pattern":"KEY","glob":".env"}"#, true),
+            (r#"{"pattern":"KEY","glob":"**/.env*"}"#, true),
+            (r#"{"command":"cat ./.env | head"}"#, true),
+            (r#"{"command":"cat > .env <<EOF\nA=b\nEOF"}"#, true),
+            (r#"{"command":"git show HEAD:.env"}"#, true),
+            (r#"{"command":["bash","-lc","cat .env"]}"#, true),
+            (r#"{"command":"cat src/env.rs"}"#, false),
+            (r#"{"command":"cp .env.example x"}"#, false),
+            (r#"{"command":"jq '.data.key' a.json"}"#, false),
+            (r#"{"command":"node -e 'map(e => f(e.key))'"}"#, false),
+            (r#"{"pattern":".env"}"#, false),
+            ("not json", false),
         ] {
-            assert_eq!(access(json, &is_secret_file), expected, "{json}");
+            assert_eq!(is_named(json, &is_secret_file), expected, "{json}");
         }
     }
 
@@ -289,14 +407,47 @@ mod tests {
                 r#"{"session_id":"s","tool_input":{"path":"a.pem","content":"[redacted:file-content]"}}"#,
             ),
             (
-                r#"{"command":"cat > .env <<EOF\nA=b\nEOF\n"}"#,
-                Suspect::HereDocuments,
-                r#"{"command":"cat > .env <<EOF\n[redacted:file-content]"}"#,
+                r#"{"command":["bash","-lc","echo A=b > .env"],"description":"A is b"}"#,
+                Suspect::Everything,
+                r#"{"command":["bash","[redacted:file-content]","echo [redacted:file-content] .env"],"description":"[redacted:file-content]"}"#,
             ),
         ] {
-            let once = without_contents(json, suspect);
+            let once = without_contents(json, suspect, &is_secret_file);
             assert_eq!(once, expected);
-            assert_eq!(without_contents(&once, suspect), expected);
+            assert_eq!(without_contents(&once, suspect, &is_secret_file), expected);
+        }
+    }
+
+    #[test]
+    fn of_a_command_the_program_and_the_name_stay() {
+        const M: &str = "[redacted:file-content]";
+        for (command, expected) in [
+            ("cat .env", "cat .env".to_owned()),
+            ("cat .env | head", format!("cat .env {M}")),
+            ("ls -la .env", format!("ls {M} .env")),
+            ("echo KEY=swordfish > .env", format!("echo {M} .env")),
+            ("echo 'a; KEY swordfish' >> .env", format!("echo {M} .env")),
+            ("cat > .env <<EOF\nKEY=swordfish\nEOF\n", format!("cat > .env {M}")),
+            ("sed -i 's/a/swordfish/' .env", format!("sed {M} .env")),
+            ("python -c \"open('.env').write('swordfish')\"", format!("python {M} .env {M}")),
+            ("python3 <<'EOF'\nx = 'swordfish'; open('.env')\nEOF", format!("python3 {M} .env {M}")),
+            ("dd if=.env of=swordfish", format!("dd {M} .env {M}")),
+            ("paste .env swordfish", format!("paste .env {M}")),
+            ("jq . ~/.docker/config.json", format!("jq {M} ~/.docker/config.json")),
+            ("cd a && KEY=swordfish x/run.sh --env-file=.env", format!("x/run.sh {M} .env")),
+            ("swordfish1234=1 .env", ".env".to_owned()),
+            ("cp .env .env.bak && echo swordfish", format!("cp .env .env.bak {M}")),
+        ] {
+            let kept = |command: &str| {
+                let json = serde_json::json!({ "command": command }).to_string();
+                let json = without_contents(&json, Suspect::Everything, &is_secret_file).into_owned();
+                let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+                value["command"].as_str().unwrap().to_owned()
+            };
+            assert_eq!(kept(command), expected, "{command}");
+            assert_eq!(kept(&expected), expected);
+            let json = serde_json::json!({ "command": command }).to_string();
+            assert!(is_named(&json, &is_secret_file), "{command}");
         }
     }
 }

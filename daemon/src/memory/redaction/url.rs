@@ -12,6 +12,9 @@ const MOST: usize = 256;
 /// What ends an address's authority, in an address or in the text around it.
 const ENDS: ByteSet = ByteSet::of(b" \t\n\r\x0b\x0c/?#\"'`<>\\(),;|");
 
+/// What a host's name is made of.
+const HOST: ByteSet = ByteSet::alphanumeric_and(b"-.");
+
 /// What the marks of [`is_sample`] begin with.
 const BEGINS_MARK: ByteSet = ByteSet::of(b"${<[*%xX.");
 
@@ -24,8 +27,17 @@ pub(super) fn password(text: &str, start: usize) -> Option<Range<usize>> {
     let from = start + SEPARATOR.len();
     let rest = beginning(text.get(from..)?, MOST);
     let authority = rest.bytes().position(|byte| ENDS.has(byte)).unwrap_or(rest.len());
-    let user = rest.get(..authority)?.rfind('@')?;
-    let user = rest.get(..user)?;
+    let user = &rest.get(..authority)?;
+    // A port is a number; anything else before a slash is the beginning of a password with a slash in it.
+    let has_slash = rest.as_bytes().get(authority) == Some(&b'/')
+        && user.rsplit_once(':').is_some_and(|(_, port)| port.bytes().any(|byte| !byte.is_ascii_digit()));
+    let user = match has_slash {
+        true => {
+            rest.get(..rest.bytes().position(|byte| byte != b'/' && ENDS.has(byte)).unwrap_or(rest.len()))?
+        }
+        false => user,
+    };
+    let user = user.get(..host_sign(user)?)?;
     match user.split_once(':') {
         Some((name, password)) => {
             let start = from + name.len() + 1;
@@ -33,6 +45,28 @@ pub(super) fn password(text: &str, start: usize) -> Option<Range<usize>> {
         }
         None => is_secret(user, Name::Token, Place::Quoted).then(|| from..from + user.len()),
     }
+}
+
+/// The `@` behind which the host stands: the first before what looks like one, else the last.
+fn host_sign(address: &str) -> Option<usize> {
+    let is_host = |at: &usize| {
+        let rest = address.get(at + 1..).unwrap_or_default();
+        let host = HOST.run(rest.as_bytes());
+        let after = rest.as_bytes().get(host);
+        let name = rest.get(..host).unwrap_or_default();
+        let has_shape = name.contains('.') || name == "localhost" || after == Some(&b':');
+        has_shape && !name.is_empty() && matches!(after, None | Some(b'/' | b':'))
+    };
+    let mut signs = address.match_indices('@').map(|(at, _)| at).filter(|at| {
+        // The sign of a package or a user in a path, `/@scope`.
+        at.checked_sub(1).and_then(|before| address.as_bytes().get(before)) != Some(&b'/')
+    });
+    let first = signs.next()?;
+    if is_host(&first) {
+        return Some(first);
+    }
+    let rest: Vec<_> = signs.collect();
+    rest.iter().copied().find(is_host).or_else(|| rest.last().copied()).or(Some(first))
 }
 
 /// Passwords of examples, and what only names one.
@@ -45,6 +79,8 @@ fn is_sample(user: &str, password: &str) -> bool {
     let begins =
         |mark: &str| password.get(..mark.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(mark));
     password.is_empty()
+        || password.contains("[redacted:")
+        || user.contains("[redacted")
         || words.iter().any(|word| password.eq_ignore_ascii_case(word))
         || user.eq_ignore_ascii_case(password)
         || (BEGINS_MARK.has(password.as_bytes().first().copied().unwrap_or_default())
@@ -66,6 +102,10 @@ mod tests {
         check("postgres://app:s3cr3t@db.test:5432/shop", Some("s3cr3t"));
         check("URL=\"redis://:swordfish@cache\"", Some("swordfish"));
         check("amqp://u:p@ss@host/", Some("p@ss"));
+        check("postgres://app:p@ss/w0rd@db/shop", Some("p@ss/w0rd"));
+        check("postgres://app:pa/ss@db.test:5432/shop", Some("pa/ss"));
+        check("https://app:p@ss@db.test/@scope/x", Some("p@ss"));
+        check("pip install git+https://me:s3cr3t@h.test/a.git@v1", Some("s3cr3t"));
         check("git clone https://a8Kd93jfLs02mQpz71Xc@git.test/x", Some("a8Kd93jfLs02mQpz71Xc"));
     }
 
@@ -78,6 +118,9 @@ mod tests {
             "postgres://$USER:$PASS@host",
             "http://[::1]:80/",
             "ssh://git@github.com/a/b",
+            "http://localhost:8080/@scope/x",
+            "http://host:8080/a@b",
+            "https://[redacted:token]@git.test/x",
             "see http://a.test, mail b@c.test",
             "://x:y@z",
         ] {

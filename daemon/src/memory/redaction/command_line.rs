@@ -1,0 +1,231 @@
+//! Secrets that stand in a command line behind an option of a known program: `curl -u name:password`, `mysql -ppassword`.
+//! Options that are named after a secret (`--password`) are assignments like others.
+
+use std::ops::Range;
+
+use super::cursor::Cursor;
+use super::http;
+
+/// A program with such options.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// As it stands in the command.
+    pub name: &'static str,
+    options: &'static [(&'static str, Value)],
+}
+
+/// What stands behind an option, or directly at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Value {
+    /// A password: `-p WORD`, `-pWORD`.
+    Word,
+    /// A password that only counts directly at its option: behind a blank stands something else.
+    Attached,
+    /// `name:password`
+    Login,
+    /// `name%password`
+    Percent,
+    /// `pass:password`
+    Pass,
+    Cookies,
+}
+
+use Value::{Attached, Cookies, Login, Pass, Percent, Word};
+
+const fn program(name: &'static str, options: &'static [(&'static str, Value)]) -> Program {
+    Program { name, options }
+}
+
+pub(super) const PROGRAMS: &[Program] = &[
+    program(
+        "curl ",
+        &[
+            ("-u", Login),
+            ("--user", Login),
+            ("--proxy-user", Login),
+            ("-U", Login),
+            ("-b", Cookies),
+            ("--cookie", Cookies),
+        ],
+    ),
+    program("http ", &[("-a", Login), ("--auth", Login)]),
+    program("https ", &[("-a", Login), ("--auth", Login)]),
+    program("wget ", &[("--http-user", Login)]),
+    program("mysql", &[("-p", Attached)]),
+    program("mariadb", &[("-p", Attached)]),
+    program("sshpass ", &[("-p", Word)]),
+    program("redis-cli ", &[("-a", Word), ("--pass", Word)]),
+    program("mongo", &[("-p", Word)]),
+    program("docker login ", &[("-p", Word)]),
+    program("podman login ", &[("-p", Word)]),
+    program("helm registry login ", &[("-p", Word)]),
+    program("az login ", &[("-p", Word)]),
+    program("sqlcmd ", &[("-P", Word)]),
+    program("bcp ", &[("-P", Word)]),
+    program("ldapsearch ", &[("-w", Word)]),
+    program("ldapmodify ", &[("-w", Word)]),
+    program("ldapadd ", &[("-w", Word)]),
+    program("smbclient ", &[("-U", Percent)]),
+    program("rpcclient ", &[("-U", Percent)]),
+    program("openssl ", &[("-passin", Pass), ("-passout", Pass), ("-pass", Pass), ("-k", Word)]),
+    program("7z ", &[("-p", Attached)]),
+    program("zip ", &[("-P", Word)]),
+    program("unrar ", &[("-p", Attached)]),
+    program("keytool ", &[("-storepass", Word), ("-keypass", Word)]),
+    program("lftp ", &[("-u", Login)]),
+    program("snmpwalk ", &[("-A", Word), ("-X", Word)]),
+];
+
+/// How much of a command is read, in bytes.
+const MOST: usize = 512;
+
+/// The secrets in the command of a program whose name stands at `hit`, and where the reading ended.
+pub(super) fn secrets(text: &str, hit: Range<usize>, program: &Program) -> (Vec<Range<usize>>, usize) {
+    let before = hit.start.checked_sub(1).and_then(|at| text.as_bytes().get(at));
+    if before.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(byte)) {
+        return (Vec::new(), hit.end);
+    }
+    // Behind `mysql` may stand the rest of a name, `mysqldump`.
+    let start = if program.name.ends_with(' ') { hit.end } else { name_end(text, hit.end) };
+    let line = Cursor { text, at: start }.line(MOST);
+    let mut found = Vec::new();
+    let mut words = Words { line, at: 0 };
+    let mut waiting = None;
+    while let Some(word) = words.next_word() {
+        let value = line.get(word.clone()).unwrap_or_default();
+        if let Some(kind) = waiting.take() {
+            found.extend(secret(text, (start + word.start, value), kind));
+            continue;
+        }
+        for (option, kind) in program.options {
+            let Some(rest) = value.strip_prefix(option) else { continue };
+            let attached = start + word.end - rest.len();
+            match rest.strip_prefix('=').unwrap_or(rest) {
+                "" if *kind != Attached => waiting = Some(*kind),
+                "" => {}
+                // `--user-agent`, `-port`: another option.
+                _ if option.starts_with("--") && !rest.starts_with('=') => continue,
+                inner => {
+                    let at = attached + rest.len() - inner.len();
+                    found.extend(secret(text, (at, inner), *kind));
+                }
+            }
+            break;
+        }
+    }
+    (found, start + words.at)
+}
+
+fn name_end(text: &str, end: usize) -> usize {
+    let rest = text.as_bytes().get(end..).unwrap_or_default();
+    end + rest.iter().take(16).take_while(|byte| byte.is_ascii_alphabetic() || b"-_".contains(byte)).count()
+}
+
+/// The secret part of an option's value.
+fn secret(text: &str, (start, value): (usize, &str), kind: Value) -> Vec<Range<usize>> {
+    let behind = |sign: char| {
+        let (name, _) = value.split_once(sign)?;
+        Some(start + name.len() + 1..start + value.len())
+    };
+    let range = match kind {
+        Word | Attached => Some(start..start + value.len()),
+        Login => behind(':'),
+        Percent => behind('%'),
+        Pass => value.strip_prefix("pass:").map(|word| start + value.len() - word.len()..start + value.len()),
+        Cookies => return http::cookie_list(Cursor { text, at: start }).0,
+    };
+    range.filter(|range| text.get(range.clone()).is_some_and(is_password)).into_iter().collect()
+}
+
+/// No variable, no placeholder, no earlier mark, and not the beginning of another option.
+fn is_password(word: &str) -> bool {
+    let word = word.trim_start_matches(['"', '\'']);
+    let lower = word.to_ascii_lowercase();
+    let samples = ["pass", "password", "secret", "pwd", "token", "apikey", "api_key"];
+    word.len() >= 3
+        && !word.starts_with(['$', '<', '{', '[', '-', '%', '*'])
+        && !word.contains("${")
+        && !samples.contains(&lower.as_str())
+        && !lower.contains("xxxx")
+}
+
+/// The words of one command, quotes taken off.
+struct Words<'a> {
+    line: &'a str,
+    at: usize,
+}
+
+impl Words<'_> {
+    /// Where the next word stands; none at the command's end.
+    fn next_word(&mut self) -> Option<Range<usize>> {
+        let bytes = self.line.as_bytes();
+        self.at += bytes.get(self.at..)?.iter().take_while(|byte| b" \t".contains(byte)).count();
+        let quote = |at: usize| bytes.get(at).copied().filter(|byte| b"\"'".contains(byte));
+        // A quote inside JSON, or inside a quoted command, is escaped.
+        self.at += bytes.get(self.at..)?.iter().take_while(|byte| **byte == b'\\').count();
+        if let Some(open) = quote(self.at) {
+            let start = self.at + 1;
+            let length = bytes.get(start..)?.iter().position(|byte| *byte == open)?;
+            self.at = start + length + 1;
+            let inside = self.line.get(start..start + length)?.trim_end_matches('\\');
+            return Some(start..start + inside.len());
+        }
+        let start = self.at;
+        let length = bytes.get(start..)?.iter().take_while(|byte| !b" \t|;&<>`\"'\\)".contains(byte)).count();
+        self.at = start + length;
+        if length > 0 {
+            // `-u"name:password"`, `--user='name:password'`
+            if let Some(open) = quote(self.at) {
+                let from = self.at + 1;
+                let inside = bytes.get(from..)?.iter().position(|byte| *byte == open)?;
+                let word = if self.line.get(start..self.at)?.starts_with('-') { start } else { from };
+                self.at = from + inside + 1;
+                return Some(word..from + inside);
+            }
+            return Some(start..start + length);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        let found = PROGRAMS.iter().find_map(|program| {
+            let at = text.find(program.name)?;
+            Some(secrets(text, at..at + program.name.len(), program).0)
+        });
+        let found = found.unwrap_or_default();
+        let found: Vec<_> = found.into_iter().filter_map(|range| text.get(range)).collect();
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn a_password_behind_an_option_is_found() {
+        check("curl -u admin:hunter2 https://h.test", &["hunter2"]);
+        check("curl -s --user 'admin:hunter 2' https://h.test", &["hunter 2"]);
+        check("curl -uadmin:hunter2 x", &["hunter2"]);
+        check("curl --user=admin:hunter2 x", &["hunter2"]);
+        check("curl -b 'sessionid=a8Kd93jfLs02mQpz; theme=dark' x", &["a8Kd93jfLs02mQpz"]);
+        check("mysqldump -h db -uroot -phunter2 shop", &["hunter2"]);
+        check("sshpass -p hunter2 ssh a@b", &["hunter2"]);
+        check("sshpass -phunter2 ssh a@b", &["hunter2"]);
+        check("redis-cli -h x -a swordfish ping", &["swordfish"]);
+        check("docker login -u me -p hunter2 r.test", &["hunter2"]);
+        check("openssl rsa -passin pass:hunter2 -in a", &["hunter2"]);
+        check("smbclient -U me%hunter2 //h/s", &["hunter2"]);
+    }
+
+    #[test]
+    fn other_options_and_variables_stay() {
+        check("curl -u $USER:$PASS https://h.test", &[]);
+        check("curl --user-agent a:b https://h.test; echo -u c:d", &[]);
+        check("mysql -u root -p shop", &[]);
+        check("mysql -p$PASS shop", &[]);
+        check("libcurl -u a:b1234", &[]);
+        check("docker login --password-stdin", &[]);
+    }
+}

@@ -1,0 +1,79 @@
+//! A place in a text, from which assignments, headers and commands are read on.
+
+use std::ops::Range;
+
+use super::beginning;
+use super::byte_set::ByteSet;
+
+/// How much of a value decides about it, in bytes.
+const DOUBT: usize = 64;
+/// No value that ends its line is longer.
+const LINE: usize = 512;
+/// What ends a value without quotes. Bytes beyond ASCII do not, so that a range never cuts a character.
+const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\n\r\x0c\"'`,;)}]&<>|([\\");
+
+/// A place in a text.
+#[derive(Clone, Copy)]
+pub(super) struct Cursor<'a> {
+    pub text: &'a str,
+    pub at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// Passes at most `most` of these ASCII bytes and says how many.
+    pub(super) fn skip_some(&mut self, bytes: &[u8], most: usize) -> usize {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let count = rest.iter().take(most).take_while(|byte| bytes.contains(byte)).count();
+        self.at += count;
+        count
+    }
+
+    pub(super) fn starts_with(&self, lower: &str) -> bool {
+        let here = self.text.as_bytes().get(self.at..self.at + lower.len());
+        here.is_some_and(|here| here.eq_ignore_ascii_case(lower.as_bytes()))
+    }
+
+    /// The beginning of an unquoted value: enough of it to decide.
+    pub(super) fn run(&self) -> Range<usize> {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let length = rest.iter().take(DOUBT).take_while(|byte| !VALUE_ENDS.has(**byte)).count();
+        let mut end = self.at + length;
+        while !self.text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.at..end
+    }
+
+    /// All of an unquoted value.
+    pub(super) fn whole_run(&self) -> Range<usize> {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let length = rest.iter().take_while(|byte| !VALUE_ENDS.has(**byte)).count();
+        self.at..self.at + length
+    }
+
+    /// Whether the unquoted value that stands here is the last on its line.
+    pub(super) fn ends_line(&self) -> bool {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let rest = rest.get(..LINE).unwrap_or(rest);
+        let value = rest.iter().take_while(|byte| !VALUE_ENDS.has(**byte)).count();
+        let after = rest.get(value..).unwrap_or_default();
+        let blanks = after.iter().take_while(|byte| b" \t\r".contains(byte)).count();
+        value > 0
+            && match after.get(blanks) {
+                None => value + blanks == rest.len(),
+                Some(b'\n') => true,
+                Some(b'#') => blanks > 0,
+                Some(_) => false,
+            }
+    }
+
+    /// The text from here on, at most `most` bytes of it, up to the line's end.
+    pub(super) fn line(&self, most: usize) -> &'a str {
+        let rest = beginning(self.text.get(self.at..).unwrap_or_default(), most);
+        rest.split(['\n', '\r']).next().unwrap_or_default()
+    }
+}

@@ -1,0 +1,150 @@
+//! Secrets in sentences: "the password is hunter2", "set the token to …". A name, a few words, a word that links, a value.
+//!
+//! Sentences speak about passwords more often than they tell one, so a plain word counts only where the sentence ends
+//! with it, and only if it says nothing about a password.
+
+use std::ops::Range;
+
+use super::assignment;
+use super::cursor::Cursor;
+use super::plausibility::{Name, Place, is_secret};
+
+/// How far from its name a value stands, in bytes and in words.
+const REACH: usize = 96;
+const WORDS: usize = 7;
+
+const LINKS: [&str; 10] = ["is", "was", "to", "ist", "lautet", "war", "auf", "equals", "=", "be"];
+/// Words that may stand between the link and the value.
+const FILLERS: [&str; 9] = ["now", "still", "currently", "just", "set", "to", "jetzt", "called", ":"];
+/// How words end that say something about a password.
+const ENDINGS: [&str; 24] = [
+    "ed", "ing", "ent", "ble", "ary", "al", "ive", "ect", "ty", "en", "ful", "ous", "ic", "less", "ly",
+    "ong", "lid", "ak", "et", "one", "own", "ort", "ull", "ay",
+];
+const ABOUT: [&str; 24] = [
+    "wrong",
+    "secret",
+    "password",
+    "needed",
+    "stored",
+    "there",
+    "here",
+    "fine",
+    "good",
+    "safe",
+    "unique",
+    "random",
+    "null",
+    "none",
+    "false",
+    "true",
+    "nothing",
+    "yours",
+    "string",
+    "visible",
+    "optional",
+    "plaintext",
+    "something",
+    "unsafe",
+];
+
+/// The value that a sentence tells of the name that ends at `start`.
+pub(super) fn said(text: &str, start: usize, name: Name) -> Option<Range<usize>> {
+    let at = Cursor { text, at: start };
+    if !(at.starts_with(" ") || at.starts_with(": ")) {
+        return None;
+    }
+    let line = at.line(REACH);
+    let mut linked = line.starts_with(": ");
+    let mut at = start;
+    for part in line.split(' ').take(WORDS) {
+        let here = at;
+        at += part.len() + 1;
+        if part.is_empty() || part == ":" {
+            continue;
+        }
+        if linked && !FILLERS.contains(&part) {
+            return value(text, here, name);
+        }
+        if part.ends_with(':') || LINKS.contains(&part) {
+            linked = true;
+        } else if !linked && part.ends_with(['.', ';', ',', '?', '!', ')', '(', '{', '"']) {
+            return None;
+        }
+    }
+    None
+}
+
+fn value(text: &str, at: usize, name: Name) -> Option<Range<usize>> {
+    let at = Cursor { text, at };
+    if let Some(range) = assignment::quoted(at, name) {
+        return Some(range);
+    }
+    let word = at.run();
+    let word = text.get(word)?.trim_end_matches(['.', '!', '?', ':']);
+    let range = at.at..at.at + word.len();
+    // A call, an index, a type with parameters.
+    if matches!(text.as_bytes().get(range.end), Some(b'(' | b'[' | b'<' | b'{' | b'/')) {
+        return None;
+    }
+    if is_secret(word, name, Place::Sentence) {
+        return Some(range.start..at.whole_run().end.max(range.end))
+            .filter(|_| word.len() >= 60)
+            .or(Some(range));
+    }
+    (name == Name::Password && ends_sentence(text, range.end) && is_telling(word)).then_some(range)
+}
+
+fn ends_sentence(text: &str, end: usize) -> bool {
+    let rest = text.get(end..).unwrap_or_default().trim_start_matches(['.', '!']);
+    rest.is_empty() || rest.starts_with('\n')
+}
+
+/// A plain word that is no statement about a password.
+fn is_telling(word: &str) -> bool {
+    word.len() >= 6
+        && word.bytes().all(|byte| byte.is_ascii_lowercase())
+        && !ABOUT.contains(&word)
+        && !ENDINGS.iter().any(|ending| word.ends_with(ending))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Option<&str>) {
+        let word = text.find("password").unwrap();
+        let found = said(text, word + "password".len(), Name::Password);
+        assert_eq!(found.and_then(|range| text.get(range)), expected, "{text}");
+    }
+
+    #[test]
+    fn a_password_that_a_sentence_tells_goes() {
+        check("the password is hunter2!x", Some("hunter2!x"));
+        check("The password for the staging database is hunter2x.", Some("hunter2x"));
+        check("the password is swordfish", Some("swordfish"));
+        check("so the password is now `correct-horse-9`, ok?", Some("correct-horse-9"));
+        check("set the password to hunter2x and go on", Some("hunter2x"));
+        check("password for prod: hunter2x", Some("hunter2x"));
+        check("password: hunter2x, user: me", Some("hunter2x"));
+        check("das password lautet hunter2x", Some("hunter2x"));
+    }
+
+    #[test]
+    fn sentences_about_passwords_stay() {
+        for text in [
+            "the password is required",
+            "the password is wrong.",
+            "password is not set",
+            "the password is stored in the keyring",
+            "password is hashed with sha256",
+            "the password is None",
+            "change the password to something",
+            "if password is valid: go on",
+            "password is verified by check2(x)",
+        ] {
+            check(text, None);
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Secrets that no literal begins: tokens of a known shape, values drawn by chance that are assigned to a name, and the
+//! secret key beside an AWS id.
+//!
+//! A pass of its own finds the long runs of token characters; it looks at every twentieth byte until it meets one.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use regex::Regex;
+
+use super::beginning;
+use super::byte_set::ByteSet;
+use super::plausibility::is_drawn;
+use super::scan::Look;
+
+/// The kind of a value that only its assignment tells.
+pub(super) const UNNAMED: &str = "secret";
+
+/// Shorter runs are no secret by their shape alone.
+const SHORTEST: usize = 20;
+const RUN: ByteSet = ByteSet::alphanumeric_and(b"_.~+/-");
+/// What separates a token from a path or from base64 around it.
+const JOINTS: [char; 2] = ['/', '+'];
+
+/// A token without a beginning of its own.
+struct Shape {
+    kind: &'static str,
+    /// How long it is, in bytes.
+    length: (usize, usize),
+    pattern: &'static str,
+}
+
+const SHAPES: &[Shape] = &[
+    // The bot's id in base64, a time, a signature.
+    Shape {
+        kind: "discord-token",
+        length: (57, 80),
+        pattern: r"[MNO][A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6,7}\.[A-Za-z0-9_-]{27,42}",
+    },
+    Shape { kind: "azure-devops-token", length: (52, 52), pattern: r"[a-z2-7]{52}" },
+    Shape { kind: "azure-devops-token", length: (80, 88), pattern: r"[A-Za-z0-9]{72,80}AZDO[A-Za-z0-9]{4}" },
+    Shape { kind: "ngrok-token", length: (44, 50), pattern: r"[12][A-Za-z0-9]{22,27}_[A-Za-z0-9]{18,22}" },
+    Shape { kind: "vault-token", length: (26, 40), pattern: r"s\.[A-Za-z0-9]{24}(?:\.[A-Za-z0-9]{5,12})?" },
+    Shape { kind: "mailchimp-key", length: (36, 37), pattern: r"[a-f0-9]{32}-us[0-9]{1,2}" },
+];
+
+/// Names of what is drawn by chance, or computed, and no secret.
+const HARMLESS: [&str; 44] = [
+    "id",
+    "ids",
+    "hash",
+    "sha",
+    "sum",
+    "digest",
+    "commit",
+    "rev",
+    "etag",
+    "uuid",
+    "guid",
+    "version",
+    "url",
+    "uri",
+    "path",
+    "file",
+    "name",
+    "href",
+    "src",
+    "data",
+    "image",
+    "icon",
+    "font",
+    "public",
+    "pub",
+    "fingerprint",
+    "integrity",
+    "nonce",
+    "test",
+    "expected",
+    "input",
+    "output",
+    "msg",
+    "cert",
+    "ref",
+    "tag",
+    "label",
+    "title",
+    "cursor",
+    "trace",
+    "span",
+    "request",
+    "signature",
+    "class",
+];
+/// Names whose value in hexadecimal is a secret.
+const KEYS: [&str; 8] = ["key", "auth", "salt", "seed", "hmac", "pepper", "pat", "signing"];
+
+/// How far from an AWS id its secret stands, in bytes.
+const BESIDE: usize = 200;
+/// The length of an AWS secret key.
+const AWS: usize = 40;
+const AWS_BYTES: ByteSet = ByteSet::alphanumeric_and(b"+/");
+/// How long a value may be that only its assignment tells. Longer ones are data.
+const VALUE: Range<usize> = 24..200;
+
+/// Filled at first use, beside `SHAPES`.
+#[derive(Default)]
+pub(super) struct Shapes(OnceLock<Vec<(&'static Shape, Option<Regex>)>>);
+
+impl Shapes {
+    /// The secrets and their kinds.
+    pub(super) fn find(&self, text: &str, look: Look) -> Vec<(Range<usize>, &'static str)> {
+        let mut found = Vec::new();
+        for run in (Runs { bytes: text.as_bytes(), at: 0 }) {
+            let Some(written) =
+                text.get(run.clone()).filter(|run| run.bytes().any(|byte| byte.is_ascii_digit()))
+            else {
+                continue;
+            };
+            let before = found.len();
+            let mut start = run.start;
+            for part in written.split(JOINTS) {
+                found.extend(
+                    self.shape(part).map(|(range, kind)| (start + range.start..start + range.end, kind)),
+                );
+                start += part.len() + 1;
+            }
+            if found.len() == before && look == Look::Everywhere {
+                found.extend(assigned(text, &run).map(|range| (range, UNNAMED)));
+            }
+        }
+        found
+    }
+
+    fn shape(&self, part: &str) -> Option<(Range<usize>, &'static str)> {
+        let from = part.len() - part.trim_start_matches(['_', '.', '-', '~']).len();
+        let part = part.get(from..)?.trim_end_matches(['_', '.', '-', '~']);
+        // A colour's code, an option's letter, a line break written out: at most so much stands before.
+        const BEFORE: usize = 4;
+        let is_near = |shape: &Shape| (shape.length.0..=shape.length.1 + BEFORE).contains(&part.len());
+        if !SHAPES.iter().any(is_near) {
+            return None;
+        }
+        let compile = |shape: &'static Shape| {
+            (shape, Regex::new(&format!(r"\A(?-u)(?:[0-9;]{{0,3}}m|[a-z])?({})\z", shape.pattern)).ok())
+        };
+        let shapes = self.0.get_or_init(|| SHAPES.iter().map(compile).collect());
+        shapes.iter().filter(|(shape, _)| is_near(shape)).find_map(|(shape, pattern)| {
+            let range = pattern.as_ref()?.captures(part)?.get(1)?.range();
+            is_drawn(part.get(range.clone())?).then_some((from + range.start..from + range.end, shape.kind))
+        })
+    }
+}
+
+/// Whether a text may hold one of these, whatever its strings are decoded to.
+pub(super) fn may_hold(text: &str) -> bool {
+    let runs = Runs { bytes: text.as_bytes(), at: 0 };
+    runs.filter_map(|run| text.get(run)).any(|run| {
+        let has = |is: fn(&u8) -> bool| run.bytes().any(|byte| is(&byte));
+        has(u8::is_ascii_digit) && (run.len() >= 32 || has(u8::is_ascii_uppercase))
+    })
+}
+
+/// The value in which the run stands, if it is one that is assigned to a name and was drawn by chance.
+fn assigned(text: &str, run: &Range<usize>) -> Option<Range<usize>> {
+    let head = text.get(..run.start)?;
+    let unquoted = head.trim_end_matches(['"', '\'', '`', '\\']);
+    let is_quoted = unquoted.len() < head.len();
+    // More than a quote and its escapes: something else.
+    if head.len() - unquoted.len() > 4 {
+        return None;
+    }
+    let tail = text.get(run.end..)?;
+    let padding = tail.len() - tail.trim_start_matches('=').len();
+    let range = run.start..run.end + padding.min(2);
+    let closes = tail.as_bytes().get(padding);
+    let is_closed =
+        closes.is_none_or(|byte| b"\"'`\\ \t\r\n".contains(byte)) || (!is_quoted && closes == Some(&b'&'));
+    let value = text.get(range.clone())?;
+    if !VALUE.contains(&value.len()) || !is_closed {
+        return None;
+    }
+    let name = name(unquoted)?.to_ascii_lowercase();
+    let mut words =
+        name.split(['_', '-', '.']).map(|word| word.trim_end_matches(|c: char| c.is_ascii_digit()));
+    if words.any(|word| HARMLESS.iter().any(|harmless| word.ends_with(harmless))) {
+        return None;
+    }
+    let is_hex = value.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_key = KEYS.iter().any(|key| name.ends_with(key));
+    let counts = if is_hex {
+        is_key && value.len() >= 32 && is_drawn(value)
+    } else {
+        is_drawn(value) && is_dense(value)
+    };
+    counts.then_some(range)
+}
+
+/// Capitals, small letters and digits, and none of the words and separators of names and paths.
+fn is_dense(value: &str) -> bool {
+    let count = |is: fn(&u8) -> bool| value.bytes().filter(is).count();
+    let (digits, capitals, small) =
+        (count(u8::is_ascii_digit), count(u8::is_ascii_uppercase), count(u8::is_ascii_lowercase));
+    let signs = value.len() - digits - capitals - small;
+    digits >= 3 && capitals >= 3 && small >= 3 && signs * 10 <= value.len()
+}
+
+/// The name before the sign of assignment in which `head` ends.
+fn name(head: &str) -> Option<&str> {
+    let head = head.trim_end_matches([' ', '\t']);
+    let head = head
+        .strip_suffix("=>")
+        .or_else(|| head.strip_suffix(":="))
+        .or_else(|| head.strip_suffix(['=', ':']))?;
+    let head = head.trim_end_matches([' ', '\t']).trim_end_matches(['"', '\'', '\\', ']']);
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
+    let length = head.bytes().rev().take(64).take_while(is_name).count();
+    head.get(head.len() - length..).filter(|name| name.bytes().any(|byte| byte.is_ascii_alphabetic()))
+}
+
+/// The secret key near an AWS id.
+pub(super) fn aws_secret(text: &str, id: &Range<usize>) -> Option<Range<usize>> {
+    let after = beginning(text.get(id.end..)?, BESIDE);
+    let from = (id.start.saturating_sub(BESIDE)..=id.start).find(|at| text.is_char_boundary(*at))?;
+    in_part(after, id.end).or_else(|| in_part(text.get(from..id.start)?, from))
+}
+
+fn in_part(part: &str, offset: usize) -> Option<Range<usize>> {
+    let bytes = part.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let length = AWS_BYTES.run(bytes.get(at..)?);
+        let run = part.get(at..at + length)?;
+        if length == AWS && is_dense(run) && is_drawn(run) {
+            return Some(offset + at..offset + at + length);
+        }
+        at += length + 1;
+        while !part.is_char_boundary(at.min(bytes.len())) {
+            at += 1;
+        }
+    }
+    None
+}
+
+/// The runs of at least [`SHORTEST`] bytes.
+struct Runs<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Iterator for Runs<'_> {
+    type Item = Range<usize>;
+
+    fn next(&mut self) -> Option<Range<usize>> {
+        loop {
+            let probe = self.at + SHORTEST - 1;
+            let inside = self.bytes.get(self.at..=probe)?;
+            match inside.iter().rposition(|byte| !RUN.has(*byte)) {
+                Some(last) => self.at += last + 1,
+                None => {
+                    let start = self.at;
+                    let end = start + RUN.run(self.bytes.get(start..)?);
+                    self.at = end;
+                    return Some(start..end);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found_wherever_they_begin() {
+        for (before, length, after) in [(0, 20, 0), (1, 20, 3), (17, 41, 1), (0, 19, 5), (30, 200, 30)] {
+            let text = [" ".repeat(before), "a".repeat(length), " ".repeat(after)].concat();
+            let runs: Vec<_> = Runs { bytes: text.as_bytes(), at: 0 }.collect();
+            let expected: Vec<_> =
+                Some(before..before + length).filter(|_| length >= SHORTEST).into_iter().collect();
+            assert_eq!(runs, expected);
+        }
+    }
+
+    #[test]
+    fn values_drawn_by_chance_go_where_they_are_assigned() {
+        let shapes = Shapes::default();
+        let found = |text: &str| {
+            shapes.find(text, Look::Everywhere).first().map(|(range, _)| text[range.clone()].to_owned())
+        };
+        for text in [
+            "x = \"a8Kd93jfLs02mQpz71XcV5uT\"",
+            "DEPLOY_X=a8Kd93jfLs02mQpz71XcV5uT\n",
+            "\\\"x\\\": \\\"a8Kd93jfLs02mQpz71XcV5uT\\\"",
+            "x: a8Kd93jfLs02mQpz71XcV5uT",
+        ] {
+            assert_eq!(found(text).as_deref(), Some("a8Kd93jfLs02mQpz71XcV5uT"), "{text}");
+        }
+        for text in [
+            "request_id = \"a8Kd93jfLs02mQpz71XcV5uT\"",
+            "\"sha512\": \"a8Kd93jfLs02mQpz71XcV5uT\"",
+            "see a8Kd93jfLs02mQpz71XcV5uT",
+            "x = some::Path2::With3Words4AndMore",
+            "checksum = \"9f86d081884c7d659a2feaa0c55ad0159f86d081884c7d659a2feaa0c55ad015\"",
+        ] {
+            assert_eq!(found(text), None, "{text}");
+        }
+    }
+}

@@ -55,7 +55,7 @@ fn is_excluded_word(text: &str) -> bool {
 /// When the daemon does not answer or refuses.
 pub fn run(args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let text = args.query.join(" ");
-    check(&text)?;
+    refuse_slips(&text)?;
     let filter = args.filter.filter()?;
     let explain = if args.explain { Explain::Yes } else { Explain::No };
     let query = Query::SearchFrom { folder: this_folder(), text, filter, explain };
@@ -68,7 +68,7 @@ pub fn run(args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 /// Says what cannot have been meant: a person is there to ask again.
-fn check(query: &str) -> anyhow::Result<()> {
+fn refuse_slips(query: &str) -> anyhow::Result<()> {
     if query.trim().is_empty() {
         return Err(Failure::usage("There is nothing to search for")
             .hint("Name a word, a \"phrase\", or a filter such as type:decision.")
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check_shield(line: &str, expected: &str) {
+    fn check(line: &str, expected: &str) {
         let shielded = shield(line.split('|').map(OsString::from));
         let text: Vec<_> = shielded.iter().map(|argument| argument.to_string_lossy()).collect();
         assert_eq!(text.join("|"), expected);
@@ -156,13 +156,10 @@ mod tests {
 
     #[test]
     fn words_to_leave_out_are_told_from_options() {
-        check_shield("recall|search|a|-cents|--json|-n|5|-n5", "recall|search|a| -cents|--json|-n|5|-n5");
-        check_shield(
-            "recall|search|-exact phrase|-type:bugfix",
-            "recall|search| -exact phrase| -type:bugfix",
-        );
-        check_shield("recall|search|--|-cents", "recall|search|--|-cents");
-        check_shield("recall|search|-|-x", "recall|search|-|-x");
-        check_shield("recall|install|-yes", "recall|install|-yes");
+        check("recall|search|a|-cents|--json|-n|5|-n5", "recall|search|a| -cents|--json|-n|5|-n5");
+        check("recall|search|-exact phrase|-type:bugfix", "recall|search| -exact phrase| -type:bugfix");
+        check("recall|search|--|-cents", "recall|search|--|-cents");
+        check("recall|search|-|-x", "recall|search|-|-x");
+        check("recall|install|-yes", "recall|install|-yes");
     }
 }

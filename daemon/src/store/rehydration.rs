@@ -115,6 +115,7 @@ impl Daemon {
             cwd: None,
             transcript_path: None,
             subagent,
+            origin: None,
             what,
         };
         let order = Order { boot: [1; 16], boot_ns, wall: at };

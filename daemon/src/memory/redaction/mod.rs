@@ -156,7 +156,7 @@ impl Redactor {
             return event;
         }
         // Taken apart field by field, so that a new one has to be thought of here.
-        let LifecycleEvent { session, prompt, cwd, transcript_path, subagent, what } = event;
+        let LifecycleEvent { session, prompt, cwd, transcript_path, subagent, origin, what } = event;
         let what = match what {
             What::SessionStart { source, audience } => What::SessionStart { source, audience },
             What::Prompt { text: PromptText::Text(text), source } => {
@@ -186,6 +186,12 @@ impl Redactor {
                 error: self.owned_text(error),
                 detail: self.redact_payload(&detail).into_owned(),
             },
+            What::MessageReceived { content, detail } => What::MessageReceived {
+                content: self.owned_option(content),
+                detail: self.redact_payload(&detail).into_owned(),
+            },
+            What::SessionSuspend { reason } => What::SessionSuspend { reason },
+            What::SessionResume => What::SessionResume,
             What::Internal { name } => What::Internal { name },
             What::SessionEnd { reason } => What::SessionEnd { reason: self.owned_text(reason) },
             What::Other { name, detail } => {
@@ -193,7 +199,7 @@ impl Redactor {
                 What::Other { name, detail }
             }
         };
-        LifecycleEvent { session, prompt, cwd, transcript_path, subagent, what }
+        LifecycleEvent { session, prompt, cwd, transcript_path, subagent, origin, what }
     }
 
     /// The event without the contents of files that somebody wants left alone, whether redaction is on or off.

@@ -325,6 +325,7 @@ fn event(what: What) -> LifecycleEvent {
         cwd: Some("/p".to_owned()),
         transcript_path: None,
         subagent: Some(Subagent { id: "a".to_owned(), kind: None }),
+        origin: None,
         what,
     }
 }

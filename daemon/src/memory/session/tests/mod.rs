@@ -142,6 +142,7 @@ fn event(line: &str) -> Option<LifecycleEvent> {
         cwd: None,
         transcript_path: None,
         subagent,
+        origin: None,
         what,
     })
 }

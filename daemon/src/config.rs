@@ -114,7 +114,8 @@ impl Config {
             Err(why @ Refused::Writable) => {
                 let mut bytes = Vec::new();
                 // What cannot be read after all excludes nothing that is known.
-                let _ = std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
+                let _ =
+                    std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
                 let Loaded { config: Self { excluded, .. }, exclusions, .. } = Self::parse_bytes(bytes);
                 let config = Self { excluded, ..Self::default() };
                 let what = format!("{why}, so only capture.exclude of it counts");

@@ -6,7 +6,14 @@
 
 use std::borrow::Cow;
 
-use crate::json_scan::{Escape, RunEnd, string_run};
+use crate::json_scan::{Cleaned, Escape, RunEnd, string_run};
+use crate::wire::Flags;
+
+/// Whether the prompt in a cleaned payload was nothing but private text.
+pub fn is_wholly_private(cleaned: &Cleaned) -> bool {
+    cleaned.flags.contains(Flags::STRIPPED)
+        && field(&cleaned.payload, "prompt").is_some_and(|prompt| prompt.trim().is_empty())
+}
 
 /// The string that the field `name` has at the top level. `None` if there is no such field, if it is no string, or
 /// if the bytes are no object. Lone surrogates and bytes that are not UTF-8 become U+FFFD.

@@ -42,6 +42,21 @@ pub fn strip_text(text: &str) -> Stripped<'_> {
     Stripped { text, removed }
 }
 
+/// Whether a tag stands anywhere in the bytes, in any spelling: without one there is nothing to remove.
+pub fn has_tags(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let Some(found) = memchr::memchr3(b'<', b'\\', b'&', rest) {
+        rest = rest.get(found..).unwrap_or_default();
+        match match_tag(rest) {
+            Match::Yes(_) => return true,
+            Match::No(len) => rest = rest.get(len.max(1)..).unwrap_or_default(),
+            // It reaches to the end, and nothing else begins in it.
+            Match::Undecided => return false,
+        }
+    }
+    false
+}
+
 /// Removes private text and own blocks from bytes of any kind, taken as one text.
 pub fn strip_bytes(bytes: &[u8]) -> (Cow<'_, [u8]>, Removed) {
     // Most texts have no bracket in any spelling, and then nothing is copied.
@@ -338,6 +353,7 @@ mod tests {
     fn check(text: &str, expected: &str) {
         let stripped = strip_text(text);
         assert_eq!(stripped.text, expected, "{text}");
+        assert_eq!(has_tags(text.as_bytes()), text != expected, "{text}");
         assert_eq!(stripped.removed == Removed::Nothing, text == expected, "{text}");
     }
 
@@ -463,6 +479,11 @@ mod tests {
         fn no_secret_between_tags_gets_out(before in tagged_text(), after in tagged_text()) {
             let text = format!("{before}<private>SECRET</private>{after}");
             prop_assert!(!strip_text(&text).text.contains("SECRET"));
+        }
+
+        #[test]
+        fn a_tag_is_seen_wherever_one_is_removed(text in tagged_text()) {
+            prop_assert_eq!(has_tags(text.as_bytes()), strip_text(&text).removed == Removed::Tags);
         }
 
         #[test]

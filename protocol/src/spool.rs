@@ -125,6 +125,31 @@ pub struct SpoolSize {
     pub bytes: u64,
 }
 
+/// A file somewhere in the spool, for whoever looks through all of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Remains<'a> {
+    pub bytes: &'a [u8],
+    /// When its event was captured, in milliseconds since 1970.
+    pub at_ms: i64,
+    pub state: RemainsState,
+}
+
+/// Why a file lies in the spool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemainsState {
+    /// An event, to be stored.
+    Waiting,
+    /// An event of a version that this build does not read.
+    OtherVersion,
+    /// No event, as far as can be told.
+    Damaged,
+    /// Being written just now.
+    Unfinished,
+}
+
+/// A shim writes for milliseconds: what is older in `tmp/` a killed one has left.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(60);
+
 /// One user's spool. Cheap to make: nothing is opened before it is needed.
 #[derive(Clone, Debug)]
 pub struct Spool {
@@ -278,10 +303,24 @@ impl Spool {
         Ok(swept)
     }
 
-    /// Removes every file that `is_meant`, by its bytes and the time of its event in milliseconds since 1970: also half
-    /// written and bad ones. Says how many. A symlink or a pipe is not opened.
-    pub fn purge(&self, is_meant: impl Fn(&[u8], i64) -> bool) -> io::Result<u64> {
+    /// Removes every file that `is_meant`, also half written and bad ones. Says how many.
+    pub fn purge(&self, is_meant: impl Fn(&Remains<'_>) -> bool) -> io::Result<u64> {
         let mut purged = 0;
+        self.visit(|path, remains| {
+            if is_meant(remains) {
+                purged += u64::from(fs::remove_file(path).is_ok());
+            }
+        })?;
+        self.settle()?;
+        Ok(purged)
+    }
+
+    /// Shows every file, also half written and bad ones. A symlink or a pipe is not opened.
+    pub fn look_through(&self, mut see: impl FnMut(&Remains<'_>)) -> io::Result<()> {
+        self.visit(|_, remains| see(remains))
+    }
+
+    fn visit(&self, mut see: impl FnMut(&Path, &Remains<'_>)) -> io::Result<()> {
         for folder in ["new", "tmp", "bad"] {
             let entries = match fs::read_dir(self.dir.join(folder)) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
@@ -290,13 +329,17 @@ impl Spool {
             for entry in entries {
                 let entry = entry?;
                 let Some(bytes) = regular_bytes(&entry.path())? else { continue };
-                if is_meant(&bytes, event_time(&entry)?) {
-                    purged += u64::from(fs::remove_file(entry.path()).is_ok());
-                }
+                let state = match folder {
+                    "new" => waiting_state(&entry.file_name(), &bytes),
+                    "tmp" if !is_left_behind(&entry) => RemainsState::Unfinished,
+                    _ => RemainsState::Damaged,
+                };
+                // Stored and removed since it was listed.
+                let Ok(at_ms) = event_time(&entry) else { continue };
+                see(&entry.path(), &Remains { bytes: &bytes, at_ms, state });
             }
         }
-        self.settle()?;
-        Ok(purged)
+        Ok(())
     }
 
     /// Looks whether all folders are ours alone: whoever made one of them first would read what is written, or lead it
@@ -348,6 +391,20 @@ fn regular_bytes(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     file.take(MAX_FILE).read_to_end(&mut bytes)?;
     Ok(Some(bytes))
+}
+
+/// What a file in `new/` is.
+fn waiting_state(name: &OsStr, bytes: &[u8]) -> RemainsState {
+    match SpoolName::parse(name).map(|name| decode(&name, bytes)) {
+        Some(Ok(_)) => RemainsState::Waiting,
+        Some(Err(SpoolReadError::UnknownVersion { .. })) => RemainsState::OtherVersion,
+        Some(Err(_)) | None => RemainsState::Damaged,
+    }
+}
+
+fn is_left_behind(entry: &fs::DirEntry) -> bool {
+    let written = entry.metadata().and_then(|found| found.modified());
+    written.is_ok_and(|written| written.elapsed().is_ok_and(|since| since > WRITTEN_WITHIN))
 }
 
 /// When the event was captured, as the file's name says, or when the file was written.

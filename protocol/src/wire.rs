@@ -277,6 +277,11 @@ pub enum Query {
     Identity {
         folder: String,
     },
+    /// As [`Self::Forget`], and what cannot be read goes too: nobody can say what it is of.
+    ForgetUnreadable {
+        what: Forgettable,
+        step: ForgetStep,
+    },
 }
 
 /// What shall be forgotten: the documents of `ids`, or one session, or all that fits the rest.

@@ -111,6 +111,7 @@ fn requests_of_version_1() {
             },
         ),
         ("identity", Query::Identity { folder: "/home/dev/shop".to_owned() }),
+        ("forget-unreadable", Query::ForgetUnreadable { what: forgettable(), step: ForgetStep::Preview }),
     ];
     for (name, query) in queries {
         check(&format!("v1-query-{name}.bin"), &Request::Query(query));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use recall_protocol::boot::{self, BootStamp};
 use recall_protocol::client::{ConnectError, Connection};
 use recall_protocol::frame::{self, Deadline};
-use recall_protocol::json_field::field;
+use recall_protocol::json_field::{field, is_wholly_private};
 use recall_protocol::json_scan::Cleaned;
 use recall_protocol::losses::Losses;
 use recall_protocol::paths::{self, Paths};
@@ -63,8 +63,9 @@ enum NoAnswer {
 impl Event {
     pub(crate) fn new(agent: &Agent, event_name: String, cleaned: Cleaned) -> Self {
         let complete = Instant::now();
+        let wholly_private = is_wholly_private(&cleaned);
         let Cleaned { payload, mut flags } = cleaned;
-        if is_wholly_private(&payload, flags) {
+        if wholly_private {
             flags = flags.with(Flags::WHOLLY_PRIVATE);
         }
         let (captured_at_ms, stamp) = (boot::wall_ms(), BootStamp::now());
@@ -206,11 +207,6 @@ fn keep(paths: &Paths, name: &SpoolName, frame: &[u8]) {
     }
 }
 
-/// Whether the prompt was nothing but private text.
-fn is_wholly_private(payload: &[u8], flags: Flags) -> bool {
-    flags.contains(Flags::STRIPPED) && field(payload, "prompt").is_some_and(|prompt| prompt.trim().is_empty())
-}
-
 /// Whether an event is the start of a session, in the spelling of any agent.
 fn starts_session(event: &str) -> bool {
     letters(event) == "sessionstart"
@@ -249,7 +245,7 @@ mod tests {
     fn a_prompt_of_private_text_alone_is_flagged() {
         let check = |payload: &str, expected: bool| {
             let cleaned = clean(payload.as_bytes());
-            assert_eq!(is_wholly_private(&cleaned.payload, cleaned.flags), expected, "{payload}");
+            assert_eq!(is_wholly_private(&cleaned), expected, "{payload}");
         };
         check(r#"{"prompt":"<private>secret</private>"}"#, true);
         check(r#"{"prompt":" \n<private>secret"}"#, true);

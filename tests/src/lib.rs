@@ -506,7 +506,7 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
 }
 
 fn mask(value: &Value, key: &str, stage: &Stage) -> Value {
-    const VARYING: [&str; 17] = [
+    const VARYING: [&str; 18] = [
         "uuid",
         "created_at",
         "started_at",
@@ -524,6 +524,7 @@ fn mask(value: &Value, key: &str, stage: &Stage) -> Value {
         "score",
         "version",
         "duration_ms",
+        "life_ms",
     ];
     match value {
         Value::Null => Value::Null,

@@ -3,6 +3,11 @@
 // Test code: a panic is how it says that something is wrong.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::time::Duration;
+
+use recall_protocol::client::Connection;
+use recall_protocol::frame::Deadline;
+use recall_protocol::wire::{Query, Remark, Reply, Request};
 use recall_tests::{Stage, masked, masked_text};
 use serde_json::{Value, json};
 
@@ -177,4 +182,113 @@ fn shapes() {
     let said = stage.recall(["forget", "--yes", "--query", "nobody said this"]);
     insta::assert_snapshot!("forget_nothing_for_people", masked_text(&said.stdout, &stage));
     insta::assert_json_snapshot!("ctl_resume", masked(&stage.json(["ctl", "resume"]), &stage));
+}
+
+#[test]
+fn what_is_remembered_is_found_by_the_next_question() {
+    let stage = Stage::new().daemon();
+    for nth in 0..20 {
+        let word = format!("heron{nth}");
+        let said = stage.recall(["remember", &format!("The {word} gateway waits {nth} seconds.")]);
+        assert_eq!(said.code(), 0, "{said:?}");
+        assert_eq!(stage.json(["search", &word])["total"], 1, "{word}");
+    }
+    let asked = stage.recall(["context", "--prompt", "How long does the heron7 gateway wait?"]).stdout;
+    assert!(asked.contains("heron7 gateway waits 7 seconds"), "{asked}");
+}
+
+#[test]
+fn a_remark_may_come_from_stdin() {
+    let stage = Stage::new().daemon();
+    let remember = |stdin: &[u8]| {
+        let mut command = stage.command("recall");
+        command.args(["remember", "-", "--type", "gotcha"]);
+        recall_tests::run(command, stdin)
+    };
+    let said = remember(b"The staging gateway drops idle connections.\n\nAfter 50 seconds.\n");
+    let expected = "Remembered as #1: The staging gateway drops idle connections.\n";
+    assert_eq!((said.code(), said.stdout.as_str()), (0, expected));
+    let shown = stage.json(["show", "1"])["items"][0].clone();
+    assert_eq!(shown["narrative"], "The staging gateway drops idle connections.\n\nAfter 50 seconds.");
+    assert_eq!(remember(b" \n").code(), 2);
+}
+
+#[test]
+fn private_text_in_a_remark_is_not_kept() {
+    let stage = Stage::new().daemon();
+    let text = "The gateway is slow. <private>heliotrope</private>";
+    let said = stage.recall(["remember", text, "--title", "Slow <private>heliotrope</private>gateway"]);
+    assert_eq!((said.code(), said.stdout.as_str()), (0, "Remembered as #1: Slow gateway\n"), "{said:?}");
+    let said = stage.recall(["remember", "<private>heliotrope</private>"]);
+    assert_eq!(said.code(), 2, "{said:?}");
+    assert!(said.stderr.contains("private"), "{said:?}");
+    // Whoever asks the daemon without the command gains nothing by it.
+    let deadline = || Deadline::after(Duration::from_secs(30));
+    let mut connection = Connection::open_socket(&stage.socket(), deadline()).unwrap();
+    let mut ask = |text: &str| {
+        let project = stage.project().to_string_lossy().into_owned();
+        let remark = Remark { text: text.to_owned(), project, ..Remark::default() };
+        connection.ask(&Request::Query(Query::Remember(remark)), deadline()).unwrap()
+    };
+    assert!(matches!(ask("Harbour <private>heliotrope"), Reply::Json(_)));
+    assert!(matches!(ask(" <private>heliotrope"), Reply::Failed { .. }));
+    stage.flush();
+    recall_tests::checks::secrecy::is_nowhere(&stage, "heliotrope");
+}
+
+#[test]
+fn what_was_given_is_named_by_the_id_that_show_opens() {
+    let stage = Stage::new().daemon();
+    stage.discount_session("one");
+    stage.flush();
+    start(&stage, "two");
+    stage.flush();
+    let injections = [
+        stage.json(["why", "two"])["injections"].clone(),
+        stage.json(["ctl", "session", "two"])["injections"].clone(),
+    ];
+    let mut items = stage.json(["context"])["items"].as_array().unwrap().clone();
+    for injections in injections {
+        items.extend(injections[0]["items"].as_array().unwrap().clone());
+    }
+    let mut kinds: Vec<&str> = items.iter().map(|item| item["kind"].as_str().unwrap()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert_eq!(kinds, ["observation", "session", "summary"], "{items:?}");
+    for item in &items {
+        let id = item["id"].as_str().map_or_else(|| item["id"].to_string(), str::to_owned);
+        let shown = stage.recall(["show", &id]);
+        assert_eq!(shown.code(), 0, "{item}: {shown:?}");
+        let expected = match item["kind"].as_str() {
+            // Where a session stands is told from its prompts.
+            Some("session") => "Add a percentage discount to the cart total",
+            _ => item["title"].as_str().unwrap(),
+        };
+        assert!(shown.stdout.contains(expected), "{item}: {}", shown.stdout);
+    }
+    let told = stage.recall(["why", "two"]).stdout;
+    for id in ["s1 ", "p1 ", "#"] {
+        assert!(told.lines().any(|line| line.trim_start().starts_with(id)), "{id}: {told}");
+    }
+}
+
+#[test]
+fn a_question_that_cannot_be_meant_is_told_what_is_wrong() {
+    let stage = Stage::new().daemon();
+    #[track_caller]
+    fn check(stage: &Stage, arguments: &[&str], words: &[&str]) {
+        let said = stage.recall(arguments.iter().copied());
+        assert_eq!((said.code(), said.stdout.as_str()), (2, ""), "{arguments:?}: {said:?}");
+        assert!(words.iter().all(|word| said.stderr.contains(word)), "{arguments:?}: {said:?}");
+    }
+    check(&stage, &["search", ""], &["nothing to search for"]);
+    check(&stage, &["search", " "], &["nothing to search for"]);
+    check(&stage, &["search", "cart", "-n", "0"], &["0", "1.."]);
+    check(&stage, &["ctl", "sessions", "-n", "0"], &["0", "1.."]);
+    check(&stage, &["search", "cart", "type:bugfx"], &["no type \"bugfx\"", "type:bugfix", "quote it"]);
+    check(&stage, &["search", "kind:answers"], &["no kind \"answers\"", "There are observation"]);
+    check(&stage, &["search", "since:someday"], &["\"someday\" is no time"]);
+    for fine in ["type:bugfix", "\"type:bugfx\"", "file:x foo:bar", "-type:change cart"] {
+        assert_eq!(stage.recall(["search", fine]).code(), 0, "{fine}");
+    }
 }

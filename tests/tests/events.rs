@@ -92,6 +92,58 @@ fn whoever_follows_hears_each_event_once_until_the_daemon_stops() {
 }
 
 #[test]
+fn a_message_is_told_with_who_sent_it_where_the_host_says() {
+    let mut stage = Stage::new().daemon();
+    let follower = Follower::start(&stage, &["--kinds", "message_received,summary_created"]);
+    let host = |name: &str, fields: Value| {
+        stage.hook_bytes(&["openclaw", name], fields.to_string().as_bytes());
+    };
+    host(
+        "message_received",
+        json!({"session_id": "chat", "from": "telegram:4711", "timestamp": 1_795_218_000_000_i64,
+        "content": "The total is wrong. <private>heliotrope</private>", "metadata": {"channel": "telegram",
+        "account": "shop-bot", "conversation": "4711"}}),
+    );
+    host(
+        "message:received",
+        json!({"sessionKey": "chat", "context": {"from": "discord:9", "content": "Hi",
+        "channelId": "discord"}}),
+    );
+    host(
+        "UserPromptSubmit",
+        json!({"session_id": "chat", "prompt": "The total is wrong.", "sender_id": "4711"}),
+    );
+    stage.hook(&stage.event("plain", "UserPromptSubmit", json!({"prompt": "Go", "prompt_id": "p1"})));
+    stage.discount_session("shop-1");
+    stage.flush();
+    let session = stage.json(["ctl", "session", "chat"]);
+    assert_eq!(session["batches"].as_array().unwrap().len(), 1, "a message is no prompt: {session}");
+    stage.stop_daemon();
+    let (said, _) = follower.finish();
+    let details: Vec<Value> = said
+        .iter()
+        .filter(|event| event["event"] == "message_received" && event["session_id"] != "shop-1")
+        .map(|event| {
+            let mut event = event.clone();
+            ["event", "session_id", "agent", "at"]
+                .iter()
+                .for_each(|key| drop(event.as_object_mut().unwrap().remove(*key)));
+            event
+        })
+        .collect();
+    let expected = [
+        json!({"from": "telegram:4711", "content": "The total is wrong. ", "channel_id": "telegram",
+               "account_id": "shop-bot", "conversation_id": "4711", "timestamp": 1_795_218_000_000_i64}),
+        json!({"from": "discord:9", "content": "Hi", "channel_id": "discord"}),
+        json!({"from": "4711", "content": "The total is wrong."}),
+        json!({"from": "user", "content": "Go"}),
+    ];
+    assert_eq!(details, expected);
+    let summary = said.iter().find(|event| event["event"] == "summary_created").unwrap();
+    assert!(summary["id"].as_str().is_some_and(|id| id.starts_with('s')), "as `show` takes it: {summary}");
+}
+
+#[test]
 fn a_follower_that_cannot_go_on_says_why() {
     let mut stage = Stage::new().daemon();
     let said = stage.recall(["ctl", "events", "--follow", "--kinds", "session_over"]);

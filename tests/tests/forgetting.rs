@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use recall_protocol::wire::{Deliver, Flags, Reply};
+use recall_protocol::spool::SpoolName;
+use recall_protocol::wire::{Deliver, Flags, Reply, Request};
 use recall_tests::Stage;
 use serde_json::{Value, json};
 
@@ -385,4 +386,139 @@ fn what_was_made_of_work_that_turns_out_to_be_private_goes() {
     let owed: i64 =
         db.query_row("SELECT count(*) FROM meta WHERE key = 'traces_left'", [], |row| row.get(0)).unwrap();
     assert!(owed == 1 || holding(&stage, CANARY) == NOWHERE);
+}
+
+/// With no daemon about, what hooks have left in the spool is known to nobody until it is stored.
+#[track_caller]
+fn check_waiting(arguments: &[&str]) {
+    let stage = Stage::new();
+    for event in session_about(&stage, "waiting-session", CANARY) {
+        stage.spool(&event);
+    }
+    let arguments: Vec<&str> = ["forget"].iter().chain(arguments).copied().collect();
+    let shown = stage.json(arguments.iter().chain(&["--dry-run"]).copied());
+    assert_eq!(shown["prompts"], 1, "{arguments:?}: {shown}");
+    let counts = stage.json(arguments.iter().chain(&["--yes"]).copied());
+    assert_eq!(counts["prompts"], 1, "{arguments:?}: {counts}");
+    stage.flush();
+    assert_eq!(holding(&stage, CANARY), NOWHERE, "{arguments:?}");
+    assert_eq!(stage.json(["search", CANARY])["total"], 0, "{arguments:?}");
+    assert_eq!(stage.spooled(), NOWHERE, "{arguments:?}");
+}
+
+#[test]
+fn what_waits_in_the_spool_is_known_before_anybody_is_shown_what_goes() {
+    check_waiting(&["--session", "waiting-session"]);
+    check_waiting(&["--project", "."]);
+    check_waiting(&["--query", CANARY]);
+    check_waiting(&["--since", "2d"]);
+}
+
+/// The word in an event that could not be read, in a damaged spool file, and in one of a version of the future, none of
+/// which says whose it is.
+fn unreadable_everywhere(stage: &Stage) {
+    stage.hook_bytes(&["claude-code"], format!("{{\"prompt\":\"{CANARY}").as_bytes());
+    stage.flush();
+    let home = stage.home();
+    std::fs::write(home.join("state/spool/bad/000001795000000-cut"), format!("cut {CANARY}")).unwrap();
+    let event = stage.event("newer-session", "UserPromptSubmit", json!({"prompt": CANARY, "prompt_id": "p"}));
+    let delivery = stage.delivery(&event);
+    let mut frame = recall_protocol::frame::encode_frame(&Request::Deliver(delivery.clone())).unwrap();
+    // After the length.
+    frame[4] = 99;
+    let name = SpoolName::new(delivery.captured_at_ms, delivery.event_id);
+    std::fs::write(home.join("state/spool/new").join(name.as_str()), frame).unwrap();
+}
+
+#[track_caller]
+fn stays_where_it_was(stage: &Stage) {
+    let held = holding(stage, CANARY);
+    for place in ["data/recall.db", "spool/bad", "spool/new"] {
+        assert!(held.iter().any(|path| path.to_string_lossy().contains(place)), "{place}: {held:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_goes_only_where_that_is_asked() {
+    for selection in [&["--session", "one"][..], &["--project", "."], &[]] {
+        let stage = Stage::new().daemon();
+        stage.discount_session("one");
+        stage.hook(&stage.event("two", "UserPromptSubmit", json!({"prompt": "Hello", "prompt_id": "p"})));
+        unreadable_everywhere(&stage);
+        let expected = json!({"events": 1, "damaged_files": 1, "other_version_files": 1, "waiting_files": 0});
+        let forget = |more: &[&'static str]| -> Vec<&str> {
+            ["forget"].iter().chain(selection).chain(more).copied().collect()
+        };
+        if !selection.is_empty() {
+            let shown = stage.json(forget(&["--dry-run"]));
+            assert_eq!((&shown["unreadable"], &shown["unparsed"]), (&expected, &json!(0)), "{shown}");
+            let told = stage.recall(forget(&["--dry-run"])).stdout;
+            let named = "1 event, 1 damaged spool file, 1 spool file of another version";
+            assert!(told.contains(named) && told.contains("--unreadable"), "{told}");
+            assert!(stage.recall(forget(&["--yes"])).stdout.contains(named));
+            stays_where_it_was(&stage);
+        }
+        let shown = stage.json(["forget", "--unreadable", "--dry-run"]);
+        assert_eq!((&shown["unparsed"], &shown["spool_files"]), (&json!(1), &json!(2)), "{shown}");
+        stays_where_it_was(&stage);
+        let gone = stage.json(["forget", "--unreadable", "--yes"]);
+        assert_eq!((&gone["unparsed"], &gone["spool_files"]), (&json!(1), &json!(2)), "{gone}");
+        assert_eq!(holding(&stage, CANARY), NOWHERE);
+        assert_eq!(stage.json(["ctl", "status"])["events"]["unparsed"], 0);
+    }
+}
+
+#[test]
+fn a_project_and_what_cannot_be_read_go_together() {
+    let scene = Scene::new();
+    unreadable_everywhere(&scene.stage);
+    let counts = scene.forget(&["--project", ".", "--unreadable"]);
+    assert_eq!((&counts["sessions"], &counts["spool_files"]), (&json!(3), &json!(2)), "{counts}");
+    let nothing = json!({"events": 0, "damaged_files": 0, "other_version_files": 0, "waiting_files": 0});
+    assert_eq!(counts["unreadable"], nothing, "{counts}");
+    scene.is_gone();
+    let wrong = scene.stage.recall(["forget", "12", "--unreadable"]);
+    assert_eq!(wrong.code(), 2, "{wrong:?}");
+}
+
+#[test]
+fn private_text_that_no_hook_client_has_removed_is_not_stored() {
+    let mut stage = Stage::new();
+    let events = |stage: &Stage, session: &str| -> Vec<Deliver> {
+        let turn = format!("{session}-p1");
+        let hidden = format!("harbour <private>{CANARY}</private>");
+        [
+            stage.event(session, "UserPromptSubmit", json!({"prompt": hidden, "prompt_id": turn})),
+            stage.event(session, "PostToolUse", json!({"tool_name": "Bash", "tool_use_id": format!("{session}-t1"),
+                "prompt_id": turn, "tool_input": {"command": format!("echo \u{3c}PRIVATE\u{3e}{CANARY}")},
+                "tool_response": {"content": [{"text": "<private> open"}, {"text": CANARY}], "after": "harbour"}})),
+            stage.event(session, "Notification", json!({"message": hidden})),
+            stage.event(session, "Stop", json!({"last_assistant_message": hidden, "prompt_id": turn})),
+            stage.event(session, "UserPromptSubmit",
+                json!({"prompt": format!(" <private>{CANARY}"), "prompt_id": format!("{session}-p2")})),
+            stage.event(session, "Stop",
+                json!({"last_assistant_message": "Answered in secret.", "prompt_id": format!("{session}-p2")})),
+        ]
+        .iter()
+        .map(|event| stage.delivery(event))
+        .collect()
+    };
+    for event in events(&stage, "spooled") {
+        stage.spool(&event);
+    }
+    stage.start_daemon();
+    stage.deliver(&events(&stage, "captured"));
+    let cut = stage.delivery(&json!({}));
+    let payload = format!("{{\"prompt\":\"<private>{CANARY}").into_bytes();
+    stage.deliver([&Deliver { payload, ..cut }]);
+    stage.flush();
+    for session in ["spooled", "captured"] {
+        let stored = stage.json(["ctl", "session", session]);
+        assert_eq!(stored["batches"][0]["prompt"], "harbour ", "{stored}");
+        assert_eq!(stored["batches"][0]["response"], "harbour ", "{stored}");
+        let wholly = &stored["batches"][1];
+        assert_eq!((&wholly["source"], &wholly["prompt"]), (&json!("private"), &Value::Null), "{stored}");
+        assert_eq!(wholly["response"], Value::Null, "{stored}");
+    }
+    assert_eq!(holding(&stage, CANARY), NOWHERE);
 }

@@ -374,3 +374,87 @@ fn a_cleared_session_is_followed_whatever_is_heard_first() {
         assert_eq!(followed, json!(old), "in the order {order:?}");
     }
 }
+
+/// An event of a host that has hooks of its own and no reader here.
+fn host(stage: &Stage, name: &str, mut fields: Value) {
+    if fields.get("sessionKey").is_none() {
+        fields["session_id"] = json!("chat");
+    }
+    fields["cwd"] = json!(stage.project());
+    let said = stage.hook_bytes(&["openclaw", name], fields.to_string().as_bytes());
+    assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{said:?}");
+}
+
+fn told<'a>(session: &'a Value, name: &str) -> Vec<&'a Value> {
+    let said = session["life_events"].as_array().unwrap().iter();
+    said.filter(|said| said["event"] == name).map(|said| &said["detail"]).collect()
+}
+
+#[test]
+fn an_event_that_is_named_like_ours_is_ours() {
+    let stage = Stage::new().daemon();
+    host(&stage, "session_start", json!({}));
+    host(&stage, "UserPromptSubmit", json!({"prompt": "Go"}));
+    host(&stage, "session_suspend", json!({"reason": "gateway stopping", "messageCount": 1}));
+    assert_eq!(stage.json(["ctl", "session", "chat"])["status"], "suspended");
+    host(&stage, "session_resume", json!({"suspendedForMs": 5}));
+    assert_eq!(stage.json(["ctl", "session", "chat"])["status"], "active");
+    host(&stage, "session:compact:before", json!({}));
+    host(&stage, "session:compact:after", json!({}));
+    host(&stage, "command:stop", json!({}));
+    let session = stage.json(["ctl", "session", "chat"]);
+    assert_eq!(session["batches"][0]["status"], "closed", "{session}");
+    host(&stage, "session_end", json!({"reason": "restart"}));
+    assert_eq!(stage.json(["ctl", "session", "chat"])["status"], "suspended");
+    host(&stage, "gateway:startup", json!({}));
+    host(&stage, "command:new", json!({}));
+    stage.flush();
+    let session = stage.json(["ctl", "session", "chat"]);
+    assert_eq!((&session["status"], &session["reason"]), (&json!("completed"), &json!("new")));
+    let pause = ["session_suspend", "session_resume"];
+    let compaction = ["before_compaction", "after_compaction"];
+    let expected = [&["session_start"][..], &pause, &compaction, &pause, &["session_end"]].concat();
+    assert_eq!(lives(&session), expected, "{session}");
+    let reasons: Vec<&Value> = told(&session, "session_suspend").iter().map(|said| &said["reason"]).collect();
+    assert_eq!(reasons, ["gateway stopping", "restart"]);
+}
+
+#[test]
+fn compactions_are_counted_and_so_are_the_messages_between_them() {
+    let stage = Stage::new().daemon();
+    for (turn, name) in [("p1", "a"), ("p2", "b"), ("p3", "c")] {
+        prompt(&stage, "s", turn, name);
+        stop(&stage, "s", turn, "Done.");
+        if turn != "p1" {
+            stage.hook(&stage.event("s", "PreCompact", json!({"trigger": "auto", "prompt_id": turn})));
+            stage.hook(&stage.event("s", "PostCompact", json!({"trigger": "auto", "prompt_id": turn})));
+        }
+    }
+    stage.flush();
+    let session = stage.json(["ctl", "session", "s"]);
+    let counts = |messages: u32, since: u32, so_far: u32| json!({"message_count": messages, "messages_since_last": since, "compacted_count": so_far});
+    assert_eq!(told(&session, "before_compaction"), [&counts(4, 4, 0), &counts(6, 2, 1)]);
+    assert_eq!(told(&session, "after_compaction"), [&counts(4, 4, 1), &counts(6, 2, 2)]);
+}
+
+#[test]
+fn an_end_tells_how_long_the_session_and_its_last_life_were() {
+    let stage = Stage::new().daemon();
+    let at = |seconds: i64, name: &str, fields: Value| {
+        let mut delivery = stage.delivery(&stage.event("s", name, fields));
+        delivery.captured_at_ms = 1_795_000_000_000 + seconds * 1000;
+        delivery.boot_id = [7; 16];
+        delivery.boot_ns = seconds.unsigned_abs() * 1_000_000_000;
+        stage.deliver([&delivery]);
+    };
+    at(0, "SessionStart", json!({"source": "startup"}));
+    at(60, "SessionEnd", json!({"reason": "other"}));
+    at(600, "SessionStart", json!({"source": "resume"}));
+    at(630, "SessionEnd", json!({"reason": "logout"}));
+    stage.flush();
+    let session = stage.json(["ctl", "session", "s"]);
+    let lengths: Vec<_> =
+        told(&session, "session_end").iter().map(|end| (&end["duration_ms"], &end["life_ms"])).collect();
+    let expected = [(json!(60_000), json!(60_000)), (json!(630_000), json!(30_000))];
+    assert_eq!(lengths, expected.iter().map(|(session, life)| (session, life)).collect::<Vec<_>>());
+}

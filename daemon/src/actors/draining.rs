@@ -33,6 +33,8 @@ pub struct Drained {
     pub bad: u64,
     /// Could not be stored now; they stay.
     pub left: u64,
+    /// Of them, those that a newer program has written.
+    pub other_version: u64,
 }
 
 impl Drained {
@@ -40,6 +42,7 @@ impl Drained {
         self.stored += other.stored;
         self.bad += other.bad;
         self.left += other.left;
+        self.other_version += other.other_version;
     }
 }
 
@@ -130,6 +133,8 @@ async fn offer(spool: &Spool, intake: &Intake, files: Vec<SpooledFile>) -> Drain
             Err(error) => {
                 tracing::warn!(file = name.as_str(), %error, "a spool file stays");
                 drained.left += 1;
+                let newer = matches!(error, SpoolReadError::UnknownVersion { .. });
+                drained.other_version += u64::from(newer);
             }
         }
     }

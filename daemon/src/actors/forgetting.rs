@@ -2,7 +2,8 @@
 //!
 //! Rows go first, in one commit; from then on nothing of them is found or given, and nothing that is still on its way
 //! brings them back. Then follow the places that hold copies: the spool, the index, the pages of the database, its
-//! backups, and damaged databases that were set aside. Backups and damaged files cannot be cleaned row by row: they are
+//! backups, and damaged databases that were set aside. What waits in the spool is stored before anybody is shown what
+//! would go; what cannot be read is counted, and goes where it says whose it is or where the user wants it gone. Backups and damaged files cannot be cleaned row by row: they are
 //! removed, and a new backup is made of what is left. What could not be cleaned is told, and
 //! done when the housekeeper next comes by.
 
@@ -11,20 +12,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recall_protocol::boot::BootStamp;
-use recall_protocol::spool::Spool;
+use recall_protocol::spool::{Remains, RemainsState, Spool};
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use super::clock;
 use super::housekeeper::{HousekeeperDoor, HousekeeperMessage};
 use super::indexer::{IndexerDoor, IndexerMessage};
 use super::sessions::{SessionsDoor, SessionsMessage};
 use super::writer::{WriteFailed, WriterHandle};
-use crate::memory::ids::SessionKey;
+use crate::memory::ids::{SessionKey, Timestamp};
 use crate::memory::order::Order;
-use crate::store::{self, Criteria, Forgotten, Readers, Selection, Write, Written, has_all_words};
+use crate::store::{
+    self, Criteria, Forgotten, Readers, Selection, Unreadable, Write, Written, has_all_words,
+};
 
 /// A spool that takes longer to drain is looked through for what is left in it.
 const DRAINED_WITHIN: Duration = Duration::from_secs(60);
+/// A spool file that cannot be stored just then is stored soon after, or cannot be stored at all.
+const STORED_WITHIN: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// An index that takes longer is in trouble.
 const PURGED_WITHIN: Duration = Duration::from_secs(120);
 
@@ -51,33 +58,96 @@ pub type BackingUp = Arc<Mutex<()>>;
 pub enum ForgetError {
     #[error("nothing was forgotten: {0}")]
     NotForgotten(#[from] WriteFailed),
+    #[error("the events in the spool are still being stored")]
+    StillDraining,
+    #[error("the spool cannot be read: {0}")]
+    Spool(#[from] std::io::Error),
     #[error("it is forgotten, but traces may be left in {}", .0.join(" and "))]
     TracesLeft(Vec<&'static str>),
 }
 
+/// What is asked to be forgotten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub what: Selection,
+    pub unreadable: Unreadable,
+}
+
+/// Files of the spool, by what becomes of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpoolFiles {
+    /// Not to be read, and meant.
+    pub meant: u64,
+    /// Not to be read, and nothing says whose they are.
+    pub damaged: u64,
+    pub other_version: u64,
+    /// Events that cannot be stored at this moment.
+    pub waiting: u64,
+}
+
 impl Forgetting {
+    /// Stores what waits in the spool: until then nobody can say what of it is meant.
+    ///
+    /// # Errors
+    /// When it takes too long.
+    pub async fn store_what_waits(&self) -> Result<(), ForgetError> {
+        let deadline = Instant::now() + STORED_WITHIN;
+        loop {
+            let drain = self.housekeeper.ask(HousekeeperMessage::Drain, DRAINED_WITHIN).await;
+            let drained = drain.map_err(|_| ForgetError::StillDraining)?;
+            let waiting = drained.left.saturating_sub(drained.other_version);
+            if waiting == 0 || Instant::now() >= deadline {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// What lies in the spool, compared with what is asked. Events that came since `now` are nobody's concern.
+    ///
+    /// # Errors
+    /// When the spool cannot be read.
+    pub fn spool_files(
+        &self,
+        request: &Request,
+        sessions: &[SessionKey],
+        now: Timestamp,
+    ) -> std::io::Result<SpoolFiles> {
+        let meant = Meant::new(request.clone(), sessions);
+        let mut files = SpoolFiles::default();
+        self.spool.look_through(|remains| {
+            let spans = request.what.spans(Timestamp(remains.at_ms));
+            match remains.state {
+                RemainsState::Waiting if remains.at_ms < now.0 && spans => files.waiting += 1,
+                RemainsState::Waiting | RemainsState::Unfinished => {}
+                _ if meant.is_meant(remains) => files.meant += 1,
+                RemainsState::Damaged if spans => files.damaged += 1,
+                RemainsState::OtherVersion if spans => files.other_version += 1,
+                RemainsState::Damaged | RemainsState::OtherVersion => {}
+            }
+        })?;
+        Ok(files)
+    }
+
     /// Forgets and waits until it is so everywhere.
     ///
     /// # Errors
     /// When the database refused, or a place could not be cleaned.
-    pub async fn forget(&self, what: Selection) -> Result<Forgotten, ForgetError> {
+    pub async fn forget(&self, request: Request) -> Result<Forgotten, ForgetError> {
         let _alone = self.backing_up.lock().await;
         // What waits is stored first: then it goes with the rest.
         if self.housekeeper.ask(HousekeeperMessage::Drain, DRAINED_WITHIN).await.is_err() {
             tracing::warn!("the spool is not drained before forgetting");
         }
-        let criteria = match &what {
-            Selection::Matching(criteria) => criteria.clone(),
-            _ => Criteria::default(),
-        };
-        let forgotten = match self.writer.write(Write::Forget { what, at: now() }).await? {
+        let Request { what, unreadable } = request.clone();
+        let forgotten = match self.writer.write(Write::Forget { what, unreadable, at: now() }).await? {
             Written::Forgotten(forgotten) => *forgotten,
             _ => Forgotten::default(),
         };
         // A supervisor that is just being restarted has no actor that remembers.
         let _ = self.sessions.tell(SessionsMessage::ReadAgain(forgotten.touched.clone()));
         tracing::info!(counts = ?forgotten.counts, "forgotten");
-        self.clean(criteria, forgotten.sessions.clone()).await?;
+        self.clean(Some(request), forgotten.sessions.clone()).await?;
         Ok(forgotten)
     }
 
@@ -93,12 +163,15 @@ impl Forgetting {
             return Ok(());
         }
         tracing::warn!("cleaning up after forgetting was not finished");
-        self.clean(Criteria::default(), Vec::new()).await
+        self.clean(None, Vec::new()).await
     }
 
-    async fn clean(&self, criteria: Criteria, sessions: Vec<SessionKey>) -> Result<(), ForgetError> {
+    /// `None`: what was asked is not known any more, and the spool is as clean as it was.
+    async fn clean(&self, request: Option<Request>, sessions: Vec<SessionKey>) -> Result<(), ForgetError> {
         let mut left = Vec::new();
-        if !self.clean_spool(criteria, sessions).await {
+        if let Some(request) = request
+            && !self.clean_spool(request, sessions).await
+        {
             left.push("the spool");
         }
         if let Err(error) = self.indexer.ask(IndexerMessage::Purge, PURGED_WITHIN).await {
@@ -119,11 +192,11 @@ impl Forgetting {
         Ok(())
     }
 
-    async fn clean_spool(&self, criteria: Criteria, sessions: Vec<SessionKey>) -> bool {
+    async fn clean_spool(&self, request: Request, sessions: Vec<SessionKey>) -> bool {
         let spool = self.spool.clone();
         let work = tokio::task::spawn_blocking(move || {
-            let meant = Meant::new(criteria, &sessions);
-            spool.purge(|bytes, at_ms| meant.is_meant(bytes, at_ms))
+            let meant = Meant::new(request, &sessions);
+            spool.purge(|remains| meant.is_meant(remains))
         });
         match work.await {
             Ok(Ok(_)) => true,
@@ -169,42 +242,60 @@ fn now() -> Order {
 struct Meant {
     /// Ids of sessions as they stand in JSON.
     sessions: Vec<Vec<u8>>,
-    criteria: Criteria,
+    request: Request,
 }
 
 impl Meant {
-    fn new(criteria: Criteria, sessions: &[SessionKey]) -> Self {
+    fn new(request: Request, sessions: &[SessionKey]) -> Self {
         let quoted = |key: &SessionKey| serde_json::to_vec(key.id.as_str()).unwrap_or_default();
-        Self { sessions: sessions.iter().map(quoted).collect(), criteria }
+        Self { sessions: sessions.iter().map(quoted).collect(), request }
     }
 
-    fn is_meant(&self, bytes: &[u8], at_ms: i64) -> bool {
-        let contains = |part: &Vec<u8>| bytes.windows(part.len().max(1)).any(|window| window == part);
-        self.sessions.iter().any(contains) || self.fits_criteria(bytes, at_ms)
+    fn is_meant(&self, remains: &Remains<'_>) -> bool {
+        let contains = |part: &Vec<u8>| remains.bytes.windows(part.len().max(1)).any(|window| window == part);
+        self.sessions.iter().any(contains) || self.fits_criteria(remains) || self.is_unwanted(remains)
     }
 
-    fn fits_criteria(&self, bytes: &[u8], at_ms: i64) -> bool {
-        let Criteria { projects, since, until, words } = &self.criteria;
+    /// It cannot be read, and nobody wants to keep such files. What only waits is somebody's event.
+    fn is_unwanted(&self, remains: &Remains<'_>) -> bool {
+        self.request.unreadable == Unreadable::Goes
+            && matches!(remains.state, RemainsState::Damaged | RemainsState::OtherVersion)
+            && self.request.what.spans(Timestamp(remains.at_ms))
+    }
+
+    fn fits_criteria(&self, remains: &Remains<'_>) -> bool {
+        let Selection::Matching(Criteria { projects, since, until, words }) = &self.request.what else {
+            return false;
+        };
         let narrows = !words.is_empty() || (projects.is_none() && (since.is_some() || until.is_some()));
         narrows
-            && since.is_none_or(|since| at_ms >= since.0)
-            && until.is_none_or(|until| at_ms < until.0)
-            && (words.is_empty() || has_all_words(&String::from_utf8_lossy(bytes), words))
+            && self.request.what.spans(Timestamp(remains.at_ms))
+            && (words.is_empty() || has_all_words(&String::from_utf8_lossy(remains.bytes), words))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::ids::{AgentName, SessionId, Timestamp};
+    use crate::memory::ids::{AgentName, ProjectRow, SessionId, SessionRow};
 
-    #[track_caller]
-    fn check(criteria: Criteria, sessions: &[&str], bytes: &str, expected: bool) {
+    fn is_meant(
+        (what, unreadable): (Selection, Unreadable),
+        sessions: &[&str],
+        (bytes, state): (&str, RemainsState),
+    ) -> bool {
         let keys: Vec<SessionKey> = sessions
             .iter()
             .map(|id| SessionKey { agent: AgentName::from("claude-code"), id: SessionId::from(*id) })
             .collect();
-        assert_eq!(Meant::new(criteria, &keys).is_meant(bytes.as_bytes(), 100), expected, "{bytes}");
+        let remains = Remains { bytes: bytes.as_bytes(), at_ms: 100, state };
+        Meant::new(Request { what, unreadable }, &keys).is_meant(&remains)
+    }
+
+    #[track_caller]
+    fn check(criteria: Criteria, sessions: &[&str], bytes: &str, expected: bool) {
+        let asked = (Selection::Matching(criteria), Unreadable::Stays);
+        assert_eq!(is_meant(asked, sessions, (bytes, RemainsState::Damaged)), expected, "{bytes}");
     }
 
     #[test]
@@ -221,5 +312,30 @@ mod tests {
         let of_project =
             Criteria { projects: Some(Vec::new()), since: Some(Timestamp(1)), ..Criteria::default() };
         check(of_project, &[], "x", false);
+    }
+
+    #[test]
+    fn what_cannot_be_read_goes_where_that_is_wanted_and_what_waits_does_not() {
+        let session = || Selection::Session(SessionRow(1));
+        let project = |until| {
+            let projects = Some(vec![ProjectRow(1)]);
+            Selection::Matching(Criteria { projects, until: Some(Timestamp(until)), ..Criteria::default() })
+        };
+        let check = |what: Selection, unreadable, state, expected: bool| {
+            assert_eq!(
+                is_meant((what.clone(), unreadable), &[], ("x", state)),
+                expected,
+                "{what:?} {state:?}"
+            );
+        };
+        for state in [RemainsState::Damaged, RemainsState::OtherVersion] {
+            check(session(), Unreadable::Goes, state, true);
+            check(session(), Unreadable::Stays, state, false);
+            check(project(101), Unreadable::Goes, state, true);
+            check(project(100), Unreadable::Goes, state, false);
+            check(Selection::Documents(Vec::new()), Unreadable::Goes, state, false);
+        }
+        check(session(), Unreadable::Goes, RemainsState::Waiting, false);
+        check(session(), Unreadable::Goes, RemainsState::Unfinished, false);
     }
 }

@@ -1,6 +1,7 @@
 //! The way in: from a delivered frame, or a spooled one, to the session it belongs to.
 //!
-//! Secrets end here: what goes on, to a session or to the store, is redacted.
+//! Private text and secrets end here: what goes on, to a session or to the store, has lost both. The hook client has
+//! removed private text already; whoever else sends an event or leaves it in the spool may not have.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use recall_protocol::json_field;
-use recall_protocol::wire::{Deliver, Reply};
+use recall_protocol::json_field::{self, is_wholly_private};
+use recall_protocol::json_scan::clean;
+use recall_protocol::privacy::has_tags;
+use recall_protocol::wire::{Deliver, Flags, Reply};
 use sha2::{Digest, Sha256};
 
 use super::boundaries::{Boundaries, FolderRules, whole};
@@ -140,6 +143,7 @@ impl Intake {
         if self.crashes.is_poison(deliver.event_id) {
             tracing::error!(event = %deliver.event_id, "an event crashed its session twice and is kept as it came");
             let event = Err("it crashed its session twice".to_owned());
+            let deliver = without_private_text(deliver);
             return Some(Parsed { deliver, event, names: Vec::new() });
         }
         let outputs = if self.boundaries.exclude_anything() { Outputs::Searched } else { Outputs::Left };
@@ -258,7 +262,21 @@ async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
         .ok()
 }
 
+/// By the rules of the hook client, and at the cost of one look for a bracket where there is nothing to remove.
+fn without_private_text(deliver: Deliver) -> Deliver {
+    if !has_tags(&deliver.payload) {
+        return deliver;
+    }
+    let cleaned = clean(&deliver.payload);
+    let mut flags = deliver.flags.with(cleaned.flags);
+    if is_wholly_private(&cleaned) {
+        flags = flags.with(Flags::WHOLLY_PRIVATE);
+    }
+    Deliver { payload: cleaned.payload, flags, ..deliver }
+}
+
 fn parse(deliver: Deliver, outputs: Outputs) -> Parsed {
+    let deliver = without_private_text(deliver);
     let event = (agents::spec(&deliver.agent).read)(&deliver).map_err(|error| parse_error(&error));
     let names = event.as_ref().map_or_else(|_| Vec::new(), |event| Redactor::names_of_files(event, outputs));
     Parsed { deliver, event, names }
@@ -340,9 +358,10 @@ fn second_key(event: &LifecycleEvent, deliver: &Deliver) -> Option<[u8; 16]> {
 
 #[cfg(test)]
 mod tests {
-    use recall_protocol::wire::{EventId, Flags, ShimContext};
+    use recall_protocol::wire::{EventId, ShimContext};
 
     use super::*;
+    use crate::memory::event::PromptText;
     use crate::memory::redaction::RedactionPolicy;
 
     fn deliver(payload: &str) -> Deliver {
@@ -384,6 +403,42 @@ mod tests {
             assert!(!event.contains("swordfish") && event.contains("[redacted:password]"), "{event}");
             assert!(taken.deliver.payload.is_empty());
         }
+    }
+
+    #[test]
+    fn private_text_that_nobody_removed_before_does_not_go_on() {
+        for (name, fields) in [
+            ("UserPromptSubmit", r#""prompt": "a <private>heron</private> b""#),
+            ("UserPromptSubmit", r#""prompt": "a \u003cPRIVATE\u003eheron""#),
+            ("PostToolUse", r#""tool_name": "x", "tool_input": {"a": "<private>heron</private>"}"#),
+            ("PostToolUse", r#""tool_name": "x", "tool_response": ["<private>", {"text": "heron"}]"#),
+            ("PostToolUseFailure", r#""tool_name": "x", "error": "<recall-context>heron</recall-context>""#),
+            ("Stop", r#""last_assistant_message": "&lt;recall-context&gt;heron""#),
+            ("Notification", r#""message": "<private>heron""#),
+        ] {
+            let payload = format!(r#"{{"session_id": "s", "hook_event_name": "{name}", {fields}}}"#);
+            let Taken::Event(taken) = take(&payload) else { panic!("{name} is readable") };
+            let event = format!("{:?}", taken.event);
+            assert!(!event.contains("heron"), "{event}");
+            assert!(taken.deliver.flags.contains(Flags::STRIPPED), "{event}");
+        }
+        let Taken::Unparsed(kept) = take(r#"{"prompt": "a <private>heron"#) else { panic!("cut off") };
+        assert_eq!(String::from_utf8_lossy(&kept.payload), r#"{"prompt": "a "#);
+    }
+
+    #[test]
+    fn a_prompt_that_is_private_throughout_is_taken_for_that() {
+        let prompt = |text: &str| {
+            let payload = format!(
+                r#"{{"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": "{text}"}}"#
+            );
+            let Taken::Event(taken) = take(&payload) else { panic!("readable") };
+            taken.event.what
+        };
+        let wholly =
+            |text: &str| matches!(prompt(text), What::Prompt { text: PromptText::WhollyPrivate, .. });
+        assert!(wholly(" <private>heron</private>") && wholly("<private>heron"));
+        assert!(!wholly("heron") && !wholly("a <private>heron") && !wholly(""));
     }
 
     #[test]

@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use super::clock;
-use super::forgetting::Forgetting;
+use super::forgetting::{Forgetting, Request};
 use super::writer::WriterHandle;
 use crate::memory::ids::Timestamp;
-use crate::store::{self, BackupError, Readers, Selection, Write};
+use crate::store::{self, BackupError, Readers, Selection, Unreadable, Write};
 
 /// So long a done job can be looked up.
 const JOBS_KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1000;
@@ -99,7 +99,7 @@ impl Maintenance {
             }
             Err(_) => return None,
         }
-        match self.forgetting.forget(expired).await {
+        match self.forgetting.forget(Request { what: expired, unreadable: Unreadable::Stays }).await {
             Ok(_) => Some(Instant::now()),
             Err(error) => {
                 tracing::warn!(%error, "expired sessions");

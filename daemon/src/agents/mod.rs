@@ -9,6 +9,7 @@
 //! **Invariant:** nothing here stores, searches or decides what an event means.
 
 pub mod claude_code;
+mod host;
 pub mod json;
 pub mod named_file;
 
@@ -85,8 +86,8 @@ pub enum Unreadable {
 /// Every agent recall speaks with.
 pub const AGENTS: &[AgentSpec] = &[claude_code::SPEC];
 
-/// The agent of that name. An unknown one is read in Claude Code's dialect, which many agents copied, and is told
-/// nothing, since nobody knows how it wants to hear it.
+/// The agent of that name. An unknown one is read in Claude Code's dialect, which many agents copied, with its events
+/// in any spelling ([`host`]), and is told nothing, since nobody knows how it wants to hear it.
 pub fn spec(name: &str) -> &'static AgentSpec {
     AGENTS.iter().find(|spec| spec.name == name).unwrap_or(&UNKNOWN)
 }
@@ -94,7 +95,7 @@ pub fn spec(name: &str) -> &'static AgentSpec {
 const UNKNOWN: AgentSpec = AgentSpec {
     name: "unknown",
     display_name: "an unknown agent",
-    read: claude_code::SPEC.read,
+    read: host::read,
     answer: |_| Vec::new(),
     action: claude_code::SPEC.action,
     rejected: claude_code::SPEC.rejected,

@@ -16,7 +16,7 @@ pub struct FilterArgs {
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
     /// At most so many
-    #[arg(long, short = 'n', value_name = "N")]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
 }
 

@@ -10,12 +10,12 @@ use super::client::{Client, FLUSH_WITHIN, Start};
 use super::consent::{Answer, Consent};
 use super::failure::Failure;
 use super::filter::{project, since};
-use super::terminal::{self, ACCENT, BOLD, DIM, list, number, text};
+use super::terminal::{self, ACCENT, BOLD, DIM, WARNING, list, number, text};
 
 #[derive(Debug, Args)]
 pub struct ForgetArgs {
     /// 12 or #12 an observation, p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call
-    #[arg(conflicts_with_all = ["session", "project", "since", "until", "query"])]
+    #[arg(conflicts_with_all = ["session", "project", "since", "until", "query", "unreadable"])]
     id: Vec<String>,
     /// A whole session: its id or the beginning of it
     #[arg(long, value_name = "ID", conflicts_with_all = ["project", "since", "until", "query"])]
@@ -32,6 +32,9 @@ pub struct ForgetArgs {
     /// Only texts that hold all these words; quote them to mean a phrase
     #[arg(long, value_name = "WORDS")]
     query: Vec<String>,
+    /// Also events and spool files that cannot be read, whosever they are
+    #[arg(long)]
+    unreadable: bool,
     /// Do not ask
     #[arg(long, conflicts_with = "dry_run")]
     yes: bool,
@@ -48,10 +51,14 @@ pub struct ForgetArgs {
 pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let what = args.what()?;
     let mut client = Client::connect(Start::IfNeeded)?;
-    let preview =
-        client.ask_within(Query::Forget { what: what.clone(), step: ForgetStep::Preview }, FLUSH_WITHIN)?;
+    let query = |step| match args.unreadable {
+        true => Query::ForgetUnreadable { what: what.clone(), step },
+        false => Query::Forget { what: what.clone(), step },
+    };
+    let preview = client.ask_within(query(ForgetStep::Preview), FLUSH_WITHIN)?;
     if is_nothing(&preview.value) && !args.json {
-        return Ok(writeln!(out, "Nothing of that is remembered.")?);
+        writeln!(out, "Nothing of that is remembered.")?;
+        return Ok(unreadable(out, &preview.value)?);
     }
     let mut input = std::io::stdin().lock();
     let consent = match (args.dry_run, args.yes) {
@@ -69,12 +76,13 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if consent.obtain("Forget this for good?", out)? == Answer::Leave {
         return Ok(());
     }
-    let done = client.ask_within(Query::Forget { what, step: ForgetStep::Forget }, FLUSH_WITHIN)?;
+    let done = client.ask_within(query(ForgetStep::Forget), FLUSH_WITHIN)?;
     if args.json {
         out.write_all(&done.bytes)?;
         return Ok(writeln!(out)?);
     }
-    Ok(writeln!(out, "Forgotten: {}.", counts(&done.value))?)
+    writeln!(out, "Forgotten: {}.", counts(&done.value))?;
+    Ok(unreadable(out, &done.value)?)
 }
 
 impl ForgetArgs {
@@ -88,9 +96,9 @@ impl ForgetArgs {
             words: self.query.iter().flat_map(|words| texts(words)).collect(),
         };
         let asks_for_words = !self.query.is_empty() && what.words.is_empty();
-        if what == Forgettable::default() || asks_for_words {
+        if (what == Forgettable::default() && !self.unreadable) || asks_for_words {
             return Err(Failure::usage("Nothing is named that shall be forgotten")
-                .hint("Name ids, or one --session, or any of --project, --since, --until and --query.")
+                .hint("Name ids, or one --session, or any of --project, --since, --until and --query, or --unreadable.")
                 .into());
         }
         Ok(what)
@@ -109,7 +117,9 @@ fn texts(query: &str) -> Vec<String> {
     texts
 }
 
-const KINDS: [(&str, &str, &str); 9] = [
+type Kind = (&'static str, &'static str, &'static str);
+
+const KINDS: [Kind; 10] = [
     ("sessions", "session", "sessions"),
     ("observations", "observation", "observations"),
     ("summaries", "summary", "summaries"),
@@ -118,7 +128,15 @@ const KINDS: [(&str, &str, &str); 9] = [
     ("plans", "plan", "plans"),
     ("activities", "call", "calls"),
     ("unparsed", "unreadable event", "unreadable events"),
+    ("spool_files", "unreadable spool file", "unreadable spool files"),
     ("asides", "aside", "asides"),
+];
+
+/// What cannot be read and stays.
+const UNREADABLE: [Kind; 3] = [
+    ("events", "event", "events"),
+    ("damaged_files", "damaged spool file", "damaged spool files"),
+    ("other_version_files", "spool file of another version", "spool files of another version"),
 ];
 
 fn is_nothing(answer: &Value) -> bool {
@@ -126,13 +144,36 @@ fn is_nothing(answer: &Value) -> bool {
 }
 
 fn counts(answer: &Value) -> String {
-    let counted = |(key, one, many): &(&str, &str, &str)| match number(answer, key) {
+    let parts = counted(answer, &KINDS);
+    if parts.is_empty() { "nothing".to_owned() } else { parts }
+}
+
+fn counted(answer: &Value, kinds: &[Kind]) -> String {
+    let counted = |(key, one, many): &Kind| match number(answer, key) {
         0 => None,
         1 => Some(format!("1 {one}")),
         count => Some(format!("{count} {many}")),
     };
-    let parts: Vec<String> = KINDS.iter().filter_map(counted).collect();
-    if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
+    kinds.iter().filter_map(counted).collect::<Vec<_>>().join(", ")
+}
+
+/// Names what may hold something of it and stays, for nobody can say.
+fn unreadable(out: &mut dyn Write, answer: &Value) -> std::io::Result<()> {
+    let stays = &answer["unreadable"];
+    let parts = counted(stays, &UNREADABLE);
+    if !parts.is_empty() {
+        writeln!(
+            out,
+            "{WARNING}Cannot be read, and stays:{WARNING:#} {parts}. Nobody can say whose that is; with --unreadable it goes too."
+        )?;
+    }
+    if number(stays, "waiting_files") > 0 {
+        writeln!(
+            out,
+            "{WARNING}Some events in the spool cannot be stored at this moment.{WARNING:#} Run this again when `recall ctl status` shows none."
+        )?;
+    }
+    Ok(())
 }
 
 fn show(out: &mut dyn Write, answer: &Value) -> std::io::Result<()> {
@@ -148,7 +189,7 @@ fn show(out: &mut dyn Write, answer: &Value) -> std::io::Result<()> {
     if more > 0 {
         writeln!(out, "  {DIM}and {more} more{DIM:#}")?;
     }
-    Ok(())
+    unreadable(out, answer)
 }
 
 #[cfg(test)]

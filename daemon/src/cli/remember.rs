@@ -1,9 +1,10 @@
 //! `recall remember`: keeping what the user says.
 
-use std::io::Write;
+use std::io::{Read, Write};
 
 use anyhow::Context;
 use clap::Args;
+use recall_protocol::privacy::strip_text;
 use recall_protocol::wire::{Query, Remark};
 
 use super::client::{Client, Start};
@@ -13,7 +14,7 @@ use super::terminal::{self, ACCENT, list, text};
 
 #[derive(Debug, Args)]
 pub struct RememberArgs {
-    /// What is worth knowing, in a sentence or a few
+    /// What is worth knowing, in a sentence or a few; `-` reads it from stdin
     #[arg(required = true)]
     text: Vec<String>,
     /// bugfix, feature, refactor, change, discovery, decision, gotcha, trade_off or security
@@ -39,15 +40,23 @@ pub struct RememberArgs {
 /// # Errors
 /// When the daemon does not answer or refuses.
 pub fn run(args: &RememberArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let text_said = args.text.join(" ");
-    if text_said.trim().is_empty() {
-        return Err(Failure::usage("There is nothing to remember")
-            .hint("Say it in a sentence or a few.")
-            .into());
+    let said = match args.text.as_slice() {
+        [only] if only == "-" => read_all(std::io::stdin().lock())?,
+        words => words.join(" "),
+    };
+    // What is private does not leave this program.
+    let visible = strip_text(&said);
+    if visible.text.trim().is_empty() {
+        let failure = match said.trim().is_empty() {
+            true => Failure::usage("There is nothing to remember").hint("Say it in a sentence or a few."),
+            false => Failure::usage("All of it is private, so nothing was kept")
+                .hint("Say what may be remembered outside of <private>."),
+        };
+        return Err(failure.into());
     }
     let remark = Remark {
-        text: text_said,
-        title: args.title.clone(),
+        text: visible.text.trim().to_owned(),
+        title: args.title.as_deref().map(|title| strip_text(title).text.into_owned()),
         kind: args.kind.clone(),
         project: project(&args.project)?,
         files: args.file.iter().map(|file| absolute(file)).collect::<anyhow::Result<_>>()?,
@@ -62,6 +71,15 @@ pub fn run(args: &RememberArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "Remembered as {ACCENT}{}{ACCENT:#}: {}", terminal::id(item), text(item, "title"))?;
     }
     Ok(())
+}
+
+/// More than this is no remark; the daemon says so.
+const MOST_BYTES: u64 = 64 << 10;
+
+fn read_all(input: impl Read) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    input.take(MOST_BYTES).read_to_end(&mut bytes).context("reading stdin")?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The file need not be there any more.

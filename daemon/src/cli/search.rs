@@ -8,8 +8,10 @@ use recall_protocol::wire::{Explain, Query};
 use serde_json::Value;
 
 use super::client::{Client, Start, this_folder};
+use super::failure::Failure;
 use super::filter::FilterArgs;
 use super::terminal::{self, ACCENT, BOLD, DIM, WARNING, list, number, text};
+use crate::search::query::{Mistake, mistake};
 
 #[derive(Debug, Args)]
 pub struct SearchArgs {
@@ -52,15 +54,40 @@ fn is_excluded_word(text: &str) -> bool {
 /// # Errors
 /// When the daemon does not answer or refuses.
 pub fn run(args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let text = args.query.join(" ");
+    refuse_slips(&text)?;
     let filter = args.filter.filter()?;
     let explain = if args.explain { Explain::Yes } else { Explain::No };
-    let query = Query::SearchFrom { folder: this_folder(), text: args.query.join(" "), filter, explain };
+    let query = Query::SearchFrom { folder: this_folder(), text, filter, explain };
     let answer = Client::connect(Start::IfNeeded)?.ask(query)?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
     tell(out, &answer.value)
+}
+
+/// Says what cannot have been meant: a person is there to ask again.
+fn refuse_slips(query: &str) -> anyhow::Result<()> {
+    if query.trim().is_empty() {
+        return Err(Failure::usage("There is nothing to search for")
+            .hint("Name a word, a \"phrase\", or a filter such as type:decision.")
+            .into());
+    }
+    let Some(mistake) = mistake(query) else { return Ok(()) };
+    let Mistake { typed, key, value, known } = &mistake;
+    let what = match known.is_empty() {
+        true => format!("{value:?} is no time"),
+        false => format!("There is no {key} {value:?}"),
+    };
+    let instead = match (mistake.nearest(), known.is_empty()) {
+        (Some(nearest), _) => format!("Did you mean {key}:{nearest}?"),
+        (None, false) => format!("There are {}.", known.join(", ")),
+        (None, true) => "Times are written like 2d, yesterday or 2026-11-01.".to_owned(),
+    };
+    Err(Failure::usage(what)
+        .hint(format!("{instead} To look for the text itself, quote it: '\"{typed}\"'."))
+        .into())
 }
 
 fn tell(out: &mut dyn Write, answer: &Value) -> anyhow::Result<()> {

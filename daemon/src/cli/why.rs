@@ -42,11 +42,10 @@ pub fn run(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             terminal::time(injection, "at")
         )?;
         for item in list(injection, "items") {
-            let kind = text(item, "kind");
-            let id = if kind == "summary" { format!("s{}", number(item, "id")) } else { terminal::id(item) };
             writeln!(
                 out,
-                "  {ACCENT}{id}{ACCENT:#} {} {DIM}({}){DIM:#}",
+                "  {ACCENT}{}{ACCENT:#} {} {DIM}({}){DIM:#}",
+                terminal::id(item),
                 text(item, "title"),
                 text(item, "reason")
             )?;

@@ -19,7 +19,21 @@ pub struct LifecycleEvent {
     pub title: Option<String>,
     /// The subagent it happened in; `None` on the main thread.
     pub subagent: Option<Subagent>,
+    /// Of a message that somebody sent: by whom and where, as far as the agent says.
+    pub origin: Option<Box<MessageOrigin>>,
     pub what: What,
+}
+
+/// Where a message comes from that reached the agent through a channel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MessageOrigin {
+    /// Who sent it, in the channel's own words.
+    pub sender: Option<String>,
+    pub channel: Option<String>,
+    pub account: Option<String>,
+    pub conversation: Option<String>,
+    /// When it was sent.
+    pub sent_at: Option<Timestamp>,
 }
 
 impl LifecycleEvent {
@@ -39,6 +53,9 @@ impl LifecycleEvent {
             What::Stop { .. } => "Stop",
             What::StopFailure { .. } => "StopFailure",
             What::SessionEnd { .. } => "SessionEnd",
+            What::SessionSuspend { .. } => "SessionSuspend",
+            What::SessionResume => "SessionResume",
+            What::MessageReceived { .. } => "MessageReceived",
             What::Internal { name } | What::Other { name, .. } => name,
         }
     }
@@ -93,6 +110,17 @@ pub enum What {
     },
     SessionEnd {
         reason: String,
+    },
+    /// The agent's program goes away, and the session with it until it is back.
+    SessionSuspend {
+        reason: String,
+    },
+    SessionResume,
+    /// A message has reached the agent's program. It is no prompt: that follows, or not.
+    MessageReceived {
+        content: Option<String>,
+        /// The agent's own JSON.
+        detail: String,
     },
     /// The agent program's own business, told again elsewhere: accepted, and nothing follows.
     Internal {

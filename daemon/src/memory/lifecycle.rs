@@ -7,7 +7,8 @@
 
 use serde_json::{Value, json};
 
-use super::event::StartSource;
+use super::document::{DocumentKey, DocumentKind};
+use super::event::{MessageOrigin, StartSource};
 use super::ids::{JobId, ObservationId, SessionId, SessionKey, SummaryId, Timestamp};
 use super::material::BatchSource;
 use super::observation::ObservationType;
@@ -33,6 +34,8 @@ pub enum Said {
     },
     SessionSuspend {
         tally: Tally,
+        /// Since the session's first start.
+        duration_ms: i64,
         reason: String,
     },
     SessionResume {
@@ -40,20 +43,19 @@ pub enum Said {
     },
     SessionEnd {
         tally: Tally,
+        /// Since the session's first start.
+        duration_ms: i64,
         reason: String,
     },
-    BeforeCompaction {
-        message_count: u32,
-    },
-    AfterCompaction {
-        message_count: u32,
-        /// Of them, those that came since the compaction before.
-        compacted_count: u32,
-    },
+    BeforeCompaction(Compactions),
+    AfterCompaction(Compactions),
     MessageReceived {
-        from: BatchSource,
+        /// What the prompt is taken for; `None` for a message that is no prompt yet.
+        source: Option<BatchSource>,
         /// `None` where it was wholly private.
         content: Option<String>,
+        /// Where the agent names it.
+        origin: Option<Box<MessageOrigin>>,
     },
     BatchClosed {
         prompt_number: u32,
@@ -73,13 +75,24 @@ pub enum Said {
     },
 }
 
+/// Where a session's conversation stands, as it is shortened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compactions {
+    /// Prompts and answers of the whole session.
+    pub message_count: u32,
+    /// Of them, those that came since the compaction before.
+    pub messages_since_last: u32,
+    /// Compactions of the session so far; the one that is told of counts once it is over.
+    pub compacted_count: u32,
+}
+
 /// What a session amounts to so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Prompts and answers of the whole session.
     pub message_count: u32,
     /// How long the current life lasts.
-    pub duration_ms: i64,
+    pub life_ms: i64,
 }
 
 impl Said {
@@ -105,8 +118,8 @@ impl Said {
             Self::SessionSuspend { .. } => "session_suspend",
             Self::SessionResume { .. } => "session_resume",
             Self::SessionEnd { .. } => "session_end",
-            Self::BeforeCompaction { .. } => "before_compaction",
-            Self::AfterCompaction { .. } => "after_compaction",
+            Self::BeforeCompaction(_) => "before_compaction",
+            Self::AfterCompaction(_) => "after_compaction",
             Self::MessageReceived { .. } => "message_received",
             Self::BatchClosed { .. } => "batch_closed",
             Self::ObservationCreated { .. } => "observation_created",
@@ -117,29 +130,56 @@ impl Said {
 
     /// Its public fields: the form in which it is kept and told. Nothing but counts, names and what is asked for.
     pub fn detail(&self) -> Value {
-        let with_reason = |tally: &Tally, reason: &str| json!({"message_count": tally.message_count, "duration_ms": tally.duration_ms, "reason": reason});
         match self {
             Self::SessionStart { life, source, resumed_from } => {
                 let resumed_from = resumed_from.as_ref().map(SessionId::as_str);
                 json!({"life": life, "source": source.as_str(), "resumed_from": resumed_from})
             }
-            Self::SessionSuspend { tally, reason } | Self::SessionEnd { tally, reason } => {
-                with_reason(tally, reason)
+            Self::SessionSuspend { tally, duration_ms, reason }
+            | Self::SessionEnd { tally, duration_ms, reason } => {
+                let Tally { message_count, life_ms } = tally;
+                json!({"message_count": message_count, "duration_ms": duration_ms, "life_ms": life_ms, "reason": reason})
             }
             Self::SessionResume { suspended_for_ms } => json!({"suspended_for_ms": suspended_for_ms}),
-            Self::BeforeCompaction { message_count } => json!({"message_count": message_count}),
-            Self::AfterCompaction { message_count, compacted_count } => {
-                json!({"message_count": message_count, "compacted_count": compacted_count})
+            Self::BeforeCompaction(counts) | Self::AfterCompaction(counts) => {
+                let Compactions { message_count, messages_since_last, compacted_count } = counts;
+                json!({"message_count": message_count, "messages_since_last": messages_since_last,
+                       "compacted_count": compacted_count})
             }
-            Self::MessageReceived { from, content } => json!({"from": from.as_str(), "content": content}),
+            Self::MessageReceived { source, content, origin } => {
+                message(*source, content.as_deref(), origin.as_deref())
+            }
             Self::BatchClosed { prompt_number } => json!({"prompt_number": prompt_number}),
             Self::ObservationCreated { id, kind, title } => {
                 json!({"id": id, "type": kind.as_str(), "title": title})
             }
-            Self::SummaryCreated { id, title } => json!({"id": id, "title": title}),
+            Self::SummaryCreated { id, title } => {
+                let key = DocumentKey { kind: DocumentKind::Summary, row: id.0 };
+                json!({"id": key.to_string(), "title": title})
+            }
             Self::JobDead { job, error } => json!({"job": job, "error": error}),
         }
     }
+}
+
+/// `from` is the sender, or, where nobody is named, what the prompt is taken for. Of the rest what is known.
+fn message(source: Option<BatchSource>, content: Option<&str>, origin: Option<&MessageOrigin>) -> Value {
+    let source = source.unwrap_or(BatchSource::User).as_str();
+    let sender = origin.and_then(|origin| origin.sender.as_deref());
+    let mut fields = json!({"from": sender.unwrap_or(source), "content": content});
+    let Some(MessageOrigin { sender: _, channel, account, conversation, sent_at }) = origin else {
+        return fields;
+    };
+    for (name, value) in [("channel_id", channel), ("account_id", account), ("conversation_id", conversation)]
+    {
+        if let Some(value) = value {
+            fields[name] = json!(value);
+        }
+    }
+    if let Some(at) = sent_at {
+        fields["timestamp"] = json!(at.0);
+    }
+    fields
 }
 
 #[cfg(test)]
@@ -152,12 +192,12 @@ mod tests {
         let reason = String::new;
         let all = [
             Said::SessionStart { life: 1, source: StartSource::Startup, resumed_from: None },
-            Said::SessionSuspend { tally, reason: reason() },
+            Said::SessionSuspend { tally, duration_ms: 0, reason: reason() },
             Said::SessionResume { suspended_for_ms: 0 },
-            Said::SessionEnd { tally, reason: reason() },
-            Said::BeforeCompaction { message_count: 0 },
-            Said::AfterCompaction { message_count: 0, compacted_count: 0 },
-            Said::MessageReceived { from: BatchSource::User, content: None },
+            Said::SessionEnd { tally, duration_ms: 0, reason: reason() },
+            Said::BeforeCompaction(Compactions::default()),
+            Said::AfterCompaction(Compactions::default()),
+            Said::MessageReceived { source: Some(BatchSource::User), content: None, origin: None },
             Said::BatchClosed { prompt_number: 1 },
             Said::ObservationCreated {
                 id: ObservationId(1),
@@ -168,5 +208,24 @@ mod tests {
             Said::JobDead { job: JobId(1), error: String::new() },
         ];
         assert_eq!(all.map(|said| said.name()), Said::NAMES);
+    }
+
+    #[test]
+    fn a_message_names_its_sender_where_one_is_known() {
+        let said = |origin| {
+            let (source, content) = (Some(BatchSource::User), Some("hello".to_owned()));
+            Said::MessageReceived { source, content, origin }.detail()
+        };
+        assert_eq!(said(None), json!({"from": "user", "content": "hello"}));
+        let origin = MessageOrigin {
+            sender: Some("telegram:4711".to_owned()),
+            channel: Some("telegram".to_owned()),
+            account: None,
+            conversation: Some("4711".to_owned()),
+            sent_at: Some(Timestamp(1_795_218_000_000)),
+        };
+        let expected = json!({"from": "telegram:4711", "content": "hello", "channel_id": "telegram",
+            "conversation_id": "4711", "timestamp": 1_795_218_000_000_i64});
+        assert_eq!(said(Some(Box::new(origin))), expected);
     }
 }

@@ -1,8 +1,8 @@
 //! What people type into a search: words, `"exact phrases"`, `-word` and `key:value` for the known keys.
 //!
 //! Nothing is a syntax error. A quote that never closes, a key nobody knows, a value that makes no sense: all of it
-//! is text to look for. Text that was not typed as a query, such as a prompt, goes through [`Query::plain`], where a
-//! dash is a dash.
+//! is text to look for. [`mistake`] finds values that look like a slip, for whoever can ask the person again. Text that
+//! was not typed as a query, such as a prompt, goes through [`Query::plain`], where a dash is a dash.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -104,6 +104,77 @@ pub fn parse(text: &str) -> Query {
         rest = after.trim_start();
     }
     query
+}
+
+/// A value that a known key does not have: [`parse`] takes the whole for text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// As it was typed: `type:bugfx`.
+    pub typed: String,
+    pub key: &'static str,
+    pub value: String,
+    /// The values there are; empty for a key that takes a time.
+    pub known: Vec<&'static str>,
+}
+
+impl Mistake {
+    /// The known value that is meant, as far as letters tell.
+    pub fn nearest(&self) -> Option<&'static str> {
+        let typed = self.value.to_ascii_lowercase().replace('-', "_");
+        let near = self.known.iter().map(|known| (edits(&typed, known), *known));
+        let (edits, known) = near.min_by_key(|(edits, _)| *edits)?;
+        (edits <= MOST_EDITS.min(known.len() / 2)).then_some(known)
+    }
+}
+
+/// A word further away than this is another word.
+const MOST_EDITS: usize = 3;
+
+/// The first value in a query that its key does not have.
+pub fn mistake(text: &str) -> Option<Mistake> {
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let (item, after) = take_item(rest);
+        if let Item::Word(_, word) = item
+            && let Some(mistake) = mistake_in(word)
+        {
+            return Some(mistake);
+        }
+        rest = after.trim_start();
+    }
+    None
+}
+
+fn mistake_in(word: &str) -> Option<Mistake> {
+    let (name, value) = word.split_once(':')?;
+    let (key, known) = match Key::parse(name)? {
+        Key::Type => ("type", ObservationType::ALL.map(|(_, name)| name).to_vec()),
+        Key::Kind => ("kind", DocumentKind::ALL.map(|(_, name, _)| name).to_vec()),
+        Key::Since => ("since", Vec::new()),
+        Key::File | Key::Project | Key::Agent | Key::Session => return None,
+    };
+    let value = value.trim_matches(is_quote);
+    // `type:` alone is how people write, and `std::type::x` how programs do.
+    let is_value = !value.is_empty() && !value.contains(':');
+    is_value.then(|| Mistake { typed: word.to_owned(), key, value: value.to_owned(), known })
+}
+
+/// Letters to change, add or leave out to make one word of the other.
+fn edits(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (nth, letter) in from.chars().enumerate() {
+        let mut diagonal = nth;
+        let mut left = nth + 1;
+        let mut next = vec![left];
+        for (above, other) in row.iter().skip(1).zip(&to) {
+            left = (diagonal + usize::from(letter != *other)).min(above + 1).min(left + 1);
+            diagonal = *above;
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -279,6 +350,37 @@ mod tests {
         check("path/to/file.rs:42", "path/to/file.rs:42");
         check("http://x.y/?q=1", "http://x.y/?q=1");
         check("  ", "");
+    }
+
+    #[test]
+    fn a_slip_in_a_value_is_found_and_the_nearest_is_known() {
+        let check = |text: &str, expected: Option<(&str, Option<&str>)>| {
+            let found = mistake(text);
+            let found = found.as_ref().map(|mistake| (mistake.typed.as_str(), mistake.nearest()));
+            assert_eq!(found, expected, "{text}");
+        };
+        check("cart type:bugfx", Some(("type:bugfx", Some("bugfix"))));
+        check("-type:tradeof x", Some(("type:tradeof", Some("trade_off"))));
+        check("kind:promt", Some(("kind:promt", Some("prompt"))));
+        check("type:xyzzy", Some(("type:xyzzy", None)));
+        check("since:someday", Some(("since:someday", None)));
+        for fine in [
+            "type:bugfix kind:plan since:2d",
+            "file:x agent:codx foo:bar type: std::type::x",
+            r#""type:bugfx""#,
+            "",
+        ] {
+            check(fine, None);
+        }
+    }
+
+    #[test]
+    fn edits_are_counted() {
+        for (from, to, expected) in
+            [("", "", 0), ("", "abc", 3), ("abc", "", 3), ("bugfx", "bugfix", 1), ("kitten", "sitting", 3)]
+        {
+            assert_eq!(edits(from, to), expected, "{from} {to}");
+        }
     }
 
     #[test]

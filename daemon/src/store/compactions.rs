@@ -1,6 +1,7 @@
 //! Conversations that were shortened: a beginning and an end each, told of by two events in whatever order.
 //!
-//! An end belongs to the last beginning before it, so one that is told of in between takes its end from another.
+//! An end belongs to the last beginning before it, so one that is told of in between takes its end from another. The
+//! column `compacted_count` holds the messages since the compaction before.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -9,14 +10,14 @@ use super::effects::Scene;
 use super::lives::say;
 use super::text::Packed;
 use crate::memory::ids::PromptId;
-use crate::memory::lifecycle::Said;
+use crate::memory::lifecycle::{Compactions, Said};
 use crate::memory::session::Seq;
 
 pub(super) fn begins(
     scene: &mut Scene<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
     trigger: &str,
-    message_count: u32,
+    (message_count, messages_since_last): (u32, u32),
 ) -> Result<(), StoreError> {
     let batch = scene.batch_row(seq)?;
     let (event, turn) = (scene.event.map(|event| event.0), prompt.map(PromptId::as_str));
@@ -49,7 +50,16 @@ pub(super) fn begins(
     if let Some((earlier, false)) = end {
         hand_over_end(scene, earlier, scene.db.last_insert_rowid())?;
     }
-    say(scene, Said::BeforeCompaction { message_count })
+    let compacted_count = ended(scene)?;
+    say(scene, Said::BeforeCompaction(Compactions { message_count, messages_since_last, compacted_count }))
+}
+
+/// How many are over.
+fn ended(scene: &Scene<'_>) -> Result<u32, StoreError> {
+    let mut count = scene
+        .db
+        .prepare_cached("SELECT count(*) FROM compactions WHERE session = ?1 AND ended_at IS NOT NULL")?;
+    Ok(count.query_row([scene.session()], |row| row.get(0))?)
 }
 
 /// The end of an earlier one is that of another.
@@ -70,7 +80,7 @@ pub(super) fn ends(
     scene: &mut Scene<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
     trigger: &str,
-    (message_count, compacted_count): (u32, u32),
+    (message_count, messages_since_last): (u32, u32),
     summary: Option<&str>,
 ) -> Result<(), StoreError> {
     let (db, session) = (scene.db, scene.session());
@@ -101,7 +111,7 @@ pub(super) fn ends(
             row,
             scene.at.0,
             message_count,
-            compacted_count,
+            messages_since_last,
             summary.map(Packed),
             event,
             turn
@@ -118,13 +128,14 @@ pub(super) fn ends(
             trigger,
             scene.at.0,
             message_count,
-            compacted_count,
+            messages_since_last,
             summary.map(Packed),
             event,
             turn
         ])?;
     }
-    say(scene, Said::AfterCompaction { message_count, compacted_count })
+    let compacted_count = ended(scene)?;
+    say(scene, Said::AfterCompaction(Compactions { message_count, messages_since_last, compacted_count }))
 }
 
 /// Lets go of the agent's summaries of what came after the event.

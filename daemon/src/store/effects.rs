@@ -59,13 +59,19 @@ pub(super) fn apply(scene: &mut Scene<'_>, effect: &Effect) -> Result<(), StoreE
         }
         Effect::FollowCleared => lives::follow_cleared(scene),
         Effect::SetTitle { title } => titles::set(scene, title),
+        Effect::Suspend { reason, tally } => lives::suspend(scene, reason, *tally),
+        Effect::TellMessage { content, origin } => {
+            let (content, origin) = (content.clone(), origin.clone());
+            scene.say(Said::MessageReceived { source: None, content, origin });
+            Ok(())
+        }
         Effect::Resume { status, suspended_for_ms } => lives::resume(scene, *status, *suspended_for_ms),
         Effect::Complete { reason, tally } => lives::complete(scene, reason, *tally),
-        Effect::BeginCompaction { seq, prompt, trigger, message_count } => {
-            compactions::begins(scene, (*seq, prompt.as_ref()), trigger, *message_count)
+        Effect::BeginCompaction { seq, prompt, trigger, message_count, since_last } => {
+            compactions::begins(scene, (*seq, prompt.as_ref()), trigger, (*message_count, *since_last))
         }
-        Effect::EndCompaction { seq, prompt, trigger, message_count, compacted_count, summary } => {
-            let counts = (*message_count, *compacted_count);
+        Effect::EndCompaction { seq, prompt, trigger, message_count, since_last, summary } => {
+            let counts = (*message_count, *since_last);
             compactions::ends(scene, (*seq, prompt.as_ref()), trigger, counts, summary.as_deref())
         }
         Effect::HideCompactions => compactions::hide(scene),
@@ -201,7 +207,8 @@ fn put_in_place(scene: &Scene<'_>, effect: &Effect) -> Result<(), StoreError> {
 
 fn tell_prompt(scene: &mut Scene<'_>, source: BatchSource, prompt: Option<&NewPrompt>) {
     if let Some(prompt) = prompt {
-        scene.say(Said::MessageReceived { from: source, content: prompt.text.clone() });
+        let (content, origin) = (prompt.text.clone(), prompt.origin.clone());
+        scene.say(Said::MessageReceived { source: Some(source), content, origin });
     }
 }
 

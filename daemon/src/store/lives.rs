@@ -3,7 +3,9 @@
 //! What is said of a life is written down in the same transaction that makes it so. A start and an end are written
 //! once for each life, whatever is asked.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::StoreError;
 use super::effects::Scene;
@@ -119,6 +121,22 @@ pub(super) fn resume(
     say(scene, Said::SessionResume { suspended_for_ms })
 }
 
+/// The agent's program goes away.
+pub(super) fn suspend(scene: &mut Scene<'_>, reason: &str, tally: Tally) -> Result<(), StoreError> {
+    scene
+        .db
+        .prepare_cached("UPDATE sessions SET status = 'suspended', suspended_at = ?2 WHERE id = ?1")?
+        .execute(params![scene.session(), scene.at.0])?;
+    let duration_ms = since_first_start(scene)?;
+    say(scene, Said::SessionSuspend { tally, duration_ms, reason: reason.to_owned() })
+}
+
+/// How long the session has lasted, all its lives and the time between them.
+fn since_first_start(scene: &Scene<'_>) -> Result<i64, StoreError> {
+    let mut find = scene.db.prepare_cached("SELECT started_at FROM sessions WHERE id = ?1")?;
+    Ok(scene.at.since(Timestamp(find.query_row([scene.session()], |row| row.get(0))?)))
+}
+
 pub(super) fn complete(scene: &mut Scene<'_>, reason: &str, tally: Tally) -> Result<(), StoreError> {
     scene
         .db
@@ -130,7 +148,8 @@ pub(super) fn complete(scene: &mut Scene<'_>, reason: &str, tally: Tally) -> Res
              WHERE id = ?1",
         )?
         .execute(params![scene.session(), reason, scene.at.0, scene.event.map(|event| event.0)])?;
-    say(scene, Said::SessionEnd { tally, reason: reason.to_owned() })?;
+    let duration_ms = since_first_start(scene)?;
+    say(scene, Said::SessionEnd { tally, duration_ms, reason: reason.to_owned() })?;
     if reason == StartSource::Clear.as_str() { claim_successor(scene) } else { Ok(()) }
 }
 
@@ -151,6 +170,59 @@ fn claim_successor(scene: &Scene<'_>) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Ends what is still open of sessions that are about to go, because they were silent for too long.
+pub(super) fn end_expired(
+    db: &Connection,
+    sessions: &BTreeSet<i64>,
+    now: Timestamp,
+    said: &mut Vec<Lifecycle>,
+) -> Result<(), StoreError> {
+    let mut find = db.prepare_cached(&format!("{OPEN_LIFE} AND s.id = ?1"))?;
+    for session in sessions {
+        let Some(life) = find.query_row([session], read_open_life).optional()? else { continue };
+        let (tally, duration_ms) = life.amounts_to(life.heard);
+        let what = Said::SessionEnd { tally, duration_ms, reason: "retention".to_owned() };
+        db.prepare_cached("UPDATE sessions SET status = 'completed' WHERE id = ?1")?.execute([session])?;
+        record(db, *session, life.heard, &what)?;
+        said.push(Lifecycle { session: Some(life.key), at: now, what });
+    }
+    Ok(())
+}
+
+/// A session whose life goes on, with its prompts and answers.
+const OPEN_LIFE: &str = "SELECT s.id, s.agent, s.session_id, s.started_at, s.life_started_at, s.last_event_at,
+        (SELECT ifnull(sum((b.source <> 'recovery') + (b.response IS NOT NULL OR b.response_event IS NOT NULL)), 0)
+         FROM prompt_batches b WHERE b.session = s.id)
+    FROM sessions s WHERE s.status <> 'completed'";
+
+struct OpenLife {
+    session: i64,
+    key: SessionKey,
+    started: Timestamp,
+    begun: Timestamp,
+    heard: Timestamp,
+    message_count: u32,
+}
+
+fn read_open_life(row: &Row<'_>) -> rusqlite::Result<OpenLife> {
+    Ok(OpenLife {
+        session: row.get(0)?,
+        key: SessionKey { agent: AgentName(row.get(1)?), id: SessionId(row.get(2)?) },
+        started: Timestamp(row.get(3)?),
+        begun: Timestamp(row.get(4)?),
+        heard: Timestamp(row.get(5)?),
+        message_count: row.get(6)?,
+    })
+}
+
+impl OpenLife {
+    /// With how long the session has lasted, all its lives and the time between them.
+    fn amounts_to(&self, at: Timestamp) -> (Tally, i64) {
+        let tally = Tally { message_count: self.message_count, life_ms: at.since(self.begun) };
+        (tally, at.since(self.started))
+    }
+}
+
 /// Stamps every live session.
 pub(super) fn suspend_all(
     db: &Connection,
@@ -158,25 +230,18 @@ pub(super) fn suspend_all(
     why: Suspension,
     said: &mut Vec<Lifecycle>,
 ) -> Result<(), StoreError> {
-    let mut live = db.prepare_cached(
-        "SELECT s.id, s.agent, s.session_id, s.life_started_at, s.last_event_at,
-                (SELECT ifnull(sum((b.source <> 'recovery') + (b.response IS NOT NULL OR b.response_event IS NOT NULL)), 0)
-                 FROM prompt_batches b WHERE b.session = s.id)
-         FROM sessions s WHERE s.status IN ('initialized', 'active') ORDER BY s.id",
-    )?;
+    let mut live =
+        db.prepare_cached(&format!("{OPEN_LIFE} AND s.status IN ('initialized', 'active') ORDER BY s.id"))?;
     let mut stamp =
         db.prepare_cached("UPDATE sessions SET status = 'suspended', suspended_at = ?2 WHERE id = ?1")?;
-    let mut rows = live.query([])?;
-    while let Some(row) = rows.next()? {
-        let session: i64 = row.get(0)?;
-        let key = SessionKey { agent: AgentName(row.get(1)?), id: SessionId(row.get(2)?) };
-        let (begun, heard): (i64, i64) = (row.get(3)?, row.get(4)?);
+    for life in live.query_map([], read_open_life)?.collect::<Result<Vec<_>, _>>()? {
         let (at, reason) = match why {
             Suspension::Stop => (now, "daemon_stop"),
-            Suspension::Crash => (Timestamp(heard), "daemon_crash"),
+            Suspension::Crash => (life.heard, "daemon_crash"),
         };
-        let tally = Tally { message_count: row.get(5)?, duration_ms: at.since(Timestamp(begun)) };
-        let what = Said::SessionSuspend { tally, reason: reason.to_owned() };
+        let (tally, duration_ms) = life.amounts_to(at);
+        let OpenLife { session, key, .. } = life;
+        let what = Said::SessionSuspend { tally, duration_ms, reason: reason.to_owned() };
         stamp.execute(params![session, at.0])?;
         record(db, session, at, &what)?;
         said.push(Lifecycle { session: Some(key), at, what });

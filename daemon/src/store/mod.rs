@@ -61,7 +61,8 @@ pub use documents::{
 };
 pub use file_notes::{FileNoteRow, earlier_statements, notes_about};
 pub use forgetting::{
-    Criteria, Doomed, Forgotten, ForgottenCounts, Selection, find_doomed, has_all_words, rewrite, traces_left,
+    Criteria, Doomed, Forgotten, ForgottenCounts, Selection, Unreadable, find_doomed, has_all_words, rewrite,
+    traces_left, unreadable_events,
 };
 pub use jobs::{
     CompressionTrouble, Duty, FinishedJob, FirstResult, JobFailure, JobKind, JobResult, JobRow, Jobs,
@@ -87,8 +88,8 @@ pub use repair::{
 pub use results::BatchResult;
 pub use sessions::{
     ActivityRow, BatchRow, GivenRow, InjectionRow, SessionInfo, StoredBatch, asides_of_batch, batch_row,
-    batches, find_sessions, first_and_last_prompt, given, injections, latest_calls, observations_of_session,
-    session_activities, session_info, session_list, summary_of_session,
+    batches, find_sessions, first_and_last_prompt, given, injections, last_prompt, latest_calls,
+    observations_of_session, session_activities, session_info, session_list, summary_of_session,
 };
 pub use sightings::Sighting;
 pub use statistics::{Statistics, statistics};

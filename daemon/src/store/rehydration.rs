@@ -116,6 +116,7 @@ impl Daemon {
             transcript_path: None,
             title: None,
             subagent,
+            origin: None,
             what,
         };
         let order = Order { boot: [1; 16], boot_ns, wall: at };

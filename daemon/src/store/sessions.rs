@@ -7,7 +7,7 @@ use super::reading::{
 };
 use super::text::Unpacked;
 use super::{ProjectInfo, StoreError};
-use crate::memory::document::DocumentKey;
+use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::{
     ActivityId, AgentName, BatchId, BranchName, CommitId, EventId, ProjectKey, ProjectRow, SessionId,
     SessionKey, SessionRow, Timestamp,
@@ -351,6 +351,23 @@ pub fn given(db: &Connection, key: DocumentKey) -> Result<Vec<GivenRow>, StoreEr
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The last prompt of a session, as it stood at a moment, that there is something to read of.
+///
+/// # Errors
+/// When the database refuses.
+pub fn last_prompt(
+    db: &Connection,
+    session: SessionRow,
+    at: Timestamp,
+) -> Result<Option<DocumentKey>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT id FROM prompt_batches WHERE session = ?1 AND opened_at <= ?2 AND prompt IS NOT NULL
+         ORDER BY prompt_number DESC LIMIT 1",
+    )?;
+    let row = statement.query_row(params![session.0, at.0], |row| row.get(0)).optional()?;
+    Ok(row.map(|row| DocumentKey { kind: DocumentKind::Prompt, row }))
 }
 
 /// What a session was given.

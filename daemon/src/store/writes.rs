@@ -8,7 +8,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::by_hand::{self, Remembered, Standing};
 use super::effects::{self, Scene};
-use super::forgetting::{self, Forgotten, Selection};
+use super::forgetting::{self, Forgotten, Selection, Unreadable};
 use super::jobs::{self, Duty, FinishedJob, JobFailure, LeasedJob};
 use super::sightings::{self, Sighting};
 use super::{StoreError, homes, ledger, lives, orphans, projects};
@@ -102,6 +102,7 @@ pub enum Write {
     /// What shall not be known any more, and when that was said.
     Forget {
         what: Selection,
+        unreadable: Unreadable,
         at: Order,
     },
     /// Something the user says.
@@ -277,7 +278,10 @@ fn perform(db: &Connection, write: &Write, said: &mut Vec<Lifecycle>) -> Result<
         Write::SuspendAll { at, why } => lives::suspend_all(db, *at, *why, said).map(|()| Written::Done),
         Write::RepairOrphans { at } => orphans::repair(db, *at).map(|()| Written::Done),
         Write::ForgetDoneJobs { before } => jobs::forget_done(db, *before).map(|()| Written::Done),
-        Write::Forget { what, at } => Ok(Written::Forgotten(Box::new(forgetting::forget(db, what, *at)?))),
+        Write::Forget { what, unreadable, at } => {
+            let forgotten = forgetting::forget(db, (what, *unreadable), *at, said)?;
+            Ok(Written::Forgotten(Box::new(forgotten)))
+        }
         Write::Remember(said) => Ok(Written::Remembered(by_hand::remember(db, said)?)),
         Write::Mark { ids, standing } => by_hand::mark(db, ids, *standing).map(|()| Written::Done),
         Write::TracesGone => forgetting::traces_gone(db).map(|()| Written::Done),

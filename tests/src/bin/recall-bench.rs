@@ -335,7 +335,7 @@ fn populate(paths: &Paths, size: usize) {
 fn asked(number: usize, at: Timestamp, random: &mut Random) -> StoreWrite {
     let event = EventId((number as u128).to_be_bytes());
     let text = Some(format!("Please look at the {}", random.words(8)));
-    let prompt = NewPrompt { event, text, asked_in: None };
+    let prompt = NewPrompt { event, text, asked_in: None, origin: None };
     StoreWrite::Event(Box::new(Transaction {
         session: SessionKey {
             agent: AgentName::from("claude-code"),

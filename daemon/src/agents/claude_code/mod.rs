@@ -39,15 +39,21 @@ fn read(delivery: &Deliver) -> Result<LifecycleEvent, Unreadable> {
         .word("hook_event_name")
         .or_else(|| Some(delivery.event_name.clone()).filter(|name| !name.is_empty()));
     let name = name.ok_or(Unreadable::NoEvent)?;
-    Ok(LifecycleEvent {
+    Ok(event(&fields, delivery, session, &name))
+}
+
+/// The event of this name, for hosts too that speak this dialect and name things in ways of their own.
+pub(super) fn event(fields: &Fields, delivery: &Deliver, session: String, name: &str) -> LifecycleEvent {
+    LifecycleEvent {
         session: SessionId(session),
         prompt: fields.word("prompt_id").map(PromptId),
         cwd: fields.word("cwd"),
         transcript_path: fields.word("transcript_path"),
         title: fields.text("session_title").and_then(|title| one_line(&title)),
         subagent: fields.word("agent_id").map(|id| Subagent { id, kind: fields.word("agent_type") }),
-        what: what(&name, &fields, delivery),
-    })
+        origin: None,
+        what: what(name, fields, delivery),
+    }
 }
 
 /// A title in one line, at most so many characters of it.

@@ -42,7 +42,7 @@ use self::plausibility::{Place, is_secret};
 use self::scan::{Look, Scanner, Secret};
 use self::secret_files::{Suspect, is_secret_file};
 use super::event::{
-    LifecycleEvent, PromptText, Subagent, SubagentTask, ToolCall, ToolResult, ToolStart, What,
+    LifecycleEvent, MessageOrigin, PromptText, Subagent, SubagentTask, ToolCall, ToolResult, ToolStart, What,
 };
 use super::ids::{CallId, PromptId, SessionId};
 use super::plan::PlanChange;
@@ -176,6 +176,7 @@ impl Redactor {
             transcript_path,
             title,
             subagent,
+            origin,
             what,
         } = event;
         let title = self.owned_option(title);
@@ -185,6 +186,12 @@ impl Redactor {
             (cwd.map(|path| self.id(path)), transcript_path.map(|path| self.id(path)));
         let subagent = subagent
             .map(|Subagent { id, kind }| Subagent { id: self.id(id), kind: kind.map(|kind| self.id(kind)) });
+        let origin = origin.map(|origin| {
+            let MessageOrigin { sender, channel, account, conversation, sent_at } = *origin;
+            let [sender, channel, account, conversation] =
+                [sender, channel, account, conversation].map(|id| id.map(|id| self.id(id)));
+            Box::new(MessageOrigin { sender, channel, account, conversation, sent_at })
+        });
         let what = match what {
             What::SessionStart { source, audience } => What::SessionStart { source, audience },
             What::Prompt { text: PromptText::Text(text), source } => {
@@ -224,6 +231,12 @@ impl Redactor {
                 error: self.owned_text(error),
                 detail: self.redact_payload(&detail).into_owned(),
             },
+            What::MessageReceived { content, detail } => What::MessageReceived {
+                content: self.owned_option(content),
+                detail: self.redact_payload(&detail).into_owned(),
+            },
+            What::SessionSuspend { reason } => What::SessionSuspend { reason },
+            What::SessionResume => What::SessionResume,
             What::Internal { name } => What::Internal { name: self.id(name) },
             What::SessionEnd { reason } => What::SessionEnd { reason: self.owned_text(reason) },
             What::Other { name, detail } => {
@@ -231,7 +244,7 @@ impl Redactor {
                 What::Other { name: self.id(name), detail }
             }
         };
-        LifecycleEvent { session, prompt, cwd, transcript_path, title, subagent, what }
+        LifecycleEvent { session, prompt, cwd, transcript_path, title, subagent, origin, what }
     }
 
     /// The event without the contents of files that somebody wants left alone, whether redaction is on or off.

@@ -378,6 +378,7 @@ fn event(what: What) -> LifecycleEvent {
         transcript_path: None,
         title: None,
         subagent: Some(Subagent { id: "a".to_owned(), kind: None }),
+        origin: None,
         what,
     }
 }

@@ -1,7 +1,7 @@
 //! What follows from an event, in words that the store turns into rows.
 
 use super::{BatchState, Seq, SessionStatus};
-use crate::memory::event::{StartSource, Subagent, SubagentTask, ToolCall, ToolResult};
+use crate::memory::event::{MessageOrigin, StartSource, Subagent, SubagentTask, ToolCall, ToolResult};
 use crate::memory::ids::{CallId, EventId, PromptId};
 use crate::memory::lifecycle::Tally;
 use crate::memory::material::BatchSource;
@@ -141,6 +141,8 @@ pub enum Effect {
         prompt: Option<PromptId>,
         trigger: String,
         message_count: u32,
+        /// Messages since the compaction before.
+        since_last: u32,
     },
     /// `summary` is `None` where something private may be in it.
     EndCompaction {
@@ -148,7 +150,8 @@ pub enum Effect {
         prompt: Option<PromptId>,
         trigger: String,
         message_count: u32,
-        compacted_count: u32,
+        /// Messages since the compaction before.
+        since_last: u32,
         summary: Option<String>,
     },
     /// A private prompt has arrived late: the agent's summaries of what came after it tell of it.
@@ -199,6 +202,16 @@ pub enum Effect {
     },
     /// The session's summary shall be made, or made anew.
     Summarize,
+    /// The agent's program goes away; the life goes on when it is back.
+    Suspend {
+        reason: String,
+        tally: Tally,
+    },
+    /// A message has reached the agent's program: others are told, and nothing is stored of it here.
+    TellMessage {
+        content: Option<String>,
+        origin: Option<Box<MessageOrigin>>,
+    },
     /// The life ends.
     Complete {
         reason: String,
@@ -268,6 +281,8 @@ pub struct NewPrompt {
     pub text: Option<String>,
     /// The turn that the agent named with it: for what was typed while the agent worked, the running one.
     pub asked_in: Option<PromptId>,
+    /// Who sent it, and where, as far as the agent says. It is told to others and not stored.
+    pub origin: Option<Box<MessageOrigin>>,
 }
 
 /// An activity's row.

@@ -311,7 +311,7 @@ impl Session {
 
     /// What the session amounts to at a moment.
     pub fn tally(&self, at: Timestamp) -> Tally {
-        Tally { message_count: self.messages(), duration_ms: at.since(self.begun) }
+        Tally { message_count: self.messages(), life_ms: at.since(self.begun) }
     }
 
     /// Prompts and answers so far.

@@ -5,7 +5,7 @@ use super::{
     ActivityContent, Ask, Batch, BatchState, CapturePolicy, CloseReason, Effect, Growth, NewActivity,
     NewPrompt, Response, Seq, Session, SessionStatus,
 };
-use crate::memory::event::{Capture, LifecycleEvent, PromptText, StartSource, What};
+use crate::memory::event::{Audience, Capture, LifecycleEvent, PromptText, StartSource, What};
 use crate::memory::ids::PromptId;
 use crate::memory::material::BatchSource;
 use crate::memory::plan::{PlanReference, PlanState, reference};
@@ -66,6 +66,16 @@ impl Turn<'_> {
                 self.stop_failure(event, error, detail);
             }
             What::SessionEnd { reason } => self.session_end(reason),
+            What::SessionSuspend { reason } => self.suspend(reason),
+            What::SessionResume => {
+                self.begin(StartSource::Resume);
+                return Some(Ask::Start(StartSource::Resume, Audience::Nobody));
+            }
+            What::MessageReceived { content, detail } => {
+                let is_open = self.note(event, "MessageReceived", detail);
+                let (content, origin) = (content.clone().filter(|_| is_open), event.origin.clone());
+                self.effects.push(Effect::TellMessage { content, origin });
+            }
             What::PreCompact { trigger } => self.compaction_begins(event, trigger),
             What::PostCompact { trigger, summary } => {
                 self.compaction_ends(event, trigger, summary.as_deref());
@@ -105,6 +115,20 @@ impl Turn<'_> {
         };
         self.session.status = status;
         self.effects.push(Effect::Resume { status, suspended_for_ms: self.capture.at.since(since) });
+    }
+
+    /// The agent's program goes away. What there is is worked up, for nobody knows when it is back.
+    fn suspend(&mut self, reason: &str) {
+        self.begin(StartSource::Resume);
+        if self.session.status == SessionStatus::Completed || self.is_late() {
+            return;
+        }
+        self.end_calls(|_| true);
+        self.flush_open();
+        self.session.status = SessionStatus::Suspended;
+        self.session.suspended = Some(self.capture.at);
+        let tally = self.session.tally(self.capture.at);
+        self.effects.push(Effect::Suspend { reason: reason.to_owned(), tally });
     }
 
     fn session_end(&mut self, reason: &str) {
@@ -165,7 +189,12 @@ impl Turn<'_> {
         };
         let prompt_id = if queued { None } else { event.prompt.clone() };
         let asked_in = event.prompt.clone();
-        let prompt = NewPrompt { event: self.capture.event, text: text.clone(), asked_in };
+        let prompt = NewPrompt {
+            event: self.capture.event,
+            text: text.clone(),
+            asked_in,
+            origin: event.origin.clone(),
+        };
         self.session.prompts += 1;
         if self.is_late() {
             let (seq, place) = self.insert_late(source, event.prompt.clone(), prompt);

@@ -215,7 +215,13 @@ impl Turn<'_> {
         let seq = self.seq_of(event);
         let message_count = self.session.messages();
         let (prompt, trigger) = (event.prompt.clone(), trigger.to_owned());
-        self.effects.push(Effect::BeginCompaction { seq, prompt, trigger, message_count });
+        let since_last = message_count.saturating_sub(self.session.compacted);
+        self.effects.push(Effect::BeginCompaction { seq, prompt, trigger, message_count, since_last });
+        self.flush_open();
+    }
+
+    /// Has what there is of open batches worked up, and the session summed up.
+    pub(super) fn flush_open(&mut self) {
         let open = self.session.batches.iter_mut();
         for batch in
             open.filter(|batch| batch.state == BatchState::Open && batch.source != BatchSource::Private)
@@ -232,7 +238,7 @@ impl Turn<'_> {
         self.begin(StartSource::Resume);
         let seq = self.seq_of(event);
         let message_count = self.session.messages();
-        let compacted_count = message_count.saturating_sub(self.session.compacted);
+        let since_last = message_count.saturating_sub(self.session.compacted);
         self.session.compacted = message_count;
         // The agent's summary tells of the private prompts before it, too.
         let is_told = |batch: &Batch| {
@@ -241,14 +247,7 @@ impl Turn<'_> {
         let private = self.session.batches.iter().any(is_told);
         let summary = summary.filter(|text| !private && !text.trim().is_empty()).map(str::to_owned);
         let (prompt, trigger) = (event.prompt.clone(), trigger.to_owned());
-        self.effects.push(Effect::EndCompaction {
-            seq,
-            prompt,
-            trigger,
-            message_count,
-            compacted_count,
-            summary,
-        });
+        self.effects.push(Effect::EndCompaction { seq, prompt, trigger, message_count, since_last, summary });
     }
 
     fn seq_of(&mut self, event: &LifecycleEvent) -> Option<Seq> {

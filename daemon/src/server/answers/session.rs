@@ -1,6 +1,7 @@
 //! Sessions, and all that is known of one: its batches, plans, subagents, lives, and what it was told.
 
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::found::{ObservationAnswer, SummaryAnswer};
@@ -221,21 +222,16 @@ pub struct InjectionAnswer {
     pub at: Moment,
     pub moment: String,
     pub tokens: u32,
-    pub items: Option<Box<RawValue>>,
+    /// Each with the id that `show` opens.
+    pub items: Vec<Value>,
     /// At the moment `file`: which.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }
 
-impl From<InjectionRow> for InjectionAnswer {
-    fn from(row: InjectionRow) -> Self {
-        Self {
-            at: Moment(row.at),
-            moment: row.moment,
-            tokens: row.tokens,
-            items: json_or_text(row.items),
-            file: row.file,
-        }
+impl InjectionAnswer {
+    pub fn new(row: InjectionRow, items: Vec<Value>) -> Self {
+        Self { at: Moment(row.at), moment: row.moment, tokens: row.tokens, items, file: row.file }
     }
 }
 

@@ -1,7 +1,9 @@
 //! `recall remember` and `recall resolve`: what a user says of the memory.
 
 use std::path::Path;
+use std::time::Duration;
 
+use recall_protocol::privacy::strip_text;
 use recall_protocol::wire::{Remark, Standing};
 use rusqlite::Connection;
 
@@ -10,6 +12,7 @@ use super::{Answer, Refused, blocking, json, read};
 use crate::actors::clock;
 use crate::actors::house::House;
 use crate::actors::identity::{Identity, identify};
+use crate::actors::indexer::IndexerMessage;
 use crate::memory::document::{DocumentKind, Status};
 use crate::memory::ids::{ObservationId, ProjectKey, Timestamp};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
@@ -24,6 +27,8 @@ use crate::store::{self, ObservationRow, ProjectInfo, Remembered, Write, Written
 /// Whoever says something by hand means it.
 const IMPORTANCE: u8 = 9;
 const TITLE_CHARS: usize = 100;
+/// How long a remark's answer waits for the index.
+const INDEXED_WITHIN: Duration = Duration::from_secs(2);
 /// A remark is a note, not a document.
 const MOST_CHARS: usize = 8_000;
 
@@ -33,6 +38,11 @@ pub(super) async fn remember(house: &House, remark: Remark) -> Answer {
     let said = said.await.map_err(|_| unanswered())??;
     let written = house.writer.write(Write::Remember(Box::new(said))).await.map_err(not_written)?;
     let Written::Remembered(id) = written else { return Err(unanswered()) };
+    // Whoever says something looks for it next. An index that takes longer is being made anew, and then the texts
+    // themselves are searched.
+    if house.indexer.ask(IndexerMessage::Flush, INDEXED_WITHIN).await.is_err() {
+        tracing::info!("a remark is kept and not yet in the index");
+    }
     show(house, vec![id]).await
 }
 
@@ -98,8 +108,11 @@ async fn show(house: &House, ids: Vec<ObservationId>) -> Answer {
 
 fn remembered(house: &House, remark: Remark) -> Result<Remembered, Refused> {
     let redactor = house.intake.redactor.get();
-    let redact = |text: &str| redactor.redact_text(text).trim().to_owned();
+    let redact = |text: &str| redactor.redact_text(&strip_text(text).text).trim().to_owned();
     let text = redact(&remark.text);
+    if text.is_empty() && !remark.text.trim().is_empty() {
+        return Err(Refused::new("All of it is private, so nothing was kept", "Say what may be remembered."));
+    }
     if text.is_empty() || text.chars().count() > MOST_CHARS {
         let what = format!("There is nothing to remember, or more than {MOST_CHARS} characters");
         return Err(Refused::new(what, "Say it in a sentence or a few."));

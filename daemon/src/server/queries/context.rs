@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{Answer, blocking, json};
+use super::given::public_items;
+use super::{Answer, blocking, json, read};
 use crate::actors::clock;
 use crate::actors::house::House;
 use crate::actors::identity::identify;
@@ -16,7 +17,7 @@ use crate::repository;
 use crate::repository::refs::Workplace;
 use crate::server::answers::TextAnswer;
 use crate::server::answers::found::{ContextAnswer, Silence};
-use crate::store::{self, ProjectInfo};
+use crate::store::{self, ProjectInfo, StoreError};
 
 pub(super) async fn context(house: &House, cwd: String, prompt: Option<String>) -> Answer {
     let intake = &house.intake;
@@ -49,6 +50,8 @@ fn context_in(house: &House, cwd: &str, prompt: Option<String>) -> Answer {
     let asker = Asker { project, session: None, told: Told::default(), last_event: Timestamp(0), place };
     let ask = prompt.map_or(Ask::Start(StartSource::Startup, Audience::Nobody), Ask::Prompt);
     let block = house.recollection.recall(&ask, &asker)?.block;
-    let block = TextAnswer { text: block.text, tokens: block.tokens, items: block.items };
+    let items = serde_json::to_string(&block.items).map_err(StoreError::from)?;
+    let items = read(house, |db| Ok(public_items(db, &items, clock::now())?))?;
+    let block = TextAnswer { text: block.text, tokens: block.tokens, items };
     json(&ContextAnswer { block, silent: None })
 }

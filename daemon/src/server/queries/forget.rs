@@ -7,11 +7,15 @@ use serde::Serialize;
 use super::session::one_session;
 use super::show::{load, parse_id};
 use super::{Answer, Refused, blocking, json, projects, read};
+use crate::actors::clock;
 use crate::actors::documents::title_and_text;
+use crate::actors::forgetting::{ForgetError, Request, SpoolFiles};
 use crate::actors::house::House;
-use crate::memory::ids::Timestamp;
+use crate::memory::ids::{SessionKey, Timestamp};
 use crate::server::answers::{PublicId, shortened};
-use crate::store::{Criteria, ForgottenCounts, Selection, find_doomed, load_document};
+use crate::store::{
+    Criteria, ForgottenCounts, Selection, Unreadable, find_doomed, load_document, unreadable_events,
+};
 
 /// So many titles are shown of what would go.
 const SHOWN: usize = 20;
@@ -22,9 +26,23 @@ const TITLE_CHARS: usize = 100;
 struct ForgetAnswer {
     #[serde(flatten)]
     counts: ForgottenCounts,
+    /// Files in the spool that hold no event that could be stored.
+    spool_files: u64,
+    /// What stays because nobody can say whose it is.
+    unreadable: UnreadableAnswer,
     /// The first of what would go; only where nothing has gone yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     items: Option<Vec<ForgetItem>>,
+}
+
+#[derive(Serialize)]
+struct UnreadableAnswer {
+    /// Events that are kept as they came.
+    events: usize,
+    damaged_files: u64,
+    other_version_files: u64,
+    /// Events in the spool that cannot be stored at this moment.
+    waiting_files: u64,
 }
 
 #[derive(Serialize)]
@@ -34,29 +52,94 @@ struct ForgetItem {
     title: String,
 }
 
-pub(super) async fn forget(house: &House, what: Forgettable, step: ForgetStep) -> Answer {
+pub(super) async fn forget(
+    house: &House,
+    what: Forgettable,
+    unreadable: Unreadable,
+    step: ForgetStep,
+) -> Answer {
+    let now = clock::now();
+    let asked = house.clone();
+    // Before anything is looked up: a session or a project may be known by what waits alone.
+    house.forgetting.store_what_waits().await.map_err(|error| not_done(&error))?;
+    let request = blocking_on(move || {
+        let what = read(&asked, |db| selection(db, &what, unreadable))?;
+        Ok(Request { what, unreadable })
+    })
+    .await?;
     let asked = house.clone();
     match step {
-        ForgetStep::Preview => blocking(move || preview(&asked, &what)).await,
+        ForgetStep::Preview => blocking(move || preview(&asked, &request, now)).await,
         ForgetStep::Forget => {
-            let selection = tokio::task::spawn_blocking(move || read(&asked, |db| selection(db, &what)));
-            let selection = selection
-                .await
-                .map_err(|_| Refused::new("The daemon could not answer", "Its log says more."))??;
-            let forgotten = house.forgetting.forget(selection).await.map_err(|error| {
-                Refused::new(
-                    format!("Not done: {error}"),
-                    "Run the same command again; the daemon's log says more.",
-                )
-            })?;
-            json(&ForgetAnswer { counts: forgotten.counts, items: None })
+            let before = spool_files(house, &request, now).await?;
+            let forgotten =
+                house.forgetting.forget(request.clone()).await.map_err(|error| not_done(&error))?;
+            let left = spool_files(house, &request, now).await?;
+            let stays = Request { unreadable: Unreadable::Stays, ..request };
+            let events = blocking_on(move || {
+                read(&asked, |db| {
+                    Ok(unreadable_events(db, &stays.what, &find_doomed(db, &stays.what)?)?.len())
+                })
+            });
+            let all = |files: SpoolFiles| files.meant + files.damaged + files.other_version;
+            json(&ForgetAnswer {
+                counts: forgotten.counts,
+                spool_files: all(before).saturating_sub(all(left)),
+                unreadable: UnreadableAnswer::new(events.await?, left),
+                items: None,
+            })
         }
     }
 }
 
-fn preview(house: &House, what: &Forgettable) -> Answer {
-    let answer = read(house, |db| {
-        let doomed = find_doomed(db, &selection(db, what)?)?;
+async fn blocking_on<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
+) -> Result<T, Refused> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| Refused::new("The daemon could not answer", "Its log says more."))?
+}
+
+fn not_done(error: &ForgetError) -> Refused {
+    Refused::new(format!("Not done: {error}"), "Run the same command again; the daemon's log says more.")
+}
+
+/// What the spool holds; where whole sessions go, before they do.
+async fn spool_files(house: &House, request: &Request, now: Timestamp) -> Result<SpoolFiles, Refused> {
+    let (house, request) = (house.clone(), request.clone());
+    blocking_on(move || {
+        let sessions = read(&house, |db| Ok(find_doomed(db, &request.what)?.session_keys(db)?))?;
+        looked_through(&house, &request, &sessions, now)
+    })
+    .await
+}
+
+fn looked_through(
+    house: &House,
+    request: &Request,
+    sessions: &[SessionKey],
+    now: Timestamp,
+) -> Result<SpoolFiles, Refused> {
+    house.forgetting.spool_files(request, sessions, now).map_err(|error| not_done(&error.into()))
+}
+
+impl UnreadableAnswer {
+    fn new(events: usize, files: SpoolFiles) -> Self {
+        Self {
+            events,
+            damaged_files: files.damaged,
+            other_version_files: files.other_version,
+            waiting_files: files.waiting,
+        }
+    }
+}
+
+fn preview(house: &House, request: &Request, now: Timestamp) -> Answer {
+    let (counts, items, stays, sessions) = read(house, |db| {
+        let mut doomed = find_doomed(db, &request.what)?;
+        let mut stays = unreadable_events(db, &request.what, &doomed)?;
+        if request.unreadable == Unreadable::Goes {
+            doomed.add_unreadable(std::mem::take(&mut stays));
+        }
         let mut items = Vec::new();
         for key in doomed.documents() {
             if items.len() == SHOWN {
@@ -72,17 +155,20 @@ fn preview(house: &House, what: &Forgettable) -> Answer {
                 title: shortened(&title, TITLE_CHARS),
             });
         }
-        Ok(ForgetAnswer { counts: doomed.counts(), items: Some(items) })
+        Ok((doomed.counts(), items, stays.len(), doomed.session_keys(db)?))
     })?;
-    json(&answer)
+    let files = looked_through(house, request, &sessions, now)?;
+    let (spool_files, unreadable) = (files.meant, UnreadableAnswer::new(stays, files));
+    json(&ForgetAnswer { counts, spool_files, unreadable, items: Some(items) })
 }
 
 /// What a user means. Ids stand alone, and so does a session; the rest narrows each other.
-fn selection(db: &Connection, what: &Forgettable) -> Result<Selection, Refused> {
+fn selection(db: &Connection, what: &Forgettable, unreadable: Unreadable) -> Result<Selection, Refused> {
     let Forgettable { ids, session, project, since_ms, until_ms, words } = what;
     let criteria = project.is_some() || since_ms.is_some() || until_ms.is_some() || !words.is_empty();
+    let alone = unreadable == Unreadable::Goes;
     match (ids.is_empty(), session, criteria) {
-        (false, None, false) => {
+        (false, None, false) if !alone => {
             let keys = ids.iter().map(|id| parse_id(id)).collect::<Result<Vec<_>, _>>()?;
             for key in &keys {
                 load(db, *key)?;
@@ -97,6 +183,7 @@ fn selection(db: &Connection, what: &Forgettable) -> Result<Selection, Refused> 
             let (since, until) = (since_ms.map(Timestamp), until_ms.map(Timestamp));
             Ok(Selection::Matching(Criteria { projects, since, until, words: words.clone() }))
         }
+        (true, None, false) if alone => Ok(Selection::Matching(Criteria::default())),
         _ => Err(Refused::new(
             "It is not clear what shall be forgotten",
             "Name ids, or one --session, or any of --project, --since, --until and --query.",

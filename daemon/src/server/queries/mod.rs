@@ -11,12 +11,13 @@ use super::gate::Reception;
 use crate::actors::house::House;
 use crate::actors::identity::project_of;
 use crate::memory::ids::{JobId, Timestamp};
-use crate::store::{self, Jobs, ProjectInfo, StoreError};
+use crate::store::{self, Jobs, ProjectInfo, StoreError, Unreadable};
 
 mod by_hand;
 mod context;
 pub mod flush;
 mod forget;
+mod given;
 mod identity;
 mod jobs;
 mod marks;
@@ -109,7 +110,8 @@ pub async fn answer(query: Query, reception: &Reception) -> Reply {
         Query::Identity { folder } => blocking(move || identity(&house, &folder)).await,
         Query::Context { cwd, prompt } => context(&house, cwd, prompt).await,
         Query::Why { id } => blocking(move || why(&house, &id)).await,
-        Query::Forget { what, step } => forget(&house, what, step).await,
+        Query::Forget { what, step } => forget(&house, what, Unreadable::Stays, step).await,
+        Query::ForgetUnreadable { what, step } => forget(&house, what, Unreadable::Goes, step).await,
         Query::Remember(remark) => remember(&house, remark).await,
         Query::Mark { ids, standing } => mark(&house, ids, standing).await,
         Query::Pause { until_ms } => {

@@ -3,6 +3,7 @@
 use recall_protocol::wire::Filter;
 use rusqlite::Connection;
 
+use super::given::injections;
 use super::marks::checkout;
 use super::{Answer, Refused, json, limit, projects, read};
 use crate::actors::house::House;
@@ -60,7 +61,7 @@ pub(super) fn session(house: &House, id: &str) -> Answer {
             batches,
             observations: observations.into_iter().map(Into::into).collect(),
             summary: store::summary_of_session(db, info.row)?.map(SummaryAnswer::from),
-            injections: store::injections(db, info.row)?.into_iter().map(Into::into).collect(),
+            injections: injections(db, info.row)?,
             session_id: info.id.0,
             agent: info.agent.0,
             project: info.project.name,

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::given::injections;
 use super::session::one_session;
 use super::show::load;
 use super::{Answer, json, read};
@@ -64,8 +65,7 @@ pub(super) fn why(house: &House, id: &str) -> Answer {
 fn why_session(house: &House, id: &str) -> Answer {
     let answer = read(house, |db| {
         let info = one_session(db, id)?;
-        let injections = store::injections(db, info.row)?.into_iter().map(Into::into).collect();
-        Ok(WhyAnswer { session_id: info.id.0, injections })
+        Ok(WhyAnswer { session_id: info.id.0, injections: injections(db, info.row)? })
     })?;
     json(&answer)
 }

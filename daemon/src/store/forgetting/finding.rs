@@ -7,9 +7,10 @@ use rusqlite::{Connection, Params, Row};
 
 use super::super::StoreError;
 use super::super::text::Unpacked;
+use super::removal::keys;
 use super::{Criteria, ForgottenCounts, Selection};
 use crate::memory::document::{DocumentKey, DocumentKind};
-use crate::memory::ids::Timestamp;
+use crate::memory::ids::{SessionKey, Timestamp};
 
 /// Rows that are to go, by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,7 +65,42 @@ pub fn find_doomed(db: &Connection, selection: &Selection) -> Result<Doomed, Sto
     Ok(doomed)
 }
 
+/// Events that could not be read, that a selection may mean and that nothing shows to be of it or of anything else.
+///
+/// # Errors
+/// When the database refuses.
+pub fn unreadable_events(
+    db: &Connection,
+    selection: &Selection,
+    doomed: &Doomed,
+) -> Result<BTreeSet<Vec<u8>>, StoreError> {
+    let mut find =
+        db.prepare_cached("SELECT event_id, d.captured_at FROM unparsed JOIN deliveries d USING (event_id)")?;
+    let mut rows = find.query([])?;
+    let mut found = BTreeSet::new();
+    while let Some(row) = rows.next()? {
+        let event: Vec<u8> = row.get(0)?;
+        if selection.spans(Timestamp(row.get(1)?)) && !doomed.unparsed.contains(&event) {
+            found.insert(event);
+        }
+    }
+    Ok(found)
+}
+
 impl Doomed {
+    /// Those that go as a whole.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn session_keys(&self, db: &Connection) -> Result<Vec<SessionKey>, StoreError> {
+        keys(db, &self.sessions)
+    }
+
+    /// What cannot be read goes too.
+    pub fn add_unreadable(&mut self, events: BTreeSet<Vec<u8>>) {
+        self.unparsed.extend(events);
+    }
+
     pub fn counts(&self) -> ForgottenCounts {
         ForgottenCounts {
             sessions: self.sessions.len(),

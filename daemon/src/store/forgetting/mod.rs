@@ -19,7 +19,7 @@ use super::{StoreError, empty_log_now};
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::{ProjectRow, SessionKey, SessionRow, Timestamp};
 
-pub use finding::{Doomed, find_doomed, has_all_words};
+pub use finding::{Doomed, find_doomed, has_all_words, unreadable_events};
 pub use removal::traces_left;
 pub(super) use removal::{forget, traces_gone, withdraw, without_lost_titles};
 pub(super) use tombstones::{belongs_to_forgotten_session, was_forgotten};
@@ -44,6 +44,29 @@ pub struct Criteria {
     pub until: Option<Timestamp>,
     /// Every one of them must occur in a row's texts, whatever its case.
     pub words: Vec<String>,
+}
+
+/// What becomes of events that could not be read, where nothing shows whose they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unreadable {
+    #[default]
+    Stays,
+    Goes,
+}
+
+impl Selection {
+    /// Whether something of this moment may be meant.
+    pub fn spans(&self, at: Timestamp) -> bool {
+        match self {
+            Self::Documents(_) => false,
+            Self::Session(_) => true,
+            Self::Matching(criteria) => {
+                criteria.since.is_none_or(|since| at >= since)
+                    && criteria.until.is_none_or(|until| at < until)
+            }
+            Self::SilentSince(before) => at < *before,
+        }
+    }
 }
 
 /// How much of what people see is meant, or gone.

@@ -8,13 +8,15 @@ use serde_json::Value;
 use super::super::StoreError;
 use super::super::jobs::{self, JobKind};
 use super::super::lineage::settle;
+use super::super::lives;
 use super::super::results::{BatchResult, Reach, replace_observations};
 use super::super::subjects::SubjectHash;
 use super::super::writes::log;
-use super::finding::{Doomed, find_doomed, has_all_words, numbers};
+use super::finding::{Doomed, find_doomed, has_all_words, numbers, unreadable_events};
 use super::tombstones::{bury_observations, bury_session};
-use super::{Forgotten, Selection};
+use super::{Forgotten, Selection, Unreadable};
 use crate::memory::ids::{AgentName, BatchId, ProjectRow, SessionId, SessionKey, Timestamp};
+use crate::memory::lifecycle::Lifecycle;
 use crate::memory::order::Order;
 
 /// The note that says that cleaning up is owed.
@@ -25,10 +27,18 @@ const FORGOTTEN: &str = "(forgotten)";
 /// Removes what a selection means at this moment. Of sessions that go, nothing taken up to `at` is stored any more.
 pub(in super::super) fn forget(
     db: &Connection,
-    selection: &Selection,
+    (selection, unreadable): (&Selection, Unreadable),
     at: Order,
+    said: &mut Vec<Lifecycle>,
 ) -> Result<Forgotten, StoreError> {
-    let doomed = find_doomed(db, selection)?;
+    let mut doomed = find_doomed(db, selection)?;
+    if unreadable == Unreadable::Goes {
+        let events = unreadable_events(db, selection, &doomed)?;
+        doomed.add_unreadable(events);
+    }
+    if let Selection::SilentSince(_) = selection {
+        lives::end_expired(db, &doomed.sessions, at.wall, said)?;
+    }
     let mut touched = doomed.sessions_of_rows(db)?;
     touched.extend(&doomed.titles);
     touched.extend(&doomed.sessions);
@@ -127,7 +137,7 @@ fn set(rows: &BTreeSet<i64>) -> Result<String, StoreError> {
 }
 
 /// In the order of the numbers.
-fn keys(db: &Connection, sessions: &BTreeSet<i64>) -> Result<Vec<SessionKey>, StoreError> {
+pub(super) fn keys(db: &Connection, sessions: &BTreeSet<i64>) -> Result<Vec<SessionKey>, StoreError> {
     let mut statement = db.prepare_cached(
         "SELECT agent, session_id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) ORDER BY id",
     )?;

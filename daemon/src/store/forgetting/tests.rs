@@ -59,6 +59,10 @@ fn document(text: &str) -> Selection {
     Selection::Documents(text.split(' ').map(|id| DocumentKey::parse(id).unwrap()).collect())
 }
 
+fn forget(db: &Connection, selection: &Selection, at: Order) -> Result<Forgotten, StoreError> {
+    super::forget(db, (selection, Unreadable::Stays), at, &mut Vec::new())
+}
+
 fn matching(criteria: Criteria) -> Selection {
     Selection::Matching(criteria)
 }
@@ -338,4 +342,58 @@ fn a_pass_whose_explanation_is_forgotten_settles_nothing() {
         let left: i64 = db.query_row("SELECT count(*) FROM changes", [], |row| row.get(0)).unwrap();
         assert_eq!(left, 0);
     }
+}
+
+#[test]
+fn retention_ends_a_life_that_is_open_before_it_goes() {
+    let (_home, db) = memory();
+    db.execute("UPDATE sessions SET life_started_at = started_at + 4", []).unwrap();
+    db.execute("UPDATE sessions SET status = 'completed' WHERE id = 2", []).unwrap();
+    let mut said = Vec::new();
+    let expired = Selection::SilentSince(Timestamp(1000));
+    let forgotten = super::forget(&db, (&expired, Unreadable::Stays), NOW, &mut said).unwrap();
+    assert_eq!(forgotten.counts.sessions, 2);
+    let [ended] = said.as_slice() else { panic!("{said:?}") };
+    assert_eq!(ended.session.as_ref().map(|session| session.id.as_str()), Some("s1"));
+    let expected =
+        serde_json::json!({"message_count": 2, "duration_ms": 10, "life_ms": 6, "reason": "retention"});
+    assert_eq!((ended.what.name(), ended.what.detail()), ("session_end", expected));
+    // By hand nobody is told of an end: the user wants it gone.
+    let (_home, db) = memory();
+    super::forget(&db, (&Selection::Session(SessionRow(1)), Unreadable::Stays), NOW, &mut said).unwrap();
+    assert_eq!(said.len(), 1);
+}
+
+#[test]
+fn what_cannot_be_read_goes_only_where_that_is_asked_and_in_its_time() {
+    let keep = |db: &Connection, id: u8, at: i64, payload: &str| {
+        db.execute(
+            "INSERT INTO deliveries (event_id, agent, event_name, captured_at, boot_id, boot_ns, flags, stored_at)
+             VALUES (?1, 'claude-code', '', ?2, ?3, 1, 0, 0)",
+            rusqlite::params![[id; 16], at, [9_u8; 16]],
+        )
+        .unwrap();
+        db.execute(
+            "INSERT INTO unparsed (event_id, parse_error, payload) VALUES (?1, 'cut off', ?2)",
+            rusqlite::params![[id; 16], payload.as_bytes()],
+        )
+        .unwrap();
+    };
+    let check = |selection: Selection, unreadable, expected: usize| {
+        let (_home, db) = memory();
+        keep(&db, 200, 100, r#"{"session_id":"s1"#);
+        keep(&db, 201, 100, r#"{"prompt":"whose"#);
+        keep(&db, 202, 5000, r#"{"prompt":"whose"#);
+        let gone = super::forget(&db, (&selection, unreadable), NOW, &mut Vec::new()).unwrap();
+        assert_eq!(gone.counts.unparsed, expected, "{selection:?} {unreadable:?}");
+    };
+    let project = |until: Option<i64>| {
+        let projects = Some(vec![ProjectRow(1)]);
+        matching(Criteria { projects, until: until.map(Timestamp), ..Criteria::default() })
+    };
+    check(project(None), Unreadable::Stays, 0);
+    check(project(None), Unreadable::Goes, 3);
+    check(project(Some(1000)), Unreadable::Goes, 2);
+    check(matching(Criteria::default()), Unreadable::Goes, 3);
+    check(matching(Criteria::default()), Unreadable::Stays, 0);
 }

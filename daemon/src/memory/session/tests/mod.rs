@@ -143,6 +143,7 @@ fn event(line: &str) -> Option<LifecycleEvent> {
         transcript_path: None,
         title: None,
         subagent,
+        origin: None,
         what,
     })
 }

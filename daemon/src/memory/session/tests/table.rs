@@ -181,8 +181,8 @@ fn a_compaction_counts_what_it_shortens_and_hides_what_is_private() {
     let ended = |story: &str| {
         let effects = play(story).1.into_iter();
         let ends = effects.filter_map(|effect| match effect {
-            Effect::EndCompaction { message_count, compacted_count, summary, .. } => {
-                Some((message_count, compacted_count, summary.is_some()))
+            Effect::EndCompaction { message_count, since_last, summary, .. } => {
+                Some((message_count, since_last, summary.is_some()))
             }
             _ => None,
         });

@@ -1,0 +1,325 @@
+//! Hosts without a reader of their own: Claude Code's dialect, which many copied, with events in whatever spelling.
+//!
+//! Long-lived hosts (chat gateways) name their events `session_start`, `session:compact:before`, `command:new` or
+//! `message:received`. What such an event means is told by [`SPELLINGS`]; fields are looked for at the top and in the
+//! objects in which these hosts put them, in both spellings. What has no row and is none of Claude Code's events is kept
+//! as it came.
+
+use recall_protocol::wire::Deliver;
+
+use super::json::{Fields, string};
+use super::{Unreadable, claude_code};
+use crate::memory::event::{Audience, LifecycleEvent, MessageOrigin, StartSource, What};
+use crate::memory::ids::{SessionId, Timestamp};
+
+/// What an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meaning {
+    SessionStart,
+    SessionSuspend,
+    SessionResume,
+    /// With this reason, where the event names none.
+    SessionEnd(&'static str),
+    BeforeCompaction,
+    AfterCompaction,
+    MessageReceived,
+    /// The user has stopped the turn.
+    Stop,
+    /// The host's own business, told again by the events of its sessions.
+    Internal,
+}
+
+/// Names by their letters and digits alone, in small letters: `session_start`, `SessionStart` and `session:start` are one.
+const SPELLINGS: [(&str, Meaning); 19] = [
+    ("sessionstart", Meaning::SessionStart),
+    ("gatewaystartup", Meaning::SessionStart),
+    ("sessionsuspend", Meaning::SessionSuspend),
+    ("sessionresume", Meaning::SessionResume),
+    ("sessionend", Meaning::SessionEnd("other")),
+    ("commandnew", Meaning::SessionEnd("new")),
+    ("commandreset", Meaning::SessionEnd("reset")),
+    ("sessionautoreset", Meaning::SessionEnd("idle")),
+    ("commandstop", Meaning::Stop),
+    ("beforecompaction", Meaning::BeforeCompaction),
+    ("sessioncompactbefore", Meaning::BeforeCompaction),
+    ("precompact", Meaning::BeforeCompaction),
+    ("aftercompaction", Meaning::AfterCompaction),
+    ("sessioncompactafter", Meaning::AfterCompaction),
+    ("postcompact", Meaning::AfterCompaction),
+    ("messagereceived", Meaning::MessageReceived),
+    // Each session is told of its suspension or its end beside them.
+    ("gatewayshutdown", Meaning::Internal),
+    ("gatewayprerestart", Meaning::Internal),
+    ("gatewaystop", Meaning::Internal),
+];
+
+/// Claude Code's events whose names differ only in their spelling.
+const DIALECT: [&str; 9] = [
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PostToolBatch",
+    "SubagentStart",
+    "SubagentStop",
+    "Stop",
+    "StopFailure",
+];
+
+fn letters(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
+}
+
+/// Objects in which hosts put what belongs to an event.
+const INSIDE: [&str; 4] = ["event", "context", "ctx", "metadata"];
+
+/// An event's fields and those of the objects inside.
+struct Payload {
+    top: Fields,
+    inside: Vec<Fields>,
+}
+
+impl Payload {
+    fn read(delivery: &Deliver) -> Result<Self, Unreadable> {
+        let top = Fields::read(&delivery.payload)?;
+        let mut inside = Vec::new();
+        for name in INSIDE {
+            let object = top.raw(name).and_then(|raw| Fields::read(raw.as_bytes()).ok());
+            let deeper = object.as_ref().and_then(|object| object.raw("metadata"));
+            let deeper = deeper.and_then(|raw| Fields::read(raw.as_bytes()).ok());
+            inside.extend(object);
+            inside.extend(deeper);
+        }
+        Ok(Self { top, inside })
+    }
+
+    /// The JSON text of the first spelling that is there, the outer one first.
+    fn raw(&self, names: &[&str]) -> Option<&str> {
+        let all = std::iter::once(&self.top).chain(&self.inside);
+        all.filter_map(|fields| fields.raw_of(names)).next()
+    }
+
+    /// A text that says something; ids may be numbers.
+    fn word(&self, names: &[&str]) -> Option<String> {
+        let raw = self.raw(names)?;
+        let number = || raw.parse::<i64>().ok().map(|number| number.to_string());
+        string(raw).or_else(number).filter(|text| !text.is_empty())
+    }
+
+    fn name(&self, delivery: &Deliver) -> Option<String> {
+        let pair = || Some(format!("{}:{}", self.top.word("type")?, self.top.word("action")?));
+        self.top
+            .word("hook_event_name")
+            .or_else(|| Some(delivery.event_name.clone()).filter(|name| !name.is_empty()))
+            .or_else(pair)
+            .or_else(|| self.top.word("event"))
+    }
+
+    fn session(&self) -> Option<String> {
+        let id = self.word(&["session_id", "sessionId"]).or_else(|| self.top.word("conversation_id"));
+        id.or_else(|| self.word(&["session_key", "sessionKey"]))
+    }
+
+    fn origin(&self) -> Option<Box<MessageOrigin>> {
+        let origin = MessageOrigin {
+            sender: self.word(&["from", "sender_id", "senderId"]),
+            channel: self.word(&["channel_id", "channelId", "channel"]),
+            account: self.word(&["account_id", "accountId", "account"]),
+            conversation: self.word(&["conversation_id", "conversationId", "conversation", "chatId"]),
+            sent_at: self.raw(&["timestamp"]).and_then(time),
+        };
+        // A channel alone says where the agent sits, not who has sent something.
+        origin.sender.is_some().then(|| Box::new(origin))
+    }
+}
+
+/// In milliseconds or seconds since 1970, or as RFC 3339.
+fn time(raw: &str) -> Option<Timestamp> {
+    /// In seconds this is the year 5138.
+    const LEAST_MS: i64 = 100_000_000_000;
+    if let Some(text) = string(raw) {
+        return Some(Timestamp(text.parse::<jiff::Timestamp>().ok()?.as_millisecond()));
+    }
+    let number = raw.parse::<i64>().ok()?;
+    Some(Timestamp(if number < LEAST_MS { number.checked_mul(1000)? } else { number }))
+}
+
+/// Reads one event.
+pub(super) fn read(delivery: &Deliver) -> Result<LifecycleEvent, Unreadable> {
+    let payload = Payload::read(delivery)?;
+    let session = payload.session().ok_or(Unreadable::NoSession)?;
+    let name = payload.name(delivery).ok_or(Unreadable::NoEvent)?;
+    let spelled = letters(&name);
+    let known = DIALECT.iter().find(|known| letters(known) == spelled);
+    let event = claude_code::event(&payload.top, delivery, session, known.copied().unwrap_or(&name));
+    let meaning = SPELLINGS.iter().find(|(spelling, _)| *spelling == spelled).map(|(_, meaning)| *meaning);
+    let what = match meaning {
+        Some(meaning) => what(meaning, &name, &payload, delivery),
+        None => event.what,
+    };
+    let is_message = matches!(what, What::Prompt { .. } | What::MessageReceived { .. });
+    let origin = if is_message { payload.origin() } else { None };
+    let cwd = event.cwd.or_else(|| payload.word(&["workspaceDir", "workspace_dir"]));
+    Ok(LifecycleEvent { origin, cwd, what, session: SessionId(event.session.0), ..event })
+}
+
+fn what(meaning: Meaning, name: &str, payload: &Payload, delivery: &Deliver) -> What {
+    let reason = |otherwise: &str| payload.word(&["reason"]).unwrap_or_else(|| otherwise.to_owned());
+    let trigger = || payload.word(&["trigger"]).unwrap_or_else(|| "auto".to_owned());
+    match meaning {
+        Meaning::SessionStart => {
+            let before = payload.word(&["resumed_from", "resumedFrom"]);
+            let source = match (payload.word(&["source"]), before) {
+                (Some(source), _) => StartSource::parse(&source),
+                // The conversation began anew in another's place.
+                (None, Some(_)) => StartSource::Clear,
+                (None, None) => StartSource::Startup,
+            };
+            What::SessionStart { source, audience: Audience::Nobody }
+        }
+        Meaning::SessionSuspend => What::SessionSuspend { reason: reason("other") },
+        Meaning::SessionResume => What::SessionResume,
+        Meaning::SessionEnd(otherwise) => match reason(otherwise).as_str() {
+            // The host goes away, and its sessions are there again when it is back.
+            reason @ ("shutdown" | "restart") => What::SessionSuspend { reason: reason.to_owned() },
+            // The conversation goes on under another id.
+            "compaction" => What::Internal { name: name.to_owned() },
+            reason => What::SessionEnd { reason: reason.to_owned() },
+        },
+        Meaning::BeforeCompaction => What::PreCompact { trigger: trigger() },
+        Meaning::AfterCompaction => {
+            let summary = payload.word(&["compact_summary", "summary"]);
+            What::PostCompact { trigger: trigger(), summary }
+        }
+        Meaning::MessageReceived => What::MessageReceived {
+            content: payload.word(&["content", "text"]).filter(|text| !text.trim().is_empty()),
+            detail: String::from_utf8_lossy(&delivery.payload).into_owned(),
+        },
+        Meaning::Stop => What::Stop { message: payload.word(&["last_assistant_message"]) },
+        Meaning::Internal => What::Internal { name: name.to_owned() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use recall_protocol::wire::{EventId, Flags, ShimContext};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::agents;
+
+    fn read(event_name: &str, payload: &Value) -> LifecycleEvent {
+        let delivery = Deliver {
+            event_id: EventId([1; 16]),
+            agent: "openclaw".to_owned(),
+            event_name: event_name.to_owned(),
+            captured_at_ms: 0,
+            boot_id: [0; 16],
+            boot_ns: 0,
+            context: ShimContext::default(),
+            payload: payload.to_string().into_bytes(),
+            flags: Flags::default(),
+        };
+        (agents::spec("openclaw").read)(&delivery).expect("readable")
+    }
+
+    #[track_caller]
+    fn check(event_name: &str, fields: Value, expected: What) {
+        let mut payload = json!({"session_id": "s"});
+        for (key, value) in fields.as_object().into_iter().flatten() {
+            payload[key] = value.clone();
+        }
+        assert_eq!(read(event_name, &payload).what, expected, "{event_name} {payload}");
+    }
+
+    #[test]
+    fn an_event_named_like_one_of_ours_is_that_event() {
+        let start = |source| What::SessionStart { source, audience: Audience::Nobody };
+        let end = |reason: &str| What::SessionEnd { reason: reason.to_owned() };
+        let suspend = |reason: &str| What::SessionSuspend { reason: reason.to_owned() };
+        let trigger = || "auto".to_owned();
+        for name in ["session_start", "SessionStart", "sessionStart", "session:start", "gateway:startup"] {
+            check(name, json!({}), start(StartSource::Startup));
+        }
+        check("session_start", json!({"resumedFrom": "before"}), start(StartSource::Clear));
+        check("session_start", json!({"source": "resume"}), start(StartSource::Resume));
+        check("session_suspend", json!({"reason": "gateway stopping"}), suspend("gateway stopping"));
+        check("session_resume", json!({"suspendedForMs": 7}), What::SessionResume);
+        check("session_end", json!({"reason": "daily"}), end("daily"));
+        check("session_end", json!({}), end("other"));
+        check("session_end", json!({"reason": "shutdown"}), suspend("shutdown"));
+        check("session_end", json!({"reason": "restart"}), suspend("restart"));
+        check(
+            "session_end",
+            json!({"reason": "compaction"}),
+            What::Internal { name: "session_end".to_owned() },
+        );
+        check("command:new", json!({}), end("new"));
+        check("command:stop", json!({}), What::Stop { message: None });
+        for name in ["before_compaction", "session:compact:before", "PreCompact"] {
+            check(name, json!({"messageCount": 9}), What::PreCompact { trigger: trigger() });
+        }
+        for name in ["after_compaction", "session:compact:after", "PostCompact"] {
+            check(name, json!({}), What::PostCompact { trigger: trigger(), summary: None });
+        }
+        check("gateway:shutdown", json!({}), What::Internal { name: "gateway:shutdown".to_owned() });
+        check(
+            "stop",
+            json!({"last_assistant_message": "done"}),
+            What::Stop { message: Some("done".to_owned()) },
+        );
+        let detail = json!({"session_id": "s", "x": 1}).to_string();
+        check("session:patch", json!({"x": 1}), What::Other { name: "session:patch".to_owned(), detail });
+    }
+
+    #[test]
+    fn names_and_ids_stand_where_the_host_puts_them() {
+        let event =
+            read("", &json!({"type": "command", "action": "new", "sessionKey": "agent:main", "context": {}}));
+        assert_eq!((event.session.as_str(), event.name()), ("agent:main", "SessionEnd"));
+        let nested = json!({"event": {"sessionId": "s9"}, "ctx": {"workspaceDir": "/shop"}});
+        let event = read("session_start", &nested);
+        assert_eq!((event.session.as_str(), event.cwd.as_deref()), ("s9", Some("/shop")));
+    }
+
+    #[test]
+    fn a_message_tells_who_sent_it_where_and_when() {
+        let origin = |sent_at| MessageOrigin {
+            sender: Some("telegram:4711".to_owned()),
+            channel: Some("telegram".to_owned()),
+            account: Some("bot-1".to_owned()),
+            conversation: Some("4711".to_owned()),
+            sent_at: Some(Timestamp(sent_at)),
+        };
+        let inside = json!({"channelId": "telegram", "accountId": "bot-1", "conversationId": 4711});
+        for (name, payload, sent_at) in [
+            (
+                "message_received",
+                json!({"session_id": "s", "from": "telegram:4711", "content": "hi", "timestamp": 1_795_218_000_000_i64,
+                    "metadata": {"channel": "telegram", "account": "bot-1", "conversation": "4711"}}),
+                1_795_218_000_000,
+            ),
+            (
+                "message:received",
+                json!({"sessionKey": "s", "timestamp": "2026-11-20T23:40:00Z",
+                    "context": {"from": "telegram:4711", "content": "hi", "channelId": "telegram",
+                                "metadata": {"accountId": "bot-1", "conversationId": "4711"}}}),
+                1_795_218_000_000,
+            ),
+            (
+                "message_received",
+                json!({"event": {"from": "telegram:4711", "content": "hi", "timestamp": 1_795_218_000}, "ctx": inside,
+                    "session_id": "s"}),
+                1_795_218_000_000,
+            ),
+        ] {
+            let event = read(name, &payload);
+            assert_eq!(event.origin.as_deref(), Some(&origin(sent_at)), "{payload}");
+            assert!(matches!(&event.what, What::MessageReceived { content: Some(said), .. } if said == "hi"));
+        }
+        let prompt = json!({"session_id": "s", "prompt": "go", "sender_id": "4711", "channel": "telegram"});
+        let sender = read("UserPromptSubmit", &prompt).origin.and_then(|origin| origin.sender);
+        assert_eq!(sender.as_deref(), Some("4711"));
+        assert_eq!(read("UserPromptSubmit", &json!({"session_id": "s", "prompt": "go"})).origin, None);
+    }
+}

@@ -136,7 +136,8 @@ fn a_host_that_goes_away_suspends_and_the_next_event_resumes() {
     );
     check(&format!("{asked}; leave a; tool p1 Read"), SessionStatus::Active, "flush 1; a after 1; back");
     check(&format!("{asked}; leave a; end"), SessionStatus::Completed, "flush 1; a after 1; back; end");
-    // What is over is not suspended, and what comes late is.
+    check(&format!("{asked}; leave a; leave b"), suspended, "flush 1; a after 1");
+    // Neither what is over nor what comes late suspends anything.
     check("start; end; @1 leave a", SessionStatus::Completed, "end");
     check(&format!("{asked}; @1 leave a"), SessionStatus::Active, "");
     let (session, _) = play(&format!("{asked}; leave a"));

@@ -685,6 +685,36 @@ mod tests {
     }
 
     #[test]
+    fn whoever_looks_through_is_told_what_each_file_is() {
+        let Home { spool, dir } = home();
+        let folder = |name: &str| dir.path().join("state/spool").join(name);
+        let waiting = write(&spool, &event(1, b"waiting"));
+        let newer = write(&spool, &event(2, b"newer"));
+        let mut frame = fs::read(spool.file(&newer)).expect("reads");
+        frame[4] = 99;
+        fs::write(spool.file(&newer), frame).expect("write");
+        fs::write(spool.file(&SpoolName::new(9, EventId([3; 16]))), "cut").expect("write");
+        fs::write(folder("bad/odd"), "bad").expect("write");
+        fs::write(folder("tmp/young"), "young").expect("write");
+        fs::write(folder("tmp/old"), "old").expect("write");
+        let old = File::options().write(true).open(folder("tmp/old")).expect("opens");
+        old.set_modified(SystemTime::now() - 2 * WRITTEN_WITHIN).expect("sets");
+        std::os::unix::fs::symlink("/etc/passwd", folder("new/000000000000001-link")).expect("links");
+        let mut seen = Vec::new();
+        spool
+            .look_through(|remains| seen.push((remains.state, remains.bytes.len(), remains.at_ms == 9)))
+            .expect("looks");
+        let count = |state| seen.iter().filter(|(found, ..)| *found == state).count();
+        use RemainsState::{Damaged, OtherVersion, Unfinished, Waiting};
+        let counts = [Waiting, OtherVersion, Damaged, Unfinished].map(count);
+        assert_eq!(counts, [1, 1, 3, 1], "{seen:?}");
+        assert!(seen.contains(&(Damaged, 3, true)), "{seen:?}");
+        let purged = spool.purge(|remains| matches!(remains.state, Damaged | OtherVersion)).expect("purges");
+        assert_eq!(purged, 4);
+        assert!(spool.read(&waiting).is_ok() && folder("tmp/young").exists());
+    }
+
+    #[test]
     fn leftovers_of_killed_shims_are_swept() {
         let Home { spool, dir: _dir } = home();
         let left = spool.dir.join("tmp/left");

@@ -229,6 +229,9 @@ fn any_event() -> impl Strategy<Value = (What, Option<&'static str>)> {
         Just(What::Stop { message: Some("done".to_owned()) }),
         Just(What::StopFailure { error: "overloaded".to_owned(), detail: "{}".to_owned() }),
         Just(What::SessionEnd { reason: "other".to_owned() }),
+        Just(What::SessionSuspend { reason: "restart".to_owned() }),
+        Just(What::SessionResume),
+        Just(What::MessageReceived { content: Some("hi".to_owned()), detail: "{}".to_owned() }),
         Just(What::Other { name: "Notification".to_owned(), detail: "{}".to_owned() }),
     ];
     (what, prop::sample::select(vec![None, Some("p1"), Some("p2"), Some("p3")]))

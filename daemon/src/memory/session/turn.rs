@@ -119,6 +119,10 @@ impl Turn<'_> {
 
     /// The agent's program goes away. What there is is worked up, for nobody knows when it is back.
     fn suspend(&mut self, reason: &str) {
+        if self.session.status == SessionStatus::Suspended {
+            // It is away already: told twice, or the daemon was.
+            return;
+        }
         self.begin(StartSource::Resume);
         if self.session.status == SessionStatus::Completed || self.is_late() {
             return;

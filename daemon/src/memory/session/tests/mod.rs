@@ -23,7 +23,7 @@ fn policy() -> CapturePolicy {
 
 /// Reads one line of a story: `start`, `prompt p1 text`, `queued p1 text`, `private p1`, `machine p1`,
 /// `call p1 Bash c1`, `tool p1 Bash c1`, `settled p1 c1 c2`, `plan p1 FILE text`, `give p1 c1 explore text`, `helper p1`, `helped p1 text`,
-/// `failed p1`, `internal p1`, `compact p1`, `compacted p1`, `stop p1 text`, `note p1`, `end other`, `wait 300`. A dash stands for no prompt id.
+/// `failed p1`, `internal p1`, `compact p1`, `compacted p1`, `stop p1 text`, `note p1`, `leave restart`, `return`, `end other`, `wait 300`. A dash stands for no prompt id.
 fn event(line: &str) -> Option<LifecycleEvent> {
     let mut words = line.split_whitespace();
     let mut kind = words.next().unwrap();
@@ -132,6 +132,8 @@ fn event(line: &str) -> Option<LifecycleEvent> {
         }
         "note" => (id(), What::Other { name: "Notification".to_owned(), detail: "{}".to_owned() }),
         "compact" => (id(), What::PreCompact { trigger: "auto".to_owned() }),
+        "leave" => (None, What::SessionSuspend { reason: words.next().unwrap_or("other").to_owned() }),
+        "return" => (None, What::SessionResume),
         "end" => (None, What::SessionEnd { reason: words.next().unwrap_or("other").to_owned() }),
         "wait" => return None,
         other => panic!("no such line: {other}"),

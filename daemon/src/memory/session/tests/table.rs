@@ -112,6 +112,39 @@ fn a_life_is_paused_only_by_a_daemon_and_its_time_is_told() {
 }
 
 #[test]
+fn a_host_that_goes_away_suspends_and_the_next_event_resumes() {
+    let told = |story: &str| {
+        let (session, effects) = play(story);
+        let said = effects.iter().filter_map(|effect| match effect {
+            Effect::Suspend { reason, tally } => Some(format!("{reason} after {}", tally.message_count)),
+            Effect::Resume { .. } => Some("back".to_owned()),
+            Effect::FlushChunk { seq } => Some(format!("flush {}", seq.0)),
+            Effect::Complete { .. } => Some("end".to_owned()),
+            _ => None,
+        });
+        (session.status, said.collect::<Vec<_>>().join("; "))
+    };
+    let asked = "start; prompt p1 a; call p1 Bash c1";
+    let suspended = SessionStatus::Suspended;
+    let check =
+        |story: &str, status, said: &str| assert_eq!(told(story), (status, said.to_owned()), "{story}");
+    check(&format!("{asked}; leave restart"), suspended, "flush 1; restart after 1");
+    check(
+        &format!("{asked}; leave restart; return"),
+        SessionStatus::Active,
+        "flush 1; restart after 1; back",
+    );
+    check(&format!("{asked}; leave a; tool p1 Read"), SessionStatus::Active, "flush 1; a after 1; back");
+    check(&format!("{asked}; leave a; end"), SessionStatus::Completed, "flush 1; a after 1; back; end");
+    check(&format!("{asked}; leave a; leave b"), suspended, "flush 1; a after 1");
+    // Neither what is over nor what comes late suspends anything.
+    check("start; end; @1 leave a", SessionStatus::Completed, "end");
+    check(&format!("{asked}; @1 leave a"), SessionStatus::Active, "");
+    let (session, _) = play(&format!("{asked}; leave a"));
+    assert_eq!(session.calls, [], "a host that is gone runs nothing");
+}
+
+#[test]
 fn work_that_is_known_to_run_keeps_its_batch_open() {
     check("start; prompt p1 a; call p1 Bash c1; wait 900", "1 open user []");
     check("start; prompt p1 a; call p1 Bash c1; tool p1 Bash c1; wait 301", "1 closed(idle) user [Bash]");

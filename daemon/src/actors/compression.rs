@@ -4,11 +4,15 @@
 //! Five crashes within a minute open the circuit: nobody is replaced until a minute has passed, and jobs wait. A member
 //! whose thread hangs leaves it behind and goes on; more than four such threads within an hour cost the member its place
 //! for an hour, for they may still hold memory and a processor. Capturing does not notice any of it.
+//!
+//! Work that is queued is told of on the bus. For work that becomes due by time a timer waits for the first of it; where
+//! nothing waits there is none, and nobody wakes.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, MessagingErr, RpcReplyPort, SupervisionEvent};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::backoff::{full_jitter, retry_delay_ms};
@@ -20,19 +24,23 @@ use super::failure;
 use crate::compression::ProviderState;
 use crate::compression::policy::CompressionPolicy;
 use crate::memory::ids::Timestamp;
-use crate::store::{Duty, Write};
+use crate::store::{self, Duty, Write};
 
 const CRASH_WINDOW: Duration = Duration::from_secs(60);
 const CRASHES_TO_OPEN: usize = 5;
 const OPEN_FOR: Duration = Duration::from_secs(60);
 const LOST_WINDOW: Duration = Duration::from_secs(3600);
 const MOST_LOST: usize = 4;
-/// Retries become due without anybody saying so.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Work that is due and that nobody has taken is offered so often.
+const OFFER_EVERY: Duration = Duration::from_secs(1);
+/// No timer runs for longer: clocks are set, and machines sleep.
+const LONGEST_TIMER: Duration = Duration::from_secs(60);
 
 pub enum CompressionMessage {
     /// There is work.
     Wake,
+    /// When the first of the jobs that wait is due; `None` where none waits.
+    Due(Option<Timestamp>),
     /// A member is missing; its turn to be replaced has come.
     Refill {
         slot: usize,
@@ -86,6 +94,18 @@ pub struct CompressionState {
     lost: VecDeque<Instant>,
     incarnations: u64,
     counters: CompressionCounters,
+    look: Look,
+    /// Runs until the next job is due.
+    timer: Option<JoinHandle<Result<(), MessagingErr<CompressionMessage>>>>,
+}
+
+/// Whether somebody looks for the next job that is due.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    Idle,
+    Running,
+    /// What was queued since it began counts too.
+    RunningAndWanted,
 }
 
 struct Member {
@@ -107,7 +127,8 @@ impl Actor for Compression {
         for slot in 0..slots(&template.policy) {
             me.send_message(CompressionMessage::Refill { slot })?;
         }
-        me.send_interval(LOOK_EVERY, || CompressionMessage::Wake);
+        // What the last daemon has left.
+        me.send_message(CompressionMessage::Wake)?;
         wake_on_work(&me, &template);
         Ok(CompressionState {
             template,
@@ -116,6 +137,8 @@ impl Actor for Compression {
             lost: VecDeque::new(),
             incarnations: 0,
             counters: CompressionCounters::default(),
+            look: Look::Idle,
+            timer: None,
         })
     }
 
@@ -126,7 +149,8 @@ impl Actor for Compression {
         state: &mut CompressionState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            CompressionMessage::Wake => state.wake(),
+            CompressionMessage::Wake => state.wake(&me),
+            CompressionMessage::Due(due) => state.wait_until(&me, due),
             CompressionMessage::Refill { slot } => state.refill(&me, slot).await,
             CompressionMessage::TryAgain => state.try_again(&me).await,
             CompressionMessage::ThreadLost { worker } => state.lost(&me, &worker),
@@ -190,11 +214,48 @@ fn wake_on_work(me: &ActorRef<CompressionMessage>, template: &CompressorArgument
 }
 
 impl CompressionState {
-    fn wake(&self) {
+    fn wake(&mut self, me: &ActorRef<CompressionMessage>) {
         for member in self.members.values() {
             // One that has just died is replaced by the supervision event.
             let _ = member.actor.send_message(CompressorMessage::Wake);
         }
+        self.look_ahead(me);
+    }
+
+    /// Finds out when the first of the jobs that wait is due.
+    fn look_ahead(&mut self, me: &ActorRef<CompressionMessage>) {
+        if self.look != Look::Idle {
+            self.look = Look::RunningAndWanted;
+            return;
+        }
+        self.look = Look::Running;
+        let (me, readers) = (me.clone(), self.template.readers.clone());
+        tokio::spawn(async move {
+            let due = match tokio::task::spawn_blocking(move || readers.read(store::next_try)).await {
+                Ok(Ok(due)) => due,
+                // Nobody knows, so somebody has to look again.
+                Ok(Err(_)) | Err(_) => Some(clock::now()),
+            };
+            let _ = me.send_message(CompressionMessage::Due(due));
+        });
+    }
+
+    fn wait_until(&mut self, me: &ActorRef<CompressionMessage>, due: Option<Timestamp>) {
+        if let Some(earlier) = self.timer.take() {
+            earlier.abort();
+        }
+        let wanted = self.look == Look::RunningAndWanted;
+        self.look = Look::Idle;
+        if wanted {
+            return self.look_ahead(me);
+        }
+        let Some(due) = due else { return };
+        let delay = match due.since(clock::now()).unsigned_abs() {
+            // It waits for something else than time: another job, or a worker.
+            0 => OFFER_EVERY,
+            ms => Duration::from_millis(ms).min(LONGEST_TIMER),
+        };
+        self.timer = Some(me.send_after(delay, || CompressionMessage::Wake));
     }
 
     async fn refill(&mut self, me: &ActorRef<CompressionMessage>, slot: usize) {

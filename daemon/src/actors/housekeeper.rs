@@ -142,26 +142,36 @@ impl HousekeeperState {
         tokio::task::spawn_blocking(move || settings.look(Look::Patient));
     }
 
-    /// Silent sessions and expired leases.
+    /// Silent sessions, expired leases and orphans. Where there are none, nothing is written.
     fn round(&self) {
         let HousekeeperArguments { intake, readers, idle, heard_since, .. } = self.arguments.clone();
         tokio::spawn(async move {
             let now = clock::now();
             let before = Timestamp(now.0.saturating_sub(idle.batch_ms.min(idle.session_ms)));
-            let quiet = tokio::task::spawn_blocking(move || {
-                readers.read(|db| store::quiet_sessions(db, before, heard_since))
+            let looked = tokio::task::spawn_blocking(move || {
+                readers.read(|db| {
+                    let others = store::quiet_sessions(db, before, heard_since)?;
+                    Ok((others, store::has_expired_leases(db, now)?, store::has_orphans(db)?))
+                })
             });
-            match quiet.await {
-                Ok(Ok(others)) => {
+            let (expired, orphans) = match looked.await {
+                Ok(Ok((others, expired, orphans))) => {
                     let _ = intake.sessions.tell(SessionsMessage::LookAtClock { now, others });
+                    (expired, orphans)
                 }
-                Ok(Err(error)) => tracing::warn!(%error, "cannot look for silent sessions"),
-                Err(_) => tracing::error!("looking for silent sessions panicked"),
-            }
-            if let Err(error) = intake.writer.write(Write::ExpireLeases { now }).await {
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "cannot look for silent sessions");
+                    return;
+                }
+                Err(_) => {
+                    tracing::error!("looking for silent sessions panicked");
+                    return;
+                }
+            };
+            if expired && let Err(error) = intake.writer.write(Write::ExpireLeases { now }).await {
                 tracing::warn!(%error, "cannot take leases back");
             }
-            if let Err(error) = intake.writer.write(Write::RepairOrphans { at: now }).await {
+            if orphans && let Err(error) = intake.writer.write(Write::RepairOrphans { at: now }).await {
                 tracing::warn!(%error, "cannot look for orphans");
             }
         });

@@ -72,6 +72,12 @@ impl Maintenance {
 
     async fn forget_done_jobs(&self) -> Option<Instant> {
         let before = Timestamp(clock::now().0.saturating_sub(JOBS_KEPT_MS));
+        let readers = self.readers.clone();
+        let found =
+            tokio::task::spawn_blocking(move || readers.read(|db| store::has_done_jobs(db, before))).await;
+        if matches!(found, Ok(Ok(false))) {
+            return Some(Instant::now());
+        }
         match self.writer.write(Write::ForgetDoneJobs { before }).await {
             Ok(_) => Some(Instant::now()),
             Err(error) => {

@@ -23,7 +23,8 @@ const GOOD: &str =
     r#"{"observations": [{"type": "gotcha", "title": "Round once", "narrative": "Per line loses cents."}]}"#;
 const SECOND: i64 = 1_000;
 const HOUR: i64 = 3_600 * SECOND;
-/// Due work is looked for every second; starting it takes no time on a clock that stands still.
+/// A timer waits for due work, and what is not taken then is offered every second; starting it takes no time on a clock
+/// that stands still.
 const SLACK: i64 = 2 * SECOND;
 
 /// Answers as it is told to, well when it was told nothing, and remembers when it was asked.

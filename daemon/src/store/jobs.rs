@@ -391,6 +391,36 @@ pub(super) fn retry(db: &Connection, only: Option<JobId>) -> Result<u64, StoreEr
     Ok(changed as u64)
 }
 
+/// When the first of the jobs that wait may be tried; a moment that has passed where one may be now. `None`: none waits.
+///
+/// # Errors
+/// When the database refuses.
+pub fn next_try(db: &Connection) -> Result<Option<Timestamp>, StoreError> {
+    let mut find =
+        db.prepare_cached("SELECT min(not_before) FROM jobs WHERE status IN ('pending', 'retrying')")?;
+    Ok(find.query_row([], |row| row.get::<_, Option<i64>>(0))?.map(Timestamp))
+}
+
+/// Whether a job was leased for too long.
+///
+/// # Errors
+/// When the database refuses.
+pub fn has_expired_leases(db: &Connection, now: Timestamp) -> Result<bool, StoreError> {
+    let mut find = db
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'running' AND lease_until < ?1)")?;
+    Ok(find.query_row([now.0], |row| row.get(0))?)
+}
+
+/// Whether there are jobs that were done before a moment.
+///
+/// # Errors
+/// When the database refuses.
+pub fn has_done_jobs(db: &Connection, before: Timestamp) -> Result<bool, StoreError> {
+    let mut find =
+        db.prepare_cached("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'done' AND finished_at < ?1)")?;
+    Ok(find.query_row([before.0], |row| row.get(0))?)
+}
+
 /// Forgets jobs that were done before a moment. Dead ones stay: somebody may want to see or retry them.
 pub(super) fn forget_done(db: &Connection, before: Timestamp) -> Result<(), StoreError> {
     db.prepare_cached("DELETE FROM jobs WHERE status = 'done' AND finished_at < ?1")?.execute([before.0])?;

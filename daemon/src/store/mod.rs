@@ -66,12 +66,14 @@ pub use forgetting::{
 };
 pub use jobs::{
     CompressionTrouble, Duty, FinishedJob, FirstResult, JobFailure, JobKind, JobResult, JobRow, Jobs,
-    LeasedJob, Lives, NextTry, compression_trouble, jobs, unfinished_jobs,
+    LeasedJob, Lives, NextTry, compression_trouble, has_done_jobs, has_expired_leases, jobs, next_try,
+    unfinished_jobs,
 };
 pub use known::{KnownSession, known_session, quiet_sessions};
 pub use ledger::{SpendingRow, spending, spent};
 pub use lineage::{LineageRow, Relation, lineage};
 pub use lives::{LifeEventRow, life_events};
+pub use orphans::has_orphans;
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
 pub use plans::{PlanRow, plan, plans_of_session};
 pub use projects::{

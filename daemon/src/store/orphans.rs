@@ -9,6 +9,25 @@ use super::StoreError;
 use super::jobs::{self, JobKind};
 use crate::memory::ids::{BatchId, Timestamp};
 
+/// Whether there is anything to repair.
+///
+/// # Errors
+/// When the database refuses.
+pub fn has_orphans(db: &Connection) -> Result<bool, StoreError> {
+    let mut find = db.prepare_cached(
+        "SELECT EXISTS (
+            SELECT 1 FROM activities a WHERE a.batch IS NULL AND (
+                EXISTS (SELECT 1 FROM prompt_batches b WHERE b.session = a.session AND b.source <> 'private')
+                OR (a.kind = 'tool' AND NOT EXISTS (SELECT 1 FROM prompt_batches b WHERE b.session = a.session))))
+         OR EXISTS (
+            SELECT 1 FROM prompt_batches b
+            WHERE b.status = 'closed' AND b.compressed_at IS NULL AND b.source <> 'private'
+              AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.session = b.session AND j.batch = b.id
+                              AND j.kind = 'batch' AND j.status <> 'done'))",
+    )?;
+    Ok(find.query_row([], |row| row.get(0))?)
+}
+
 pub(super) fn repair(db: &Connection, at: Timestamp) -> Result<(), StoreError> {
     open_recovery_batches(db)?;
     attach_to_nearest(db)?;

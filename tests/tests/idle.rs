@@ -1,0 +1,49 @@
+//! A daemon with nothing to do does nothing.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use std::process::Command;
+
+use recall_tests::Stage;
+use recall_tests::faults::syscalls::strace_works;
+
+/// Locks that SQLite takes: of bytes beside the database, 120 of which is for whoever writes.
+struct Locks {
+    all: usize,
+    to_write: usize,
+}
+
+/// What the daemon's threads lock in so many seconds. A busy machine makes it less, never more.
+fn locks_within(stage: &Stage, seconds: u32) -> Locks {
+    let trace = stage.user_home().join("trace");
+    let traced = Command::new("timeout")
+        .args(["-s", "INT", &seconds.to_string(), "strace", "-f", "-qq", "-e", "trace=fcntl", "-o"])
+        .args([trace.as_os_str(), "-p".as_ref(), stage.daemon_pid().to_string().as_ref()])
+        .output()
+        .unwrap();
+    assert!(trace.exists(), "{traced:?}");
+    let text = std::fs::read_to_string(&trace).unwrap();
+    let all: Vec<&str> = text.lines().filter(|line| line.contains("F_SETLK")).collect();
+    let to_write = all.iter().filter(|line| line.contains("F_WRLCK") && line.contains("l_start=120")).count();
+    Locks { all: all.len(), to_write }
+}
+
+#[test]
+fn an_idle_daemon_does_not_touch_its_database_and_a_round_of_housekeeping_writes_nothing() {
+    if !strace_works() {
+        println!("skipped: strace is missing or may not trace");
+        return;
+    }
+    // The first round comes with the start, the next is far away.
+    let stage = Stage::new().config("[timers]\nhousekeeping_s = 3600\n").daemon();
+    stage.flush();
+    let idle = locks_within(&stage, 4);
+    assert_eq!((idle.all, idle.to_write), (0, 0));
+
+    let stage = Stage::new().config("[timers]\nhousekeeping_s = 1\n").daemon();
+    stage.flush();
+    let rounds = locks_within(&stage, 4);
+    assert!(rounds.all > 0, "a round reads");
+    assert_eq!(rounds.to_write, 0);
+}

@@ -137,7 +137,9 @@ mod tests {
             let section = sections.entry(current.clone().expect("a section first")).or_default();
             match section.get_mut(key) {
                 // Assignments add up (systemd.exec(5)); everything else must stand once.
-                Some(before) if key == "Environment" => before.push_str(&format!(" {value}")),
+                Some(before) if ["Environment", "SystemCallFilter"].contains(&key) => {
+                    before.push_str(&format!(" {value}"));
+                }
                 before => {
                     assert_eq!(before, None, "{key} twice");
                     section.insert(key.to_owned(), value.to_owned());
@@ -171,6 +173,21 @@ mod tests {
         assert!(unit["Service"].contains_key("WatchdogSec"));
         assert_eq!(unit["Unit"]["Requires"], SOCKET);
         assert_eq!(unit["Install"]["Also"], SOCKET);
+    }
+
+    #[test]
+    fn the_service_may_do_no_more_than_it_needs() {
+        let service = &parse(SERVICE_UNIT)["Service"];
+        for (key, value) in [
+            ("LimitCORE", "0"),
+            ("MemoryMax", "2G"),
+            ("OOMPolicy", "continue"),
+            ("NoNewPrivileges", "yes"),
+            ("RestrictNamespaces", "yes"),
+            ("SystemCallFilter", "@system-service ~@privileged"),
+        ] {
+            assert_eq!(service[key], value, "{key}");
+        }
     }
 
     #[test]

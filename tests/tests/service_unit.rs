@@ -1,0 +1,108 @@
+//! The systemd units under a user's manager of their own: everything that they forbid, the daemon and the programs that
+//! it starts can do without.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use recall_tests::{Stage, binaries, provider, run, workspace};
+use serde_json::{Value, json};
+
+const SYSTEMD: &str = "/usr/lib/systemd/systemd";
+
+/// A manager in a mount namespace of its own, with an empty `/run`: nobody else's is touched. What it says of the service
+/// goes to stdout, line by line.
+const SCRIPT: &str = r#"
+mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/system "$XDG_RUNTIME_DIR" && chmod 700 "$XDG_RUNTIME_DIR" || exit 9
+systemd --user > "$HOME/manager.log" 2>&1 &
+manager=$!
+for attempt in $(seq 100); do systemctl --user list-units > /dev/null 2>&1 && break; sleep 0.1; done
+systemctl --user list-units > /dev/null 2>&1 || { cat "$HOME/manager.log" >&2; exit 9; }
+systemctl --user set-environment "PATH=$PATH"
+systemctl --user start recall.socket
+for event in "$HOME"/events/*; do recall-shim claude-code < "$event"; done
+recall ctl flush > /dev/null
+echo "service $(systemctl --user is-active recall.service)"
+pid=$(systemctl --user show -p MainPID --value recall.service)
+grep -E '^(Seccomp|NoNewPrivs):' "/proc/$pid/status"
+grep '^Max core file size' "/proc/$pid/limits"
+systemctl --user show recall.service -p MemoryMax -p RestrictNamespaces
+echo "session $(recall ctl session one --json)"
+recall ctl stop > /dev/null
+systemctl --user stop recall.socket recall.service
+kill $manager; wait $manager
+"#;
+
+#[test]
+fn the_units_let_the_daemon_and_what_it_starts_work() {
+    let is_root = rustix::process::geteuid().is_root();
+    let unshares =
+        || Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|ended| ended.success());
+    if !is_root || !Path::new(SYSTEMD).exists() || !unshares() {
+        println!("skipped: needs the superuser, systemd and a mount namespace");
+        return;
+    }
+    let answer = json!({"is_error": false, "result": provider::OBSERVATIONS});
+    let stage = Stage::new();
+    let home = stage.user_home();
+    let units = home.join(".config/systemd/user");
+    let folders = [&units, &home.join(".config/recall"), &home.join("bin"), &home.join("events")];
+    folders.into_iter().for_each(|folder| std::fs::create_dir_all(folder).unwrap());
+    for unit in ["recall.socket", "recall.service"] {
+        let text = std::fs::read_to_string(workspace().join("systemd").join(unit)).unwrap();
+        let program = binaries().join("recall").display().to_string();
+        std::fs::write(units.join(unit), text.replace("/usr/local/bin/recall", &program)).unwrap();
+    }
+    std::fs::write(home.join(".config/recall/config.toml"), "[compression]\nbackend = 'claude-cli'\n")
+        .unwrap();
+    let claude = home.join("bin/claude");
+    std::fs::write(&claude, format!("#!/bin/sh\ncat > /dev/null\ncat <<'ANSWER'\n{answer}\nANSWER\n"))
+        .unwrap();
+    std::fs::set_permissions(&claude, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut call = stage.discount_calls()[1].clone();
+    call["tool_use_id"] = json!("t1");
+    let events = [
+        stage.event("one", "SessionStart", json!({"source": "startup"})),
+        stage.event(
+            "one",
+            "UserPromptSubmit",
+            json!({"prompt": recall_tests::DISCOUNT_PROMPT, "prompt_id": "p"}),
+        ),
+        stage.event("one", "PostToolUse", call),
+        stage.event(
+            "one",
+            "Stop",
+            json!({"last_assistant_message": recall_tests::DISCOUNT_ANSWER, "prompt_id": "p"}),
+        ),
+        stage.event("one", "SessionEnd", json!({"reason": "other"})),
+    ];
+    for (number, event) in events.iter().enumerate() {
+        std::fs::write(home.join(format!("events/{number}")), event.to_string()).unwrap();
+    }
+
+    let path = [&home.join("bin"), binaries(), Path::new("/usr/lib/systemd")].map(Path::to_path_buf);
+    let usual = std::env::var_os("PATH").unwrap();
+    let path = path.into_iter().chain(std::env::split_paths(&usual));
+    let mut command = Command::new("unshare");
+    command.args(["-m", "bash", "-c", SCRIPT]).env_clear().env("HOME", &home);
+    command.env("PATH", std::env::join_paths(path).unwrap()).env("XDG_RUNTIME_DIR", "/run/recall-test");
+    command.env("SYSTEMD_LOG_TARGET", "console").env("RECALL_ANSWER_MS", "10000").current_dir("/");
+    let said = run(command, b"");
+    if said.code() == 9 {
+        println!("skipped: no user manager starts here: {}", said.stderr);
+        return;
+    }
+    for line in
+        ["service active", "NoNewPrivs:\t1", "Seccomp:\t2", "MemoryMax=2147483648", "RestrictNamespaces=yes"]
+    {
+        assert!(said.stdout.lines().any(|known| known == line), "{line}: {said:?}");
+    }
+    let core = said.stdout.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    assert_eq!(core.split_whitespace().skip(4).take(2).collect::<Vec<_>>(), ["0", "0"]);
+    let session = said.stdout.lines().find_map(|line| line.strip_prefix("session ")).unwrap();
+    let session: Value = serde_json::from_str(session).unwrap();
+    assert!(session.to_string().contains("claude-cli:haiku"), "its program did not answer: {}", said.stdout);
+}

@@ -7,7 +7,7 @@
 //! - only regular files count. Opening does not wait, so a FIFO holds nobody up;
 //! - only so much is read, whatever a length says.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Read};
@@ -237,18 +237,19 @@ fn has_access_list(opened: &File) -> bool {
 /// by it.
 fn is_private_group(user: u32, group: u32) -> bool {
     const BELIEVED_FOR: Duration = Duration::from_secs(60);
-    static KNOWN: Mutex<Option<HashMap<(u32, u32), (Instant, bool)>>> = Mutex::new(None);
+    static KNOWN: Mutex<BTreeMap<(u32, u32), Looked>> = Mutex::new(BTreeMap::new());
+    struct Looked {
+        at: Instant,
+        is_private: bool,
+    }
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = known.get_or_insert_default();
-    if let Some((looked, answer)) = known.get(&(user, group))
-        && looked.elapsed() < BELIEVED_FOR
-    {
-        return *answer;
+    if let Some(looked) = known.get(&(user, group)).filter(|looked| looked.at.elapsed() < BELIEVED_FOR) {
+        return looked.is_private;
     }
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let answer = holds_only(user, group, &text("/etc/passwd"), &text("/etc/group"));
-    known.insert((user, group), (Instant::now(), answer));
-    answer
+    let is_private = holds_only(user, group, &text("/etc/passwd"), &text("/etc/group"));
+    known.insert((user, group), Looked { at: Instant::now(), is_private });
+    is_private
 }
 
 /// As passwd(5) and group(5) tell it. Of who is in neither, as in a container or with a directory service, equal numbers

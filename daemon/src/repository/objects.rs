@@ -438,4 +438,28 @@ pub(in crate::repository) mod tests {
             assert!(!holds(&objects, commit) && !holds(&home.path().join("link"), commit));
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_of_a_pack_are_too_much(
+            place in 0..200_usize, byte in proptest::num::u8::ANY, base in ".{0,80}",
+            delta in proptest::collection::vec(proptest::num::u8::ANY, 0..40),
+        ) {
+            let made = apply(base.as_bytes(), &delta);
+            proptest::prop_assert!(made.is_none_or(|made| made.len() <= MOST_BYTES));
+            let home = tempfile::tempdir().unwrap();
+            let objects = home.path().join("objects");
+            fs::create_dir_all(objects.join("pack")).unwrap();
+            let names = pack(&objects.join("pack"), ["one", "one two", "one two three"], "blob");
+            for name in ["a.pack", "a.idx"] {
+                let path = objects.join("pack").join(name);
+                let mut bytes = fs::read(&path).unwrap();
+                // Of the index what stands behind the table, too.
+                let at = if name == "a.idx" { bytes.len() - 1 - place } else { place % bytes.len() };
+                bytes[at] = byte;
+                fs::write(&path, bytes).unwrap();
+                let _ = names.iter().filter(|name| holds(&objects, name)).count();
+            }
+        }
+    }
 }

@@ -60,7 +60,8 @@ impl Tree {
             index_folder: paths.index_dir(),
             first_connection: FirstConnection::default(),
             spool,
-            config,
+            config: config.into(),
+            settings: None,
             compressor: Arc::new(compressor),
         };
         let house = House::new(&blueprint);

@@ -4,7 +4,7 @@
 //! main work tree and the repositories on this disk that it was cloned from: one that is excluded is enough. Asked for
 //! each event, so what was found for a folder is believed for a moment.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -13,15 +13,14 @@ use globset::GlobSet;
 
 use crate::config::Excluded;
 use crate::memory::project::{RepositoryFacts, display_name, identities};
-use crate::project_file::{Captured, ProjectRules, excluded_projects};
+use crate::project_file::{Captured, NAME, ProjectRules, excluded_projects};
 use crate::repository::{self, ProjectFile};
 
 /// So long a folder is not looked at again.
 const BELIEVED_FOR: Duration = Duration::from_secs(1);
 /// Folders that are remembered.
 const MOST_FOLDERS: usize = 500;
-/// Of the words that an event names files with so many are looked at; where there are more, and anything is excluded,
-/// nobody can tell what they name.
+/// Of the words that may name files so many are looked up on the disk; the others are only compared with the patterns.
 const MOST_NAMES: usize = 1_000;
 
 /// Cheap to clone.
@@ -78,6 +77,8 @@ pub struct FolderRules {
     /// The name the project wants to be shown under.
     pub alias: Option<String>,
     complaints: usize,
+    /// The top of the repository around it.
+    top: Option<PathBuf>,
     /// The folders whose own files count here, with what these say.
     files: Vec<(PathBuf, ProjectRules)>,
 }
@@ -94,6 +95,34 @@ impl FolderRules {
 
     pub fn hides_anything(&self) -> bool {
         self.files.iter().any(|(_, rules)| rules.hides_anything())
+    }
+}
+
+/// What holds for an event.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// Of each folder that it names.
+    pub rules: Vec<Arc<FolderRules>>,
+    /// The names of files of excluded projects.
+    pub elsewhere: HashSet<String>,
+}
+
+impl Place {
+    /// One folder that is excluded is enough.
+    pub fn captured(&self) -> Captured {
+        match self.rules.iter().any(|rules| rules.captured == Captured::No) {
+            true => Captured::No,
+            false => Captured::Yes,
+        }
+    }
+
+    /// Whether the content of a file of this name is not to be kept.
+    pub fn hides(&self, path: &str) -> bool {
+        self.rules.iter().any(|rules| rules.hides(path))
+    }
+
+    pub fn hides_anything(&self) -> bool {
+        self.rules.iter().any(|rules| rules.hides_anything())
     }
 }
 
@@ -117,41 +146,44 @@ impl Boundaries {
 
     /// What holds in a folder.
     pub async fn rules(&self, folder: &str) -> Arc<FolderRules> {
-        self.rules_of(&[PathBuf::from(folder)]).await.into_iter().next().unwrap_or_default()
+        self.place(vec![PathBuf::from(folder)], Vec::new()).await.rules.into_iter().next().unwrap_or_default()
     }
 
-    /// What holds in each of these folders.
-    pub async fn rules_of(&self, folders: &[PathBuf]) -> Vec<Arc<FolderRules>> {
-        let believed: Vec<_> = folders.iter().map_while(|folder| self.believed(folder)).collect();
-        if believed.len() == folders.len() {
-            return believed;
+    /// What holds for an event that names these folders, and whose calls name these files: each as a call or a command
+    /// says it, in one of the folders.
+    pub async fn place(&self, folders: Vec<PathBuf>, names: Vec<String>) -> Place {
+        if names.is_empty() {
+            let believed: Vec<_> = folders.iter().map_while(|folder| self.believed(folder)).collect();
+            if believed.len() == folders.len() {
+                return Place { rules: believed, elsewhere: HashSet::new() };
+            }
         }
-        let (this, asked) = (self.clone(), folders.to_vec());
-        let looked = tokio::task::spawn_blocking(move || {
-            asked.iter().map(|folder| this.look_in(folder)).collect::<Vec<_>>()
-        });
-        let nothing = || FolderRules { captured: Captured::No, ..FolderRules::default() };
-        looked.await.unwrap_or_else(|_| {
+        let this = self.clone();
+        tokio::task::spawn_blocking(move || this.look_around(&folders, names)).await.unwrap_or_else(|_| {
             tracing::error!("looking at a project panicked");
-            folders.iter().map(|_| Arc::new(nothing())).collect()
+            let nothing = FolderRules { captured: Captured::No, ..FolderRules::default() };
+            Place { rules: vec![Arc::new(nothing)], elsewhere: HashSet::new() }
         })
     }
 
-    /// Which of these names are those of files in excluded projects. Each is as a call or a command names it, in one
-    /// of these folders.
-    pub async fn elsewhere(&self, names: Vec<String>, folders: &[PathBuf]) -> Vec<String> {
-        if names.is_empty() || (names.len() > MOST_NAMES && self.exclude_anything()) {
-            return names;
+    fn look_around(&self, folders: &[PathBuf], names: Vec<String>) -> Place {
+        let mut place = Place {
+            rules: folders.iter().map(|folder| self.look_in(folder)).collect(),
+            elsewhere: HashSet::new(),
+        };
+        if place.captured() == Captured::No {
+            return place;
         }
-        let (this, folders, asked) = (self.clone(), folders.to_vec(), names.clone());
-        let looked = tokio::task::spawn_blocking(move || {
-            let is_elsewhere = |name: &String| this.is_excluded_file(name, &folders);
-            asked.into_iter().take(MOST_NAMES).filter(is_elsewhere).collect()
-        });
-        looked.await.unwrap_or_else(|_| {
-            tracing::error!("looking at the files of a call panicked");
-            names
-        })
+        let mut looked_at = 0;
+        let is_elsewhere = |name: &String| {
+            looked_at += 1;
+            match looked_at > MOST_NAMES {
+                true => self.is_named_by_a_pattern(name, folders),
+                false => self.is_excluded_file(name, folders, &place.rules),
+            }
+        };
+        place.elsewhere = names.into_iter().filter(is_elsewhere).collect();
+        place
     }
 
     /// Whether the user has excluded anything.
@@ -163,24 +195,28 @@ impl Boundaries {
         Arc::clone(&self.excluded.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn is_excluded_file(&self, name: &str, folders: &[PathBuf]) -> bool {
-        let own = ["~/", "$HOME/", "${HOME}/"].iter().find_map(|start| name.strip_prefix(start));
-        if let Some(rest) = own {
-            return self.is_excluded_place(&self.home.join(rest));
+    fn is_named_by_a_pattern(&self, name: &str, folders: &[PathBuf]) -> bool {
+        let excluded = self.excluded();
+        folders.iter().any(|folder| excluded.covers(&whole(name, folder).to_string_lossy()))
+    }
+
+    fn is_excluded_file(&self, name: &str, folders: &[PathBuf], own: &[Arc<FolderRules>]) -> bool {
+        let at_home = ["~/", "$HOME/", "${HOME}/"].iter().find_map(|start| name.strip_prefix(start));
+        if let Some(rest) = at_home {
+            return self.is_excluded_place(&self.home.join(rest), own);
         }
         if Path::new(name).is_absolute() {
-            return self.is_excluded_place(Path::new(name));
+            return self.is_excluded_place(Path::new(name), own);
         }
         // A word without a slash is a file of the folder itself, unless it is a folder or leads elsewhere.
         let leads_on = |path: &Path| path.symlink_metadata().is_ok_and(|file| !file.is_file());
-        folders
-            .iter()
-            .map(|folder| folder.join(name))
-            .any(|path| (name.contains('/') || leads_on(&path)) && self.is_excluded_place(&path))
+        let is_excluded =
+            |path: PathBuf| (name.contains('/') || leads_on(&path)) && self.is_excluded_place(&path, own);
+        folders.iter().any(|folder| is_excluded(folder.join(name)))
     }
 
-    /// A file, or a folder, that may not be there.
-    fn is_excluded_place(&self, path: &Path) -> bool {
+    /// A file, or a folder, that may not be there. `own`: what holds where the event comes from.
+    fn is_excluded_place(&self, path: &Path, own: &[Arc<FolderRules>]) -> bool {
         let path = without_dots(path);
         let excluded = self.excluded();
         if excluded.covers(&path.to_string_lossy()) {
@@ -192,7 +228,11 @@ impl Boundaries {
         }
         let folder =
             if resolved.is_dir() { resolved.as_path() } else { resolved.parent().unwrap_or(&resolved) };
-        self.look_in(folder).captured == Captured::No
+        if own.iter().filter_map(|rules| rules.top.as_deref()).any(|top| is_plainly_in(folder, top)) {
+            return false;
+        }
+        let rules = self.look_in(folder);
+        rules.captured == Captured::No || rules.hides(&resolved.to_string_lossy())
     }
 
     fn look_in(&self, folder: &Path) -> Arc<FolderRules> {
@@ -238,6 +278,7 @@ impl Boundaries {
             captured: Captured::Yes,
             alias: None,
             complaints: files.iter().map(|(_, rules)| rules.complaints.len()).sum(),
+            top: facts.common_dir.as_ref().map(|_| PathBuf::from(&facts.folder)),
             files: Vec::new(),
         };
         let own = |root: &Path| root == Path::new(&facts.folder);
@@ -285,9 +326,21 @@ fn with_resolved(patterns: &[String], home: &Path) -> Vec<String> {
     all
 }
 
-/// A path that an event names, made whole: what is relative lies in `folder`.
+/// Whether a folder lies in the work tree with this top, and neither another project nor anything that a project says
+/// of itself lies between.
+fn is_plainly_in(folder: &Path, top: &Path) -> bool {
+    let says_nothing =
+        |folder: &Path| [".git", NAME].iter().all(|name| folder.join(name).symlink_metadata().is_err());
+    folder.starts_with(top) && folder.ancestors().take_while(|parent| *parent != top).all(says_nothing)
+}
+
+/// A path that an event names, made whole: what is relative lies in `folder`. One with the letter of a drive is another
+/// system's, and stays.
 pub fn whole(path: &str, folder: &Path) -> PathBuf {
-    without_dots(&folder.join(path))
+    match path.get(1..2) {
+        Some(":") => PathBuf::from(path),
+        _ => without_dots(&folder.join(path)),
+    }
 }
 
 fn without_dots(path: &Path) -> PathBuf {

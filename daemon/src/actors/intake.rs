@@ -3,8 +3,7 @@
 //! Private text and secrets end here: what goes on, to a session or to the store, has lost both. The hook client has
 //! removed private text already; whoever else sends an event or leaves it in the spool may not have.
 
-use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,7 +14,7 @@ use recall_protocol::privacy::has_tags;
 use recall_protocol::wire::{Deliver, Flags, Reply};
 use sha2::{Digest, Sha256};
 
-use super::boundaries::{Boundaries, FolderRules, whole};
+use super::boundaries::{Boundaries, Place, whole};
 use super::clock;
 use super::hearing::Listener;
 use super::pause::PauseSwitch;
@@ -71,26 +70,13 @@ impl Intake {
             self.counters.paused.fetch_add(1, Ordering::Relaxed);
             return Reply::Ack { stdout: self.paused_answer(&deliver) };
         }
-        let mut folders = folders_of(&deliver);
-        let mut rules = self.boundaries.rules_of(&folders).await;
-        if self.is_excluded(&rules) {
-            return self.let_go(&deliver);
-        }
         let Some(mut parsed) = self.parse(deliver).await else {
             return self.counted(Reply::Busy);
         };
-        // The folder that the event itself names may be another one than the hook's.
-        if let Some(own) = parsed.folder(&folders).filter(|own| !folders.contains(own)) {
-            let found = self.boundaries.rules_of(std::slice::from_ref(&own)).await;
-            folders.push(own);
-            if self.is_excluded(&found) {
-                return self.let_go(&parsed.deliver);
-            }
-            rules.extend(found);
+        let place = self.boundaries.place(parsed.folders(), std::mem::take(&mut parsed.names)).await;
+        if place.captured() == Captured::No {
+            return self.let_go(&parsed.deliver);
         }
-        let names = std::mem::take(&mut parsed.names);
-        let elsewhere = self.boundaries.elsewhere(names, &folders).await.into_iter().collect();
-        let place = Place { rules, elsewhere };
         let alias = place.rules.first().and_then(|rules| rules.alias.clone());
         let reply = match self.cleanse(parsed, place).await {
             Some(Taken::Event(event)) => self.pass_on(*event, listener, alias).await,
@@ -114,10 +100,6 @@ impl Intake {
     pub fn session_of(deliver: &Deliver) -> Option<SessionKey> {
         let event = (agents::spec(&deliver.agent).read)(deliver).ok()?;
         Some(SessionKey { agent: AgentName(deliver.agent.clone()), id: event.session })
-    }
-
-    fn is_excluded(&self, rules: &[Arc<FolderRules>]) -> bool {
-        rules.iter().any(|rules| rules.captured == Captured::No)
     }
 
     /// Of a project that is excluded.
@@ -215,30 +197,27 @@ struct Parsed {
 }
 
 impl Parsed {
-    /// The folder that the payload itself names, made whole by those of the hook.
-    fn folder(&self, folders: &[PathBuf]) -> Option<PathBuf> {
+    /// Where the agent works, as its hook and its event say: the project's folder, the one that the hook stands in, and
+    /// the one of the payload. The first says what the project is called.
+    fn folders(&self) -> Vec<PathBuf> {
+        let context = &self.deliver.context;
+        let here = PathBuf::from(&context.cwd);
         let named = match &self.event {
             Ok(event) => event.cwd.clone(),
             Err(_) => json_field::field(&self.deliver.payload, "cwd").map(|cwd| cwd.into_owned()),
         };
-        let named = named.filter(|named| !named.is_empty())?;
-        let from = folders.last().map(PathBuf::as_path).unwrap_or(Path::new(""));
-        Some(whole(&named, from))
+        let made_whole =
+            |named: &str| Some(named).filter(|named| !named.is_empty()).map(|named| whole(named, &here));
+        let project = context.project_dir.as_deref().and_then(made_whole);
+        let own = named.as_deref().and_then(made_whole);
+        let mut folders = Vec::new();
+        for folder in [project, Some(here), own].into_iter().flatten() {
+            if !folders.contains(&folder) {
+                folders.push(folder);
+            }
+        }
+        folders
     }
-}
-
-/// What holds for an event.
-struct Place {
-    rules: Vec<Arc<FolderRules>>,
-    /// Names of files of excluded projects.
-    elsewhere: HashSet<String>,
-}
-
-/// Where the agent works, as its hook says: the project's folder, and the one that it stands in, which comes last.
-fn folders_of(deliver: &Deliver) -> Vec<PathBuf> {
-    let here = PathBuf::from(&deliver.context.cwd);
-    let project = deliver.context.project_dir.as_deref().map(|project| whole(project, &here));
-    project.filter(|project| *project != here).into_iter().chain([here.clone()]).collect()
 }
 
 /// At a session's start, a line for the user.
@@ -291,8 +270,8 @@ fn cleanse(Parsed { mut deliver, event, .. }: Parsed, redactor: &Redactor, place
     let second = second_key(&event, &deliver);
     deliver.payload = Vec::new();
     let event = Redactor::names_only(event, &place.elsewhere);
-    let event = match place.rules.iter().any(|rules| rules.hides_anything()) {
-        true => Redactor::hide_files(event, &|path| place.rules.iter().any(|rules| rules.hides(path))),
+    let event = match place.hides_anything() {
+        true => Redactor::hide_files(event, &|path| place.hides(path)),
         false => event,
     };
     Taken::Event(Box::new(Readable { event: redactor.redact_event(event), deliver, second }))
@@ -379,7 +358,7 @@ mod tests {
     }
 
     fn take(payload: &str) -> Taken {
-        let place = Place { rules: Vec::new(), elsewhere: HashSet::new() };
+        let place = Place::default();
         cleanse(
             parse(deliver(payload), Outputs::Searched),
             &Redactor::new(&RedactionPolicy::default()).unwrap(),

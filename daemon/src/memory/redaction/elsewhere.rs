@@ -15,6 +15,8 @@ use crate::memory::event::{LifecycleEvent, ToolCall, ToolResult, ToolStart, What
 
 /// Longer is no path.
 const MOST_BYTES: usize = 4096;
+/// So many words without a slash may name files.
+const MOST_WORDS: usize = 500;
 const COMMAND_KEYS: [&str; 6] = ["command", "cmd", "script", "commandline", "args", "code"];
 const MARK: &str = "[redacted:file-content]";
 
@@ -117,7 +119,12 @@ impl Names {
         rewrite(json, |StringPlace { role, text }| {
             match role {
                 Role::Value { key } | Role::Element { key } if is_command(key) => {
-                    words(text).for_each(|word| self.add(&text[word]));
+                    for word in words(text).filter_map(|word| text.get(word)) {
+                        // A document inside a command has words without end.
+                        if word.contains('/') || self.list.len() < MOST_WORDS {
+                            self.add(word);
+                        }
+                    }
                 }
                 Role::Value { .. } | Role::Element { .. } => {
                     if let Some(name) = as_name(text) {
@@ -204,7 +211,7 @@ fn only_names<'a>(json: &'a str, hidden: &HashSet<String>) -> Cow<'a, str> {
         }
         let mut gaps = Vec::new();
         let mut at = 0;
-        for word in kept.into_iter().chain([text.len()..text.len()]) {
+        for word in kept.into_iter().chain(std::iter::once(text.len()..text.len())) {
             if text.get(at..word.start).is_some_and(|gap| !gap.trim().is_empty()) {
                 gaps.push(Replacement {
                     range: at..word.start,

@@ -9,6 +9,7 @@
 //! **Invariant:** nothing here stores, searches or decides what an event means.
 
 pub mod claude_code;
+pub mod failure;
 pub mod json;
 pub mod named_file;
 

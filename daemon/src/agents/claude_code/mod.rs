@@ -27,6 +27,7 @@ pub const SPEC: AgentSpec = AgentSpec {
     action: actions::action,
     rejected: rejection::rejected,
     reply: transcript::reply,
+    plan_file: plans::plan_file,
 };
 
 /// Reads one hook payload.

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
 use super::effects::Scene;
+use super::jobs::{self, JobKind};
 use super::writes::Suspension;
 use crate::memory::event::StartSource;
 use crate::memory::ids::{AgentName, SessionId, SessionKey, SessionRow, Timestamp};
@@ -151,7 +152,7 @@ fn claim_successor(scene: &Scene<'_>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Stamps every live session.
+/// Stamps every live session, and asks for a summary of those that are in the middle of a turn.
 pub(super) fn suspend_all(
     db: &Connection,
     now: Timestamp,
@@ -161,7 +162,9 @@ pub(super) fn suspend_all(
     let mut live = db.prepare_cached(
         "SELECT s.id, s.agent, s.session_id, s.life_started_at, s.last_event_at,
                 (SELECT ifnull(sum((b.source <> 'recovery') + (b.response IS NOT NULL OR b.response_event IS NOT NULL)), 0)
-                 FROM prompt_batches b WHERE b.session = s.id)
+                 FROM prompt_batches b WHERE b.session = s.id),
+                EXISTS (SELECT 1 FROM prompt_batches b
+                        WHERE b.session = s.id AND b.status <> 'closed' AND b.source <> 'private')
          FROM sessions s WHERE s.status IN ('initialized', 'active') ORDER BY s.id",
     )?;
     let mut stamp =
@@ -178,6 +181,10 @@ pub(super) fn suspend_all(
         let tally = Tally { message_count: row.get(5)?, duration_ms: at.since(Timestamp(begun)) };
         let what = Said::SessionSuspend { tally, reason: reason.to_owned() };
         stamp.execute(params![session, at.0])?;
+        if row.get(6)? {
+            // Nobody knows whether its turn ever goes on: what there is of it is summed up.
+            jobs::enqueue(db, JobKind::Summary, session, None, now)?;
+        }
         record(db, session, at, &what)?;
         said.push(Lifecycle { session: Some(key), at, what });
     }

@@ -234,6 +234,10 @@ impl Session {
         let mut effects = Vec::new();
         if closes {
             effects.extend(next.close_unfinished(CloseReason::Idle));
+            // The end of the life asks for one itself.
+            if !effects.is_empty() && !ends {
+                effects.push(Effect::Summarize);
+            }
         }
         if ends {
             let tally = next.tally(next.last_event);

@@ -179,12 +179,19 @@ impl Turn<'_> {
         if !queued {
             // What still ran was interrupted; subagents work on in the background.
             self.end_calls(|call| call.subagent.is_none());
-            self.effects.extend(self.session.close_unfinished(CloseReason::NextPrompt));
+            self.leave_unfinished();
         }
         let seq = self.next_seq();
         self.push_batch(source, state, prompt_id, Some(prompt));
         self.carry_out(seq, plan);
         self.ask(source, text)
+    }
+
+    /// The turn that ran has ended without a word. A crash after this moment leaves a summary with it.
+    fn leave_unfinished(&mut self) {
+        let closed = self.session.close_unfinished(CloseReason::NextPrompt);
+        let summarize = (!closed.is_empty()).then_some(Effect::Summarize);
+        self.effects.extend(closed.into_iter().chain(summarize));
     }
 
     /// Ties the batch to the plan that its prompt speaks of.
@@ -291,6 +298,7 @@ impl Turn<'_> {
     fn run_waiting(&mut self, waiting: usize, id: &PromptId) -> usize {
         if let Some(open) = self.session.batches.iter().rposition(|batch| batch.state == BatchState::Open) {
             self.close(open, CloseReason::NextPrompt);
+            self.effects.push(Effect::Summarize);
         }
         if let Some(batch) = self.session.batches.get_mut(waiting) {
             batch.state = BatchState::Open;

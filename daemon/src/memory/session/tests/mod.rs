@@ -498,6 +498,34 @@ fn a_late_prompt_adopts_what_was_done_before_any_was_known() {
     check("start; tool p1 Read; @1 private p1", "1 open private [hidden Read]");
 }
 
+/// A crash after any of these moments finds a summary, or a job for one.
+#[test]
+fn whatever_closes_a_turn_asks_for_a_summary() {
+    let asks = |story: &str, last: &str| {
+        let before = play(story).1.len();
+        let effects = play(&format!("{story}; {last}")).1;
+        effects.iter().skip(before).filter(|effect| **effect == Effect::Summarize).count()
+    };
+    let story = "start; prompt p1 a; tool p1 Read";
+    for last in [
+        "prompt p2 b",
+        "private p2",
+        "wait 301",
+        "wait 3601",
+        "compact p1",
+        "stop p1 x",
+        "failed p1",
+        "end other",
+    ] {
+        assert_eq!(asks(story, last), 1, "{last}");
+    }
+    assert_eq!(asks("start; prompt p1 a; prompt p1 b", "tool p2 Read"), 1, "what was typed meanwhile runs");
+    for last in ["tool p1 Read", "note p1", "prompt p1 b", "wait 299"] {
+        assert_eq!(asks(story, last), 0, "{last}");
+    }
+    assert_eq!(asks("start; prompt p1 a; stop p1 x", "prompt p2 b"), 0, "nothing was left open");
+}
+
 #[test]
 fn an_older_answer_is_kept_beside_the_later_one() {
     check(

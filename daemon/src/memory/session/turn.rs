@@ -176,6 +176,10 @@ impl Turn<'_> {
             // Where another prompt followed, or the life ended, its time is over: there is nobody to answer.
             return if place == Place::Last { self.ask(source, text) } else { None };
         }
+        if let Some(seq) = self.adopt_in_order(source, event.prompt.as_ref(), &prompt) {
+            self.carry_out(seq, plan);
+            return self.ask(source, text);
+        }
         if !queued {
             // What still ran was interrupted; subagents work on in the background.
             self.end_calls(|call| call.subagent.is_none());
@@ -261,7 +265,11 @@ impl Turn<'_> {
             if let Some(known) = batches.iter().rposition(|batch| batch.prompt.as_ref() == Some(id)) {
                 return Some(known);
             }
-            if let Some(waiting) = batches.iter().position(|batch| batch.state == BatchState::Waiting) {
+            // What was done before it was typed is none of its turn.
+            let may_run = |batch: &Batch| {
+                batch.state == BatchState::Waiting && !self.capture.order.is_before(&batch.opened)
+            };
+            if let Some(waiting) = batches.iter().position(may_run) {
                 return Some(self.run_waiting(waiting, id));
             }
         }

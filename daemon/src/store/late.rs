@@ -217,6 +217,11 @@ fn hide(scene: &Scene<'_>, batch: BatchId) -> Result<(), StoreError> {
     for activity in find.query_map([batch.0], |row| row.get::<_, i64>(0))? {
         log(db, "activity", activity?)?;
     }
+    let mut find =
+        db.prepare_cached(&format!("SELECT id FROM compactions WHERE summary IS NOT NULL AND {OWN}"))?;
+    for compaction in find.query_map([batch.0], |row| row.get::<_, i64>(0))? {
+        log(db, "compaction", compaction?)?;
+    }
     for forget in [
         "UPDATE activities SET kind = 'private', input = NULL, response = NULL, failed = 0",
         "UPDATE subagents SET message = NULL",

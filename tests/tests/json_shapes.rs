@@ -179,8 +179,8 @@ fn documented_fields() {
     let session = stage.json(["ctl", "session", "first"]);
     check(
         &session,
-        "session_id agent project project_id status reason title started_at ended_at batches observations summary \
-         injections",
+        "session_id agent project project_id status reason title started_at ended_at suspended_at first_user_prompt \
+         batches observations summary compaction_summaries injections",
     );
     check(
         &session["batches"][0],

@@ -8,6 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use recall_tests::Stage;
+use recall_tests::provider::{Behaviour, Provider};
 use serde_json::{Value, json};
 
 fn lives(session: &Value) -> Vec<&str> {
@@ -457,4 +458,241 @@ fn an_end_tells_how_long_the_session_and_its_last_life_were() {
         told(&session, "session_end").iter().map(|end| (&end["duration_ms"], &end["life_ms"])).collect();
     let expected = [(json!(60_000), json!(60_000)), (json!(630_000), json!(30_000))];
     assert_eq!(lengths, expected.iter().map(|(session, life)| (session, life)).collect::<Vec<_>>());
+}
+
+/// Seven turns that were interrupted, a call each: nobody tells how they ended.
+fn interrupted_turns(stage: &Stage, session: &str) {
+    stage.hook(&stage.event(session, "SessionStart", json!({"source": "startup"})));
+    for turn in 1..=7 {
+        let id = format!("{session}-p{turn}");
+        prompt(stage, session, &id, &format!("Make step {turn} of the discount engine round half to even"));
+        let mut call = stage.discount_calls()[1].clone();
+        call["tool_use_id"] = json!(format!("{session}-t{turn}"));
+        call["prompt_id"] = json!(id);
+        stage.hook(&stage.event(session, "PostToolUse", call));
+    }
+}
+
+#[test]
+fn turns_that_nobody_ended_leave_a_summary() {
+    let mut stage = Stage::new().daemon();
+    stage.discount_session("older");
+    interrupted_turns(&stage, "open");
+    stage.flush();
+    // The next prompt has closed six of them.
+    let summary = stage.json(["ctl", "session", "open"])["summary"].clone();
+    assert!(summary["request"].as_str().is_some_and(|text| text.contains("discount engine")), "{summary}");
+
+    for (session, ends) in [("killed", "a kill"), ("stopped", "a stop")] {
+        stage.hook(&stage.event(session, "SessionStart", json!({"source": "startup"})));
+        prompt(&stage, session, "p1", &format!("Teach the invoice printer about {session} currencies"));
+        let mut call = stage.discount_calls()[1].clone();
+        call["prompt_id"] = json!("p1");
+        call["tool_use_id"] = json!(format!("{session}-t1"));
+        stage.hook(&stage.event(session, "PostToolUse", call));
+        stage.flush();
+        assert_eq!(stage.json(["ctl", "session", session])["summary"], Value::Null);
+        match ends {
+            "a kill" => stage.kill_daemon(),
+            _ => drop(stage.stop_daemon()),
+        }
+        stage.start_daemon();
+        stage.flush();
+        let left = stage.json(["ctl", "session", session]);
+        assert_eq!(left["status"], "suspended", "{left}");
+        assert!(left["suspended_at"].is_string(), "{left}");
+        let request = left["summary"]["request"].as_str().unwrap_or_else(|| panic!("{ends}: {left}"));
+        assert!(request.contains("invoice printer"), "{request}");
+        let next = stage.event(&format!("after-{session}"), "SessionStart", json!({"source": "startup"}));
+        let told = stage.hook(&next).context();
+        assert!(told.contains("invoice printer"), "after {ends}: {told}");
+    }
+}
+
+#[test]
+fn an_approval_is_of_the_plan_that_was_written() {
+    let stage = Stage::new().daemon();
+    let folder = stage.user_home().join(".claude/plans");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (known, path) = (folder.join("known.md"), folder.join("coins.md"));
+    let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let approved = format!("# Plan: coins\n\n1. Rates {secret}\n<private>hush</private>2. Tests");
+    std::fs::write(&path, approved).unwrap();
+    let call = |session: &str, name: &str, input: Value, response: Value| {
+        let fields = json!({"tool_name": name, "tool_input": input, "tool_response": response,
+                            "tool_use_id": format!("{session}-{name}"), "prompt_id": "p1"});
+        stage.hook(&stage.event(session, "PostToolUse", fields));
+    };
+    let written = json!({"file_path": known, "content": "# Plan: known\n\n1. Look"});
+    for session in ["path", "empty", "foreign"] {
+        prompt(&stage, session, "p1", "Plan a currency conversion");
+        call(session, "Write", written.clone(), json!({"type": "create"}));
+    }
+    call("path", "ExitPlanMode", json!({}), json!({"filePath": path}));
+    call("empty", "ExitPlanMode", json!({}), json!({}));
+    let elsewhere = stage.project().join("secrets.md");
+    std::fs::write(&elsewhere, "# Not to be read").unwrap();
+    call("foreign", "ExitPlanMode", json!({}), json!({"filePath": elsewhere}));
+    for session in ["path", "empty"] {
+        stop(&stage, session, "p1", "Planned.");
+        prompt(&stage, session, "p2", "Proceed with the approved plan.");
+        prompt(&stage, session, "p3", "proceed");
+    }
+    let plans = |session: &str| {
+        let session = stage.json(["ctl", "session", session]);
+        let sources: Vec<Value> =
+            session["batches"].as_array().unwrap().iter().map(|batch| batch["source"].clone()).collect();
+        let plans = session["plans"].as_array().unwrap().iter();
+        let told = plans.map(|plan| json!([plan["title"], plan["state"], plan["prompt_numbers"]]));
+        (told.collect::<Vec<_>>(), sources)
+    };
+    let sources = vec![json!("plan"), json!("plan"), json!("user")];
+    let (read, batches) = plans("path");
+    assert_eq!(batches, sources);
+    assert!(read.contains(&json!(["Plan: coins", "approved", [1, 2]])), "{read:?}");
+    assert!(read.contains(&json!(["Plan: known", "draft", [1]])), "{read:?}");
+    let text = stage.json(["ctl", "session", "path"])["plans"].to_string();
+    assert!(text.contains("2. Tests") && !text.contains(secret) && !text.contains("hush"), "{text}");
+    let (last, batches) = plans("empty");
+    assert_eq!(batches, sources);
+    assert_eq!(last, [json!(["Plan: known", "approved", [1, 2]])]);
+    assert_eq!(plans("foreign").0, [json!(["Plan: known", "draft", [1]])]);
+}
+
+#[test]
+fn a_failure_is_one_whichever_field_says_so() {
+    let stage = Stage::new().daemon();
+    prompt(&stage, "s", "p1", "Go");
+    let results = [
+        ("tool_result", json!({"output": "1 failing", "is_error": true}), true),
+        ("tool_response", json!({"content": [{"type": "text", "text": "no"}], "isError": true}), true),
+        ("tool_response", json!({"success": false, "output": "1 failing"}), true),
+        ("tool_response", json!({"exit_code": 2, "stdout": "1 failing"}), true),
+        ("tool_response", json!({"exitCode": 101, "stderr": "1 failing"}), true),
+        ("tool_response", json!({"status": "error", "output": "1 failing"}), true),
+        ("tool_response", json!({"error": {"message": "gone"}}), true),
+        ("tool_response", json!({"stdout": "error: 1 failing", "stderr": "", "interrupted": false}), false),
+        (
+            "tool_response",
+            json!({"stdout": "", "exitCode": 1, "returnCodeInterpretation": "No matches found"}),
+            false,
+        ),
+    ];
+    for (number, (field, result, _)) in results.iter().enumerate() {
+        let mut call = json!({"tool_name": "Bash", "tool_input": {"command": format!("cargo test n{number}")},
+                              "tool_use_id": format!("t{number}"), "prompt_id": "p1"});
+        call[field] = result.clone();
+        stage.hook(&stage.event("s", "PostToolUse", call));
+    }
+    let session = stage.json(["ctl", "session", "s"]);
+    let calls = session["batches"][0]["activities"].as_array().unwrap();
+    let failed: Vec<_> = calls.iter().map(|call| call["failed"].as_bool().unwrap()).collect();
+    assert_eq!(failed, results.map(|(.., failed)| failed), "{session}");
+    assert_eq!(calls[3]["response"], "Exit code 2\n1 failing");
+}
+
+/// A check that a host of another make reports as failed is remembered as one.
+#[test]
+fn a_check_that_failed_by_its_code_is_a_failed_check() {
+    let stage = Stage::new().daemon();
+    prompt(&stage, "s", "p1", "Make the cart tests pass");
+    let call = json!({"tool_name": "Bash", "tool_input": {"command": "cargo test cart"}, "tool_use_id": "t1", "prompt_id": "p1",
+        "tool_response": {"exit_code": 101, "output": "test cart::rounding ... FAILED\nerror: test failed"}});
+    stage.hook(&stage.event("s", "PostToolUse", call));
+    stop(&stage, "s", "p1", "The rounding test fails, I have to stop here.");
+    stage.flush();
+    let told = stage.json(["ctl", "session", "s"])["observations"].to_string();
+    assert!(told.contains("cargo test cart"), "{told}");
+}
+
+#[test]
+fn the_first_prompt_adopts_the_calls_before_it() {
+    let stage = Stage::new().daemon();
+    let call = |session: &str, id: &str| {
+        stage.event(
+            session,
+            "PostToolUse",
+            json!({"tool_name": "Bash", "tool_input": {"command": id},
+                    "tool_response": {"stdout": "ok"}, "tool_use_id": id}),
+        )
+    };
+    let asked = |session: &str| stage.event(session, "UserPromptSubmit", json!({"prompt": "Go on"}));
+    stage.hook(&call("in-order", "t1"));
+    stage.hook(&call("in-order", "t2"));
+    assert_eq!(stage.json(["ctl", "session", "in-order"])["batches"][0]["source"], "recovery");
+    stage.hook(&asked("in-order"));
+    stage.hook(&call("in-order", "t3"));
+    // The same, the second call told of last.
+    let happened: Vec<_> = [call("late", "t1"), call("late", "t2"), asked("late"), call("late", "t3")]
+        .iter()
+        .map(|event| stage.delivery(event))
+        .collect();
+    for nth in [0, 2, 3, 1] {
+        stage.deliver([&happened[nth]]);
+    }
+    for session in ["in-order", "late"] {
+        let told = stage.json(["ctl", "session", session]);
+        let [batch] = told["batches"].as_array().unwrap().as_slice() else { panic!("{told}") };
+        assert_eq!((&batch["source"], &batch["prompt"]), (&json!("user"), &json!("Go on")), "{told}");
+        let calls: Vec<_> =
+            batch["activities"].as_array().unwrap().iter().map(|call| call["tool_use_id"].clone()).collect();
+        assert_eq!(calls, ["t1", "t2", "t3"], "{told}");
+        assert_eq!(told["first_user_prompt"], "Go on");
+    }
+}
+
+#[test]
+fn what_the_agent_made_of_its_conversation_is_shown_and_found() {
+    let stage = Stage::new().daemon();
+    prompt(&stage, "s", "p1", "Add a discount");
+    for (number, words) in
+        ["The zeppelin ledger was begun.", "The zeppelin ledger was closed."].iter().enumerate()
+    {
+        stage.hook(&stage.event("s", "PreCompact", json!({"trigger": "auto", "prompt_id": "p1"})));
+        let fields = json!({"trigger": "auto", "prompt_id": "p1", "compact_summary": words});
+        stage.hook(&stage.event("s", "PostCompact", fields));
+        assert_eq!(stage.json(["ctl", "session", "s"])["compaction_summaries"][number]["summary"], *words);
+    }
+    stage.flush();
+    let found = stage.json(["search", "zeppelin ledger closed"]);
+    let hit = &found["results"][0];
+    assert_eq!((&hit["kind"], &hit["prompt_number"]), (&json!("compaction"), &json!(1)), "{found}");
+    let id = hit["id"].as_str().unwrap();
+    assert_eq!(stage.json(["show", id])["items"][0]["text"], "The zeppelin ledger was closed.");
+    assert_eq!(stage.recall(["forget", id, "--yes"]).code(), 0);
+    stage.flush();
+    let left = stage.json(["search", "zeppelin"]).to_string();
+    assert!(!left.contains("closed"), "{left}");
+    assert_eq!(stage.json(["ctl", "session", "s"])["compaction_summaries"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_session_is_summarizing_between_its_stop_and_what_comes_of_it() {
+    let provider = Provider::start(|_, _| Behaviour::Held);
+    let stage = Stage::new().config(&provider.config("openai", "concurrency = 1")).daemon();
+    let status = || {
+        let listed = stage.json(["ctl", "sessions"])["sessions"][0]["status"].clone();
+        assert_eq!(stage.json(["ctl", "session", "s"])["status"], listed);
+        listed
+    };
+    prompt(&stage, "s", "p1", "Add a percentage discount to the cart total");
+    for (number, mut call) in stage.discount_calls().into_iter().enumerate() {
+        call["tool_use_id"] = json!(format!("t{number}"));
+        call["prompt_id"] = json!("p1");
+        stage.hook(&stage.event("s", "PostToolUse", call));
+    }
+    assert_eq!(status(), "active");
+    stop(&stage, "s", "p1", "The discount is applied once, after summing up.");
+    provider.wait_for(1);
+    assert_eq!(status(), "summarizing");
+    assert_eq!(stage.json(["ctl", "status"])["sessions"]["live"], 1);
+    // A turn that runs is more than what is made of the last one.
+    prompt(&stage, "s", "p2", "Now the tests");
+    assert_eq!(status(), "active");
+    stop(&stage, "s", "p2", "They pass.");
+    assert_eq!(status(), "summarizing");
+    provider.change(|_, _| Behaviour::Status(500));
+    provider.let_go();
+    stage.flush();
+    assert_eq!(status(), "active");
 }

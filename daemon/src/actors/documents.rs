@@ -44,6 +44,9 @@ pub fn document(key: DocumentKey, row: &DocumentRow) -> Document {
             body: row.text.clone(),
             ..of_session(key, session, row.updated_at)
         },
+        DocumentRow::Compaction { row, session } => {
+            Document { body: row.summary.clone(), ..of_session(key, session, row.at) }
+        }
         DocumentRow::Prompt { text, at, session, .. } | DocumentRow::Response { text, at, session, .. } => {
             Document { body: text.clone(), ..of_session(key, session, *at) }
         }
@@ -65,6 +68,7 @@ pub fn title_and_text(row: &DocumentRow) -> (String, String) {
         DocumentRow::Observation { row, .. } => (row.title.clone(), observation_body(row)),
         DocumentRow::Summary { row, .. } => (row.title.clone(), summary_body(row)),
         DocumentRow::Plan { row, .. } => (row.title.clone(), row.text.clone()),
+        DocumentRow::Compaction { row, .. } => (first_line(&row.summary), row.summary.clone()),
         DocumentRow::Prompt { text, .. } | DocumentRow::Response { text, .. } => {
             (first_line(text), text.clone())
         }

@@ -1,12 +1,13 @@
-//! Looks up what a turn ended with when nobody told: reads the agent's transcript on a thread that may wait, and
-//! lets nothing secret or private through.
+//! Looks up what the agent has written down and did not tell: how a turn ended, what an approved plan says. Reads on a
+//! thread that may wait, and lets nothing secret or private through.
 
 use std::path::PathBuf;
 
 use recall_protocol::privacy::strip_text;
 
 use super::settings::CurrentRedactor;
-use crate::agents::{self, ReplyRequest};
+use crate::agents::named_file::Refused;
+use crate::agents::{self, PlanRequest, ReplyRequest};
 use crate::memory::ids::{AgentName, PromptId};
 
 /// Cheap to clone.
@@ -32,20 +33,40 @@ impl Replies {
     ) -> Option<String> {
         let request = ReplyRequest { transcript, prompt, home: self.home.clone()?, config_dir };
         let read = agents::spec(agent.as_str()).reply;
+        self.cleaned("a transcript", move || read(&request)).await
+    }
+
+    /// The text of a plan, if its file may be read. `folders` says where plans lie.
+    pub async fn plan(
+        &self,
+        agent: &AgentName,
+        (path, config_dir): (String, Option<String>),
+        root: Option<String>,
+        folders: Vec<String>,
+    ) -> Option<String> {
+        let request = PlanRequest { path, home: self.home.clone()?, config_dir, root, folders };
+        let read = agents::spec(agent.as_str()).plan_file;
+        self.cleaned("a plan", move || read(&request)).await
+    }
+
+    async fn cleaned(
+        &self,
+        what: &'static str,
+        read: impl FnOnce() -> Result<Option<String>, Refused> + Send + 'static,
+    ) -> Option<String> {
         let redactor = self.redactor.get();
         let found = tokio::task::spawn_blocking(move || {
-            let text = read(&request)?;
-            Ok(text.map(|text| redactor.redact_text(&strip_text(&text).text).into_owned()))
+            Ok(read()?.map(|text| redactor.redact_text(&strip_text(&text).text).into_owned()))
         });
         match found.await {
             Ok(Ok(text)) => text.filter(|text| !text.trim().is_empty()),
             Ok(Err(refused)) => {
-                let refused: agents::named_file::Refused = refused;
-                tracing::debug!(%refused, "a transcript is not read");
+                let refused: Refused = refused;
+                tracing::debug!(%refused, what, "a file is not read");
                 None
             }
             Err(error) => {
-                tracing::error!(panicked = error.is_panic(), "a transcript could not be read");
+                tracing::error!(panicked = error.is_panic(), what, "a file could not be read");
                 None
             }
         }

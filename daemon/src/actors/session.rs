@@ -29,6 +29,7 @@ use crate::memory::event::{Capture, LifecycleEvent, StartSource, What};
 use crate::memory::file_memory::Told;
 use crate::memory::ids::{EventId, SessionKey, Timestamp};
 use crate::memory::order::Order;
+use crate::memory::plan::PlanChange;
 use crate::memory::project::telling_folder;
 use crate::memory::session::{Ask, Batch, CapturePolicy, Decision, Effect, IdlePolicy, Session, Watch};
 use crate::repository;
@@ -280,6 +281,7 @@ impl SessionState {
         };
         origin.alias = alias;
         let found = self.reply_left_by(&mut event, &deliver).await;
+        self.read_plan(&mut event, &deliver).await;
         let Some(held) = &mut self.held else { return };
         let capture = Capture { event: deliver.event_id, at, order };
         let (before, recovered) = with_reply(held.session.clone(), found);
@@ -351,6 +353,18 @@ impl SessionState {
             }
             _ => found,
         }
+    }
+
+    /// An approval that names only the plan's file gets its text from there.
+    async fn read_plan(&self, event: &mut LifecycleEvent, deliver: &Deliver) {
+        let What::Tool(call) = &mut event.what else { return };
+        let Some(PlanChange::Approved { path: Some(path), text: text @ None }) = &mut call.plan else {
+            return;
+        };
+        let root = self.held.as_ref().and_then(|held| held.root.clone());
+        let named = (path.clone(), deliver.context.config_dir.clone());
+        let folders = self.context.capture.plan_folders.clone();
+        *text = self.context.replies.plan(&self.key.agent, named, root, folders).await;
     }
 
     async fn look_up(&self, held: &Held, batch: &Batch) -> Option<String> {

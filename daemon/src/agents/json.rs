@@ -17,6 +17,10 @@ impl Fields {
         Ok(Self(serde_json::from_str(std::str::from_utf8(bytes)?)?))
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The JSON text of a field; `null` counts as absent.
     pub fn raw(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(|value| value.get()).filter(|text| *text != "null")

@@ -9,6 +9,7 @@
 //! **Invariant:** nothing here stores, searches or decides what an event means.
 
 pub mod claude_code;
+pub mod failure;
 mod host;
 pub mod json;
 pub mod named_file;
@@ -38,6 +39,8 @@ pub struct AgentSpec {
     pub rejected: fn(error: &str) -> Option<Rejected>,
     /// Looks a turn's answer up in the transcript. Blocks.
     pub reply: fn(&ReplyRequest) -> Result<Option<String>, Refused>,
+    /// Reads a plan's file, of which a call has told only the path. Blocks.
+    pub plan_file: fn(&PlanRequest) -> Result<Option<String>, Refused>,
 }
 
 /// The user did not let a call happen.
@@ -57,6 +60,21 @@ pub struct ReplyRequest {
     pub home: PathBuf,
     /// Where the agent keeps its files, if the user moved them.
     pub config_dir: Option<String>,
+}
+
+/// Which plan's file is read, and where it may lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanRequest {
+    /// As the agent's JSON says.
+    pub path: String,
+    /// The user's own folder.
+    pub home: PathBuf,
+    /// Where the agent keeps its files, if the user moved them.
+    pub config_dir: Option<String>,
+    /// The folder of the session's project.
+    pub root: Option<String>,
+    /// Where plans lie, see [`is_plan_file`](crate::memory::plan::is_plan_file).
+    pub folders: Vec<String>,
 }
 
 /// What shall be said to the agent, and to the user beside it.
@@ -100,4 +118,5 @@ const UNKNOWN: AgentSpec = AgentSpec {
     action: claude_code::SPEC.action,
     rejected: claude_code::SPEC.rejected,
     reply: |_| Ok(None),
+    plan_file: |_| Ok(None),
 };

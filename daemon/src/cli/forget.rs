@@ -14,7 +14,7 @@ use super::terminal::{self, ACCENT, BOLD, DIM, WARNING, list, number, text};
 
 #[derive(Debug, Args)]
 pub struct ForgetArgs {
-    /// 12 or #12 an observation, p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call
+    /// 12 or #12 an observation, p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call, c12 a compaction's summary
     #[arg(conflicts_with_all = ["session", "project", "since", "until", "query", "unreadable"])]
     id: Vec<String>,
     /// A whole session: its id or the beginning of it

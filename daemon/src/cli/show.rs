@@ -14,7 +14,7 @@ const COMMIT_DIGITS: usize = 10;
 
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// 123 or #123 for an observation; p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call
+    /// 123 or #123 for an observation; p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call, c12 a compaction's summary
     id: String,
     /// Write JSON
     #[arg(long)]

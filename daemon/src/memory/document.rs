@@ -19,16 +19,19 @@ pub enum DocumentKind {
     Response,
     Plan,
     Activity,
+    /// What the agent made of a conversation that it shortened.
+    Compaction,
 }
 
 impl DocumentKind {
-    pub const ALL: [(Self, &'static str, char); 6] = [
+    pub const ALL: [(Self, &'static str, char); 7] = [
         (Self::Observation, "observation", 'o'),
         (Self::Summary, "summary", 's'),
         (Self::Prompt, "prompt", 'p'),
         (Self::Response, "response", 'r'),
         (Self::Plan, "plan", 'l'),
         (Self::Activity, "activity", 'a'),
+        (Self::Compaction, "compaction", 'c'),
     ];
 
     pub fn as_str(self) -> &'static str {

@@ -212,7 +212,7 @@ fn kind_factor(kind: DocumentKind) -> f32 {
     match kind {
         DocumentKind::Observation => 2.4,
         DocumentKind::Response => 2.2,
-        DocumentKind::Summary | DocumentKind::Plan => 1.8,
+        DocumentKind::Summary | DocumentKind::Plan | DocumentKind::Compaction => 1.8,
         DocumentKind::Prompt => 1.5,
         DocumentKind::Activity => 1.0,
     }

@@ -15,7 +15,7 @@ use super::tokenizer::{self, CodeTokenizer};
 
 /// Counts up whenever documents would be indexed differently: fields, tokenizer, meaning of a field. An index of
 /// another version is rebuilt.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Bytes of a body that can be found: its beginning and its end. What is longer is output that nobody wrote, and its
 /// middle would only thin out what the rest says.

@@ -50,6 +50,11 @@ enum Turn {
     Compacted,
     /// A command of the user's, which the model answers: no prompt is told of.
     Shell,
+    /// Calls whose prompt is never told of, and perhaps an answer.
+    Unasked {
+        calls: usize,
+        answered: bool,
+    },
 }
 
 fn any_turn() -> impl Strategy<Value = Turn> {
@@ -64,6 +69,13 @@ fn any_turn() -> impl Strategy<Value = Turn> {
         1 => Just(Turn::Compacted),
         1 => Just(Turn::Shell),
     ]
+}
+
+/// A session that is heard of in the middle: what came first has no prompt.
+fn any_beginning() -> impl Strategy<Value = Vec<Turn>> {
+    let unasked = (1usize..3, prop::bool::weighted(0.3))
+        .prop_map(|(calls, answered)| vec![Turn::Unasked { calls, answered }]);
+    prop_oneof![3 => Just(Vec::new()), 2 => unasked]
 }
 
 /// Whether the agent names the turns.
@@ -136,7 +148,7 @@ impl Script {
         let id = self.turn();
         let text = |words: &str| PromptText::Text(format!("{words} {id}"));
         let answer = |id: &str| What::Stop { message: Some(format!("answer to {id}")) };
-        if !matches!(turn, Turn::Whole { .. } | Turn::Shell) {
+        if !matches!(turn, Turn::Whole { .. } | Turn::Shell | Turn::Unasked { .. }) {
             self.ask(&id, text("ask"));
         }
         match turn {
@@ -196,6 +208,12 @@ impl Script {
                 self.say(answer(&id), &id);
             }
             Turn::Shell => self.say(answer(&id), &id),
+            Turn::Unasked { calls, answered } => {
+                self.work(*calls, &id);
+                if *answered {
+                    self.say(answer(&id), &id);
+                }
+            }
         }
     }
 }
@@ -316,6 +334,38 @@ fn orders_that_made_a_difference_make_none() {
             TurnIds::Told,
             vec![0, 1, 2, 5, 3, 4, 6],
         ),
+        // What was done before the first prompt is its own, unless it was answered before, or the prompt is private.
+        (
+            vec![Turn::Unasked { calls: 1, answered: false }, Turn::Shell, whole(0, false)],
+            TurnIds::Told,
+            vec![0, 2, 3, 1, 4, 5],
+        ),
+        (
+            vec![Turn::Unasked { calls: 2, answered: true }, whole(1, false)],
+            TurnIds::Told,
+            vec![0, 2, 4, 1, 5, 3, 6, 7],
+        ),
+        (
+            vec![Turn::Unasked { calls: 1, answered: false }, whole(1, true), whole(1, false)],
+            TurnIds::Told,
+            vec![0, 1, 5, 6, 2, 3, 4, 7, 8],
+        ),
+        // The answer to what was done before the first prompt is told of before it.
+        (
+            vec![Turn::Unasked { calls: 1, answered: true }, Turn::CutOff { calls: 1 }],
+            TurnIds::Untold,
+            vec![0, 2, 1, 3, 4, 5],
+        ),
+        // What was done before a prompt was typed is not done in its turn.
+        (
+            vec![
+                Turn::Unasked { calls: 1, answered: true },
+                whole(0, false),
+                Turn::Joined { before: 0, after: 1 },
+            ],
+            TurnIds::Told,
+            vec![0, 2, 3, 4, 5, 6, 1, 7, 8, 9],
+        ),
         // A plan is taken for the work of the turn before its own, which made one, too.
         (vec![Turn::Planned, Turn::Planned], TurnIds::Untold, vec![0, 1, 3, 5, 4, 6, 7, 2]),
     ] {
@@ -330,10 +380,12 @@ proptest! {
 
     #[test]
     fn the_order_of_arrival_changes_nothing_where_turns_have_ids(
+        beginning in any_beginning(),
         turns in prop::collection::vec(any_turn(), 1..6),
         delays in any_delays(),
         forgets in prop::collection::vec(prop::bool::weighted(0.2), 60),
     ) {
+        let turns: Vec<_> = beginning.into_iter().chain(turns).collect();
         is_the_same(&turns, TurnIds::Told, &delays, &forgets)?;
     }
 
@@ -341,12 +393,14 @@ proptest! {
     /// is the last that is known is hidden at once, whosever it is.
     #[test]
     fn the_order_of_arrival_changes_nothing_where_turns_have_none(
+        beginning in any_beginning(),
         turns in prop::collection::vec(any_turn(), 1..6),
         delays in any_delays(),
         forgets in prop::collection::vec(prop::bool::weighted(0.2), 60),
     ) {
-        let turns: Vec<_> = turns
+        let turns: Vec<_> = beginning
             .into_iter()
+            .chain(turns)
             .map(|turn| match turn {
                 Turn::Whole { calls, .. } => Turn::Whole { calls, privately: false },
                 // Its calls belong to whatever runs.

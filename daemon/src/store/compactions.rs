@@ -3,15 +3,58 @@
 //! An end belongs to the last beginning before it, so one that is told of in between takes its end from another. The
 //! column `compacted_count` holds the messages since the compaction before.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::StoreError;
 use super::effects::Scene;
 use super::lives::say;
-use super::text::Packed;
-use crate::memory::ids::PromptId;
+use super::text::{Packed, Unpacked};
+use super::writes::log;
+use crate::memory::ids::{PromptId, SessionRow, Timestamp};
 use crate::memory::lifecycle::{Compactions, Said};
 use crate::memory::session::Seq;
+
+/// A conversation that was shortened, with what the agent made of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompactionRow {
+    pub id: i64,
+    /// What brought it about, in the agent's word: `auto`, `manual`.
+    pub trigger: String,
+    pub summary: String,
+    /// The prompt in whose batch it was.
+    pub prompt_number: Option<u32>,
+    pub at: Timestamp,
+}
+
+const COLUMNS: &str =
+    "c.id, c.trigger, c.summary, (SELECT prompt_number FROM prompt_batches b WHERE b.id = c.batch),
+    c.ended_at, c.session FROM compactions c WHERE c.summary IS NOT NULL AND c.ended_at IS NOT NULL";
+
+fn read(row: &Row<'_>) -> rusqlite::Result<CompactionRow> {
+    Ok(CompactionRow {
+        id: row.get(0)?,
+        trigger: row.get(1)?,
+        summary: row.get::<_, Unpacked>(2)?.0,
+        prompt_number: row.get(3)?,
+        at: Timestamp(row.get(4)?),
+    })
+}
+
+/// The agent's own summaries of a session, in their order.
+///
+/// # Errors
+/// When the database refuses.
+pub fn compaction_summaries(db: &Connection, session: SessionRow) -> Result<Vec<CompactionRow>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} AND c.session = ?1 ORDER BY c.ended_at, c.id");
+    let mut statement = db.prepare_cached(&sql)?;
+    Ok(statement.query_map([session.0], read)?.collect::<Result<_, _>>()?)
+}
+
+/// One that has a summary, with its session.
+pub(super) fn told(db: &Connection, id: i64) -> Result<Option<(CompactionRow, SessionRow)>, StoreError> {
+    let mut statement = db.prepare_cached(&format!("SELECT {COLUMNS} AND c.id = ?1"))?;
+    Ok(statement.query_row([id], |row| Ok((read(row)?, SessionRow(row.get(5)?)))).optional()?)
+}
 
 pub(super) fn begins(
     scene: &mut Scene<'_>,
@@ -73,6 +116,8 @@ fn hand_over_end(scene: &Scene<'_>, from: i64, to: i64) -> Result<(), StoreError
     ] {
         scene.db.prepare_cached(sql)?.execute([from, to])?;
     }
+    log(scene.db, "compaction", from)?;
+    log(scene.db, "compaction", to)?;
     Ok(())
 }
 
@@ -94,7 +139,7 @@ pub(super) fn ends(
         .query_row(params![session, scene.at.0], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let begun = begun.filter(|(_, ended)| ended.is_none_or(|ended| ended > scene.at.0));
-    if let Some((row, ended)) = begun {
+    let row = if let Some((row, ended)) = begun {
         if ended.is_some() {
             db.prepare_cached(
                 "INSERT INTO compactions (session, batch, trigger, message_count, event_id, prompt_id)
@@ -116,6 +161,7 @@ pub(super) fn ends(
             event,
             turn
         ])?;
+        row
     } else {
         db.prepare_cached(
             "INSERT INTO compactions (session, batch, trigger, ended_at, message_count, compacted_count, summary,
@@ -133,6 +179,10 @@ pub(super) fn ends(
             event,
             turn
         ])?;
+        db.last_insert_rowid()
+    };
+    if summary.is_some() {
+        log(db, "compaction", row)?;
     }
     let compacted_count = ended(scene)?;
     say(scene, Said::AfterCompaction(Compactions { message_count, messages_since_last, compacted_count }))
@@ -140,9 +190,11 @@ pub(super) fn ends(
 
 /// Lets go of the agent's summaries of what came after the event.
 pub(super) fn hide(scene: &Scene<'_>) -> Result<(), StoreError> {
-    scene
-        .db
-        .prepare_cached("UPDATE compactions SET summary = NULL WHERE session = ?1 AND ended_at >= ?2")?
-        .execute(params![scene.session(), scene.at.0])?;
-    Ok(())
+    let mut hide = scene.db.prepare_cached(
+        "UPDATE compactions SET summary = NULL
+         WHERE session = ?1 AND ended_at >= ?2 AND summary IS NOT NULL RETURNING id",
+    )?;
+    let hidden = hide.query_map(params![scene.session(), scene.at.0], |row| row.get::<_, i64>(0))?;
+    let hidden = hidden.collect::<Result<Vec<_>, _>>()?;
+    hidden.into_iter().try_for_each(|row| log(scene.db, "compaction", row))
 }

@@ -3,7 +3,9 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::sessions::{ACTIVITY_COLUMNS, ActivityRow, SessionInfo, batch_row, read_activity, session_info};
-use super::{ObservationRow, PlanRow, StoreError, SummaryRow, observation, plan, reading};
+use super::{
+    CompactionRow, ObservationRow, PlanRow, StoreError, SummaryRow, compactions, observation, plan, reading,
+};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::{BatchId, ObservationId, PlanId, SessionId, SessionRow, Timestamp};
 
@@ -62,6 +64,7 @@ pub enum DocumentRow {
     Response { text: String, number: u32, at: Timestamp, session: Box<SessionInfo> },
     Plan { row: Box<PlanRow>, session: Box<SessionInfo> },
     Activity { row: Box<ActivityRow>, session: Box<SessionInfo> },
+    Compaction { row: Box<CompactionRow>, session: Box<SessionInfo> },
 }
 
 /// `None`: the row is gone.
@@ -102,6 +105,11 @@ pub fn load_document(db: &Connection, key: DocumentKey) -> Result<Option<Documen
             let Some(row) = plan(db, PlanId(key.row))? else { return Ok(None) };
             let session = Box::new(session_info(db, row.session)?);
             Ok(Some(DocumentRow::Plan { row: Box::new(row), session }))
+        }
+        DocumentKind::Compaction => {
+            let Some((row, session)) = compactions::told(db, key.row)? else { return Ok(None) };
+            let session = Box::new(session_info(db, session)?);
+            Ok(Some(DocumentRow::Compaction { row: Box::new(row), session }))
         }
     }
 }
@@ -159,6 +167,9 @@ pub fn scan_documents(
             "SELECT id FROM activities WHERE id > ?1 AND kind = 'tool' ORDER BY id LIMIT ?2"
         }
         DocumentKind::Plan => "SELECT id FROM plans WHERE id > ?1 ORDER BY id LIMIT ?2",
+        DocumentKind::Compaction => {
+            "SELECT id FROM compactions WHERE id > ?1 AND summary IS NOT NULL ORDER BY id LIMIT ?2"
+        }
     };
     let mut statement = db.prepare_cached(sql)?;
     let rows =
@@ -175,6 +186,7 @@ impl DocumentRow {
             | Self::Plan { session, .. }
             | Self::Prompt { session, .. }
             | Self::Response { session, .. }
+            | Self::Compaction { session, .. }
             | Self::Activity { session, .. } => Some(&session.id),
         }
     }

@@ -91,6 +91,7 @@ fn find_anew(db: &Connection, session: i64) -> Result<(), StoreError> {
         ("response", "SELECT id FROM prompt_batches WHERE session = ?1 AND response IS NOT NULL"),
         ("activity", "SELECT id FROM activities WHERE session = ?1 AND kind = 'tool'"),
         ("plan", "SELECT id FROM plans WHERE session = ?1"),
+        ("compaction", "SELECT id FROM compactions WHERE session = ?1 AND summary IS NOT NULL"),
         ("summary", "SELECT id FROM session_summaries WHERE session = ?1"),
     ] {
         let mut find = db.prepare_cached(sql)?;

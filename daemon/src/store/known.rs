@@ -1,6 +1,6 @@
 //! Reading sessions as their actors take them up again.
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{ProjectInfo, StoreError};
 use crate::memory::event::SubagentTask;
@@ -12,7 +12,8 @@ use crate::memory::ids::{
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
 use crate::memory::session::{
-    Answer, Batch, BatchState, Growth, Load, Response, RunningCall, Seq, Session, SessionStatus, Sighting,
+    Answer, Batch, BatchState, EarlyCall, Growth, Load, Response, RunningCall, Seq, Session, SessionStatus,
+    Sighting,
 };
 
 /// A session as its actor takes it up again.
@@ -59,6 +60,7 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
                     prompts: row.get(7)?,
                     batches: Vec::new(),
                     spare: Vec::new(),
+                    early: Vec::new(),
                     sightings: Vec::new(),
                     last_event: Timestamp(row.get(3)?),
                     latest: None,
@@ -77,6 +79,7 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
         .optional()?;
     let Some(mut known) = found else { return Ok(None) };
     known.session.batches = session_batches(db, known.row)?;
+    known.session.early = early_calls(db, known.row, known.session.batches.first())?;
     known.session.spare = spare_answers(db, known.row)?;
     known.session.sightings = sightings(db, known.row)?;
     known.session.latest = latest_order(db, known.row)?;
@@ -106,19 +109,19 @@ fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, S
     let mut statement = db.prepare_cached(
         "SELECT b.seq, b.prompt_id, b.source, b.status, b.prompt_number, b.response_turn, b.opened_at,
                 o.boot_id, o.boot_ns, o.captured_at, r.boot_id, r.boot_ns, r.captured_at, b.response IS NOT NULL,
-                iif(b.status = 'closed', 0, (SELECT count(*) FROM activities a
+                iif(b.status = 'closed' AND b.source <> 'recovery', 0, (SELECT count(*) FROM activities a
                     WHERE a.batch = b.id AND a.kind = 'tool' AND a.part_of IS NULL AND a.id > b.flushed_upto)),
-                iif(b.status = 'closed', 0, (SELECT ifnull(sum(length(a.input) + length(a.response)), 0) FROM activities a
+                iif(b.status = 'closed' AND b.source <> 'recovery', 0, (SELECT ifnull(sum(length(a.input) + length(a.response)), 0) FROM activities a
                     WHERE a.batch = b.id AND a.kind = 'tool' AND a.part_of IS NULL AND a.id > b.flushed_upto)),
-                iif(b.status = 'closed', 0, (SELECT count(*) FROM activities a
+                iif(b.status = 'closed' AND b.source <> 'recovery', 0, (SELECT count(*) FROM activities a
                     WHERE a.batch = b.id AND a.kind = 'tool' AND a.part_of IS NULL AND a.id <= b.flushed_upto)),
-                iif(b.status = 'closed', 0, (SELECT ifnull(sum(length(a.input) + length(a.response)), 0) FROM activities a
+                iif(b.status = 'closed' AND b.source <> 'recovery', 0, (SELECT ifnull(sum(length(a.input) + length(a.response)), 0) FROM activities a
                     WHERE a.batch = b.id AND a.kind = 'tool' AND a.part_of IS NULL AND a.id <= b.flushed_upto)),
                 b.asked_in, b.response_event
          FROM prompt_batches b
          LEFT JOIN deliveries o ON o.event_id = ifnull(b.prompt_event,
             (SELECT e.event_id FROM activities a JOIN deliveries e ON e.event_id = ifnull(a.part_of, a.event_id)
-             WHERE a.batch = b.id AND a.kind <> 'other' ORDER BY e.boot_ns LIMIT 1))
+             WHERE a.batch = b.id AND a.kind <> 'other' AND a.part_of IS NULL ORDER BY e.boot_ns LIMIT 1))
          LEFT JOIN deliveries r ON r.event_id = b.response_event
          WHERE b.session = ?1 ORDER BY b.seq",
     )?;
@@ -154,6 +157,38 @@ fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, S
         batches.insert(place, batch);
     }
     Ok(batches)
+}
+
+/// What lies in the first batch though it was done before its prompt, of each turn the first.
+fn early_calls(
+    db: &Connection,
+    session: SessionRow,
+    first: Option<&Batch>,
+) -> Result<Vec<EarlyCall>, StoreError> {
+    let Some(first) = first else { return Ok(Vec::new()) };
+    let mut statement = db.prepare_cached(
+        "SELECT a.prompt_id, d.boot_id, min(d.boot_ns), d.captured_at
+         FROM prompt_batches b JOIN activities a ON a.batch = b.id JOIN deliveries d ON d.event_id = a.event_id
+         WHERE b.session = ?1 AND b.seq = ?2 AND a.kind = 'tool' AND a.part_of IS NULL
+           AND (b.source = 'recovery' OR iif(d.boot_id = ?3, d.boot_ns < ?4, d.captured_at < ?5))
+         GROUP BY a.prompt_id, d.boot_id",
+    )?;
+    let Order { boot, boot_ns, wall } = first.opened;
+    let boot_ns = i64::try_from(boot_ns).unwrap_or(i64::MAX);
+    let rows = statement.query_map(params![session.0, first.seq.0, boot, boot_ns, wall.0], |row| {
+        let turn = row.get::<_, Option<String>>(0)?.map(PromptId);
+        Ok(EarlyCall { turn, at: read_order(row, 1)?.unwrap_or_default() })
+    })?;
+    let mut early: Vec<EarlyCall> = Vec::new();
+    for call in rows {
+        let call = call?;
+        match early.iter_mut().find(|known| known.turn == call.turn) {
+            Some(known) if call.at.is_before(&known.at) => known.at = call.at,
+            Some(_) => {}
+            None => early.push(call),
+        }
+    }
+    Ok(early)
 }
 
 /// Answers that are kept as activities.

@@ -10,7 +10,9 @@ use super::text::{Packed, Unpacked};
 use super::writes::log;
 use super::{StoreError, forgetting};
 use crate::memory::ids::{BatchId, EventId, PromptId, Timestamp};
+use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
+use crate::memory::plan;
 use crate::memory::session::{NewPrompt, Period, Seq};
 
 /// What lies in a batch because of when it was done, and the event that tells when.
@@ -89,12 +91,19 @@ fn follow_plans(db: &Connection, batch: i64) -> Result<(), StoreError> {
             SELECT 1 FROM plan_batches l WHERE l.plan = plans.id AND l.batch = ?1 AND l.event_id = plans.event_id)",
     )?
     .execute([batch])?;
-    db.prepare_cached(
-        "UPDATE prompt_batches SET source = iif(EXISTS (
-            SELECT 1 FROM plan_batches l JOIN plans p ON p.id = l.plan WHERE l.batch = ?1 AND p.kind = 'plan'),
-            'plan', 'user') WHERE id = ?1 AND source IN ('user', 'plan')",
-    )?
-    .execute([batch])?;
+    let mut find = db.prepare_cached(
+        "SELECT prompt, EXISTS (SELECT 1 FROM plan_batches l JOIN plans p ON p.id = l.plan
+                                WHERE l.batch = ?1 AND p.kind = 'plan')
+         FROM prompt_batches WHERE id = ?1 AND source IN ('user', 'plan')",
+    )?;
+    let found =
+        find.query_row([batch], |row| Ok((row.get::<_, Option<Unpacked>>(0)?, row.get::<_, bool>(1)?)));
+    let Some((prompt, is_tied)) = found.optional()? else { return Ok(()) };
+    // One that asks for the plan does so whether or not the plan is known.
+    let asks = || prompt.is_some_and(|text| plan::reference(&text.0, &[]).is_some());
+    let source = if is_tied || asks() { BatchSource::Plan } else { BatchSource::User };
+    db.prepare_cached("UPDATE prompt_batches SET source = ?2 WHERE id = ?1")?
+        .execute(params![batch, source.as_str()])?;
     Ok(())
 }
 
@@ -207,6 +216,11 @@ fn hide(scene: &Scene<'_>, batch: BatchId) -> Result<(), StoreError> {
     let mut find = db.prepare_cached(&format!("SELECT id FROM activities WHERE {OWN}"))?;
     for activity in find.query_map([batch.0], |row| row.get::<_, i64>(0))? {
         log(db, "activity", activity?)?;
+    }
+    let mut find =
+        db.prepare_cached(&format!("SELECT id FROM compactions WHERE summary IS NOT NULL AND {OWN}"))?;
+    for compaction in find.query_map([batch.0], |row| row.get::<_, i64>(0))? {
+        log(db, "compaction", compaction?)?;
     }
     for forget in [
         "UPDATE activities SET kind = 'private', input = NULL, response = NULL, failed = 0",

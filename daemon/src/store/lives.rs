@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::StoreError;
 use super::effects::Scene;
+use super::jobs::{self, JobKind};
 use super::writes::Suspension;
 use crate::memory::event::StartSource;
 use crate::memory::ids::{AgentName, SessionId, SessionKey, SessionRow, Timestamp};
@@ -192,7 +193,9 @@ pub(super) fn end_expired(
 /// A session whose life goes on, with its prompts and answers.
 const OPEN_LIFE: &str = "SELECT s.id, s.agent, s.session_id, s.started_at, s.life_started_at, s.last_event_at,
         (SELECT ifnull(sum((b.source <> 'recovery') + (b.response IS NOT NULL OR b.response_event IS NOT NULL)), 0)
-         FROM prompt_batches b WHERE b.session = s.id)
+         FROM prompt_batches b WHERE b.session = s.id),
+        EXISTS (SELECT 1 FROM prompt_batches b
+                WHERE b.session = s.id AND b.status <> 'closed' AND b.source <> 'private')
     FROM sessions s WHERE s.status <> 'completed'";
 
 struct OpenLife {
@@ -202,6 +205,8 @@ struct OpenLife {
     begun: Timestamp,
     heard: Timestamp,
     message_count: u32,
+    /// It is in the middle of a turn that is not private.
+    in_turn: bool,
 }
 
 fn read_open_life(row: &Row<'_>) -> rusqlite::Result<OpenLife> {
@@ -212,6 +217,7 @@ fn read_open_life(row: &Row<'_>) -> rusqlite::Result<OpenLife> {
         begun: Timestamp(row.get(4)?),
         heard: Timestamp(row.get(5)?),
         message_count: row.get(6)?,
+        in_turn: row.get(7)?,
     })
 }
 
@@ -223,7 +229,7 @@ impl OpenLife {
     }
 }
 
-/// Stamps every live session.
+/// Stamps every live session, and asks for a summary of those that are in the middle of a turn.
 pub(super) fn suspend_all(
     db: &Connection,
     now: Timestamp,
@@ -240,9 +246,13 @@ pub(super) fn suspend_all(
             Suspension::Crash => (life.heard, "daemon_crash"),
         };
         let (tally, duration_ms) = life.amounts_to(at);
-        let OpenLife { session, key, .. } = life;
+        let OpenLife { session, key, in_turn, .. } = life;
         let what = Said::SessionSuspend { tally, duration_ms, reason: reason.to_owned() };
         stamp.execute(params![session, at.0])?;
+        if in_turn {
+            // Nobody knows whether its turn ever goes on: what there is of it is summed up.
+            jobs::enqueue(db, JobKind::Summary, session, None, now)?;
+        }
         record(db, session, at, &what)?;
         said.push(Lifecycle { session: Some(key), at, what });
     }

@@ -55,6 +55,7 @@ pub use backup::{
     BackupError, Thoroughness, back_up_daily, check, daily_backup_is_due, newest_good_backup, renew_backups,
 };
 pub use by_hand::{Remembered, Standing};
+pub use compactions::{CompactionRow, compaction_summaries};
 pub use documents::{
     DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, log_goes_on_after,
     prompt_number, scan_documents,
@@ -90,8 +91,9 @@ pub use repair::{
 pub use results::BatchResult;
 pub use sessions::{
     ActivityRow, BatchRow, GivenRow, InjectionRow, SessionInfo, StoredBatch, asides_of_batch, batch_row,
-    batches, find_sessions, first_and_last_prompt, given, injections, last_prompt, latest_calls,
-    observations_of_session, session_activities, session_info, session_list, summary_of_session,
+    batches, find_sessions, first_and_last_prompt, given, injections, is_summarizing, last_prompt,
+    latest_calls, observations_of_session, session_activities, session_info, session_list,
+    summary_of_session,
 };
 pub use sightings::Sighting;
 pub use statistics::{Statistics, statistics};

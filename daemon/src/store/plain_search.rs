@@ -1,7 +1,8 @@
 //! Searching without the index: every text is read and compared, the newest first, for a bounded time.
 //!
 //! It stands in while the index is damaged or being made anew. It knows substrings and nothing else: no word forms,
-//! no rareness. Observations, summaries, prompts and responses are searched; activities are not, they are too many.
+//! no rareness. Observations, summaries of both sorts, prompts and responses are searched; activities are not, they are
+//! too many.
 
 use std::time::{Duration, Instant};
 
@@ -15,8 +16,13 @@ use crate::memory::ids::{ProjectRow, Timestamp};
 use crate::memory::observation::ObservationType;
 
 /// The kinds that are searched; the time is shared out among them.
-const KINDS: [DocumentKind; 4] =
-    [DocumentKind::Observation, DocumentKind::Summary, DocumentKind::Prompt, DocumentKind::Response];
+const KINDS: [DocumentKind; 5] = [
+    DocumentKind::Observation,
+    DocumentKind::Summary,
+    DocumentKind::Compaction,
+    DocumentKind::Prompt,
+    DocumentKind::Response,
+];
 
 /// What is looked for. Everything empty: all there is, the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -120,6 +126,11 @@ fn sql(kind: DocumentKind) -> &'static str {
         DocumentKind::Plan => {
             "SELECT p.id, p.updated_at, s.project, s.agent, s.session_id, NULL, p.text
              FROM plans p JOIN sessions s ON s.id = p.session WHERE p.updated_at >= ?1 ORDER BY p.updated_at DESC"
+        }
+        DocumentKind::Compaction => {
+            "SELECT c.id, c.ended_at, s.project, s.agent, s.session_id, NULL, c.summary
+             FROM compactions c JOIN sessions s ON s.id = c.session
+             WHERE c.summary IS NOT NULL AND c.ended_at >= ?1 ORDER BY c.ended_at DESC"
         }
         DocumentKind::Observation | DocumentKind::Activity => {
             "SELECT o.id, o.created_at, o.project, s.agent, s.session_id, o.type,

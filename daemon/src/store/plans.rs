@@ -81,15 +81,85 @@ pub(super) fn keep(
     if let Some(text) = text {
         write(scene, seq, ("plan", path), text)?;
     }
-    if state == PlanState::Approved {
-        scene
-            .db
-            .prepare_cached(
-                "UPDATE plans SET state = 'approved' WHERE session = ?1 AND kind = 'plan' AND path = ?2",
-            )?
-            .execute(params![scene.session(), path])?;
+    if state == PlanState::Approved && path.is_empty() && text.is_none() {
+        // What was approved is not said: it is what was written last.
+        let Some(plan) = last_written(scene.db, scene.session(), scene.at)? else { return Ok(()) };
+        approve(scene.db, plan)?;
+        return tie(scene, (seq, prompt), plan);
     }
-    tie(scene, (seq, prompt), ("plan", path))
+    let Some(plan) = row_of(scene, ("plan", path))? else { return Ok(()) };
+    if state == PlanState::Approved {
+        approve(scene.db, plan)?;
+    }
+    tie(scene, (seq, prompt), plan)?;
+    carry_out_anew(scene)
+}
+
+fn approve(db: &Connection, plan: i64) -> Result<(), StoreError> {
+    db.prepare_cached("UPDATE plans SET state = 'approved' WHERE id = ?1 AND state <> 'approved'")?
+        .execute([plan])?;
+    Ok(())
+}
+
+fn row_of(scene: &Scene<'_>, (kind, path): (&str, &str)) -> Result<Option<i64>, StoreError> {
+    let mut find =
+        scene.db.prepare_cached("SELECT id FROM plans WHERE session = ?1 AND kind = ?2 AND path = ?3")?;
+    Ok(find.query_row(params![scene.session(), kind, path], |row| row.get(0)).optional()?)
+}
+
+/// The plan of a session that was written last until a moment; approving one is writing it. What a prompt that carries
+/// one out says is no writing.
+const WRITTEN: &str = "SELECT l.plan, max(d.captured_at) AS at FROM plan_batches l
+    JOIN deliveries d ON d.event_id = l.event_id JOIN plans p ON p.id = l.plan
+    JOIN prompt_batches b ON b.id = l.batch JOIN sessions s ON s.id = p.session
+    WHERE p.kind = 'plan' AND d.captured_at <= ?2 AND (l.event_id IS NOT b.prompt_event OR l.event_id IS p.event_id)";
+
+fn last_written(db: &Connection, session: i64, until: Timestamp) -> Result<Option<i64>, StoreError> {
+    let sql = format!("{WRITTEN} AND p.session = ?1 GROUP BY l.plan ORDER BY at DESC, l.plan DESC LIMIT 1");
+    Ok(db.prepare_cached(&sql)?.query_row(params![session, until.0], |row| row.get(0)).optional()?)
+}
+
+/// The same of other sessions of the project, of those that were approved.
+fn last_approved(db: &Connection, project: i64, until: Timestamp) -> Result<Option<i64>, StoreError> {
+    let sql = format!(
+        "{WRITTEN} AND s.project = ?1 AND p.state = 'approved' GROUP BY l.plan ORDER BY at DESC, l.plan DESC LIMIT 1"
+    );
+    Ok(db.prepare_cached(&sql)?.query_row(params![project, until.0], |row| row.get(0)).optional()?)
+}
+
+/// A plan that is heard of late may be the one that later prompts meant.
+fn carry_out_anew(scene: &Scene<'_>) -> Result<(), StoreError> {
+    let mut find = scene.db.prepare_cached(
+        "SELECT id, prompt, prompt_event, opened_at FROM prompt_batches
+         WHERE session = ?1 AND source IN ('plan', 'queued') AND prompt IS NOT NULL AND opened_at > ?2",
+    )?;
+    let mut rows = find.query(params![scene.session(), scene.at.0])?;
+    while let Some(row) = rows.next()? {
+        let (batch, text, event): (i64, Unpacked, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        if plan::reference(&text.0, &[]) == Some(PlanReference::Last) {
+            scene
+                .db
+                .prepare_cached("DELETE FROM plan_batches WHERE batch = ?1 AND event_id = ?2")?
+                .execute(params![batch, event])?;
+            carry_out_last(scene, BatchId(batch), &event, Timestamp(row.get(3)?))?;
+        }
+    }
+    Ok(())
+}
+
+/// Ties a batch to the plan that was made last before its prompt: the session's own, else one of the project's that was
+/// approved.
+fn carry_out_last(scene: &Scene<'_>, batch: BatchId, event: &[u8], at: Timestamp) -> Result<(), StoreError> {
+    let plan = match last_written(scene.db, scene.session(), at)? {
+        Some(plan) => Some(plan),
+        None => last_approved(scene.db, scene.stored.project.0, at)?,
+    };
+    let Some(plan) = plan else { return Ok(()) };
+    scene
+        .db
+        .prepare_cached("INSERT OR IGNORE INTO plan_batches (plan, batch, event_id) VALUES (?1, ?2, ?3)")?
+        .execute(params![plan, batch.0, event])?;
+    Ok(())
 }
 
 /// Keeps what was told of the session's task list.
@@ -108,7 +178,7 @@ pub(super) fn keep_tasks(
         .db
         .prepare_cached("UPDATE plans SET tasks = ?2 WHERE session = ?1 AND kind = 'tasks' AND path = ''")?
         .execute(params![scene.session(), serde_json::to_string(&list)?])?;
-    tie(scene, (seq, prompt), ("tasks", ""))
+    row_of(scene, ("tasks", ""))?.map_or(Ok(()), |row| tie(scene, (seq, prompt), row))
 }
 
 fn task_list(scene: &Scene<'_>) -> Result<TaskList, StoreError> {
@@ -169,25 +239,28 @@ fn write(
 fn tie(
     scene: &Scene<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
-    (kind, path): (&str, &str),
+    plan: i64,
 ) -> Result<(), StoreError> {
     let Some(batch) = scene.batch_row(seq)? else { return Ok(()) };
     let event = scene.event.map(|event| event.0.to_vec()).unwrap_or_default();
     scene
         .db
         .prepare_cached(
-            "INSERT OR IGNORE INTO plan_batches (plan, batch, event_id, prompt_id)
-             SELECT id, ?4, ?5, ?6 FROM plans WHERE session = ?1 AND kind = ?2 AND path = ?3",
+            "INSERT OR IGNORE INTO plan_batches (plan, batch, event_id, prompt_id) VALUES (?1, ?2, ?3, ?4)",
         )?
-        .execute(params![scene.session(), kind, path, batch, event, prompt.map(PromptId::as_str)])?;
+        .execute(params![plan, batch, event, prompt.map(PromptId::as_str)])?;
     Ok(())
 }
 
 /// Ties a batch to the plan that its prompt names, which another session of the project may have made.
 pub(super) fn carry_out(scene: &Scene<'_>, seq: Seq, reference: &PlanReference) -> Result<(), StoreError> {
-    let PlanReference::File(path) = reference else { return Ok(()) };
     let batch = scene.batch(seq)?;
     let event = scene.event.map(|event| event.0.to_vec()).unwrap_or_default();
+    let path = match reference {
+        PlanReference::File(path) => path,
+        PlanReference::Last => return carry_out_last(scene, batch, &event, scene.at),
+        PlanReference::Text(_) => return Ok(()),
+    };
     let tail = path.trim_start_matches("~/").trim_start_matches("./").trim_start_matches('/');
     scene
         .db

@@ -118,6 +118,7 @@ pub fn made_where(db: &Connection, key: DocumentKey) -> Result<Vec<MadeOn>, Stor
         DocumentKind::Prompt | DocumentKind::Response => "?1",
         DocumentKind::Activity => "(SELECT batch FROM activities WHERE id = ?1)",
         DocumentKind::Plan => "(SELECT batch FROM plans WHERE id = ?1)",
+        DocumentKind::Compaction => "(SELECT batch FROM compactions WHERE id = ?1)",
     };
     let mut find = db.prepare_cached(&format!(
         "SELECT branch, head_commit, base_commit,

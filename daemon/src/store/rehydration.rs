@@ -268,6 +268,7 @@ fn comparable(mut session: Session) -> Session {
     for batch in session.batches.iter_mut().filter(|batch| batch.source == BatchSource::Recovery) {
         batch.opened = Order::default();
     }
+    session.early.sort_by(|a, b| a.turn.cmp(&b.turn));
     session.calls.sort_by(|a, b| a.id.cmp(&b.id));
     // Only a turn that something waited for matters, and of a private one nothing is stored.
     let waited = session.batches.iter().filter(|batch| {

@@ -30,13 +30,15 @@ pub struct SessionInfo {
     pub started_at: Timestamp,
     pub last_event_at: Timestamp,
     pub ended_at: Option<Timestamp>,
+    /// Since when the daemon was away, until the session is heard of again.
+    pub suspended_at: Option<Timestamp>,
     /// The session that was cleared away for this one.
     pub resumed_from: Option<SessionId>,
 }
 
 const SESSION_COLUMNS: &str =
     "s.id, s.agent, s.session_id, s.status, s.reason, s.title, s.prompts, s.activities,
-    s.started_at, s.ended_at, p.id, p.key, p.name, s.root, s.last_event_at, s.resumed_from";
+    s.started_at, s.ended_at, p.id, p.key, p.name, s.root, s.last_event_at, s.resumed_from, s.suspended_at";
 
 fn read_session(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
     Ok(SessionInfo {
@@ -58,6 +60,7 @@ fn read_session(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
         root: row.get(13)?,
         last_event_at: Timestamp(row.get(14)?),
         resumed_from: row.get::<_, Option<String>>(15)?.map(SessionId),
+        suspended_at: row.get::<_, Option<i64>>(16)?.map(Timestamp),
     })
 }
 
@@ -114,6 +117,24 @@ pub fn session_list(
         read_session,
     )?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Whether a session that is active waits for nothing but the first result of its last turn: the turn has ended with a
+/// Stop, and a job of the session has had no result yet.
+///
+/// # Errors
+/// When the database refuses.
+pub fn is_summarizing(db: &Connection, session: SessionRow) -> Result<bool, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT s.status = 'active'
+            AND (SELECT status = 'closed' AND close_reason = 'stop' FROM prompt_batches
+                 WHERE session = s.id ORDER BY prompt_number DESC, seq DESC LIMIT 1)
+            AND EXISTS (SELECT 1 FROM jobs
+                        WHERE session = s.id AND status IN ('pending', 'running') AND NOT stood_in)
+         FROM sessions s WHERE s.id = ?1",
+    )?;
+    let found: Option<Option<bool>> = statement.query_row([session.0], |row| row.get(0)).optional()?;
+    Ok(found.flatten().unwrap_or(false))
 }
 
 /// A batch's row with its texts.

@@ -12,7 +12,7 @@ use recall_protocol::wire::{Deliver, Flags};
 use serde_json::json;
 
 use super::json::{Fields, objects};
-use super::{AgentSpec, Answer, Unreadable};
+use super::{AgentSpec, Answer, Unreadable, failure};
 use crate::memory::event::{
     Audience, LifecycleEvent, PromptText, StartSource, Subagent, ToolCall, ToolResult, ToolStart, What,
 };
@@ -27,6 +27,7 @@ pub const SPEC: AgentSpec = AgentSpec {
     action: actions::action,
     rejected: rejection::rejected,
     reply: transcript::reply,
+    plan_file: plans::plan_file,
 };
 
 /// Reads one hook payload.
@@ -78,7 +79,7 @@ fn what(name: &str, fields: &Fields, delivery: &Deliver) -> What {
             None => other(name, delivery),
         },
         "PostToolUse" | "PostToolUseFailure" => match fields.word("tool_name") {
-            Some(tool) => What::Tool(tool_call(tool, name == "PostToolUseFailure", fields)),
+            Some(tool) => What::Tool(tool_call(tool, name, fields)),
             None => other(name, delivery),
         },
         "PostToolBatch" => What::ToolBatch(settled_calls(fields)),
@@ -179,18 +180,20 @@ fn tool_start(name: String, fields: &Fields) -> ToolStart {
 /// `tool_result` is how hosts built on the Agent SDK spell it.
 const RESPONSE: &[&str] = &["tool_response", "tool_result"];
 
-fn tool_call(name: String, failed: bool, fields: &Fields) -> ToolCall {
+fn tool_call(name: String, event: &str, fields: &Fields) -> ToolCall {
     let response = fields.raw_of(RESPONSE);
     let input = fields.raw("tool_input").unwrap_or("{}");
-    let done = response.filter(|_| !failed);
-    let plan = if failed { None } else { plans::change(&name, input, done.unwrap_or("null")) };
+    let failure = match event {
+        "PostToolUseFailure" => Some(failure::words(fields, response)),
+        _ => failure::told(failure::Source::of(&name), fields, response),
+    };
+    let done = response.filter(|_| failure.is_none());
+    let plan = if failure.is_some() { None } else { plans::change(&name, input, done.unwrap_or("null")) };
     let launched = done.filter(|_| matches!(name.as_str(), "Agent" | "Task")).and_then(plans::launched);
-    let rewrote = if failed || name != "Write" { None } else { actions::file(&name, input) };
-    let result = if failed {
-        let error = fields.text("error").or_else(|| response.map(str::to_owned));
-        ToolResult::Failed(error.unwrap_or_default())
-    } else {
-        ToolResult::Done(response.unwrap_or("null").to_owned())
+    let rewrote = if failure.is_some() || name != "Write" { None } else { actions::file(&name, input) };
+    let result = match failure {
+        Some(words) => ToolResult::Failed(words),
+        None => ToolResult::Done(response.unwrap_or("null").to_owned()),
     };
     ToolCall {
         name,

@@ -3,9 +3,13 @@
 //! In plan mode the agent writes a Markdown file with plain Write and Edit calls and then calls ExitPlanMode, whose
 //! response holds the text that the user approved. Whether a Markdown file is a plan is not decided here.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::Value;
 
-use crate::memory::plan::PlanChange;
+use super::super::PlanRequest;
+use super::super::named_file::{self, Refused};
+use crate::memory::plan::{PlanChange, is_plan_file};
 use crate::memory::task_list::{Task, TaskChange, TaskState};
 
 /// A plan is something a person reads; longer files are none. In bytes.
@@ -72,6 +76,27 @@ fn approved(input: &Value, response: &Value) -> PlanChange {
     PlanChange::Approved { path, text: text.filter(|text| text.len() <= LONGEST) }
 }
 
+/// The text of a plan's file. It lies in the agent's own folder for plans or in one that the user has named; beneath the
+/// user's folder or the project's every step to it is checked, for whoever made the project made its folders.
+///
+/// # Errors
+/// When the file is none that may be read.
+pub(super) fn plan_file(request: &PlanRequest) -> Result<Option<String>, Refused> {
+    let path = Path::new(&request.path);
+    let own =
+        request.config_dir.as_ref().map(PathBuf::from).into_iter().chain([request.home.join(".claude")]);
+    let mut folders: Vec<PathBuf> = own.map(|folder| folder.join("plans")).collect();
+    folders.extend(request.folders.iter().map(PathBuf::from).filter(|folder| folder.is_absolute()));
+    if is_plan_file(&request.path, &request.folders) {
+        folders.push(request.home.clone());
+        folders.extend(request.root.as_ref().map(PathBuf::from));
+    }
+    let mut file = named_file::open(&folders, path, "md")?;
+    let bytes = named_file::tail(&mut file, LONGEST as u64 + 1)?;
+    let text = Some(String::from_utf8_lossy(&bytes).into_owned());
+    Ok(text.filter(|_| bytes.len() <= LONGEST).filter(|text| !text.trim().is_empty()))
+}
+
 fn tasks(tool: &str, input: &Value, response: &Value) -> Option<TaskChange> {
     match tool {
         "TodoWrite" => {
@@ -131,6 +156,43 @@ mod tests {
         assert_eq!(change("ExitPlanMode", "{}", response), approved(Some("/p.md"), Some("# P")));
         assert_eq!(change("ExitPlanMode", r#"{"plan":"P"}"#, "null"), approved(None, Some("P")));
         assert_eq!(change("ExitPlanMode", "{}", r#"{"filePath":"/p.md"}"#), approved(Some("/p.md"), None));
+    }
+
+    #[test]
+    fn only_a_plans_own_file_is_read() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        for folder in [".claude/plans", "shop/.claude/plans", "moved/plans", "team"] {
+            std::fs::create_dir_all(at(folder)).unwrap();
+            std::fs::write(at(folder).join("a.md"), format!("# {folder}")).unwrap();
+        }
+        std::fs::write(at("shop/README.md"), "# Shop").unwrap();
+        std::fs::write(at(".claude/plans/long.md"), "x".repeat(LONGEST + 1)).unwrap();
+        std::os::unix::fs::symlink(at("shop/README.md"), at(".claude/plans/link.md")).unwrap();
+        std::fs::create_dir_all(at("evil/.claude")).unwrap();
+        std::os::unix::fs::symlink(at("team"), at("evil/.claude/plans")).unwrap();
+        let read = |name: &str, root: &str| {
+            let folder = |name: &str| at(name).to_string_lossy().into_owned();
+            plan_file(&PlanRequest {
+                path: folder(name),
+                home: at("nobody"),
+                config_dir: Some(folder(if name.starts_with("moved") { "moved" } else { ".claude" })),
+                root: Some(folder(root)),
+                folders: vec![".claude/plans".to_owned(), folder("team")],
+            })
+        };
+        let said = |name: &str| read(name, "shop").unwrap();
+        assert_eq!(said(".claude/plans/a.md").as_deref(), Some("# .claude/plans"));
+        assert_eq!(said("moved/plans/a.md").as_deref(), Some("# moved/plans"));
+        assert_eq!(said("team/a.md").as_deref(), Some("# team"));
+        assert_eq!(said("shop/.claude/plans/a.md").as_deref(), Some("# shop/.claude/plans"));
+        assert_eq!(said(".claude/plans/long.md"), None);
+        for other in
+            ["shop/README.md", ".claude/plans/link.md", ".claude/plans/../../shop/README.md", "none.md"]
+        {
+            assert!(read(other, "shop").is_err(), "{other}");
+        }
+        assert!(read("evil/.claude/plans/a.md", "evil").is_err());
     }
 
     #[test]

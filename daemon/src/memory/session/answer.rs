@@ -33,6 +33,7 @@ impl Turn<'_> {
             None => self.answer_all(event, &[at], None),
         }
         self.rearrange(at, None);
+        self.part_early();
     }
 
     /// Its prompt has not arrived, or never will: in an agent's shell mode there is none. One turn runs at a time, so
@@ -48,6 +49,7 @@ impl Turn<'_> {
             self.keep_aside(event, text);
         }
         self.effects.push(Effect::Summarize);
+        self.part_early();
     }
 
     /// The batches whose prompts waited when the turn of the batch at `at` ended.

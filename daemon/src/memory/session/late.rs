@@ -27,16 +27,26 @@ impl Turn<'_> {
         prompt: NewPrompt,
     ) -> (Seq, Place) {
         let order = self.capture.order;
+        if source == BatchSource::Private {
+            self.part_from_private(asked_in.as_ref());
+        }
         let batches = &self.session.batches;
         let place = batches.iter().take_while(|batch| !order.is_before(&batch.opened)).count();
-        let seq = match batches.get(place) {
-            Some(next) if next.source == BatchSource::Recovery => {
-                self.adopt_recovery(place, source, asked_in, prompt)
+        let recovery = place.checked_sub(1).filter(|before| {
+            *before == 0 && batches.first().is_some_and(|first| first.may_be_adopted(source, &order))
+        });
+        let (place, seq) = match (recovery, batches.get(place)) {
+            (Some(before), _) => (before, self.adopt_recovery(before, source, asked_in, prompt)),
+            (None, Some(next)) if next.source == BatchSource::Recovery => {
+                (place, self.adopt_recovery(place, source, asked_in, prompt))
             }
-            _ => self.insert(place, source, asked_in, prompt),
+            (None, _) => (place, self.insert(place, source, asked_in, prompt)),
         };
         self.renumber();
         self.rearrange(place, Some(place));
+        let batches = self.session.batches.len();
+        self.settle_early();
+        let place = place + (self.session.batches.len() - batches);
         let is_last = place + 1 == self.session.batches.len();
         let runs = self.session.batches.get(place).is_some_and(|batch| batch.state != BatchState::Closed);
         (seq, if is_last && runs { Place::Last } else { Place::Earlier })
@@ -69,7 +79,7 @@ impl Turn<'_> {
     }
 
     /// Gives the recovery batch at `at` the prompt that it lacked.
-    fn adopt_recovery(
+    pub(super) fn adopt_recovery(
         &mut self,
         at: usize,
         source: BatchSource,

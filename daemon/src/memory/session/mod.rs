@@ -13,6 +13,7 @@ mod turn;
 mod work;
 mod answer;
 mod arrange;
+mod early;
 mod late;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use super::lifecycle::Tally;
 use super::material::BatchSource;
 use super::order::Order;
 
+pub use early::EarlyCall;
 pub use effect::{ActivityContent, CloseReason, Effect, NewActivity, NewPrompt, Period, RunningCall, Work};
 pub use growth::{Growth, Load};
 use turn::Turn;
@@ -130,6 +132,8 @@ pub struct Session {
     pub batches: Vec<Batch>,
     /// Answers that are no batch's, kept as activities: their prompts may still come.
     pub spare: Vec<Answer>,
+    /// What was done before the first prompt, and lies in the first batch.
+    pub early: Vec<EarlyCall>,
     /// Turns that were heard of though no prompt has their id: what was typed while the agent worked runs as one.
     pub sightings: Vec<Sighting>,
     pub last_event: Timestamp,
@@ -236,6 +240,10 @@ impl Session {
         let mut effects = Vec::new();
         if closes {
             effects.extend(next.close_unfinished(CloseReason::Idle));
+            // The end of the life asks for one itself.
+            if !effects.is_empty() && !ends {
+                effects.push(Effect::Summarize);
+            }
         }
         if ends {
             let tally = next.tally(next.last_event);

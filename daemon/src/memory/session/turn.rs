@@ -209,15 +209,26 @@ impl Turn<'_> {
             // Where another prompt followed, or the life ended, its time is over: there is nobody to answer.
             return if place == Place::Last { self.ask(source, text) } else { None };
         }
+        if let Some(seq) = self.adopt_in_order(source, event.prompt.as_ref(), &prompt) {
+            self.carry_out(seq, plan);
+            return self.ask(source, text);
+        }
         if !queued {
             // What still ran was interrupted; subagents work on in the background.
             self.end_calls(|call| call.subagent.is_none());
-            self.effects.extend(self.session.close_unfinished(CloseReason::NextPrompt));
+            self.leave_unfinished();
         }
         let seq = self.next_seq();
         self.push_batch(source, state, prompt_id, Some(prompt));
         self.carry_out(seq, plan);
         self.ask(source, text)
+    }
+
+    /// The turn that ran has ended without a word. A crash after this moment leaves a summary with it.
+    fn leave_unfinished(&mut self) {
+        let closed = self.session.close_unfinished(CloseReason::NextPrompt);
+        let summarize = (!closed.is_empty()).then_some(Effect::Summarize);
+        self.effects.extend(closed.into_iter().chain(summarize));
     }
 
     /// Ties the batch to the plan that its prompt speaks of.
@@ -287,7 +298,11 @@ impl Turn<'_> {
             if let Some(known) = batches.iter().rposition(|batch| batch.prompt.as_ref() == Some(id)) {
                 return Some(known);
             }
-            if let Some(waiting) = batches.iter().position(|batch| batch.state == BatchState::Waiting) {
+            // What was done before it was typed is none of its turn.
+            let may_run = |batch: &Batch| {
+                batch.state == BatchState::Waiting && !self.capture.order.is_before(&batch.opened)
+            };
+            if let Some(waiting) = batches.iter().position(may_run) {
                 return Some(self.run_waiting(waiting, id));
             }
         }
@@ -324,6 +339,7 @@ impl Turn<'_> {
     fn run_waiting(&mut self, waiting: usize, id: &PromptId) -> usize {
         if let Some(open) = self.session.batches.iter().rposition(|batch| batch.state == BatchState::Open) {
             self.close(open, CloseReason::NextPrompt);
+            self.effects.push(Effect::Summarize);
         }
         if let Some(batch) = self.session.batches.get_mut(waiting) {
             batch.state = BatchState::Open;

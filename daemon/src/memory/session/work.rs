@@ -75,15 +75,21 @@ impl Turn<'_> {
         self.end_calls(|running| call.use_id.as_ref() == Some(&running.id));
         let skipped = self.policy.skip_tools.contains(&call.name);
         let at = match self.batch_of(event.prompt.as_ref()) {
-            Some(0) if !skipped && self.is_before_all(event) => self.open_recovery(event),
+            Some(0) if !skipped && self.is_before_all(event) => self.take_early(event),
             Some(at) => at,
             None if skipped => return self.plan_changes(None, event, call),
             None => self.open_recovery(event),
         };
+        if at == 0 && self.is_late() {
+            self.find_early_answer();
+        }
         let Some(batch) = self.session.batches.get(at) else { return };
         let private = batch.is_private_in(event.prompt.as_ref());
         let (seq, closed) = (batch.seq, batch.state == BatchState::Closed);
         let event_id = self.capture.event;
+        if !skipped {
+            self.remember_early(event, at);
+        }
         let effect = match (private, skipped) {
             (true, true) => return,
             (false, true) => {
@@ -105,7 +111,7 @@ impl Turn<'_> {
             // Background work goes on after Stop: the batch's observations are made anew with it.
             self.effects.extend([Effect::CompressBatch { seq }, Effect::Summarize]);
         }
-        if !closed && !private {
+        if !private {
             self.grow(at, call);
         }
     }
@@ -121,28 +127,19 @@ impl Turn<'_> {
         is_earlier && !is_own && first.source != BatchSource::Recovery
     }
 
+    /// Something that was done before the first prompt, and is heard of after it.
+    fn take_early(&mut self, event: &LifecycleEvent) -> usize {
+        self.remember_early(event, 0);
+        self.part_early();
+        0
+    }
+
     fn open_recovery(&mut self, event: &LifecycleEvent) -> usize {
-        let is_first = self.session.batches.is_empty();
         let at = self.push_batch(BatchSource::Recovery, BatchState::Open, event.prompt.clone(), None);
-        if !is_first {
-            return self.recovery_before_all(at);
-        }
         if self.session.status == SessionStatus::Completed {
             self.effects.extend(self.session.close_unfinished(CloseReason::SessionEnd));
         }
         at
-    }
-
-    /// The prompts that are known came later: nothing works in it any more.
-    fn recovery_before_all(&mut self, at: usize) -> usize {
-        if let Some(batch) = self.session.batches.get_mut(at) {
-            batch.number = 0;
-            let seq = batch.seq;
-            self.effects.push(Effect::Renumber { seq, number: 0 });
-        }
-        self.close(at, CloseReason::NextPrompt);
-        self.session.batches.rotate_right(1);
-        0
     }
 
     fn activity(&self, event: &LifecycleEvent, call: &ToolCall, private: bool) -> NewActivity {
@@ -164,7 +161,7 @@ impl Turn<'_> {
         let chunk = self.policy.chunk;
         let Some(batch) = self.session.batches.get_mut(at) else { return };
         batch.growth.add(call.size());
-        if batch.growth.is_due(chunk) {
+        if batch.state != BatchState::Closed && batch.growth.is_due(chunk) {
             batch.growth.compress();
             self.effects.push(Effect::FlushChunk { seq: batch.seq });
         }

@@ -7,7 +7,9 @@ use serde_json::value::RawValue;
 use super::found::{ObservationAnswer, SummaryAnswer};
 use super::{MadeOnAnswer, Moment, PublicId, json_or_text};
 use crate::memory::document::{DocumentKey, DocumentKind};
-use crate::store::{ActivityRow, BatchRow, InjectionRow, LifeEventRow, PlanRow, SessionInfo, SubagentRow};
+use crate::store::{
+    ActivityRow, BatchRow, CompactionRow, InjectionRow, LifeEventRow, PlanRow, SessionInfo, SubagentRow,
+};
 
 #[derive(Serialize)]
 pub struct SessionsAnswer {
@@ -54,8 +56,12 @@ pub struct SessionAnswer {
     pub title: Option<String>,
     pub started_at: Moment,
     pub ended_at: Option<Moment>,
+    /// Since when the daemon was away, until the session's next event.
+    pub suspended_at: Option<Moment>,
     /// The session that was cleared away for this one.
     pub resumed_from: Option<String>,
+    /// What the user asked first; a private prompt does not count.
+    pub first_user_prompt: Option<String>,
     pub batches: Vec<BatchAnswer>,
     /// Those that were changed last first.
     pub plans: Vec<PlanAnswer>,
@@ -64,6 +70,8 @@ pub struct SessionAnswer {
     pub life_events: Vec<LifeEventAnswer>,
     pub observations: Vec<ObservationAnswer>,
     pub summary: Option<SummaryAnswer>,
+    /// What the agent made of its conversation each time that it shortened it.
+    pub compaction_summaries: Vec<CompactionAnswer>,
     pub injections: Vec<InjectionAnswer>,
 }
 
@@ -213,6 +221,28 @@ impl From<LifeEventRow> for LifeEventAnswer {
             event: row.name,
             at: Moment(row.at),
             detail: RawValue::from_string(row.detail).ok(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub struct CompactionAnswer {
+    pub id: PublicId,
+    /// `auto` or `manual`.
+    pub trigger: String,
+    pub prompt_number: Option<u32>,
+    pub summary: String,
+    pub created_at: Moment,
+}
+
+impl From<CompactionRow> for CompactionAnswer {
+    fn from(row: CompactionRow) -> Self {
+        Self {
+            id: PublicId(DocumentKey { kind: DocumentKind::Compaction, row: row.id }),
+            trigger: row.trigger,
+            prompt_number: row.prompt_number,
+            summary: row.summary,
+            created_at: Moment(row.at),
         }
     }
 }

@@ -9,6 +9,7 @@ use super::{Answer, Refused, json, limit, projects, read};
 use crate::actors::house::House;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::{ProjectRow, SessionRow, Timestamp};
+use crate::memory::session::SessionStatus;
 use crate::server::answers::Moment;
 use crate::server::answers::found::SummaryAnswer;
 use crate::server::answers::session::{
@@ -16,13 +17,24 @@ use crate::server::answers::session::{
 };
 use crate::store::{self, SessionInfo, StoreError};
 
+/// A session is called so between a Stop and the first result of its jobs. It is no state: nothing waits for it.
+const SUMMARIZING: &str = "summarizing";
+
 pub(super) fn sessions(house: &House, filter: &Filter) -> Answer {
     let found: Result<Vec<SessionInfo>, Refused> = read(house, |db| {
         let rows: Option<Vec<ProjectRow>> =
             projects(db, filter)?.map(|found| found.iter().map(|project| project.row).collect());
-        Ok(store::session_list(db, rows.as_deref(), filter.since_ms.map(Timestamp), limit(filter))?)
+        let found = store::session_list(db, rows.as_deref(), filter.since_ms.map(Timestamp), limit(filter))?;
+        Ok(found.into_iter().map(|info| named(db, info)).collect::<Result<_, _>>()?)
     });
     json(&SessionsAnswer { sessions: found?.into_iter().map(Into::into).collect() })
+}
+
+/// With the name of what it does at the moment.
+fn named(db: &Connection, info: SessionInfo) -> Result<SessionInfo, StoreError> {
+    let is_summarizing =
+        info.status == SessionStatus::Active.as_str() && store::is_summarizing(db, info.row)?;
+    Ok(if is_summarizing { SessionInfo { status: SUMMARIZING.to_owned(), ..info } } else { info })
 }
 
 /// The one session an id means.
@@ -41,7 +53,7 @@ pub(super) fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refu
 
 pub(super) fn session(house: &House, id: &str) -> Answer {
     let answer = read(house, |db| {
-        let info = one_session(db, id)?;
+        let info = named(db, one_session(db, id)?)?;
         let mut batches = Vec::new();
         for batch in store::batches(db, info.row)? {
             let activities = store::session_activities(db, info.row, Some(batch.id))?;
@@ -61,6 +73,12 @@ pub(super) fn session(house: &House, id: &str) -> Answer {
             batches,
             observations: observations.into_iter().map(Into::into).collect(),
             summary: store::summary_of_session(db, info.row)?.map(SummaryAnswer::from),
+            first_user_prompt: store::first_and_last_prompt(db, info.row)?.0,
+            compaction_summaries: store::compaction_summaries(db, info.row)?
+                .into_iter()
+                .map(Into::into)
+                .collect(),
+            suspended_at: info.suspended_at.map(Moment),
             injections: injections(db, info.row)?,
             session_id: info.id.0,
             agent: info.agent.0,

@@ -54,6 +54,7 @@ impl Place {
             DocumentRow::Plan { row, session } => {
                 of_session(session, row.prompt_numbers.first().copied(), row.updated_at)
             }
+            DocumentRow::Compaction { row, session } => of_session(session, row.prompt_number, row.at),
             DocumentRow::Prompt { number, at, session, .. }
             | DocumentRow::Response { number, at, session, .. } => of_session(session, Some(*number), *at),
             DocumentRow::Activity { row, session } => {
@@ -68,7 +69,7 @@ pub(super) fn parse_id(id: &str) -> Result<DocumentKey, Refused> {
     DocumentKey::parse(id).ok_or_else(|| {
         Refused::new(
             format!("{id:?} is no id"),
-            "An observation's id is a number (123 or #123); others are a letter and a number (p12, r12, s12, l12, a12).",
+            "An observation's id is a number (123 or #123); others are a letter and a number (p12, r12, s12, l12, a12, c12).",
         )
     })
 }
@@ -109,7 +110,10 @@ pub(super) fn show(house: &House, id: &str, folder: Option<&str>) -> Answer {
         DocumentRow::Plan { row, .. } => {
             json(&TextAnswer { text: body, tokens, items: vec![PlanAnswer::new(*row, made_on)] })
         }
-        DocumentRow::Prompt { .. } | DocumentRow::Response { .. } | DocumentRow::Activity { .. } => {
+        DocumentRow::Prompt { .. }
+        | DocumentRow::Response { .. }
+        | DocumentRow::Activity { .. }
+        | DocumentRow::Compaction { .. } => {
             let item = DocumentAnswer {
                 id: PublicId(key),
                 kind: key.kind.as_str(),

@@ -124,6 +124,7 @@ impl Doomed {
             (DocumentKind::Response, &self.responses),
             (DocumentKind::Plan, &self.plans),
             (DocumentKind::Activity, &self.activities),
+            (DocumentKind::Compaction, &self.compactions),
         ];
         kinds.into_iter().flat_map(|(kind, rows)| rows.iter().map(move |row| DocumentKey { kind, row: *row }))
     }
@@ -140,6 +141,7 @@ impl Doomed {
             DocumentKind::Response => drop(self.responses.insert(key.row)),
             DocumentKind::Activity => drop(self.activities.insert(key.row)),
             DocumentKind::Plan => drop(self.plans.insert(key.row)),
+            DocumentKind::Compaction => drop(self.compactions.insert(key.row)),
         }
         Ok(())
     }

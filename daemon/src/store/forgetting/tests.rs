@@ -96,22 +96,23 @@ fn exists(db: &Connection, key: DocumentKey) -> bool {
 #[test]
 fn what_a_selection_means() {
     check(&document("2"), "2");
-    check(&document("a1"), "1 s1 a1");
-    check(&document("r1"), "s1 r1");
-    check(&document("p1"), "1 s1 p1 r1 l1 a1");
+    check(&document("a1"), "1 s1 a1 c1");
+    check(&document("r1"), "s1 r1 c1");
+    check(&document("p1"), "1 s1 p1 r1 l1 a1 c1");
     check(&document("s2"), "s2");
     check(&document("l2"), "l2");
-    check(&Selection::Session(SessionRow(1)), "1 s1 p1 r1 l1 a1");
-    check(&Selection::SilentSince(Timestamp(150)), "1 s1 p1 r1 l1 a1");
+    check(&document("c2"), "c2");
+    check(&Selection::Session(SessionRow(1)), "1 s1 p1 r1 l1 a1 c1");
+    check(&Selection::SilentSince(Timestamp(150)), "1 s1 p1 r1 l1 a1 c1");
     check(&Selection::SilentSince(Timestamp(50)), "");
     let project = |row| matching(Criteria { projects: Some(vec![ProjectRow(row)]), ..Criteria::default() });
-    check(&project(1), "1 2 s1 s2 p1 p2 r1 r2 l1 l2 a1 a2");
+    check(&project(1), "1 2 s1 s2 p1 p2 r1 r2 l1 l2 a1 a2 c1 c2");
     check(&project(2), "");
 }
 
 #[test]
 fn words_must_all_occur_in_one_text() {
-    check(&words("HERON"), "1 s1 p1 r1 l1 a1");
+    check(&words("HERON"), "1 s1 p1 r1 l1 a1 c1");
     check(&words("where heron"), "p1");
     let phrase = Criteria { words: vec!["ls \"heron nest\"".to_owned()], ..Criteria::default() };
     check(&matching(phrase), "a1");
@@ -131,9 +132,9 @@ fn a_time_means_whole_sessions_and_parts_of_others() {
         let time = |at: i64| (at > 0).then_some(Timestamp(at));
         matching(Criteria { since: time(since), until: time(until), ..Criteria::default() })
     };
-    check(&period(0, 150), "1 s1 p1 r1 l1 a1");
-    check(&period(200, 0), "2 s2 p2 r2 l2 a2");
-    check(&period(205, 206), "2 s2 a2");
+    check(&period(0, 150), "1 s1 p1 r1 l1 a1 c1");
+    check(&period(200, 0), "2 s2 p2 r2 l2 a2 c2");
+    check(&period(205, 206), "2 s2 a2 c2");
     check(&period(300, 0), "");
 }
 
@@ -146,7 +147,7 @@ fn of_a_forgotten_session_nothing_is_left_to_read() {
     assert_eq!(one("SELECT count(*) FROM deliveries WHERE session IS NULL AND key IS NULL"), 1);
     assert_eq!(one("SELECT count(*) FROM injections WHERE items LIKE '%heron%'"), 0);
     assert_eq!(one("SELECT count(*) FROM injections WHERE items LIKE '%(forgotten)%'"), 1);
-    assert_eq!(one("SELECT count(*) FROM index_log"), 6);
+    assert_eq!(one("SELECT count(*) FROM index_log"), 7);
     assert_eq!(one("SELECT count(*) FROM projects"), 1, "the empty one goes, the other stays");
     assert!(traces_left(&db).unwrap());
     traces_gone(&db).unwrap();

@@ -503,6 +503,65 @@ fn a_late_prompt_adopts_what_was_done_before_any_was_known() {
 }
 
 #[test]
+fn the_first_prompt_adopts_what_was_done_before_it() {
+    check("start; tool - Read; prompt - a; tool - Bash; stop - x", "1 closed(stop) user [Read Bash] 'x'");
+    check("start; tool p1 Read; prompt p1 a; stop p1 x", "1 closed(stop) user [Read] 'x'");
+    check("start; tool p1 Read; prompt p2 a", "1 open user [Read]");
+    let (session, effects) = play("start; tool - Read; wait 301; prompt - a; prompt - b");
+    assert_eq!(numbers(&session), [(1, 1), (2, 2)]);
+    assert_eq!(batches(&effects), "1 closed(next_prompt) user [Read]; 2 open user []");
+    // Heard of late.
+    check("start; prompt - a; @1 tool - Read", "1 open user [Read]");
+    check("start; prompt p2 a; @1 tool p1 Read", "1 open user [Read]");
+    check("start; tool - Read; tool - Bash; @2 prompt - a", "1 open user [Read Bash]");
+    // A turn that was answered is one of its own, and nobody's calls are hidden for a prompt that came later.
+    let story = "start; tool - Read; stop - x; prompt - a";
+    check(story, "1 closed(stop) recovery [Read] 'x'; 2 open user []");
+    let private = "1 closed(next_prompt) recovery [Read]; 2 open private []";
+    check("start; tool - Read; private -", private);
+    // The same where the parting is heard of late.
+    let story = "start; tool - Read; prompt - a; @2 stop - x";
+    check(story, "1 open user []; 2 closed(stop) recovery [Read] 'x'");
+    assert_eq!(numbers(&play(story).0), [(2, 0), (1, 1)]);
+    let story = "start; tool - Read; prompt - a; tool - Bash; @2 private -";
+    check(
+        story,
+        "1 open user [Bash]; 2 closed(next_prompt) recovery [Read]; 3 closed(next_prompt) private []",
+    );
+    assert_eq!(numbers(&play(story).0), [(2, 0), (3, 1), (1, 2)]);
+    let story = "start; private -; @1 tool - Read; @1 prompt - a";
+    assert_eq!(play(story).0.batches.iter().map(|batch| batch.number).collect::<Vec<_>>(), [1, 2]);
+}
+
+/// A crash after any of these moments finds a summary, or a job for one.
+#[test]
+fn whatever_closes_a_turn_asks_for_a_summary() {
+    let asks = |story: &str, last: &str| {
+        let before = play(story).1.len();
+        let effects = play(&format!("{story}; {last}")).1;
+        effects.iter().skip(before).filter(|effect| **effect == Effect::Summarize).count()
+    };
+    let story = "start; prompt p1 a; tool p1 Read";
+    for last in [
+        "prompt p2 b",
+        "private p2",
+        "wait 301",
+        "wait 3601",
+        "compact p1",
+        "stop p1 x",
+        "failed p1",
+        "end other",
+    ] {
+        assert_eq!(asks(story, last), 1, "{last}");
+    }
+    assert_eq!(asks("start; prompt p1 a; prompt p1 b", "tool p2 Read"), 1, "what was typed meanwhile runs");
+    for last in ["tool p1 Read", "note p1", "prompt p1 b", "wait 299"] {
+        assert_eq!(asks(story, last), 0, "{last}");
+    }
+    assert_eq!(asks("start; prompt p1 a; stop p1 x", "prompt p2 b"), 0, "nothing was left open");
+}
+
+#[test]
 fn an_older_answer_is_kept_beside_the_later_one() {
     check(
         "start; prompt - a; tool - Read; stop - second; @2 stop - first",

@@ -1,0 +1,260 @@
+//! Whether a call failed, by the agent's own word.
+//!
+//! Agents say it in different places: an event of its own, a flag or an exit code in the result, an error beside it.
+//! Everything that depends on it asks [`told`], so a call that failed is one everywhere. The text of a result is not
+//! searched: what a command prints says nothing certain about how it ended.
+
+use super::json::{self, Fields, objects};
+
+/// Flags that say "failed" when they are true.
+const FAILED: [&str; 2] = ["is_error", "isError"];
+/// Flags that say "failed" when they are false.
+const SUCCEEDED: [&str; 1] = ["success"];
+/// Where an error stands that is none when it is empty.
+const ERRORS: [&str; 2] = ["error", "error_message"];
+/// Words for how the call ended, and those among them that say "failed".
+const STATUSES: [&str; 3] = ["status", "result_type", "resultType"];
+const FAILURES: [&str; 9] =
+    ["error", "errored", "fail", "failed", "failure", "denied", "rejected", "timeout", "timed_out"];
+const EXIT_CODES: [&str; 4] = ["exit_code", "exitCode", "return_code", "returnCode"];
+/// What the program printed, or what the model was given of it.
+const OUTPUTS: [&str; 7] =
+    ["stdout", "stderr", "output", "result", "content", "text_result_for_llm", "llmContent"];
+/// In `grep`'s case a code of 1 means that nothing was found; Claude Code says so here.
+const EXCUSE: &str = "returnCodeInterpretation";
+
+/// Whose result is read. A tool of a server may answer with whatever data it likes, `{"status": "failed"}` about
+/// somebody's build among it: only the protocol's own flag counts there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    Agent,
+    Server,
+}
+
+impl Source {
+    pub fn of(tool: &str) -> Self {
+        if tool.starts_with("mcp__") { Self::Server } else { Self::Agent }
+    }
+}
+
+/// What went wrong, in the agent's words; `None`: the call is not said to have failed. `payload` is the hook's own
+/// JSON, `response` the JSON of the call's result.
+pub fn told(source: Source, payload: &Fields, response: Option<&str>) -> Option<String> {
+    let result = response.map(Reading::of).unwrap_or_default();
+    let in_result = match source {
+        Source::Agent => result.verdict(),
+        Source::Server => result.protocol_verdict(),
+    };
+    let failed = match (verdict(payload), in_result) {
+        (Some(Verdict::Failed), _) | (_, Some(Verdict::Failed)) => true,
+        (Some(Verdict::Succeeded), _) | (_, Some(Verdict::Succeeded)) => false,
+        (None, None) => {
+            let in_result = (source == Source::Agent).then(|| result.exit_code()).flatten();
+            exit_code(payload).or(in_result).is_some_and(|code| code != 0)
+        }
+    };
+    failed.then(|| words(payload, response))
+}
+
+/// What is said about a call that is known to have failed.
+pub fn words(payload: &Fields, response: Option<&str>) -> String {
+    let result = response.map(Reading::of).unwrap_or_default();
+    let mut said: Vec<String> = error(payload).into_iter().collect();
+    if said.is_empty() {
+        said.extend(exit_code(payload).or(result.exit_code()).map(|code| format!("Exit code {code}")));
+        said.extend(result.texts());
+        said.extend(response.and_then(text_of));
+    }
+    if said.is_empty() { response.unwrap_or_default().to_owned() } else { said.join("\n") }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Failed,
+    Succeeded,
+}
+
+/// A result as far as it says how the call ended: one object, or those blocks of a message that are flagged.
+#[derive(Default)]
+struct Reading {
+    objects: Vec<Fields>,
+}
+
+impl Reading {
+    fn of(response: &str) -> Self {
+        let objects = match response.as_bytes().first() {
+            Some(b'{') => Fields::read(response.as_bytes()).into_iter().collect(),
+            // Most messages are long and have no flag.
+            Some(b'[') if FAILED.iter().any(|flag| response.contains(flag)) => {
+                objects(response).into_iter().filter(is_flagged).collect()
+            }
+            _ => Vec::new(),
+        };
+        Self { objects }
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        self.objects.iter().find_map(verdict)
+    }
+
+    fn protocol_verdict(&self) -> Option<Verdict> {
+        self.objects.iter().any(is_flagged).then_some(Verdict::Failed)
+    }
+
+    fn exit_code(&self) -> Option<i64> {
+        self.objects.iter().find_map(exit_code)
+    }
+
+    fn texts(&self) -> Vec<String> {
+        let texts = self.objects.iter().flat_map(|object| {
+            let outputs = OUTPUTS.iter().filter_map(|field| text_of(object.raw(field)?));
+            error(object).into_iter().chain(outputs)
+        });
+        texts.collect()
+    }
+}
+
+fn is_flagged(object: &Fields) -> bool {
+    FAILED.iter().any(|flag| object.raw(flag) == Some("true"))
+}
+
+fn verdict(object: &Fields) -> Option<Verdict> {
+    let says = |names: &[&str], value: &str| names.iter().any(|name| object.raw(name) == Some(value));
+    let status = STATUSES.iter().filter_map(|field| object.word(field));
+    let mut status = status.map(|word| word.to_ascii_lowercase());
+    if says(&FAILED, "true")
+        || says(&SUCCEEDED, "false")
+        || error(object).is_some()
+        || status.any(|word| FAILURES.contains(&word.as_str()))
+    {
+        return Some(Verdict::Failed);
+    }
+    let succeeded = says(&FAILED, "false") || says(&SUCCEEDED, "true") || object.word(EXCUSE).is_some();
+    succeeded.then_some(Verdict::Succeeded)
+}
+
+/// An error that says something.
+fn error(object: &Fields) -> Option<String> {
+    ERRORS.iter().find_map(|field| {
+        let raw = object.raw(field)?;
+        match raw.as_bytes().first()? {
+            b'"' => json::string(raw).filter(|text| !text.trim().is_empty()),
+            b'{' => {
+                let error = Fields::read(raw.as_bytes()).ok().filter(|error| !error.is_empty())?;
+                error.word("message").or_else(|| Some(raw.to_owned()))
+            }
+            b't' => Some(String::from("error")),
+            _ => None,
+        }
+    })
+}
+
+fn exit_code(object: &Fields) -> Option<i64> {
+    let code = |object: &Fields, names: &[&str]| names.iter().find_map(|name| object.number(name));
+    code(object, &EXIT_CODES).or_else(|| {
+        // OpenCode's place for it.
+        let inner = object.raw("metadata").filter(|raw| raw.starts_with('{'))?;
+        code(&Fields::read(inner.as_bytes()).ok()?, &["exit"])
+    })
+}
+
+/// A text, or several: strings and the texts of content blocks.
+fn text_of(raw: &str) -> Option<String> {
+    let text = match raw.as_bytes().first()? {
+        b'"' => json::string(raw)?,
+        b'[' => {
+            let strings = serde_json::from_str::<Vec<serde_json::Value>>(raw).ok()?;
+            let texts =
+                strings.iter().filter_map(|part| part.as_str().or_else(|| part.get("text")?.as_str()));
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        _ => return None,
+    };
+    (!text.trim().is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(tool: &str, payload: &str, response: &str, expected: Option<&str>) {
+        let payload = Fields::read(payload.as_bytes()).unwrap();
+        let found = told(Source::of(tool), &payload, Some(response).filter(|text| !text.is_empty()));
+        assert_eq!(found.as_deref(), expected, "{response}");
+    }
+
+    #[test]
+    fn whichever_field_says_so() {
+        for (response, words) in [
+            (r#"{"output":"1 failing","is_error":true}"#, "1 failing"),
+            (r#"{"content":[{"type":"text","text":"no such sku"}],"isError":true}"#, "no such sku"),
+            (r#"{"success":false,"result":["1 failing"]}"#, "1 failing"),
+            (
+                r#"{"error":{"message":"File not found","type":"x"},"llmContent":"Could not"}"#,
+                "File not found\nCould not",
+            ),
+            (r#"{"error":"ENOENT"}"#, "ENOENT"),
+            (r#"{"exit_code":1,"output":"1 failing"}"#, "Exit code 1\n1 failing"),
+            (r#"{"exitCode":101,"stdout":"a","stderr":"b"}"#, "Exit code 101\na\nb"),
+            (r#"{"output":"x","metadata":{"exit":3}}"#, "Exit code 3\nx"),
+            (r#"{"status":"failed","output":"x"}"#, "x"),
+            (r#"{"status":"Error"}"#, r#"{"status":"Error"}"#),
+            (r#"{"result_type":"failure","text_result_for_llm":"x"}"#, "x"),
+            (r#"[{"type":"tool_result","is_error":true,"content":"x"}]"#, "x"),
+        ] {
+            check("Bash", "{}", response, Some(words));
+        }
+        // Beside the result.
+        check("Bash", r#"{"exit_code":1}"#, r#"{"output":"x"}"#, Some("Exit code 1\nx"));
+        check("Bash", r#"{"is_error":true}"#, r#""x""#, Some("x"));
+        check("Bash", r#"{"error":"gone"}"#, "", Some("gone"));
+    }
+
+    #[test]
+    fn what_is_no_word_of_failure_is_none() {
+        for response in [
+            r#"{"stdout":"error: failed","stderr":"","interrupted":false}"#,
+            r#"{"exit_code":0,"error":null,"success":true,"is_error":false,"status":"completed"}"#,
+            r#"{"error":"","output":"x"}"#,
+            r#"{"error":{}}"#,
+            r#"{"status":"async_launched"}"#,
+            r#"{"task":{"status":"failed"}}"#,
+            r#"{"code":404}"#,
+            r#"{"exit_code":null}"#,
+            r#""is_error: true""#,
+            "null",
+            "7",
+            "",
+            "not json",
+        ] {
+            check("Bash", "{}", response, None);
+        }
+    }
+
+    /// `grep` that finds nothing ends with 1.
+    #[test]
+    fn an_agents_own_verdict_counts_more_than_the_code() {
+        check("Bash", "{}", r#"{"exit_code":1,"is_error":false}"#, None);
+        check("Bash", "{}", r#"{"exit_code":1,"success":true}"#, None);
+        check("Bash", "{}", r#"{"exitCode":1,"returnCodeInterpretation":"No matches found"}"#, None);
+        check("Bash", r#"{"success":true}"#, r#"{"exit_code":1}"#, None);
+    }
+
+    #[test]
+    fn what_a_server_answers_is_data() {
+        check(
+            "mcp__ci__build",
+            "{}",
+            r#"{"status":"failed","exit_code":1,"error":"x","success":false}"#,
+            None,
+        );
+        check(
+            "mcp__ci__build",
+            "{}",
+            r#"{"isError":true,"content":[{"type":"text","text":"no"}]}"#,
+            Some("no"),
+        );
+        check("mcp__ci__build", r#"{"error":"gone"}"#, "{}", Some("gone"));
+    }
+}

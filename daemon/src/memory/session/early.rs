@@ -1,0 +1,166 @@
+//! What was done before anything was asked: the session was heard of in the middle of a turn, or its first prompt was
+//! told of late.
+//!
+//! Such calls belong to the first prompt, as what comes without a prompt does. They stand apart from it, in a recovery
+//! batch, as long as there is none, where they were answered before it came, and where it is private.
+
+use super::arrange::periods;
+use super::turn::Turn;
+use super::{Batch, BatchState, Effect, Growth, NewPrompt, Response, Seq, Session};
+use crate::memory::event::LifecycleEvent;
+use crate::memory::ids::PromptId;
+use crate::memory::material::BatchSource;
+use crate::memory::order::Order;
+
+/// The first call of a turn, or of what names none, that the first batch holds though its prompt came later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EarlyCall {
+    pub turn: Option<PromptId>,
+    pub at: Order,
+}
+
+impl Turn<'_> {
+    /// The recovery batch becomes that of the session's first prompt, which arrives in order. `None`: it stands apart,
+    /// or there is none.
+    pub(super) fn adopt_in_order(
+        &mut self,
+        source: BatchSource,
+        asked_in: Option<&PromptId>,
+        prompt: &NewPrompt,
+    ) -> Option<Seq> {
+        let [recovery] = self.session.batches.as_slice() else { return None };
+        if !recovery.may_be_adopted(source, &self.capture.order) {
+            return None;
+        }
+        let was_closed = recovery.state == BatchState::Closed;
+        self.end_calls(|call| call.subagent.is_none());
+        let seq = self.adopt_recovery(0, source, asked_in.cloned(), prompt.clone());
+        if was_closed {
+            self.effects.push(Effect::SetState { seq, state: BatchState::Open });
+        }
+        if let Some(batch) = self.session.batches.first_mut() {
+            batch.state = BatchState::Open;
+        }
+        // Nothing moves; but what was done may have made it a plan's batch.
+        let (periods, among) = (periods(&self.session), vec![seq]);
+        self.effects.push(Effect::Rearrange { periods, among, hidden: Vec::new() });
+        Some(seq)
+    }
+
+    /// Remembers that a call lies in the first batch, if it came before its prompt.
+    pub(super) fn remember_early(&mut self, event: &LifecycleEvent, at: usize) {
+        let order = self.capture.order;
+        let Some(first) = self.session.batches.first().filter(|_| at == 0) else { return };
+        if first.source != BatchSource::Recovery && !order.is_before(&first.opened) {
+            return;
+        }
+        let known = self.session.early.iter_mut().find(|early| early.turn == event.prompt);
+        match known {
+            Some(known) if order.is_before(&known.at) => known.at = order,
+            Some(_) => {}
+            None => self.session.early.push(EarlyCall { turn: event.prompt.clone(), at: order }),
+        }
+    }
+
+    /// Takes what was done before the first prompt out of its batch, where it stands apart from it.
+    pub(super) fn part_early(&mut self) {
+        if let Some(early) = self.session.standing_apart().cloned() {
+            self.part(early);
+        }
+    }
+
+    /// The same before a private prompt that is about to take the first place: what was done before it is not hidden
+    /// with what it asked for.
+    pub(super) fn part_from_private(&mut self, turn: Option<&PromptId>) {
+        let order = self.capture.order;
+        if self.session.batches.first().is_none_or(|first| !order.is_before(&first.opened)) {
+            return;
+        }
+        let early = self.session.first_call_but(turn).filter(|early| early.at.is_before(&order));
+        if let Some(early) = early.cloned() {
+            self.part(early);
+        }
+    }
+
+    fn part(&mut self, early: EarlyCall) {
+        let (seq, source, state) = (self.next_seq(), BatchSource::Recovery, BatchState::Open);
+        let turn = early.turn;
+        self.effects.push(Effect::OpenBatch {
+            seq,
+            number: 0,
+            source,
+            state,
+            prompt_id: turn.clone(),
+            prompt: None,
+        });
+        let (response, growth) = (Response::Missing, Growth::default());
+        let recovery = Batch {
+            seq,
+            number: 0,
+            opened: early.at,
+            prompt: turn,
+            asked_in: None,
+            source,
+            state,
+            response,
+            growth,
+        };
+        self.session.batches.insert(0, recovery);
+        self.rearrange(0, Some(0));
+    }
+
+    /// What the recovery batch was answered with may have been told of before its first call.
+    pub(super) fn find_early_answer(&mut self) {
+        let waits = |first: &Batch| {
+            first.source == BatchSource::Recovery
+                && first.response == Response::Missing
+                && self.session.spare.iter().any(|answer| first.opened.is_before(&answer.at))
+        };
+        if self.session.batches.first().is_some_and(waits) {
+            self.rearrange(0, Some(0));
+        }
+    }
+
+    /// What came before the first prompt after one has arrived late.
+    pub(super) fn settle_early(&mut self) {
+        let batches = &self.session.batches;
+        let Some(first) = batches.first() else { return };
+        let (is_recovery, opened) = (first.source == BatchSource::Recovery, first.opened);
+        let has_batch =
+            |turn: &PromptId| batches.iter().skip(1).any(|batch| batch.prompt.as_ref() == Some(turn));
+        self.session.early.retain(|early| {
+            (is_recovery || early.at.is_before(&opened)) && !early.turn.as_ref().is_some_and(has_batch)
+        });
+        self.part_early();
+    }
+}
+
+impl Batch {
+    /// Whether it is a recovery batch that a prompt of this source takes over, which was typed at `at`.
+    pub(super) fn may_be_adopted(&self, source: BatchSource, at: &Order) -> bool {
+        let is_answered = matches!(&self.response, Response::Known(answer) if answer.at.is_before(at));
+        self.source == BatchSource::Recovery && source != BatchSource::Private && !is_answered
+    }
+}
+
+impl Session {
+    /// The first call that shall not lie in the first prompt's batch.
+    fn standing_apart(&self) -> Option<&EarlyCall> {
+        let first = self.batches.first()?;
+        let early = self.first_call_but(first.prompt.as_ref())?;
+        let is_answered = self.spare.iter().any(|answer| {
+            let is_its = answer.prompt.is_none() || early.turn.is_none() || answer.prompt == early.turn;
+            let is_anothers =
+                || self.batches.iter().any(|batch| answer.prompt.is_some() && batch.prompt == answer.prompt);
+            early.at.is_before(&answer.at) && answer.at.is_before(&first.opened) && is_its && !is_anothers()
+        });
+        (first.source == BatchSource::Private || is_answered).then_some(early)
+    }
+
+    /// The first call that lies with the first prompt and is of another turn than this.
+    fn first_call_but(&self, turn: Option<&PromptId>) -> Option<&EarlyCall> {
+        self.batches.first().filter(|first| first.source != BatchSource::Recovery)?;
+        let strange = self.early.iter().filter(|early| early.turn.is_none() || early.turn.as_ref() != turn);
+        strange.reduce(|one, other| if other.at.is_before(&one.at) { other } else { one })
+    }
+}

@@ -112,7 +112,7 @@ impl House {
             backing_up: BackingUp::default(),
         };
         Self {
-            checkouts: Checkouts::new(writer.clone()),
+            checkouts: Checkouts::new(writer.clone(), Arc::clone(&blueprint.redactor)),
             answers: Answers::default(),
             writer,
             bus: BusHandle::default(),
@@ -169,6 +169,7 @@ impl House {
             idle: self.config.idle,
             heard_since: self.heard_since,
             replies: Replies::new(Arc::clone(&blueprint.redactor)),
+            redactor: Arc::clone(&blueprint.redactor),
         }
     }
 

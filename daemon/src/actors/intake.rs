@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use recall_protocol::wire::{Deliver, Reply};
+use recall_protocol::wire::{Deliver, Reply, ShimContext};
 use sha2::{Digest, Sha256};
 
 use super::boundaries::{Boundaries, FolderRules};
@@ -18,7 +18,7 @@ use super::sessions::{Crashes, SessionsDoor, SessionsMessage};
 use super::writer::WriterHandle;
 use crate::agents::{self, Answer, Unreadable};
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::event::{Audience, LifecycleEvent, What};
+use crate::memory::event::{Audience, LifecycleEvent, MOST_PATH, What};
 use crate::memory::ids::{AgentName, CallId, SessionKey, Timestamp};
 use crate::memory::redaction::Redactor;
 use crate::project_file::Captured;
@@ -58,7 +58,8 @@ pub struct Counters {
 
 impl Intake {
     /// Stores an event and says what its sender shall be told. Never fails: what cannot be taken is BUSY.
-    pub async fn take(&self, deliver: Deliver, listener: Listener) -> Reply {
+    pub async fn take(&self, mut deliver: Deliver, listener: Listener) -> Reply {
+        forget_long_paths(&mut deliver.context);
         if self.pauses.covers(Timestamp(deliver.captured_at_ms)) {
             self.counters.paused.fetch_add(1, Ordering::Relaxed);
             return Reply::Ack { stdout: self.paused_answer(&deliver) };
@@ -165,6 +166,16 @@ struct Readable {
     second: Option<[u8; 16]>,
 }
 
+/// A path that is none would be gone up folder by folder.
+fn forget_long_paths(context: &mut ShimContext) {
+    let is_long = |path: &String| path.len() > MOST_PATH;
+    if is_long(&context.cwd) {
+        context.cwd.clear();
+    }
+    context.project_dir.take_if(|path| is_long(path));
+    context.config_dir.take_if(|path| is_long(path));
+}
+
 /// Where the agent works, as far as can be told without reading its event.
 fn folder(deliver: &Deliver) -> &str {
     deliver.context.project_dir.as_deref().unwrap_or(&deliver.context.cwd)
@@ -176,6 +187,8 @@ fn read(mut deliver: Deliver, redactor: &Redactor, rules: &FolderRules) -> Taken
             // Of the payload as it came: two that differ in a secret only are two happenings.
             let second = second_key(&event, &deliver);
             deliver.payload = Vec::new();
+            deliver.event_name = redactor.redact_id(&deliver.event_name).into_owned();
+            let event = event.without_long_paths();
             let event = match rules.rules.hides_anything() {
                 true => Redactor::hide_files(event, &|path| rules.hides(path)),
                 false => event,
@@ -192,7 +205,7 @@ fn unparsed(deliver: Deliver, parse_error: String, redactor: &Redactor) -> Unpar
             event: deliver.event_id,
             key: None,
             agent: AgentName(deliver.agent),
-            event_name: deliver.event_name,
+            event_name: redactor.redact_id(&deliver.event_name).into_owned(),
             captured_at: Timestamp(deliver.captured_at_ms),
             boot_id: deliver.boot_id,
             boot_ns: deliver.boot_ns,
@@ -246,7 +259,7 @@ fn second_key(event: &LifecycleEvent, deliver: &Deliver) -> Option<[u8; 16]> {
 
 #[cfg(test)]
 mod tests {
-    use recall_protocol::wire::{EventId, Flags, ShimContext};
+    use recall_protocol::wire::{EventId, Flags};
 
     use super::*;
     use crate::memory::redaction::RedactionPolicy;

@@ -27,9 +27,10 @@ use super::writer::WriterHandle;
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Capture, LifecycleEvent, StartSource, What};
 use crate::memory::file_memory::Told;
-use crate::memory::ids::{EventId, SessionKey, Timestamp};
+use crate::memory::ids::{EventId, ProjectKey, SessionKey, Timestamp};
 use crate::memory::order::Order;
 use crate::memory::project::telling_folder;
+use crate::memory::redaction::Redactor;
 use crate::memory::session::{Ask, Batch, CapturePolicy, Decision, Effect, IdlePolicy, Session, Watch};
 use crate::repository;
 use crate::repository::refs::Workplace;
@@ -86,6 +87,7 @@ pub struct SessionContext {
     /// Since when sessions are heard: a suspended one was not silent before.
     pub heard_since: Timestamp,
     pub replies: Replies,
+    pub redactor: Arc<Redactor>,
 }
 
 pub(super) struct SessionActor;
@@ -396,9 +398,12 @@ impl SessionState {
         });
         let (Identity { keys, name, .. }, root) =
             look_up.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
-        (origin.project, origin.project_name, origin.root) = (keys, name, Some(root));
+        // What is stored of a folder; what is looked at is the folder itself.
+        let redact = |text: &str| self.context.redactor.redact_id(text).into_owned();
+        origin.project = keys.iter().map(|key| ProjectKey(redact(key.as_str()))).collect();
+        (origin.project_name, origin.root) = (redact(&name), Some(redact(&root)));
         if let Some(held) = &mut self.held {
-            held.root.clone_from(&origin.root);
+            held.root = Some(root);
             held.home = Home::Found(origin.clone(), order);
         }
         Ok(origin)

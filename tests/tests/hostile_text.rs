@@ -12,7 +12,7 @@ use recall_protocol::{json_scan, privacy};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Each is repeated: beginnings without ends, names without values, values inside values, tags that nearly are some.
-const HOSTILE: [&str; 18] = [
+const HOSTILE: [&str; 32] = [
     "eyJ",
     "token:",
     "password:\"",
@@ -21,6 +21,20 @@ const HOSTILE: [&str; 18] = [
     "-----BEGIN PRIVATE KEY-----\n",
     "bearer a1",
     "_pass:",
+    "_key=",
+    "curl -u a:b1 ",
+    "mysql -p",
+    "cookie: a=b;",
+    "the password is ",
+    "AKIAQWERTYUIOPASDFGH",
+    " [... 1 of 2 bytes elided by recall ...] A1b2",
+    "-----END PRIVATE KEY-----",
+    "AAAAAAAAAAAAAAAAAAAA\n-----END PRIVATE KEY-----",
+    "?key=",
+    "x=\"a8Kd93jfLs02mQpz71XcV5uT",
+    "-eyJa",
+    "a8Kd93jfLs02mQpz71XcV5uT.",
+    "LS0tLS1CRUdJTi",
     "<",
     "<private ",
     "<private>",
@@ -85,6 +99,100 @@ fn eight_times_the_text_takes_about_eight_times_as_long() {
             assert!(often < bound, "{name} of {unit:?}: {once:?} and {often:?}");
         }
     }
+}
+
+/// A secret that the hook client has cut in two is gone all the same.
+#[test]
+fn what_the_hook_client_has_cut_leaves_no_piece_of_a_secret() {
+    // Letters and digits as chance would have them; no token stands in a source.
+    let drawn = |length: usize, seed: usize| -> String {
+        let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+        (0..length).map(|at| char::from(alphabet[(at * 37 + at * at * 11 + seed) % alphabet.len()])).collect()
+    };
+    let redactor = redactor();
+    let token = ["ghp_", &drawn(36, 7)].concat();
+    let lines: Vec<String> = (0..26).map(|seed| drawn(64, seed)).collect();
+    let key =
+        format!("-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----\n", lines.join("\n"));
+    let cleaned = |text: &str| {
+        let json = serde_json::json!({ "tool_response": text }).to_string();
+        let cut = json_scan::clean(json.as_bytes());
+        let cut = String::from_utf8(cut.payload).unwrap();
+        assert!(cut.contains(recall_protocol::elision::ELISION), "it was not cut");
+        (redactor.redact_json(&cut).into_owned(), cut)
+    };
+    let mut cut_in_two = 0;
+    let half = json_scan::MAX_STRING / 2;
+    for secret in [&token, &key] {
+        for step in 0..40 {
+            // The cut falls into the secret, at another place each time: at the head's end and at the tail's beginning.
+            let inside = secret.len() * step / 40;
+            let before = ".".repeat(half - inside);
+            let after = " ".repeat(half - 100 - secret.len() + inside);
+            for text in [
+                format!("{before}{secret}{}", " ".repeat(2 * half)),
+                format!("{}{secret}{after}", ".".repeat(2 * half)),
+            ] {
+                let (redacted, cut) = cleaned(&text);
+                let pieces = |text: &str| {
+                    // Eight characters in a row of a secret's own.
+                    secret
+                        .as_bytes()
+                        .windows(8)
+                        .filter(|piece| piece.iter().all(u8::is_ascii_alphanumeric))
+                        .filter(|piece| memchr::memmem::find(text.as_bytes(), piece).is_some())
+                        .count()
+                };
+                cut_in_two += usize::from(pieces(&cut) > 0 && !cut.contains(secret.as_str()));
+                assert_eq!(pieces(&redacted), 0, "{inside}: {}", redacted.replace(['.', ' '], ""));
+            }
+        }
+    }
+    assert!(cut_in_two > 40, "{cut_in_two}");
+}
+
+/// Every file of this workspace is read, and what is redacted there is what its tests have planted.
+#[test]
+fn sources_hold_no_secrets() {
+    let planted = ["redaction", "hostile_text.rs", "redaction_bench.rs"];
+    let root = recall_tests::workspace();
+    let folders = ["daemon", "shim", "protocol", "tests", "docs", "README.md", "ARCHITECTURE.md"];
+    let found = redactions(&redactor(), folders.map(|folder| root.join(folder)).into_iter().collect());
+    let of_others = found.iter().filter(|line| {
+        !planted.iter().any(|file| line.contains(file))
+            && !["DB_PASSWORD=", "identity.rs", "lifecycle.rs"].iter().any(|known| line.contains(known))
+    });
+    let of_others: Vec<_> = of_others.collect();
+    assert!(of_others.is_empty(), "{of_others:#?}");
+}
+
+/// `cargo test -p recall-tests --release -- --ignored sources_of_others_hold_few_secrets --nocapture`
+#[test]
+#[ignore = "reads the sources of all dependencies"]
+fn sources_of_others_hold_few_secrets() {
+    const MOST: usize = 5;
+    let home = std::env::var_os("CARGO_HOME").map(std::path::PathBuf::from);
+    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))).unwrap();
+    let found = redactions(&redactor(), vec![home.join("registry/src")]);
+    found.iter().for_each(|line| println!("{line}"));
+    assert!(found.len() <= MOST, "{}", found.len());
+}
+
+/// What would be redacted in the text files beneath these folders: the file and the line.
+fn redactions(redactor: &Redactor, mut folders: Vec<std::path::PathBuf>) -> Vec<String> {
+    let mut found = Vec::new();
+    while let Some(path) = folders.pop() {
+        if path.is_dir() {
+            let entries = std::fs::read_dir(&path).unwrap().flatten().map(|entry| entry.path());
+            folders.extend(entries.filter(|path| !path.ends_with("target")));
+        } else if let Ok(text) = std::fs::read_to_string(&path) {
+            let before: std::collections::HashSet<_> = text.lines().collect();
+            let redacted = redactor.redact_text(&text);
+            let lines = redacted.lines().filter(|line| line.contains("[redacted:") && !before.contains(line));
+            found.extend(lines.map(|line| format!("{}: {:.160}", path.display(), line.trim())));
+        }
+    }
+    found
 }
 
 /// `cargo test -p recall-tests --release -- --ignored ten_megabytes_of_hostile_text --nocapture`

@@ -11,9 +11,10 @@ use recall_protocol::boot::BootStamp;
 use recall_protocol::wire::Deliver;
 use tokio::sync::watch;
 
+use super::settings::CurrentRedactor;
 use super::writer::WriterHandle;
 use crate::memory::checkout::Checkout;
-use crate::memory::ids::SessionKey;
+use crate::memory::ids::{BranchName, SessionKey};
 use crate::memory::session::{Seq, Work};
 use crate::repository::refs::{Refs, Workplace};
 use crate::store::{Sighting, Write};
@@ -27,6 +28,7 @@ const LOOK_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct Checkouts {
     writer: WriterHandle,
+    redactor: CurrentRedactor,
     under_way: watch::Sender<usize>,
 }
 
@@ -52,8 +54,8 @@ impl LastSeen {
 }
 
 impl Checkouts {
-    pub fn new(writer: WriterHandle) -> Self {
-        Self { writer, under_way: watch::Sender::new(0) }
+    pub fn new(writer: WriterHandle, redactor: CurrentRedactor) -> Self {
+        Self { writer, redactor, under_way: watch::Sender::new(0) }
     }
 
     /// Looks, if the work on batches begins or ends with this event, and writes down what it sees.
@@ -83,7 +85,11 @@ impl Checkouts {
         last: &LastSeen,
     ) {
         let look = tokio::task::spawn_blocking(move || place.refs().as_ref().and_then(Refs::own_checkout));
-        let Ok(Ok(Some(checkout))) = tokio::time::timeout(LOOK_WITHIN, look).await else { return };
+        let Ok(Ok(Some(mut checkout))) = tokio::time::timeout(LOOK_WITHIN, look).await else { return };
+        // A branch's name comes from a file that anybody may have written.
+        let redact =
+            |BranchName(name): BranchName| BranchName(self.redactor.get().redact_id(&name).into_owned());
+        checkout.branch = checkout.branch.map(redact);
         let seqs: Vec<Seq> = batches.iter().map(|(seq, _)| *seq).collect();
         if !last.take(&seqs, &checkout) {
             return;

@@ -126,7 +126,7 @@ impl House {
             backing_up: BackingUp::default(),
         };
         Self {
-            checkouts: Checkouts::new(writer.clone()),
+            checkouts: Checkouts::new(writer.clone(), intake.redactor.clone()),
             answers: Answers::default(),
             writer,
             bus: BusHandle::default(),
@@ -183,6 +183,7 @@ impl House {
             idle: self.config.idle,
             heard_since: self.heard_since,
             replies: Replies::new(self.intake.redactor.clone()),
+            redactor: self.intake.redactor.clone(),
         }
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use recall_protocol::json_field::{self, is_wholly_private};
 use recall_protocol::json_scan::clean;
 use recall_protocol::privacy::has_tags;
-use recall_protocol::wire::{Deliver, Flags, Reply};
+use recall_protocol::wire::{Deliver, Flags, Reply, ShimContext};
 use sha2::{Digest, Sha256};
 
 use super::boundaries::{Boundaries, Place, whole};
@@ -24,7 +24,7 @@ use super::settings::{CurrentRedactor, Settings};
 use super::writer::WriterHandle;
 use crate::agents::{self, Answer, Unreadable};
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::event::{Audience, LifecycleEvent, What};
+use crate::memory::event::{Audience, LifecycleEvent, MOST_PATH, What};
 use crate::memory::ids::{AgentName, CallId, SessionKey, Timestamp};
 use crate::memory::redaction::{Outputs, Redactor};
 use crate::project_file::Captured;
@@ -65,7 +65,8 @@ pub struct Counters {
 
 impl Intake {
     /// Stores an event and says what its sender shall be told. Never fails: what cannot be taken is BUSY.
-    pub async fn take(&self, deliver: Deliver, listener: Listener) -> Reply {
+    pub async fn take(&self, mut deliver: Deliver, listener: Listener) -> Reply {
+        forget_long_paths(&mut deliver.context);
         if self.pauses.covers(Timestamp(deliver.captured_at_ms)) {
             self.counters.paused.fetch_add(1, Ordering::Relaxed);
             return Reply::Ack { stdout: self.paused_answer(&deliver) };
@@ -187,6 +188,16 @@ struct Readable {
     second: Option<[u8; 16]>,
 }
 
+/// A path that is none would be gone up folder by folder.
+fn forget_long_paths(context: &mut ShimContext) {
+    let is_long = |path: &String| path.len() > MOST_PATH;
+    if is_long(&context.cwd) {
+        context.cwd.clear();
+    }
+    context.project_dir.take_if(|path| is_long(path));
+    context.config_dir.take_if(|path| is_long(path));
+}
+
 /// A delivery that was looked into.
 struct Parsed {
     deliver: Deliver,
@@ -257,6 +268,7 @@ fn without_private_text(deliver: Deliver) -> Deliver {
 fn parse(deliver: Deliver, outputs: Outputs) -> Parsed {
     let deliver = without_private_text(deliver);
     let event = (agents::spec(&deliver.agent).read)(&deliver).map_err(|error| parse_error(&error));
+    let event = event.map(LifecycleEvent::without_long_paths);
     let names = event.as_ref().map_or_else(|_| Vec::new(), |event| Redactor::names_of_files(event, outputs));
     Parsed { deliver, event, names }
 }
@@ -269,6 +281,7 @@ fn cleanse(Parsed { mut deliver, event, .. }: Parsed, redactor: &Redactor, place
     // Of the payload as it came: two that differ in a secret only are two happenings.
     let second = second_key(&event, &deliver);
     deliver.payload = Vec::new();
+    deliver.event_name = redactor.redact_id(&deliver.event_name).into_owned();
     let event = Redactor::names_only(event, &place.elsewhere);
     let event = match place.hides_anything() {
         true => Redactor::hide_files(event, &|path| place.hides(path)),
@@ -283,7 +296,7 @@ fn unparsed(deliver: Deliver, parse_error: String, redactor: &Redactor) -> Unpar
             event: deliver.event_id,
             key: None,
             agent: AgentName(deliver.agent),
-            event_name: deliver.event_name,
+            event_name: redactor.redact_id(&deliver.event_name).into_owned(),
             captured_at: Timestamp(deliver.captured_at_ms),
             boot_id: deliver.boot_id,
             boot_ns: deliver.boot_ns,
@@ -337,7 +350,7 @@ fn second_key(event: &LifecycleEvent, deliver: &Deliver) -> Option<[u8; 16]> {
 
 #[cfg(test)]
 mod tests {
-    use recall_protocol::wire::{EventId, ShimContext};
+    use recall_protocol::wire::EventId;
 
     use super::*;
     use crate::memory::event::PromptText;

@@ -12,7 +12,7 @@ use super::settings::Settings;
 use super::standing::continuity;
 use crate::config::Notice;
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::context::{Block, Budgets, Material, Moment, Note, SummaryNote, assemble};
+use crate::memory::context::{Block, Budgets, Material, Moment, Note, SummaryNote, assemble, visible};
 use crate::memory::document::{DocumentKind, Status};
 use crate::memory::event::{Audience, StartSource};
 use crate::memory::file_memory::Told;
@@ -380,7 +380,8 @@ fn notice(block: &Block, project: &str) -> Option<String> {
         (many, true) => format!("the last session's summary and {many} notes"),
     };
     Some(format!(
-        "recall: gave {given} about {project} (~{} tokens). See them with `recall context`.",
+        "recall: gave {given} about {} (~{} tokens). See them with `recall context`.",
+        visible(project),
         block.tokens
     ))
 }
@@ -392,6 +393,23 @@ fn complaint(trouble: &CompressionTrouble) -> String {
     format!(
         "recall: the model that makes the notes has failed since {since} ({}); the built-in one does its work \
          meanwhile. See `recall ctl jobs --dead`, and `recall ctl retry` when it is mended.",
-        trouble.error
+        visible(&trouble.error)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_user_reads_cannot_steer_a_terminal() {
+        let hostile = "sh\u{1b}[2Jo\u{202e}p\u{200b}\nrecall: all is well";
+        let (title, reason) = (String::new(), String::new());
+        let item = crate::memory::context::Item { kind: "observation", id: 1, title, reason };
+        let notice = notice(&Block { items: vec![item], ..Block::default() }, hostile).unwrap();
+        let trouble = CompressionTrouble { since: Timestamp(0), jobs: 1, error: hostile.to_owned() };
+        for line in [notice, complaint(&trouble)] {
+            assert!(!line.contains(|c: char| c.is_control() || "\u{202e}\u{200b}".contains(c)), "{line:?}");
+        }
+    }
 }

@@ -23,11 +23,12 @@ use super::intake::Counters;
 use super::recollection::Recollection;
 use super::replies::Replies;
 use super::sessions::Crashes;
+use super::settings::CurrentRedactor;
 use super::writer::WriterHandle;
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Capture, LifecycleEvent, StartSource, What};
 use crate::memory::file_memory::Told;
-use crate::memory::ids::{EventId, SessionKey, Timestamp};
+use crate::memory::ids::{EventId, ProjectKey, SessionKey, Timestamp};
 use crate::memory::order::Order;
 use crate::memory::plan::PlanChange;
 use crate::memory::project::telling_folder;
@@ -87,6 +88,7 @@ pub struct SessionContext {
     /// Since when sessions are heard: a suspended one was not silent before.
     pub heard_since: Timestamp,
     pub replies: Replies,
+    pub redactor: CurrentRedactor,
 }
 
 pub(super) struct SessionActor;
@@ -413,9 +415,13 @@ impl SessionState {
         });
         let (Identity { keys, name, .. }, root) =
             look_up.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
-        (origin.project, origin.project_name, origin.root) = (keys, name, Some(root));
+        // What is stored of a folder; what is looked at is the folder itself.
+        let redactor = self.context.redactor.get();
+        let redact = |text: &str| redactor.redact_id(text).into_owned();
+        origin.project = keys.iter().map(|key| ProjectKey(redact(key.as_str()))).collect();
+        (origin.project_name, origin.root) = (redact(&name), Some(redact(&root)));
         if let Some(held) = &mut self.held {
-            held.root.clone_from(&origin.root);
+            held.root = Some(root);
             held.home = Home::Found(origin.clone(), order);
         }
         Ok(origin)

@@ -460,6 +460,12 @@ pub fn plain(text: &str) -> String {
     out
 }
 
+/// Text for a person's terminal: one line, without what is not seen.
+pub fn visible(text: &str) -> String {
+    let words = text.split(|character: char| character.is_whitespace() || is_invisible(character));
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
 /// Characters that change how text is read without being seen: controls, direction marks and overrides, zero-width
 /// characters, tags, separators of lines.
 pub fn is_invisible(character: char) -> bool {

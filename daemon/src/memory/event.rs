@@ -35,8 +35,36 @@ pub struct MessageOrigin {
     /// When it was sent.
     pub sent_at: Option<Timestamp>,
 }
+/// A longer path is none: no system opens it, and to go up its folders would take as long as its author wants. In bytes.
+pub const MOST_PATH: usize = 4096;
 
 impl LifecycleEvent {
+    /// The event without paths that are none.
+    #[must_use]
+    pub fn without_long_paths(mut self) -> Self {
+        let drop_long = |path: &mut Option<String>| {
+            path.take_if(|path| path.len() > MOST_PATH);
+        };
+        drop_long(&mut self.cwd);
+        drop_long(&mut self.transcript_path);
+        let drop_of_call = |call: &mut ToolCall| {
+            drop_long(&mut call.rewrote);
+            if let Some(PlanChange::File { path, .. } | PlanChange::Approved { path: Some(path), .. }) =
+                &call.plan
+                && path.len() > MOST_PATH
+            {
+                call.plan = None;
+            }
+        };
+        match &mut self.what {
+            What::ToolStart(call) => drop_long(&mut call.file),
+            What::Tool(call) => drop_of_call(call),
+            What::ToolBatch(calls) => calls.iter_mut().for_each(drop_of_call),
+            _ => {}
+        }
+        self
+    }
+
     /// The event's name in the words of the agents that recall answers.
     pub fn name(&self) -> &str {
         match &self.what {

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::memory::event::SubagentTask;
+use crate::memory::event::{MOST_PATH, SubagentTask};
 use crate::memory::material::{Action, Change, WriteKind};
 
 /// Says what a call did. `input` and `response` are the JSON texts of `tool_input` and `tool_response`; a failed
@@ -77,6 +77,7 @@ impl Call {
     fn path(&self) -> Option<String> {
         text(&self.input, &["file_path", "notebook_path", "path"])
             .or_else(|| text(&self.response, &["filePath", "notebook_path"]))
+            .filter(|path| path.len() <= MOST_PATH)
     }
 
     fn read(&self) -> Option<Action> {
@@ -131,7 +132,7 @@ impl Call {
         let output = text(&self.response, &["content"]).filter(|content| !content.is_empty());
         Some(Action::Search {
             pattern: text(&self.input, &["pattern", "path"])?,
-            path: text(&self.input, &["path"]),
+            path: text(&self.input, &["path"]).filter(|path| path.len() <= MOST_PATH),
             output: output.unwrap_or_else(|| found.join("\n")),
         })
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cli::client::{Client, Start};
 use crate::cli::failure::Failure;
-use crate::cli::terminal::{BOLD, DIM, WARNING, number, text};
+use crate::cli::terminal::{BOLD, DIM, WARNING, defuse, number, text};
 
 #[derive(Debug, Args)]
 pub struct EventsArgs {
@@ -41,7 +41,11 @@ pub fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
                 out.write_all(&bytes)?;
                 writeln!(out)?;
             }
-            Reply::Json(bytes) => tell(out, &serde_json::from_slice(&bytes)?)?,
+            Reply::Json(bytes) => {
+                let mut event = serde_json::from_slice(&bytes)?;
+                defuse(&mut event);
+                tell(out, &event)?;
+            }
             Reply::ShuttingDown => {
                 return if args.json { Ok(()) } else { Ok(writeln!(out, "The daemon has stopped.")?) };
             }
@@ -60,6 +64,7 @@ pub fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
 }
 
+/// Tells of one event. Its texts are free of what steers a terminal.
 fn tell(out: &mut dyn Write, event: &Value) -> std::io::Result<()> {
     match text(event, "event") {
         "following" => writeln!(out, "{DIM}Following; Ctrl-C ends it.{DIM:#}"),

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::byte_set::ByteSet;
 use super::cursor::Cursor;
-use super::plausibility::{Name, Place, is_secret};
+use super::plausibility::{Name, Place, is_drawn, is_secret};
 
 /// The words that make a name telling, in any spelling of capitals.
 pub(super) const WORDS: &[(&str, Name)] = &[
@@ -132,6 +132,12 @@ pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Ran
         // `--password hunter2`, and SQL's `PASSWORD 'hunter2'`.
         _ if blanks > 0 && text.get(key.clone())?.starts_with("--") => value(at, name, flag_place(name)),
         b'\'' if blanks > 0 && name == Name::Password => quoted(at, name),
+        // `config set //HOST/:_authToken VALUE`
+        _ if blanks > 0 && name != Name::Password => {
+            let word = text.get(at.run())?.trim_end_matches(['.', ':']);
+            (word.len() >= 20 && is_drawn(word) && is_secret(word, name, Place::Bare))
+                .then(|| at.at..at.at + word.len())
+        }
         // `machine HOST login NAME password WORD` of a netrc.
         _ if name == Name::Password && is_netrc(text, key.start) => value(at, name, Place::Environment),
         _ => None,

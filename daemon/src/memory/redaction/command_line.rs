@@ -100,7 +100,7 @@ pub(super) fn secrets(text: &str, hit: Range<usize>, program: &Program) -> (Vec<
         for (option, kind) in program.options {
             let Some(rest) = value.strip_prefix(option) else { continue };
             let attached = start + word.end - rest.len();
-            match rest.strip_prefix('=').unwrap_or(rest) {
+            match rest.strip_prefix('=').unwrap_or(rest).trim_start_matches(['"', '\'']) {
                 "" if *kind != Attached => waiting = Some(*kind),
                 "" => {}
                 // `--user-agent`, `-port`: another option.
@@ -139,7 +139,6 @@ fn secret(text: &str, (start, value): (usize, &str), kind: Value) -> Vec<Range<u
 
 /// No variable, no placeholder, no earlier mark, and not the beginning of another option.
 fn is_password(word: &str) -> bool {
-    let word = word.trim_start_matches(['"', '\'']);
     let lower = word.to_ascii_lowercase();
     let samples = ["pass", "password", "secret", "pwd", "token", "apikey", "api_key"];
     word.len() >= 3
@@ -175,12 +174,13 @@ impl Words<'_> {
         self.at = start + length;
         if length > 0 {
             // `-u"name:password"`, `--user='name:password'`
-            if let Some(open) = quote(self.at) {
-                let from = self.at + 1;
-                let inside = bytes.get(from..)?.iter().position(|byte| *byte == open)?;
-                let word = if self.line.get(start..self.at)?.starts_with('-') { start } else { from };
-                self.at = from + inside + 1;
-                return Some(word..from + inside);
+            let word = self.line.get(start..self.at)?;
+            let is_option = word.ends_with('=') || (word.starts_with('-') && length == 2);
+            if let Some(open) = quote(self.at).filter(|_| is_option)
+                && let Some(inside) = bytes.get(self.at + 1..)?.iter().position(|byte| *byte == open)
+            {
+                self.at += inside + 2;
+                return Some(start..self.at - 1);
             }
             return Some(start..start + length);
         }
@@ -209,6 +209,8 @@ mod tests {
         check("curl -s --user 'admin:hunter 2' https://h.test", &["hunter 2"]);
         check("curl -uadmin:hunter2 x", &["hunter2"]);
         check("curl --user=admin:hunter2 x", &["hunter2"]);
+        check("curl -u\"admin:hunter2\" x", &["hunter2"]);
+        check("{\"a\": \"mysql -phunter2\", \"b\": \"c\"}", &["hunter2"]);
         check("curl -b 'sessionid=a8Kd93jfLs02mQpz; theme=dark' x", &["a8Kd93jfLs02mQpz"]);
         check("mysqldump -h db -uroot -phunter2 shop", &["hunter2"]);
         check("sshpass -p hunter2 ssh a@b", &["hunter2"]);

@@ -90,8 +90,9 @@ struct Progress {
     valued: usize,
     /// The end of a run in which a far-reaching rule has been tried.
     tried: usize,
-    /// The end of what a command or a header has been read for.
+    /// The ends of what a command and a header with cookies has been read for.
     commanded: usize,
+    cookies: usize,
 }
 
 impl Scanner {
@@ -234,9 +235,9 @@ impl Scanner {
             Meaning::Authorization => add(http::authorization(text, hit.end), "authorization", Place),
             Meaning::Bearer => add(http::credentials(text, hit.end), "authorization", Place),
             Meaning::Parameter => add(http::parameter(text, hit.end), "parameter", Place),
-            Meaning::Cookie if hit.start >= progress.commanded => {
+            Meaning::Cookie if hit.start >= progress.cookies => {
                 let (cookies, end) = http::cookies(text, hit.end);
-                progress.commanded = end;
+                progress.cookies = end;
                 cookies.into_iter().for_each(|range| add(Some(range), "cookie", Place));
             }
             Meaning::Program(program) if hit.start >= progress.commanded => {

@@ -45,7 +45,7 @@ const SHAPES: &[Shape] = &[
 ];
 
 /// Names of what is drawn by chance, or computed, and no secret.
-const HARMLESS: [&str; 44] = [
+const HARMLESS: [&str; 46] = [
     "id",
     "ids",
     "hash",
@@ -84,6 +84,8 @@ const HARMLESS: [&str; 44] = [
     "tag",
     "label",
     "title",
+    "base",
+    "secure",
     "cursor",
     "trace",
     "span",
@@ -182,7 +184,7 @@ fn assigned(text: &str, run: &Range<usize>) -> Option<Range<usize>> {
     let name = name(unquoted)?.to_ascii_lowercase();
     let mut words =
         name.split(['_', '-', '.']).map(|word| word.trim_end_matches(|c: char| c.is_ascii_digit()));
-    if words.any(|word| HARMLESS.iter().any(|harmless| word.ends_with(harmless))) {
+    if name.contains("64") || words.any(|word| HARMLESS.iter().any(|harmless| word.ends_with(harmless))) {
         return None;
     }
     let is_hex = value.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -228,6 +228,286 @@ fn planted_secrets_of_every_kind_go() {
     assert!(missed.len() * 50 <= tried, "{} of {tried} missed:\n{}", missed.len(), missed.join("\n"));
 }
 
+/// A secret's template, and texts in which only a name or a place tells that it is one: in prose, an assignment, JSON, a
+/// command, a log line.
+const PLACED: &[(&str, &[&str])] = &[
+    (
+        "hunter2hunter2",
+        &[
+            "my password=§ works",
+            "use password=§, user=me",
+            "the password is §",
+            "The password for the staging database is §.",
+            "set the password to § and go on",
+            "2026-01-02 INFO login user=me password=§ ok",
+            "password: §",
+            "{\"user\": \"me\", \"password\": \"§\"}",
+            "db:\n  password: §\n  host: h\n",
+            "password = §\n",
+            "tool --password § x",
+            "my pw: §",
+        ],
+    ),
+    (
+        "swordfish",
+        &[
+            "db:\n  password: §\n",
+            "spring.datasource.password=§\n",
+            "- password: § # old\n",
+            "PGPASSWORD=§ psql",
+            "the password is §.",
+        ],
+    ),
+    (
+        "f00df00df00df00d",
+        &[
+            "secret = \"§\"",
+            "\"secret\": \"§\"",
+            "secret: §\n",
+            "let secret = '§';",
+            "INFO secret=§ read",
+            "the secret is §",
+        ],
+    ),
+    (
+        "hunter2x",
+        &[
+            "curl -u admin:§ https://h.test",
+            "run `curl -s -u 'admin:§' https://h.test` first",
+            "{\"cmd\": \"curl --user admin:§ h\"}",
+            "+ curl -uadmin:§ h",
+            "CMD='curl --user=admin:§ h'",
+        ],
+    ),
+    (
+        "hunter2x",
+        &[
+            "mysql -u root -p§ shop",
+            "2026 INFO run mysqldump -h db -p§ shop",
+            "{\"cmd\": \"mysql -p§\"}",
+            "call `mariadb -uroot -p§ x`",
+            "CMD=\"mysqladmin -p§ ping\"",
+        ],
+    ),
+    (
+        "hunter2x",
+        &[
+            "sshpass -p § ssh a@b",
+            "sshpass -p§ ssh a@b",
+            "{\"cmd\": \"sshpass -p '§' scp a b\"}",
+            "use `sshpass -p § ssh a@b` here",
+            "+ sshpass -p \"§\" rsync a b",
+        ],
+    ),
+    (
+        "swordfish",
+        &[
+            "machine h.test login me password §\n",
+            "machine h.test\n  login me\n  password §\n",
+            "default login me password §",
+            "{\"text\": \"machine h.test login me password §\"}",
+            "echo 'machine h.test login me password §' >> x",
+        ],
+    ),
+    (
+        "django-insecure-x2$v(k9!m&3=q@z*5^w-r+7j#8h_t1",
+        &[
+            "SECRET_KEY = '§'\n",
+            "SECRET_KEY = \"§\"  # settings.py",
+            "{\"SECRET_KEY\": \"§\"}",
+            "export SECRET_KEY='§'",
+            "INFO SECRET_KEY: '§'",
+        ],
+    ),
+    (
+        "p@ss/w0rd",
+        &[
+            "postgres://app:§@db.test:5432/shop",
+            "DATABASE_URL=postgres://app:§@db/shop",
+            "{\"url\": \"mysql://app:§@db.test/shop\"}",
+            "psql postgresql://app:§@localhost/shop",
+            "INFO connecting to amqp://app:§@mq.test:5672",
+            "see redis://app:§@cache for it",
+        ],
+    ),
+    (
+        "YXBwOmh1bnRlcjJ4eXo=",
+        &[
+            "{\"auths\": {\"r.test\": {\"auth\": \"§\"}}}",
+            "_auth=§\n",
+            "//r.test/:_auth=§\n",
+            "auth: §\n",
+            "INFO auth=§",
+            "Authorization: Basic §",
+        ],
+    ),
+    (
+        "{a36}",
+        &[
+            "//r.test/:_authToken=§\n",
+            "npm config set //r.test/:_authToken §",
+            "{\"_authToken\": \"§\"}",
+            "AZURE_DEVOPS_EXT_PAT=§\n",
+            "ngrok authtoken: §\n",
+            "NGROK_AUTHTOKEN=§ ngrok http 80",
+            "my token is §",
+        ],
+    ),
+    (
+        "LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQ{a60}",
+        &[
+            "    client-key-data: §\n",
+            "{\"client-key-data\": \"§\"}",
+            "client-key-data=§",
+            "kubectl config set users.a.client-key-data §",
+            "the key is §",
+        ],
+    ),
+    (
+        "{h32}",
+        &[
+            "Cookie: theme=dark; sessionid=§; lang=en",
+            "Set-Cookie: sid=§; Path=/; HttpOnly",
+            "curl -H 'Cookie: JSESSIONID=§' h",
+            "curl -b 'PHPSESSID=§' h",
+            "{\"cookie\": \"connect.sid=§; a=b\"}",
+            "DEBUG set-cookie: laravel_session=§; path=/",
+        ],
+    ),
+    (
+        "{a32}",
+        &[
+            "https://h.test/maps?key=§",
+            "curl 'https://h.test/a?b=1&key=§'",
+            "{\"url\": \"https://h.test/callback?code=§&state=x\"}",
+            "GET /callback?state=x&code=§ HTTP/1.1",
+            "see https://h.test/o?X-Amz-Algorithm=AWS4&X-Amz-Signature=§ for it",
+            "URL=\"https://h.test/o?X-Goog-Signature=§\"",
+        ],
+    ),
+    (
+        "wJalrXUtnFEMI7K7MDENGbPxRfiCY2Zq9LkE7s3x",
+        &[
+            "AKIAQWERTYUIOPASDFGH\n§\n",
+            "AKIAQWERTYUIOPASDFGH,§",
+            "use AKIAQWERTYUIOPASDFGH with § please",
+            "{\"id\": \"AKIAQWERTYUIOPASDFGH\", \"s\": \"§\"}",
+            "aws configure AKIAQWERTYUIOPASDFGH § eu-west-1",
+            "INFO AKIAQWERTYUIOPASDFGH / §",
+        ],
+    ),
+    (
+        "a8Kd93jfLs02mQpz71XcV5uT9w",
+        &[
+            "X = \"§\"",
+            "DEPLOY=§\n",
+            "{\"deploy\": \"§\"}",
+            "export DEPLOY='§'",
+            "deploy: §\n",
+            "INFO deploy=§ read",
+        ],
+    ),
+    (
+        "{h40}",
+        &[
+            "ALGOLIA_ADMIN_KEY=§\n",
+            "admin_key: \"§\"",
+            "{\"admin_key\": \"§\"}",
+            "export ADMIN_KEY=§",
+            "INFO admin_key=§",
+        ],
+    ),
+];
+
+#[test]
+fn secrets_that_a_name_or_a_place_tells_go_from_wherever_they_stand() {
+    let redactor = redactor();
+    let mut missed = Vec::new();
+    for (seed, (template, texts)) in PLACED.iter().enumerate() {
+        let secret = planted(template, seed as u64);
+        for text in *texts {
+            let text = text.replace('§', &secret);
+            let plain = redactor.redact_text(&text).into_owned();
+            let json = serde_json::json!({ "stdout": text }).to_string();
+            let json = redactor.redact_json(&json).into_owned();
+            let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+            for redacted in [plain.as_str(), value["stdout"].as_str().unwrap()] {
+                if redacted.contains(&secret) || !redacted.contains("[redacted:") {
+                    missed.push(format!("{text:?}: {redacted:?}"));
+                }
+            }
+        }
+    }
+    assert!(missed.is_empty(), "{} missed:\n{}", missed.len(), missed.join("\n"));
+}
+
+#[test]
+fn what_is_left_of_a_secret_beside_a_cut_goes() {
+    let redactor = redactor();
+    let token = planted("ghp_{a36}", 5);
+    let line = planted("{a64}", 6);
+    let lines = |count: usize| vec![line.as_str(); count].join("\n");
+    let mark = " [... 300000 of 500000 bytes elided by recall ...] ";
+    for (text, secret) in [
+        (format!("x {}{mark}y", &token[..30]), &token[..30]),
+        (format!("x{mark}{} y", &token[10..]), &token[10..]),
+        (format!("x{mark}{}\n-----END RSA PRIVATE KEY-----\ny", lines(15)), &*line),
+        (format!("-----BEGIN RSA PRIVATE KEY-----\n{}{mark}y", lines(15)), &line),
+        (format!("x{mark}{}\n{}\ny", &line[20..], lines(14)), &line),
+        (format!("x\n{}\n{}{mark}y", lines(14), &line[20..]), &line),
+        (
+            format!(
+                "-----BEGIN RSA PRIVATE KEY-----\n{}{mark}{}\n-----END RSA PRIVATE KEY-----",
+                lines(3),
+                lines(3)
+            ),
+            &line,
+        ),
+        (format!("DB_PASSWORD=sword{mark}y"), "sword"),
+    ] {
+        let redacted = redactor.redact_text(&text);
+        assert!(!redacted.contains(secret), "{redacted}");
+        let json = serde_json::json!({ "stdout": text }).to_string();
+        let redacted = redactor.redact_json(&json);
+        assert!(!redacted.contains(secret), "{redacted}");
+    }
+    let harmless = format!("the cart rounds{mark}once, after summing");
+    assert_eq!(redactor.redact_text(&harmless), harmless);
+}
+
+#[test]
+fn ids_and_folders_are_redacted_by_format_alone_and_stay_different() {
+    let redactor = redactor();
+    let (one, other) = (planted("ghp_{a36}", 1), planted("ghp_{a36}", 2));
+    let mark = |text: &str| redactor.redact_id(text).into_owned();
+    assert!(mark(&one).starts_with("[redacted:github-token-") && !mark(&one).contains(&one));
+    assert_eq!(mark(&one), mark(&one));
+    assert_ne!(mark(&one), mark(&other));
+    assert_eq!(mark(&mark(&one)), mark(&one));
+    assert_eq!(mark(&format!("/home/a/{one}/b")), format!("/home/a/{}/b", mark(&one)));
+    for id in [
+        "550e8400-e29b-41d4-a716-446655440000",
+        "toolu_01A09q90qw90lq917835lq9x",
+        "password=hunter2hunter2",
+        "/home/a/my-secret=a8Kd93jfLs02mQpz71XcV5uT",
+        "mcp__github__create_token",
+        "feature/AB-123-token-refresh",
+    ] {
+        assert!(matches!(redactor.redact_id(id), Cow::Borrowed(_)), "{id}: {}", redactor.redact_id(id));
+    }
+    let mut call = tool("{}", ToolResult::Done("{}".to_owned()));
+    if let What::Tool(call) = &mut call.what {
+        (call.name, call.use_id, call.launched) = (one.clone(), Some(one.as_str().into()), Some(one.clone()));
+    }
+    call.session = SessionId(one.clone());
+    call.prompt = Some(PromptId(one.clone()));
+    (call.cwd, call.transcript_path) = (Some(format!("/{one}")), Some(format!("/{one}.jsonl")));
+    call.subagent = Some(Subagent { id: one.clone(), kind: Some(one.clone()) });
+    let redacted = redactor.redact_event(call);
+    assert_eq!(redacted.session.as_str(), mark(&one));
+    assert!(!format!("{redacted:?}").contains(&one), "{redacted:?}");
+}
+
 #[test]
 fn secrets_that_only_a_name_or_a_place_tells_go() {
     let redactor = redactor();
@@ -467,6 +747,20 @@ fn of_secret_files_only_the_name_is_kept() {
             tool(r#"{"command":"cat .env"}"#, done(r#"{"stdout":"[redacted:file-content]"}"#)),
         ),
         (
+            tool(r#"{"command":"echo A=b > .env","description":"b"}"#, done(r#"{"stdout":"b","interrupted":false}"#)),
+            tool(
+                r#"{"command":"echo [redacted:file-content] .env","description":"[redacted:file-content]"}"#,
+                done(r#"{"stdout":"[redacted:file-content]","interrupted":false}"#),
+            ),
+        ),
+        (
+            tool(r#"{"pattern":"b","glob":".env"}"#, done(r#"{"content":".env:A=b"}"#)),
+            tool(
+                r#"{"pattern":"[redacted:file-content]","glob":".env"}"#,
+                done(r#"{"content":"[redacted:file-content]"}"#),
+            ),
+        ),
+        (
             event(What::Other {
                 name: "PreToolUse".to_owned(),
                 detail: r#"{"session_id":"s","tool_input":{"file_path":"a.pem","content":"A"}}"#.to_owned(),
@@ -503,6 +797,22 @@ fn hostile_texts_come_to_an_end() {
         "Private-Lines: 1\nAAAAAAAAAAAAAAAA",
         "sk-ant-",
         "bearer a1",
+        "_pass:",
+        "_key=",
+        "curl ",
+        "curl -u a:b1 ",
+        "mysql -p",
+        "cookie: a=b;",
+        "the password is ",
+        "password a is ",
+        "AKIAQWERTYUIOPASDFGH",
+        "a bytes elided by recall ...] ",
+        " [... 1 of 2 bytes elided by recall ...] A1b2",
+        "-----END PRIVATE KEY-----",
+        "AAAAAAAAAAAAAAAAAAAA\n-----END PRIVATE KEY-----",
+        "?key=",
+        "x=\"a8Kd93jfLs02mQpz71XcV5uT",
+        "_eyJa",
         "\\",
         "key-a",
         "=glc_",

@@ -38,7 +38,7 @@ fn no_secret_is_kept_of_an_id_a_name_a_folder_or_a_branch() {
     let mut stage = Stage::new().daemon();
     let token = token();
     let folder = stage.project().join(&token);
-    let _ = Repository::init(&folder);
+    let _inside = Repository::init(&folder);
     Repository::init(&stage.project()).git(&["checkout", "-q", "-b", &format!("fix/{token}")]);
     let session = format!("session-{token}");
     let fields = |more: serde_json::Value| {

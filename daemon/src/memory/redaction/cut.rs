@@ -90,6 +90,6 @@ mod tests {
         let (head, tail) = (format!("{line}\n{line}\nMIIEv"), format!("QIBAD\n{line}\nabcd=="));
         let (kept, gone) = (format!("a\n{head}"), format!("{tail}\nb"));
         check(&format!("{kept}§x"), &[&head]);
-        check(&format!("x§{gone}"), &[&format!("QIBAD\n{line}\n").trim_end()]);
+        check(&format!("x§{gone}"), &[format!("QIBAD\n{line}\n").trim_end()]);
     }
 }

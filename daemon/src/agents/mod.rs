@@ -3,8 +3,8 @@
 //! An agent's reader turns its raw JSON into a [`LifecycleEvent`]; its answer turns context into exactly the bytes
 //! that agent wants on a hook's stdout.
 //!
-//! Where an agent does not tell how a turn ended, its transcript does: reading the end of one is the only input here
-//! beside the delivery itself, and goes through [`named_file`].
+//! Where an agent does not tell how a turn ended, its transcript does, and what an approved plan says, its file: these are
+//! the only inputs here beside the delivery itself, and go through [`named_file`].
 //!
 //! **Invariant:** nothing here stores, searches or decides what an event means.
 

@@ -416,3 +416,16 @@ proptest! {
         prop_assert_eq!(Extractive.sum_up(&session), Extractive.sum_up(&session));
     }
 }
+
+#[test]
+fn a_list_of_next_steps_is_the_summarys_and_what_was_left_out_is_not() {
+    let batch = Batch::asked("stream the export of `export_rows`")
+        .edited("app/export.py", "q.all()", "q.yield_per(500)")
+        .answered(
+            "The export of `export_rows` is streamed now, because nginx gave up after 60 s.\n\n\
+             **Not included:**\n- The import, not pushed yet\n\n**What's left:**\n- Push the branch\n- Ask Ada about `q.count()`\n\n\
+             The two failing tests are pre-existing and remain.",
+        );
+    let summary = Extractive.sum_up(&SessionMaterial { batches: vec![batch] }).unwrap();
+    assert_eq!(summary.next_steps, "Push the branch; Ask Ada about `q.count()`");
+}

@@ -2,6 +2,7 @@
 //!
 //! The spool is drained when the daemon starts, when something falls into it, and with every round of housekeeping.
 
+use std::path::Path;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, MessagingErr, RpcReplyPort};
@@ -14,7 +15,7 @@ use super::draining::{Drained, drain};
 use super::intake::Intake;
 use super::maintenance::{LastDone, Maintenance};
 use super::sessions::SessionsMessage;
-use super::settings::Look;
+use super::settings::{Look, Looked};
 use super::spool_watch::SpoolWatch;
 use crate::memory::ids::Timestamp;
 use crate::memory::session::IdlePolicy;
@@ -22,8 +23,11 @@ use crate::store::{self, Readers, Write};
 
 /// How often the spool is looked at where the system does not tell, and where files could not be taken.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// How often the configuration's stamp is looked at.
-const LOOK_AT_CONFIG: Duration = Duration::from_secs(1);
+/// How often the configuration's stamp is looked at beside the watch on its folder, which does not see what a symlink
+/// leads to.
+const LOOK_AT_CONFIG: Duration = Duration::from_secs(10);
+/// A change counts when two looks this far apart agree.
+const CONFIG_SETTLES: Duration = Duration::from_secs(1);
 
 pub enum HousekeeperMessage {
     /// A round of everything.
@@ -62,6 +66,8 @@ pub struct HousekeeperState {
     waiting: Vec<RpcReplyPort<Drained>>,
     /// `None`: the system does not watch, and the spool is looked at every second.
     watch: Option<SpoolWatch>,
+    /// `None`: there is no such folder, or the system does not watch it; it is looked at all the same.
+    config_watch: Option<SpoolWatch>,
     /// The timer of the next look, where nobody else tells.
     looks_again: Option<JoinHandle<Result<(), MessagingErr<HousekeeperMessage>>>>,
     care: Care,
@@ -95,12 +101,14 @@ impl Actor for Housekeeper {
         me.send_interval(arguments.every, || HousekeeperMessage::Round);
         if arguments.intake.settings.are_read_again() {
             me.send_interval(LOOK_AT_CONFIG, || HousekeeperMessage::LookAtConfig);
+            me.send_message(HousekeeperMessage::LookAtConfig)?;
         }
         let mut state = HousekeeperState {
             arguments,
             drain: Drain::Idle,
             waiting: Vec::new(),
             watch: None,
+            config_watch: None,
             looks_again: None,
             care: Care::Idle { last: LastDone::default() },
         };
@@ -124,7 +132,7 @@ impl Actor for Housekeeper {
                 state.care_for_database(&me);
             }
             HousekeeperMessage::LookAtSpool => state.start_drain(&me),
-            HousekeeperMessage::LookAtConfig => state.look_at_config(),
+            HousekeeperMessage::LookAtConfig => state.look_at_config(&me),
             HousekeeperMessage::Drain(done) => {
                 state.waiting.push(done);
                 state.start_drain(&me);
@@ -137,9 +145,32 @@ impl Actor for Housekeeper {
 }
 
 impl HousekeeperState {
-    fn look_at_config(&self) {
-        let settings = self.arguments.intake.settings.clone();
-        tokio::task::spawn_blocking(move || settings.look(Look::Patient));
+    fn look_at_config(&mut self, me: &ActorRef<HousekeeperMessage>) {
+        self.watch_config(me);
+        if let Some(watch) = &self.config_watch {
+            watch.heard();
+        }
+        let (me, settings) = (me.clone(), self.arguments.intake.settings.clone());
+        tokio::spawn(async move {
+            let looked = tokio::task::spawn_blocking(move || settings.look(Look::Patient)).await;
+            if looked.is_ok_and(|looked| looked == Looked::Changing) {
+                let _ = me.send_after(CONFIG_SETTLES, || HousekeeperMessage::LookAtConfig);
+            }
+        });
+    }
+
+    /// Has the configuration's folder watched, unless it is or there is none.
+    fn watch_config(&mut self, me: &ActorRef<HousekeeperMessage>) {
+        if self.config_watch.as_ref().is_some_and(SpoolWatch::is_current) {
+            return;
+        }
+        let teller = me.clone();
+        let tell = move || {
+            // A housekeeper that is gone looks when it is back.
+            let _ = teller.send_message(HousekeeperMessage::LookAtConfig);
+        };
+        let folder = self.arguments.intake.settings.folder().map(Path::to_owned);
+        self.config_watch = folder.and_then(|folder| SpoolWatch::start(&folder, tell).ok());
     }
 
     /// Silent sessions, expired leases and orphans. Where there are none, nothing is written.

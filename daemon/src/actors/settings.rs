@@ -1,10 +1,10 @@
 //! What of the configuration is taken up while the daemon runs: what keeps things out. All else counts from its start.
 //!
-//! The file's stamp is looked at once a second by the housekeeper, never for an event. A change counts when two looks
+//! The housekeeper watches the file's folder and looks at the file's stamp every ten seconds, never for an event. A change counts when two looks
 //! have found it the same, for a program may be writing just then.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::boundaries::Boundaries;
@@ -44,6 +44,15 @@ pub enum Look {
     /// A change that may still be being written is left for the next look.
     Patient,
     Now,
+}
+
+/// What a look has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Looked {
+    /// What is in force is what the file says.
+    Settled,
+    /// The file has changed and may still be being written: look again in a moment.
+    Changing,
 }
 
 /// Cheap to clone.
@@ -153,21 +162,27 @@ impl Settings {
     }
 
     /// Takes a change up. Blocks.
-    pub fn look(&self, look: Look) {
-        let Some(files) = &*self.files else { return };
+    pub fn look(&self, look: Look) -> Looked {
+        let Some(files) = &*self.files else { return Looked::Settled };
         let stamp = stamp(files);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.taken == Some(stamp) {
             seen.changed = None;
-            return;
+            return Looked::Settled;
         }
         if look == Look::Patient && seen.changed != Some(stamp) {
             seen.changed = Some(stamp);
-            return;
+            return Looked::Changing;
         }
         let loaded = Config::in_force(&files.config, &files.last_good);
         (seen.taken, seen.changed) = (Some(stamp), None);
         self.take(&loaded, &mut seen);
+        Looked::Settled
+    }
+
+    /// The folder in which the file lies or would lie.
+    pub fn folder(&self) -> Option<&Path> {
+        self.files.as_ref().as_ref()?.config.parent()
     }
 
     fn take(&self, loaded: &Loaded, seen: &mut Seen) {

@@ -19,6 +19,7 @@ pub mod history;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::memory::event::MOST_PATH;
 use crate::memory::ids::CommitId;
 use crate::memory::project::RepositoryFacts;
 use crate::trusted_file::{self, Links, Refused};
@@ -42,7 +43,7 @@ pub struct Ignored {
 
 /// Reads what can be known of the project in `folder`.
 pub fn facts(folder: &Path) -> RepositoryFacts {
-    if !folder.is_absolute() {
+    if !folder.is_absolute() || folder.as_os_str().len() > MOST_PATH {
         // Another system's path, or nonsense; whatever lies below our own folder has nothing to do with it.
         return RepositoryFacts { folder: text(folder), ..Default::default() };
     }

@@ -183,19 +183,8 @@ fn a_query_is_never_a_syntax_error() {
     let stage = Stage::new().daemon();
     stage.discount_session("first");
     stage.flush();
-    for query in [
-        "\"",
-        "(((",
-        "a AND",
-        "type:",
-        "file:/",
-        "*",
-        "~^:\\",
-        "-",
-        "[1 TO",
-        "never:since",
-        "🧾",
-    ] {
+    for query in ["\"", "(((", "a AND", "type:", "file:/", "*", "~^:\\", "-", "[1 TO", "never:since", "🧾"]
+    {
         let said = stage.recall(["search", "--json", "--", query]);
         assert_eq!(said.code(), 0, "{query}: {said:?}");
         assert!(said.json()["results"].is_array(), "{query}");

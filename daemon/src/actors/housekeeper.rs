@@ -154,7 +154,7 @@ impl HousekeeperState {
         tokio::spawn(async move {
             let looked = tokio::task::spawn_blocking(move || settings.look(Look::Patient)).await;
             if looked.is_ok_and(|looked| looked == Looked::Changing) {
-                let _ = me.send_after(CONFIG_SETTLES, || HousekeeperMessage::LookAtConfig);
+                me.send_after(CONFIG_SETTLES, || HousekeeperMessage::LookAtConfig);
             }
         });
     }

@@ -16,7 +16,7 @@ use anyhow::Context;
 use recall::agents::claude_code::actions::action;
 use recall::compression::extractive::Extractive;
 use recall::memory::ids::{EventId, Timestamp};
-use recall::memory::material::{BatchMaterial, BatchSource, Outcome, Said, SessionMaterial, Step};
+use recall::memory::material::{BatchMaterial, BatchSource, CallOutcome, SessionMaterial, SourcedText, Step};
 use serde_json::{Value, json};
 
 fn main() -> anyhow::Result<()> {
@@ -127,8 +127,8 @@ fn step(event: &Value) -> Step {
     let tool = field(event, "tool_name");
     let response = text("tool_response");
     let outcome = match event.get("error").and_then(Value::as_str) {
-        Some(error) => Outcome::Failed { error: error.to_owned() },
-        None => Outcome::Done,
+        Some(error) => CallOutcome::Failed { error: error.to_owned() },
+        None => CallOutcome::Done,
     };
     Step {
         event: event_id(event),
@@ -140,9 +140,9 @@ fn step(event: &Value) -> Step {
     }
 }
 
-fn said(event: &Value, name: &str) -> Option<Said> {
+fn said(event: &Value, name: &str) -> Option<SourcedText> {
     let text = field(event, name);
-    (!text.is_empty()).then(|| Said { event: event_id(event), text })
+    (!text.is_empty()).then(|| SourcedText { event: event_id(event), text })
 }
 
 fn field(event: &Value, name: &str) -> String {

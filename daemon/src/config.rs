@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::compression::policy::CompressionPolicy;
 use crate::memory::context::Budgets;
-use crate::memory::lifecycle::Said;
+use crate::memory::lifecycle::LifecycleKind;
 use crate::memory::redaction::{RedactionMode, RedactionPolicy, Redactor};
 use crate::memory::session::{CapturePolicy, IdlePolicy, Load};
 use crate::project_file::excluded_projects;
@@ -67,7 +67,7 @@ pub struct Loaded {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subscription {
-    /// Their names; see [`Said::NAMES`].
+    /// Their names; see [`LifecycleKind::NAMES`].
     pub events: Vec<String>,
     /// The program and its arguments; no shell reads them.
     command: Vec<String>,
@@ -83,9 +83,11 @@ impl Subscription {
     }
 
     fn problems(&self) -> Vec<String> {
-        let unknown = self.events.iter().filter(|event| !Said::NAMES.contains(&event.as_str()));
+        let unknown = self.events.iter().filter(|event| !LifecycleKind::NAMES.contains(&event.as_str()));
         let mut problems: Vec<_> = unknown
-            .map(|event| format!("subscribe.events: there is no {event:?}, only {}", Said::NAMES.join(", ")))
+            .map(|event| {
+                format!("subscribe.events: there is no {event:?}, only {}", LifecycleKind::NAMES.join(", "))
+            })
             .collect();
         if self.events.is_empty() {
             problems.push("subscribe.events is empty".to_owned());

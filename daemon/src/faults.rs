@@ -79,7 +79,7 @@ impl Point {
     /// As the variable names it.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Decode => "intake.decode",
+            Self::Decode => "ingest.decode",
             Self::Enqueue => "session.enqueue",
             Self::Begin => "writer.begin",
             Self::Insert => "store.insert",
@@ -87,7 +87,7 @@ impl Point {
             Self::Committed => "writer.committed",
             Self::Ack => "connection.ack",
             Self::Unlink => "spool.unlink",
-            Self::Recall => "recollection.recall",
+            Self::Recall => "context.lookup",
             Self::Lease => "compressor.lease",
             Self::Reserved => "ledger.reserved",
             Self::Answered => "ledger.answered",

@@ -24,7 +24,7 @@ pub fn field<'a>(json: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
     if json.get(at) != Some(&b'{') {
         return None;
     }
-    let (mut depth, mut place, mut found) = (0_u64, Place::BeforeKey, None);
+    let (mut depth, mut place, mut found) = (0_u64, FieldPosition::BeforeKey, None);
     while let Some(byte) = json.get(at) {
         at = at.saturating_add(1);
         match byte {
@@ -36,25 +36,27 @@ pub fn field<'a>(json: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
                 at = at.saturating_add(len).saturating_add(1);
                 if depth == 1 {
                     match place {
-                        Place::BeforeKey if inside == name.as_bytes() => place = Place::AfterOurKey,
-                        Place::BeforeKey => place = Place::Elsewhere,
-                        Place::OurValue => {
-                            found = Some(inside);
-                            place = Place::Elsewhere;
+                        FieldPosition::BeforeKey if inside == name.as_bytes() => {
+                            place = FieldPosition::AfterOurKey
                         }
-                        Place::AfterOurKey | Place::Elsewhere => {}
+                        FieldPosition::BeforeKey => place = FieldPosition::Elsewhere,
+                        FieldPosition::OurValue => {
+                            found = Some(inside);
+                            place = FieldPosition::Elsewhere;
+                        }
+                        FieldPosition::AfterOurKey | FieldPosition::Elsewhere => {}
                     }
                 }
             }
-            b':' if depth == 1 && place == Place::AfterOurKey => {
-                place = Place::OurValue;
+            b':' if depth == 1 && place == FieldPosition::AfterOurKey => {
+                place = FieldPosition::OurValue;
                 found = None;
             }
-            b',' if depth == 1 => place = Place::BeforeKey,
+            b',' if depth == 1 => place = FieldPosition::BeforeKey,
             b'{' | b'[' => {
                 depth = depth.saturating_add(1);
-                if place == Place::OurValue {
-                    place = Place::Elsewhere;
+                if place == FieldPosition::OurValue {
+                    place = FieldPosition::Elsewhere;
                 }
             }
             b'}' | b']' => {
@@ -71,7 +73,7 @@ pub fn field<'a>(json: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
 
 /// Where in the outermost object the reader stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum FieldPosition {
     BeforeKey,
     AfterOurKey,
     OurValue,

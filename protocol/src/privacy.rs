@@ -77,7 +77,7 @@ pub fn strip_bytes(bytes: &[u8]) -> (Cow<'_, [u8]>, Removed) {
 #[derive(Debug, Default)]
 pub(crate) struct Stripper {
     opens: Opens,
-    place: Place,
+    place: TextPosition,
     /// The beginning of what may become a tag; never longer than `MAX_UNDECIDED`.
     undecided: Vec<u8>,
     /// The end of the visible text so far, to see whether it could close up with what follows into a tag.
@@ -87,7 +87,7 @@ pub(crate) struct Stripper {
 
 /// Where in a text the stripper stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum TextPosition {
     /// Outside of tags; visible unless one is open.
     #[default]
     Text,
@@ -109,7 +109,7 @@ impl Stripper {
     /// Begins a new text with tags open from before it.
     pub(crate) fn start(&mut self, opens: Opens) {
         self.opens = opens;
-        self.place = Place::Text;
+        self.place = TextPosition::Text;
         self.undecided.clear();
         self.recent.clear();
     }
@@ -128,7 +128,7 @@ impl Stripper {
     /// Ends the text: what was undecided is no tag. Returns what is still open.
     pub(crate) fn finish(&mut self, visible: &mut dyn FnMut(&[u8])) -> Opens {
         let rest = std::mem::take(&mut self.undecided);
-        if self.place != Place::Attributes && !self.opens.any() {
+        if self.place != TextPosition::Attributes && !self.opens.any() {
             visible(&rest);
         }
         self.opens
@@ -143,9 +143,9 @@ impl Stripper {
         let mut at = 0;
         while at < input.len() {
             let step = match self.place {
-                Place::Text => self.walk_text(input, at, visible),
-                Place::Attributes => self.walk_attributes(input, at),
-                Place::ClosingTag => self.walk_closing_tag(input, at),
+                TextPosition::Text => self.walk_text(input, at, visible),
+                TextPosition::Attributes => self.walk_attributes(input, at),
+                TextPosition::ClosingTag => self.walk_closing_tag(input, at),
             };
             match step {
                 Step::To(next) => at = next,
@@ -181,8 +181,8 @@ impl Stripper {
                     self.removed = Some(Removed::Tags);
                     self.opens.apply(tag);
                     self.place = match tag.side {
-                        Side::Open => Place::Attributes,
-                        Side::Close => Place::ClosingTag,
+                        Side::Open => TextPosition::Attributes,
+                        Side::Close => TextPosition::ClosingTag,
                     };
                     return Step::To(at.saturating_add(tag.len));
                 }
@@ -202,7 +202,7 @@ impl Stripper {
                 Match::No(len) => at = at.saturating_add(len.max(1)),
                 Match::Undecided => return Step::Undecided(at),
                 Match::Yes(len) => {
-                    self.place = Place::Text;
+                    self.place = TextPosition::Text;
                     return Step::To(at.saturating_add(len));
                 }
             }
@@ -220,11 +220,11 @@ impl Stripper {
         match match_closing_bracket(rest) {
             Match::Undecided => Step::Undecided(at),
             Match::Yes(len) => {
-                self.place = Place::Text;
+                self.place = TextPosition::Text;
                 Step::To(at.saturating_add(len))
             }
             Match::No(_) => {
-                self.place = Place::Text;
+                self.place = TextPosition::Text;
                 Step::To(at)
             }
         }
@@ -290,12 +290,12 @@ struct OpenArray {
     /// How many containers are open inside the document, this array included.
     depth: usize,
     opens: Opens,
-    reach: Reach,
+    reach: ElementState,
 }
 
 /// Whether the element that left the tag open has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
+enum ElementState {
     SameElement,
     FollowingElements,
 }
@@ -306,7 +306,7 @@ const MAX_OPEN_ARRAYS: usize = 1024;
 impl Carry {
     /// What is open for a string that starts now.
     pub(crate) fn opens(&self) -> Opens {
-        let reaching = self.arrays.iter().rev().find(|array| array.reach == Reach::FollowingElements);
+        let reaching = self.arrays.iter().rev().find(|array| array.reach == ElementState::FollowingElements);
         reaching.map_or_else(Opens::default, |array| array.opens)
     }
 
@@ -322,18 +322,20 @@ impl Carry {
         let Some(depth) = array_depth else { return };
         let full = self.arrays.len() >= MAX_OPEN_ARRAYS;
         match self.arrays.last_mut() {
-            Some(array) if array.depth == depth && array.reach == Reach::FollowingElements => {
+            Some(array) if array.depth == depth && array.reach == ElementState::FollowingElements => {
                 array.opens = after
             }
             Some(array) if array.depth == depth || full => array.opens = array.opens.union(after),
-            Some(_) | None => self.arrays.push(OpenArray { depth, opens: after, reach: Reach::SameElement }),
+            Some(_) | None => {
+                self.arrays.push(OpenArray { depth, opens: after, reach: ElementState::SameElement })
+            }
         }
     }
 
     /// A comma separates two elements of the array at `depth`.
     pub(crate) fn element_ended(&mut self, depth: usize) {
         if let Some(array) = self.arrays.last_mut().filter(|array| array.depth == depth) {
-            array.reach = Reach::FollowingElements;
+            array.reach = ElementState::FollowingElements;
         }
     }
 

@@ -228,7 +228,7 @@ pub enum Query {
     /// Says whether observations (`123`, `#123`) still hold.
     Mark {
         ids: Vec<String>,
-        standing: Standing,
+        validity: Validity,
     },
     /// From now on nothing is captured and nothing given back; absent: until `Resume`.
     Pause {
@@ -327,7 +327,7 @@ pub struct Remark {
 
 /// Whether an observation still holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Standing {
+pub enum Validity {
     Active,
     Resolved,
 }

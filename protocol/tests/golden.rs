@@ -12,7 +12,7 @@ use recall_protocol::codec::Message;
 use recall_protocol::frame::{decode_frame, encode_frame};
 use recall_protocol::wire::{
     Deliver, EventId, Explain, Filter, Flags, ForgetStep, Forgettable, Query, Remark, Reply, Request,
-    ShimContext, Standing,
+    ShimContext, Validity,
 };
 
 #[track_caller]
@@ -92,7 +92,7 @@ fn requests_of_version_1() {
         ("why", Query::Why { id: "76fb".to_owned() }),
         ("forget", Query::Forget { what: forgettable(), step: ForgetStep::Forget }),
         ("remember", Query::Remember(remark())),
-        ("mark", Query::Mark { ids: vec!["#12".to_owned()], standing: Standing::Resolved }),
+        ("mark", Query::Mark { ids: vec!["#12".to_owned()], validity: Validity::Resolved }),
         ("pause", Query::Pause { until_ms: Some(1_795_000_000_000) }),
         ("resume", Query::Resume),
         ("dead-jobs", Query::DeadJobs(filter())),

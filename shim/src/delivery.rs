@@ -43,11 +43,11 @@ pub(crate) struct Event {
 struct Answered {
     /// What the agent shall read.
     stdout: Vec<u8>,
-    kept: Kept,
+    kept: Acceptance,
 }
 
 /// Whether the event is safe with the daemon.
-enum Kept {
+enum Acceptance {
     Durably,
     /// Its disk takes its time.
     NotYet,
@@ -136,8 +136,8 @@ impl Event {
     /// Sees to it that the event is safe.
     fn heard(&self, paths: &Paths, frame: &[u8], Answered { stdout, kept }: Answered) -> Vec<u8> {
         match kept {
-            Kept::Durably => {}
-            Kept::NotYet => keep(paths, &self.spool_name, frame),
+            Acceptance::Durably => {}
+            Acceptance::NotYet => keep(paths, &self.spool_name, frame),
         }
         stdout
     }
@@ -163,9 +163,9 @@ fn ask(paths: &Paths, frame: &[u8], deadline: Deadline) -> Result<Answered, NoAn
     })?;
     match connection.ask_frame(frame, deadline) {
         Ok(Reply::Ack { stdout } | Reply::Duplicate { stdout }) => {
-            Ok(Answered { stdout, kept: Kept::Durably })
+            Ok(Answered { stdout, kept: Acceptance::Durably })
         }
-        Ok(Reply::Unsaved { stdout }) => Ok(Answered { stdout, kept: Kept::NotYet }),
+        Ok(Reply::Unsaved { stdout }) => Ok(Answered { stdout, kept: Acceptance::NotYet }),
         Ok(
             Reply::Busy
             | Reply::TooBig

@@ -11,15 +11,15 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
-use recall::actors::bus::Happening;
+use recall::actors::bus::BusEvent;
 use recall::actors::compression::CompressionMessage;
-use recall::actors::hearing::Listener;
-use recall::actors::house::{Blueprint, House};
 use recall::actors::housekeeper::HousekeeperMessage;
+use recall::actors::injection_receipt::Recipient;
 use recall::actors::root::{self, Root, RootMessage};
+use recall::actors::services::{DaemonSetup, Services};
 use recall::actors::writer::FirstConnection;
 use recall::compression::extractive::Extractive;
-use recall::compression::{CompressionError, Compressor, Errand, Made};
+use recall::compression::{CompressionError, Compressor, JobContext, Made};
 use recall::config::Config;
 use recall::memory::material::{BatchMaterial, SessionMaterial};
 use recall::memory::observation::{ObservationDraft, SummaryDraft};
@@ -34,7 +34,7 @@ use tokio::sync::broadcast::error::RecvError;
 /// A whole tree in this process.
 struct Tree {
     stage: Stage,
-    house: House,
+    services: Services,
     root: ActorRef<RootMessage>,
 }
 
@@ -51,7 +51,7 @@ impl Tree {
         std::fs::create_dir_all(&backups).unwrap();
         let mut config = Config::default();
         adjust(&mut config);
-        let blueprint = Blueprint {
+        let setup = DaemonSetup {
             repair_note: recall::server::run::repair_note(&paths),
             pause_note: paths.state_dir().join("pauses.json"),
             redactor: Arc::new(recall::memory::redaction::Redactor::new(&config.redaction).unwrap()),
@@ -64,9 +64,9 @@ impl Tree {
             settings: None,
             compressor: Arc::new(compressor),
         };
-        let house = House::new(&blueprint);
-        let (root, _) = Actor::spawn(None, Root, (blueprint, house.clone())).await.unwrap();
-        Self { stage, house, root }
+        let services = Services::new(&setup);
+        let (root, _) = Actor::spawn(None, Root, (setup, services.clone())).await.unwrap();
+        Self { stage, services, root }
     }
 
     /// One turn of a session; its batch is closed at the end.
@@ -80,13 +80,13 @@ impl Tree {
             self.stage.event(session, "UserPromptSubmit", json!({"prompt": prompt, "prompt_id": prompt})),
             self.stage.event(session, "Stop", json!({"last_assistant_message": answer, "prompt_id": prompt})),
         ] {
-            let reply = self.house.intake.take(self.stage.delivery(&event), Listener::Nobody).await;
+            let reply = self.services.ingest.take(self.stage.delivery(&event), Recipient::Nobody).await;
             assert!(matches!(reply, Reply::Ack { .. }), "{reply:?}");
         }
     }
 
     fn jobs(&self) -> Vec<JobRow> {
-        self.house.readers.read(|db| store::jobs(db, store::Jobs::All, None, 100)).unwrap()
+        self.services.readers.read(|db| store::jobs(db, store::Jobs::All, None, 100)).unwrap()
     }
 
     fn job(&self, kind: &str, session: &str) -> JobRow {
@@ -100,15 +100,15 @@ impl Tree {
             let found = store::find_sessions(db, session)?;
             store::observations_of_session(db, found[0].row)
         };
-        self.house.readers.read(count).unwrap().len()
+        self.services.readers.read(count).unwrap().len()
     }
 
     /// Waits for what happens until the jobs are as expected.
     async fn until(&self, expected: impl Fn(&[JobRow]) -> bool) {
-        let mut happenings = self.house.bus.listen();
+        let mut bus_events = self.services.bus.listen();
         let wait = async {
             while !expected(&self.jobs()) {
-                match happenings.recv().await {
+                match bus_events.recv().await {
                     Ok(_) | Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => panic!("the bus is gone"),
                 }
@@ -119,7 +119,7 @@ impl Tree {
     }
 
     async fn restarts(&self) -> u64 {
-        let observe = self.house.compression.ask(CompressionMessage::Observe, Duration::from_secs(5));
+        let observe = self.services.compression.ask(CompressionMessage::Observe, Duration::from_secs(5));
         observe.await.unwrap().restarts
     }
 
@@ -150,18 +150,18 @@ impl<F: Fn(&str) + Send + Sync + 'static> Compressor for Troubled<F> {
     fn observe(
         &self,
         batch: &BatchMaterial,
-        errand: &Errand<'_>,
+        job_context: &JobContext<'_>,
     ) -> Result<Made<Vec<ObservationDraft>>, CompressionError> {
         (self.before)(batch.prompt.as_ref().map(|said| said.text.as_str()).unwrap_or_default());
-        self.honest.observe(batch, errand)
+        self.honest.observe(batch, job_context)
     }
 
     fn summarize(
         &self,
         session: &SessionMaterial,
-        errand: &Errand<'_>,
+        job_context: &JobContext<'_>,
     ) -> Result<Made<Option<SummaryDraft>>, CompressionError> {
-        self.honest.summarize(session, errand)
+        self.honest.summarize(session, job_context)
     }
 }
 
@@ -175,10 +175,10 @@ async fn a_panic_costs_one_attempt_and_nothing_else() {
         }
     });
     let tree = Tree::grow(compressor, |_| {}).await;
-    let mut happenings = tree.house.bus.listen();
+    let mut bus_events = tree.services.bus.listen();
     tree.turn("one", "fragile").await;
     // Until it has crashed; then others work and are captured as if nothing were.
-    while happenings.recv().await.unwrap() != (Happening::JobFailed { job: None }) {}
+    while bus_events.recv().await.unwrap() != (BusEvent::JobFailed { job: None }) {}
     tree.turn("two", "sturdy").await;
     tree.until(all_done).await;
 
@@ -262,7 +262,7 @@ async fn one_that_hangs_past_the_deadline_is_tried_again() {
     // The lost thread comes back too late: its result is nobody's.
     let before = tree.observations("one");
     shut.open();
-    let round = tree.house.housekeeper.ask(HousekeeperMessage::Drain, Duration::from_secs(5)).await;
+    let round = tree.services.housekeeper.ask(HousekeeperMessage::Drain, Duration::from_secs(5)).await;
     assert!(round.is_ok());
     assert_eq!(tree.observations("one"), before);
     tree.fell().await;
@@ -302,20 +302,20 @@ async fn a_batch_that_always_hangs_is_given_up() {
 async fn too_many_crashes_open_the_circuit_and_capturing_goes_on() {
     let compressor = troubled(|_| panic!("it breaks every time"));
     let tree = Tree::grow(compressor, |config| config.compression.concurrency = 4).await;
-    let mut happenings = tree.house.bus.listen();
+    let mut bus_events = tree.services.bus.listen();
     for number in 0..5 {
         tree.turn(&format!("s{number}"), &format!("p{number}")).await;
     }
     let mut crashes = 0;
     while crashes < 5 {
-        if happenings.recv().await.unwrap() == (Happening::JobFailed { job: None }) {
+        if bus_events.recv().await.unwrap() == (BusEvent::JobFailed { job: None }) {
             crashes += 1;
         }
     }
-    let observe = tree.house.compression.ask(CompressionMessage::Observe, Duration::from_secs(5));
+    let observe = tree.services.compression.ask(CompressionMessage::Observe, Duration::from_secs(5));
     assert_eq!(observe.await.unwrap().circuit.as_str(), "open");
     tree.turn("later", "still heard").await;
-    let found = tree.house.readers.read(|db| store::find_sessions(db, "later")).unwrap();
+    let found = tree.services.readers.read(|db| store::find_sessions(db, "later")).unwrap();
     assert_eq!(found.len(), 1);
     tree.fell().await;
 }

@@ -79,12 +79,12 @@ fn session_about(stage: &Stage, id: &str, word: &str) -> Vec<Deliver> {
 
 /// A home in which the word lies in every place: rows, index, log, backup, spool, a damaged database, and in the record
 /// of what another session was given.
-struct Scene {
+struct EffectContext {
     stage: Stage,
     events: Vec<Deliver>,
 }
 
-impl Scene {
+impl EffectContext {
     fn new() -> Self {
         let stage = Stage::new().daemon();
         let events = session_about(&stage, "doomed-session", CANARY);
@@ -161,7 +161,7 @@ impl Scene {
 
 #[test]
 fn a_session_is_gone_from_every_place_and_does_not_come_back() {
-    let scene = Scene::new();
+    let scene = EffectContext::new();
     let counts = scene.forget(&["--session", "doomed-session"]);
     assert_eq!((&counts["sessions"], &counts["prompts"]), (&json!(1), &json!(1)), "{counts}");
     assert!(counts["activities"].as_i64().unwrap() >= 3, "{counts}");
@@ -178,7 +178,7 @@ fn a_session_is_gone_from_every_place_and_does_not_come_back() {
 
 #[test]
 fn a_word_is_gone_from_every_place_and_does_not_come_back() {
-    let scene = Scene::new();
+    let scene = EffectContext::new();
     scene.forget(&["--query", &CANARY.to_uppercase()]);
     scene.is_gone();
     scene.keeps_the_rest();
@@ -189,7 +189,7 @@ fn a_word_is_gone_from_every_place_and_does_not_come_back() {
 
 #[test]
 fn a_time_is_gone_from_every_place_and_does_not_come_back() {
-    let scene = Scene::new();
+    let scene = EffectContext::new();
     let counts = scene.forget(&["--since", "2d"]);
     assert_eq!(counts["sessions"], 3, "{counts}");
     scene.is_gone();
@@ -198,7 +198,7 @@ fn a_time_is_gone_from_every_place_and_does_not_come_back() {
 
 #[test]
 fn a_project_is_gone_from_every_place_and_does_not_come_back() {
-    let scene = Scene::new();
+    let scene = EffectContext::new();
     let counts = scene.forget(&["--project", "."]);
     assert_eq!(counts["sessions"], 3, "{counts}");
     // Nobody knows whose an unreadable event is, but it names the session.
@@ -337,7 +337,7 @@ fn sessions_past_their_time_are_forgotten_by_themselves() {
 
 #[test]
 fn a_daemon_killed_while_it_cleans_up_goes_on_after_its_start() {
-    let mut scene = Scene::new();
+    let mut scene = EffectContext::new();
     // The rows are gone and the rest is not: as a daemon leaves it that is killed in between.
     scene.forget(&["--session", "doomed-session"]);
     scene.stage.kill_daemon();
@@ -470,7 +470,7 @@ fn what_cannot_be_read_is_named_and_goes_only_where_that_is_asked() {
 
 #[test]
 fn a_project_and_what_cannot_be_read_go_together() {
-    let scene = Scene::new();
+    let scene = EffectContext::new();
     unreadable_everywhere(&scene.stage);
     let counts = scene.forget(&["--project", ".", "--unreadable"]);
     assert_eq!((&counts["sessions"], &counts["spool_files"]), (&json!(3), &json!(2)), "{counts}");

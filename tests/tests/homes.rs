@@ -19,17 +19,17 @@ fn event_in(stage: &Stage, folder: &str, session: &str, name: &str, fields: Valu
 
 /// The events of a session that learns something about a cart, in order; where each of them says that it works.
 fn discount_work(stage: &Stage, session: &str, folder_of: impl Fn(usize) -> String) -> Vec<Deliver> {
-    let mut happenings = vec![
+    let mut bus_events = vec![
         ("SessionStart", json!({"source": "startup"})),
         ("UserPromptSubmit", json!({"prompt": DISCOUNT_PROMPT})),
     ];
     for (number, mut call) in stage.discount_calls().into_iter().enumerate() {
         call["tool_use_id"] = json!(format!("{session}-t{number}"));
-        happenings.push(("PostToolUse", call));
+        bus_events.push(("PostToolUse", call));
     }
-    happenings.push(("Stop", json!({"last_assistant_message": DISCOUNT_ANSWER})));
-    happenings.push(("SessionEnd", json!({"reason": "other"})));
-    let events = happenings.into_iter().enumerate().map(|(nth, (name, mut fields))| {
+    bus_events.push(("Stop", json!({"last_assistant_message": DISCOUNT_ANSWER})));
+    bus_events.push(("SessionEnd", json!({"reason": "other"})));
+    let events = bus_events.into_iter().enumerate().map(|(nth, (name, mut fields))| {
         if !name.starts_with("Session") {
             fields["prompt_id"] = json!(format!("{session}-p"));
         }

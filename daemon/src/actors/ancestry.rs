@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::memory::checkout::{Containment, Elsewhere, Here, History, MadeOn, Tip, elsewhere};
 use crate::memory::ids::{BranchName, CommitId};
 use crate::repository::history::containment;
-use crate::repository::refs::{Refs, Workplace};
+use crate::repository::refs::{Refs, WorkLocation};
 
 /// Answers that are remembered.
 const MOST_KNOWN: usize = 4_000;
@@ -46,10 +46,10 @@ struct Question {
 impl Ancestry {
     /// Somebody who works here and hears of what was done elsewhere. Waits for git for at most `patience` in all.
     /// Reads files: for threads that may block.
-    pub fn listener(&self, place: &Workplace, patience: Duration) -> Surroundings {
+    pub fn listener(&self, place: &WorkLocation, patience: Duration) -> BranchContext {
         let refs = place.refs();
         let here = refs.as_ref().map(Refs::here).unwrap_or_default();
-        Surroundings { ancestry: self.clone(), refs, here, until: Instant::now() + patience }
+        BranchContext { ancestry: self.clone(), refs, here, until: Instant::now() + patience }
     }
 
     fn ask(&self, question: Question, until: Instant) -> Containment {
@@ -93,21 +93,21 @@ impl Ancestry {
 }
 
 /// The repository of somebody who listens.
-pub struct Surroundings {
+pub struct BranchContext {
     ancestry: Ancestry,
     refs: Option<Refs>,
     here: Here,
     until: Instant,
 }
 
-impl Surroundings {
+impl BranchContext {
     /// How something is marked that was made at these places.
     pub fn mark(&self, made: &[MadeOn]) -> Option<Elsewhere> {
         elsewhere(made, &self.here, self)
     }
 }
 
-impl History for Surroundings {
+impl History for BranchContext {
     fn tip(&self, branch: &BranchName) -> Tip {
         self.refs.as_ref().map_or(Tip::Unknown, |refs| refs.tip(branch))
     }
@@ -136,7 +136,7 @@ mod tests {
     fn without_a_repository_or_git_nothing_is_known_and_nobody_waits() {
         let home = tempfile::tempdir().unwrap();
         let ancestry = Ancestry::default();
-        let there = ancestry.listener(&Workplace::at(home.path()), Duration::ZERO);
+        let there = ancestry.listener(&WorkLocation::at(home.path()), Duration::ZERO);
         let made = MadeOn { branch: Some("x".into()), ..MadeOn::default() };
         assert_eq!(there.mark(&[made]).map(|mark| mark.to_string()).as_deref(), Some("on branch x"));
         assert_eq!(there.contains(&CommitId::from("a")), Containment::Unknown);

@@ -9,22 +9,22 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::broadcast;
 
-use super::door::Door;
+use super::handle::ActorHandle;
 use crate::memory::ids::JobId;
-use crate::memory::lifecycle::Lifecycle;
+use crate::memory::lifecycle::LifecycleEvent;
 
 /// A listener that falls further behind has missed something.
 const CAPACITY: usize = 1024;
 
 /// What can be heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum BusEvent {
     /// Rows were committed that the index has to follow.
     RowsWritten,
     /// There is compression work.
     WorkQueued,
     /// What others are told of a session, in the order of the commits and only after them.
-    Lifecycle(Arc<Lifecycle>),
+    LifecycleEvent(Arc<LifecycleEvent>),
     JobDone {
         job: JobId,
     },
@@ -40,34 +40,34 @@ pub enum Happening {
 }
 
 pub enum BusMessage {
-    Publish(Happening),
+    Publish(BusEvent),
 }
 
 /// The end that everybody holds.
 #[derive(Clone)]
 pub struct BusHandle {
-    door: Door<BusMessage>,
-    listeners: broadcast::Sender<Happening>,
+    handle: ActorHandle<BusMessage>,
+    listeners: broadcast::Sender<BusEvent>,
 }
 
 impl Default for BusHandle {
     fn default() -> Self {
-        Self { door: Door::default(), listeners: broadcast::channel(CAPACITY).0 }
+        Self { handle: ActorHandle::default(), listeners: broadcast::channel(CAPACITY).0 }
     }
 }
 
 impl BusHandle {
-    pub fn publish(&self, happening: Happening) {
+    pub fn publish(&self, bus_event: BusEvent) {
         // Without a bus there is nobody to hear it either.
-        let _ = self.door.tell(BusMessage::Publish(happening));
+        let _ = self.handle.tell(BusMessage::Publish(bus_event));
     }
 
-    pub fn listen(&self) -> broadcast::Receiver<Happening> {
+    pub fn listen(&self) -> broadcast::Receiver<BusEvent> {
         self.listeners.subscribe()
     }
 
-    pub(super) fn door(&self) -> &Door<BusMessage> {
-        &self.door
+    pub(super) fn handle(&self) -> &ActorHandle<BusMessage> {
+        &self.handle
     }
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Bus;
 
 impl Actor for Bus {
     type Msg = BusMessage;
-    type State = broadcast::Sender<Happening>;
+    type State = broadcast::Sender<BusEvent>;
     type Arguments = BusHandle;
 
     async fn pre_start(
@@ -93,9 +93,9 @@ impl Actor for Bus {
         listeners: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            BusMessage::Publish(happening) => {
+            BusMessage::Publish(bus_event) => {
                 // An error means that nobody listens.
-                let _ = listeners.send(happening);
+                let _ = listeners.send(bus_event);
             }
         }
         Ok(())
@@ -106,7 +106,7 @@ impl Actor for Bus {
         _me: ActorRef<BusMessage>,
         listeners: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
-        let _ = listeners.send(Happening::Stopped);
+        let _ = listeners.send(BusEvent::Stopped);
         Ok(())
     }
 }

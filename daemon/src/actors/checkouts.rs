@@ -16,8 +16,8 @@ use super::writer::WriterHandle;
 use crate::memory::checkout::Checkout;
 use crate::memory::ids::{BranchName, SessionKey};
 use crate::memory::session::{Seq, Work};
-use crate::repository::refs::{Refs, Workplace};
-use crate::store::{Sighting, Write};
+use crate::repository::refs::{Refs, WorkLocation};
+use crate::store::{CheckoutRecord, Write};
 
 /// An event that was taken longer ago is late.
 const FRESH: Duration = Duration::from_secs(10);
@@ -63,7 +63,7 @@ impl Checkouts {
         &self,
         session: &SessionKey,
         (deliver, batches): (&Deliver, Vec<(Seq, Work)>),
-        place: Workplace,
+        place: WorkLocation,
         last: &LastSeen,
     ) {
         if batches.is_empty() || !is_fresh(deliver) {
@@ -81,7 +81,7 @@ impl Checkouts {
         &self,
         session: SessionKey,
         batches: Vec<(Seq, Work)>,
-        place: Workplace,
+        place: WorkLocation,
         last: &LastSeen,
     ) {
         let look = tokio::task::spawn_blocking(move || place.refs().as_ref().and_then(Refs::own_checkout));
@@ -94,7 +94,7 @@ impl Checkouts {
         if !last.take(&seqs, &checkout) {
             return;
         }
-        let sighting = Sighting { session, batches, checkout };
+        let sighting = CheckoutRecord { session, batches, checkout };
         if let Err(error) = self.writer.write(Write::Sighted(Box::new(sighting))).await {
             tracing::warn!(%error, "what is checked out could not be stored");
         }

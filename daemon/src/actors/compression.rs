@@ -16,11 +16,11 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::backoff::{full_jitter, retry_delay_ms};
-use super::bus::Happening;
+use super::bus::BusEvent;
 use super::clock;
 use super::compressor::{CompressorActor, CompressorArguments, CompressorMessage};
-use super::door::Door;
 use super::failure;
+use super::handle::ActorHandle;
 use crate::compression::ProviderState;
 use crate::compression::policy::CompressionPolicy;
 use crate::memory::ids::Timestamp;
@@ -82,7 +82,7 @@ impl Circuit {
     }
 }
 
-pub type CompressionDoor = Door<CompressionMessage>;
+pub type CompressionHandle = ActorHandle<CompressionMessage>;
 
 pub(super) struct Compression;
 
@@ -197,11 +197,11 @@ fn duty(slot: usize, policy: &CompressionPolicy) -> Duty {
 
 /// Tells the pool when work is queued.
 fn wake_on_work(me: &ActorRef<CompressionMessage>, template: &CompressorArguments) {
-    let (me, mut happenings) = (me.clone(), template.bus.listen());
+    let (me, mut bus_events) = (me.clone(), template.bus.listen());
     tokio::spawn(async move {
         loop {
-            match happenings.recv().await {
-                Ok(Happening::WorkQueued) | Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {
+            match bus_events.recv().await {
+                Ok(BusEvent::WorkQueued) | Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {
                     if me.send_message(CompressionMessage::Wake).is_err() {
                         return;
                     }
@@ -296,7 +296,7 @@ impl CompressionState {
             if let Err(error) = given_back.await {
                 tracing::warn!(%error, "a dead compressor's job waits for its lease to expire");
             }
-            bus.publish(Happening::JobFailed { job: None });
+            bus.publish(BusEvent::JobFailed { job: None });
         });
         if self.crashes.len() >= CRASHES_TO_OPEN {
             tracing::error!("compression pauses: too many crashes");

@@ -12,14 +12,14 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::accounts::Accounts;
 use super::backoff::{full_jitter, retry_delay_ms};
-use super::bus::{BusHandle, Happening};
+use super::bus::{BusEvent, BusHandle};
 use super::clock;
-use super::compression::{CompressionDoor, CompressionMessage};
+use super::compression::{CompressionHandle, CompressionMessage};
 use super::failure::GaveUp;
-use super::workbench::{Outcome, Work, Workbench};
+use super::job_runner::{JobOutcome, JobOutput, JobRunner};
 use super::writer::WriterHandle;
+use super::writer_ledger::WriterLedger;
 use crate::compression::policy::CompressionPolicy;
 use crate::compression::{CompressionError, Compressor, EXTRACTIVE};
 use crate::faults::{self, Point};
@@ -44,7 +44,7 @@ pub enum CompressorMessage {
 
 /// How a thread ended.
 pub enum Ended {
-    With(Outcome),
+    With(JobOutcome),
     /// It has not ended; what stands in was made on another.
     Never {
         stand_in: Option<JobResult>,
@@ -62,7 +62,7 @@ pub struct CompressorArguments {
     pub bus: BusHandle,
     pub compressor: Arc<dyn Compressor>,
     pub policy: CompressionPolicy,
-    pub supervisor: CompressionDoor,
+    pub supervisor: CompressionHandle,
 }
 
 pub(super) struct CompressorActor;
@@ -105,7 +105,7 @@ impl Actor for CompressorActor {
             CompressorMessage::Leased(Some(job)) => state.compute(&me, job),
             CompressorMessage::Leased(None) => state.rest(&me),
             CompressorMessage::Finished(finished) => match *finished {
-                (job, Ended::With(Outcome::Panicked { stand_in })) => {
+                (job, Ended::With(JobOutcome::Panicked { stand_in })) => {
                     state.stand_in(&job, stand_in);
                     return Err(GaveUp(format!("job {} panicked", job.id)).into());
                 }
@@ -181,35 +181,36 @@ impl CompressorState {
         });
     }
 
-    fn bench(&self) -> Workbench {
+    fn bench(&self) -> JobRunner {
         let CompressorArguments { writer, readers, compressor, policy, .. } = &self.arguments;
-        let accounts = Accounts { writer: writer.clone(), caps: policy.caps, runtime: Handle::current() };
-        Workbench {
+        let writer_ledger =
+            WriterLedger { writer: writer.clone(), caps: policy.caps, runtime: Handle::current() };
+        JobRunner {
             readers: readers.clone(),
             compressor: Arc::clone(compressor),
-            accounts,
+            writer_ledger,
             max_attempts: policy.max_attempts,
         }
     }
 
     fn commit(&mut self, me: &ActorRef<CompressorMessage>, job: &LeasedJob, ended: Ended) {
-        let (write, happening) = match ended {
-            Ended::With(Outcome::Done(work)) => {
+        let (write, bus_event) = match ended {
+            Ended::With(JobOutcome::Done(work)) => {
                 let finished = Box::new(self.finished(job, work));
-                (Write::Finish(finished), Happening::JobDone { job: job.id })
+                (Write::Finish(finished), BusEvent::JobDone { job: job.id })
             }
-            Ended::With(Outcome::Failed { error, stand_in }) => {
+            Ended::With(JobOutcome::Failed { error, stand_in }) => {
                 self.stand_in(job, stand_in);
-                (self.failure(job, error, clock::now()), Happening::JobFailed { job: Some(job.id) })
+                (self.failure(job, error, clock::now()), BusEvent::JobFailed { job: Some(job.id) })
             }
-            Ended::With(Outcome::Panicked { stand_in }) => {
+            Ended::With(JobOutcome::Panicked { stand_in }) => {
                 self.stand_in(job, stand_in);
                 let error = CompressionError::Failed("panicked".to_owned());
-                (self.failure(job, error, clock::now()), Happening::JobFailed { job: Some(job.id) })
+                (self.failure(job, error, clock::now()), BusEvent::JobFailed { job: Some(job.id) })
             }
             Ended::NotBegun(error) => {
                 let error = CompressionError::Failed(format!("no thread: {error}"));
-                (self.failure(job, error, clock::now()), Happening::JobFailed { job: Some(job.id) })
+                (self.failure(job, error, clock::now()), BusEvent::JobFailed { job: Some(job.id) })
             }
             Ended::Never { stand_in } => {
                 tracing::warn!(job = %job.id, "a compressor thread is lost");
@@ -218,7 +219,7 @@ impl CompressorState {
                 let lost = CompressionMessage::ThreadLost { worker: self.arguments.worker.clone() };
                 // A supervisor that is gone counts nothing.
                 let _ = self.arguments.supervisor.tell(lost);
-                (self.failure(job, error, clock::now()), Happening::JobFailed { job: Some(job.id) })
+                (self.failure(job, error, clock::now()), BusEvent::JobFailed { job: Some(job.id) })
             }
         };
         let committed = self.arguments.writer.queue(write);
@@ -229,7 +230,7 @@ impl CompressorState {
             match committed.await {
                 Ok(_) => {
                     faults::reach(Point::ResultCommitted);
-                    bus.publish(happening);
+                    bus.publish(bus_event);
                 }
                 // The lease expires, and somebody else does it again.
                 Err(error) => tracing::warn!(%job, %error, "a result could not be stored"),
@@ -238,8 +239,8 @@ impl CompressorState {
         });
     }
 
-    fn finished(&self, job: &LeasedJob, work: Work) -> FinishedJob {
-        let Work { result, origin, cuts } = work;
+    fn finished(&self, job: &LeasedJob, work: JobOutput) -> FinishedJob {
+        let JobOutput { result, origin, cuts } = work;
         let cuts = (cuts.sent > 0).then(|| serde_json::to_string(&cuts).ok()).flatten();
         FinishedJob { job: job.id, result, origin, cuts, now: clock::now() }
     }
@@ -271,7 +272,7 @@ impl CompressorState {
         let back_off = full_jitter(retry_delay_ms(job.attempts));
         let asked = |wait_ms: u64| i64::try_from(wait_ms).unwrap_or(i64::MAX);
         match error {
-            CompressionError::Held { wait_ms, .. } => {
+            CompressionError::BackedOff { wait_ms, .. } => {
                 NextTry::UncountedAt(after(asked(*wait_ms).saturating_add(full_jitter(HELD_JITTER_MS))))
             }
             CompressionError::Refused(_) | CompressionError::Spent(_) => NextTry::Never,

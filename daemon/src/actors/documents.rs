@@ -4,7 +4,7 @@ use crate::agents;
 use crate::memory::digest::{Digest, digest};
 use crate::memory::document::{Document, DocumentKey, Status};
 use crate::memory::ids::{AgentName, SessionId, Timestamp};
-use crate::memory::material::Outcome;
+use crate::memory::material::CallOutcome;
 use crate::memory::observation::Importance;
 use crate::store::{ActivityRow, DocumentRow, ObservationRow, SessionInfo, SummaryRow};
 
@@ -81,7 +81,8 @@ pub fn title_and_text(row: &DocumentRow) -> (String, String) {
 
 fn activity_digest(row: &ActivityRow, session: &SessionInfo) -> Digest {
     let response = row.response.as_deref().unwrap_or_default();
-    let outcome = if row.failed { Outcome::Failed { error: response.to_owned() } } else { Outcome::Done };
+    let outcome =
+        if row.failed { CallOutcome::Failed { error: response.to_owned() } } else { CallOutcome::Done };
     let given = (!row.failed).then_some(response);
     let action = (agents::spec(session.agent.as_str()).action)(
         &row.tool_name,

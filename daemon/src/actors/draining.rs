@@ -10,8 +10,8 @@ use recall_protocol::spool::{Spool, SpoolName, SpoolReadError};
 use recall_protocol::wire::{Deliver, Reply};
 use tokio::task::{JoinSet, spawn_blocking};
 
-use super::hearing::Listener;
-use super::intake::Intake;
+use super::ingest::Ingest;
+use super::injection_receipt::Recipient;
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::ids::SessionKey;
 
@@ -47,7 +47,7 @@ impl Drained {
 }
 
 /// Offers every file once, oldest first; also those that fall in meanwhile.
-pub(super) async fn drain(spool: &Spool, intake: &Intake) -> Drained {
+pub(super) async fn drain(spool: &Spool, ingest: &Ingest) -> Drained {
     let mut drained = Drained::default();
     let mut offered: HashSet<SpoolName> = HashSet::new();
     loop {
@@ -77,7 +77,7 @@ pub(super) async fn drain(spool: &Spool, intake: &Intake) -> Drained {
                 return drained;
             };
             rest = unread;
-            drained.add(offer(spool, intake, files).await);
+            drained.add(offer(spool, ingest, files).await);
         }
     }
     tidied(spool).await;
@@ -118,12 +118,12 @@ fn read(spool: &Spool, mut names: Names) -> (Vec<SpooledFile>, Names) {
     (files, names)
 }
 
-async fn offer(spool: &Spool, intake: &Intake, files: Vec<SpooledFile>) -> Drained {
+async fn offer(spool: &Spool, ingest: &Ingest, files: Vec<SpooledFile>) -> Drained {
     let mut drained = Drained::default();
     let mut queues: HashMap<Option<SessionKey>, Vec<(SpoolName, Deliver)>> = HashMap::new();
     for (name, file) in files {
         match file {
-            Ok(deliver) => queues.entry(Intake::session_of(&deliver)).or_default().push((name, deliver)),
+            Ok(deliver) => queues.entry(Ingest::session_of(&deliver)).or_default().push((name, deliver)),
             Err(SpoolReadError::Gone) => {}
             Err(SpoolReadError::Bad { why, .. }) => {
                 tracing::warn!(file = name.as_str(), why, "a spool file is no event");
@@ -140,7 +140,7 @@ async fn offer(spool: &Spool, intake: &Intake, files: Vec<SpooledFile>) -> Drain
     }
     let mut offering = JoinSet::new();
     for queue in queues.into_values() {
-        offering.spawn(offer_in_turn(spool.clone(), intake.clone(), queue));
+        offering.spawn(offer_in_turn(spool.clone(), ingest.clone(), queue));
     }
     while let Some(done) = offering.join_next().await {
         // One that panicked leaves its files for the next look.
@@ -150,13 +150,13 @@ async fn offer(spool: &Spool, intake: &Intake, files: Vec<SpooledFile>) -> Drain
 }
 
 /// The events of one session.
-async fn offer_in_turn(spool: Spool, intake: Intake, queue: Vec<(SpoolName, Deliver)>) -> Drained {
+async fn offer_in_turn(spool: Spool, ingest: Ingest, queue: Vec<(SpoolName, Deliver)>) -> Drained {
     let mut drained = Drained::default();
     for (name, deliver) in queue {
         if planted(Fault::UnlinkBeforeCommit) {
             let _ = spool.remove(&name);
         }
-        match intake.take(deliver, Listener::Nobody).await {
+        match ingest.take(deliver, Recipient::Nobody).await {
             Reply::Ack { .. } | Reply::Duplicate { .. } => {
                 drained.stored += 1;
                 faults::reach(Point::Unlink);

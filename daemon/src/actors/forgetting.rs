@@ -17,9 +17,9 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::clock;
-use super::housekeeper::{HousekeeperDoor, HousekeeperMessage};
-use super::indexer::{IndexerDoor, IndexerMessage};
-use super::sessions::{SessionsDoor, SessionsMessage};
+use super::housekeeper::{HousekeeperHandle, HousekeeperMessage};
+use super::indexer::{IndexerHandle, IndexerMessage};
+use super::sessions::{SessionsHandle, SessionsMessage};
 use super::writer::{WriteFailed, WriterHandle};
 use crate::memory::ids::{SessionKey, Timestamp};
 use crate::memory::order::Order;
@@ -39,9 +39,9 @@ const PURGED_WITHIN: Duration = Duration::from_secs(120);
 #[derive(Clone)]
 pub struct Forgetting {
     pub writer: WriterHandle,
-    pub indexer: IndexerDoor,
-    pub sessions: SessionsDoor,
-    pub housekeeper: HousekeeperDoor,
+    pub indexer: IndexerHandle,
+    pub sessions: SessionsHandle,
+    pub housekeeper: HousekeeperHandle,
     pub readers: Readers,
     pub spool: Spool,
     pub database: PathBuf,
@@ -113,7 +113,7 @@ impl Forgetting {
         sessions: &[SessionKey],
         now: Timestamp,
     ) -> std::io::Result<SpoolFiles> {
-        let meant = Meant::new(request.clone(), sessions);
+        let meant = SpoolSelection::new(request.clone(), sessions);
         let mut files = SpoolFiles::default();
         self.spool.look_through(|remains| {
             let spans = request.what.spans(Timestamp(remains.at_ms));
@@ -195,7 +195,7 @@ impl Forgetting {
     async fn clean_spool(&self, request: Request, sessions: Vec<SessionKey>) -> bool {
         let spool = self.spool.clone();
         let work = tokio::task::spawn_blocking(move || {
-            let meant = Meant::new(request, &sessions);
+            let meant = SpoolSelection::new(request, &sessions);
             spool.purge(|remains| meant.is_meant(remains))
         });
         match work.await {
@@ -239,13 +239,13 @@ fn now() -> Order {
 }
 
 /// Which files of the spool are meant. They hold the agent's JSON as it came, in a frame or cut off.
-struct Meant {
+struct SpoolSelection {
     /// Ids of sessions as they stand in JSON.
     sessions: Vec<Vec<u8>>,
     request: Request,
 }
 
-impl Meant {
+impl SpoolSelection {
     fn new(request: Request, sessions: &[SessionKey]) -> Self {
         let quoted = |key: &SessionKey| serde_json::to_vec(key.id.as_str()).unwrap_or_default();
         Self { sessions: sessions.iter().map(quoted).collect(), request }
@@ -289,7 +289,7 @@ mod tests {
             .map(|id| SessionKey { agent: AgentName::from("claude-code"), id: SessionId::from(*id) })
             .collect();
         let remains = Remains { bytes: bytes.as_bytes(), at_ms: 100, state };
-        Meant::new(Request { what, unreadable }, &keys).is_meant(&remains)
+        SpoolSelection::new(Request { what, unreadable }, &keys).is_meant(&remains)
     }
 
     #[track_caller]

@@ -10,9 +10,9 @@ use recall_protocol::spool::Spool;
 use tokio::task::JoinHandle;
 
 use super::clock;
-use super::door::Door;
 use super::draining::{Drained, drain};
-use super::intake::Intake;
+use super::handle::ActorHandle;
+use super::ingest::Ingest;
 use super::maintenance::{LastDone, Maintenance};
 use super::sessions::SessionsMessage;
 use super::settings::{Look, Looked};
@@ -44,12 +44,12 @@ pub enum HousekeeperMessage {
     Maintained(LastDone),
 }
 
-pub type HousekeeperDoor = Door<HousekeeperMessage>;
+pub type HousekeeperHandle = ActorHandle<HousekeeperMessage>;
 
 #[derive(Clone)]
 pub struct HousekeeperArguments {
     pub spool: Spool,
-    pub intake: Intake,
+    pub ingest: Ingest,
     pub readers: Readers,
     pub idle: IdlePolicy,
     /// Since when sessions are heard.
@@ -99,7 +99,7 @@ impl Actor for Housekeeper {
         arguments: HousekeeperArguments,
     ) -> Result<HousekeeperState, ActorProcessingErr> {
         me.send_interval(arguments.every, || HousekeeperMessage::Round);
-        if arguments.intake.settings.are_read_again() {
+        if arguments.ingest.settings.are_read_again() {
             me.send_interval(LOOK_AT_CONFIG, || HousekeeperMessage::LookAtConfig);
             me.send_message(HousekeeperMessage::LookAtConfig)?;
         }
@@ -150,7 +150,7 @@ impl HousekeeperState {
         if let Some(watch) = &self.config_watch {
             watch.heard();
         }
-        let (me, settings) = (me.clone(), self.arguments.intake.settings.clone());
+        let (me, settings) = (me.clone(), self.arguments.ingest.settings.clone());
         tokio::spawn(async move {
             let looked = tokio::task::spawn_blocking(move || settings.look(Look::Patient)).await;
             if looked.is_ok_and(|looked| looked == Looked::Changing) {
@@ -169,13 +169,13 @@ impl HousekeeperState {
             // A housekeeper that is gone looks when it is back.
             let _ = teller.send_message(HousekeeperMessage::LookAtConfig);
         };
-        let folder = self.arguments.intake.settings.folder().map(Path::to_owned);
+        let folder = self.arguments.ingest.settings.folder().map(Path::to_owned);
         self.config_watch = folder.and_then(|folder| SpoolWatch::start(&folder, tell).ok());
     }
 
     /// Silent sessions, expired leases and orphans. Where there are none, nothing is written.
     fn round(&self) {
-        let HousekeeperArguments { intake, readers, idle, heard_since, .. } = self.arguments.clone();
+        let HousekeeperArguments { ingest, readers, idle, heard_since, .. } = self.arguments.clone();
         tokio::spawn(async move {
             let now = clock::now();
             let before = Timestamp(now.0.saturating_sub(idle.batch_ms.min(idle.session_ms)));
@@ -187,7 +187,7 @@ impl HousekeeperState {
             });
             let (expired, orphans) = match looked.await {
                 Ok(Ok((others, expired, orphans))) => {
-                    let _ = intake.sessions.tell(SessionsMessage::LookAtClock { now, others });
+                    let _ = ingest.sessions.tell(SessionsMessage::LookAtClock { now, others });
                     (expired, orphans)
                 }
                 Ok(Err(error)) => {
@@ -199,10 +199,10 @@ impl HousekeeperState {
                     return;
                 }
             };
-            if expired && let Err(error) = intake.writer.write(Write::ExpireLeases { now }).await {
+            if expired && let Err(error) = ingest.writer.write(Write::ExpireLeases { now }).await {
                 tracing::warn!(%error, "cannot take leases back");
             }
-            if orphans && let Err(error) = intake.writer.write(Write::RepairOrphans { at: now }).await {
+            if orphans && let Err(error) = ingest.writer.write(Write::RepairOrphans { at: now }).await {
                 tracing::warn!(%error, "cannot look for orphans");
             }
         });
@@ -249,9 +249,9 @@ impl HousekeeperState {
             return;
         }
         self.drain = Drain::Running;
-        let (me, spool, intake) = (me.clone(), self.arguments.spool.clone(), self.arguments.intake.clone());
+        let (me, spool, ingest) = (me.clone(), self.arguments.spool.clone(), self.arguments.ingest.clone());
         tokio::spawn(async move {
-            let drained = drain(&spool, &intake).await;
+            let drained = drain(&spool, &ingest).await;
             let _ = me.send_message(HousekeeperMessage::Over(drained));
         });
     }

@@ -23,12 +23,12 @@ pub struct Identity {
     pub keys: Vec<ProjectKey>,
     pub name: String,
     /// What it says of itself and is not believed in; `None` where all is.
-    pub doubted: Option<Doubted>,
+    pub doubted: Option<UnprovenClaim>,
 }
 
 /// A project that a folder names as its own without showing a commit of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doubted {
+pub struct UnprovenClaim {
     pub project: ProjectInfo,
     /// What its `.git/config` names, without credentials.
     pub remote: String,
@@ -45,9 +45,9 @@ pub fn identify(db: &Connection, facts: &RepositoryFacts) -> Result<Identity, St
         return Ok(Identity { keys: vec![project.key], name: project.name, doubted: None });
     }
     let (mut keys, mut name, mut doubted) = (identities(facts), display_name(facts), None);
-    let doubt = |project: ProjectRow| -> Result<Option<Doubted>, StoreError> {
+    let doubt = |project: ProjectRow| -> Result<Option<UnprovenClaim>, StoreError> {
         let remote = facts.remote.as_deref().and_then(normalise_remote).unwrap_or_default();
-        Ok(Some(Doubted { project: store::project(db, project)?, remote }))
+        Ok(Some(UnprovenClaim { project: store::project(db, project)?, remote }))
     };
     if let Some(origin) = &facts.origin {
         if let Some(identity) = as_clone(db, facts, origin)? {

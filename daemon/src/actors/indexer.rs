@@ -2,7 +2,7 @@
 //!
 //! A commit costs milliseconds whatever it holds, so changes are collected for a moment; `flush` does not wait for
 //! that moment. Whatever is wrong with the index, it is made anew from the store; until it is complete again the
-//! [`IndexDoor`] says so, and whoever searches for a person searches the store instead.
+//! [`IndexHandle`] says so, and whoever searches for a person searches the store instead.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::bus::{BusHandle, Happening};
+use super::bus::{BusEvent, BusHandle};
+use super::context_lookup::{IndexHandle, IndexState};
 use super::documents::document;
-use super::door::Door;
 use super::failure::GaveUp;
-use super::recollection::{IndexDoor, IndexState};
+use super::handle::ActorHandle;
 use super::writer::WriterHandle;
 use crate::faults::{self, Point};
 use crate::memory::document::{DocumentKey, DocumentKind};
@@ -62,14 +62,14 @@ pub struct IndexCounters {
     pub rebuilds: u64,
 }
 
-pub type IndexerDoor = Door<IndexerMessage>;
+pub type IndexerHandle = ActorHandle<IndexerMessage>;
 
 #[derive(Clone)]
 pub struct IndexerArguments {
     pub folder: PathBuf,
     pub readers: Readers,
     pub writer: WriterHandle,
-    pub door: IndexDoor,
+    pub handle: IndexHandle,
     pub bus: BusHandle,
 }
 
@@ -171,7 +171,7 @@ impl Actor for Indexer {
             }
             IndexerMessage::Followed(progress) => state.followed(&me, *progress)?,
             IndexerMessage::Suspect => {
-                state.arguments.door.set(IndexState::Absent);
+                state.arguments.handle.set(IndexState::Absent);
                 return Err(GaveUp("a search failed".to_owned()).into());
             }
             IndexerMessage::Observe(counters) => {
@@ -201,11 +201,11 @@ fn open(folder: &std::path::Path) -> Result<(Opened, Origin), OpenIndexError> {
 }
 
 fn follow_the_log(me: &ActorRef<IndexerMessage>, arguments: &IndexerArguments) {
-    let (me, mut happenings) = (me.clone(), arguments.bus.listen());
+    let (me, mut bus_events) = (me.clone(), arguments.bus.listen());
     tokio::spawn(async move {
         loop {
-            match happenings.recv().await {
-                Ok(Happening::RowsWritten) | Err(RecvError::Lagged(_)) => {
+            match bus_events.recv().await {
+                Ok(BusEvent::RowsWritten) | Err(RecvError::Lagged(_)) => {
                     if me.send_message(IndexerMessage::Follow).is_err() {
                         return;
                     }
@@ -222,7 +222,7 @@ impl IndexerState {
         let folder = self.arguments.folder.clone();
         let (Opened { index, writer }, origin) = tokio::task::spawn_blocking(move || open(&folder)).await??;
         // Whether an index that holds nothing is complete, the first look at the log tells.
-        self.arguments.door.set(match writer.high_water() {
+        self.arguments.handle.set(match writer.high_water() {
             0 => IndexState::Filling(index),
             _ => IndexState::Complete(index),
         });
@@ -240,11 +240,11 @@ impl IndexerState {
         self.served_next.append(&mut self.waiting);
         let extent = std::mem::take(&mut self.extent);
         let (me, readers) = (me.clone(), self.arguments.readers.clone());
-        let door = self.arguments.door.clone();
+        let handle = self.arguments.handle.clone();
         tokio::spawn(async move {
             let work = tokio::task::spawn_blocking(move || {
                 let begun = Instant::now();
-                let outcome = catch_up(&mut writer, &readers, &door).and_then(|()| match extent {
+                let outcome = catch_up(&mut writer, &readers, &handle).and_then(|()| match extent {
                     Extent::Follow => Ok(()),
                     Extent::Purge => Ok(writer.purge()?),
                 });
@@ -270,7 +270,7 @@ impl IndexerState {
     ) -> Result<(), ActorProcessingErr> {
         let Progress { writer, upto, took, error } = progress;
         if let Some(error) = error {
-            self.arguments.door.set(IndexState::Absent);
+            self.arguments.handle.set(IndexState::Absent);
             return Err(GaveUp(error).into());
         }
         self.writer = writer;
@@ -284,7 +284,7 @@ impl IndexerState {
                 }
             });
         }
-        self.arguments.bus.publish(Happening::Indexed { upto });
+        self.arguments.bus.publish(BusEvent::Indexed { upto });
         for done in self.served_next.drain(..) {
             let _ = done.send(());
         }
@@ -304,13 +304,13 @@ enum CatchUpError {
     Store(#[from] StoreError),
 }
 
-fn catch_up(writer: &mut Writer, readers: &Readers, door: &IndexDoor) -> Result<(), CatchUpError> {
+fn catch_up(writer: &mut Writer, readers: &Readers, handle: &IndexHandle) -> Result<(), CatchUpError> {
     let newest = readers.read(store::highest_log_entry)?;
     let held = writer.high_water();
     // An index that knows more than the store followed another one; where part of the log is gone that it does not
     // hold, it cannot follow this one either.
     if held > newest || !readers.read(|db| store::log_goes_on_after(db, held))? {
-        door.filling();
+        handle.filling();
         writer.clear()?;
         rebuild(writer, readers, newest)?;
     }
@@ -328,7 +328,7 @@ fn catch_up(writer: &mut Writer, readers: &Readers, door: &IndexDoor) -> Result<
         }
         commit(writer, last.seq)?;
     }
-    door.complete();
+    handle.complete();
     Ok(writer.settle()?)
 }
 

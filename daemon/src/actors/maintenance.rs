@@ -94,10 +94,12 @@ impl Maintenance {
         }
         let expired = Selection::SilentSince(Timestamp(clock::now().0.saturating_sub(kept_ms)));
         let (readers, looked_for) = (self.readers.clone(), expired.clone());
-        let found =
-            tokio::task::spawn_blocking(move || readers.read(|db| store::find_doomed(db, &looked_for))).await;
+        let found = tokio::task::spawn_blocking(move || {
+            readers.read(|db| store::find_rows_to_forget(db, &looked_for))
+        })
+        .await;
         match found {
-            Ok(Ok(doomed)) if doomed.counts().sessions == 0 => return Some(Instant::now()),
+            Ok(Ok(to_forget)) if to_forget.counts().sessions == 0 => return Some(Instant::now()),
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
                 tracing::warn!(%error, "cannot look for expired sessions");

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use crate::agents;
 use crate::memory::ids::{BatchId, SessionRow};
 use crate::memory::material::{
-    Action, BatchMaterial, BatchSource, Outcome, Said, SessionMaterial, Step, beneath,
+    Action, BatchMaterial, BatchSource, CallOutcome, SessionMaterial, SourcedText, Step, beneath,
 };
 use crate::store::{self, ActivityRow, BatchRow, SessionInfo, StoreError, SubagentRow};
 
@@ -50,7 +50,7 @@ fn told(db: &Connection, batch: BatchRow, session: &SessionInfo) -> Result<Batch
         }
         steps.sort_by_key(|step| step.at);
     }
-    let said = |event: Option<_>, text: Option<_>| Some(Said { event: event?, text: text? });
+    let said = |event: Option<_>, text: Option<_>| Some(SourcedText { event: event?, text: text? });
     Ok(BatchMaterial {
         prompt_number: batch.prompt_number,
         source: batch.source,
@@ -89,7 +89,7 @@ fn last_words(subagent: SubagentRow, steps: &[Step]) -> Option<Step> {
         event,
         at: subagent.ended_at.unwrap_or_default(),
         tool: "SubagentStop".to_owned(),
-        outcome: Outcome::Done,
+        outcome: CallOutcome::Done,
         action: Action::Delegate {
             description: subagent.kind.clone().unwrap_or_default(),
             prompt: String::new(),
@@ -109,9 +109,9 @@ fn step(row: ActivityRow, session: &SessionInfo) -> Step {
         at: row.at,
         tool: row.tool_name,
         outcome: match row.failed.then(|| (spec.rejected)(&response)) {
-            None => Outcome::Done,
-            Some(None) => Outcome::Failed { error: response },
-            Some(Some(rejected)) => Outcome::Rejected { said: rejected.said },
+            None => CallOutcome::Done,
+            Some(None) => CallOutcome::Failed { error: response },
+            Some(Some(rejected)) => CallOutcome::Rejected { said: rejected.said },
         },
         subagent: row.subagent,
         action,

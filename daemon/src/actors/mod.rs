@@ -12,12 +12,12 @@
 //! ├── subscriber             commands of the user that lifecycle events start
 //! └── bus                    what happened, for whoever listens
 //! ```
-//! The gate stands in `server/`, above this room: it accepts connections and hands events to [`intake`].
+//! The gate stands in `server/`, above this room: it accepts connections and hands events to [`ingest`].
 //!
 //! **Invariant:** no domain rules here. An actor asks `memory/` what to do and tells others to do it. Everybody
-//! outside talks to handles ([`door::Door`]), never to an actor's reference, for a restarted actor has a new one.
+//! outside talks to handles ([`handle::ActorHandle`]), never to an actor's reference, for a restarted actor has a new one.
 
-pub mod door;
+pub mod handle;
 pub mod draining;
 pub mod failure;
 pub mod clock;
@@ -26,36 +26,36 @@ pub mod bus;
 pub mod writer;
 pub mod indexer;
 pub mod documents;
-pub mod standing;
+pub mod continuity;
 pub mod ancestry;
-pub mod recollection;
-mod file_recollection;
-pub mod replies;
+pub mod context_lookup;
+mod file_context;
+pub mod transcript_replies;
 pub mod checkouts;
-pub mod hearing;
-mod errand;
+pub mod injection_receipt;
+mod pending_reply;
 pub mod session;
 pub mod sessions;
-mod accounts;
-pub mod workbench;
+mod writer_ledger;
+pub mod job_runner;
 pub mod compressor;
 pub mod compression;
 pub mod material;
-pub mod intake;
+pub mod ingest;
 pub mod maintenance;
 pub mod forgetting;
 pub mod pause;
-pub mod boundaries;
+pub mod capture_rules;
 pub mod settings;
 pub mod identity;
 mod spool_watch;
-pub mod telling;
+pub mod lifecycle_json;
 pub mod subscriber;
 pub mod housekeeper;
-pub mod house;
+pub mod services;
 pub mod root;
 #[cfg(test)]
-mod tree;
+mod test_system;
 #[cfg(test)]
 mod timers;
 #[cfg(test)]

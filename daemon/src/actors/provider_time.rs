@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::backoff::retry_delay_ms;
 use super::clock;
-use super::tree::Tree;
+use super::test_system::Tree;
 use crate::compression::model::ModelCompressor;
 use crate::compression::policy::{Backend, BackendKind, KeySource};
 use crate::compression::prompt::Question;
@@ -87,13 +87,13 @@ impl Tree {
     async fn until(&mut self, is_so: impl Fn(&Self) -> bool) {
         while !is_so(self) {
             // Whoever has missed something looks again.
-            let _ = self.happenings.recv().await;
+            let _ = self.bus_events.recv().await;
         }
     }
 
     /// Of the batch's job of a session: its status, and who made the last result.
     fn job(&self, session: &str) -> (String, String) {
-        let jobs = self.house.readers.read(|db| store::jobs(db, Jobs::All, None, 1_000)).unwrap();
+        let jobs = self.services.readers.read(|db| store::jobs(db, Jobs::All, None, 1_000)).unwrap();
         let job = jobs.into_iter().find(|job| job.kind == "batch" && job.session.as_str() == session);
         job.map(|job| (job.status, job.origin.unwrap_or_default())).unwrap_or_default()
     }

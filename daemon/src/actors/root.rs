@@ -17,15 +17,15 @@ use tokio::time::Instant;
 use super::bus::Bus;
 use super::clock;
 use super::compression::Compression;
-use super::door::Door;
 use super::failure;
-use super::house::{Blueprint, House};
+use super::handle::ActorHandle;
 use super::housekeeper::Housekeeper;
 use super::indexer::Indexer;
+use super::services::{DaemonSetup, Services};
 use super::sessions::Sessions;
 use super::subscriber::Subscriber;
-use super::writer::{DatabaseDamaged, OnlyWriter, Writer};
-use crate::store::{self, Evidence, Outcome, RepairSite, Suspicion, Write};
+use super::writer::{DatabaseDamaged, DatabaseLock, Writer};
+use crate::store::{self, Evidence, RepairOutcome, RepairSite, Suspicion, Write};
 
 const FAILURE_WINDOW: Duration = Duration::from_secs(60);
 const MOST_FAILURES: usize = 5;
@@ -64,34 +64,34 @@ pub enum RootMessage {
 pub struct Root;
 
 pub struct RootState {
-    blueprint: Blueprint,
-    house: House,
+    setup: DaemonSetup,
+    services: Services,
     children: HashMap<ActorId, (Child, ActorCell)>,
     failures: HashMap<Child, VecDeque<Instant>>,
-    only_writer: OnlyWriter,
+    database_lock: DatabaseLock,
 }
 
 impl Actor for Root {
     type Msg = RootMessage;
     type State = RootState;
-    type Arguments = (Blueprint, House);
+    type Arguments = (DaemonSetup, Services);
 
     async fn pre_start(
         &self,
         me: ActorRef<RootMessage>,
-        (blueprint, house): Self::Arguments,
+        (setup, services): Self::Arguments,
     ) -> Result<RootState, ActorProcessingErr> {
         let root = me.clone();
-        house.readers.on_damage(move |suspicion| {
+        services.readers.on_damage(move |suspicion| {
             // A root that is gone repairs nothing.
             let _ = root.send_message(RootMessage::Suspect(suspicion));
         });
         let mut state = RootState {
-            blueprint,
-            house,
+            setup,
+            services,
             children: HashMap::new(),
             failures: HashMap::new(),
-            only_writer: OnlyWriter::default(),
+            database_lock: DatabaseLock::default(),
         };
         for child in CHILDREN {
             match (child, state.start(&me, child).await) {
@@ -115,7 +115,7 @@ impl Actor for Root {
             RootMessage::Restart(child) => state.restart(&me, child).await?,
             RootMessage::Suspect(suspicion) => {
                 // What was told of the database before this one is settled.
-                if suspicion.generation == state.house.readers.generation() {
+                if suspicion.generation == state.services.readers.generation() {
                     state.heal(&me, suspicion.evidence, suspicion.why).await?;
                 }
             }
@@ -164,23 +164,25 @@ const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 impl RootState {
     async fn start(&mut self, me: &ActorRef<RootMessage>, child: Child) -> Result<(), SpawnErr> {
-        let (house, blueprint, root) = (&self.house, &self.blueprint, me.get_cell());
+        let (services, setup, root) = (&self.services, &self.setup, me.get_cell());
         let cell = match child {
-            Child::Bus => spawn(Bus, house.bus.clone(), house.bus.door(), root).await,
+            Child::Bus => spawn(Bus, services.bus.clone(), services.bus.handle(), root).await,
             Child::Subscriber => {
-                spawn(Subscriber, house.subscriber_arguments(), &house.subscriber, root).await
+                spawn(Subscriber, services.subscriber_arguments(), &services.subscriber, root).await
             }
             Child::Writer => {
-                let arguments = house.writer_arguments(blueprint, self.only_writer.clone());
-                spawn(Writer, arguments, house.writer.door(), root).await
+                let arguments = services.writer_arguments(setup, self.database_lock.clone());
+                spawn(Writer, arguments, services.writer.handle(), root).await
             }
-            Child::Indexer => spawn(Indexer, house.indexer_arguments(blueprint), &house.indexer, root).await,
-            Child::Sessions => spawn(Sessions, house.session_context(), &house.sessions, root).await,
+            Child::Indexer => {
+                spawn(Indexer, services.indexer_arguments(setup), &services.indexer, root).await
+            }
+            Child::Sessions => spawn(Sessions, services.session_context(), &services.sessions, root).await,
             Child::Compression => {
-                spawn(Compression, house.compressor_template(blueprint), &house.compression, root).await
+                spawn(Compression, services.compressor_template(setup), &services.compression, root).await
             }
             Child::Housekeeper => {
-                spawn(Housekeeper, house.housekeeper_arguments(blueprint), &house.housekeeper, root).await
+                spawn(Housekeeper, services.housekeeper_arguments(setup), &services.housekeeper, root).await
             }
         }?;
         self.children.insert(cell.get_id(), (child, cell));
@@ -224,20 +226,20 @@ impl RootState {
         for child in [Child::Compression, Child::Sessions, Child::Writer] {
             self.stop(child).await;
         }
-        match self.only_writer.claim(STOP_WITHIN).await {
+        match self.database_lock.claim(STOP_WITHIN).await {
             Some(only) => {
-                self.house.readers.renew();
+                self.services.readers.renew();
                 let site = RepairSite {
-                    database: self.blueprint.database.clone(),
-                    backups: self.blueprint.backups.clone(),
-                    note: self.blueprint.repair_note.clone(),
+                    database: self.setup.database.clone(),
+                    backups: self.setup.backups.clone(),
+                    note: self.setup.repair_note.clone(),
                 };
                 let at = clock::now();
                 let outcome =
                     tokio::task::spawn_blocking(move || store::repair(&site, evidence, &why, at)).await;
                 match outcome {
-                    Ok(Ok(Outcome::Sound)) => tracing::warn!("the database is sound after all"),
-                    Ok(Ok(Outcome::Repaired(repair))) => tracing::error!(
+                    Ok(Ok(RepairOutcome::Sound)) => tracing::warn!("the database is sound after all"),
+                    Ok(Ok(RepairOutcome::Repaired(repair))) => tracing::error!(
                         damaged = %repair.damaged.display(),
                         restored = repair.restored.as_ref().map(|backup| tracing::field::display(backup.display())),
                         "the database was replaced"
@@ -246,14 +248,14 @@ impl RootState {
                     Err(_) => tracing::error!("repairing the database panicked"),
                 }
                 // Who has opened it in between has opened either.
-                self.house.readers.renew();
+                self.services.readers.renew();
                 drop(only);
             }
             None => tracing::error!("the writer does not let go of the database"),
         }
         self.start_again(me, Child::Writer).await?;
         // Before anybody takes a new one.
-        let released = self.house.writer.queue(Write::ReleaseLeases);
+        let released = self.services.writer.queue(Write::ReleaseLeases);
         tokio::spawn(async move {
             if let Err(error) = released.await {
                 tracing::warn!(%error, "leases of before the repair wait until they expire");
@@ -314,11 +316,11 @@ impl RootState {
 async fn spawn<A: Actor>(
     actor: A,
     arguments: A::Arguments,
-    door: &Door<A::Msg>,
+    handle: &ActorHandle<A::Msg>,
     supervisor: ActorCell,
 ) -> Result<ActorCell, SpawnErr> {
     let (started, _) = Actor::spawn_linked(None, actor, arguments, supervisor).await?;
-    door.open_to(started.clone());
+    handle.set(started.clone());
     Ok(started.get_cell())
 }
 

@@ -16,41 +16,41 @@ use recall_protocol::wire::{Deliver, Reply};
 
 use super::checkouts::{Checkouts, LastSeen};
 use super::clock;
-use super::errand::{Asked, Errand};
-use super::hearing::{Answers, Listener};
+use super::context_lookup::ContextLookup;
 use super::identity::{Identity, identify};
-use super::intake::Counters;
-use super::recollection::Recollection;
-use super::replies::Replies;
+use super::ingest::Counters;
+use super::injection_receipt::{PendingAnswers, Recipient};
+use super::pending_reply::{PendingReply, PendingRequest};
 use super::sessions::Crashes;
 use super::settings::CurrentRedactor;
+use super::transcript_replies::TranscriptReplies;
 use super::writer::WriterHandle;
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::event::{Capture, LifecycleEvent, StartSource, What};
-use crate::memory::file_memory::Told;
+use crate::memory::event::{Capture, HookEvent, HookEventKind, StartSource};
+use crate::memory::file_memory::InjectedSet;
 use crate::memory::ids::{EventId, ProjectKey, SessionKey, Timestamp};
 use crate::memory::order::Order;
 use crate::memory::plan::PlanChange;
 use crate::memory::project::telling_folder;
 use crate::memory::session::{Ask, Batch, CapturePolicy, Decision, Effect, IdlePolicy, Session, Watch};
 use crate::repository;
-use crate::repository::refs::Workplace;
+use crate::repository::refs::WorkLocation;
 use crate::store::{self, Delivery, Precedence, SessionOrigin, StoreError, Transaction, Write};
 
 /// A happening that waits to be stored.
-pub struct Arrival {
-    pub event: LifecycleEvent,
+pub struct IncomingEvent {
+    pub event: HookEvent,
     pub deliver: Deliver,
     /// The second key against double delivery.
     pub key: Option<[u8; 16]>,
     /// The name the project wants to be shown under.
     pub alias: Option<String>,
-    pub listener: Listener,
+    pub recipient: Recipient,
     pub reply: RpcReplyPort<Reply>,
 }
 
 pub enum SessionMessage {
-    Deliver(Box<Arrival>),
+    Deliver(Box<IncomingEvent>),
     /// Looks whether something has been silent for too long. Answers whether the session is at rest and may go.
     LookAtClock {
         now: Timestamp,
@@ -59,16 +59,16 @@ pub enum SessionMessage {
     /// Something of the session was forgotten: what the state says of it is no longer so.
     ReadAgain,
     /// What became of a write that was queued.
-    Settled(Settled),
+    WriteResult(WriteResult),
 }
 
 /// What became of an event.
-pub struct Settled {
-    pub(super) outcome: SettledAs,
+pub struct WriteResult {
+    pub(super) outcome: StoreOutcome,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum SettledAs {
+pub(super) enum StoreOutcome {
     Stored,
     /// The state went ahead of what the store took: it has to be read again.
     NotStored,
@@ -78,16 +78,16 @@ pub(super) enum SettledAs {
 #[derive(Clone)]
 pub struct SessionContext {
     pub writer: WriterHandle,
-    pub recollection: Recollection,
+    pub context_lookup: ContextLookup,
     pub checkouts: Checkouts,
-    pub answers: Answers,
+    pub answers: PendingAnswers,
     pub counters: Arc<Counters>,
     pub crashes: Crashes,
     pub capture: CapturePolicy,
     pub idle: IdlePolicy,
     /// Since when sessions are heard: a suspended one was not silent before.
     pub heard_since: Timestamp,
-    pub replies: Replies,
+    pub transcript_replies: TranscriptReplies,
     pub redactor: CurrentRedactor,
 }
 
@@ -97,29 +97,29 @@ pub struct SessionArguments {
     pub key: SessionKey,
     pub context: SessionContext,
     /// Where the supervisor looks after a crash: what was being handled.
-    pub at_work_on: AtWorkOn,
+    pub current_event: CurrentEvent,
 }
 
 /// The event that a session actor is handling, for its supervisor to see.
-pub type AtWorkOn = Arc<Mutex<Option<EventId>>>;
+pub type CurrentEvent = Arc<Mutex<Option<EventId>>>;
 
 pub struct SessionState {
     key: SessionKey,
     context: SessionContext,
-    at_work_on: AtWorkOn,
+    current_event: CurrentEvent,
     /// `None` until the first event, or after the state has gone astray.
-    held: Option<Held>,
+    loaded: Option<LoadedSession>,
     /// Writes that are on their way.
     in_flight: usize,
     /// Arrivals that can only be answered when nothing is on its way any more: bounded by the gate's permits.
-    parked: Vec<Arrival>,
+    parked: Vec<IncomingEvent>,
 }
 
-struct Held {
+struct LoadedSession {
     session: Session,
-    home: Home,
+    home: OriginState,
     /// Shared with the errands that are under way.
-    told: Arc<tokio::sync::Mutex<Told>>,
+    injected: Arc<tokio::sync::Mutex<InjectedSet>>,
     /// The folder of its project.
     root: Option<String>,
     last_seen: LastSeen,
@@ -137,17 +137,17 @@ struct Transcript {
     config_dir: Option<String>,
 }
 
-impl Held {
+impl LoadedSession {
     /// Whether this is the second delivery of something.
-    fn has_taken(&self, arrival: &Arrival) -> bool {
-        self.taken.contains(&arrival.deliver.event_id)
-            || arrival.key.is_some_and(|key| self.keys.contains(&key))
+    fn has_taken(&self, incoming: &IncomingEvent) -> bool {
+        self.taken.contains(&incoming.deliver.event_id)
+            || incoming.key.is_some_and(|key| self.keys.contains(&key))
     }
 }
 
 /// Whether it is known where the session runs, and since which event: the earliest one decides, for an agent may go
 /// anywhere later.
-pub(super) enum Home {
+pub(super) enum OriginState {
     Unknown,
     /// Looked up, and not yet known to be stored.
     Found(SessionOrigin, Order),
@@ -165,9 +165,9 @@ impl Actor for SessionActor {
         _me: ActorRef<SessionMessage>,
         arguments: SessionArguments,
     ) -> Result<SessionState, ActorProcessingErr> {
-        let SessionArguments { key, context, at_work_on } = arguments;
+        let SessionArguments { key, context, current_event } = arguments;
         let mut state =
-            SessionState { key, context, at_work_on, held: None, in_flight: 0, parked: Vec::new() };
+            SessionState { key, context, current_event, loaded: None, in_flight: 0, parked: Vec::new() };
         // What a predecessor that crashed had decided may still be on its way into the store.
         state.context.writer.settle().await?;
         state.rehydrate().await?;
@@ -181,13 +181,13 @@ impl Actor for SessionActor {
         state: &mut SessionState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SessionMessage::Deliver(arrival) => state.deliver(&me, *arrival).await,
+            SessionMessage::Deliver(incoming) => state.deliver(&me, *incoming).await,
             SessionMessage::LookAtClock { now, at_rest } => {
                 let resting = state.look_at_clock(&me, now).await;
                 let _ = at_rest.send(resting);
             }
-            SessionMessage::ReadAgain => state.held = None,
-            SessionMessage::Settled(settled) => {
+            SessionMessage::ReadAgain => state.loaded = None,
+            SessionMessage::WriteResult(settled) => {
                 state.settle(&settled);
                 state.take_parked(&me).await;
             }
@@ -198,30 +198,30 @@ impl Actor for SessionActor {
 
 impl SessionState {
     fn work_on(&self, event: Option<EventId>) {
-        *self.at_work_on.lock().unwrap_or_else(PoisonError::into_inner) = event;
+        *self.current_event.lock().unwrap_or_else(PoisonError::into_inner) = event;
     }
 
     /// Reads what the store knows.
     async fn rehydrate(&mut self) -> Result<(), StoreError> {
-        let (readers, key) = (self.context.recollection.readers.clone(), self.key.clone());
+        let (readers, key) = (self.context.context_lookup.readers.clone(), self.key.clone());
         let known = tokio::task::spawn_blocking(move || readers.read(|db| store::known_session(db, &key)))
             .await
             .map_err(|error| StoreError::Unavailable(error.to_string()))??;
-        self.held = Some(match known {
-            Some(known) => Held {
+        self.loaded = Some(match known {
+            Some(known) => LoadedSession {
                 session: known.session,
-                home: Home::Stored(known.home),
-                told: Arc::new(tokio::sync::Mutex::new(known.told)),
+                home: OriginState::Stored(known.home),
+                injected: Arc::new(tokio::sync::Mutex::new(known.injected)),
                 root: known.root,
                 last_seen: LastSeen::default(),
                 transcript: Transcript { path: known.transcript_path, config_dir: None },
                 taken: HashSet::new(),
                 keys: HashSet::new(),
             },
-            None => Held {
+            None => LoadedSession {
                 session: Session::default(),
-                home: Home::Unknown,
-                told: Arc::default(),
+                home: OriginState::Unknown,
+                injected: Arc::default(),
                 root: None,
                 last_seen: LastSeen::default(),
                 transcript: Transcript::default(),
@@ -232,9 +232,9 @@ impl SessionState {
         Ok(())
     }
 
-    async fn deliver(&mut self, me: &ActorRef<SessionMessage>, arrival: Arrival) {
-        self.work_on(Some(arrival.deliver.event_id));
-        self.decide(me, arrival).await;
+    async fn deliver(&mut self, me: &ActorRef<SessionMessage>, incoming: IncomingEvent) {
+        self.work_on(Some(incoming.deliver.event_id));
+        self.decide(me, incoming).await;
         self.work_on(None);
     }
 
@@ -243,34 +243,34 @@ impl SessionState {
         if self.in_flight > 0 {
             return;
         }
-        for arrival in std::mem::take(&mut self.parked) {
-            self.deliver(me, arrival).await;
+        for incoming in std::mem::take(&mut self.parked) {
+            self.deliver(me, incoming).await;
         }
     }
 
-    async fn decide(&mut self, me: &ActorRef<SessionMessage>, arrival: Arrival) {
-        if self.held.is_none() {
+    async fn decide(&mut self, me: &ActorRef<SessionMessage>, incoming: IncomingEvent) {
+        if self.loaded.is_none() {
             // What is still on its way was decided on the lost state; only the store knows what came of it.
             if self.in_flight > 0 {
-                self.parked.push(arrival);
+                self.parked.push(incoming);
                 return;
             }
             if self.rehydrate().await.is_err() {
-                let _ = arrival.reply.send(Reply::Busy);
+                let _ = incoming.reply.send(Reply::Busy);
                 return;
             }
         }
-        if self.held.as_ref().is_some_and(|held| held.has_taken(&arrival)) {
+        if self.loaded.as_ref().is_some_and(|loaded| loaded.has_taken(&incoming)) {
             if self.in_flight > 0 {
                 // Taken and perhaps not yet committed: the answer may only be given when it is.
-                self.parked.push(arrival);
+                self.parked.push(incoming);
             } else {
-                self.count_second_hook(&arrival);
-                let _ = arrival.reply.send(Reply::Duplicate { stdout: Vec::new() });
+                self.count_second_hook(&incoming);
+                let _ = incoming.reply.send(Reply::Duplicate { stdout: Vec::new() });
             }
             return;
         }
-        let Arrival { mut event, deliver, key, alias, listener, reply } = arrival;
+        let IncomingEvent { mut event, deliver, key, alias, recipient, reply } = incoming;
         let at = Timestamp(deliver.captured_at_ms);
         let order = Order { boot: deliver.boot_id, boot_ns: place_of(&deliver), wall: at };
         let mut origin = match self.origin(&event, &deliver, order).await {
@@ -284,20 +284,20 @@ impl SessionState {
         origin.alias = alias;
         let found = self.reply_left_by(&mut event, &deliver).await;
         self.read_plan(&mut event, &deliver).await;
-        let Some(held) = &mut self.held else { return };
+        let Some(loaded) = &mut self.loaded else { return };
         let capture = Capture { event: deliver.event_id, at, order };
-        let (before, recovered) = with_reply(held.session.clone(), found);
+        let (before, recovered) = with_reply(loaded.session.clone(), found);
         let last_event = before.last_event;
         let Decision { next, mut effects, ask } = before.on_event(&event, capture, &self.context.capture);
         effects.splice(..0, recovered);
-        held.session = next;
-        held.taken.insert(deliver.event_id);
-        held.keys.extend(key);
+        loaded.session = next;
+        loaded.taken.insert(deliver.event_id);
+        loaded.keys.extend(key);
         if matches!(ask, Some(Ask::Start(StartSource::Compact, _))) {
             // The conversation is gone, and what was told with it; what is still being told belongs to the old one.
-            held.told = Arc::default();
+            loaded.injected = Arc::default();
         }
-        let place = Workplace { cwd: event.cwd.clone(), root: held.root.clone() };
+        let place = WorkLocation { cwd: event.cwd.clone(), root: loaded.root.clone() };
         let project = origin.project.clone();
         let transaction = Transaction {
             session: self.key.clone(),
@@ -308,48 +308,52 @@ impl SessionState {
         faults::reach(Point::Enqueue);
         let works = transaction.effects.iter().filter_map(Effect::work).collect();
         let stored = self.context.writer.queue(Write::Event(Box::new(transaction)));
-        self.context.checkouts.look(&self.key, (&deliver, works), place.clone(), &held.last_seen);
+        self.context.checkouts.look(&self.key, (&deliver, works), place.clone(), &loaded.last_seen);
         self.in_flight += 1;
-        let within = self.context.recollection.answer_within;
-        let asked = Asked::of(ask, listener, (&deliver, within), (&held.home, &self.context.answers));
-        let errand = Errand {
+        let within = self.context.context_lookup.answer_within;
+        let asked =
+            PendingRequest::of(ask, recipient, (&deliver, within), (&loaded.home, &self.context.answers));
+        let pending_reply = PendingReply {
             me: me.clone(),
             key: self.key.clone(),
             context: self.context.clone(),
-            told: Arc::clone(&held.told),
+            injected: Arc::clone(&loaded.injected),
             project,
             place,
             last_event,
             event_name: event.name().to_owned(),
         };
-        tokio::spawn(errand.run(reply, asked, stored));
+        tokio::spawn(pending_reply.run(reply, asked, stored));
     }
 
     /// An agent tells of a call or a prompt once, so another event of the same is another hook's. Ends of turns do
     /// come again.
-    fn count_second_hook(&self, arrival: &Arrival) {
+    fn count_second_hook(&self, incoming: &IncomingEvent) {
         let is_another_event =
-            self.held.as_ref().is_some_and(|held| !held.taken.contains(&arrival.deliver.event_id));
-        let once = matches!(arrival.event.what, What::Tool(_) | What::ToolStart(_) | What::Prompt { .. });
+            self.loaded.as_ref().is_some_and(|loaded| !loaded.taken.contains(&incoming.deliver.event_id));
+        let once = matches!(
+            incoming.event.what,
+            HookEventKind::Tool(_) | HookEventKind::ToolStart(_) | HookEventKind::Prompt { .. }
+        );
         if is_another_event && once {
             self.context.counters.told_twice.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// The answer to a turn that this event leaves without one. A Stop without words gets them as its own.
-    async fn reply_left_by(&mut self, event: &mut LifecycleEvent, deliver: &Deliver) -> Option<String> {
-        let held = self.held.as_mut()?;
-        let Transcript { path, config_dir } = &mut held.transcript;
+    async fn reply_left_by(&mut self, event: &mut HookEvent, deliver: &Deliver) -> Option<String> {
+        let loaded = self.loaded.as_mut()?;
+        let Transcript { path, config_dir } = &mut loaded.transcript;
         config_dir.clone_from(&deliver.context.config_dir);
         if event.transcript_path.is_some() {
             path.clone_from(&event.transcript_path);
         }
-        let held = self.held.as_ref()?;
-        let batch = held.session.left_unanswered_by(event)?;
+        let loaded = self.loaded.as_ref()?;
+        let batch = loaded.session.left_unanswered_by(event)?;
         let is_own = !batch.is_strange_to(event.prompt.as_ref());
-        let found = self.look_up(held, batch).await;
+        let found = self.look_up(loaded, batch).await;
         match &mut event.what {
-            What::Stop { message } if is_own => {
+            HookEventKind::Stop { message } if is_own => {
                 *message = found;
                 None
             }
@@ -358,28 +362,28 @@ impl SessionState {
     }
 
     /// An approval that names only the plan's file gets its text from there.
-    async fn read_plan(&self, event: &mut LifecycleEvent, deliver: &Deliver) {
-        let What::Tool(call) = &mut event.what else { return };
+    async fn read_plan(&self, event: &mut HookEvent, deliver: &Deliver) {
+        let HookEventKind::Tool(call) = &mut event.what else { return };
         let Some(PlanChange::Approved { path: Some(path), text: text @ None }) = &mut call.plan else {
             return;
         };
-        let root = self.held.as_ref().and_then(|held| held.root.clone());
+        let root = self.loaded.as_ref().and_then(|loaded| loaded.root.clone());
         let named = (path.clone(), deliver.context.config_dir.clone());
         let folders = self.context.capture.plan_folders.clone();
-        *text = self.context.replies.plan(&self.key.agent, named, root, folders).await;
+        *text = self.context.transcript_replies.plan(&self.key.agent, named, root, folders).await;
     }
 
-    async fn look_up(&self, held: &Held, batch: &Batch) -> Option<String> {
-        let Transcript { path, config_dir } = &held.transcript;
+    async fn look_up(&self, loaded: &LoadedSession, batch: &Batch) -> Option<String> {
+        let Transcript { path, config_dir } = &loaded.transcript;
         let (path, config_dir) = (path.clone()?, config_dir.clone());
-        self.context.replies.look_up(&self.key.agent, path, batch.prompt.clone(), config_dir).await
+        self.context.transcript_replies.look_up(&self.key.agent, path, batch.prompt.clone(), config_dir).await
     }
 
     /// Where the session runs. Looked up once, and again for an event that was taken before the one that decided: it
     /// must not matter which one is heard first.
     async fn origin(
         &mut self,
-        event: &LifecycleEvent,
+        event: &HookEvent,
         deliver: &Deliver,
         order: Order,
     ) -> Result<SessionOrigin, StoreError> {
@@ -388,14 +392,14 @@ impl SessionState {
             transcript_path: event.transcript_path.clone(),
             ..SessionOrigin::default()
         };
-        match self.held.as_ref().map(|held| &held.home) {
-            Some(Home::Stored(decided)) => {
+        match self.loaded.as_ref().map(|loaded| &loaded.home) {
+            Some(OriginState::Stored(decided)) => {
                 if !decided.is_some_and(|decided| order.is_before(&decided)) {
                     return Ok(origin);
                 }
                 origin.precedence = Precedence::Earlier;
             }
-            Some(Home::Found(found, decided)) => {
+            Some(OriginState::Found(found, decided)) => {
                 if !order.is_before(decided) {
                     let (cwd, transcript_path) = (origin.cwd, origin.transcript_path);
                     let precedence = Precedence::Later;
@@ -403,12 +407,12 @@ impl SessionState {
                 }
                 origin.precedence = Precedence::Earlier;
             }
-            Some(Home::Unknown) | None => {}
+            Some(OriginState::Unknown) | None => {}
         }
         let shim = &deliver.context;
         let named = [shim.project_dir.as_deref(), event.cwd.as_deref(), Some(&*shim.cwd)];
         let folder = telling_folder(&named.map(Option::unwrap_or_default)).to_owned();
-        let readers = self.context.recollection.readers.clone();
+        let readers = self.context.context_lookup.readers.clone();
         let look_up = tokio::task::spawn_blocking(move || {
             let facts = repository::facts(Path::new(&folder));
             readers.read(|db| identify(db, &facts)).map(|identity| (identity, facts.folder))
@@ -420,24 +424,24 @@ impl SessionState {
         let redact = |text: &str| redactor.redact_id(text).into_owned();
         origin.project = keys.iter().map(|key| ProjectKey(redact(key.as_str()))).collect();
         (origin.project_name, origin.root) = (redact(&name), Some(redact(&root)));
-        if let Some(held) = &mut self.held {
-            held.root = Some(root);
-            held.home = Home::Found(origin.clone(), order);
+        if let Some(loaded) = &mut self.loaded {
+            loaded.root = Some(root);
+            loaded.home = OriginState::Found(origin.clone(), order);
         }
         Ok(origin)
     }
 
-    fn settle(&mut self, settled: &Settled) {
+    fn settle(&mut self, settled: &WriteResult) {
         self.in_flight = self.in_flight.saturating_sub(1);
         match settled.outcome {
-            SettledAs::NotStored => self.held = None,
-            SettledAs::Stored => {
+            StoreOutcome::NotStored => self.loaded = None,
+            StoreOutcome::Stored => {
                 // With others on their way it may not be the one that decided.
                 if self.in_flight == 0
-                    && let Some(held) = &mut self.held
-                    && let Home::Found(_, decided) = held.home
+                    && let Some(loaded) = &mut self.loaded
+                    && let OriginState::Found(_, decided) = loaded.home
                 {
-                    held.home = Home::Stored(Some(decided));
+                    loaded.home = OriginState::Stored(Some(decided));
                 }
             }
         }
@@ -445,26 +449,26 @@ impl SessionState {
 
     /// Lets time do what it does to a silent session. True: nothing more can come of waiting.
     async fn look_at_clock(&mut self, me: &ActorRef<SessionMessage>, now: Timestamp) -> bool {
-        if self.in_flight > 0 || (self.held.is_none() && self.rehydrate().await.is_err()) {
+        if self.in_flight > 0 || (self.loaded.is_none() && self.rehydrate().await.is_err()) {
             return false;
         }
         let watch = Watch { now, since: self.context.heard_since };
-        let found = match self.held.as_ref() {
-            Some(held) => match held.session.left_unanswered_by_time(watch, self.context.idle) {
-                Some(batch) => self.look_up(held, batch).await,
+        let found = match self.loaded.as_ref() {
+            Some(loaded) => match loaded.session.left_unanswered_by_time(watch, self.context.idle) {
+                Some(batch) => self.look_up(loaded, batch).await,
                 None => None,
             },
             None => None,
         };
-        let Some(held) = &mut self.held else { return false };
-        let (before, recovered) = with_reply(held.session.clone(), found);
+        let Some(loaded) = &mut self.loaded else { return false };
+        let (before, recovered) = with_reply(loaded.session.clone(), found);
         let Decision { next, mut effects, .. } = before.on_idle(watch, self.context.idle);
         effects.splice(..0, recovered);
         if effects.is_empty() {
-            let silent = now.since(held.session.last_event) > self.context.idle.batch_ms;
-            return silent && held.session.is_at_rest();
+            let silent = now.since(loaded.session.last_event) > self.context.idle.batch_ms;
+            return silent && loaded.session.is_at_rest();
         }
-        held.session = next;
+        loaded.session = next;
         // A life that ends by silence ended with its last event.
         let write = Write::Idle { session: self.key.clone(), effects, at: now };
         let stored = self.context.writer.queue(write);
@@ -472,13 +476,13 @@ impl SessionState {
         let me = me.clone();
         tokio::spawn(async move {
             let outcome = match stored.await {
-                Ok(_) => SettledAs::Stored,
+                Ok(_) => StoreOutcome::Stored,
                 Err(error) => {
                     tracing::warn!(%error, "an idle session could not be stored");
-                    SettledAs::NotStored
+                    StoreOutcome::NotStored
                 }
             };
-            let _ = me.send_message(SessionMessage::Settled(Settled { outcome }));
+            let _ = me.send_message(SessionMessage::WriteResult(WriteResult { outcome }));
         });
         false
     }

@@ -10,15 +10,17 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
-use super::door::Door;
-use super::session::{Arrival, AtWorkOn, SessionActor, SessionArguments, SessionContext, SessionMessage};
+use super::handle::ActorHandle;
+use super::session::{
+    CurrentEvent, IncomingEvent, SessionActor, SessionArguments, SessionContext, SessionMessage,
+};
 use crate::faults::{Fault, planted};
 use crate::memory::ids::{EventId, SessionKey, Timestamp};
 
 pub enum SessionsMessage {
     Deliver {
         key: SessionKey,
-        arrival: Box<Arrival>,
+        incoming: Box<IncomingEvent>,
     },
     /// Lets every session look at the clock, those too that have no actor but something left open.
     LookAtClock {
@@ -33,7 +35,7 @@ pub enum SessionsMessage {
     Count(RpcReplyPort<usize>),
 }
 
-pub type SessionsDoor = Door<SessionsMessage>;
+pub type SessionsHandle = ActorHandle<SessionsMessage>;
 
 pub(super) struct Sessions;
 
@@ -45,7 +47,7 @@ pub struct SessionsState {
 
 struct Live {
     actor: ActorRef<SessionMessage>,
-    at_work_on: AtWorkOn,
+    current_event: CurrentEvent,
 }
 
 /// An event that crashed its session this often is kept as it came.
@@ -93,7 +95,7 @@ impl Actor for Sessions {
         state: &mut SessionsState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SessionsMessage::Deliver { key, arrival } => state.deliver(&me, key, arrival),
+            SessionsMessage::Deliver { key, incoming } => state.deliver(&me, key, incoming),
             SessionsMessage::LookAtClock { now, others } => state.look_at_clock(&me, now, others),
             SessionsMessage::ReadAgain(keys) => state.read_again(&keys),
             SessionsMessage::Retire(key) => state.retire(&key),
@@ -130,16 +132,16 @@ impl Actor for Sessions {
 const CLOCK_WITHIN: Duration = Duration::from_secs(10);
 
 impl SessionsState {
-    fn deliver(&mut self, me: &ActorRef<SessionsMessage>, key: SessionKey, arrival: Box<Arrival>) {
+    fn deliver(&mut self, me: &ActorRef<SessionsMessage>, key: SessionKey, incoming: Box<IncomingEvent>) {
         if let Some(session) = self.session(me, key) {
             // Not taken: the reply port is dropped with the message and the caller tells its client BUSY.
-            let _ = session.send_message(SessionMessage::Deliver(arrival));
+            let _ = session.send_message(SessionMessage::Deliver(incoming));
         }
     }
 
     fn remember_crash(&self, actor: ActorId) {
         let live = self.keys.get(&actor).and_then(|key| self.live.get(key));
-        let event = live.and_then(|live| *live.at_work_on.lock().unwrap_or_else(PoisonError::into_inner));
+        let event = live.and_then(|live| *live.current_event.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(event) = event {
             self.context.crashes.remember(event);
         }
@@ -153,17 +155,17 @@ impl SessionsState {
         if let Some(live) = self.live.get(&key) {
             return Some(live.actor.clone());
         }
-        let at_work_on = AtWorkOn::default();
+        let current_event = CurrentEvent::default();
         let arguments = SessionArguments {
             key: key.clone(),
             context: self.context.clone(),
-            at_work_on: Arc::clone(&at_work_on),
+            current_event: Arc::clone(&current_event),
         };
         // Messages queue while it reads the store; a start that fails drops them, and their callers say BUSY.
         match ractor::ActorRuntime::spawn_linked_instant(None, SessionActor, arguments, me.get_cell()) {
             Ok((session, _)) => {
                 self.keys.insert(session.get_id(), key.clone());
-                self.live.insert(key, Live { actor: session.clone(), at_work_on });
+                self.live.insert(key, Live { actor: session.clone(), current_event });
                 Some(session)
             }
             Err(error) => {

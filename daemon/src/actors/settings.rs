@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use super::boundaries::Boundaries;
+use super::capture_rules::CaptureRules;
 use crate::config::{Config, Excluded, Loaded};
 use crate::faults::{Fault, planted};
 use crate::memory::redaction::{RedactionMode, RedactionPolicy, Redactor};
@@ -61,7 +61,7 @@ pub struct Settings {
     /// `None`: nothing is read again.
     files: Arc<Option<SettingsFiles>>,
     redactor: CurrentRedactor,
-    boundaries: Boundaries,
+    capture_rules: CaptureRules,
     seen: Arc<Mutex<Seen>>,
     report: Arc<RwLock<Arc<ConfigReport>>>,
 }
@@ -134,7 +134,7 @@ impl Settings {
         files: Option<SettingsFiles>,
         loaded: &Loaded,
         redactor: CurrentRedactor,
-        boundaries: Boundaries,
+        capture_rules: CaptureRules,
     ) -> Self {
         let seen = Seen {
             running: loaded.config.clone(),
@@ -147,7 +147,7 @@ impl Settings {
         Self {
             files: Arc::new(files),
             redactor,
-            boundaries,
+            capture_rules,
             seen: Arc::new(Mutex::new(seen)),
             report: Arc::new(RwLock::new(Arc::new(ConfigReport::of(loaded, &loaded.config)))),
         }
@@ -189,7 +189,7 @@ impl Settings {
         let config = &loaded.config;
         if config.excluded != seen.excluded {
             seen.excluded = config.excluded.clone();
-            self.boundaries.exclude(&config.excluded);
+            self.capture_rules.exclude(&config.excluded);
             tracing::info!("capture.exclude has changed and is followed from now on");
         }
         let mut redaction = config.redaction.clone();

@@ -16,11 +16,11 @@ use recall_protocol::environment::stays;
 use serde::Serialize;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::bus::{BusHandle, Happening};
-use super::door::Door;
-use super::telling::told;
+use super::bus::{BusEvent, BusHandle};
+use super::handle::ActorHandle;
+use super::lifecycle_json::told;
 use crate::config::Subscription;
-use crate::memory::lifecycle::Lifecycle;
+use crate::memory::lifecycle::LifecycleEvent;
 use crate::process_group::{ProcessGroup, until};
 
 /// From a command's start to its group's end.
@@ -28,10 +28,10 @@ const ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// Events that wait for one subscription's command.
 const MOST_WAITING: usize = 64;
 
-pub type SubscriberDoor = Door<SubscriberMessage>;
+pub type SubscriberHandle = ActorHandle<SubscriberMessage>;
 
 pub enum SubscriberMessage {
-    Told(Arc<Lifecycle>),
+    Told(Arc<LifecycleEvent>),
     /// The bus went on without us; so many happenings at most were not heard.
     Missed(u64),
     /// A subscription's command is over.
@@ -78,7 +78,7 @@ pub struct SubscriberState {
 /// A subscription and what waits for it.
 struct Queue {
     subscription: Arc<Subscription>,
-    waiting: VecDeque<Arc<Lifecycle>>,
+    waiting: VecDeque<Arc<LifecycleEvent>>,
     running: Running,
 }
 
@@ -119,7 +119,7 @@ impl Actor for Subscriber {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             SubscriberMessage::Told(said) => state.take(&me, &said),
-            SubscriberMessage::Missed(happenings) => state.counters.dropped += happenings,
+            SubscriberMessage::Missed(bus_events) => state.counters.dropped += bus_events,
             SubscriberMessage::Ended { subscription, outcome } => state.ended(&me, subscription, outcome),
             SubscriberMessage::Observe(counters) => drop(counters.send(state.counters.clone())),
         }
@@ -139,12 +139,12 @@ impl Actor for Subscriber {
 
 /// Passes on what the bus says, until the actor is gone.
 fn hear(me: &ActorRef<SubscriberMessage>, bus: &BusHandle) {
-    let (me, mut happenings) = (me.clone(), bus.listen());
+    let (me, mut bus_events) = (me.clone(), bus.listen());
     tokio::spawn(async move {
         loop {
-            let message = match happenings.recv().await {
-                Ok(Happening::Lifecycle(said)) => SubscriberMessage::Told(said),
-                Err(RecvError::Lagged(happenings)) => SubscriberMessage::Missed(happenings),
+            let message = match bus_events.recv().await {
+                Ok(BusEvent::LifecycleEvent(said)) => SubscriberMessage::Told(said),
+                Err(RecvError::Lagged(bus_events)) => SubscriberMessage::Missed(bus_events),
                 Ok(_) => continue,
                 Err(RecvError::Closed) => return,
             };
@@ -156,7 +156,7 @@ fn hear(me: &ActorRef<SubscriberMessage>, bus: &BusHandle) {
 }
 
 impl SubscriberState {
-    fn take(&mut self, me: &ActorRef<SubscriberMessage>, said: &Arc<Lifecycle>) {
+    fn take(&mut self, me: &ActorRef<SubscriberMessage>, said: &Arc<LifecycleEvent>) {
         let name = said.what.name();
         for number in 0..self.queues.len() {
             let Some(queue) = self.queues.get_mut(number) else { continue };
@@ -207,7 +207,11 @@ impl SubscriberState {
 }
 
 /// Runs a command to its end, or to its deadline's. Blocks.
-fn run(subscription: &Subscription, said: &Lifecycle, stopping: &AtomicBool) -> Result<(), CommandFailed> {
+fn run(
+    subscription: &Subscription,
+    said: &LifecycleEvent,
+    stopping: &AtomicBool,
+) -> Result<(), CommandFailed> {
     let program = || subscription.program().to_owned();
     let mut command = Command::new(subscription.program());
     command

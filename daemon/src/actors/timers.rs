@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::tree::Tree;
+use super::test_system::Tree;
 use crate::config::Config;
-use crate::memory::lifecycle::Said;
+use crate::memory::lifecycle::LifecycleKind;
 
 fn seconds(range: std::ops::RangeInclusive<u64>, took: Duration) {
     assert!(range.contains(&took.as_secs()), "{took:?} is not within {range:?} s");
@@ -25,11 +25,11 @@ async fn a_silent_batch_is_closed_and_later_its_session() {
     seconds(300..=361, took);
     let (took, end) = tree.wait_for("s", "session_end").await;
     seconds(3600 - 361..=3361, took);
-    assert!(matches!(end, Said::SessionEnd { reason, .. } if reason == "idle"));
+    assert!(matches!(end, LifecycleKind::SessionEnd { reason, .. } if reason == "idle"));
     // The next event begins the next life.
     tree.hook("Stop", json!({"last_assistant_message": "Done."})).await;
     let (_, start) = tree.wait_for("s", "session_start").await;
-    assert!(matches!(start, Said::SessionStart { life: 2, resumed_from: Some(_), .. }), "{start:?}");
+    assert!(matches!(start, LifecycleKind::SessionStart { life: 2, resumed_from: Some(_), .. }), "{start:?}");
     tree.stop().await;
 }
 
@@ -87,7 +87,7 @@ async fn orphans_are_found_within_a_round() {
     let begun = Instant::now();
     while left("SELECT count(*) FROM jobs") == 0 {
         // The next round says that there is work.
-        tree.happenings.recv().await.unwrap();
+        tree.bus_events.recv().await.unwrap();
         seconds(0..=61, begun.elapsed());
     }
     assert_eq!(left("SELECT count(*) FROM activities WHERE batch IS NULL"), 0);

@@ -5,7 +5,7 @@
 //! not returned from `COMMIT`. The connection works on a blocking thread; between two groups it comes back here.
 //!
 //! A damaged database takes nothing more: the group is taken back, its callers are told so, and the writer fails with
-//! [`DatabaseDamaged`] for the root to repair. [`OnlyWriter`] keeps whoever replaces the file from doing so while it
+//! [`DatabaseDamaged`] for the root to repair. [`DatabaseLock`] keeps whoever replaces the file from doing so while it
 //! is still open.
 
 use std::path::PathBuf;
@@ -17,9 +17,9 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::bus::{BusHandle, Happening};
-use super::door::{Door, NoAnswer};
+use super::bus::{BusEvent, BusHandle};
 use super::failure::GaveUp;
+use super::handle::{ActorHandle, NoAnswer};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::session::Effect;
 use crate::store::{self, Durability, Precedence, StoreError, Write, Written};
@@ -56,15 +56,15 @@ pub struct DatabaseDamaged(pub String);
 
 /// Held by whoever may touch the database file: the open write connection, or a repair.
 #[derive(Clone)]
-pub struct OnlyWriter(Arc<Semaphore>);
+pub struct DatabaseLock(Arc<Semaphore>);
 
-impl Default for OnlyWriter {
+impl Default for DatabaseLock {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(1)))
     }
 }
 
-impl OnlyWriter {
+impl DatabaseLock {
     /// Waits until nobody else holds it. `None`: somebody does not let go.
     pub async fn claim(&self, within: Duration) -> Option<OwnedSemaphorePermit> {
         tokio::time::timeout(within, Arc::clone(&self.0).acquire_owned()).await.ok()?.ok()
@@ -103,7 +103,7 @@ pub enum WriteFailed {
 
 #[derive(Clone, Default)]
 pub struct WriterHandle {
-    door: Door<WriterMessage>,
+    handle: ActorHandle<WriterMessage>,
 }
 
 impl WriterHandle {
@@ -112,13 +112,13 @@ impl WriterHandle {
     /// # Errors
     /// When the database refused it, or it is not known what became of it.
     pub async fn write(&self, write: Write) -> Result<Written, WriteFailed> {
-        Ok(self.door.ask(|done| WriterMessage::Write { write, done }, ANSWER_WITHIN).await??)
+        Ok(self.handle.ask(|done| WriterMessage::Write { write, done }, ANSWER_WITHIN).await??)
     }
 
     /// Queues the write now and gives its result later: the order of the calls is the order of the commits.
     pub fn queue(&self, write: Write) -> impl Future<Output = Result<Written, WriteFailed>> + Send + use<> {
         let (done, answer) = oneshot();
-        let sent = self.door.tell(WriterMessage::Write { write, done: done.into() });
+        let sent = self.handle.tell(WriterMessage::Write { write, done: done.into() });
         async move {
             sent?;
             Ok(tokio::time::timeout(ANSWER_WITHIN, answer)
@@ -133,13 +133,13 @@ impl WriterHandle {
     /// # Errors
     /// When the writer does not answer.
     pub async fn settle(&self) -> Result<(), NoAnswer> {
-        self.door.ask(WriterMessage::Settle, ANSWER_WITHIN).await
+        self.handle.ask(WriterMessage::Settle, ANSWER_WITHIN).await
     }
 
     /// Asks for the log beside the database to be emptied; nobody waits for it.
     pub fn empty_log(&self) {
         // A writer that is just being restarted does it another time.
-        let _ = self.door.tell(WriterMessage::EmptyLog);
+        let _ = self.handle.tell(WriterMessage::EmptyLog);
     }
 
     /// Waits until the database is written anew and the log beside it is empty.
@@ -147,11 +147,11 @@ impl WriterHandle {
     /// # Errors
     /// When the database refuses, or it is not known what became of it.
     pub async fn rewrite(&self) -> Result<(), WriteFailed> {
-        Ok(self.door.ask(WriterMessage::Rewrite, REWRITTEN_WITHIN).await??)
+        Ok(self.handle.ask(WriterMessage::Rewrite, REWRITTEN_WITHIN).await??)
     }
 
-    pub(super) fn door(&self) -> &Door<WriterMessage> {
-        &self.door
+    pub(super) fn handle(&self) -> &ActorHandle<WriterMessage> {
+        &self.handle
     }
 }
 
@@ -160,7 +160,7 @@ pub struct WriterArguments {
     pub backups: PathBuf,
     pub durability: Durability,
     pub bus: BusHandle,
-    pub only: OnlyWriter,
+    pub only: DatabaseLock,
     pub first: FirstConnection,
 }
 
@@ -322,7 +322,7 @@ fn commit_group(
     }
     if committed.is_ok() {
         // Before the answers: who has one finds that everybody was told.
-        said.into_iter().for_each(|said| bus.publish(Happening::Lifecycle(Arc::new(said))));
+        said.into_iter().for_each(|said| bus.publish(BusEvent::LifecycleEvent(Arc::new(said))));
     }
     answer(answers, &committed);
     for done in settled {
@@ -331,10 +331,10 @@ fn commit_group(
     match committed {
         Ok(()) => {
             if rows == Rows::Written {
-                bus.publish(Happening::RowsWritten);
+                bus.publish(BusEvent::RowsWritten);
             }
             if work_queued {
-                bus.publish(Happening::WorkQueued);
+                bus.publish(BusEvent::WorkQueued);
             }
         }
         Err(error) => tracing::error!(%error, "commit failed"),

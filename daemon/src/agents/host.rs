@@ -9,7 +9,7 @@ use recall_protocol::wire::Deliver;
 
 use super::json::{Fields, string};
 use super::{Unreadable, claude_code};
-use crate::memory::event::{Audience, LifecycleEvent, MessageOrigin, StartSource, What};
+use crate::memory::event::{Audience, HookEvent, HookEventKind, MessageOrigin, StartSource};
 use crate::memory::ids::{SessionId, Timestamp};
 
 /// What an event is.
@@ -145,7 +145,7 @@ fn time(raw: &str) -> Option<Timestamp> {
 }
 
 /// Reads one event.
-pub(super) fn read(delivery: &Deliver) -> Result<LifecycleEvent, Unreadable> {
+pub(super) fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let payload = Payload::read(delivery)?;
     let session = payload.session().ok_or(Unreadable::NoSession)?;
     let name = payload.name(delivery).ok_or(Unreadable::NoEvent)?;
@@ -157,13 +157,13 @@ pub(super) fn read(delivery: &Deliver) -> Result<LifecycleEvent, Unreadable> {
         Some(meaning) => what(meaning, &name, &payload, delivery),
         None => event.what,
     };
-    let is_message = matches!(what, What::Prompt { .. } | What::MessageReceived { .. });
+    let is_message = matches!(what, HookEventKind::Prompt { .. } | HookEventKind::MessageReceived { .. });
     let origin = if is_message { payload.origin() } else { None };
     let cwd = event.cwd.or_else(|| payload.word(&["workspaceDir", "workspace_dir"]));
-    Ok(LifecycleEvent { origin, cwd, what, session: SessionId(event.session.0), ..event })
+    Ok(HookEvent { origin, cwd, what, session: SessionId(event.session.0), ..event })
 }
 
-fn what(meaning: Meaning, name: &str, payload: &Payload, delivery: &Deliver) -> What {
+fn what(meaning: Meaning, name: &str, payload: &Payload, delivery: &Deliver) -> HookEventKind {
     let reason = |otherwise: &str| payload.word(&["reason"]).unwrap_or_else(|| otherwise.to_owned());
     let trigger = || payload.word(&["trigger"]).unwrap_or_else(|| "auto".to_owned());
     match meaning {
@@ -175,28 +175,28 @@ fn what(meaning: Meaning, name: &str, payload: &Payload, delivery: &Deliver) -> 
                 (None, Some(_)) => StartSource::Clear,
                 (None, None) => StartSource::Startup,
             };
-            What::SessionStart { source, audience: Audience::Nobody }
+            HookEventKind::SessionStart { source, audience: Audience::Nobody }
         }
-        Meaning::SessionSuspend => What::SessionSuspend { reason: reason("other") },
-        Meaning::SessionResume => What::SessionResume,
+        Meaning::SessionSuspend => HookEventKind::SessionSuspend { reason: reason("other") },
+        Meaning::SessionResume => HookEventKind::SessionResume,
         Meaning::SessionEnd(otherwise) => match reason(otherwise).as_str() {
             // The host goes away, and its sessions are there again when it is back.
-            reason @ ("shutdown" | "restart") => What::SessionSuspend { reason: reason.to_owned() },
+            reason @ ("shutdown" | "restart") => HookEventKind::SessionSuspend { reason: reason.to_owned() },
             // The conversation goes on under another id.
-            "compaction" => What::Internal { name: name.to_owned() },
-            reason => What::SessionEnd { reason: reason.to_owned() },
+            "compaction" => HookEventKind::Internal { name: name.to_owned() },
+            reason => HookEventKind::SessionEnd { reason: reason.to_owned() },
         },
-        Meaning::BeforeCompaction => What::PreCompact { trigger: trigger() },
+        Meaning::BeforeCompaction => HookEventKind::PreCompact { trigger: trigger() },
         Meaning::AfterCompaction => {
             let summary = payload.word(&["compact_summary", "summary"]);
-            What::PostCompact { trigger: trigger(), summary }
+            HookEventKind::PostCompact { trigger: trigger(), summary }
         }
-        Meaning::MessageReceived => What::MessageReceived {
+        Meaning::MessageReceived => HookEventKind::MessageReceived {
             content: payload.word(&["content", "text"]).filter(|text| !text.trim().is_empty()),
             detail: String::from_utf8_lossy(&delivery.payload).into_owned(),
         },
-        Meaning::Stop => What::Stop { message: payload.word(&["last_assistant_message"]) },
-        Meaning::Internal => What::Internal { name: name.to_owned() },
+        Meaning::Stop => HookEventKind::Stop { message: payload.word(&["last_assistant_message"]) },
+        Meaning::Internal => HookEventKind::Internal { name: name.to_owned() },
     }
 }
 
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
     use crate::agents;
 
-    fn read(event_name: &str, payload: &Value) -> LifecycleEvent {
+    fn read(event_name: &str, payload: &Value) -> HookEvent {
         let delivery = Deliver {
             event_id: EventId([1; 16]),
             agent: "openclaw".to_owned(),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(event_name: &str, fields: Value, expected: What) {
+    fn check(event_name: &str, fields: Value, expected: HookEventKind) {
         let mut payload = json!({"session_id": "s"});
         for (key, value) in fields.as_object().into_iter().flatten() {
             payload[key] = value.clone();
@@ -234,9 +234,9 @@ mod tests {
 
     #[test]
     fn an_event_named_like_one_of_ours_is_that_event() {
-        let start = |source| What::SessionStart { source, audience: Audience::Nobody };
-        let end = |reason: &str| What::SessionEnd { reason: reason.to_owned() };
-        let suspend = |reason: &str| What::SessionSuspend { reason: reason.to_owned() };
+        let start = |source| HookEventKind::SessionStart { source, audience: Audience::Nobody };
+        let end = |reason: &str| HookEventKind::SessionEnd { reason: reason.to_owned() };
+        let suspend = |reason: &str| HookEventKind::SessionSuspend { reason: reason.to_owned() };
         let trigger = || "auto".to_owned();
         for name in ["session_start", "SessionStart", "sessionStart", "session:start", "gateway:startup"] {
             check(name, json!({}), start(StartSource::Startup));
@@ -244,7 +244,7 @@ mod tests {
         check("session_start", json!({"resumedFrom": "before"}), start(StartSource::Clear));
         check("session_start", json!({"source": "resume"}), start(StartSource::Resume));
         check("session_suspend", json!({"reason": "gateway stopping"}), suspend("gateway stopping"));
-        check("session_resume", json!({"suspendedForMs": 7}), What::SessionResume);
+        check("session_resume", json!({"suspendedForMs": 7}), HookEventKind::SessionResume);
         check("session_end", json!({"reason": "daily"}), end("daily"));
         check("session_end", json!({}), end("other"));
         check("session_end", json!({"reason": "shutdown"}), suspend("shutdown"));
@@ -252,24 +252,28 @@ mod tests {
         check(
             "session_end",
             json!({"reason": "compaction"}),
-            What::Internal { name: "session_end".to_owned() },
+            HookEventKind::Internal { name: "session_end".to_owned() },
         );
         check("command:new", json!({}), end("new"));
-        check("command:stop", json!({}), What::Stop { message: None });
+        check("command:stop", json!({}), HookEventKind::Stop { message: None });
         for name in ["before_compaction", "session:compact:before", "PreCompact"] {
-            check(name, json!({"messageCount": 9}), What::PreCompact { trigger: trigger() });
+            check(name, json!({"messageCount": 9}), HookEventKind::PreCompact { trigger: trigger() });
         }
         for name in ["after_compaction", "session:compact:after", "PostCompact"] {
-            check(name, json!({}), What::PostCompact { trigger: trigger(), summary: None });
+            check(name, json!({}), HookEventKind::PostCompact { trigger: trigger(), summary: None });
         }
-        check("gateway:shutdown", json!({}), What::Internal { name: "gateway:shutdown".to_owned() });
+        check("gateway:shutdown", json!({}), HookEventKind::Internal { name: "gateway:shutdown".to_owned() });
         check(
             "stop",
             json!({"last_assistant_message": "done"}),
-            What::Stop { message: Some("done".to_owned()) },
+            HookEventKind::Stop { message: Some("done".to_owned()) },
         );
         let detail = json!({"session_id": "s", "x": 1}).to_string();
-        check("session:patch", json!({"x": 1}), What::Other { name: "session:patch".to_owned(), detail });
+        check(
+            "session:patch",
+            json!({"x": 1}),
+            HookEventKind::Other { name: "session:patch".to_owned(), detail },
+        );
     }
 
     #[test]
@@ -315,7 +319,9 @@ mod tests {
         ] {
             let event = read(name, &payload);
             assert_eq!(event.origin.as_deref(), Some(&origin(sent_at)), "{payload}");
-            assert!(matches!(&event.what, What::MessageReceived { content: Some(said), .. } if said == "hi"));
+            assert!(
+                matches!(&event.what, HookEventKind::MessageReceived { content: Some(said), .. } if said == "hi")
+            );
         }
         let prompt = json!({"session_id": "s", "prompt": "go", "sender_id": "4711", "channel": "telegram"});
         let sender = read("UserPromptSubmit", &prompt).origin.and_then(|origin| origin.sender);

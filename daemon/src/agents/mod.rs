@@ -1,6 +1,6 @@
 //! The agents: one file (or folder) each, and the table of them.
 //!
-//! An agent's reader turns its raw JSON into a [`LifecycleEvent`]; its answer turns context into exactly the bytes
+//! An agent's reader turns its raw JSON into a [`HookEvent`]; its answer turns context into exactly the bytes
 //! that agent wants on a hook's stdout.
 //!
 //! Where an agent does not tell how a turn ended, its transcript does, and what an approved plan says, its file: these are
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use recall_protocol::wire::Deliver;
 
 use self::named_file::Refused;
-use crate::memory::event::LifecycleEvent;
+use crate::memory::event::HookEvent;
 use crate::memory::ids::PromptId;
 use crate::memory::material::Action;
 
@@ -30,9 +30,9 @@ pub struct AgentSpec {
     /// How people call it.
     pub display_name: &'static str,
     /// Reads one delivery.
-    pub read: fn(&Deliver) -> Result<LifecycleEvent, Unreadable>,
+    pub read: fn(&Deliver) -> Result<HookEvent, Unreadable>,
     /// Renders an answer as the hook's stdout. Empty means: print nothing.
-    pub answer: fn(&Answer) -> Vec<u8>,
+    pub answer: fn(&HookOutput) -> Vec<u8>,
     /// Says what a stored call did, from the tool's name and the agent's JSON of input and response.
     pub action: fn(tool_name: &str, input: &str, response: Option<&str>) -> Action,
     /// Whether the agent's words about a call that failed say that the user rejected it.
@@ -79,7 +79,7 @@ pub struct PlanRequest {
 
 /// What shall be said to the agent, and to the user beside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct HookOutput {
     /// The event that is answered, in the agent's own spelling.
     pub event_name: String,
     /// For the model.

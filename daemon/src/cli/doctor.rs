@@ -22,7 +22,7 @@ use super::install::inspection::{self, AgentReport, EventState, Presence, Settin
 use super::install::second_settings::SecondCommands;
 use super::keeping;
 use super::terminal::{BOLD, DIM, ERROR, GOOD, WARNING, text};
-use crate::actors::boundaries::project_files;
+use crate::actors::capture_rules::project_files;
 use crate::actors::clock;
 use crate::config::Config;
 use crate::project_file::Captured;

@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::wire::{Query, Standing};
+use recall_protocol::wire::{Query, Validity};
 
 use super::client::{Client, Start};
 use super::terminal::{self, ACCENT, list, text};
@@ -25,8 +25,8 @@ pub struct ResolveArgs {
 /// # Errors
 /// When the daemon does not answer, or one of the ids is no observation.
 pub fn run(args: &ResolveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let standing = if args.reopen { Standing::Active } else { Standing::Resolved };
-    let answer = Client::connect(Start::IfNeeded)?.ask(Query::Mark { ids: args.id.clone(), standing })?;
+    let validity = if args.reopen { Validity::Active } else { Validity::Resolved };
+    let answer = Client::connect(Start::IfNeeded)?.ask(Query::Mark { ids: args.id.clone(), validity })?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);

@@ -9,7 +9,7 @@ use anyhow::Context;
 
 use super::consent::{Answer, Consent};
 use super::install::agent::{AGENTS, AgentSpec};
-use super::install::{Deed, Edit, agent_names, environment};
+use super::install::{Edit, EditAction, agent_names, environment};
 use crate::service::commands::{Commands, Processes};
 use crate::service::environment::Environment;
 use crate::service::{Removal, Service};
@@ -72,7 +72,7 @@ impl Uninstallation<'_> {
     fn run(self, consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
         let mut edits = Vec::new();
         for agent in &self.agents {
-            let edit = Edit::plan(agent, self.environment, Deed::Remove)?;
+            let edit = Edit::plan(agent, self.environment, EditAction::Remove)?;
             if edit.is_needed() {
                 writeln!(out, "{}: recall's hooks go out of {}", agent.title, edit.file.path().display())?;
                 if consent.shows_changes() {

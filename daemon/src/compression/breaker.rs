@@ -36,7 +36,7 @@ enum Way {
 
 /// Why a call is not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum BackedOff {
     For { wait_ms: u64 },
     Barred { why: String },
 }
@@ -46,13 +46,13 @@ impl Breaker {
     ///
     /// # Errors
     /// When the provider is to be left alone.
-    pub fn admit(&mut self, now: Timestamp, longest_call_ms: u64) -> Result<(), Held> {
+    pub fn admit(&mut self, now: Timestamp, longest_call_ms: u64) -> Result<(), BackedOff> {
         match &self.way {
             Way::Open => Ok(()),
-            Way::Barred(why) => Err(Held::Barred { why: why.clone() }),
-            Way::ClosedUntil(until) if now < *until => Err(Held::For { wait_ms: between(now, *until) }),
+            Way::Barred(why) => Err(BackedOff::Barred { why: why.clone() }),
+            Way::ClosedUntil(until) if now < *until => Err(BackedOff::For { wait_ms: between(now, *until) }),
             Way::Trying(since) if between(*since, now) < longest_call_ms => {
-                Err(Held::For { wait_ms: longest_call_ms - between(*since, now) })
+                Err(BackedOff::For { wait_ms: longest_call_ms - between(*since, now) })
             }
             Way::ClosedUntil(_) | Way::Trying(_) => {
                 self.way = Way::Trying(now);
@@ -135,10 +135,10 @@ mod tests {
         }
         assert_eq!(breaker.admit(at(0), CALL), Ok(()));
         breaker.failed(at(0), None);
-        assert_eq!(breaker.admit(at(1), CALL), Err(Held::For { wait_ms: 59_000 }));
+        assert_eq!(breaker.admit(at(1), CALL), Err(BackedOff::For { wait_ms: 59_000 }));
         // One goes ahead; the second waits for it.
         assert_eq!(breaker.admit(at(60), CALL), Ok(()));
-        assert_eq!(breaker.admit(at(61), CALL), Err(Held::For { wait_ms: 59_000 }));
+        assert_eq!(breaker.admit(at(61), CALL), Err(BackedOff::For { wait_ms: 59_000 }));
         breaker.succeeded();
         assert_eq!((breaker.admit(at(61), CALL), breaker.state()), (Ok(()), "closed"));
     }
@@ -152,7 +152,7 @@ mod tests {
         }
         for _ in 0..8 {
             breaker.failed(at(now), None);
-            let Err(Held::For { wait_ms }) = breaker.admit(at(now), CALL) else { panic!("it is open") };
+            let Err(BackedOff::For { wait_ms }) = breaker.admit(at(now), CALL) else { panic!("it is open") };
             pauses.push(wait_ms / 60_000);
             now += i64::try_from(wait_ms / 1000).unwrap();
             assert_eq!(breaker.admit(at(now), CALL), Ok(()));
@@ -164,19 +164,19 @@ mod tests {
     fn what_a_provider_asks_for_is_honoured_up_to_an_hour() {
         let mut breaker = Breaker::default();
         breaker.failed(at(0), Some(7_000));
-        assert_eq!(breaker.admit(at(0), CALL), Err(Held::For { wait_ms: 7_000 }));
+        assert_eq!(breaker.admit(at(0), CALL), Err(BackedOff::For { wait_ms: 7_000 }));
         // One that was under way and asks for less does not shorten it.
         breaker.failed(at(0), Some(1_000));
-        assert_eq!(breaker.admit(at(0), CALL), Err(Held::For { wait_ms: 7_000 }));
+        assert_eq!(breaker.admit(at(0), CALL), Err(BackedOff::For { wait_ms: 7_000 }));
         breaker.failed(at(0), Some(u64::MAX));
-        assert_eq!(breaker.admit(at(0), CALL), Err(Held::For { wait_ms: LONGEST_PAUSE_MS }));
+        assert_eq!(breaker.admit(at(0), CALL), Err(BackedOff::For { wait_ms: LONGEST_PAUSE_MS }));
     }
 
     #[test]
     fn a_refusal_lasts_until_somebody_has_seen_to_it() {
         let mut breaker = Breaker::default();
         breaker.bar("the key is refused");
-        let refused = Err(Held::Barred { why: "the key is refused".to_owned() });
+        let refused = Err(BackedOff::Barred { why: "the key is refused".to_owned() });
         assert_eq!(breaker.admit(at(1_000_000), CALL), refused);
         breaker.failed(at(1_000_000), Some(1));
         assert_eq!(breaker.admit(at(2_000_000), CALL), refused);

@@ -4,7 +4,7 @@
 //! that may pass comes before a refusal, and a refusal before a spent budget.
 
 use super::model::ModelCompressor;
-use super::{CompressionError, Compressor, Errand, Made, ProviderState};
+use super::{CompressionError, Compressor, JobContext, Made, ProviderState};
 use crate::memory::material::{BatchMaterial, SessionMaterial};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
 
@@ -42,7 +42,7 @@ impl Chain {
 fn hope(error: &CompressionError) -> u8 {
     match error {
         CompressionError::Failed(_) => 3,
-        CompressionError::Wait { .. } | CompressionError::Held { .. } => 2,
+        CompressionError::Wait { .. } | CompressionError::BackedOff { .. } => 2,
         CompressionError::Refused(_) => 1,
         CompressionError::Spent(_) => 0,
     }
@@ -56,17 +56,17 @@ impl Compressor for Chain {
     fn observe(
         &self,
         batch: &BatchMaterial,
-        errand: &Errand<'_>,
+        job_context: &JobContext<'_>,
     ) -> Result<Made<Vec<ObservationDraft>>, CompressionError> {
-        self.first(|link| link.observe(batch, errand))
+        self.first(|link| link.observe(batch, job_context))
     }
 
     fn summarize(
         &self,
         session: &SessionMaterial,
-        errand: &Errand<'_>,
+        job_context: &JobContext<'_>,
     ) -> Result<Made<Option<SummaryDraft>>, CompressionError> {
-        self.first(|link| link.summarize(session, errand))
+        self.first(|link| link.summarize(session, job_context))
     }
 
     fn reconsider(&self) {

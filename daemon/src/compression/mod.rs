@@ -42,7 +42,7 @@ pub enum CompressionError {
     Wait { why: String, wait_ms: u64 },
     /// Nothing was tried, because the provider is being left alone for so many milliseconds.
     #[error("{why}")]
-    Held { why: String, wait_ms: u64 },
+    BackedOff { why: String, wait_ms: u64 },
     /// Trying again by itself would be wrong or of no use.
     #[error("{0}")]
     Refused(String),
@@ -53,7 +53,7 @@ pub enum CompressionError {
 
 /// What a compressor needs to know of a job besides its material.
 #[derive(Clone, Copy)]
-pub struct Errand<'a> {
+pub struct JobContext<'a> {
     pub job: JobId,
     /// Whose budget pays.
     pub project: ProjectRow,
@@ -110,7 +110,7 @@ pub trait Compressor: Send + Sync + 'static {
     fn observe(
         &self,
         batch: &BatchMaterial,
-        errand: &Errand<'_>,
+        job_context: &JobContext<'_>,
     ) -> Result<Made<Vec<ObservationDraft>>, CompressionError>;
 
     /// Sums a session up. `None`: there is nothing to say.
@@ -120,7 +120,7 @@ pub trait Compressor: Send + Sync + 'static {
     fn summarize(
         &self,
         session: &SessionMaterial,
-        errand: &Errand<'_>,
+        job_context: &JobContext<'_>,
     ) -> Result<Made<Option<SummaryDraft>>, CompressionError>;
 
     /// Lets providers be asked again that are being left alone: a person has seen to it.

@@ -12,14 +12,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::answer::{self, MOST_OBSERVATIONS, Unusable};
-use super::breaker::{Breaker, Held, LONGEST_PAUSE_MS};
+use super::breaker::{BackedOff, Breaker, LONGEST_PAUSE_MS};
 use super::condense;
 use super::extractive::Extractive;
 use super::ledger::NotReserved;
 use super::policy::{Backend, CompressionPolicy};
 use super::prompt::{self, Question};
 use super::provider::{Paid, Provider, ProviderError, Reply, Tokens};
-use super::{CompressionError, Compressor, Cuts, Errand, Made, ProviderState};
+use super::{CompressionError, Compressor, Cuts, JobContext, Made, ProviderState};
 use crate::memory::budget::{Charge, Cost, Usage};
 use crate::memory::ids::{JobId, Timestamp};
 use crate::memory::material::{BatchMaterial, SessionMaterial};
@@ -83,21 +83,21 @@ impl From<Failure> for CompressionError {
 
 /// One job on its way: for whom, and since when.
 struct Job<'a> {
-    errand: &'a Errand<'a>,
+    job_context: &'a JobContext<'a>,
     started: Instant,
     /// Steps and answers in its material.
     size: usize,
 }
 
 impl<'a> Job<'a> {
-    fn new(errand: &'a Errand<'a>, material: &[BatchMaterial]) -> Self {
+    fn new(job_context: &'a JobContext<'a>, material: &[BatchMaterial]) -> Self {
         let of_batch = |batch: &BatchMaterial| batch.steps.len() + usize::from(batch.response.is_some());
-        Self { errand, started: Instant::now(), size: material.iter().map(of_batch).sum() }
+        Self { job_context, started: Instant::now(), size: material.iter().map(of_batch).sum() }
     }
 
     fn now(&self) -> Timestamp {
         let elapsed = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
-        Timestamp(self.errand.now.0.saturating_add(elapsed))
+        Timestamp(self.job_context.now.0.saturating_add(elapsed))
     }
 }
 
@@ -126,9 +126,13 @@ impl ModelCompressor {
         let longest_ms = u64::try_from(self.longest_call.as_millis()).unwrap_or(u64::MAX);
         self.breaker().admit(job.now(), longest_ms).map_err(|held| self.held(held))?;
         let most = self.most(question);
-        let charge =
-            Charge { job: job.errand.job, project: job.errand.project, backend: self.backend.origin(), most };
-        let reservation = job.errand.ledger.reserve(&charge).map_err(|refusal| {
+        let charge = Charge {
+            job: job.job_context.job,
+            project: job.job_context.project,
+            backend: self.backend.origin(),
+            most,
+        };
+        let reservation = job.job_context.ledger.reserve(&charge).map_err(|refusal| {
             self.breaker().stood_back();
             match refusal {
                 NotReserved::Spent(_) => CompressionError::Spent(refusal.to_string()),
@@ -136,7 +140,7 @@ impl ModelCompressor {
             }
         })?;
         let answered = self.provider.ask(question, job.now());
-        job.errand.ledger.settle(reservation, self.cost(question, &answered));
+        job.job_context.ledger.settle(reservation, self.cost(question, &answered));
         self.report(&answered, job.now());
         answered.map_err(|error| match error {
             ProviderError::Trouble { why, wait_ms: Some(wait_ms), .. } => {
@@ -150,11 +154,13 @@ impl ModelCompressor {
         })
     }
 
-    fn held(&self, held: Held) -> CompressionError {
+    fn held(&self, held: BackedOff) -> CompressionError {
         let name = self.backend.origin();
         match held {
-            Held::For { wait_ms } => CompressionError::Held { why: format!("{name} is left alone"), wait_ms },
-            Held::Barred { why } => CompressionError::Refused(why),
+            BackedOff::For { wait_ms } => {
+                CompressionError::BackedOff { why: format!("{name} is left alone"), wait_ms }
+            }
+            BackedOff::Barred { why } => CompressionError::Refused(why),
         }
     }
 
@@ -201,7 +207,7 @@ impl ModelCompressor {
 
     /// `Err`: the job has had as many answers that cannot be read as it may.
     fn may_ask(&self, job: &Job<'_>) -> Result<(), Failure> {
-        match self.unreadable().get(&job.errand.job) {
+        match self.unreadable().get(&job.job_context.job) {
             Some(known) if known.size == job.size && known.answers >= MOST_UNREADABLE => {
                 let why = format!(
                     "the model's answers could not be used, {} times: {}",
@@ -218,7 +224,7 @@ impl ModelCompressor {
         if all.len() >= MOST_REMEMBERED {
             all.clear();
         }
-        let known = all.entry(job.errand.job).or_default();
+        let known = all.entry(job.job_context.job).or_default();
         if known.size != job.size {
             *known = Unreadable { size: job.size, ..Unreadable::default() };
         }
@@ -337,17 +343,17 @@ impl Compressor for ModelCompressor {
     fn observe(
         &self,
         batch: &BatchMaterial,
-        errand: &Errand<'_>,
+        job_context: &JobContext<'_>,
     ) -> Result<Made<Vec<ObservationDraft>>, CompressionError> {
         let made = |result, cuts| Made { result, origin: self.origin(), cuts };
         if batch.prompt.is_none() && batch.response.is_none() && batch.steps.is_empty() {
             return Ok(made(Vec::new(), Cuts::default()));
         }
-        let job = Job::new(errand, std::slice::from_ref(batch));
+        let job = Job::new(job_context, std::slice::from_ref(batch));
         let drafted = match self.of_batch(batch, &job) {
             Ok((drafts, cuts)) => made(drafts, cuts),
             Err(Failure::Material(why)) if batch.steps.len() > 1 => {
-                tracing::warn!(job = %errand.job, %why, "a batch is cut in halves");
+                tracing::warn!(job = %job_context.job, %why, "a batch is cut in halves");
                 let parts =
                     self.in_halves(batch, &job, CUTS_IN_HALVES - 1).map_err(|failure| match failure {
                         // The whole batch's failure says more than the last part's.
@@ -358,20 +364,20 @@ impl Compressor for ModelCompressor {
             }
             Err(failure) => return Err(failure.into()),
         };
-        self.unreadable().remove(&errand.job);
+        self.unreadable().remove(&job_context.job);
         Ok(drafted)
     }
 
     fn summarize(
         &self,
         session: &SessionMaterial,
-        errand: &Errand<'_>,
+        job_context: &JobContext<'_>,
     ) -> Result<Made<Option<SummaryDraft>>, CompressionError> {
-        let job = Job::new(errand, &session.batches);
+        let job = Job::new(job_context, &session.batches);
         let condensed = condense::session(session, self.material_tokens);
         let question = prompt::summary(&condensed.text);
         let result = self.asked(&question, &job, answer::summary)?;
-        self.unreadable().remove(&errand.job);
+        self.unreadable().remove(&job_context.job);
         Ok(Made { result, origin: self.origin(), cuts: condensed.cuts })
     }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::ids::EventId;
-use super::material::{Action, BatchMaterial, Outcome, Step, beneath};
+use super::material::{Action, BatchMaterial, CallOutcome, Step, beneath};
 
 /// Longer command lines are scripts.
 const LONGEST: usize = 300;
@@ -115,22 +115,22 @@ enum Run<'a> {
     Unclear,
 }
 
-fn run<'a>(outcome: &'a Outcome, output: &'a str) -> Run<'a> {
+fn run<'a>(outcome: &'a CallOutcome, output: &'a str) -> Run<'a> {
     match outcome {
-        Outcome::Failed { error }
+        CallOutcome::Failed { error }
             if ["timed out", "interrupted", "aborted", "killed"].iter().any(|word| error.contains(word)) =>
         {
             Run::Unclear
         }
-        Outcome::Failed { error } => Run::Failed { said: error },
-        Outcome::Rejected { .. } => Run::Unclear,
-        Outcome::Done if output.lines().any(is_failure) => Run::Failed { said: output },
-        Outcome::Done
+        CallOutcome::Failed { error } => Run::Failed { said: error },
+        CallOutcome::Rejected { .. } => Run::Unclear,
+        CallOutcome::Done if output.lines().any(is_failure) => Run::Failed { said: output },
+        CallOutcome::Done
             if output.lines().any(|line| line.to_lowercase().contains("error") || line.contains("FAIL")) =>
         {
             Run::Unclear
         }
-        Outcome::Done => Run::Passed,
+        CallOutcome::Done => Run::Passed,
     }
 }
 
@@ -153,7 +153,7 @@ fn is_failure(line: &str) -> bool {
 pub struct Checked {
     /// The check's name, as [`check_in`] tells it.
     pub name: String,
-    pub standing: Standing,
+    pub status: CheckStatus,
     /// Its last run, and which of the batch's steps that was.
     pub event: EventId,
     pub step: u32,
@@ -163,7 +163,7 @@ pub struct Checked {
 
 /// What is known of a check at the end of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum CheckStatus {
     Passed,
     Failed {
         said: String,
@@ -191,21 +191,21 @@ pub fn checked(batch: &BatchMaterial) -> Vec<Checked> {
         let Some(name) = check_in(command) else { continue };
         found.retain(|(known, _)| *known != name);
         let changed = changed(batch.steps.iter().take(at as usize), batch.root.as_deref());
-        let standing = match run(&step.outcome, output) {
+        let status = match run(&step.outcome, output) {
             Run::Passed => {
                 let mended = |failed: &u32| changed.iter().any(|changed| changed.step > *failed);
                 let is_proven = failed_at.get(&name).is_none_or(mended);
-                Some(if is_proven { Standing::Passed } else { Standing::Wavering })
+                Some(if is_proven { CheckStatus::Passed } else { CheckStatus::Wavering })
             }
             Run::Failed { said } => {
                 failed_at.insert(name.clone(), at);
-                Some(Standing::Failed { said: said.to_owned() })
+                Some(CheckStatus::Failed { said: said.to_owned() })
             }
             Run::Unclear => None,
         };
-        let checked = standing.map(|standing| {
+        let checked = status.map(|status| {
             let (name, event) = (name.clone(), step.event);
-            Checked { name, standing, event, step: at, changed }
+            Checked { name, status, event, step: at, changed }
         });
         found.push((name, checked));
     }
@@ -261,7 +261,7 @@ mod tests {
         check("", None);
     }
 
-    fn step(number: u8, outcome: Outcome, action: Action) -> Step {
+    fn step(number: u8, outcome: CallOutcome, action: Action) -> Step {
         let event = EventId([number; 16]);
         Step { event, at: Timestamp(0), tool: "tool".to_owned(), outcome, subagent: None, action }
     }
@@ -269,16 +269,16 @@ mod tests {
     fn ran(number: u8, command: &str, output: &str) -> Step {
         let action =
             Action::Command { command: command.to_owned(), description: None, output: output.to_owned() };
-        step(number, Outcome::Done, action)
+        step(number, CallOutcome::Done, action)
     }
 
     fn failed(number: u8, command: &str, error: &str) -> Step {
-        Step { outcome: Outcome::Failed { error: error.to_owned() }, ..ran(number, command, "") }
+        Step { outcome: CallOutcome::Failed { error: error.to_owned() }, ..ran(number, command, "") }
     }
 
     fn edited(number: u8, path: &str) -> Step {
         let changes = vec![Change { before: String::new(), after: "x".to_owned() }];
-        step(number, Outcome::Done, Action::Edit { path: format!("/shop/{path}"), changes })
+        step(number, CallOutcome::Done, Action::Edit { path: format!("/shop/{path}"), changes })
     }
 
     /// One word per check: `name:standing:changed files`.
@@ -288,14 +288,14 @@ mod tests {
         let told: Vec<String> = checked(&batch)
             .iter()
             .map(|checked| {
-                let standing = match checked.standing {
-                    Standing::Passed => "passed",
-                    Standing::Failed { .. } => "failed",
-                    Standing::Wavering => "wavering",
+                let status = match checked.status {
+                    CheckStatus::Passed => "passed",
+                    CheckStatus::Failed { .. } => "failed",
+                    CheckStatus::Wavering => "wavering",
                 };
                 let changed: Vec<&str> =
                     checked.changed.iter().map(|changed| changed.path.as_str()).collect();
-                format!("{}:{standing}:{}", checked.name, changed.join(","))
+                format!("{}:{status}:{}", checked.name, changed.join(","))
             })
             .collect();
         assert_eq!(told, expected);

@@ -74,12 +74,12 @@ pub trait History {
 /// That something was made elsewhere, in words for people and agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elsewhere {
-    place: Place,
+    place: MadeAt,
     merged: Merged,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum MadeAt {
     Branch(BranchName),
     Commit(CommitId),
 }
@@ -100,11 +100,11 @@ impl fmt::Display for Elsewhere {
     /// `on branch feature-x, not merged here`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Place::Branch(branch) => {
+            MadeAt::Branch(branch) => {
                 let shown: String = branch.as_str().chars().take(NAME_CHARS).collect();
                 write!(f, "on branch {shown}")?;
             }
-            Place::Commit(commit) => {
+            MadeAt::Commit(commit) => {
                 write!(f, "at commit {}", commit.as_str().get(..SHORT_COMMIT).unwrap_or_default())?;
             }
         }
@@ -129,14 +129,14 @@ fn mark_of(made: &MadeOn, here: &Here, history: &impl History) -> Option<Elsewhe
     match &made.branch {
         Some(branch) => {
             let merged = merged_branch(branch, made, here, history)?;
-            Some(Elsewhere { place: Place::Branch(branch.clone()), merged })
+            Some(Elsewhere { place: MadeAt::Branch(branch.clone()), merged })
         }
         None => {
             let commit = made.commit.as_ref()?;
             let is_here = here.checkout.as_ref().and_then(|here| here.commit.as_ref()) == Some(commit);
             // Nothing names it: as long as it is not known to be missing there is nothing to say.
             (!is_here && history.contains(commit) == Containment::Missing)
-                .then(|| Elsewhere { place: Place::Commit(commit.clone()), merged: Merged::No })
+                .then(|| Elsewhere { place: MadeAt::Commit(commit.clone()), merged: Merged::No })
         }
     }
 }

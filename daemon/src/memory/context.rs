@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::checkout::Elsewhere;
-use super::continuity::{Continuity, Listener};
+use super::continuity::{Continuity, Reader};
 use super::ids::{ObservationId, Timestamp};
 use super::observation::{Importance, ObservationType};
 use super::tokens::{Measure, estimate};
@@ -162,7 +162,7 @@ fn survey(moment: Moment, material: &Material, budget: u32, now: Timestamp) -> B
     } else if let Some(summary) = &material.summary {
         page.summary(moment, summary, now);
         if let Some(state) = &material.continuity {
-            page.continuity(state, Listener::Successor, START_STATE_SHARE);
+            page.continuity(state, Reader::Successor, START_STATE_SHARE);
         }
     }
     let notes = by_weight(&material.observations, now);
@@ -303,7 +303,7 @@ impl Page {
         if self.add(&heading) == Added::No {
             return;
         }
-        self.continuity(state, Listener::Itself, COMPACT_STATE_SHARE);
+        self.continuity(state, Reader::Itself, COMPACT_STATE_SHARE);
         let Some(summary) = summary else { return };
         for (label, text) in
             [("Open", &summary.next_steps), ("Done", &summary.completed), ("Learned", &summary.learned)]
@@ -314,7 +314,7 @@ impl Page {
         self.items.push(Item { kind: "summary", id, title, reason: "this session's own state".to_owned() });
     }
 
-    fn continuity(&mut self, state: &Continuity, listener: Listener, share: f64) {
+    fn continuity(&mut self, state: &Continuity, listener: Reader, share: f64) {
         let before = self.text.len();
         for (label, text) in state.lines(listener) {
             self.line(label, &text, share);
@@ -416,14 +416,14 @@ fn mark(elsewhere: Option<&Elsewhere>) -> String {
 }
 
 fn detail_line(note: &Note) -> String {
-    let mut told = plain(&note.narrative);
+    let mut injected = plain(&note.narrative);
     for fact in &note.facts {
         let fact = plain(fact);
-        if !fact.is_empty() && !told.contains(&fact) {
-            let _ = write!(told, "{}{fact}", if told.is_empty() { "" } else { " " });
+        if !fact.is_empty() && !injected.contains(&fact) {
+            let _ = write!(injected, "{}{fact}", if injected.is_empty() { "" } else { " " });
         }
     }
-    if told.is_empty() { told } else { format!("  {told}\n") }
+    if injected.is_empty() { injected } else { format!("  {injected}\n") }
 }
 
 /// How long ago, in the largest unit that says something.

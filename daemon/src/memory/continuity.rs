@@ -48,7 +48,7 @@ pub fn is_decision(kind: ObservationType, importance: Importance) -> bool {
 
 /// Who is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listener {
+pub enum Reader {
     /// The session itself.
     Itself,
     /// The next one, which also gets the summary and the project's notes.
@@ -57,7 +57,7 @@ pub enum Listener {
 
 impl Continuity {
     /// What to tell, each with its label, the most needed first.
-    pub fn lines(&self, listener: Listener) -> Vec<(&'static str, String)> {
+    pub fn lines(&self, listener: Reader) -> Vec<(&'static str, String)> {
         let plan = self.plan.as_ref().map(|plan| {
             let text = shortened(&plan.text, PLAN_CHARS);
             format!("{} ({}): {text}", plan.title, plan.state)
@@ -72,8 +72,8 @@ impl Continuity {
             ("Files read", joined(&self.read_files, ", ")),
         ];
         let wanted = |label: &str| match listener {
-            Listener::Itself => true,
-            Listener::Successor => ["To do", "Plan", "Files changed"].contains(&label),
+            Reader::Itself => true,
+            Reader::Successor => ["To do", "Plan", "Files changed"].contains(&label),
         };
         let told = lines.into_iter().filter_map(|(label, text)| Some((label, text?)));
         told.filter(|(label, text)| wanted(label) && !text.trim().is_empty()).collect()
@@ -109,12 +109,12 @@ mod tests {
             plan: Some(PlanNote { title: "Coins".into(), state: "approved".into(), text: "x".repeat(2000) }),
             ..Continuity::default()
         };
-        let lines = state.lines(Listener::Itself);
+        let lines = state.lines(Reader::Itself);
         let labels: Vec<_> = lines.iter().map(|(label, _)| *label).collect();
         assert_eq!(labels, ["Goal", "To do", "Plan", "Files changed"]);
         assert!(lines[2].1.len() < 1_600 && lines[2].1.ends_with("[…]"));
         assert!(lines[3].1.ends_with("f11, and 2 more"));
-        assert_eq!(state.lines(Listener::Successor).len(), 3);
-        assert_eq!(Continuity::default().lines(Listener::Itself), []);
+        assert_eq!(state.lines(Reader::Successor).len(), 3);
+        assert_eq!(Continuity::default().lines(Reader::Itself), []);
     }
 }

@@ -1,6 +1,6 @@
 //! A call in a few lines, for the index: what was done to what, and the beginning and end of what came of it.
 
-use super::material::{Action, Outcome};
+use super::material::{Action, CallOutcome};
 
 /// What the index keeps of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,7 +15,7 @@ const HEAD: usize = 1200;
 const TAIL: usize = 600;
 
 /// Tells a call. Paths beneath `root` are told relative to it.
-pub fn digest(tool: &str, action: &Action, outcome: &Outcome, root: Option<&str>) -> Digest {
+pub fn digest(tool: &str, action: &Action, outcome: &CallOutcome, root: Option<&str>) -> Digest {
     let path = |path: &str| relative(path, root);
     let mut told = match action {
         Action::Read { path: file } => {
@@ -68,7 +68,7 @@ pub fn digest(tool: &str, action: &Action, outcome: &Outcome, root: Option<&str>
         },
     };
     told.title = format!("{tool} {}", told.title).trim().to_owned();
-    if let Outcome::Failed { error } = outcome {
+    if let CallOutcome::Failed { error } = outcome {
         told.title = format!("{} (failed)", told.title);
         told.body = format!("{}\n{}", ends(error), told.body);
     }
@@ -115,7 +115,7 @@ mod tests {
     fn a_failed_command_tells_its_error_first_and_long_output_keeps_both_ends() {
         let output = format!("BEGIN{}END", "ü".repeat(5000));
         let action = Action::Command { command: "make".to_owned(), description: None, output };
-        let told = digest("Bash", &action, &Outcome::Failed { error: "Exit code 2".to_owned() }, None);
+        let told = digest("Bash", &action, &CallOutcome::Failed { error: "Exit code 2".to_owned() }, None);
         assert_eq!(told.title, "Bash make (failed)");
         assert!(told.body.starts_with("Exit code 2\nmake\nBEGIN"));
         assert!(told.body.ends_with("END") && told.body.len() < 2500);

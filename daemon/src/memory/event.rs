@@ -9,7 +9,7 @@ use super::plan::PlanChange;
 
 /// One lifecycle event of one session.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LifecycleEvent {
+pub struct HookEvent {
     pub session: SessionId,
     /// The turn it belongs to, where the agent says so.
     pub prompt: Option<PromptId>,
@@ -21,7 +21,7 @@ pub struct LifecycleEvent {
     pub subagent: Option<Subagent>,
     /// Of a message that somebody sent: by whom and where, as far as the agent says.
     pub origin: Option<Box<MessageOrigin>>,
-    pub what: What,
+    pub what: HookEventKind,
 }
 
 /// Where a message comes from that reached the agent through a channel.
@@ -38,7 +38,7 @@ pub struct MessageOrigin {
 /// A longer path is none: no system opens it, and to go up its folders would take as long as its author wants. In bytes.
 pub const MOST_PATH: usize = 4096;
 
-impl LifecycleEvent {
+impl HookEvent {
     /// The event without paths that are none.
     #[must_use]
     pub fn without_long_paths(mut self) -> Self {
@@ -57,9 +57,9 @@ impl LifecycleEvent {
             }
         };
         match &mut self.what {
-            What::ToolStart(call) => drop_long(&mut call.file),
-            What::Tool(call) => drop_of_call(call),
-            What::ToolBatch(calls) => calls.iter_mut().for_each(drop_of_call),
+            HookEventKind::ToolStart(call) => drop_long(&mut call.file),
+            HookEventKind::Tool(call) => drop_of_call(call),
+            HookEventKind::ToolBatch(calls) => calls.iter_mut().for_each(drop_of_call),
             _ => {}
         }
         self
@@ -68,23 +68,23 @@ impl LifecycleEvent {
     /// The event's name in the words of the agents that recall answers.
     pub fn name(&self) -> &str {
         match &self.what {
-            What::SessionStart { .. } => "SessionStart",
-            What::Prompt { .. } => "UserPromptSubmit",
-            What::ToolStart(_) => "PreToolUse",
-            What::Tool(call) if call.is_failed() => "PostToolUseFailure",
-            What::Tool(_) => "PostToolUse",
-            What::ToolBatch(_) => "PostToolBatch",
-            What::SubagentStart => "SubagentStart",
-            What::SubagentStop { .. } => "SubagentStop",
-            What::PreCompact { .. } => "PreCompact",
-            What::PostCompact { .. } => "PostCompact",
-            What::Stop { .. } => "Stop",
-            What::StopFailure { .. } => "StopFailure",
-            What::SessionEnd { .. } => "SessionEnd",
-            What::SessionSuspend { .. } => "SessionSuspend",
-            What::SessionResume => "SessionResume",
-            What::MessageReceived { .. } => "MessageReceived",
-            What::Internal { name } | What::Other { name, .. } => name,
+            HookEventKind::SessionStart { .. } => "SessionStart",
+            HookEventKind::Prompt { .. } => "UserPromptSubmit",
+            HookEventKind::ToolStart(_) => "PreToolUse",
+            HookEventKind::Tool(call) if call.is_failed() => "PostToolUseFailure",
+            HookEventKind::Tool(_) => "PostToolUse",
+            HookEventKind::ToolBatch(_) => "PostToolBatch",
+            HookEventKind::SubagentStart => "SubagentStart",
+            HookEventKind::SubagentStop { .. } => "SubagentStop",
+            HookEventKind::PreCompact { .. } => "PreCompact",
+            HookEventKind::PostCompact { .. } => "PostCompact",
+            HookEventKind::Stop { .. } => "Stop",
+            HookEventKind::StopFailure { .. } => "StopFailure",
+            HookEventKind::SessionEnd { .. } => "SessionEnd",
+            HookEventKind::SessionSuspend { .. } => "SessionSuspend",
+            HookEventKind::SessionResume => "SessionResume",
+            HookEventKind::MessageReceived { .. } => "MessageReceived",
+            HookEventKind::Internal { name } | HookEventKind::Other { name, .. } => name,
         }
     }
 }
@@ -98,7 +98,7 @@ pub struct Subagent {
 
 /// The happening itself.
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
+pub enum HookEventKind {
     SessionStart {
         source: StartSource,
         audience: Audience,

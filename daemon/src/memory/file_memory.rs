@@ -18,13 +18,13 @@ pub const LEAST_IMPORTANCE: u8 = 5;
 
 /// What a session was told since its conversation was last emptied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct InjectedSet {
     pub observations: HashSet<ObservationId>,
     /// Files of which something was told, relative to the project's folder.
     pub files: HashSet<String>,
 }
 
-impl Told {
+impl InjectedSet {
     /// What of this was not told before, and is from now on.
     pub fn add(&mut self, observations: Vec<ObservationId>, file: Option<String>) -> Self {
         Self {
@@ -53,9 +53,9 @@ pub struct Candidate<'a> {
 
 impl Candidate<'_> {
     /// Whether `listener` should hear it. What it has found out itself stands in its own conversation.
-    pub fn is_news(&self, listener: &SessionId, told: &Told) -> bool {
+    pub fn is_news(&self, listener: &SessionId, injected: &InjectedSet) -> bool {
         self.session != Some(listener)
-            && !told.observations.contains(&self.id)
+            && !injected.observations.contains(&self.id)
             && self.rewritten.is_none_or(|rewritten| rewritten <= self.at)
     }
 }
@@ -66,11 +66,14 @@ mod tests {
 
     #[test]
     fn only_what_was_news_is_taken_back() {
-        let mut told = Told { observations: [ObservationId(1)].into(), ..Told::default() };
-        let news = told.add(vec![ObservationId(1), ObservationId(2)], Some("a.rs".to_owned()));
-        assert_eq!(told.add(vec![ObservationId(2)], Some("a.rs".to_owned())), Told::default());
-        told.take_back(&news);
-        assert_eq!(told, Told { observations: [ObservationId(1)].into(), ..Told::default() });
+        let mut injected = InjectedSet { observations: [ObservationId(1)].into(), ..InjectedSet::default() };
+        let news = injected.add(vec![ObservationId(1), ObservationId(2)], Some("a.rs".to_owned()));
+        assert_eq!(injected.add(vec![ObservationId(2)], Some("a.rs".to_owned())), InjectedSet::default());
+        injected.take_back(&news);
+        assert_eq!(
+            injected,
+            InjectedSet { observations: [ObservationId(1)].into(), ..InjectedSet::default() }
+        );
     }
 
     #[test]
@@ -78,14 +81,14 @@ mod tests {
         let (here, there) = (SessionId::from("here"), SessionId::from("there"));
         let note =
             Candidate { id: ObservationId(1), session: Some(&there), at: Timestamp(10), rewritten: None };
-        let is_news = |candidate: Candidate<'_>| candidate.is_news(&here, &Told::default());
+        let is_news = |candidate: Candidate<'_>| candidate.is_news(&here, &InjectedSet::default());
         assert!(is_news(note));
         assert!(is_news(Candidate { session: None, ..note }));
         assert!(!is_news(Candidate { session: Some(&here), ..note }));
         assert!(is_news(Candidate { rewritten: Some(Timestamp(10)), ..note }));
         assert!(!is_news(Candidate { rewritten: Some(Timestamp(11)), ..note }));
-        let told = Told { observations: [ObservationId(1)].into(), ..Told::default() };
-        assert!(!note.is_news(&here, &told));
-        assert!(Candidate { id: ObservationId(2), ..note }.is_news(&here, &told));
+        let injected = InjectedSet { observations: [ObservationId(1)].into(), ..InjectedSet::default() };
+        assert!(!note.is_news(&here, &injected));
+        assert!(Candidate { id: ObservationId(2), ..note }.is_news(&here, &injected));
     }
 }

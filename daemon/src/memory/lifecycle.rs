@@ -15,16 +15,16 @@ use super::observation::ObservationType;
 
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lifecycle {
+pub struct LifecycleEvent {
     /// `None` for what belongs to no session.
     pub session: Option<SessionKey>,
     pub at: Timestamp,
-    pub what: Said,
+    pub what: LifecycleKind,
 }
 
 /// What is said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum LifecycleKind {
     SessionStart {
         /// Counted from 1.
         life: u32,
@@ -95,7 +95,7 @@ pub struct Tally {
     pub life_ms: i64,
 }
 
-impl Said {
+impl LifecycleKind {
     /// All names there are.
     pub const NAMES: [&str; 11] = [
         "session_start",
@@ -191,30 +191,30 @@ mod tests {
         let tally = Tally::default();
         let reason = String::new;
         let all = [
-            Said::SessionStart { life: 1, source: StartSource::Startup, resumed_from: None },
-            Said::SessionSuspend { tally, duration_ms: 0, reason: reason() },
-            Said::SessionResume { suspended_for_ms: 0 },
-            Said::SessionEnd { tally, duration_ms: 0, reason: reason() },
-            Said::BeforeCompaction(Compactions::default()),
-            Said::AfterCompaction(Compactions::default()),
-            Said::MessageReceived { source: Some(BatchSource::User), content: None, origin: None },
-            Said::BatchClosed { prompt_number: 1 },
-            Said::ObservationCreated {
+            LifecycleKind::SessionStart { life: 1, source: StartSource::Startup, resumed_from: None },
+            LifecycleKind::SessionSuspend { tally, duration_ms: 0, reason: reason() },
+            LifecycleKind::SessionResume { suspended_for_ms: 0 },
+            LifecycleKind::SessionEnd { tally, duration_ms: 0, reason: reason() },
+            LifecycleKind::BeforeCompaction(Compactions::default()),
+            LifecycleKind::AfterCompaction(Compactions::default()),
+            LifecycleKind::MessageReceived { source: Some(BatchSource::User), content: None, origin: None },
+            LifecycleKind::BatchClosed { prompt_number: 1 },
+            LifecycleKind::ObservationCreated {
                 id: ObservationId(1),
                 kind: ObservationType::Gotcha,
                 title: String::new(),
             },
-            Said::SummaryCreated { id: SummaryId(1), title: String::new() },
-            Said::JobDead { job: JobId(1), error: String::new() },
+            LifecycleKind::SummaryCreated { id: SummaryId(1), title: String::new() },
+            LifecycleKind::JobDead { job: JobId(1), error: String::new() },
         ];
-        assert_eq!(all.map(|said| said.name()), Said::NAMES);
+        assert_eq!(all.map(|said| said.name()), LifecycleKind::NAMES);
     }
 
     #[test]
     fn a_message_names_its_sender_where_one_is_known() {
         let said = |origin| {
             let (source, content) = (Some(BatchSource::User), Some("hello".to_owned()));
-            Said::MessageReceived { source, content, origin }.detail()
+            LifecycleKind::MessageReceived { source, content, origin }.detail()
         };
         assert_eq!(said(None), json!({"from": "user", "content": "hello"}));
         let origin = MessageOrigin {

@@ -3,12 +3,12 @@
 //! Everything here follows from what is stored and from nothing else, so that it comes out the same in whatever order
 //! results arrive, and comes out again when one of them goes.
 
-use super::check::{Checked, Standing, checked};
+use super::check::{CheckStatus, Checked, checked};
+use super::fixes::{Span, Trail};
 use super::ids::{BatchId, EventId, ObservationId, SessionRow, Timestamp};
 use super::material::{Action, BatchMaterial};
-use super::mending::{Span, Trail};
 use super::observation::ObservationDraft;
-use super::sameness::telling;
+use super::sameness::lifecycle_json;
 use super::subject::{self, SubjectKey};
 
 /// Who made an observation.
@@ -145,7 +145,7 @@ pub fn settled(batch: &BatchMaterial) -> Vec<Settled> {
             found.push(settled);
         }
     };
-    for checked in checked(batch).into_iter().filter(|checked| checked.standing == Standing::Passed) {
+    for checked in checked(batch).into_iter().filter(|checked| checked.status == CheckStatus::Passed) {
         let changes = checked.changed.iter().rev().take(MOST_CHANGES).map(|changed| changed.event);
         add(Settled {
             subject: subject::of_check(&checked.name),
@@ -196,7 +196,7 @@ fn plain(line: &str) -> &str {
 /// to resolve it.
 pub fn aim_at_failing(batch: &BatchMaterial, drafts: &mut [ObservationDraft]) {
     const FAILS: [&str; 5] = ["fail", "fails", "failing", "failed", "broken"];
-    let fails = |checked: &Checked| matches!(checked.standing, Standing::Failed { .. });
+    let fails = |checked: &Checked| matches!(checked.status, CheckStatus::Failed { .. });
     let Some(last) = checked(batch).pop().filter(fails) else { return };
     let key = subject::of_check(&last.name);
     let says_so = |draft: &ObservationDraft| {
@@ -217,14 +217,14 @@ pub fn aim_at_failing(batch: &BatchMaterial, drafts: &mut [ObservationDraft]) {
 /// the only one that rests on some of the same and names all that it named, or, where it named nothing, on all of the
 /// same.
 pub fn heir(title: &str, evidence: &[EventId], drafts: &[ObservationDraft]) -> Option<usize> {
-    let names = telling(title);
+    let names = lifecycle_json(title);
     let goes_on = |draft: &ObservationDraft| {
         let said = format!("{} {} {}", draft.title, draft.narrative, draft.facts.join(" "));
         if names.is_empty() {
             return !evidence.is_empty() && evidence.iter().all(|event| draft.evidence.contains(event));
         }
         let shares = evidence.iter().any(|event| draft.evidence.contains(event));
-        shares && names.is_subset(&telling(&said))
+        shares && names.is_subset(&lifecycle_json(&said))
     };
     let mut heirs = drafts.iter().enumerate().filter(|(_, draft)| draft.subject.is_none() && goes_on(draft));
     let (first, _) = heirs.next()?;

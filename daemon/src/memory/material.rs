@@ -12,9 +12,9 @@ pub struct BatchMaterial {
     pub prompt_number: u32,
     pub source: BatchSource,
     /// The user's words. Absent for a recovery batch.
-    pub prompt: Option<Said>,
+    pub prompt: Option<SourcedText>,
     /// The agent's final answer. Absent when the turn never reached its end.
-    pub response: Option<Said>,
+    pub response: Option<SourcedText>,
     /// The answer that ended the batch before: what a "yes, do that" refers to.
     pub previous_response: Option<String>,
     /// What was noted before of files that the batch touches and may be outdated now, the newest first. For models.
@@ -27,7 +27,7 @@ pub struct BatchMaterial {
 
 /// A text and the event that brought it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Said {
+pub struct SourcedText {
     pub event: EventId,
     pub text: String,
 }
@@ -79,7 +79,7 @@ pub struct Step {
     /// The agent's own name of the tool.
     pub tool: String,
     /// The call did not succeed; `Action::Command::output` or `Step::error` says how.
-    pub outcome: Outcome,
+    pub outcome: CallOutcome,
     /// The agent that did it, where it was not the main one.
     pub subagent: Option<String>,
     pub action: Action,
@@ -87,7 +87,7 @@ pub struct Step {
 
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CallOutcome {
     Done,
     Failed {
         error: String,
@@ -99,7 +99,7 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl CallOutcome {
     /// Whether nothing came of it.
     pub fn is_failed(&self) -> bool {
         matches!(self, Self::Failed { .. } | Self::Rejected { .. })

@@ -22,7 +22,7 @@ pub mod observation;
 pub mod sameness;
 pub mod subject;
 pub mod check;
-pub mod mending;
+pub mod fixes;
 pub mod lineage;
 pub mod earlier;
 pub mod document;

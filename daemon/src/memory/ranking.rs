@@ -79,10 +79,10 @@ pub fn information(frequency: Frequency, commonness: Commonness) -> f32 {
 /// How strongly a term speaks in one document, 0 to 1: BM25's term factor.
 ///
 /// `length` and `average_length` are counted in terms; an average of 0 stands for an empty index.
-pub fn presence(in_text: u32, place: Place, length: u32, average_length: f32) -> f32 {
+pub fn presence(in_text: u32, place: TermField, length: u32, average_length: f32) -> f32 {
     let repeats = match place {
-        Place::Text => 0.0,
-        Place::Title => TITLE_REPEATS,
+        TermField::Text => 0.0,
+        TermField::Title => TITLE_REPEATS,
     };
     let frequency = in_text as f32 + repeats;
     let relative_length = if average_length > 0.0 { length as f32 / average_length } else { 1.0 };
@@ -91,7 +91,7 @@ pub fn presence(in_text: u32, place: Place, length: u32, average_length: f32) ->
 
 /// Where a term was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum TermField {
     Text,
     /// In the title, which is part of the text.
     Title,
@@ -126,7 +126,7 @@ pub enum Nearness {
 
 /// What a document is, apart from its text.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Traits {
+pub struct DocumentTraits {
     pub kind: DocumentKind,
     pub status: Status,
     pub importance: Importance,
@@ -155,7 +155,7 @@ pub struct Factors {
 pub const HIGHEST_TRAIT_FACTOR: f32 = 2.4 * 1.15 * 1.15 * 1.4;
 
 impl Factors {
-    pub fn new(text: TextMatch, traits: Traits) -> Self {
+    pub fn new(text: TextMatch, traits: DocumentTraits) -> Self {
         Self {
             text: text.strength,
             coverage: 1.0 - COVERAGE_WEIGHT + COVERAGE_WEIGHT * text.coverage,
@@ -290,8 +290,8 @@ mod tests {
 
     const DAY: i64 = 86_400_000;
 
-    fn plain() -> Traits {
-        Traits {
+    fn plain() -> DocumentTraits {
+        DocumentTraits {
             kind: DocumentKind::Observation,
             status: Status::Active,
             importance: Importance::clamped(5),
@@ -306,35 +306,36 @@ mod tests {
 
     /// Expects the first to score higher than the second with the same text.
     #[track_caller]
-    fn check_order(higher: Traits, lower: Traits) {
+    fn check_order(higher: DocumentTraits, lower: DocumentTraits) {
         let (higher, lower) = (Factors::new(full(), higher), Factors::new(full(), lower));
         assert!(higher.score() > lower.score(), "{higher:?} against {lower:?}");
     }
 
     #[test]
     fn each_trait_orders_what_the_text_leaves_equal() {
-        check_order(plain(), Traits { kind: DocumentKind::Activity, ..plain() });
+        check_order(plain(), DocumentTraits { kind: DocumentKind::Activity, ..plain() });
         check_order(
-            Traits { kind: DocumentKind::Response, ..plain() },
-            Traits { kind: DocumentKind::Prompt, ..plain() },
+            DocumentTraits { kind: DocumentKind::Response, ..plain() },
+            DocumentTraits { kind: DocumentKind::Prompt, ..plain() },
         );
-        check_order(plain(), Traits { age: 60 * DAY, ..plain() });
-        check_order(Traits { importance: Importance::clamped(9), ..plain() }, plain());
-        check_order(plain(), Traits { status: Status::Resolved, ..plain() });
+        check_order(plain(), DocumentTraits { age: 60 * DAY, ..plain() });
+        check_order(DocumentTraits { importance: Importance::clamped(9), ..plain() }, plain());
+        check_order(plain(), DocumentTraits { status: Status::Resolved, ..plain() });
         check_order(
-            Traits { status: Status::Resolved, ..plain() },
-            Traits { status: Status::Superseded, ..plain() },
+            DocumentTraits { status: Status::Resolved, ..plain() },
+            DocumentTraits { status: Status::Superseded, ..plain() },
         );
-        check_order(Traits { nearness: Nearness::SameBranch, ..plain() }, plain());
+        check_order(DocumentTraits { nearness: Nearness::SameBranch, ..plain() }, plain());
         check_order(
-            Traits { nearness: Nearness::SameFile, ..plain() },
-            Traits { nearness: Nearness::SameBranch, ..plain() },
+            DocumentTraits { nearness: Nearness::SameFile, ..plain() },
+            DocumentTraits { nearness: Nearness::SameBranch, ..plain() },
         );
     }
 
     #[test]
     fn no_trait_lifts_a_text_that_does_not_match() {
-        let best = Traits { importance: Importance::clamped(10), nearness: Nearness::SameFile, ..plain() };
+        let best =
+            DocumentTraits { importance: Importance::clamped(10), nearness: Nearness::SameFile, ..plain() };
         assert_eq!(Factors::new(TextMatch::default(), best).score(), 0.0);
     }
 
@@ -393,13 +394,13 @@ mod tests {
         }
     }
 
-    fn any_traits() -> impl Strategy<Value = Traits> {
+    fn any_traits() -> impl Strategy<Value = DocumentTraits> {
         let kinds = proptest::sample::select(DocumentKind::ALL.map(|(kind, ..)| kind).to_vec());
         let statuses = proptest::sample::select(Status::ALL.map(|(status, _)| status).to_vec());
         let nearness =
             proptest::sample::select(vec![Nearness::Elsewhere, Nearness::SameBranch, Nearness::SameFile]);
         (kinds, statuses, nearness, any::<i64>(), any::<i64>()).prop_map(
-            |(kind, status, nearness, importance, age)| Traits {
+            |(kind, status, nearness, importance, age)| DocumentTraits {
                 kind,
                 status,
                 importance: Importance::clamped(importance),
@@ -425,7 +426,7 @@ mod tests {
                 let information = information(Frequency { documents, population }, commonness);
                 prop_assert!((0.0..=4.0).contains(&information));
             }
-            for place in [Place::Text, Place::Title] {
+            for place in [TermField::Text, TermField::Title] {
                 prop_assert!((0.0..=1.0).contains(&presence(repeats, place, length, average)));
             }
             let relevance = relevance(TextMatch { answered, evidence, ..TextMatch::default() });

@@ -33,9 +33,9 @@ pub fn says_the_same(one: Statement<'_>, other: Statement<'_>) -> bool {
     }
     let (title, other_title) = (words(one.title), words(other.title));
     let is_long_enough = title.len().min(other_title.len()) >= FEWEST_WORDS;
-    let (telling, other_telling) = (telling(one.title), telling(other.title));
+    let (lifecycle_json, other_telling) = (lifecycle_json(one.title), lifecycle_json(other.title));
     is_long_enough
-        && telling == other_telling
+        && lifecycle_json == other_telling
         && common(&title, &other_title) >= SAME_TITLE
         && common(&words(one.narrative), &words(other.narrative)) >= SAME_TEXT
 }
@@ -52,7 +52,7 @@ pub(super) fn is_code(word: &str) -> bool {
 }
 
 /// The words that decide: numbers, names of code, negations.
-pub(super) fn telling(text: &str) -> BTreeSet<String> {
+pub(super) fn lifecycle_json(text: &str) -> BTreeSet<String> {
     let words = text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
     let is_negation = |word: &str| word.ends_with("n't") || NEGATIONS.contains(&word.to_lowercase().as_str());
     words.filter(|word| is_code(word) || is_negation(word)).map(str::to_lowercase).collect()

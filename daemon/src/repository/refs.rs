@@ -19,14 +19,14 @@ const MOST_TIPS: usize = 32;
 
 /// Where somebody works on a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Workplace {
+pub struct WorkLocation {
     /// At the moment; the agent may have gone anywhere.
     pub cwd: Option<String>,
     /// The project's own folder.
     pub root: Option<String>,
 }
 
-impl Workplace {
+impl WorkLocation {
     /// Of a command that somebody runs there.
     pub fn at(folder: &Path) -> Self {
         Self { cwd: None, root: Some(folder.to_string_lossy().into_owned()) }
@@ -278,7 +278,7 @@ mod tests {
         write(other.join(".git/HEAD"), "ref: refs/heads/elsewhere");
         let branch = |cwd: Option<&Path>, root: Option<&Path>| {
             let text = |path: Option<&Path>| path.map(|path| path.to_string_lossy().into_owned());
-            let refs = Workplace { cwd: text(cwd), root: text(root) }.refs();
+            let refs = WorkLocation { cwd: text(cwd), root: text(root) }.refs();
             refs.and_then(|refs| refs.checkout()?.branch).map(|branch| branch.0)
         };
         assert_eq!(branch(Some(&tree), Some(&shop)).as_deref(), Some("x"));

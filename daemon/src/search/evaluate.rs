@@ -16,8 +16,8 @@ use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::Timestamp;
 use crate::memory::ranking::{
-    Commonness, Factors, Frequency, HIGHEST_TRAIT_FACTOR, Nearness, Place, TextMatch, Traits, information,
-    presence, relevance, surroundings,
+    Commonness, DocumentTraits, Factors, Frequency, HIGHEST_TRAIT_FACTOR, Nearness, TermField, TextMatch,
+    information, presence, relevance, surroundings,
 };
 
 use super::filter::{ConditionBuilder, Conditions, NearWork, population};
@@ -93,9 +93,9 @@ impl<'a> Segment<'a> {
         Timestamp(self.at.first(doc).unwrap_or_default())
     }
 
-    fn traits(&self, doc: DocId, now: Timestamp) -> Traits {
+    fn traits(&self, doc: DocId, now: Timestamp) -> DocumentTraits {
         let packed = PackedTraits(self.traits.first(doc).unwrap_or_default());
-        Traits {
+        DocumentTraits {
             kind: packed.kind(),
             status: packed.status(),
             importance: packed.importance(),
@@ -226,7 +226,7 @@ fn collect(
         if segment.holds(doc) {
             let in_title =
                 titles.as_mut().is_some_and(|titles| titles.doc().max(doc) == doc && titles.seek(doc) == doc);
-            let place = if in_title { Place::Title } else { Place::Text };
+            let place = if in_title { TermField::Title } else { TermField::Text };
             let length = FieldNormReader::id_to_fieldnorm(lengths.fieldnorm_id(doc));
             let presence = presence(postings.term_freq(), place, length, average_length);
             matches.push((segment.first + doc, presence));
@@ -325,7 +325,7 @@ fn judge(
         }
     }
     if !tally.terms.is_empty() {
-        let_moments_shine(segments, &mut judged);
+        apply_conversation_fit(segments, &mut judged);
     }
     for one in &mut judged {
         one.candidate.score = one.factors.score();
@@ -364,7 +364,7 @@ struct Judged {
 }
 
 /// Lets each candidate gain by those around it in its session. Leaves them grouped by session.
-fn let_moments_shine(segments: &[Segment<'_>], judged: &mut [Judged]) {
+fn apply_conversation_fit(segments: &[Segment<'_>], judged: &mut [Judged]) {
     let moment = |one: &Judged| {
         let place = segments.get(one.candidate.segment)?;
         let at = place.at(one.candidate.doc);

@@ -14,11 +14,11 @@ use recall_protocol::wire::{Deliver, Query, Reply, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use super::follow::{self, Wish};
-use super::gate::Reception;
+use super::follow::{self, EventFilter};
+use super::gate::ConnectionContext;
 use super::queries;
 use super::room::{Room, RoomError, Share};
-use crate::actors::hearing::{Hearing, Listener, Verdict};
+use crate::actors::injection_receipt::{InjectionReceipt, ReceiptSender, Recipient};
 use crate::faults::{self, Fault, Point, planted};
 
 /// From accept, or from the last answer, to the next frame's header.
@@ -30,16 +30,16 @@ const WRITE_WITHIN: Duration = Duration::from_secs(5);
 const PERMIT_WITHIN: Duration = Duration::from_millis(40);
 
 /// Serves requests until the client goes away or misbehaves.
-pub async fn serve(mut stream: Stream, reception: Reception) {
+pub async fn serve(mut stream: Stream, reception: ConnectionContext) {
     if !is_ours(&stream) {
         return;
     }
     // What becomes of the last answer; dropped where it does not arrive.
-    let mut verdict: Option<Verdict> = None;
+    let mut receipt: Option<ReceiptSender> = None;
     loop {
         let next = read_header(&mut stream).await;
-        if let Some(verdict) = verdict.take().filter(|_| !matches!(next, Next::Unread)) {
-            verdict.heard();
+        if let Some(receipt) = receipt.take().filter(|_| !matches!(next, Next::Unread)) {
+            receipt.heard();
         }
         let header = match next {
             Next::Frame(header) => header,
@@ -59,12 +59,12 @@ pub async fn serve(mut stream: Stream, reception: Reception) {
         };
         let reply = match request {
             Request::Deliver(deliver) => {
-                let (given, hearing) = Hearing::new();
-                verdict = Some(given);
-                take(deliver, &reception, hearing).await
+                let (given, injection_receipt) = InjectionReceipt::new();
+                receipt = Some(given);
+                take(deliver, &reception, injection_receipt).await
             }
             Request::Query(Query::Follow { session, kinds }) => {
-                return follow::serve(&mut stream, &Wish { session, kinds }, &reception).await;
+                return follow::serve(&mut stream, &EventFilter { session, kinds }, &reception).await;
             }
             Request::Query(query) => queries::answer(query, &reception).await,
         };
@@ -141,13 +141,13 @@ fn kind(error: &FrameError) -> &'static str {
     }
 }
 
-async fn take(deliver: Deliver, reception: &Reception, hearing: Hearing) -> Reply {
+async fn take(deliver: Deliver, reception: &ConnectionContext, injection_receipt: InjectionReceipt) -> Reply {
     if reception.closing.load(Ordering::Acquire) {
         return Reply::ShuttingDown;
     }
     match timeout(PERMIT_WITHIN, reception.permits.acquire()).await {
         Ok(Ok(_permit)) => {
-            let reply = reception.house.intake.take(deliver, Listener::Agent(hearing)).await;
+            let reply = reception.services.ingest.take(deliver, Recipient::Agent(injection_receipt)).await;
             faults::reach(Point::Ack);
             reply
         }

@@ -13,47 +13,47 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::gate::Reception;
-use crate::actors::bus::Happening;
-use crate::actors::telling::told;
-use crate::memory::lifecycle::{Lifecycle, Said};
+use super::gate::ConnectionContext;
+use crate::actors::bus::BusEvent;
+use crate::actors::lifecycle_json::told;
+use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
 
 /// Followers at the same time.
 pub const FOLLOWERS: usize = 64;
 
 /// What somebody wants to hear.
-pub struct Wish {
+pub struct EventFilter {
     /// Only of sessions whose id begins so.
     pub session: Option<String>,
     /// Only events of these names; empty: all.
     pub kinds: Vec<String>,
 }
 
-impl Wish {
-    fn takes(&self, said: &Lifecycle) -> bool {
+impl EventFilter {
+    fn takes(&self, said: &LifecycleEvent) -> bool {
         let kind = self.kinds.is_empty() || self.kinds.iter().any(|kind| kind == said.what.name());
         let id = said.session.as_ref().map(|session| session.id.as_str());
         kind && self.session.as_ref().is_none_or(|begin| id.is_some_and(|id| id.starts_with(begin)))
     }
 
     fn refusal(&self) -> Option<Reply> {
-        let unknown = self.kinds.iter().find(|kind| !Said::NAMES.contains(&kind.as_str()))?;
-        let hint = format!("There are {}.", Said::NAMES.join(", "));
+        let unknown = self.kinds.iter().find(|kind| !LifecycleKind::NAMES.contains(&kind.as_str()))?;
+        let hint = format!("There are {}.", LifecycleKind::NAMES.join(", "));
         Some(Reply::Failed { what: format!("There are no events named {unknown:?}"), hint })
     }
 }
 
 /// Tells the client what it wants to hear until it goes or the daemon stops.
-pub async fn serve(stream: &mut Stream, wish: &Wish, reception: &Reception) {
+pub async fn serve(stream: &mut Stream, filter: &EventFilter, reception: &ConnectionContext) {
     let Ok(_place) = Arc::clone(&reception.followers).try_acquire_owned() else {
         let _ = say(stream, &Reply::Busy).await;
         return;
     };
-    if let Some(refusal) = wish.refusal() {
+    if let Some(refusal) = filter.refusal() {
         let _ = say(stream, &refusal).await;
         return;
     }
-    let mut happenings = reception.house.bus.listen();
+    let mut bus_events = reception.services.bus.listen();
     let mut next = Some(Reply::Json(json!({"event": "following"}).to_string().into_bytes()));
     loop {
         if let Some(reply) = next
@@ -63,18 +63,18 @@ pub async fn serve(stream: &mut Stream, wish: &Wish, reception: &Reception) {
         }
         let mut byte = [0];
         next = tokio::select! {
-            happening = happenings.recv() => heard(happening, wish),
+            bus_event = bus_events.recv() => heard(bus_event, filter),
             // It has nothing more to say: this is its end.
             _ = stream.read(&mut byte) => return,
         };
     }
 }
 
-fn heard(happening: Result<Happening, RecvError>, wish: &Wish) -> Option<Reply> {
+fn heard(bus_event: Result<BusEvent, RecvError>, filter: &EventFilter) -> Option<Reply> {
     let line = |value: Value| Some(Reply::Json(value.to_string().into_bytes()));
-    match happening {
-        Ok(Happening::Lifecycle(said)) if wish.takes(&said) => line(told(&said)),
-        Ok(Happening::Stopped) | Err(RecvError::Closed) => Some(Reply::ShuttingDown),
+    match bus_event {
+        Ok(BusEvent::LifecycleEvent(said)) if filter.takes(&said) => line(told(&said)),
+        Ok(BusEvent::Stopped) | Err(RecvError::Closed) => Some(Reply::ShuttingDown),
         Err(RecvError::Lagged(missed)) => line(json!({"event": "lagged", "lagged": missed})),
         Ok(_) => None,
     }

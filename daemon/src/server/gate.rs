@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use super::connection;
 use super::follow::FOLLOWERS;
 use super::room::Room;
-use crate::actors::house::House;
+use crate::actors::services::Services;
 
 /// Connections at the same time.
 const CONNECTIONS: usize = 512;
@@ -27,8 +27,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// What every connection needs.
 #[derive(Clone)]
-pub struct Reception {
-    pub house: House,
+pub struct ConnectionContext {
+    pub services: Services,
     pub permits: Arc<Semaphore>,
     /// Memory for frames that are being read or answered.
     pub room: Room,
@@ -41,10 +41,10 @@ pub struct Reception {
     pub home: Arc<recall_protocol::paths::Paths>,
 }
 
-impl Reception {
-    pub fn new(house: House, home: Arc<recall_protocol::paths::Paths>, stop: mpsc::Sender<()>) -> Self {
+impl ConnectionContext {
+    pub fn new(services: Services, home: Arc<recall_protocol::paths::Paths>, stop: mpsc::Sender<()>) -> Self {
         Self {
-            house,
+            services,
             permits: Arc::new(Semaphore::new(PERMITS)),
             room: Room::default(),
             followers: Arc::new(Semaphore::new(FOLLOWERS)),
@@ -71,7 +71,7 @@ pub struct GateState {
 impl Actor for Gate {
     type Msg = GateMessage;
     type State = GateState;
-    type Arguments = (Listener, Reception);
+    type Arguments = (Listener, ConnectionContext);
 
     async fn pre_start(
         &self,
@@ -98,7 +98,7 @@ impl Actor for Gate {
     }
 }
 
-async fn accept(listener: Listener, reception: Reception) {
+async fn accept(listener: Listener, reception: ConnectionContext) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };

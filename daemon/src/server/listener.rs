@@ -29,7 +29,7 @@ pub enum ListenError {
 }
 
 /// Where connections come in.
-pub struct Door {
+pub struct SocketListener {
     pub listener: Listener,
     pub origin: SocketOrigin,
 }
@@ -44,10 +44,10 @@ pub enum SocketOrigin {
 ///
 /// # Errors
 /// When the socket can be neither inherited nor made.
-pub fn open(path: &Path) -> Result<Door, ListenError> {
+pub fn open(path: &Path) -> Result<SocketListener, ListenError> {
     if let Some(fd) = inherited().map_err(ListenError::Inherited)? {
         let listener = UnixListener::try_from(fd).map_err(ListenError::Inherited)?;
-        return Ok(Door { listener: listener.into(), origin: SocketOrigin::Inherited });
+        return Ok(SocketListener { listener: listener.into(), origin: SocketOrigin::Inherited });
     }
     let failed = |source| ListenError::Bind { path: path.to_owned(), source };
     match std::fs::remove_file(path) {
@@ -61,7 +61,7 @@ pub fn open(path: &Path) -> Result<Door, ListenError> {
     // macOS knows no mode before bind; there the folder's 0700 and the peer check keep others out.
     let options = if cfg!(target_os = "macos") { options } else { options.mode(0o600) };
     let listener = options.create_tokio().map_err(failed)?;
-    Ok(Door { listener, origin: SocketOrigin::Own })
+    Ok(SocketListener { listener, origin: SocketOrigin::Own })
 }
 
 /// The socket that systemd passes on (sd_listen_fds(3)), if there is one.

@@ -13,20 +13,20 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::follow::FOLLOWERS;
-use super::gate::{Gate, GateMessage, Reception};
+use super::gate::{ConnectionContext, Gate, GateMessage};
 use super::instance::{Instance, InstanceError, LastStop};
 use super::listener::{self, ListenError, SocketOrigin};
-use crate::actors::bus::Happening;
+use crate::actors::bus::BusEvent;
 use crate::actors::clock;
-use crate::actors::house::{Blueprint, House};
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::root::{self, Root};
+use crate::actors::services::{DaemonSetup, Services};
 use crate::actors::settings::SettingsFiles;
 use crate::actors::writer::FirstConnection;
 use crate::compression::{self, Compressor, ProviderSetupError};
 use crate::config::{Config, Loaded};
 use crate::faults::{Fault, planted};
-use crate::memory::lifecycle::Lifecycle;
+use crate::memory::lifecycle::LifecycleEvent;
 use crate::memory::redaction::{RedactionError, RedactionMode, Redactor};
 use crate::store::{
     self, Evidence, OpenStoreError, Readers, RepairError, RepairSite, Suspension, Thoroughness, Write,
@@ -107,7 +107,7 @@ pub async fn run_with(
     let site = RepairSite { database: paths.database(), backups, note: repair_note(&paths) };
     let (connection, interrupted) = open_first(&site, &loaded.config)?;
 
-    let blueprint = Blueprint {
+    let setup = DaemonSetup {
         database: site.database,
         backups: site.backups,
         repair_note: site.note,
@@ -123,25 +123,25 @@ pub async fn run_with(
         redactor,
         compressor,
     };
-    let house = House::new(&blueprint);
-    let (tree, mut tree_ended) = Actor::spawn(None, Root, (blueprint, house.clone()))
+    let services = Services::new(&setup);
+    let (tree, mut tree_ended) = Actor::spawn(None, Root, (setup, services.clone()))
         .await
         .map_err(|error| RunError::Start(error.to_string()))?;
     for said in interrupted {
-        house.bus.publish(Happening::Lifecycle(Arc::new(said)));
+        services.bus.publish(BusEvent::LifecycleEvent(Arc::new(said)));
     }
     let (stop, mut stop_asked) = mpsc::channel(1);
-    let reception = Reception::new(house.clone(), Arc::new(paths), stop);
+    let reception = ConnectionContext::new(services.clone(), Arc::new(paths), stop);
     let (permits, followers) = (Arc::clone(&reception.permits), Arc::clone(&reception.followers));
     let all_permits = u32::try_from(permits.available_permits()).unwrap_or(u32::MAX);
     let (gate, _) = Actor::spawn(None, Gate, (door.listener, reception))
         .await
         .map_err(|error| RunError::Start(error.to_string()))?;
     tell_service_manager(&[sd_notify::NotifyState::Ready]);
-    let watchdog = tokio::spawn(feed_watchdog(house.clone()));
+    let watchdog = tokio::spawn(feed_watchdog(services.clone()));
     tracing::info!(pid = std::process::id(), version = env!("CARGO_PKG_VERSION"), "ready");
     if instance.last_stop() == LastStop::Sudden {
-        let readers = house.readers.clone();
+        let readers = services.readers.clone();
         drop(tokio::task::spawn_blocking(move || look_for_damage(&readers)));
     }
 
@@ -163,11 +163,11 @@ pub async fn run_with(
         // Every permit back means that every event is acknowledged.
         let _ = tokio::time::timeout(DRAIN_WITHIN, permits.acquire_many(all_permits)).await;
         if let Err(error) =
-            house.writer.write(Write::SuspendAll { at: clock::now(), why: Suspension::Stop }).await
+            services.writer.write(Write::SuspendAll { at: clock::now(), why: Suspension::Stop }).await
         {
             tracing::error!(%error, "live sessions are not stamped as suspended");
         }
-        let _ = house.indexer.ask(IndexerMessage::Flush, DRAIN_WITHIN).await;
+        let _ = services.indexer.ask(IndexerMessage::Flush, DRAIN_WITHIN).await;
         root::stop(&tree).await;
         // Whoever follows events is told of the end; one that does not read is not waited for.
         let _ = tokio::time::timeout(FAREWELL_WITHIN, followers.acquire_many(FOLLOWERS as u32)).await;
@@ -216,7 +216,7 @@ pub fn repair_note(paths: &Paths) -> PathBuf {
 /// Opens the database for its errors: inside the tree they would be retried. A damaged one is repaired. Sessions
 /// that still count as live were interrupted by a sudden end: they are suspended before anybody takes them up, and
 /// what is to be said of that is returned. Leases of the last run are released before anybody takes a new one.
-fn open_first(site: &RepairSite, config: &Config) -> Result<(Connection, Vec<Lifecycle>), RunError> {
+fn open_first(site: &RepairSite, config: &Config) -> Result<(Connection, Vec<LifecycleEvent>), RunError> {
     let open = || store::open_writer(&site.database, &site.backups, config.durability);
     let connection = match open() {
         Err(error) if error.is_damage() => {
@@ -258,12 +258,12 @@ fn tell_service_manager(state: &[sd_notify::NotifyState<'_>]) {
 
 /// Feeds the watchdog after a commit that has come through, and only then: a daemon that accepts and cannot store
 /// is not alive.
-async fn feed_watchdog(house: House) {
+async fn feed_watchdog(services: Services) {
     let Some(limit) = sd_notify::watchdog_enabled() else { return };
     let mut rounds = tokio::time::interval(limit / 3);
     loop {
         rounds.tick().await;
-        if house.writer.write(Write::ExpireLeases { now: clock::now() }).await.is_ok() {
+        if services.writer.write(Write::ExpireLeases { now: clock::now() }).await.is_ok() {
             tell_service_manager(&[sd_notify::NotifyState::Watchdog]);
         }
     }

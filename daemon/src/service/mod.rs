@@ -100,7 +100,7 @@ pub enum Plan {
 
 /// What [`Service::install`] did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ServiceChange {
     Unavailable(String),
     Current,
     Installed(Vec<PathBuf>),
@@ -166,10 +166,10 @@ impl<'a> Service<'a> {
 
     /// Writes the files and starts the service, ending a daemon that was started by hand. Changes nothing when all
     /// is as it should be.
-    pub fn install(&self, recall: &Path) -> Result<Outcome, ServiceError> {
+    pub fn install(&self, recall: &Path) -> Result<ServiceChange, ServiceError> {
         let files = match self.plan(recall)? {
-            Plan::Unavailable(why) => return Ok(Outcome::Unavailable(why)),
-            Plan::Current => return Ok(Outcome::Current),
+            Plan::Unavailable(why) => return Ok(ServiceChange::Unavailable(why)),
+            Plan::Current => return Ok(ServiceChange::Current),
             Plan::Write(files) => files,
         };
         for file in &files {
@@ -182,7 +182,7 @@ impl<'a> Service<'a> {
             Manager::Systemd => systemd::start(self.commands, stop_daemon)?,
             Manager::Launchd => launchd::start(self.commands, &files, self.environment, stop_daemon)?,
         }
-        Ok(Outcome::Installed(files.into_iter().map(|file| file.path).collect()))
+        Ok(ServiceChange::Installed(files.into_iter().map(|file| file.path).collect()))
     }
 
     /// Stops the service and removes its files; works without the manager, too.
@@ -277,7 +277,7 @@ fn line_of(path: &Path) -> Result<String, ServiceError> {
 }
 
 /// Sets up the service of this process's user; `recall` is the program's absolute path.
-pub fn install(recall: &Path) -> Result<Outcome, ServiceError> {
+pub fn install(recall: &Path) -> Result<ServiceChange, ServiceError> {
     let environment = Environment::of_process().ok_or(ServiceError::NoHome)?;
     Service::new(&environment, &Processes).install(recall)
 }
@@ -353,7 +353,7 @@ mod tests {
         commands.take();
 
         let paths = vec![units.join("recall.socket"), units.join("recall.service")];
-        assert_eq!(service.install(Path::new(RECALL)).unwrap(), Outcome::Installed(paths.clone()));
+        assert_eq!(service.install(Path::new(RECALL)).unwrap(), ServiceChange::Installed(paths.clone()));
         assert_eq!(
             commands.take(),
             [
@@ -364,7 +364,7 @@ mod tests {
                 "systemctl --user enable --now recall.socket",
             ]
         );
-        assert_eq!(service.install(Path::new(RECALL)).unwrap(), Outcome::Current);
+        assert_eq!(service.install(Path::new(RECALL)).unwrap(), ServiceChange::Current);
         assert!(matches!(service.plan(Path::new("/new/recall")).unwrap(), Plan::Write(_)));
         assert!(fs::read_to_string(&paths[1]).unwrap().contains(RECALL));
 
@@ -380,7 +380,7 @@ mod tests {
         let service = Service { manager: Manager::Launchd, environment: &environment, commands: &commands };
         let path = folder.path().join("Library/LaunchAgents/recall.daemon.plist");
         let outcome = service.install(Path::new(RECALL)).unwrap();
-        assert_eq!(outcome, Outcome::Installed(vec![path.clone()]));
+        assert_eq!(outcome, ServiceChange::Installed(vec![path.clone()]));
         let user = format!("gui/{}", rustix::process::getuid().as_raw());
         assert_eq!(
             commands.take(),
@@ -395,7 +395,7 @@ mod tests {
         let socket = agent["Sockets"].as_dictionary().unwrap()["recall"].as_dictionary().unwrap();
         let socket = Path::new(socket["SockPathName"].as_string().unwrap());
         assert!(socket.parent().unwrap().is_dir());
-        assert_eq!(service.install(Path::new(RECALL)).unwrap(), Outcome::Current);
+        assert_eq!(service.install(Path::new(RECALL)).unwrap(), ServiceChange::Current);
         assert_eq!(service.uninstall().unwrap(), Removal::Removed(vec![path]));
     }
 
@@ -405,7 +405,7 @@ mod tests {
         let commands = Recorded::failing(&["show-environment"]);
         let service = systemd(&environment, &commands);
         let why = "no systemd user manager answers here";
-        assert_eq!(service.install(Path::new(RECALL)).unwrap(), Outcome::Unavailable(why.into()));
+        assert_eq!(service.install(Path::new(RECALL)).unwrap(), ServiceChange::Unavailable(why.into()));
         assert_eq!(service.status(), Status::Unavailable(why.into()));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
@@ -415,7 +415,7 @@ mod tests {
         let (_folder, environment) = home(&[("RECALL_HOME", "/tmp/memory")]);
         let commands = Recorded::default();
         let outcome = systemd(&environment, &commands).install(Path::new(RECALL)).unwrap();
-        assert!(matches!(outcome, Outcome::Unavailable(why) if why.contains("RECALL_HOME")));
+        assert!(matches!(outcome, ServiceChange::Unavailable(why) if why.contains("RECALL_HOME")));
         assert_eq!(commands.take(), Vec::<String>::new());
     }
 

@@ -9,14 +9,14 @@ use rusqlite::Connection;
 
 use super::rehydration::{Daemon, call};
 use super::text::Unpacked;
-use crate::memory::event::{Audience, PromptText, StartSource, ToolCall, What};
+use crate::memory::event::{Audience, HookEventKind, PromptText, StartSource, ToolCall};
 use crate::memory::ids::{EventId, Timestamp};
 use crate::memory::material::BatchSource;
 use crate::memory::plan::PlanChange;
 use crate::memory::task_list::{TaskChange, TaskState};
 
 /// What happens, and in which turn by the agent's own word.
-type Happening = (What, Option<String>);
+type TestEvent = (HookEventKind, Option<String>);
 
 /// One turn of a session.
 #[derive(Clone, Debug)]
@@ -87,45 +87,45 @@ enum TurnIds {
 
 /// Writes a session down, event by event.
 struct Script {
-    happenings: Vec<Happening>,
+    bus_events: Vec<TestEvent>,
     /// What a subagent does later.
-    later: Vec<Happening>,
+    later: Vec<TestEvent>,
     turns: usize,
     calls: usize,
 }
 
 impl Script {
-    fn of(turns: &[Turn], ids: TurnIds) -> Vec<Happening> {
-        let mut script = Self { happenings: Vec::new(), later: Vec::new(), turns: 0, calls: 0 };
+    fn of(turns: &[Turn], ids: TurnIds) -> Vec<TestEvent> {
+        let mut script = Self { bus_events: Vec::new(), later: Vec::new(), turns: 0, calls: 0 };
         let source = StartSource::Startup;
-        script.happenings.push((What::SessionStart { source, audience: Audience::Nobody }, None));
+        script.bus_events.push((HookEventKind::SessionStart { source, audience: Audience::Nobody }, None));
         for turn in turns {
             let before = std::mem::take(&mut script.later);
             script.write(turn);
-            script.happenings.extend(before);
+            script.bus_events.extend(before);
         }
-        let Self { mut happenings, later, .. } = script;
-        happenings.extend(later);
-        happenings.push((What::SessionEnd { reason: "other".to_owned() }, None));
+        let Self { mut bus_events, later, .. } = script;
+        bus_events.extend(later);
+        bus_events.push((HookEventKind::SessionEnd { reason: "other".to_owned() }, None));
         if ids == TurnIds::Untold {
-            happenings.iter_mut().for_each(|(_, id)| *id = None);
+            bus_events.iter_mut().for_each(|(_, id)| *id = None);
         }
-        happenings
+        bus_events
     }
 
-    fn say(&mut self, what: What, turn: &str) {
-        self.happenings.push((what, Some(turn.to_owned())));
+    fn say(&mut self, what: HookEventKind, turn: &str) {
+        self.bus_events.push((what, Some(turn.to_owned())));
     }
 
-    fn call(&mut self) -> What {
+    fn call(&mut self) -> HookEventKind {
         self.calls += 1;
-        What::Tool(call(&format!("c{}", self.calls)))
+        HookEventKind::Tool(call(&format!("c{}", self.calls)))
     }
 
     fn change_tasks(&mut self, change: TaskChange, turn: &str) {
         self.calls += 1;
         let plan = Some(PlanChange::Tasks(change));
-        self.say(What::Tool(ToolCall { plan, ..call(&format!("c{}", self.calls)) }), turn);
+        self.say(HookEventKind::Tool(ToolCall { plan, ..call(&format!("c{}", self.calls)) }), turn);
     }
 
     fn work(&mut self, calls: usize, turn: &str) {
@@ -136,7 +136,7 @@ impl Script {
     }
 
     fn ask(&mut self, turn: &str, text: PromptText) {
-        self.say(What::Prompt { text, source: BatchSource::User }, turn);
+        self.say(HookEventKind::Prompt { text, source: BatchSource::User }, turn);
     }
 
     fn turn(&mut self) -> String {
@@ -147,7 +147,7 @@ impl Script {
     fn write(&mut self, turn: &Turn) {
         let id = self.turn();
         let text = |words: &str| PromptText::Text(format!("{words} {id}"));
-        let answer = |id: &str| What::Stop { message: Some(format!("answer to {id}")) };
+        let answer = |id: &str| HookEventKind::Stop { message: Some(format!("answer to {id}")) };
         if !matches!(turn, Turn::Whole { .. } | Turn::Shell | Turn::Unasked { .. }) {
             self.ask(&id, text("ask"));
         }
@@ -173,21 +173,21 @@ impl Script {
                 self.say(answer(&next), &next);
             }
             Turn::InBackground { calls } => {
-                self.say(What::SubagentStart, &id);
+                self.say(HookEventKind::SubagentStart, &id);
                 self.say(answer(&id), &id);
                 for _ in 0..*calls {
                     let call = self.call();
                     self.later.push((call, Some(id.clone())));
                 }
                 let message = Some(format!("found for {id}"));
-                self.later.push((What::SubagentStop { message }, Some(id.clone())));
+                self.later.push((HookEventKind::SubagentStop { message }, Some(id.clone())));
             }
             Turn::Planned => {
                 self.calls += 1;
                 let plan =
                     PlanChange::File { path: "/h/plans/a.md".to_owned(), text: format!("# Plan of {id}") };
                 let call = ToolCall { plan: Some(plan), ..call(&format!("c{}", self.calls)) };
-                self.say(What::Tool(call), &id);
+                self.say(HookEventKind::Tool(call), &id);
                 self.say(answer(&id), &id);
             }
             Turn::Listed(state) => {
@@ -202,9 +202,9 @@ impl Script {
             }
             Turn::Compacted => {
                 self.work(1, &id);
-                self.say(What::PreCompact { trigger: "auto".to_owned() }, &id);
+                self.say(HookEventKind::PreCompact { trigger: "auto".to_owned() }, &id);
                 let summary = Some(format!("so far {id}"));
-                self.say(What::PostCompact { trigger: "auto".to_owned(), summary }, &id);
+                self.say(HookEventKind::PostCompact { trigger: "auto".to_owned(), summary }, &id);
                 self.say(answer(&id), &id);
             }
             Turn::Shell => self.say(answer(&id), &id),
@@ -219,7 +219,7 @@ impl Script {
 }
 
 /// Plays a script in this order, the store being all that is known where `forgets` says so, and tells what is stored.
-fn stored(script: &[Happening], order: &[usize], forgets: &[bool]) -> String {
+fn stored(script: &[TestEvent], order: &[usize], forgets: &[bool]) -> String {
     let mut daemon = Daemon::new();
     for (step, nth) in order.iter().enumerate() {
         let (what, turn) = script[*nth].clone();

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::lineage::{self, USER};
-use super::results::{self, Place};
+use super::results::{self, ObservationScope};
 use super::subjects::{SubjectHash, aim};
 use super::writes::log;
 use super::{StoreError, projects};
@@ -22,7 +22,7 @@ pub struct Remembered {
 
 /// What a user says of an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Validity {
     Holds,
     Resolved,
 }
@@ -37,10 +37,10 @@ pub(super) fn remember(db: &Connection, said: &Remembered) -> Result<Observation
         .query_row(params![project.0, said.draft.title, said.draft.narrative, USER], |row| row.get(0))
         .optional()?;
     if let Some(known) = known.map(ObservationId) {
-        mark(db, &[known], Standing::Holds)?;
+        mark(db, &[known], Validity::Holds)?;
         return Ok(known);
     }
-    let place = Place { session: None, batch: None, project: project.0, at: said.at.0 };
+    let place = ObservationScope { session: None, batch: None, project: project.0, at: said.at.0 };
     let id = results::insert(db, &place, &said.draft, USER, 0)?;
     log(db, "observation", id)?;
     if let Some(subject) = said.draft.subject.as_ref().map(SubjectHash::of) {
@@ -51,10 +51,10 @@ pub(super) fn remember(db: &Connection, said: &Remembered) -> Result<Observation
 }
 
 /// Says of observations whether they hold: the user's word stands against all that was found until now.
-pub(super) fn mark(db: &Connection, ids: &[ObservationId], standing: Standing) -> Result<(), StoreError> {
-    ids.iter().try_for_each(|id| match standing {
-        Standing::Holds => lineage::uphold(db, *id),
-        Standing::Resolved => lineage::resolve_by_hand(db, *id),
+pub(super) fn mark(db: &Connection, ids: &[ObservationId], validity: Validity) -> Result<(), StoreError> {
+    ids.iter().try_for_each(|id| match validity {
+        Validity::Holds => lineage::uphold(db, *id),
+        Validity::Resolved => lineage::resolve_by_hand(db, *id),
     })
 }
 
@@ -88,7 +88,7 @@ mod tests {
             at: Timestamp(7),
         };
         let first = remember(&db, &said("Round once")).unwrap();
-        mark(&db, &[first], Standing::Resolved).unwrap();
+        mark(&db, &[first], Validity::Resolved).unwrap();
         let status = |id: ObservationId| crate::store::observation(&db, id).unwrap().unwrap().status;
         assert_eq!(status(first), Status::Resolved);
         assert_eq!(remember(&db, &said("Round once")).unwrap(), first);

@@ -6,12 +6,12 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::StoreError;
-use super::effects::Scene;
+use super::effects::EffectContext;
 use super::lives::say;
 use super::text::{Packed, Unpacked};
 use super::writes::log;
 use crate::memory::ids::{PromptId, SessionRow, Timestamp};
-use crate::memory::lifecycle::{Compactions, Said};
+use crate::memory::lifecycle::{Compactions, LifecycleKind};
 use crate::memory::session::Seq;
 
 /// A conversation that was shortened, with what the agent made of it.
@@ -57,7 +57,7 @@ pub(super) fn told(db: &Connection, id: i64) -> Result<Option<(CompactionRow, Se
 }
 
 pub(super) fn begins(
-    scene: &mut Scene<'_>,
+    scene: &mut EffectContext<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
     trigger: &str,
     (message_count, messages_since_last): (u32, u32),
@@ -94,11 +94,14 @@ pub(super) fn begins(
         hand_over_end(scene, earlier, scene.db.last_insert_rowid())?;
     }
     let compacted_count = ended(scene)?;
-    say(scene, Said::BeforeCompaction(Compactions { message_count, messages_since_last, compacted_count }))
+    say(
+        scene,
+        LifecycleKind::BeforeCompaction(Compactions { message_count, messages_since_last, compacted_count }),
+    )
 }
 
 /// How many are over.
-fn ended(scene: &Scene<'_>) -> Result<u32, StoreError> {
+fn ended(scene: &EffectContext<'_>) -> Result<u32, StoreError> {
     let mut count = scene
         .db
         .prepare_cached("SELECT count(*) FROM compactions WHERE session = ?1 AND ended_at IS NOT NULL")?;
@@ -106,7 +109,7 @@ fn ended(scene: &Scene<'_>) -> Result<u32, StoreError> {
 }
 
 /// The end of an earlier one is that of another.
-fn hand_over_end(scene: &Scene<'_>, from: i64, to: i64) -> Result<(), StoreError> {
+fn hand_over_end(scene: &EffectContext<'_>, from: i64, to: i64) -> Result<(), StoreError> {
     for sql in [
         "UPDATE compactions SET (ended_at, message_count, compacted_count, summary, end_event, end_prompt_id) =
             (SELECT ended_at, message_count, compacted_count, summary, end_event, end_prompt_id
@@ -122,7 +125,7 @@ fn hand_over_end(scene: &Scene<'_>, from: i64, to: i64) -> Result<(), StoreError
 }
 
 pub(super) fn ends(
-    scene: &mut Scene<'_>,
+    scene: &mut EffectContext<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
     trigger: &str,
     (message_count, messages_since_last): (u32, u32),
@@ -185,11 +188,14 @@ pub(super) fn ends(
         log(db, "compaction", row)?;
     }
     let compacted_count = ended(scene)?;
-    say(scene, Said::AfterCompaction(Compactions { message_count, messages_since_last, compacted_count }))
+    say(
+        scene,
+        LifecycleKind::AfterCompaction(Compactions { message_count, messages_since_last, compacted_count }),
+    )
 }
 
 /// Lets go of the agent's summaries of what came after the event.
-pub(super) fn hide(scene: &Scene<'_>) -> Result<(), StoreError> {
+pub(super) fn hide(scene: &EffectContext<'_>) -> Result<(), StoreError> {
     let mut hide = scene.db.prepare_cached(
         "UPDATE compactions SET summary = NULL
          WHERE session = ?1 AND ended_at >= ?2 AND summary IS NOT NULL RETURNING id",

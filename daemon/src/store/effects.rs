@@ -8,14 +8,14 @@ use super::writes::{StoredEvent, log};
 use super::{StoreError, compactions, file_notes, late, lives, plans, subagents, titles};
 use crate::memory::event::{ToolCall, ToolResult};
 use crate::memory::ids::{BatchId, CallId, EventId, PromptId, SessionKey, Timestamp};
-use crate::memory::lifecycle::{Lifecycle, Said};
+use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
 use crate::memory::material::BatchSource;
 use crate::memory::session::{
     ActivityContent, BatchState, CloseReason, Effect, NewActivity, NewPrompt, RunningCall, Seq,
 };
 
 /// Where and when effects happen.
-pub(super) struct Scene<'a> {
+pub(super) struct EffectContext<'a> {
     pub(super) db: &'a Connection,
     pub(super) stored: StoredEvent,
     pub(super) key: &'a SessionKey,
@@ -23,16 +23,16 @@ pub(super) struct Scene<'a> {
     pub(super) event: Option<EventId>,
     pub(super) at: Timestamp,
     /// What others shall hear once this is committed.
-    pub(super) said: &'a mut Vec<Lifecycle>,
+    pub(super) said: &'a mut Vec<LifecycleEvent>,
 }
 
-impl Scene<'_> {
+impl EffectContext<'_> {
     pub(super) fn session(&self) -> i64 {
         self.stored.session.0
     }
 
-    pub(super) fn say(&mut self, what: Said) {
-        self.said.push(Lifecycle { session: Some(self.key.clone()), at: self.at, what });
+    pub(super) fn say(&mut self, what: LifecycleKind) {
+        self.said.push(LifecycleEvent { session: Some(self.key.clone()), at: self.at, what });
     }
 
     pub(super) fn batch(&self, seq: Seq) -> Result<BatchId, StoreError> {
@@ -47,7 +47,7 @@ impl Scene<'_> {
     }
 }
 
-pub(super) fn apply(scene: &mut Scene<'_>, effect: &Effect) -> Result<(), StoreError> {
+pub(super) fn apply(scene: &mut EffectContext<'_>, effect: &Effect) -> Result<(), StoreError> {
     match effect {
         Effect::BeginLife { life, source } => lives::begin(scene, *life, *source),
         Effect::SetStatus(status) => {
@@ -62,7 +62,7 @@ pub(super) fn apply(scene: &mut Scene<'_>, effect: &Effect) -> Result<(), StoreE
         Effect::Suspend { reason, tally } => lives::suspend(scene, reason, *tally),
         Effect::TellMessage { content, origin } => {
             let (content, origin) = (content.clone(), origin.clone());
-            scene.say(Said::MessageReceived { source: None, content, origin });
+            scene.say(LifecycleKind::MessageReceived { source: None, content, origin });
             Ok(())
         }
         Effect::Resume { status, suspended_for_ms } => lives::resume(scene, *status, *suspended_for_ms),
@@ -108,7 +108,7 @@ pub(super) fn apply(scene: &mut Scene<'_>, effect: &Effect) -> Result<(), StoreE
 }
 
 /// Effects on a batch itself.
-fn change_batch(scene: &mut Scene<'_>, effect: &Effect) -> Result<(), StoreError> {
+fn change_batch(scene: &mut EffectContext<'_>, effect: &Effect) -> Result<(), StoreError> {
     let (db, session, at) = (scene.db, scene.session(), scene.at);
     match effect {
         Effect::OpenBatch { seq, number, source, state, prompt_id, prompt } => {
@@ -180,7 +180,7 @@ fn change_batch(scene: &mut Scene<'_>, effect: &Effect) -> Result<(), StoreError
 }
 
 /// Effects of a prompt that arrived late, and on answers whose prompt may.
-fn put_in_place(scene: &Scene<'_>, effect: &Effect) -> Result<(), StoreError> {
+fn put_in_place(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), StoreError> {
     let db = scene.db;
     match effect {
         Effect::SetTurn { seq, turn } => {
@@ -205,14 +205,14 @@ fn put_in_place(scene: &Scene<'_>, effect: &Effect) -> Result<(), StoreError> {
     }
 }
 
-fn tell_prompt(scene: &mut Scene<'_>, source: BatchSource, prompt: Option<&NewPrompt>) {
+fn tell_prompt(scene: &mut EffectContext<'_>, source: BatchSource, prompt: Option<&NewPrompt>) {
     if let Some(prompt) = prompt {
         let (content, origin) = (prompt.text.clone(), prompt.origin.clone());
-        scene.say(Said::MessageReceived { source: Some(source), content, origin });
+        scene.say(LifecycleKind::MessageReceived { source: Some(source), content, origin });
     }
 }
 
-fn close_batch(scene: &mut Scene<'_>, seq: Seq, why: CloseReason) -> Result<(), StoreError> {
+fn close_batch(scene: &mut EffectContext<'_>, seq: Seq, why: CloseReason) -> Result<(), StoreError> {
     let batch = scene.batch(seq)?;
     let prompt_number = scene
         .db
@@ -221,11 +221,11 @@ fn close_batch(scene: &mut Scene<'_>, seq: Seq, why: CloseReason) -> Result<(), 
              RETURNING prompt_number",
         )?
         .query_row(params![batch.0, why.as_str(), scene.at.0], |row| row.get(0))?;
-    scene.say(Said::BatchClosed { prompt_number });
+    scene.say(LifecycleKind::BatchClosed { prompt_number });
     Ok(())
 }
 
-fn begin_call(scene: &Scene<'_>, call: &RunningCall) -> Result<(), StoreError> {
+fn begin_call(scene: &EffectContext<'_>, call: &RunningCall) -> Result<(), StoreError> {
     let (kind, text) = call.task.as_ref().map(|task| (&task.kind, &task.text)).unzip();
     scene
         .db
@@ -236,7 +236,7 @@ fn begin_call(scene: &Scene<'_>, call: &RunningCall) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn end_calls(scene: &Scene<'_>, calls: &[CallId]) -> Result<(), StoreError> {
+fn end_calls(scene: &EffectContext<'_>, calls: &[CallId]) -> Result<(), StoreError> {
     let mut delete =
         scene.db.prepare_cached("DELETE FROM running_calls WHERE session = ?1 AND call_id = ?2")?;
     for call in calls {
@@ -246,7 +246,7 @@ fn end_calls(scene: &Scene<'_>, calls: &[CallId]) -> Result<(), StoreError> {
 }
 
 fn add_aside(
-    scene: &Scene<'_>,
+    scene: &EffectContext<'_>,
     (seq, prompt): (Seq, Option<&PromptId>),
     event: EventId,
     call: &ToolCall,
@@ -362,7 +362,11 @@ impl<'a> Columns<'a> {
     }
 }
 
-fn add_activity(scene: &Scene<'_>, batch: Option<i64>, activity: &NewActivity) -> Result<(), StoreError> {
+fn add_activity(
+    scene: &EffectContext<'_>,
+    batch: Option<i64>,
+    activity: &NewActivity,
+) -> Result<(), StoreError> {
     let columns = Columns::of(&activity.content);
     if let Some(call) = columns.use_id {
         forget_refused(scene, call)?;
@@ -371,7 +375,7 @@ fn add_activity(scene: &Scene<'_>, batch: Option<i64>, activity: &NewActivity) -
 }
 
 fn insert_activity(
-    scene: &Scene<'_>,
+    scene: &EffectContext<'_>,
     batch: Option<i64>,
     activity: &NewActivity,
     columns: &Columns<'_>,
@@ -410,7 +414,11 @@ fn insert_activity(
 }
 
 /// Of calls that are told of together, those that have no row: they never ran.
-fn add_refused(scene: &Scene<'_>, batch: Option<i64>, activities: &[NewActivity]) -> Result<(), StoreError> {
+fn add_refused(
+    scene: &EffectContext<'_>,
+    batch: Option<i64>,
+    activities: &[NewActivity],
+) -> Result<(), StoreError> {
     let mut known = scene
         .db
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM activities WHERE session = ?1 AND tool_use_id = ?2)")?;
@@ -426,7 +434,7 @@ fn add_refused(scene: &Scene<'_>, batch: Option<i64>, activities: &[NewActivity]
 }
 
 /// The result of a call that was taken for refused has arrived late.
-fn forget_refused(scene: &Scene<'_>, call: &str) -> Result<(), StoreError> {
+fn forget_refused(scene: &EffectContext<'_>, call: &str) -> Result<(), StoreError> {
     let mut delete = scene.db.prepare_cached(
         "DELETE FROM activities WHERE session = ?1 AND tool_use_id = ?2 AND part_of IS NOT NULL RETURNING id",
     )?;

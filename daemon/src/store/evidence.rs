@@ -63,7 +63,11 @@ pub(super) fn rest_anew(db: &Connection, id: i64) -> Result<(), StoreError> {
 }
 
 /// Lets go of the observations that a batch has made before and makes no longer: all but `kept`.
-pub(super) fn unsay(db: &Connection, (session, batch): (i64, i64), kept: &[i64]) -> Result<(), StoreError> {
+pub(super) fn retract_missing(
+    db: &Connection,
+    (session, batch): (i64, i64),
+    kept: &[i64],
+) -> Result<(), StoreError> {
     let mut others =
         db.prepare_cached("SELECT id FROM observations WHERE batch = ?1 AND origin <> 'user'")?;
     let others = others.query_map([batch], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;

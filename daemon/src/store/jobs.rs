@@ -7,12 +7,12 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
-use super::results::{BatchResult, Reach, keep_summary, replace_observations};
+use super::results::{BatchResult, DuplicateScope, keep_summary, replace_observations};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::ids::{
     AgentName, BatchId, JobId, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp,
 };
-use crate::memory::lifecycle::{Lifecycle, Said};
+use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
 use crate::memory::observation::SummaryDraft;
 
 /// What is to be made.
@@ -227,9 +227,9 @@ pub(super) fn lease(
 pub(super) fn finish(
     db: &Connection,
     finished: &FinishedJob,
-    said: &mut Vec<Lifecycle>,
+    said: &mut Vec<LifecycleEvent>,
 ) -> Result<(), StoreError> {
-    if !keep(db, finished, Reach::Project, said)? {
+    if !keep(db, finished, DuplicateScope::Project, said)? {
         return Ok(());
     }
     db.prepare_cached(
@@ -245,9 +245,9 @@ pub(super) fn finish(
 pub(super) fn stand_in(
     db: &Connection,
     finished: &FinishedJob,
-    said: &mut Vec<Lifecycle>,
+    said: &mut Vec<LifecycleEvent>,
 ) -> Result<(), StoreError> {
-    if !keep(db, finished, Reach::Batch, said)? {
+    if !keep(db, finished, DuplicateScope::Batch, said)? {
         return Ok(());
     }
     // Asked for again meanwhile, it is owed again.
@@ -260,8 +260,8 @@ pub(super) fn stand_in(
 fn keep(
     db: &Connection,
     finished: &FinishedJob,
-    reach: Reach,
-    said: &mut Vec<Lifecycle>,
+    reach: DuplicateScope,
+    said: &mut Vec<LifecycleEvent>,
 ) -> Result<bool, StoreError> {
     let mut find =
         db.prepare_cached("SELECT session, batch FROM jobs WHERE id = ?1 AND status = 'running'")?;
@@ -289,7 +289,7 @@ fn keep(
 pub(super) fn fail(
     db: &Connection,
     failure: &JobFailure,
-    said: &mut Vec<Lifecycle>,
+    said: &mut Vec<LifecycleEvent>,
 ) -> Result<(), StoreError> {
     let (status, at, uncounted) = match failure.next {
         NextTry::At(at) => ("retrying", at.0, 0),
@@ -311,7 +311,7 @@ pub(super) fn fail(
     if let Some((session, status)) = left
         && status == "dead"
     {
-        let dead = Said::JobDead { job: failure.job, error: failure.error.clone() };
+        let dead = LifecycleKind::JobDead { job: failure.job, error: failure.error.clone() };
         tell(db, session, failure.now, vec![dead], said)?;
     }
     Ok(())
@@ -322,8 +322,8 @@ fn tell(
     db: &Connection,
     session: i64,
     at: Timestamp,
-    what: Vec<Said>,
-    said: &mut Vec<Lifecycle>,
+    what: Vec<LifecycleKind>,
+    said: &mut Vec<LifecycleEvent>,
 ) -> Result<(), StoreError> {
     if what.is_empty() {
         return Ok(());
@@ -333,7 +333,7 @@ fn tell(
         .query_row([session], |row| {
             Ok(SessionKey { agent: AgentName(row.get(0)?), id: SessionId(row.get(1)?) })
         })?;
-    said.extend(what.into_iter().map(|what| Lifecycle { session: Some(key.clone()), at, what }));
+    said.extend(what.into_iter().map(|what| LifecycleEvent { session: Some(key.clone()), at, what }));
     Ok(())
 }
 
@@ -342,7 +342,7 @@ pub(super) fn give_back(
     worker: &str,
     error: &str,
     (retry_at, max_attempts, now): (Timestamp, u32, Timestamp),
-    said: &mut Vec<Lifecycle>,
+    said: &mut Vec<LifecycleEvent>,
 ) -> Result<(), StoreError> {
     let mut update = db.prepare_cached(
         "UPDATE jobs SET status = CASE WHEN again THEN 'pending' WHEN attempts >= ?4 THEN 'dead' ELSE 'retrying' END,
@@ -356,7 +356,7 @@ pub(super) fn give_back(
         })?
         .collect::<Result<Vec<_>, _>>()?;
     for (job, session, _) in given.into_iter().filter(|(.., status)| status == "dead") {
-        tell(db, session, now, vec![Said::JobDead { job, error: error.to_owned() }], said)?;
+        tell(db, session, now, vec![LifecycleKind::JobDead { job, error: error.to_owned() }], said)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{ProjectInfo, StoreError};
 use crate::memory::event::SubagentTask;
-use crate::memory::file_memory::Told;
+use crate::memory::file_memory::InjectedSet;
 use crate::memory::ids::{
     AgentName, CallId, EventId, ObservationId, ProjectKey, ProjectRow, PromptId, SessionId, SessionKey,
     SessionRow, Timestamp,
@@ -12,8 +12,8 @@ use crate::memory::ids::{
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
 use crate::memory::session::{
-    Answer, Batch, BatchState, EarlyCall, Growth, Load, Response, RunningCall, Seq, Session, SessionStatus,
-    Sighting,
+    Batch, BatchState, EarlyCall, Growth, Load, Response, RunningCall, Seq, Session, SessionStatus,
+    TurnResponse, TurnSeen,
 };
 
 /// A session as its actor takes it up again.
@@ -28,7 +28,7 @@ pub struct KnownSession {
     /// When the event was taken that decided where it runs; `None` where that is not known.
     pub home: Option<Order>,
     /// What it was told since its context was last emptied.
-    pub told: Told,
+    pub injected: InjectedSet,
 }
 
 /// # Errors
@@ -61,7 +61,7 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
                     batches: Vec::new(),
                     spare: Vec::new(),
                     early: Vec::new(),
-                    sightings: Vec::new(),
+                    turns_seen: Vec::new(),
                     last_event: Timestamp(row.get(3)?),
                     latest: None,
                     ended: read_order(row, 8)?,
@@ -73,7 +73,7 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
                 transcript_path: row.get(14)?,
                 root: row.get(15)?,
                 home: read_order(row, 16)?,
-                told: Told::default(),
+                injected: InjectedSet::default(),
             })
         })
         .optional()?;
@@ -81,10 +81,10 @@ pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSe
     known.session.batches = session_batches(db, known.row)?;
     known.session.early = early_calls(db, known.row, known.session.batches.first())?;
     known.session.spare = spare_answers(db, known.row)?;
-    known.session.sightings = sightings(db, known.row)?;
+    known.session.turns_seen = turns_seen(db, known.row)?;
     known.session.latest = latest_order(db, known.row)?;
     known.session.calls = running_calls(db, known.row)?;
-    known.told = told(db, known.row)?;
+    known.injected = injected(db, known.row)?;
     Ok(Some(known))
 }
 
@@ -142,7 +142,7 @@ fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, S
                 _ => BatchState::Closed,
             },
             response: match read_order(row, 10)? {
-                Some(at) => Response::Known(Answer { event: EventId(row.get(19)?), at, prompt: turn }),
+                Some(at) => Response::Known(TurnResponse { event: EventId(row.get(19)?), at, prompt: turn }),
                 None if row.get(13)? => Response::Recovered,
                 None => Response::Missing,
             },
@@ -192,7 +192,7 @@ fn early_calls(
 }
 
 /// Answers that are kept as activities.
-fn spare_answers(db: &Connection, session: SessionRow) -> Result<Vec<Answer>, StoreError> {
+fn spare_answers(db: &Connection, session: SessionRow) -> Result<Vec<TurnResponse>, StoreError> {
     let mut statement = db.prepare_cached(
         "SELECT a.event_id, a.prompt_id, d.boot_id, d.boot_ns, d.captured_at
          FROM activities a JOIN deliveries d ON d.event_id = a.event_id
@@ -200,13 +200,17 @@ fn spare_answers(db: &Connection, session: SessionRow) -> Result<Vec<Answer>, St
     )?;
     let rows = statement.query_map([session.0], |row| {
         let at = read_order(row, 2)?.unwrap_or_default();
-        Ok(Answer { event: EventId(row.get(0)?), at, prompt: row.get::<_, Option<String>>(1)?.map(PromptId) })
+        Ok(TurnResponse {
+            event: EventId(row.get(0)?),
+            at,
+            prompt: row.get::<_, Option<String>>(1)?.map(PromptId),
+        })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Turns that something was done in and no prompt was asked in, and when first.
-fn sightings(db: &Connection, session: SessionRow) -> Result<Vec<Sighting>, StoreError> {
+fn turns_seen(db: &Connection, session: SessionRow) -> Result<Vec<TurnSeen>, StoreError> {
     let mut statement = db.prepare_cached(
         "WITH seen (turn, event) AS (
             SELECT prompt_id, ifnull(part_of, event_id) FROM activities WHERE session = ?1
@@ -222,9 +226,9 @@ fn sightings(db: &Connection, session: SessionRow) -> Result<Vec<Sighting>, Stor
          GROUP BY turn, boot_id",
     )?;
     let rows = statement.query_map([session.0], |row| {
-        Ok(Sighting { turn: PromptId(row.get(0)?), at: read_order(row, 1)?.unwrap_or_default() })
+        Ok(TurnSeen { turn: PromptId(row.get(0)?), at: read_order(row, 1)?.unwrap_or_default() })
     })?;
-    let mut first: Vec<Sighting> = Vec::new();
+    let mut first: Vec<TurnSeen> = Vec::new();
     for seen in rows {
         let seen = seen?;
         match first.iter_mut().find(|known| known.turn == seen.turn) {
@@ -262,7 +266,7 @@ fn read_order(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Order>> {
 
 /// What was given to a session since its context was last emptied by a compaction, which itself may have been given
 /// nothing.
-fn told(db: &Connection, session: SessionRow) -> Result<Told, StoreError> {
+fn injected(db: &Connection, session: SessionRow) -> Result<InjectedSet, StoreError> {
     // What a subagent was told, its caller has not read.
     const SINCE: &str = "i.session = ?1 AND i.moment <> 'subagent'
         AND i.id >= ifnull((SELECT max(id) FROM injections WHERE session = ?1 AND moment = 'compact'), 0)
@@ -277,7 +281,7 @@ fn told(db: &Connection, session: SessionRow) -> Result<Told, StoreError> {
         "SELECT DISTINCT i.file FROM injections i WHERE i.file IS NOT NULL AND {SINCE}"
     ))?;
     let files = files.query_map([session.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    Ok(Told { observations: ids.into_iter().flatten().map(ObservationId).collect(), files })
+    Ok(InjectedSet { observations: ids.into_iter().flatten().map(ObservationId).collect(), files })
 }
 
 /// Sessions that were silent since `before` and have something left open; suspended ones only if somebody has been

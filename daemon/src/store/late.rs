@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::effects::Scene;
+use super::effects::EffectContext;
 use super::jobs::{self, JobKind};
 use super::text::{Packed, Unpacked};
 use super::writes::log;
@@ -28,7 +28,7 @@ const MOVABLE: [(&str, &str); 5] = [
 /// Seats everything in the batches of these periods anew, and has closed batches that lost or gained something
 /// compressed again.
 pub(super) fn rearrange(
-    scene: &Scene<'_>,
+    scene: &EffectContext<'_>,
     periods: &[Period],
     (among, hidden): (&[Seq], &[Seq]),
 ) -> Result<(), StoreError> {
@@ -107,7 +107,7 @@ fn follow_plans(db: &Connection, batch: i64) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn compress_again(scene: &Scene<'_>, batch: BatchId) -> Result<(), StoreError> {
+fn compress_again(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     let mut find = scene.db.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM prompt_batches WHERE id = ?1 AND status = 'closed' AND source <> 'private')",
     )?;
@@ -208,7 +208,7 @@ pub(super) fn adopt_recovery(
 }
 
 /// Leaves of a batch only that something was done. What names another turn is not the batch's own.
-fn hide(scene: &Scene<'_>, batch: BatchId) -> Result<(), StoreError> {
+fn hide(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     let db = scene.db;
     forgetting::withdraw(db, (scene.session(), batch), scene.at)?;
     const OWN: &str =

@@ -15,9 +15,9 @@ use super::subjects::{SubjectHash, file_hash, subjects};
 use super::traces::{changes_before, failings, span};
 use super::writes::log;
 use crate::memory::document::Status;
+use crate::memory::fixes::{Change, Failing, Span, Trail};
 use crate::memory::ids::{BatchId, EventId, ObservationId, ProjectRow, SessionId, SessionRow, Timestamp};
 use crate::memory::lineage::{Author, Claim, Settled, Settlement, Settling, successor};
-use crate::memory::mending::{Change, Failing, Span, Trail};
 
 /// The origin of what a user said.
 pub(super) const USER: &str = "user";

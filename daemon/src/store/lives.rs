@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::StoreError;
-use super::effects::Scene;
+use super::effects::EffectContext;
 use super::jobs::{self, JobKind};
 use super::writes::Suspension;
 use crate::memory::event::StartSource;
 use crate::memory::ids::{AgentName, SessionId, SessionKey, SessionRow, Timestamp};
-use crate::memory::lifecycle::{Lifecycle, Said, Tally};
+use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind, Tally};
 use crate::memory::session::{CLEAR_WITHIN_MS, SessionStatus};
 
 /// An entry of the record.
@@ -45,7 +45,7 @@ pub fn life_events(db: &Connection, session: SessionRow) -> Result<Vec<LifeEvent
 }
 
 /// Writes down what is said of a session's life. `false`: it was said before, which only a start or an end can be.
-fn record(db: &Connection, session: i64, at: Timestamp, what: &Said) -> Result<bool, StoreError> {
+fn record(db: &Connection, session: i64, at: Timestamp, what: &LifecycleKind) -> Result<bool, StoreError> {
     let written = db
         .prepare_cached(
             "INSERT INTO life_events (session, life, name, at, detail)
@@ -55,14 +55,14 @@ fn record(db: &Connection, session: i64, at: Timestamp, what: &Said) -> Result<b
     Ok(written > 0)
 }
 
-pub(super) fn say(scene: &mut Scene<'_>, what: Said) -> Result<(), StoreError> {
+pub(super) fn say(scene: &mut EffectContext<'_>, what: LifecycleKind) -> Result<(), StoreError> {
     if record(scene.db, scene.session(), scene.at, &what)? {
         scene.say(what);
     }
     Ok(())
 }
 
-pub(super) fn begin(scene: &mut Scene<'_>, life: u32, source: StartSource) -> Result<(), StoreError> {
+pub(super) fn begin(scene: &mut EffectContext<'_>, life: u32, source: StartSource) -> Result<(), StoreError> {
     scene
         .db
         .prepare_cached(
@@ -75,16 +75,16 @@ pub(super) fn begin(scene: &mut Scene<'_>, life: u32, source: StartSource) -> Re
         (1, _) => None,
         _ => Some(scene.key.id.clone()),
     };
-    say(scene, Said::SessionStart { life, source, resumed_from })
+    say(scene, LifecycleKind::SessionStart { life, source, resumed_from })
 }
 
 /// Its life has begun already, with something that happened later.
-pub(super) fn follow_cleared(scene: &Scene<'_>) -> Result<(), StoreError> {
+pub(super) fn follow_cleared(scene: &EffectContext<'_>) -> Result<(), StoreError> {
     link_predecessor(scene).map(|_| ())
 }
 
 /// Remembers when the session began in another's place, for that one's end may be told later, and which one it was.
-fn link_predecessor(scene: &Scene<'_>) -> Result<Option<SessionId>, StoreError> {
+fn link_predecessor(scene: &EffectContext<'_>) -> Result<Option<SessionId>, StoreError> {
     let before = predecessor(scene)?;
     scene
         .db
@@ -97,7 +97,7 @@ fn link_predecessor(scene: &Scene<'_>) -> Result<Option<SessionId>, StoreError> 
 
 /// The session that was cleared away just before this one began: the agent names it nowhere. One that was cleared
 /// away in the same folder goes before others of the project, and none is claimed twice.
-fn predecessor(scene: &Scene<'_>) -> Result<Option<SessionId>, StoreError> {
+fn predecessor(scene: &EffectContext<'_>) -> Result<Option<SessionId>, StoreError> {
     let mut find = scene.db.prepare_cached(
         "SELECT o.session_id FROM sessions o JOIN sessions s ON s.id = ?1
          WHERE o.project = s.project AND o.agent = s.agent AND o.id <> s.id AND o.status = 'completed'
@@ -111,7 +111,7 @@ fn predecessor(scene: &Scene<'_>) -> Result<Option<SessionId>, StoreError> {
 }
 
 pub(super) fn resume(
-    scene: &mut Scene<'_>,
+    scene: &mut EffectContext<'_>,
     status: SessionStatus,
     suspended_for_ms: i64,
 ) -> Result<(), StoreError> {
@@ -119,26 +119,26 @@ pub(super) fn resume(
         .db
         .prepare_cached("UPDATE sessions SET status = ?2, suspended_at = NULL WHERE id = ?1")?
         .execute(params![scene.session(), status.as_str()])?;
-    say(scene, Said::SessionResume { suspended_for_ms })
+    say(scene, LifecycleKind::SessionResume { suspended_for_ms })
 }
 
 /// The agent's program goes away.
-pub(super) fn suspend(scene: &mut Scene<'_>, reason: &str, tally: Tally) -> Result<(), StoreError> {
+pub(super) fn suspend(scene: &mut EffectContext<'_>, reason: &str, tally: Tally) -> Result<(), StoreError> {
     scene
         .db
         .prepare_cached("UPDATE sessions SET status = 'suspended', suspended_at = ?2 WHERE id = ?1")?
         .execute(params![scene.session(), scene.at.0])?;
     let duration_ms = since_first_start(scene)?;
-    say(scene, Said::SessionSuspend { tally, duration_ms, reason: reason.to_owned() })
+    say(scene, LifecycleKind::SessionSuspend { tally, duration_ms, reason: reason.to_owned() })
 }
 
 /// How long the session has lasted, all its lives and the time between them.
-fn since_first_start(scene: &Scene<'_>) -> Result<i64, StoreError> {
+fn since_first_start(scene: &EffectContext<'_>) -> Result<i64, StoreError> {
     let mut find = scene.db.prepare_cached("SELECT started_at FROM sessions WHERE id = ?1")?;
     Ok(scene.at.since(Timestamp(find.query_row([scene.session()], |row| row.get(0))?)))
 }
 
-pub(super) fn complete(scene: &mut Scene<'_>, reason: &str, tally: Tally) -> Result<(), StoreError> {
+pub(super) fn complete(scene: &mut EffectContext<'_>, reason: &str, tally: Tally) -> Result<(), StoreError> {
     scene
         .db
         .prepare_cached(
@@ -150,12 +150,12 @@ pub(super) fn complete(scene: &mut Scene<'_>, reason: &str, tally: Tally) -> Res
         )?
         .execute(params![scene.session(), reason, scene.at.0, scene.event.map(|event| event.0)])?;
     let duration_ms = since_first_start(scene)?;
-    say(scene, Said::SessionEnd { tally, duration_ms, reason: reason.to_owned() })?;
+    say(scene, LifecycleKind::SessionEnd { tally, duration_ms, reason: reason.to_owned() })?;
     if reason == StartSource::Clear.as_str() { claim_successor(scene) } else { Ok(()) }
 }
 
 /// The session that a `clear` made room for may have been heard of first.
-fn claim_successor(scene: &Scene<'_>) -> Result<(), StoreError> {
+fn claim_successor(scene: &EffectContext<'_>) -> Result<(), StoreError> {
     scene
         .db
         .prepare_cached(
@@ -176,16 +176,16 @@ pub(super) fn end_expired(
     db: &Connection,
     sessions: &BTreeSet<i64>,
     now: Timestamp,
-    said: &mut Vec<Lifecycle>,
+    said: &mut Vec<LifecycleEvent>,
 ) -> Result<(), StoreError> {
     let mut find = db.prepare_cached(&format!("{OPEN_LIFE} AND s.id = ?1"))?;
     for session in sessions {
         let Some(life) = find.query_row([session], read_open_life).optional()? else { continue };
         let (tally, duration_ms) = life.amounts_to(life.heard);
-        let what = Said::SessionEnd { tally, duration_ms, reason: "retention".to_owned() };
+        let what = LifecycleKind::SessionEnd { tally, duration_ms, reason: "retention".to_owned() };
         db.prepare_cached("UPDATE sessions SET status = 'completed' WHERE id = ?1")?.execute([session])?;
         record(db, *session, life.heard, &what)?;
-        said.push(Lifecycle { session: Some(life.key), at: now, what });
+        said.push(LifecycleEvent { session: Some(life.key), at: now, what });
     }
     Ok(())
 }
@@ -234,7 +234,7 @@ pub(super) fn suspend_all(
     db: &Connection,
     now: Timestamp,
     why: Suspension,
-    said: &mut Vec<Lifecycle>,
+    said: &mut Vec<LifecycleEvent>,
 ) -> Result<(), StoreError> {
     let mut live =
         db.prepare_cached(&format!("{OPEN_LIFE} AND s.status IN ('initialized', 'active') ORDER BY s.id"))?;
@@ -247,14 +247,14 @@ pub(super) fn suspend_all(
         };
         let (tally, duration_ms) = life.amounts_to(at);
         let OpenLife { session, key, in_turn, .. } = life;
-        let what = Said::SessionSuspend { tally, duration_ms, reason: reason.to_owned() };
+        let what = LifecycleKind::SessionSuspend { tally, duration_ms, reason: reason.to_owned() };
         stamp.execute(params![session, at.0])?;
         if in_turn {
             // Nobody knows whether its turn ever goes on: what there is of it is summed up.
             jobs::enqueue(db, JobKind::Summary, session, None, now)?;
         }
         record(db, session, at, &what)?;
-        said.push(Lifecycle { session: Some(key), at, what });
+        said.push(LifecycleEvent { session: Some(key), at, what });
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ mod repair;
 mod results;
 mod schema;
 mod sessions;
-mod sightings;
+mod checkout_records;
 mod statistics;
 mod text;
 mod titles;
@@ -54,7 +54,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 pub use backup::{
     BackupError, Thoroughness, back_up_daily, check, daily_backup_is_due, newest_good_backup, renew_backups,
 };
-pub use by_hand::{Remembered, Standing};
+pub use by_hand::{Remembered, Validity};
+pub use checkout_records::CheckoutRecord;
 pub use compactions::{CompactionRow, compaction_summaries};
 pub use documents::{
     DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, log_goes_on_after,
@@ -62,8 +63,8 @@ pub use documents::{
 };
 pub use file_notes::{FileNoteRow, earlier_statements, notes_about};
 pub use forgetting::{
-    Criteria, Doomed, Forgotten, ForgottenCounts, Selection, Unreadable, find_doomed, has_all_words, rewrite,
-    traces_left, unreadable_events,
+    Criteria, Forgotten, ForgottenCounts, RowsToForget, Selection, Unreadable, find_rows_to_forget,
+    has_all_words, rewrite, traces_left, unreadable_events,
 };
 pub use jobs::{
     CompressionTrouble, Duty, FinishedJob, FirstResult, JobFailure, JobKind, JobResult, JobRow, Jobs,
@@ -86,7 +87,7 @@ pub use reading::{
     observations_by_id, timeline,
 };
 pub use repair::{
-    Evidence, Outcome, Repair, RepairError, RepairSite, recent_repairs, remove_damaged, repair,
+    Evidence, Repair, RepairError, RepairOutcome, RepairSite, recent_repairs, remove_damaged, repair,
 };
 pub use results::BatchResult;
 pub use sessions::{
@@ -95,7 +96,6 @@ pub use sessions::{
     latest_calls, observations_of_session, session_activities, session_info, session_list,
     summary_of_session,
 };
-pub use sightings::Sighting;
 pub use statistics::{Statistics, statistics};
 pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};
 pub use writes::{

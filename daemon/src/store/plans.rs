@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::StoreError;
-use super::effects::Scene;
+use super::effects::EffectContext;
 use super::known::order_of;
 use super::text::{Packed, Unpacked};
 use super::writes::log;
@@ -71,7 +71,7 @@ pub fn plan(db: &Connection, id: PlanId) -> Result<Option<PlanRow>, StoreError> 
 
 /// Keeps what a file or an approval says. What is older than what is known changes nothing but the state.
 pub(super) fn keep(
-    scene: &Scene<'_>,
+    scene: &EffectContext<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
     path: Option<&str>,
     text: Option<&str>,
@@ -101,7 +101,7 @@ fn approve(db: &Connection, plan: i64) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn row_of(scene: &Scene<'_>, (kind, path): (&str, &str)) -> Result<Option<i64>, StoreError> {
+fn row_of(scene: &EffectContext<'_>, (kind, path): (&str, &str)) -> Result<Option<i64>, StoreError> {
     let mut find =
         scene.db.prepare_cached("SELECT id FROM plans WHERE session = ?1 AND kind = ?2 AND path = ?3")?;
     Ok(find.query_row(params![scene.session(), kind, path], |row| row.get(0)).optional()?)
@@ -128,7 +128,7 @@ fn last_approved(db: &Connection, project: i64, until: Timestamp) -> Result<Opti
 }
 
 /// A plan that is heard of late may be the one that later prompts meant.
-fn carry_out_anew(scene: &Scene<'_>) -> Result<(), StoreError> {
+fn carry_out_anew(scene: &EffectContext<'_>) -> Result<(), StoreError> {
     let mut find = scene.db.prepare_cached(
         "SELECT id, prompt, prompt_event, opened_at FROM prompt_batches
          WHERE session = ?1 AND source IN ('plan', 'queued') AND prompt IS NOT NULL AND opened_at > ?2",
@@ -149,7 +149,12 @@ fn carry_out_anew(scene: &Scene<'_>) -> Result<(), StoreError> {
 
 /// Ties a batch to the plan that was made last before its prompt: the session's own, else one of the project's that was
 /// approved.
-fn carry_out_last(scene: &Scene<'_>, batch: BatchId, event: &[u8], at: Timestamp) -> Result<(), StoreError> {
+fn carry_out_last(
+    scene: &EffectContext<'_>,
+    batch: BatchId,
+    event: &[u8],
+    at: Timestamp,
+) -> Result<(), StoreError> {
     let plan = match last_written(scene.db, scene.session(), at)? {
         Some(plan) => Some(plan),
         None => last_approved(scene.db, scene.stored.project.0, at)?,
@@ -164,7 +169,7 @@ fn carry_out_last(scene: &Scene<'_>, batch: BatchId, event: &[u8], at: Timestamp
 
 /// Keeps what was told of the session's task list.
 pub(super) fn keep_tasks(
-    scene: &Scene<'_>,
+    scene: &EffectContext<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
     change: &TaskChange,
 ) -> Result<(), StoreError> {
@@ -181,7 +186,7 @@ pub(super) fn keep_tasks(
     row_of(scene, ("tasks", ""))?.map_or(Ok(()), |row| tie(scene, (seq, prompt), row))
 }
 
-fn task_list(scene: &Scene<'_>) -> Result<TaskList, StoreError> {
+fn task_list(scene: &EffectContext<'_>) -> Result<TaskList, StoreError> {
     let mut find = scene.db.prepare_cached(
         "SELECT tasks, text, updated_at FROM plans WHERE session = ?1 AND kind = 'tasks' AND path = ''",
     )?;
@@ -199,7 +204,7 @@ fn task_list(scene: &Scene<'_>) -> Result<TaskList, StoreError> {
 }
 
 fn write(
-    scene: &Scene<'_>,
+    scene: &EffectContext<'_>,
     seq: Option<Seq>,
     (kind, path): (&str, &str),
     text: &str,
@@ -237,7 +242,7 @@ fn write(
 
 /// Says that a batch works on a plan of its session.
 fn tie(
-    scene: &Scene<'_>,
+    scene: &EffectContext<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
     plan: i64,
 ) -> Result<(), StoreError> {
@@ -253,7 +258,11 @@ fn tie(
 }
 
 /// Ties a batch to the plan that its prompt names, which another session of the project may have made.
-pub(super) fn carry_out(scene: &Scene<'_>, seq: Seq, reference: &PlanReference) -> Result<(), StoreError> {
+pub(super) fn carry_out(
+    scene: &EffectContext<'_>,
+    seq: Seq,
+    reference: &PlanReference,
+) -> Result<(), StoreError> {
     let batch = scene.batch(seq)?;
     let event = scene.event.map(|event| event.0.to_vec()).unwrap_or_default();
     let path = match reference {

@@ -9,15 +9,15 @@ use super::{
     schema,
 };
 use crate::memory::event::{
-    Audience, Capture, LifecycleEvent, PromptText, StartSource, Subagent, SubagentTask, ToolCall, ToolResult,
-    ToolStart, What,
+    Audience, Capture, HookEvent, HookEventKind, PromptText, StartSource, Subagent, SubagentTask, ToolCall,
+    ToolResult, ToolStart,
 };
 use crate::memory::ids::{AgentName, EventId, ProjectKey, PromptId, SessionId, SessionKey, Timestamp};
-use crate::memory::lifecycle::{Lifecycle, Said};
+use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
 use crate::memory::session::{
-    BatchState, CapturePolicy, Decision, Growth, IdlePolicy, Load, Response, Session, Sighting, Watch,
+    BatchState, CapturePolicy, Decision, Growth, IdlePolicy, Load, Response, Session, TurnSeen, Watch,
 };
 
 const IDLE: IdlePolicy = IdlePolicy { batch_ms: 300_000, session_ms: 3_600_000 };
@@ -25,9 +25,9 @@ const IDLE: IdlePolicy = IdlePolicy { batch_ms: 300_000, session_ms: 3_600_000 }
 #[derive(Clone, Debug)]
 enum Move {
     /// An event: what, and of which turn.
-    Event(What, Option<&'static str>),
+    Event(HookEventKind, Option<&'static str>),
     /// An event that was taken so many moves ago.
-    Late(What, Option<&'static str>, u64),
+    Late(HookEventKind, Option<&'static str>, u64),
     /// The last event once more.
     Again,
     /// Seconds pass.
@@ -46,7 +46,7 @@ pub(super) struct Daemon {
     started: i64,
     moves: u64,
     last: Option<Transaction>,
-    said: Vec<Lifecycle>,
+    said: Vec<LifecycleEvent>,
 }
 
 impl Daemon {
@@ -95,7 +95,7 @@ impl Daemon {
         }
     }
 
-    fn take(&mut self, what: What, prompt: Option<&str>, boot_ns: u64) {
+    fn take(&mut self, what: HookEventKind, prompt: Option<&str>, boot_ns: u64) {
         // As far apart as random ones.
         let id = EventId((u128::from(self.moves) << 64).to_be_bytes());
         self.happen(what, prompt, (id, boot_ns, Timestamp(self.now)));
@@ -103,13 +103,13 @@ impl Daemon {
 
     pub(super) fn happen(
         &mut self,
-        what: What,
+        what: HookEventKind,
         prompt: Option<&str>,
         (id, boot_ns, at): (EventId, u64, Timestamp),
     ) {
-        let subagent = matches!(what, What::SubagentStart | What::SubagentStop { .. })
+        let subagent = matches!(what, HookEventKind::SubagentStart | HookEventKind::SubagentStop { .. })
             .then(|| Subagent { id: format!("of {}", prompt.unwrap_or_default()), kind: None });
-        let event = LifecycleEvent {
+        let event = HookEvent {
             session: self.key.id.clone(),
             prompt: prompt.map(PromptId::from),
             cwd: None,
@@ -187,8 +187,8 @@ impl Daemon {
     }
 }
 
-fn is_of_a_life(said: &Said) -> bool {
-    !matches!(said, Said::MessageReceived { .. } | Said::BatchClosed { .. })
+fn is_of_a_life(said: &LifecycleKind) -> bool {
+    !matches!(said, LifecycleKind::MessageReceived { .. } | LifecycleKind::BatchClosed { .. })
 }
 
 pub(super) fn call(use_id: &str) -> ToolCall {
@@ -204,35 +204,37 @@ pub(super) fn call(use_id: &str) -> ToolCall {
     }
 }
 
-fn any_event() -> impl Strategy<Value = (What, Option<&'static str>)> {
+fn any_event() -> impl Strategy<Value = (HookEventKind, Option<&'static str>)> {
     let source = prop::sample::select(vec![StartSource::Startup, StartSource::Resume, StartSource::Compact]);
     let use_id = prop::sample::select(vec!["c1", "c2", "c3"]);
     let what = prop_oneof![
-        source.prop_map(|source| What::SessionStart { source, audience: Audience::Nobody }),
-        Just(What::Prompt { text: PromptText::Text("go".to_owned()), source: BatchSource::User }),
-        Just(What::Prompt { text: PromptText::WhollyPrivate, source: BatchSource::User }),
-        (use_id.clone(), any::<bool>()).prop_map(|(id, gives)| What::ToolStart(ToolStart {
+        source.prop_map(|source| HookEventKind::SessionStart { source, audience: Audience::Nobody }),
+        Just(HookEventKind::Prompt { text: PromptText::Text("go".to_owned()), source: BatchSource::User }),
+        Just(HookEventKind::Prompt { text: PromptText::WhollyPrivate, source: BatchSource::User }),
+        (use_id.clone(), any::<bool>()).prop_map(|(id, gives)| HookEventKind::ToolStart(ToolStart {
             name: "Agent".to_owned(),
             use_id: Some(id.into()),
             input: "{}".to_owned(),
             file: None,
             task: gives.then(|| SubagentTask { kind: "explore".to_owned(), text: format!("do {id}") }),
         })),
-        use_id.clone().prop_map(|id| What::Tool(call(id))),
+        use_id.clone().prop_map(|id| HookEventKind::Tool(call(id))),
         // One of them ran, perhaps; the other was refused, and no two are.
-        (use_id, any::<u32>())
-            .prop_map(|(id, refused)| What::ToolBatch(vec![call(id), call(&format!("refused {refused}"))])),
-        Just(What::SubagentStart),
-        Just(What::SubagentStop { message: Some("found".to_owned()) }),
-        Just(What::PreCompact { trigger: "auto".to_owned() }),
-        Just(What::PostCompact { trigger: "auto".to_owned(), summary: Some("short".to_owned()) }),
-        Just(What::Stop { message: Some("done".to_owned()) }),
-        Just(What::StopFailure { error: "overloaded".to_owned(), detail: "{}".to_owned() }),
-        Just(What::SessionEnd { reason: "other".to_owned() }),
-        Just(What::SessionSuspend { reason: "restart".to_owned() }),
-        Just(What::SessionResume),
-        Just(What::MessageReceived { content: Some("hi".to_owned()), detail: "{}".to_owned() }),
-        Just(What::Other { name: "Notification".to_owned(), detail: "{}".to_owned() }),
+        (use_id, any::<u32>()).prop_map(|(id, refused)| HookEventKind::ToolBatch(vec![
+            call(id),
+            call(&format!("refused {refused}"))
+        ])),
+        Just(HookEventKind::SubagentStart),
+        Just(HookEventKind::SubagentStop { message: Some("found".to_owned()) }),
+        Just(HookEventKind::PreCompact { trigger: "auto".to_owned() }),
+        Just(HookEventKind::PostCompact { trigger: "auto".to_owned(), summary: Some("short".to_owned()) }),
+        Just(HookEventKind::Stop { message: Some("done".to_owned()) }),
+        Just(HookEventKind::StopFailure { error: "overloaded".to_owned(), detail: "{}".to_owned() }),
+        Just(HookEventKind::SessionEnd { reason: "other".to_owned() }),
+        Just(HookEventKind::SessionSuspend { reason: "restart".to_owned() }),
+        Just(HookEventKind::SessionResume),
+        Just(HookEventKind::MessageReceived { content: Some("hi".to_owned()), detail: "{}".to_owned() }),
+        Just(HookEventKind::Other { name: "Notification".to_owned(), detail: "{}".to_owned() }),
     ];
     (what, prop::sample::select(vec![None, Some("p1"), Some("p2"), Some("p3")]))
 }
@@ -275,16 +277,16 @@ fn comparable(mut session: Session) -> Session {
         batch.asked_in.is_some() && batch.asked_in != batch.prompt && batch.source != BatchSource::Private
     });
     let turns: Vec<_> = waited.map(|batch| batch.prompt.clone()).collect();
-    session.sightings.retain(|seen| turns.contains(&Some(seen.turn.clone())));
-    session.sightings.sort_by(|a, b| a.turn.cmp(&b.turn));
+    session.turns_seen.retain(|seen| turns.contains(&Some(seen.turn.clone())));
+    session.turns_seen.sort_by(|a, b| a.turn.cmp(&b.turn));
     // Of a turn that ended more than once the last end is stored, and it is heard of at the latest then.
     let held = session.batches.iter().filter_map(|batch| match &batch.response {
         Response::Known(answer) => Some(answer),
         _ => None,
     });
     for end in held.chain(&session.spare) {
-        let of_turn = |seen: &&mut Sighting| Some(&seen.turn) == end.prompt.as_ref();
-        let seen = session.sightings.iter_mut().find(of_turn).filter(|seen| seen.at.is_before(&end.at));
+        let of_turn = |seen: &&mut TurnSeen| Some(&seen.turn) == end.prompt.as_ref();
+        let seen = session.turns_seen.iter_mut().find(of_turn).filter(|seen| seen.at.is_before(&end.at));
         if let Some(seen) = seen {
             seen.at = end.at;
         }

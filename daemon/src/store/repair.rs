@@ -50,7 +50,7 @@ pub enum Evidence {
 
 /// What came of looking at a database that was said to be damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RepairOutcome {
     /// It is not: nothing was touched.
     Sound,
     Repaired(Repair),
@@ -97,10 +97,10 @@ pub fn repair(
     evidence: Evidence,
     why: &str,
     at: Timestamp,
-) -> Result<Outcome, RepairError> {
+) -> Result<RepairOutcome, RepairError> {
     if evidence == Evidence::Reported {
         match look_at(&site.database) {
-            Ok(()) => return Ok(Outcome::Sound),
+            Ok(()) => return Ok(RepairOutcome::Sound),
             Err(error) if error.is_damage() => {}
             Err(error) => return Err(RepairError::Check(error)),
         }
@@ -124,7 +124,7 @@ pub fn repair(
     sync_folder_of(&site.database).map_err(failed)?;
     fs::rename(replacement(&site.database), &site.database).map_err(failed)?;
     sync_folder_of(&site.database).map_err(failed)?;
-    Ok(Outcome::Repaired(repair))
+    Ok(RepairOutcome::Repaired(repair))
 }
 
 /// Finishes what a killed process left, before the database is opened.
@@ -309,8 +309,8 @@ mod tests {
 
     fn repaired(fixture: &Fixture, evidence: Evidence) -> Repair {
         match repair(&fixture.site, evidence, "malformed", NOW).unwrap() {
-            Outcome::Repaired(repair) => repair,
-            Outcome::Sound => panic!("nothing was found"),
+            RepairOutcome::Repaired(repair) => repair,
+            RepairOutcome::Sound => panic!("nothing was found"),
         }
     }
 
@@ -343,7 +343,7 @@ mod tests {
     fn a_sound_database_is_not_replaced_on_hearsay() {
         let fixture = Fixture::new(true);
         let outcome = repair(&fixture.site, Evidence::Reported, "malformed", NOW).unwrap();
-        assert_eq!(outcome, Outcome::Sound);
+        assert_eq!(outcome, RepairOutcome::Sound);
         assert_eq!(fixture.projects(), ["one", "two"]);
         assert_eq!(recent_repairs(&fixture.site.note, NOW), []);
         let nowhere = RepairSite { database: fixture.home.path().join("x/y.db"), ..fixture.site.clone() };

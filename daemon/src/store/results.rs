@@ -3,17 +3,17 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
-use super::evidence::{evidence_json, merge, rest_anew, unsay};
+use super::evidence::{evidence_json, merge, rest_anew, retract_missing};
 use super::jobs::FinishedJob;
 use super::lineage::{keep_settlements, settle};
 use super::subjects::{Aimed, aim, subjects, with_heirs};
 use super::traces::{Beginning, keep_traces};
 use super::writes::log;
 use super::{StoreError, forgetting, titles};
+use crate::memory::fixes::Traces;
 use crate::memory::ids::{ObservationId, ProjectRow, SummaryId, Timestamp};
-use crate::memory::lifecycle::Said;
+use crate::memory::lifecycle::LifecycleKind;
 use crate::memory::lineage::Settled;
-use crate::memory::mending::Traces;
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
 use crate::memory::sameness::{Statement, says_the_same};
 use crate::memory::tokens::estimate;
@@ -26,15 +26,15 @@ pub(super) fn replace_observations(
     origin: &str,
     (session, batch): (i64, i64),
     made: &BatchResult,
-    reach: Reach,
-) -> Result<Vec<Said>, StoreError> {
+    reach: DuplicateScope,
+) -> Result<Vec<LifecycleKind>, StoreError> {
     let (project, opened_at, at): (i64, i64, i64) = db
         .prepare_cached(
             "SELECT s.project, b.opened_at, ifnull(b.closed_at, b.opened_at)
              FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
         )?
         .query_row([batch], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    let place = Place { session: Some(session), batch: Some(batch), project, at };
+    let place = ObservationScope { session: Some(session), batch: Some(batch), project, at };
     let mut concerned = subjects(db, "SELECT subject FROM observations WHERE batch = ?1", [batch])?;
     concerned.extend(keep_settlements(db, batch, &made.settled)?);
     concerned.extend(keep_traces(db, Beginning { batch, project, opened_at }, &made.traces)?);
@@ -54,7 +54,7 @@ pub(super) fn replace_observations(
             None => {
                 let id = insert(db, &place, draft, origin, saved)?;
                 let (kind, title) = (draft.kind, draft.title.clone());
-                created.push(Said::ObservationCreated { id: ObservationId(id), kind, title });
+                created.push(LifecycleKind::ObservationCreated { id: ObservationId(id), kind, title });
                 id
             }
         };
@@ -62,7 +62,7 @@ pub(super) fn replace_observations(
         kept.push(id);
         log(db, "observation", id)?;
     }
-    unsay(db, (session, batch), &kept)?;
+    retract_missing(db, (session, batch), &kept)?;
     // One that was made before may be about something else now.
     let since = db
         .prepare_cached(
@@ -84,7 +84,7 @@ pub(super) fn take_back(db: &Connection, (session, batch): (i64, i64)) -> Result
     let mut concerned = subjects(db, "SELECT subject FROM observations WHERE batch = ?1", [batch])?;
     concerned.extend(keep_settlements(db, batch, &[])?);
     concerned.extend(keep_traces(db, Beginning { batch, project, opened_at }, &Traces::default())?);
-    unsay(db, (session, batch), &[])?;
+    retract_missing(db, (session, batch), &[])?;
     // What went may have been older than its batch.
     settle(db, ProjectRow(project), &concerned, Timestamp(0))
 }
@@ -103,7 +103,7 @@ pub struct BatchResult {
 
 /// Where an observation that says the same is looked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum DuplicateScope {
     Project,
     /// What stands in goes as a whole when the true result is there, so it is mixed with nothing else.
     Batch,
@@ -119,14 +119,14 @@ enum MadeHere {
 /// The project's observation that says the same: under the same title, or among the latest in nearly the same words.
 fn known_as(
     db: &Connection,
-    place: &Place,
+    place: &ObservationScope,
     draft: &ObservationDraft,
-    reach: Reach,
+    reach: DuplicateScope,
 ) -> Result<Option<(i64, MadeHere)>, StoreError> {
     /// Further back the same words may have become another finding.
     const LATEST: u32 = 200;
     let made_here = |is_it: bool| if is_it { MadeHere::Yes } else { MadeHere::No };
-    let within_reach = |made: MadeHere| reach == Reach::Project || made == MadeHere::Yes;
+    let within_reach = |made: MadeHere| reach == DuplicateScope::Project || made == MadeHere::Yes;
     let mut same = db.prepare_cached(
         "SELECT id, batch IS ?3 FROM observations WHERE project = ?1 AND title = ?2
            AND (status = 'active' OR batch IS ?3)
@@ -163,7 +163,7 @@ fn known_as(
 }
 
 /// Where an observation belongs.
-pub(super) struct Place {
+pub(super) struct ObservationScope {
     pub(super) session: Option<i64>,
     pub(super) batch: Option<i64>,
     pub(super) project: i64,
@@ -178,7 +178,7 @@ fn tokens_of(draft: &ObservationDraft) -> i64 {
 
 pub(super) fn insert(
     db: &Connection,
-    place: &Place,
+    place: &ObservationScope,
     draft: &ObservationDraft,
     origin: &str,
     saved: i64,
@@ -263,7 +263,7 @@ pub(super) fn keep_summary(
     finished: &FinishedJob,
     session: i64,
     summary: &SummaryDraft,
-) -> Result<Said, StoreError> {
+) -> Result<LifecycleKind, StoreError> {
     let title = titles::of_summary(db, session, &summary.title)?;
     db.prepare_cached(
         "INSERT INTO session_summaries (session, project, title, request, investigated, learned, completed, next_steps,
@@ -290,7 +290,7 @@ pub(super) fn keep_summary(
         .query_row([session], |row| row.get(0))?;
     log(db, "summary", row)?;
     db.prepare_cached("UPDATE sessions SET title = ?2 WHERE id = ?1")?.execute(params![session, title])?;
-    Ok(Said::SummaryCreated { id: SummaryId(row), title })
+    Ok(LifecycleKind::SummaryCreated { id: SummaryId(row), title })
 }
 
 #[cfg(test)]

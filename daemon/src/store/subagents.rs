@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Row, params};
 
 use super::StoreError;
-use super::effects::Scene;
+use super::effects::EffectContext;
 use super::text::{Packed, Unpacked};
 use crate::memory::event::Subagent;
 use crate::memory::ids::{BatchId, CallId, EventId, PromptId, SessionRow, Timestamp};
@@ -61,7 +61,7 @@ pub fn subagents_of_batch(db: &Connection, batch: BatchId) -> Result<Vec<Subagen
 }
 
 pub(super) fn begin(
-    scene: &Scene<'_>,
+    scene: &EffectContext<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
     subagent: &Subagent,
 ) -> Result<(), StoreError> {
@@ -95,7 +95,7 @@ pub(super) fn begin(
 
 /// Of two last words the later one counts.
 pub(super) fn end(
-    scene: &Scene<'_>,
+    scene: &EffectContext<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
     subagent: &Subagent,
     message: Option<&str>,
@@ -129,7 +129,7 @@ pub(super) fn end(
     Ok(())
 }
 
-pub(super) fn link(scene: &Scene<'_>, subagent: &str, call: &CallId) -> Result<(), StoreError> {
+pub(super) fn link(scene: &EffectContext<'_>, subagent: &str, call: &CallId) -> Result<(), StoreError> {
     scene
         .db
         .prepare_cached(

@@ -3,13 +3,13 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
-use super::effects::Scene;
+use super::effects::EffectContext;
 use super::known::order_of;
 use super::writes::log;
 use crate::memory::ids::EventId;
 
 /// The agent, or the user in it, names the session. A name that was given later stays.
-pub(super) fn set(scene: &Scene<'_>, title: &str) -> Result<(), StoreError> {
+pub(super) fn set(scene: &EffectContext<'_>, title: &str) -> Result<(), StoreError> {
     let (db, session) = (scene.db, scene.session());
     let Some(event) = scene.event else { return Ok(()) };
     let named_by: Option<[u8; 16]> = db

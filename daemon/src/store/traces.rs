@@ -6,8 +6,8 @@ use rusqlite::{Connection, Row, params};
 
 use super::StoreError;
 use super::subjects::{SubjectHash, file_hash, subjects};
+use crate::memory::fixes::{Change, Failing, LeftFailing, Span, Traces};
 use crate::memory::ids::{BatchId, EventId, ProjectRow, SessionRow, Timestamp};
-use crate::memory::mending::{Change, Failing, LeftFailing, Span, Traces};
 
 /// Where a batch belongs and when it began.
 #[derive(Clone, Copy)]
@@ -24,7 +24,7 @@ pub(super) fn keep_traces(
     traces: &Traces,
 ) -> Result<BTreeSet<SubjectHash>, StoreError> {
     let mut concerned = keep_failings(db, begun.batch, &traces.failing)?;
-    if keep_changes(db, begun, traces)? == Kept::Differently {
+    if keep_changes(db, begun, traces)? == RowChange::Differently {
         // Whether a later pass is explained may rest on it.
         concerned.extend(subjects(
             db,
@@ -56,12 +56,12 @@ fn keep_failings(
 
 /// Whether rows are other ones than before.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum RowChange {
     AsBefore,
     Differently,
 }
 
-fn keep_changes(db: &Connection, begun: Beginning, traces: &Traces) -> Result<Kept, StoreError> {
+fn keep_changes(db: &Connection, begun: Beginning, traces: &Traces) -> Result<RowChange, StoreError> {
     let Beginning { batch, project, opened_at } = begun;
     let rows = || -> Result<Vec<(String, u32, String, i64)>, StoreError> {
         let mut find = db.prepare_cached(
@@ -79,7 +79,7 @@ fn keep_changes(db: &Connection, begun: Beginning, traces: &Traces) -> Result<Ke
         let event = EventId::to_string(&one.event);
         insert.execute(params![batch, file_hash(&one.path), one.step, event, project, opened_at])?;
     }
-    Ok(if rows()? == before { Kept::AsBefore } else { Kept::Differently })
+    Ok(if rows()? == before { RowChange::AsBefore } else { RowChange::Differently })
 }
 
 /// Where a check failed in a project.

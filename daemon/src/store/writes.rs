@@ -6,18 +6,18 @@
 use rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
-use super::by_hand::{self, Remembered, Standing};
-use super::effects::{self, Scene};
+use super::by_hand::{self, Remembered, Validity};
+use super::checkout_records::{self, CheckoutRecord};
+use super::effects::{self, EffectContext};
 use super::forgetting::{self, Forgotten, Selection, Unreadable};
 use super::jobs::{self, Duty, FinishedJob, JobFailure, LeasedJob};
-use super::sightings::{self, Sighting};
 use super::{StoreError, homes, ledger, lives, orphans, projects};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::budget::{Caps, Charge, Cost, Day, OverCap, ReservationId};
 use crate::memory::ids::{
     AgentName, EventId, JobId, ObservationId, ProjectKey, ProjectRow, SessionKey, SessionRow, Timestamp,
 };
-use crate::memory::lifecycle::Lifecycle;
+use crate::memory::lifecycle::LifecycleEvent;
 use crate::memory::order::Order;
 use crate::memory::session::Effect;
 
@@ -81,7 +81,7 @@ pub enum Write {
         event: EventId,
     },
     /// What was checked out where batches began or ended.
-    Sighted(Box<Sighting>),
+    Sighted(Box<CheckoutRecord>),
     /// The daemon stops, or did so without a word: every live session is stamped.
     SuspendAll {
         at: Timestamp,
@@ -110,7 +110,7 @@ pub enum Write {
     /// Whether observations still hold.
     Mark {
         ids: Vec<ObservationId>,
-        standing: Standing,
+        validity: Validity,
     },
     /// Every place is clean of what was forgotten.
     TracesGone,
@@ -229,7 +229,7 @@ pub struct StoredEvent {
 pub fn execute(
     connection: &Connection,
     write: &Write,
-    said: &mut Vec<Lifecycle>,
+    said: &mut Vec<LifecycleEvent>,
 ) -> Result<Written, StoreError> {
     let run = |sql| -> Result<(), StoreError> {
         connection.prepare_cached(sql)?.execute([])?;
@@ -248,7 +248,7 @@ pub fn execute(
     written
 }
 
-fn perform(db: &Connection, write: &Write, said: &mut Vec<Lifecycle>) -> Result<Written, StoreError> {
+fn perform(db: &Connection, write: &Write, said: &mut Vec<LifecycleEvent>) -> Result<Written, StoreError> {
     match write {
         Write::Event(transaction) => event(db, transaction, said),
         Write::Idle { session, effects, at } => idle(db, session, effects, *at, said),
@@ -274,7 +274,7 @@ fn perform(db: &Connection, write: &Write, said: &mut Vec<Lifecycle>) -> Result<
         }
         Write::Injected(injection) => injected(db, injection),
         Write::Unheard { session, event } => unheard(db, session, *event),
-        Write::Sighted(sighting) => sightings::keep(db, sighting).map(|()| Written::Done),
+        Write::Sighted(sighting) => checkout_records::keep(db, sighting).map(|()| Written::Done),
         Write::SuspendAll { at, why } => lives::suspend_all(db, *at, *why, said).map(|()| Written::Done),
         Write::RepairOrphans { at } => orphans::repair(db, *at).map(|()| Written::Done),
         Write::ForgetDoneJobs { before } => jobs::forget_done(db, *before).map(|()| Written::Done),
@@ -283,7 +283,7 @@ fn perform(db: &Connection, write: &Write, said: &mut Vec<Lifecycle>) -> Result<
             Ok(Written::Forgotten(Box::new(forgotten)))
         }
         Write::Remember(said) => Ok(Written::Remembered(by_hand::remember(db, said)?)),
-        Write::Mark { ids, standing } => by_hand::mark(db, ids, *standing).map(|()| Written::Done),
+        Write::Mark { ids, validity } => by_hand::mark(db, ids, *validity).map(|()| Written::Done),
         Write::TracesGone => forgetting::traces_gone(db).map(|()| Written::Done),
         Write::ForgetLog { upto } => {
             db.prepare_cached("DELETE FROM index_log WHERE seq <= ?1")?.execute([upto])?;
@@ -295,7 +295,7 @@ fn perform(db: &Connection, write: &Write, said: &mut Vec<Lifecycle>) -> Result<
 fn event(
     db: &Connection,
     transaction: &Transaction,
-    said: &mut Vec<Lifecycle>,
+    said: &mut Vec<LifecycleEvent>,
 ) -> Result<Written, StoreError> {
     let delivery = &transaction.delivery;
     if forgetting::belongs_to_forgotten_session(db, &transaction.session, delivery)? {
@@ -329,7 +329,7 @@ fn event(
         transaction.origin.transcript_path
     ])?;
     let (key, event, at) = (&transaction.session, Some(delivery.event), delivery.captured_at);
-    let mut scene = Scene { db, stored, key, event, at, said };
+    let mut scene = EffectContext { db, stored, key, event, at, said };
     for effect in &transaction.effects {
         effects::apply(&mut scene, effect)?;
     }
@@ -341,10 +341,10 @@ fn idle(
     session: &SessionKey,
     effects: &[Effect],
     at: Timestamp,
-    said: &mut Vec<Lifecycle>,
+    said: &mut Vec<LifecycleEvent>,
 ) -> Result<Written, StoreError> {
     let Some(stored) = session_row(db, session)? else { return Ok(Written::Done) };
-    let mut scene = Scene { db, stored, key: session, event: None, at, said };
+    let mut scene = EffectContext { db, stored, key: session, event: None, at, said };
     for effect in effects {
         effects::apply(&mut scene, effect)?;
     }

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use recall::memory::event::StartSource;
+use recall::memory::fixes::Traces;
 use recall::memory::ids::{AgentName, EventId, ProjectKey, SessionId, SessionKey, Timestamp};
 use recall::memory::lifecycle::Tally;
 use recall::memory::material::BatchSource;
-use recall::memory::mending::Traces;
 use recall::memory::observation::{Importance, ObservationDraft, ObservationType};
 use recall::memory::session::{BatchState, CloseReason, Effect, NewPrompt, Seq};
 use recall::store::{
@@ -77,13 +77,13 @@ struct Options {
 }
 
 /// A daemon in a home of its own.
-struct House {
+struct Services {
     folder: tempfile::TempDir,
     paths: Paths,
     daemon: Option<Child>,
 }
 
-impl House {
+impl Services {
     fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("rb-").tempdir().unwrap();
         let home = folder.path().as_os_str().to_owned();
@@ -118,7 +118,7 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for Services {
     fn drop(&mut self) {
         if let Some(mut daemon) = self.daemon.take() {
             let _ = daemon.kill();
@@ -128,8 +128,8 @@ impl Drop for House {
 }
 
 fn shim_times(shim: &Path, runs: usize) {
-    let mut house = House::new();
-    house.start();
+    let mut services = Services::new();
+    services.start();
     let payload = |size: usize| {
         let event = json!({"session_id": "bench", "hook_event_name": "PostToolUse", "cwd": "/tmp", "tool_name": "Bash",
             "tool_input": {"command": "cat notes"}, "tool_response": {"stdout": "x".repeat(size), "stderr": ""}});
@@ -139,9 +139,9 @@ fn shim_times(shim: &Path, runs: usize) {
     let mut columns: [Vec<f64>; 3] = Default::default();
     for _ in 0..runs {
         // In turn, so that whatever the machine does meanwhile falls on all of them.
-        columns[0].push(run(Path::new("/bin/true"), &[], house.folder.path()));
-        columns[1].push(run(shim, &small, house.folder.path()));
-        columns[2].push(run(shim, &large, house.folder.path()));
+        columns[0].push(run(Path::new("/bin/true"), &[], services.folder.path()));
+        columns[1].push(run(shim, &small, services.folder.path()));
+        columns[2].push(run(shim, &large, services.folder.path()));
     }
     println!("| program | p50 ms | p99 ms | p50 beside /bin/true |\n|---|---:|---:|---:|");
     let nothing = percentile(&mut columns[0], 50.0);
@@ -149,7 +149,7 @@ fn shim_times(shim: &Path, runs: usize) {
         let (p50, p99) = (percentile(times, 50.0), percentile(times, 99.0));
         println!("| {name} | {p50:.2} | {p99:.2} | {:.2}x |", p50 / nothing);
     }
-    let stored = house.ask(Query::Status)["events"]["stored"].clone();
+    let stored = services.ask(Query::Status)["events"]["stored"].clone();
     println!("\nstored of {}: {stored}", 2 * runs);
 }
 
@@ -166,14 +166,14 @@ fn run(program: &Path, stdin: &[u8], home: &Path) -> f64 {
 }
 
 fn throughput() {
-    let mut house = House::new();
-    house.start();
+    let mut services = Services::new();
+    services.start();
     let begun = Instant::now();
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {
-            let house = &house;
+            let services = &services;
             scope.spawn(move || {
-                let mut connection = house.connect();
+                let mut connection = services.connect();
                 for number in 0..EVENTS_PER_CLIENT {
                     let event = json!({"session_id": format!("client-{client}"), "hook_event_name": "PostToolUse",
                         "cwd": "/tmp", "tool_name": "Bash", "tool_use_id": format!("t{number}"),
@@ -188,7 +188,7 @@ fn throughput() {
     });
     let seconds = begun.elapsed().as_secs_f64();
     let rate = (CLIENTS * EVENTS_PER_CLIENT) as f64 / seconds;
-    let status = house.ask(Query::Status);
+    let status = services.ask(Query::Status);
     assert_eq!(status["events"]["stored"], CLIENTS * EVENTS_PER_CLIENT);
     println!(
         "\ndurable events a second from {CLIENTS} clients: {rate:.0} (each acknowledged after an fsync)"
@@ -215,12 +215,12 @@ fn now() -> Timestamp {
 }
 
 fn at_size(size: usize) {
-    let mut house = House::new();
-    std::fs::create_dir_all(house.paths.backups_dir()).unwrap();
-    populate(&house.paths, size);
+    let mut services = Services::new();
+    std::fs::create_dir_all(services.paths.backups_dir()).unwrap();
+    populate(&services.paths, size);
     let begun = Instant::now();
-    house.start();
-    house.ask(Query::Flush);
+    services.start();
+    services.ask(Query::Flush);
     let built = begun.elapsed().as_secs_f64();
 
     let mut random = Random(7);
@@ -228,10 +228,10 @@ fn at_size(size: usize) {
         let text = random.words(3);
         let begun = Instant::now();
         let filter = Filter { limit: Some(10), ..Filter::default() };
-        house.ask(Query::Search { text, filter, explain: Explain::No });
+        services.ask(Query::Search { text, filter, explain: Explain::No });
         begun.elapsed()
     });
-    let mut connection = house.connect();
+    let mut connection = services.connect();
     let mut number = 0u128;
     let mut before_their_commit = 0;
     let mut hook = |event: Value| {
@@ -268,7 +268,7 @@ fn at_size(size: usize) {
             "hook_event_name": "UserPromptSubmit", "prompt": prompt}))
         .0
     });
-    let status = house.ask(Query::Status);
+    let status = services.ask(Query::Status);
     assert_eq!(status["observations"], size);
     if before_their_commit > 0 {
         eprintln!("{before_their_commit} answers were given before their commits, for the disk stalled");

@@ -96,7 +96,7 @@ pub fn survive(plan: Plan) -> Outcome {
     std::thread::scope(|scope| {
         for writer in 0..plan.writers {
             let mut events = Events::new(plan.seed, writer);
-            let scene = Scene { stage: &stage, oracle: &oracle, tally: &tally, clock: &clock };
+            let scene = EffectContext { stage: &stage, oracle: &oracle, tally: &tally, clock: &clock };
             let (begin, end) = (&begin, &end);
             scope.spawn(move || {
                 let handover = Handover::new(scene.stage, plan.trouble.patience());
@@ -176,14 +176,14 @@ impl Events {
 
 /// What every writer needs.
 #[derive(Clone, Copy)]
-struct Scene<'a> {
+struct EffectContext<'a> {
     stage: &'a Stage,
     oracle: &'a Oracle,
     tally: &'a Tally,
     clock: &'a Clock,
 }
 
-impl Scene<'_> {
+impl EffectContext<'_> {
     fn hand_over(self, handover: &Handover<'_>, writer: usize, script: &Script, step: Step) {
         let Self { stage, oracle, tally, clock } = self;
         let event = script.event(stage, step);

@@ -12,9 +12,9 @@ use recall_protocol::wire::{Deliver, Flags};
 use serde_json::json;
 
 use super::json::{Fields, objects};
-use super::{AgentSpec, Answer, Unreadable, failure};
+use super::{AgentSpec, HookOutput, Unreadable, failure};
 use crate::memory::event::{
-    Audience, LifecycleEvent, PromptText, StartSource, Subagent, ToolCall, ToolResult, ToolStart, What,
+    Audience, HookEvent, HookEventKind, PromptText, StartSource, Subagent, ToolCall, ToolResult, ToolStart,
 };
 use crate::memory::ids::{CallId, PromptId, SessionId};
 use crate::memory::material::BatchSource;
@@ -31,7 +31,7 @@ pub const SPEC: AgentSpec = AgentSpec {
 };
 
 /// Reads one hook payload.
-fn read(delivery: &Deliver) -> Result<LifecycleEvent, Unreadable> {
+fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let fields = Fields::read(&delivery.payload)?;
     // `conversation_id` and `tool_result` are the spellings of hosts built on the Agent SDK.
     let session =
@@ -44,8 +44,8 @@ fn read(delivery: &Deliver) -> Result<LifecycleEvent, Unreadable> {
 }
 
 /// The event of this name, for hosts too that speak this dialect and name things in ways of their own.
-pub(super) fn event(fields: &Fields, delivery: &Deliver, session: String, name: &str) -> LifecycleEvent {
-    LifecycleEvent {
+pub(super) fn event(fields: &Fields, delivery: &Deliver, session: String, name: &str) -> HookEvent {
+    HookEvent {
         session: SessionId(session),
         prompt: fields.word("prompt_id").map(PromptId),
         cwd: fields.word("cwd"),
@@ -65,51 +65,54 @@ fn one_line(title: &str) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-fn what(name: &str, fields: &Fields, delivery: &Deliver) -> What {
+fn what(name: &str, fields: &Fields, delivery: &Deliver) -> HookEventKind {
     match name {
         "SessionStart" => {
             let source = StartSource::parse(&fields.text("source").unwrap_or_default());
             // `claude -p` starts without a model; /clear exists only where somebody types.
             let is_read = fields.word("model").is_some() || source == StartSource::Clear;
-            What::SessionStart { source, audience: if is_read { Audience::Person } else { Audience::Nobody } }
+            HookEventKind::SessionStart {
+                source,
+                audience: if is_read { Audience::Person } else { Audience::Nobody },
+            }
         }
         "UserPromptSubmit" => prompt(fields, delivery),
         "PreToolUse" => match fields.word("tool_name") {
-            Some(tool) => What::ToolStart(tool_start(tool, fields)),
+            Some(tool) => HookEventKind::ToolStart(tool_start(tool, fields)),
             None => other(name, delivery),
         },
         "PostToolUse" | "PostToolUseFailure" => match fields.word("tool_name") {
-            Some(tool) => What::Tool(tool_call(tool, name, fields)),
+            Some(tool) => HookEventKind::Tool(tool_call(tool, name, fields)),
             None => other(name, delivery),
         },
-        "PostToolBatch" => What::ToolBatch(settled_calls(fields)),
+        "PostToolBatch" => HookEventKind::ToolBatch(settled_calls(fields)),
         // Compaction runs as a subagent without a type; its words come again with PostCompact.
         "SubagentStop" if fields.text("agent_type").is_some_and(|kind| kind.is_empty()) => {
-            What::Internal { name: name.to_owned() }
+            HookEventKind::Internal { name: name.to_owned() }
         }
-        "SubagentStart" => What::SubagentStart,
-        "SubagentStop" => What::SubagentStop { message: last_message(fields) },
-        "PreCompact" => What::PreCompact { trigger: fields.text("trigger").unwrap_or_default() },
-        "PostCompact" => What::PostCompact {
+        "SubagentStart" => HookEventKind::SubagentStart,
+        "SubagentStop" => HookEventKind::SubagentStop { message: last_message(fields) },
+        "PreCompact" => HookEventKind::PreCompact { trigger: fields.text("trigger").unwrap_or_default() },
+        "PostCompact" => HookEventKind::PostCompact {
             trigger: fields.text("trigger").unwrap_or_default(),
             summary: fields.text("compact_summary").map(|text| summary_of(&text)),
         },
         // `stop_hook_active` (also spelled `stopHookActive`) says that a hook made the agent go on. A Stop is never
         // answered, so recall cannot be that hook, and the turn's later words replace its earlier ones anyway.
-        "Stop" => What::Stop { message: last_message(fields) },
-        "StopFailure" => What::StopFailure {
+        "Stop" => HookEventKind::Stop { message: last_message(fields) },
+        "StopFailure" => HookEventKind::StopFailure {
             error: fields.word("error").unwrap_or_else(|| "unknown".to_owned()),
             detail: payload(delivery),
         },
         "SessionEnd" => {
-            What::SessionEnd { reason: fields.word("reason").unwrap_or_else(|| "other".to_owned()) }
+            HookEventKind::SessionEnd { reason: fields.word("reason").unwrap_or_else(|| "other".to_owned()) }
         }
         _ => other(name, delivery),
     }
 }
 
-fn other(name: &str, delivery: &Deliver) -> What {
-    What::Other { name: name.to_owned(), detail: payload(delivery) }
+fn other(name: &str, delivery: &Deliver) -> HookEventKind {
+    HookEventKind::Other { name: name.to_owned(), detail: payload(delivery) }
 }
 
 fn payload(delivery: &Deliver) -> String {
@@ -150,7 +153,7 @@ fn settled_calls(fields: &Fields) -> Vec<ToolCall> {
         .collect()
 }
 
-fn prompt(fields: &Fields, delivery: &Deliver) -> What {
+fn prompt(fields: &Fields, delivery: &Deliver) -> HookEventKind {
     let text = fields.text("prompt").unwrap_or_default();
     let source = match fields.word("source").as_deref() {
         Some("system" | "loop_wakeup" | "schedule_wakeup" | "poll_event") => BatchSource::System,
@@ -163,7 +166,7 @@ fn prompt(fields: &Fields, delivery: &Deliver) -> What {
     } else {
         PromptText::Text(text)
     };
-    What::Prompt { text, source }
+    HookEventKind::Prompt { text, source }
 }
 
 fn tool_start(name: String, fields: &Fields) -> ToolStart {
@@ -230,7 +233,7 @@ const ANSWERED: [&str; 4] = ["SessionStart", "UserPromptSubmit", "PreToolUse", "
 /// Claude Code moves a hook's text of more than 10,000 UTF-16 units to a file and shows the model 2 KB of it.
 const CONTEXT_CAP: usize = 10_000;
 
-fn answer(answer: &Answer) -> Vec<u8> {
+fn answer(answer: &HookOutput) -> Vec<u8> {
     if !ANSWERED.contains(&answer.event_name.as_str()) {
         return Vec::new();
     }
@@ -265,7 +268,7 @@ mod tests {
     #[test]
     fn a_tool_call_is_answered_with_context_and_no_decision() {
         let answer = |event: &str| {
-            answer(&Answer { event_name: event.to_owned(), context: Some("x".to_owned()), notice: None })
+            answer(&HookOutput { event_name: event.to_owned(), context: Some("x".to_owned()), notice: None })
         };
         let bytes =
             b"{\"hookSpecificOutput\":{\"hookEventName\":\"PreToolUse\",\"additionalContext\":\"x\"}}\n";

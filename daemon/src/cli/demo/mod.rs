@@ -4,7 +4,7 @@
 //! Everything happens in a temporary home that is removed afterwards; the user's own memory and settings are not
 //! touched. The recording is of a real session of Claude Code working on a small shop.
 
-mod theatre;
+mod stage;
 
 use std::io::Write;
 
@@ -18,7 +18,7 @@ use super::client::this_program;
 use super::failure::Failure;
 use super::show::fields;
 use super::terminal::{self, ACCENT, BOLD, DIM, GOOD, list, text};
-use theatre::Theatre;
+use stage::DemoStage;
 
 #[derive(Debug, Args)]
 pub struct DemoArgs {
@@ -42,31 +42,31 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             .into());
     }
     let events = recording()?;
-    let mut theatre = Theatre::open(&program, &shim)?;
+    let mut stage = DemoStage::open(&program, &shim)?;
     if !args.json {
         writeln!(out, "{BOLD}A session of Claude Code, played through the real hooks{BOLD:#}")?;
         writeln!(out, "{DIM}in a throw-away home; your own memory is not touched{DIM:#}\n")?;
         out.flush()?;
     }
-    let played = play(&mut theatre, &events)?;
-    theatre.ask(Query::Flush)?;
+    let played = play(&mut stage, &events)?;
+    stage.ask(Query::Flush)?;
 
     let session_id = text(events.first().unwrap_or(&Value::Null), "session_id").to_owned();
-    let session = theatre.ask(Query::Session { id: session_id })?;
+    let session = stage.ask(Query::Session { id: session_id })?;
     let search = Query::Search {
         text: "rounding".to_owned(),
         filter: Filter { limit: Some(3), ..Filter::default() },
         explain: recall_protocol::wire::Explain::No,
     };
-    let found = theatre.ask(search)?;
+    let found = stage.ask(search)?;
     let cwd = text(events.first().unwrap_or(&Value::Null), "cwd");
     let start = json!({"session_id": "the-next-session", "cwd": cwd, "hook_event_name": "SessionStart", "source": "startup",
                        "model": "claude"});
-    let answer = theatre.hook(&start)?;
+    let answer = stage.hook(&start)?;
     let prompt = json!({"session_id": "the-next-session", "cwd": cwd, "hook_event_name": "UserPromptSubmit",
                         "prompt": QUESTION});
-    let prompted = theatre.hook(&prompt)?;
-    theatre.close();
+    let prompted = stage.hook(&prompt)?;
+    stage.close();
 
     let context = given(&answer.stdout).ok_or_else(|| {
         Failure::failed("The next session would be given nothing")
@@ -113,14 +113,14 @@ struct Played {
     compacted: Option<String>,
 }
 
-fn play(theatre: &mut Theatre, events: &[Value]) -> anyhow::Result<Played> {
+fn play(stage: &mut DemoStage, events: &[Value]) -> anyhow::Result<Played> {
     let bar = ProgressBar::new(events.len() as u64);
     bar.set_style(ProgressStyle::with_template("{bar:32.cyan/dim} {pos}/{len} {msg}")?);
     let (mut times, mut compacted) = (Vec::new(), None);
     for event in events {
         let name = text(event, "hook_event_name");
         bar.set_message(format!("{name} {}", text(event, "tool_name")));
-        let answer = theatre.hook(event)?;
+        let answer = stage.hook(event)?;
         times.push(answer.took.as_secs_f64() * 1000.0);
         if text(event, "source") == "compact" {
             compacted = given(&answer.stdout).map(str::to_owned);

@@ -18,7 +18,7 @@ use crate::service::environment::Environment;
 
 /// What is to be done to an agent's hooks.
 #[derive(Clone, Debug)]
-pub(crate) enum Deed {
+pub(crate) enum EditAction {
     /// Register these, and only these.
     Register(Vec<Hook>),
     /// Take away all of ours.
@@ -30,7 +30,7 @@ pub(crate) enum Deed {
 pub(crate) struct Edit {
     pub(crate) agent: &'static AgentSpec,
     pub(crate) file: SettingsFile,
-    deed: Deed,
+    action: EditAction,
     before: Option<String>,
     after: After,
 }
@@ -51,20 +51,20 @@ impl Edit {
     pub(crate) fn plan(
         agent: &'static AgentSpec,
         environment: &Environment,
-        deed: Deed,
+        action: EditAction,
     ) -> anyhow::Result<Self> {
         let file = SettingsFile::at(&agent.settings_path(environment))?;
-        Self::of(agent, file, deed)
+        Self::of(agent, file, action)
     }
 
-    fn of(agent: &'static AgentSpec, file: SettingsFile, deed: Deed) -> anyhow::Result<Self> {
+    fn of(agent: &'static AgentSpec, file: SettingsFile, action: EditAction) -> anyhow::Result<Self> {
         let before = file.read()?;
-        let after = match &deed {
-            Deed::Register(hooks) => registered(before.as_deref(), hooks),
-            Deed::Remove => removed(before.as_deref(), &file),
+        let after = match &action {
+            EditAction::Register(hooks) => registered(before.as_deref(), hooks),
+            EditAction::Remove => removed(before.as_deref(), &file),
         };
         let after = after.map_err(|error| refusal(agent, &file, &error, before.as_deref()))?;
-        Ok(Self { agent, file, deed, before, after })
+        Ok(Self { agent, file, action, before, after })
     }
 
     pub(crate) fn is_needed(&self) -> bool {
@@ -87,7 +87,7 @@ impl Edit {
 
     /// Makes the change, on what the file holds now.
     pub(crate) fn apply(self) -> anyhow::Result<()> {
-        let now = Self::of(self.agent, self.file, self.deed)?;
+        let now = Self::of(self.agent, self.file, self.action)?;
         let written = match &now.after {
             After::Unchanged => Ok(()),
             After::Text(text) => now.keep_backup().and_then(|()| now.file.write(text)),
@@ -99,8 +99,8 @@ impl Edit {
 
     /// Keeps the newest text without recall in it. One that has recall in it is kept only for want of a better one.
     fn keep_backup(&self) -> Result<(), super::settings_file::FileError> {
-        match (&self.deed, &self.before) {
-            (Deed::Register(_), Some(before))
+        match (&self.action, &self.before) {
+            (EditAction::Register(_), Some(before))
                 if is_without_us(before) || self.file.read_backup()?.is_none() =>
             {
                 self.file.write_backup(before)
@@ -165,7 +165,7 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
-    struct Place {
+    struct TestHome {
         _folder: tempfile::TempDir,
         environment: Environment,
         settings: PathBuf,
@@ -173,7 +173,7 @@ mod tests {
 
     const AGENT: &AgentSpec = AGENTS[0];
 
-    fn place(settings: Option<&str>) -> Place {
+    fn place(settings: Option<&str>) -> TestHome {
         let folder = tempfile::tempdir().unwrap();
         let environment = Environment::new(folder.path().into(), []);
         let path = AGENT.settings_path(&environment);
@@ -181,20 +181,20 @@ mod tests {
         if let Some(text) = settings {
             fs::write(&path, text).unwrap();
         }
-        Place { _folder: folder, environment, settings: path }
+        TestHome { _folder: folder, environment, settings: path }
     }
 
-    impl Place {
-        fn plan(&self, deed: Deed) -> anyhow::Result<Edit> {
-            Edit::plan(AGENT, &self.environment, deed)
+    impl TestHome {
+        fn plan(&self, action: EditAction) -> anyhow::Result<Edit> {
+            Edit::plan(AGENT, &self.environment, action)
         }
 
         fn install(&self, shim: &str) {
-            self.plan(Deed::Register((AGENT.hooks)(None, shim))).unwrap().apply().unwrap();
+            self.plan(EditAction::Register((AGENT.hooks)(None, shim))).unwrap().apply().unwrap();
         }
 
         fn uninstall(&self) {
-            self.plan(Deed::Remove).unwrap().apply().unwrap();
+            self.plan(EditAction::Remove).unwrap().apply().unwrap();
         }
 
         fn files(&self) -> Vec<(String, String)> {
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn a_change_after_planning_is_not_overwritten() {
         let place = place(Some("{}"));
-        let edit = place.plan(Deed::Register((AGENT.hooks)(None, "/bin/recall-shim"))).unwrap();
+        let edit = place.plan(EditAction::Register((AGENT.hooks)(None, "/bin/recall-shim"))).unwrap();
         fs::write(&place.settings, "{\"model\": \"opus\"}").unwrap();
         edit.apply().unwrap();
         let text = fs::read_to_string(&place.settings).unwrap();
@@ -260,26 +260,26 @@ mod tests {
     fn installing_twice_writes_nothing() {
         let place = place(Some("{}"));
         place.install("/bin/recall-shim");
-        let edit = place.plan(Deed::Register((AGENT.hooks)(None, "/bin/recall-shim"))).unwrap();
+        let edit = place.plan(EditAction::Register((AGENT.hooks)(None, "/bin/recall-shim"))).unwrap();
         assert!(!edit.is_needed());
     }
 
     #[test]
     fn refusals_name_the_place_and_change_nothing() {
         #[track_caller]
-        fn check(name: &str, deed: Deed, expected: &str) {
+        fn check(name: &str, action: EditAction, expected: &str) {
             let path = format!("{}/tests/settings/{name}.json", env!("CARGO_MANIFEST_DIR"));
             let text = fs::read_to_string(path).unwrap();
             let place = place(Some(&text));
-            let error = place.plan(deed).unwrap_err();
+            let error = place.plan(action).unwrap_err();
             let failure = error.downcast_ref::<Failure>().unwrap();
             assert_eq!(failure.kind.code(), 1);
             assert!(failure.what.contains(expected), "{failure}");
             assert_eq!(place.files(), [("settings.json".into(), text)]);
         }
-        let register = || Deed::Register((AGENT.hooks)(None, "/bin/recall-shim"));
+        let register = || EditAction::Register((AGENT.hooks)(None, "/bin/recall-shim"));
         check("6-broken", register(), "settings.json:2:3: key must be a string");
-        check("6-broken", Deed::Remove, "settings.json:2:3: key must be a string");
+        check("6-broken", EditAction::Remove, "settings.json:2:3: key must be a string");
         check("7-unusual-shapes", register(), "hooks.PreToolUse is an object");
         check("7-unusual-shapes", register(), "hooks.PostToolUse is null");
     }
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn a_refusal_says_that_hooks_are_off_as_well() {
         let place = place(Some(include_str!("../../../tests/settings/7-unusual-shapes.json")));
-        let error = place.plan(Deed::Register((AGENT.hooks)(None, "/bin/recall-shim"))).unwrap_err();
+        let error = place.plan(EditAction::Register((AGENT.hooks)(None, "/bin/recall-shim"))).unwrap_err();
         let hint = error.downcast_ref::<Failure>().unwrap().hint.clone().unwrap();
         assert!(hint.contains("disableAllHooks is true"), "{hint}");
     }

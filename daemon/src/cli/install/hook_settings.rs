@@ -48,12 +48,12 @@ pub struct FoundEntry {
     /// The shim's path as the entry spells it.
     pub shim: String,
     pub entry: Value,
-    pub reach: Reach,
+    pub reach: MatcherScope,
 }
 
 /// Which occurrences of its event a group sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum MatcherScope {
     Every,
     /// The group has a matcher that leaves some out.
     Some,
@@ -78,7 +78,7 @@ pub fn install(text: &str, hooks: &[Hook]) -> Result<String, SettingsError> {
         let event = name_of(&property);
         let kept = match hooks.iter().find(|hook| hook.event == event) {
             Some(hook) => keep_one(&property, hook),
-            None => Kept::Nothing,
+            None => KeptEntry::Nothing,
         };
         sweep(&property, kept);
     }
@@ -99,7 +99,7 @@ pub fn uninstall(text: &str) -> Result<Removal, SettingsError> {
     let mut entries = 0;
     if let Some(hooks) = file.hooks() {
         for property in hooks.properties() {
-            entries += sweep(&property, Kept::Nothing);
+            entries += sweep(&property, KeptEntry::Nothing);
         }
         if entries > 0
             && hooks.properties().is_empty()
@@ -284,7 +284,7 @@ struct OurEntry {
     node: CstNode,
     value: Value,
     shim: String,
-    reach: Reach,
+    reach: MatcherScope,
     /// Index of its group, then its own within the group.
     place: (usize, usize),
 }
@@ -299,9 +299,9 @@ fn our_entries(event: &CstObjectProp) -> Vec<OurEntry> {
     for (group_index, group) in groups_of(event).iter().enumerate() {
         let reach = match group.get("matcher").and_then(|matcher| matcher.value()).map(|node| value_of(&node))
         {
-            None | Some(Value::Null) => Reach::Every,
-            Some(Value::String(matcher)) if matcher.is_empty() || matcher == "*" => Reach::Every,
-            Some(_) => Reach::Some,
+            None | Some(Value::Null) => MatcherScope::Every,
+            Some(Value::String(matcher)) if matcher.is_empty() || matcher == "*" => MatcherScope::Every,
+            Some(_) => MatcherScope::Some,
         };
         let entries = group.array_value("hooks").map(|hooks| hooks.elements()).unwrap_or_default();
         for (entry_index, node) in entries.into_iter().enumerate() {
@@ -316,23 +316,24 @@ fn our_entries(event: &CstObjectProp) -> Vec<OurEntry> {
 
 /// Which entry of ours a sweep leaves in its place.
 #[derive(Clone, Copy)]
-enum Kept {
+enum KeptEntry {
     Nothing,
     At((usize, usize)),
 }
 
 /// Chooses the entry that may stay and brings it up to date; without one that sees every occurrence, none stays.
-fn keep_one(event: &CstObjectProp, hook: &Hook) -> Kept {
-    let ours: Vec<_> = our_entries(event).into_iter().filter(|entry| entry.reach == Reach::Every).collect();
+fn keep_one(event: &CstObjectProp, hook: &Hook) -> KeptEntry {
+    let ours: Vec<_> =
+        our_entries(event).into_iter().filter(|entry| entry.reach == MatcherScope::Every).collect();
     let current = ours.iter().find(|entry| hook.is_written_as(&entry.value));
     if let Some(entry) = current {
-        return Kept::At(entry.place);
+        return KeptEntry::At(entry.place);
     }
-    let Some(entry) = ours.into_iter().next() else { return Kept::Nothing };
+    let Some(entry) = ours.into_iter().next() else { return KeptEntry::Nothing };
     if let Some(object) = entry.node.as_object() {
         update(&object, hook);
     }
-    Kept::At(entry.place)
+    KeptEntry::At(entry.place)
 }
 
 /// Changes an entry key by key, so that lines which are right already stay as they are.
@@ -353,14 +354,14 @@ fn update(entry: &CstObject, hook: &Hook) {
 }
 
 /// Removes our entries of one event but the kept one, and what is empty thereby. Returns how many went.
-fn sweep(event: &CstObjectProp, kept: Kept) -> usize {
+fn sweep(event: &CstObjectProp, kept: KeptEntry) -> usize {
     let mut removed = 0;
     let ours = our_entries(event);
     let groups = groups_of(event);
     for (index, group) in groups.into_iter().enumerate() {
         let mut removed_here = 0;
         for entry in ours.iter().filter(|entry| entry.place.0 == index) {
-            if matches!(kept, Kept::At(place) if place == entry.place) {
+            if matches!(kept, KeptEntry::At(place) if place == entry.place) {
                 continue;
             }
             entry.node.clone().remove();

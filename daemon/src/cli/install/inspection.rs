@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::agent::{AGENTS, AgentSpec};
 use super::hook_entry::Hook;
-use super::hook_settings::{self, FoundEntry, HookSwitch, Reach, Survey};
+use super::hook_settings::{self, FoundEntry, HookSwitch, MatcherScope, Survey};
 use super::programs::Programs;
 use super::second_settings::{self, SecondCommands, SecondSettings};
 use super::settings_file::SettingsFile;
@@ -187,7 +187,7 @@ fn event_state(
     if entries.len() > 1 {
         return EventState::Duplicate(entries.len());
     }
-    if entry.reach == Reach::Some {
+    if entry.reach == MatcherScope::Some {
         return EventState::Partial;
     }
     match (found, shim) {
@@ -218,12 +218,12 @@ mod tests {
 
     const AGENT: &AgentSpec = AGENTS[0];
 
-    struct Place {
+    struct TestHome {
         folder: tempfile::TempDir,
         environment: Environment,
     }
 
-    impl Place {
+    impl TestHome {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let environment = Environment::new(folder.path().into(), []);
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn what_install_wrote_is_healthy() {
-        let place = Place::new();
+        let place = TestHome::new();
         assert_eq!(place.report().state, SettingsState::Missing);
         place.install(&place.shim(), |text| text);
         assert!(place.report().is_healthy(), "{:?}", place.report());
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn each_fault_is_told_apart() {
-        let place = Place::new();
+        let place = TestHome::new();
         let path = |name: &str| place.folder.path().join(name);
         place.write("{}");
         place.check("Stop", EventState::Missing);
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn what_a_project_registers_again_is_seen() {
-        let place = Place::new();
+        let place = TestHome::new();
         let project = place.folder.path().join("project/.claude");
         fs::create_dir_all(&project).unwrap();
         place.install(&place.shim(), |text| text);
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn switches_plugins_and_broken_files_are_seen() {
-        let place = Place::new();
+        let place = TestHome::new();
         place.install(&place.shim(), |text| text.replacen('{', "{\"disableAllHooks\": true,", 1));
         assert!(matches!(place.report().state, SettingsState::Read { switch: HookSwitch::Off, .. }));
         assert!(!place.report().is_healthy());

@@ -16,7 +16,7 @@ mod settings_file;
 mod version;
 
 use crate::cli::consent::{Answer, Consent};
-pub(super) use edit::{Deed, Edit};
+pub(super) use edit::{Edit, EditAction};
 pub use version::AgentVersion;
 
 use std::io::Write;
@@ -28,7 +28,7 @@ use clap::builder::PossibleValuesParser;
 use crate::cli::failure::Failure;
 use crate::service::commands::Processes;
 use crate::service::environment::Environment;
-use crate::service::{Outcome, Plan, Service};
+use crate::service::{Plan, Service, ServiceChange};
 use agent::{AGENTS, AgentSpec};
 use hook_settings::HookSwitch;
 use programs::{Programs, ProgramsError};
@@ -145,7 +145,7 @@ impl Installation<'_> {
             let shim = shim_text(&self.programs.shim)?;
             let hooks = (agent.hooks)(version, shim);
             let count = hooks.len();
-            let edit = Edit::plan(agent, self.environment, Deed::Register(hooks))?;
+            let edit = Edit::plan(agent, self.environment, EditAction::Register(hooks))?;
             let path = edit.file.path().display();
             let title = agent.title;
             match version {
@@ -189,7 +189,7 @@ impl Installation<'_> {
         let outcome = service.install(&self.programs.recall);
         let outcome =
             outcome.context("the hooks are installed and work without the service, which failed")?;
-        if let Outcome::Installed(_) = outcome {
+        if let ServiceChange::Installed(_) = outcome {
             writeln!(out, "The service is set up; the first hook starts the daemon.")?;
         }
         Ok(())

@@ -89,11 +89,11 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    struct Place {
+    struct TestHome {
         folder: tempfile::TempDir,
     }
 
-    impl Place {
+    impl TestHome {
         fn new(programs: &[&str]) -> Self {
             let folder = tempfile::tempdir().unwrap();
             for name in programs {
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_shim_beside_recall_is_used() {
-        let place = Place::new(&["opt/recall", "opt/recall-shim"]);
+        let place = TestHome::new(&["opt/recall", "opt/recall-shim"]);
         let programs = Programs { recall: place.path("opt/recall"), shim: place.path("opt/recall-shim") };
         assert_eq!(place.find(place.path("opt/recall").to_str().unwrap(), None), Ok(programs.clone()));
         assert_eq!(place.find("something else", None), Ok(programs));
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_symlink_by_which_recall_was_called_is_the_stabler_name() {
-        let place = Place::new(&["opt/recall", "opt/recall-shim"]);
+        let place = TestHome::new(&["opt/recall", "opt/recall-shim"]);
         symlink(place.path("opt/recall"), place.path("bin/recall")).unwrap();
         let recall = place.path("bin/recall");
         let found = place.find("recall", None).unwrap();
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_missing_or_misnamed_shim_is_said() {
-        let place = Place::new(&["opt/recall", "opt/other"]);
+        let place = TestHome::new(&["opt/recall", "opt/other"]);
         assert_eq!(place.find("recall", None), Err(ProgramsError::NoShim(place.path("opt"))));
         let check = |name: &str| place.find("recall", Some(&place.path(name))).map(|programs| programs.shim);
         assert_eq!(check("opt/other"), Err(ProgramsError::OtherName(place.path("opt/other"))));

@@ -21,8 +21,8 @@ const MAX_LINKS: usize = 40;
 /// Why a settings file could not be read or replaced.
 #[derive(Debug, Error)]
 pub(crate) enum FileError {
-    #[error("cannot {deed} {}", path.display())]
-    Io { deed: &'static str, path: PathBuf, source: io::Error },
+    #[error("cannot {action} {}", path.display())]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
     #[error("{} is no regular file of at most 16 MiB", path.display())]
     NotAFile { path: PathBuf },
     /// Agents read their settings as UTF-8 and so do we; guessing would change bytes.
@@ -96,9 +96,9 @@ impl SettingsFile {
     }
 }
 
-fn io_error(deed: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
+fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
     let path = path.to_path_buf();
-    move |source| FileError::Io { deed, path, source }
+    move |source| FileError::Io { action, path, source }
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -128,7 +128,7 @@ fn read(path: &Path) -> Result<Option<String>, FileError> {
 /// Puts `text` at `path`, with mode and owner of `like` where that exists.
 fn replace(path: &Path, like: &Path, text: &str) -> Result<(), FileError> {
     let folder = folder_of(path);
-    let failed = |deed| io_error(deed, path);
+    let failed = |action| io_error(action, path);
     let mut temporary = tempfile::Builder::new()
         .prefix(".recall-")
         .tempfile_in(folder)

@@ -1,6 +1,6 @@
 use super::*;
 use crate::memory::ids::Timestamp;
-use crate::memory::material::{Change, Outcome, Said, Step};
+use crate::memory::material::{CallOutcome, Change, SourcedText, Step};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -13,7 +13,7 @@ fn step(number: u8, action: Action) -> Step {
         event: event(number),
         at: Timestamp(0),
         tool: "Tool".to_owned(),
-        outcome: Outcome::Done,
+        outcome: CallOutcome::Done,
         subagent: None,
         action,
     }
@@ -25,8 +25,8 @@ fn batch() -> BatchMaterial {
         changes: vec![Change { before: String::new(), after: String::new() }],
     };
     BatchMaterial {
-        prompt: Some(Said { event: event(1), text: "Why?".to_owned() }),
-        response: Some(Said { event: event(2), text: "So.".to_owned() }),
+        prompt: Some(SourcedText { event: event(1), text: "Why?".to_owned() }),
+        response: Some(SourcedText { event: event(2), text: "So.".to_owned() }),
         steps: vec![
             step(3, Action::Read { path: "/home/dev/shop/src/line.rs".to_owned() }),
             step(4, edit),

@@ -12,7 +12,7 @@ use super::Cuts;
 use crate::memory::material::{BatchMaterial, BatchSource, SessionMaterial};
 use crate::memory::tokens;
 use excerpt::Excerpts;
-use step::Teller;
+use step::StepWriter;
 
 /// A material as a model reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ fn told(material: &BatchMaterial, measures: &Measures) -> Condensed {
 }
 
 fn steps(material: &BatchMaterial, measures: &Measures, excerpts: &mut Excerpts) -> Vec<String> {
-    let mut teller = Teller::new(material.root.as_deref(), measures);
+    let mut teller = StepWriter::new(material.root.as_deref(), measures);
     material.steps.iter().enumerate().map(|(at, step)| teller.tell(at + 1, step, excerpts)).collect()
 }
 
@@ -155,7 +155,7 @@ fn framed(
         text.push_str(&format!("## The agent's answer before this turn\n{before}\n\n"));
     }
     if let Some(prompt) = &material.prompt {
-        let who = asker(material.source);
+        let who = context_request(material.source);
         text.push_str(&format!("## {who}\n{}\n\n", excerpts.of(&prompt.text, measures.said)));
     }
     if !material.earlier.is_empty() {
@@ -180,7 +180,7 @@ fn framed(
     Condensed { text, cuts: excerpts.cuts }
 }
 
-fn asker(source: BatchSource) -> &'static str {
+fn context_request(source: BatchSource) -> &'static str {
     match source {
         BatchSource::User | BatchSource::Plan | BatchSource::Queued => "The user's request",
         BatchSource::AgentNotification
@@ -198,7 +198,7 @@ fn turns(batches: &[BatchMaterial], measures: &Measures) -> Condensed {
         text.push_str(&format!("# Turn {}\n", batch.prompt_number));
         if let Some(prompt) = &batch.prompt {
             let asked = excerpts.of(&prompt.text, measures.said / 4);
-            text.push_str(&format!("{}: {asked}\n", asker(batch.source)));
+            text.push_str(&format!("{}: {asked}\n", context_request(batch.source)));
         }
         text.push_str(&step::deeds(batch));
         if let Some(response) = &batch.response {

@@ -6,20 +6,20 @@ use similar::{ChangeTag, TextDiff};
 
 use super::Measures;
 use super::excerpt::Excerpts;
-use crate::memory::material::{Action, BatchMaterial, Change, Outcome, Step, WriteKind, beneath};
+use crate::memory::material::{Action, BatchMaterial, CallOutcome, Change, Step, WriteKind, beneath};
 
 /// Larger texts are told by what was and what is: finding their difference costs more than it says.
 const MOST_TO_COMPARE: usize = 64 * 1024;
 
 /// Tells steps in order and remembers what it has told.
-pub(super) struct Teller<'a> {
+pub(super) struct StepWriter<'a> {
     root: Option<&'a str>,
     measures: &'a Measures,
     /// What was told, and in which step.
     told: HashMap<(String, String), usize>,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> StepWriter<'a> {
     pub(super) fn new(root: Option<&'a str>, measures: &'a Measures) -> Self {
         Self { root, measures, told: HashMap::new() }
     }
@@ -29,12 +29,12 @@ impl<'a> Teller<'a> {
         let who = step.subagent.as_ref().map_or("", |_| " (subagent)");
         let mut text = format!("[{number}]{who} {}", self.deed(number, step, excerpts));
         match &step.outcome {
-            Outcome::Done => {}
-            Outcome::Failed { error } => {
+            CallOutcome::Done => {}
+            CallOutcome::Failed { error } => {
                 let error = excerpts.of(error, self.measures.error);
                 text.push_str(&format!("\nFAILED: {error}"));
             }
-            Outcome::Rejected { said } => {
+            CallOutcome::Rejected { said } => {
                 let said = excerpts.of(said.as_deref().unwrap_or_default(), self.measures.said);
                 text.push_str(&format!("\nTHE USER REJECTED IT: {said}"));
             }

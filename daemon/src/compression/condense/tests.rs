@@ -1,7 +1,7 @@
 use super::*;
 use crate::memory::earlier::Earlier;
 use crate::memory::ids::{EventId, Timestamp};
-use crate::memory::material::{Action, Change, Outcome, Said, Step, WriteKind};
+use crate::memory::material::{Action, CallOutcome, Change, SourcedText, Step, WriteKind};
 use crate::memory::observation::ObservationType;
 use crate::memory::subject;
 
@@ -10,22 +10,22 @@ fn step(action: Action) -> Step {
         event: EventId([7; 16]),
         at: Timestamp(0),
         tool: "Tool".to_owned(),
-        outcome: Outcome::Done,
+        outcome: CallOutcome::Done,
         subagent: None,
         action,
     }
 }
 
 fn failed(action: Action, error: &str) -> Step {
-    Step { outcome: Outcome::Failed { error: error.to_owned() }, ..step(action) }
+    Step { outcome: CallOutcome::Failed { error: error.to_owned() }, ..step(action) }
 }
 
 fn command(command: &str, output: &str) -> Action {
     Action::Command { command: command.to_owned(), description: None, output: output.to_owned() }
 }
 
-fn said(text: &str) -> Option<Said> {
-    Some(Said { event: EventId([1; 16]), text: text.to_owned() })
+fn said(text: &str) -> Option<SourcedText> {
+    Some(SourcedText { event: EventId([1; 16]), text: text.to_owned() })
 }
 
 fn read(path: &str) -> Action {

@@ -9,7 +9,7 @@ use crate::memory::subject::SubjectKey;
 
 /// Where a candidate was found. It decides the title's form and how much is known of its standing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum CandidateSource {
     /// The agent's final answer.
     Answer,
     /// A commit, pull request, issue or comment.
@@ -39,7 +39,7 @@ pub(super) enum Origin {
 /// A passage with what is known of it.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
-    pub(super) origin: Origin,
+    pub(super) origin: CandidateSource,
     /// Where the source says it; else it is told from the wording.
     pub(super) kind: Option<ObservationType>,
     /// Where the source has one, such as a commit's first line.
@@ -57,7 +57,7 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    pub(super) fn new(origin: Origin, passage: Passage, event: EventId) -> Self {
+    pub(super) fn new(origin: CandidateSource, passage: Passage, event: EventId) -> Self {
         Self {
             origin,
             kind: None,
@@ -183,7 +183,7 @@ pub(super) fn is_dependent(text: &str) -> bool {
 }
 
 /// The sentence as it stands in an observation: without an opening that only ties it to what was left out.
-pub(super) fn standing(text: &str) -> String {
+pub(super) fn status(text: &str) -> String {
     let mut rest = text;
     for opening in [
         "Done — ",
@@ -221,8 +221,8 @@ mod tests {
 
     #[test]
     fn headings_that_say_something_are_titles() {
-        for telling in ["The cache is never invalidated", "A stale lease is renewed, not dropped"] {
-            assert!(is_telling(telling), "{telling}");
+        for lifecycle_json in ["The cache is never invalidated", "A stale lease is renewed, not dropped"] {
+            assert!(is_telling(lifecycle_json), "{lifecycle_json}");
         }
         for label in ["Root cause, in short", "Fix (two lines)", "Why", "Key features"] {
             assert!(!is_telling(label), "{label}");
@@ -233,9 +233,9 @@ mod tests {
 
     #[test]
     fn an_opening_that_leans_on_what_went_before_is_cut_off() {
-        assert_eq!(standing("So the lock is held."), "The lock is held.");
-        assert_eq!(standing("Done — it works."), "It works.");
-        assert_eq!(standing("Sockets close."), "Sockets close.");
+        assert_eq!(status("So the lock is held."), "The lock is held.");
+        assert_eq!(status("Done — it works."), "It works.");
+        assert_eq!(status("Sockets close."), "Sockets close.");
         assert!(is_dependent("It fails then."));
         assert!(!is_dependent("Italics fail."));
     }
@@ -243,7 +243,8 @@ mod tests {
     #[test]
     fn a_cause_is_worth_more_than_a_check() {
         let worth = |heading: &str, text: &str| {
-            Candidate::new(Origin::Answer, Passage::prose(Some(heading), text), EventId([0; 16])).worth()
+            Candidate::new(CandidateSource::Answer, Passage::prose(Some(heading), text), EventId([0; 16]))
+                .worth()
         };
         let cause = worth("Root cause", "The pool is closed before `drain` returns.");
         assert!(cause > worth("Details", "The pool is closed before `drain` returns."));

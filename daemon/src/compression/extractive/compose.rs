@@ -5,13 +5,13 @@
 
 use std::collections::BTreeSet;
 
-use super::candidate::{self, Candidate, Origin};
+use super::candidate::{self, Candidate, CandidateSource};
 use super::cue;
 use super::files::About;
 use super::identifier;
 use super::markdown::{Role, Sentence};
 use super::sentence::{self, shortened};
-use super::setting::{Detail, Setting, Work};
+use super::setting::{Detail, Setting, WorkKind};
 use super::sort;
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
 use crate::memory::subject;
@@ -48,7 +48,7 @@ const LEAD: i32 = 8;
 pub(super) struct Composed {
     pub(super) draft: ObservationDraft,
     pub(super) worth: i32,
-    pub(super) origin: Origin,
+    pub(super) origin: CandidateSource,
     pub(super) reference: Option<String>,
     /// The weightiest sentence, whole.
     pub(super) essence: String,
@@ -81,13 +81,14 @@ pub(super) fn compose(candidate: &Candidate, setting: &Setting) -> Option<Compos
         }
     }
     let kind = match setting.work {
-        Work::Done(kind) if setting.request.as_deref() == Some(title.as_str()) => kind,
+        WorkKind::Done(kind) if setting.request.as_deref() == Some(title.as_str()) => kind,
         _ => candidate.kind.unwrap_or_else(|| sort::kind(candidate, setting.work)),
     };
     let subtitle = candidate.reference.clone().or_else(|| {
         let replies =
             cue::begins_with(&title, "yes, no, yep, nope, correct, right, exactly, ja, nein, genau, richtig");
-        let asked = setting.question.as_deref().filter(|_| replies && candidate.origin == Origin::Answer)?;
+        let asked =
+            setting.question.as_deref().filter(|_| replies && candidate.origin == CandidateSource::Answer)?;
         Some(format!("Asked: {}", shortened(asked, ASKED)))
     });
     let told = format!("{title} {narrative} {}", facts.join(" "));
@@ -95,9 +96,9 @@ pub(super) fn compose(candidate: &Candidate, setting: &Setting) -> Option<Compos
         ObservationType::Bugfix
         | ObservationType::Feature
         | ObservationType::Refactor
-        | ObservationType::Change => About::Work,
+        | ObservationType::Change => About::WorkKind,
         // What fails may lie in whatever was changed before.
-        _ if candidate.origin == Origin::Failing => About::Work,
+        _ if candidate.origin == CandidateSource::Failing => About::WorkKind,
         _ => About::Knowledge,
     };
     let touched = setting.files.named_in(&told, about);
@@ -139,7 +140,7 @@ fn essence(chosen: &[Sentence]) -> String {
     let before = index.checked_sub(1).filter(|_| candidate::is_dependent(&sentence.text));
     match before.and_then(|before| chosen.get(before)) {
         Some(before) => format!("{} {}", before.text, sentence.text),
-        None => candidate::standing(&sentence.text),
+        None => candidate::status(&sentence.text),
     }
 }
 
@@ -149,12 +150,12 @@ fn chosen(candidate: &Candidate, detail: Detail) -> Vec<Sentence> {
     let sentences = &candidate.passage.sentences;
     let keeps_all = matches!(
         candidate.origin,
-        Origin::User
-            | Origin::Correction
-            | Origin::Failure
-            | Origin::Failing
-            | Origin::OpenEnd
-            | Origin::Plan
+        CandidateSource::User
+            | CandidateSource::Correction
+            | CandidateSource::Failure
+            | CandidateSource::Failing
+            | CandidateSource::OpenEnd
+            | CandidateSource::Plan
     );
     let worths: Vec<i32> = sentences
         .iter()
@@ -171,7 +172,7 @@ fn chosen(candidate: &Candidate, detail: Detail) -> Vec<Sentence> {
         })
         .collect();
     let body = match candidate.origin {
-        Origin::Statement => LONG_BODY,
+        CandidateSource::Statement => LONG_BODY,
         _ if candidate.tells_cause() || detail == Detail::Full => LONG_BODY,
         _ => BODY,
     };
@@ -240,7 +241,7 @@ fn titled(
     // A list of changes has no sentence that stands for all of it; what was asked for does.
     let is_list = !chosen.is_empty() && chosen.iter().all(|sentence| sentence.role == Role::Item);
     if let Some(request) =
-        setting.request.as_deref().filter(|_| is_list && candidate.origin == Origin::Answer)
+        setting.request.as_deref().filter(|_| is_list && candidate.origin == CandidateSource::Answer)
     {
         return Some((shortened(request, TITLE), clipped(chosen)));
     }
@@ -249,7 +250,7 @@ fn titled(
     let label =
         heading.map(candidate::label).filter(|label| label.len() <= LABEL && !candidate::is_generic(label));
     let label = label.map_or(String::new(), |label| format!("{label}: "));
-    let (head, rest) = headline(&candidate::standing(&sentence.text), TITLE.saturating_sub(label.len()));
+    let (head, rest) = headline(&candidate::status(&sentence.text), TITLE.saturating_sub(label.len()));
     if let Some(rest) = rest {
         chosen.insert(0, Sentence { text: rest, role: Role::Prose });
     }
@@ -324,22 +325,31 @@ fn balanced(text: &str) -> bool {
 /// The weight of its sort, a little more or less by what the wording is worth.
 fn importance(candidate: &Candidate, kind: ObservationType, worth: i32) -> Importance {
     let base = match (candidate.origin, kind) {
-        (Origin::Statement, ObservationType::Bugfix | ObservationType::Feature) => 7,
-        (Origin::Plan, _) => 7,
-        (Origin::Correction, _) => 8,
-        (Origin::Answer, ObservationType::Gotcha | ObservationType::Bugfix | ObservationType::Security) => 6,
-        (Origin::Failure | Origin::Failing | Origin::Remark, _) => 5,
-        (Origin::Note | Origin::Report | Origin::Unfinished, _) => 5,
-        (Origin::Statement | Origin::OpenEnd | Origin::Answer | Origin::User, _) => 6,
+        (CandidateSource::Statement, ObservationType::Bugfix | ObservationType::Feature) => 7,
+        (CandidateSource::Plan, _) => 7,
+        (CandidateSource::Correction, _) => 8,
+        (
+            CandidateSource::Answer,
+            ObservationType::Gotcha | ObservationType::Bugfix | ObservationType::Security,
+        ) => 6,
+        (CandidateSource::Failure | CandidateSource::Failing | CandidateSource::Remark, _) => 5,
+        (CandidateSource::Note | CandidateSource::Report | CandidateSource::Unfinished, _) => 5,
+        (
+            CandidateSource::Statement
+            | CandidateSource::OpenEnd
+            | CandidateSource::Answer
+            | CandidateSource::User,
+            _,
+        ) => 6,
     };
     let step = match worth {
         // However plainly it is said, it must not be done again.
-        _ if candidate.origin == Origin::Correction => 0,
+        _ if candidate.origin == CandidateSource::Correction => 0,
         ..=44 => -1,
         45..=69 => 0,
         70..=94 => 1,
         // A commit's text is long as often as it is important.
-        _ if candidate.origin == Origin::Statement => 1,
+        _ if candidate.origin == CandidateSource::Statement => 1,
         _ => 2,
     };
     Importance::clamped(base + step + i64::from(candidate.tells_cause()))

@@ -3,7 +3,7 @@
 //! Whoever makes the same mistake again costs the user most, so these weigh more than anything else that is said. The
 //! price of a false one is as high; only a prompt that follows an answer and opens against it counts.
 
-use super::candidate::{Candidate, Origin};
+use super::candidate::{Candidate, CandidateSource};
 use super::cue;
 use super::identifier;
 use super::markdown::Passage;
@@ -11,7 +11,7 @@ use super::request;
 use super::sentence::shortened;
 use super::statement::{self, Medium};
 use crate::memory::ids::EventId;
-use crate::memory::material::{Action, BatchMaterial, Outcome, Step, beneath};
+use crate::memory::material::{Action, BatchMaterial, CallOutcome, Step, beneath};
 use crate::memory::observation::ObservationType;
 
 /// Bytes of what was said before, or would have been written.
@@ -89,7 +89,7 @@ pub(super) fn candidates(batch: &BatchMaterial) -> Vec<Candidate> {
 }
 
 fn rejected(step: &Step, root: Option<&str>) -> Option<Candidate> {
-    let Outcome::Rejected { said } = &step.outcome else { return None };
+    let CallOutcome::Rejected { said } = &step.outcome else { return None };
     let path = |path: &str| beneath(path, root).unwrap_or_else(|| identifier::file_name(path).to_owned());
     let (deed, new) = match &step.action {
         Action::Edit { path: file, changes } => {
@@ -109,7 +109,7 @@ fn rejected(step: &Step, root: Option<&str>) -> Option<Candidate> {
     let passage =
         new.map(|new| Passage::prose(None, &format!("It would have written: {}", shortened(new, ABOUT))));
     // Without a word it may have been for any reason.
-    let origin = if said.is_some() { Origin::Correction } else { Origin::User };
+    let origin = if said.is_some() { CandidateSource::Correction } else { CandidateSource::User };
     let mut candidate = Candidate::new(origin, passage.unwrap_or_default(), step.event);
     candidate.title = Some(match said {
         Some(said) => format!("User rejected {deed}: {}", shortened(said.trim(), ABOUT)),
@@ -134,8 +134,11 @@ fn taken_back(batch: &BatchMaterial) -> Option<Candidate> {
         return None;
     }
     let asked = format!("Asked: {}", shortened(words.trim(), ABOUT));
-    let mut candidate =
-        Candidate::new(Origin::Correction, Passage::prose(None, &asked), batch.prompt.as_ref()?.event);
+    let mut candidate = Candidate::new(
+        CandidateSource::Correction,
+        Passage::prose(None, &asked),
+        batch.prompt.as_ref()?.event,
+    );
     candidate.evidence.extend(undone);
     candidate.title = Some(format!("User had this taken back: {}", shortened(&what, ABOUT)));
     candidate.kind = Some(ObservationType::Decision);

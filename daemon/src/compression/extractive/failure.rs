@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::candidate::{Candidate, Origin};
+use super::candidate::{Candidate, CandidateSource};
 use super::cue;
 use super::markdown::{Passage, Role, Sentence};
 use super::sentence::{self, shortened};
-use crate::memory::check::{self, Standing};
-use crate::memory::material::{Action, BatchMaterial, Outcome, Step};
+use crate::memory::check::{self, CheckStatus};
+use crate::memory::material::{Action, BatchMaterial, CallOutcome, Step};
 use crate::memory::observation::ObservationType;
 use crate::memory::subject;
 
@@ -28,12 +28,12 @@ pub(super) fn candidate(batch: &BatchMaterial) -> Option<Candidate> {
 /// The last check that failed and did not pass again: whoever goes on must know.
 pub(super) fn left_failing(batch: &BatchMaterial) -> Option<Candidate> {
     let last = check::checked(batch).pop()?;
-    let Standing::Failed { said } = &last.standing else { return None };
+    let CheckStatus::Failed { said } = &last.status else { return None };
     let mut passage = Passage::default();
     if let Some(complaint) = complaint(said) {
         passage.sentences.push(fact(shortened(&complaint, 160)));
     }
-    let mut candidate = Candidate::new(Origin::Failing, passage, last.event);
+    let mut candidate = Candidate::new(CandidateSource::Failing, passage, last.event);
     candidate.title = Some(format!("Fails: `{}`", shortened(&last.name, 90)));
     candidate.kind = Some(ObservationType::Discovery);
     candidate.subject = Some(subject::of_check(&last.name));
@@ -43,7 +43,7 @@ pub(super) fn left_failing(batch: &BatchMaterial) -> Option<Candidate> {
 
 fn taught(step: &Step, following: &[Step]) -> Option<Candidate> {
     let Action::Command { command, .. } = &step.action else { return None };
-    let Outcome::Failed { error } = &step.outcome else { return None };
+    let CallOutcome::Failed { error } = &step.outcome else { return None };
     let rule = rule(error);
     let added = following.iter().take(WITHIN).find_map(|later| match &later.action {
         Action::Command { command: retried, .. } if !later.outcome.is_failed() => {
@@ -64,7 +64,7 @@ fn taught(step: &Step, following: &[Step]) -> Option<Candidate> {
         (None, None) => return None,
     }
     passage.sentences.push(fact(format!("From `{}`.", what.replace('`', "'"))));
-    let mut candidate = Candidate::new(Origin::Failure, passage, step.event);
+    let mut candidate = Candidate::new(CandidateSource::Failure, passage, step.event);
     candidate.evidence = evidence;
     candidate.title = Some(shortened(&complaint, 160));
     candidate.kind = Some(ObservationType::Gotcha);
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use crate::memory::ids::{EventId, Timestamp};
 
-    fn step(number: u8, command: &str, outcome: Outcome) -> Step {
+    fn step(number: u8, command: &str, outcome: CallOutcome) -> Step {
         Step {
             event: EventId([number; 16]),
             at: Timestamp(0),
@@ -157,8 +157,10 @@ mod tests {
 
     #[track_caller]
     fn check(failed: &str, error: &str, then: &str, expected: Option<&str>) {
-        let steps =
-            vec![step(1, failed, Outcome::Failed { error: error.to_owned() }), step(2, then, Outcome::Done)];
+        let steps = vec![
+            step(1, failed, CallOutcome::Failed { error: error.to_owned() }),
+            step(2, then, CallOutcome::Done),
+        ];
         let found = candidate(&BatchMaterial { steps, ..BatchMaterial::default() });
         let told = found.map(|found| {
             let sentences: Vec<&str> =

@@ -2,7 +2,7 @@
 
 use super::identifier::file_name;
 use crate::memory::ids::EventId;
-use crate::memory::material::{Action, BatchMaterial, Outcome, beneath};
+use crate::memory::material::{Action, BatchMaterial, CallOutcome, beneath};
 
 /// More files than these say less about an observation, not more.
 const MOST_MODIFIED: usize = 2;
@@ -19,7 +19,7 @@ pub(super) struct TouchedFiles {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum About {
     /// Work on files, named or not.
-    Work,
+    WorkKind,
     /// Something that is so.
     Knowledge,
 }
@@ -37,12 +37,12 @@ impl TouchedFiles {
         let mut files = Self::default();
         for step in &batch.steps {
             let (path, list) = match (&step.action, &step.outcome) {
-                (Action::Edit { path, .. } | Action::Write { path, .. }, Outcome::Done) => {
+                (Action::Edit { path, .. } | Action::Write { path, .. }, CallOutcome::Done) => {
                     (path, &mut files.modified)
                 }
-                (Action::Read { path }, Outcome::Done) => (path, &mut files.read),
+                (Action::Read { path }, CallOutcome::Done) => (path, &mut files.read),
                 // A change that the user would not have is about the file all the same.
-                (Action::Edit { path, .. } | Action::Write { path, .. }, Outcome::Rejected { .. }) => {
+                (Action::Edit { path, .. } | Action::Write { path, .. }, CallOutcome::Rejected { .. }) => {
                     (path, &mut files.read)
                 }
                 _ => continue,
@@ -75,7 +75,7 @@ impl TouchedFiles {
         };
         let mut modified: Vec<&(String, EventId)> =
             self.modified.iter().filter(|(path, _)| named(path)).collect();
-        if modified.is_empty() && about == About::Work {
+        if modified.is_empty() && about == About::WorkKind {
             modified = self.modified.iter().take(2).collect();
         }
         modified.truncate(MOST_MODIFIED);

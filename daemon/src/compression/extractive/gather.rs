@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::candidate::{self, Candidate, Origin};
+use super::candidate::{self, Candidate, CandidateSource};
 use super::comment;
 use super::correction;
 use super::cue;
@@ -12,10 +12,10 @@ use super::markdown::{self, Passage, Sentence};
 use super::open_end;
 use super::request::{self, Answered};
 use super::sentence;
-use super::setting::Work;
+use super::setting::WorkKind;
 use super::statement::{self, Medium, Statement};
 use crate::memory::ids::EventId;
-use crate::memory::material::{Action, BatchMaterial, BatchSource, Change, Said, Step};
+use crate::memory::material::{Action, BatchMaterial, BatchSource, Change, SourcedText, Step};
 use crate::memory::observation::ObservationType;
 use crate::memory::subject;
 
@@ -41,7 +41,7 @@ const MERGED: usize = 700;
 const MOST_PASSAGES: usize = 3;
 
 /// All candidates, in no particular order.
-pub(super) fn candidates(batch: &BatchMaterial, work: Work) -> Vec<Candidate> {
+pub(super) fn candidates(batch: &BatchMaterial, work: WorkKind) -> Vec<Candidate> {
     if batch.source == BatchSource::Private {
         return Vec::new();
     }
@@ -55,10 +55,11 @@ pub(super) fn candidates(batch: &BatchMaterial, work: Work) -> Vec<Candidate> {
             passage
                 .sentences
                 .retain(|sentence| !open.as_ref().is_some_and(|open| open.tells(&sentence.text)));
-            (!passage.sentences.is_empty()).then(|| Candidate::new(Origin::Answer, passage, answer.event))
+            (!passage.sentences.is_empty())
+                .then(|| Candidate::new(CandidateSource::Answer, passage, answer.event))
         }));
         // Of work done, the answer's beginning is worth telling however plainly it is said.
-        if let (Work::Done(_), Some(first)) = (work, found.first_mut()) {
+        if let (WorkKind::Done(_), Some(first)) = (work, found.first_mut()) {
             first.bonus = ACCOUNT;
         }
         found.extend(open);
@@ -74,10 +75,12 @@ pub(super) fn candidates(batch: &BatchMaterial, work: Work) -> Vec<Candidate> {
     // What the answer tells at length, it has chosen from reports and comments itself.
     let explained = found
         .iter()
-        .filter(|candidate| matches!(candidate.origin, Origin::Answer | Origin::Statement))
+        .filter(|candidate| matches!(candidate.origin, CandidateSource::Answer | CandidateSource::Statement))
         .any(|candidate| candidate.worth() >= EXPLAINED);
     if explained {
-        found.retain(|candidate| !matches!(candidate.origin, Origin::Remark | Origin::Report));
+        found.retain(|candidate| {
+            !matches!(candidate.origin, CandidateSource::Remark | CandidateSource::Report)
+        });
     }
     found.extend(unfinished(batch, &found));
     found
@@ -105,13 +108,14 @@ fn unfinished(batch: &BatchMaterial, found: &[Candidate]) -> Option<Candidate> {
     let changed = batch.steps.iter().find(|step| {
         !step.outcome.is_failed() && matches!(step.action, Action::Edit { .. } | Action::Write { .. })
     })?;
-    let is_told =
-        found.iter().any(|candidate| candidate.origin != Origin::User && candidate.worth() >= EXPLAINED / 2);
+    let is_told = found
+        .iter()
+        .any(|candidate| candidate.origin != CandidateSource::User && candidate.worth() >= EXPLAINED / 2);
     if is_told || answered(batch) == Answered::Yes {
         return None;
     }
     let words = request::own_words(batch).filter(|words| !request::is_assent(words))?;
-    let mut candidate = Candidate::new(Origin::Unfinished, Passage::default(), changed.event);
+    let mut candidate = Candidate::new(CandidateSource::Unfinished, Passage::default(), changed.event);
     candidate.evidence.extend(batch.prompt.as_ref().map(|prompt| prompt.event));
     candidate.title = Some(format!("Begun: {}", request::sentences(&words).into_iter().next()?));
     candidate.kind = Some(ObservationType::Change);
@@ -131,7 +135,7 @@ pub(super) fn answered(batch: &BatchMaterial) -> Answered {
 }
 
 /// The final answer, where it says more than that there is none.
-pub(super) fn answer(batch: &BatchMaterial) -> Option<&Said> {
+pub(super) fn answer(batch: &BatchMaterial) -> Option<&SourcedText> {
     if batch.source == BatchSource::Private {
         return None;
     }
@@ -160,7 +164,7 @@ fn from_step(step: &Step) -> Vec<Candidate> {
             comment::blocks(content).into_iter().filter_map(|text| remark(path, &text, step.event)).collect()
         }
         Action::Delegate { answer: Some(report), .. } => {
-            best(markdown::passages(report), Origin::Report, step.event, REPORT)
+            best(markdown::passages(report), CandidateSource::Report, step.event, REPORT)
         }
         _ => Vec::new(),
     }
@@ -169,7 +173,7 @@ fn from_step(step: &Step) -> Vec<Candidate> {
 /// A question put to the user, and what they chose.
 fn chosen((question, answer): &(String, String), event: EventId) -> Option<Candidate> {
     let mut candidate =
-        Candidate::new(Origin::User, Passage::prose(None, &format!("Asked: {question}")), event);
+        Candidate::new(CandidateSource::User, Passage::prose(None, &format!("Asked: {question}")), event);
     if answer.trim().is_empty() {
         return None;
     }
@@ -189,7 +193,7 @@ fn chosen((question, answer): &(String, String), event: EventId) -> Option<Candi
 /// A comment that an edit brought: it says why the code is as it is.
 fn remark(path: &str, text: &str, event: EventId) -> Option<Candidate> {
     let passage = Passage::prose(None, text);
-    let mut candidate = Candidate::new(Origin::Remark, passage, event);
+    let mut candidate = Candidate::new(CandidateSource::Remark, passage, event);
     let cues = candidate.cues();
     if cues.cause + cues.rule < 2 {
         return None;
@@ -209,7 +213,7 @@ fn plan(text: &str, event: EventId) -> Option<Candidate> {
     sentences.retain(|sentence| sentence.text != title);
     let named = if title.to_lowercase().starts_with("plan") { title } else { format!("Plan: {title}") };
     let mut candidate =
-        Candidate::new(Origin::Plan, Passage { heading: None, section: None, sentences }, event);
+        Candidate::new(CandidateSource::Plan, Passage { heading: None, section: None, sentences }, event);
     candidate.title = Some(named);
     candidate.kind = Some(ObservationType::Decision);
     candidate.bonus = 45;
@@ -242,7 +246,7 @@ fn note(path: &str, text: &str, event: EventId) -> Vec<Candidate> {
         text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---")).map_or(text, |(_, body)| body);
     let cut = sentence::floor_boundary(body, LONGEST_NOTE);
     let bonus = if is_for_agents(path) { REMEMBERED } else { 0 };
-    best(markdown::passages(body.get(..cut).unwrap_or_default()), Origin::Note, event, bonus)
+    best(markdown::passages(body.get(..cut).unwrap_or_default()), CandidateSource::Note, event, bonus)
 }
 
 /// Files in which an agent or its user keeps what the next session shall know.
@@ -254,7 +258,7 @@ fn is_for_agents(path: &str) -> bool {
 }
 
 /// The best passages of a long text.
-fn best(passages: Vec<Passage>, origin: Origin, event: EventId, bonus: i32) -> Vec<Candidate> {
+fn best(passages: Vec<Passage>, origin: CandidateSource, event: EventId, bonus: i32) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = passages
         .into_iter()
         .map(|passage| Candidate { bonus, ..Candidate::new(origin, passage, event) })
@@ -284,7 +288,7 @@ fn said_in_commands(batch: &BatchMaterial) -> Vec<Candidate> {
 fn from_statement(said: &Statement, event: EventId) -> Vec<Candidate> {
     let passages = markdown::passages(&said.body);
     if matches!(said.medium, Medium::Comment | Medium::Issue) {
-        let mut found = best(passages, Origin::Statement, event, 0);
+        let mut found = best(passages, CandidateSource::Statement, event, 0);
         for candidate in &mut found {
             candidate.reference.clone_from(&said.reference);
         }
@@ -292,7 +296,7 @@ fn from_statement(said: &Statement, event: EventId) -> Vec<Candidate> {
     }
     let sentences = passages.into_iter().flat_map(sentences_with_labels).collect();
     let passage = Passage { heading: None, section: None, sentences };
-    let mut candidate = Candidate::new(Origin::Statement, passage, event);
+    let mut candidate = Candidate::new(CandidateSource::Statement, passage, event);
     let (kind, topic) = convention(&said.subject);
     candidate.kind = Some(if said.medium == Medium::Revert { ObservationType::Bugfix } else { kind });
     candidate.topic = topic;

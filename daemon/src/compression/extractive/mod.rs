@@ -32,7 +32,7 @@ mod summary;
 use compose::Composed;
 use setting::Setting;
 
-use super::{CompressionError, Compressor, Cuts, EXTRACTIVE, Errand, Made};
+use super::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
 use crate::memory::material::{BatchMaterial, SessionMaterial};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
 
@@ -60,7 +60,7 @@ impl Compressor for Extractive {
     fn observe(
         &self,
         batch: &BatchMaterial,
-        _errand: &Errand<'_>,
+        _errand: &JobContext<'_>,
     ) -> Result<Made<Vec<ObservationDraft>>, CompressionError> {
         Ok(made(self.draft(batch)))
     }
@@ -68,7 +68,7 @@ impl Compressor for Extractive {
     fn summarize(
         &self,
         session: &SessionMaterial,
-        _errand: &Errand<'_>,
+        _errand: &JobContext<'_>,
     ) -> Result<Made<Option<SummaryDraft>>, CompressionError> {
         Ok(made(self.sum_up(session)))
     }

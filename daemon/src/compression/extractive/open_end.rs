@@ -1,6 +1,6 @@
 //! What is left to do or to decide: at the end of an answer, and at the end of a session.
 
-use super::candidate::{Candidate, Origin, is_dependent};
+use super::candidate::{Candidate, CandidateSource, is_dependent};
 use super::compose::Composed;
 use super::cue;
 use super::field::Field;
@@ -8,9 +8,9 @@ use super::gather;
 use super::identifier;
 use super::markdown::{self, Passage, Role, Sentence};
 use super::request::{self, Answered};
-use super::selection::Told;
+use super::selection::SelectedTexts;
 use super::sentence::{self, shortened};
-use crate::memory::material::{BatchMaterial, Said};
+use crate::memory::material::{BatchMaterial, SourcedText};
 use crate::memory::observation::ObservationType;
 
 /// Bytes of a summary's next steps, of those that the agent has listed, and of one of them.
@@ -19,7 +19,7 @@ const LISTED: usize = 320;
 const ENTRY: usize = 170;
 
 /// What the answer leaves open: the last of its sentences that say so, with what they are about.
-pub(super) fn candidate(answer: &Said) -> Option<Candidate> {
+pub(super) fn candidate(answer: &SourcedText) -> Option<Candidate> {
     const CHOICE: &str =
         "which approach, which do you, which option, would you prefer, welche variante, either";
     let passages = markdown::passages(&answer.text);
@@ -52,8 +52,11 @@ pub(super) fn candidate(answer: &Said) -> Option<Candidate> {
     let title = told.remove(0).text;
     let names: usize = told.iter().map(|sentence| identifier::all(&sentence.text).len()).sum::<usize>()
         + identifier::all(&title).len();
-    let mut candidate =
-        Candidate::new(Origin::OpenEnd, Passage { sentences: told, ..Passage::default() }, answer.event);
+    let mut candidate = Candidate::new(
+        CandidateSource::OpenEnd,
+        Passage { sentences: told, ..Passage::default() },
+        answer.event,
+    );
     let openings = ["Open question: ", "One heads-up: ", "Heads-up: ", "Next steps: ", "Next step: "];
     let title = openings.iter().find_map(|opening| title.strip_prefix(opening)).unwrap_or(&title);
     candidate.title = Some(format!("Open: {title}"));
@@ -66,7 +69,7 @@ pub(super) fn candidate(answer: &Said) -> Option<Candidate> {
 
 /// What the end of the session leaves open.
 pub(super) fn next_steps(batches: &[&BatchMaterial], observed: &[Vec<Composed>]) -> String {
-    let mut told = Told::default();
+    let mut told = SelectedTexts::default();
     let ended = batches.iter().rposition(|batch| {
         gather::answer(batch).is_some_and(|answer| {
             answer.text.len() > 120
@@ -86,7 +89,7 @@ pub(super) fn next_steps(batches: &[&BatchMaterial], observed: &[Vec<Composed>])
         return field.text;
     }
     let mut field = Field::new(NEXT);
-    let places = [(Some(last), Place::Last), (last.checked_sub(1), Place::Before)];
+    let places = [(Some(last), TextPlace::Last), (last.checked_sub(1), TextPlace::Before)];
     for (index, place) in places.into_iter().filter_map(|(index, place)| Some((index?, place))) {
         let of_batch = observed.get(index).map_or(&[][..], Vec::as_slice);
         let entries = batches.get(index).map(|batch| open_ends(batch, of_batch, place));
@@ -102,7 +105,7 @@ pub(super) fn next_steps(batches: &[&BatchMaterial], observed: &[Vec<Composed>])
     }
     // Earlier batches' ends may have been met since; what was only to be pushed or merged mostly has.
     let earlier = observed.iter().take(last.saturating_sub(1)).rev().flatten();
-    for composed in earlier.filter(|composed| composed.origin == Origin::OpenEnd) {
+    for composed in earlier.filter(|composed| composed.origin == CandidateSource::OpenEnd) {
         let entry = shortened(composed.draft.title.trim_start_matches("Open: "), ENTRY);
         let settles_itself = entry.ends_with('?')
             || cue::mentions(&entry, "push, pushed, commit, committed, merge, merged, decision");
@@ -174,25 +177,25 @@ fn step(text: &str) -> Option<String> {
 
 /// Where a batch stands at the session's end.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum TextPlace {
     Last,
     /// Its questions have had an answer: the next prompt.
     Before,
 }
 
-fn is_open(sentence: &str, place: Place) -> bool {
+fn is_open(sentence: &str, place: TextPlace) -> bool {
     // A heading without what stood under it says nothing.
     if cue::is_left_alone(sentence) || cue::names_next_steps(sentence.trim_end_matches(':')) {
         return false;
     }
     let cues = cue::read(sentence);
-    let is_offer = cues.is_question && place == Place::Last;
+    let is_offer = cues.is_question && place == TextPlace::Last;
     cue::leaves_open(sentence) || (cues.open > 0 && (cues.talk == 0 || is_offer))
 }
 
-fn open_ends(batch: &BatchMaterial, observed: &[Composed], place: Place) -> Vec<String> {
+fn open_ends(batch: &BatchMaterial, observed: &[Composed], place: TextPlace) -> Vec<String> {
     let mut entries = Vec::new();
-    for composed in observed.iter().filter(|composed| composed.origin == Origin::OpenEnd) {
+    for composed in observed.iter().filter(|composed| composed.origin == CandidateSource::OpenEnd) {
         entries.push(format!(
             "{} {}",
             composed.draft.title.trim_start_matches("Open: "),
@@ -237,7 +240,7 @@ mod tests {
 
     #[track_caller]
     fn check(answer: &str, expected: Option<&str>) {
-        let said = Said { event: EventId([1; 16]), text: answer.to_owned() };
+        let said = SourcedText { event: EventId([1; 16]), text: answer.to_owned() };
         let told = candidate(&said).map(|found| {
             let rest: Vec<&str> =
                 found.passage.sentences.iter().map(|sentence| sentence.text.as_str()).collect();
@@ -319,9 +322,9 @@ mod tests {
             "Out of scope: the follow-up for currencies.",
             "Next steps:",
         ] {
-            assert!(!is_open(sentence, Place::Last), "{sentence}");
+            assert!(!is_open(sentence, TextPlace::Last), "{sentence}");
         }
-        assert!(is_open("The branch is not pushed yet.", Place::Last));
+        assert!(is_open("The branch is not pushed yet.", TextPlace::Last));
     }
 
     #[test]

@@ -2,14 +2,14 @@
 //!
 //! Prompts are the densest texts of a session: a rule or a correction stands in them once and nowhere else.
 
-use super::candidate::{Candidate, Origin};
+use super::candidate::{Candidate, CandidateSource};
 use super::correction;
 use super::cue;
 use super::identifier;
 use super::markdown::{Passage, Role, Sentence};
 use super::sentence;
 use crate::memory::ids::EventId;
-use crate::memory::material::{Action, BatchMaterial, BatchSource, Said};
+use crate::memory::material::{Action, BatchMaterial, BatchSource, SourcedText};
 use crate::memory::observation::ObservationType;
 
 /// Behind this a prompt is pasted material; its beginning and its end are the user's own words.
@@ -51,7 +51,7 @@ pub(super) fn own_words(batch: &BatchMaterial) -> Option<String> {
     if matches!(batch.source, BatchSource::Private | BatchSource::AgentNotification | BatchSource::System) {
         return None;
     }
-    let Said { text, .. } = batch.prompt.as_ref()?;
+    let SourcedText { text, .. } = batch.prompt.as_ref()?;
     let text = text.trim();
     let from_machine = [
         "<task-notification>",
@@ -173,7 +173,11 @@ pub(super) fn candidate(batch: &BatchMaterial, answered: Answered) -> Option<Can
         fits
     });
     let sentences = told.chain(choice).map(|text| Sentence { text, role: Role::Prose }).collect();
-    let origin = if follows(batch) && correction::is_one(&words) { Origin::Correction } else { Origin::User };
+    let origin = if follows(batch) && correction::is_one(&words) {
+        CandidateSource::Correction
+    } else {
+        CandidateSource::User
+    };
     let mut candidate = Candidate::new(origin, Passage { sentences, ..Passage::default() }, event);
     let is_open = is_left && batch.steps.iter().all(|step| !changes(&step.action));
     candidate.title = Some(format!("{}: {first}", if is_open { "User (unanswered)" } else { "User" }));
@@ -195,7 +199,7 @@ fn picked(batch: &BatchMaterial, words: &str) -> Option<String> {
 }
 
 fn chosen(option: &str, event: EventId) -> Candidate {
-    let mut candidate = Candidate::new(Origin::User, Passage::default(), event);
+    let mut candidate = Candidate::new(CandidateSource::User, Passage::default(), event);
     candidate.title = Some(format!("User chose: {option}"));
     candidate.kind = Some(ObservationType::Decision);
     candidate.bonus = 40;
@@ -290,7 +294,7 @@ mod tests {
 
     fn batch(prompt: &str, previous: &str) -> BatchMaterial {
         BatchMaterial {
-            prompt: Some(Said { event: EventId([1; 16]), text: prompt.to_owned() }),
+            prompt: Some(SourcedText { event: EventId([1; 16]), text: prompt.to_owned() }),
             previous_response: (!previous.is_empty()).then(|| previous.to_owned()),
             ..BatchMaterial::default()
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::candidate::Origin;
+use super::candidate::CandidateSource;
 use super::compose::Composed;
 use crate::memory::observation::Importance;
 
@@ -51,8 +51,8 @@ pub(super) fn select(mut composed: Vec<Composed>, before: &str) -> Vec<Composed>
         };
         if repeats(&words, &before, SAME) {
             match candidate.origin {
-                Origin::Answer | Origin::OpenEnd => continue,
-                Origin::Statement if is_page(&candidate) => {
+                CandidateSource::Answer | CandidateSource::OpenEnd => continue,
+                CandidateSource::Statement if is_page(&candidate) => {
                     shrink(&mut candidate);
                     least = LEAST_BEST;
                 }
@@ -72,7 +72,11 @@ pub(super) fn select(mut composed: Vec<Composed>, before: &str) -> Vec<Composed>
 fn is_account(composed: &Composed) -> bool {
     matches!(
         composed.origin,
-        Origin::Answer | Origin::Statement | Origin::Note | Origin::Remark | Origin::Report
+        CandidateSource::Answer
+            | CandidateSource::Statement
+            | CandidateSource::Note
+            | CandidateSource::Remark
+            | CandidateSource::Report
     )
 }
 
@@ -92,11 +96,11 @@ fn shrink(composed: &mut Composed) {
 
 /// What was told already, for leaving out what says the same.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct SelectedTexts {
     texts: Vec<BTreeSet<String>>,
 }
 
-impl Told {
+impl SelectedTexts {
     /// Whether the text says something new; it is told from then on.
     pub(super) fn is_new(&mut self, text: &str) -> bool {
         let words = words(text);
@@ -117,7 +121,7 @@ fn merge(into: &mut Composed, repeated: Composed) {
     let Some(reference) = repeated.reference else { return };
     match &mut into.draft.subtitle {
         None => into.draft.subtitle = Some(reference),
-        Some(subtitle) if !subtitle.contains(&reference) && into.origin == Origin::Statement => {
+        Some(subtitle) if !subtitle.contains(&reference) && into.origin == CandidateSource::Statement => {
             subtitle.push_str(", ");
             subtitle.push_str(&reference);
         }
@@ -151,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_shares_most_words_is_not_new() {
-        let mut told = Told::default();
+        let mut told = SelectedTexts::default();
         assert!(told.is_new("The cache is never invalidated because reset runs first"));
         assert!(!told.is_new("Because reset runs first, the cache is never invalidated at all"));
         assert!(told.is_new("Sockets are closed twice by the supervisor"));

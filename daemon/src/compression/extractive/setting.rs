@@ -5,7 +5,7 @@ use super::files::TouchedFiles;
 use super::gather;
 use super::request;
 use super::statement;
-use crate::memory::material::{Action, BatchMaterial, Said};
+use crate::memory::material::{Action, BatchMaterial, SourcedText};
 use crate::memory::observation::ObservationType;
 
 /// Answers up to this many bytes are told in full.
@@ -28,7 +28,7 @@ const EXTENSION: &str = "add, adds, added, implement, implemented, support, intr
 
 /// What sort of work a batch was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum WorkKind {
     /// Nothing was changed.
     Inquiry,
     /// Files were changed or something was committed.
@@ -48,7 +48,7 @@ pub(super) enum Detail {
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
     pub(super) files: TouchedFiles,
-    pub(super) work: Work,
+    pub(super) work: WorkKind,
     pub(super) detail: Detail,
     /// What the user asked, for answers that begin with yes or no.
     pub(super) question: Option<String>,
@@ -62,13 +62,14 @@ impl Setting {
         let length = gather::answer(batch).map_or(0, |answer| answer.text.len());
         let asked = request::own_words(batch).map(|words| request::sentences(&words)).unwrap_or_default();
         let stated = stated(batch);
-        let work = if files.any_modified() || stated { Work::Done(kind(batch)) } else { Work::Inquiry };
+        let work =
+            if files.any_modified() || stated { WorkKind::Done(kind(batch)) } else { WorkKind::Inquiry };
         let says_all = |sentence: &&String| request::is_substantial(sentence) && !sentence.ends_with('?');
         let request = asked.first().filter(says_all).map(|sentence| request::plainly(sentence));
         Self {
             work,
             request: request
-                .filter(|_| work != Work::Inquiry && !stated)
+                .filter(|_| work != WorkKind::Inquiry && !stated)
                 .map(|request| request.trim_end_matches('.').to_owned()),
             files,
             detail: if length <= SHORT_ANSWER { Detail::Full } else { Detail::Brief },
@@ -98,7 +99,7 @@ fn kind(batch: &BatchMaterial) -> ObservationType {
     found.unwrap_or(ObservationType::Change)
 }
 
-fn opening(said: Option<&Said>) -> String {
+fn opening(said: Option<&SourcedText>) -> String {
     said.map_or(String::new(), |said| said.text.chars().take(OPENING).collect())
 }
 
@@ -106,16 +107,16 @@ fn opening(said: Option<&Said>) -> String {
 mod tests {
     use super::*;
     use crate::memory::ids::{EventId, Timestamp};
-    use crate::memory::material::{Change, Outcome, Step};
+    use crate::memory::material::{CallOutcome, Change, Step};
 
     #[track_caller]
-    fn check(prompt: &str, answer: &str, edited: &[&str], expected: Work) {
-        let said = |text: &str| Some(Said { event: EventId([1; 16]), text: text.to_owned() });
+    fn check(prompt: &str, answer: &str, edited: &[&str], expected: WorkKind) {
+        let said = |text: &str| Some(SourcedText { event: EventId([1; 16]), text: text.to_owned() });
         let edit = |path: &&str| Step {
             event: EventId([2; 16]),
             at: Timestamp(0),
             tool: "Edit".to_owned(),
-            outcome: Outcome::Done,
+            outcome: CallOutcome::Done,
             subagent: None,
             action: Action::Edit {
                 path: (*path).to_owned(),
@@ -133,14 +134,14 @@ mod tests {
 
     #[test]
     fn the_request_names_the_work() {
-        check("the login is broken", "Added a test.", &["a.rs"], Work::Done(ObservationType::Bugfix));
-        check("add a login page", "Fixed a typo too.", &["a.rs"], Work::Done(ObservationType::Feature));
-        check("rename Foo to Bar", "Done.", &["a.rs"], Work::Done(ObservationType::Refactor));
-        check("go on", "Everything is in place.", &["a.rs"], Work::Done(ObservationType::Change));
+        check("the login is broken", "Added a test.", &["a.rs"], WorkKind::Done(ObservationType::Bugfix));
+        check("add a login page", "Fixed a typo too.", &["a.rs"], WorkKind::Done(ObservationType::Feature));
+        check("rename Foo to Bar", "Done.", &["a.rs"], WorkKind::Done(ObservationType::Refactor));
+        check("go on", "Everything is in place.", &["a.rs"], WorkKind::Done(ObservationType::Change));
     }
 
     #[test]
     fn without_a_change_it_was_an_inquiry() {
-        check("fix the login", "I found the bug.", &[], Work::Inquiry);
+        check("fix the login", "I found the bug.", &[], WorkKind::Inquiry);
     }
 }

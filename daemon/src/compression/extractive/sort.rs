@@ -2,7 +2,7 @@
 
 use super::candidate::Candidate;
 use super::cue;
-use super::setting::Work;
+use super::setting::WorkKind;
 use crate::memory::observation::ObservationType;
 
 /// Ways to say that something was settled, anywhere in a passage.
@@ -33,7 +33,7 @@ fn decides(candidate: &Candidate) -> bool {
 }
 
 /// What sort of knowledge the wording shows.
-pub(super) fn kind(candidate: &Candidate, work: Work) -> ObservationType {
+pub(super) fn kind(candidate: &Candidate, work: WorkKind) -> ObservationType {
     let cues = candidate.cues();
     let heading = candidate.passage.heading.as_deref().unwrap_or_default();
     let whole: String = candidate
@@ -64,7 +64,7 @@ pub(super) fn kind(candidate: &Candidate, work: Work) -> ObservationType {
     }
     let changed = cues.change > 0 && cues.change * 2 >= cues.rule && cues.proposal < 2;
     match work {
-        Work::Done(kind) if changed && says_done(&whole, heading) => kind,
+        WorkKind::Done(kind) if changed && says_done(&whole, heading) => kind,
         _ if cues.rule >= 3 && cues.rule > cues.cause => ObservationType::Gotcha,
         _ => ObservationType::Discovery,
     }
@@ -79,7 +79,7 @@ fn says_done(whole: &str, heading: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compression::extractive::candidate::Origin;
+    use crate::compression::extractive::candidate::CandidateSource;
     use crate::compression::extractive::markdown::Passage;
     use crate::memory::ids::EventId;
 
@@ -87,8 +87,8 @@ mod tests {
     fn sort(heading: Option<&str>, text: &str, expected: ObservationType) {
         let event = EventId([1; 16]);
         let passage = Passage::prose(heading, text);
-        let candidate = Candidate::new(Origin::Answer, passage, event);
-        for work in [Work::Inquiry, Work::Done(ObservationType::Feature)] {
+        let candidate = Candidate::new(CandidateSource::Answer, passage, event);
+        for work in [WorkKind::Inquiry, WorkKind::Done(ObservationType::Feature)] {
             assert_eq!(kind(&candidate, work), expected, "{text}");
         }
     }

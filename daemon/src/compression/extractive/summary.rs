@@ -3,7 +3,7 @@
 //! A summary stands first in the next session's context, so it is short and every field says something else. What a
 //! later batch took back is left out.
 
-use super::candidate::Origin;
+use super::candidate::CandidateSource;
 use super::compose::Composed;
 use super::correction;
 use super::cue;
@@ -14,7 +14,7 @@ use super::identifier;
 use super::markdown;
 use super::open_end;
 use super::request;
-use super::selection::Told;
+use super::selection::SelectedTexts;
 use super::sentence::shortened;
 use super::shell;
 use super::statement::{self, Medium};
@@ -90,14 +90,14 @@ fn ends(batches: &[BatchMaterial]) -> Vec<&BatchMaterial> {
 /// What was committed and published in the session, as it stands at its end.
 struct Statements {
     /// Subject and reference, in order.
-    standing: Vec<(String, Option<String>)>,
+    status: Vec<(String, Option<String>)>,
     /// Subjects of commits that were taken back.
     reverted: Vec<String>,
 }
 
 impl Statements {
     fn of(batches: &[&BatchMaterial]) -> Self {
-        let mut found = Self { standing: Vec::new(), reverted: Vec::new() };
+        let mut found = Self { status: Vec::new(), reverted: Vec::new() };
         for step in batches.iter().flat_map(|batch| &batch.steps).filter(|step| !step.outcome.is_failed()) {
             let Action::Command { command, output, .. } = &step.action else { continue };
             for said in statement::statements(command, output) {
@@ -109,16 +109,16 @@ impl Statements {
                 });
                 match said.medium {
                     Medium::Comment if reference.is_some() => {
-                        found.standing.push(("comment posted".to_owned(), reference));
+                        found.status.push(("comment posted".to_owned(), reference));
                     }
                     Medium::Comment => {}
                     Medium::Revert => {
                         let subject = said.subject.trim_start_matches("Revert ").trim_matches('"').to_owned();
-                        found.standing.retain(|(known, _)| *known != subject);
-                        found.standing.push((said.subject.clone(), reference));
+                        found.status.retain(|(known, _)| *known != subject);
+                        found.status.push((said.subject.clone(), reference));
                         found.reverted.push(subject);
                     }
-                    _ => found.standing.push((said.subject.clone(), reference)),
+                    _ => found.status.push((said.subject.clone(), reference)),
                 }
             }
         }
@@ -166,7 +166,7 @@ fn title(asked: &[String], observed: &[Vec<Composed>], statements: &Statements) 
         .and_then(|words| request::sentences(words).into_iter().next())
         .map(|words| shortened(&request::plainly(&words), TITLE / 2));
     let committed = statements
-        .standing
+        .status
         .iter()
         .rev()
         .map(|(subject, _)| subject)
@@ -175,8 +175,8 @@ fn title(asked: &[String], observed: &[Vec<Composed>], statements: &Statements) 
         .iter()
         .flatten()
         .filter(|composed| {
-            let of_user = matches!(composed.origin, Origin::User | Origin::Correction);
-            !of_user && !matches!(composed.origin, Origin::OpenEnd | Origin::Failing)
+            let of_user = matches!(composed.origin, CandidateSource::User | CandidateSource::Correction);
+            !of_user && !matches!(composed.origin, CandidateSource::OpenEnd | CandidateSource::Failing)
         })
         .max_by_key(|composed| composed.worth)
         .map(|composed| &composed.draft.title);
@@ -193,7 +193,7 @@ fn title(asked: &[String], observed: &[Vec<Composed>], statements: &Statements) 
 
 /// The few files that were looked at most.
 fn investigated(batches: &[&BatchMaterial]) -> String {
-    let mut files = Tally::default();
+    let mut files = WordTally::default();
     for step in batches.iter().flat_map(|batch| &batch.steps) {
         if let Action::Read { path } = &step.action {
             files.count(identifier::file_name(path));
@@ -207,13 +207,13 @@ fn learned(observed: &[Vec<Composed>], statements: &Statements) -> String {
     let is_account = |composed: &&Composed| {
         !matches!(
             composed.origin,
-            Origin::User
-                | Origin::Correction
-                | Origin::OpenEnd
-                | Origin::Unfinished
-                | Origin::Plan
-                | Origin::Failure
-                | Origin::Failing
+            CandidateSource::User
+                | CandidateSource::Correction
+                | CandidateSource::OpenEnd
+                | CandidateSource::Unfinished
+                | CandidateSource::Plan
+                | CandidateSource::Failure
+                | CandidateSource::Failing
         ) && !statements.reverted.contains(&composed.draft.title)
     };
     // One of each batch: two things found out at the same time are often two sides of one.
@@ -222,7 +222,7 @@ fn learned(observed: &[Vec<Composed>], statements: &Statements) -> String {
         .filter_map(|of_batch| of_batch.iter().filter(is_account).max_by_key(|composed| weight(composed)))
         .collect();
     found.sort_by_key(|composed| std::cmp::Reverse(weight(composed)));
-    let mut told = Told::default();
+    let mut told = SelectedTexts::default();
     let mut field = Field::new(LEARNED);
     for composed in found {
         let entry = shortened(&composed.essence, ENTRY);
@@ -249,7 +249,7 @@ fn completed(batches: &[&BatchMaterial], observed: &[Vec<Composed>], statements:
     // The newest are the likeliest to be asked for; they are told in their own order.
     let mut entries: Vec<String> = Vec::new();
     let mut room = COMPLETED;
-    for (subject, reference) in statements.standing.iter().rev() {
+    for (subject, reference) in statements.status.iter().rev() {
         let entry = match reference {
             Some(reference) => format!("{} ({reference})", shortened(subject, 80)),
             None => shortened(subject, 90),
@@ -265,7 +265,7 @@ fn completed(batches: &[&BatchMaterial], observed: &[Vec<Composed>], statements:
     if !field.text.is_empty() {
         return field.text;
     }
-    let mut told = Told::default();
+    let mut told = SelectedTexts::default();
     let mut done: Vec<String> = Vec::new();
     let mut room = COMPLETED;
     let taken_back = taken_back(batches);
@@ -308,8 +308,9 @@ fn done_in(batch: &BatchMaterial, observed: &[Composed]) -> Option<String> {
     }
     let names: usize = told.iter().map(|text| identifier::all(text).len()).sum();
     if names == 0 {
-        let explained =
-            observed.iter().find(|composed| matches!(composed.origin, Origin::Remark | Origin::Answer));
+        let explained = observed
+            .iter()
+            .find(|composed| matches!(composed.origin, CandidateSource::Remark | CandidateSource::Answer));
         told.extend(explained.map(|composed| composed.essence.clone()));
     }
     if told.is_empty() {
@@ -321,7 +322,7 @@ fn done_in(batch: &BatchMaterial, observed: &[Composed]) -> Option<String> {
 
 /// The commands with which the work was checked, as they were typed.
 fn checks(batches: &[&BatchMaterial]) -> String {
-    let mut commands = Tally::default();
+    let mut commands = WordTally::default();
     for step in batches.iter().flat_map(|batch| &batch.steps) {
         let Action::Command { command, .. } = &step.action else { continue };
         if command.len() > 600 {
@@ -340,11 +341,11 @@ fn checks(batches: &[&BatchMaterial]) -> String {
 
 /// Counts names; only the first few different ones, so that the count stays cheap.
 #[derive(Default)]
-struct Tally {
+struct WordTally {
     counts: Vec<(String, usize)>,
 }
 
-impl Tally {
+impl WordTally {
     fn count(&mut self, name: &str) {
         if let Some((_, count)) = self.counts.iter_mut().find(|(known, _)| known == name) {
             *count += 1;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::memory::ids::{EventId, Timestamp};
-use crate::memory::material::{Action, BatchSource, Change, Outcome, Said, Step, WriteKind};
+use crate::memory::material::{Action, BatchSource, CallOutcome, Change, SourcedText, Step, WriteKind};
 use crate::memory::observation::ObservationType;
 
 const ROOT: &str = "/home/dev/shop";
@@ -21,7 +21,7 @@ impl Batch {
         let mut batch = Self::default();
         batch.material.root = Some(ROOT.to_owned());
         batch.material.prompt_number = 1;
-        batch.material.prompt = Some(Said { event: batch.event(), text: prompt.to_owned() });
+        batch.material.prompt = Some(SourcedText { event: batch.event(), text: prompt.to_owned() });
         batch
     }
 
@@ -36,7 +36,7 @@ impl Batch {
         EventId([self.events; 16])
     }
 
-    fn step(mut self, outcome: Outcome, action: Action) -> Self {
+    fn step(mut self, outcome: CallOutcome, action: Action) -> Self {
         let event = self.event();
         let step = Step { event, at: Timestamp(0), tool: "tool".to_owned(), outcome, subagent: None, action };
         self.material.steps.push(step);
@@ -45,29 +45,29 @@ impl Batch {
 
     fn edited(self, path: &str, before: &str, after: &str) -> Self {
         let changes = vec![Change { before: before.to_owned(), after: after.to_owned() }];
-        self.step(Outcome::Done, Action::Edit { path: format!("{ROOT}/{path}"), changes })
+        self.step(CallOutcome::Done, Action::Edit { path: format!("{ROOT}/{path}"), changes })
     }
 
     fn wrote(self, path: &str, content: &str) -> Self {
         let path = format!("{ROOT}/{path}");
         self.step(
-            Outcome::Done,
+            CallOutcome::Done,
             Action::Write { path, content: content.to_owned(), kind: WriteKind::Created },
         )
     }
 
     fn read(self, path: &str) -> Self {
-        self.step(Outcome::Done, Action::Read { path: format!("{ROOT}/{path}") })
+        self.step(CallOutcome::Done, Action::Read { path: format!("{ROOT}/{path}") })
     }
 
     fn ran(self, command: &str, output: &str) -> Self {
         let action =
             Action::Command { command: command.to_owned(), description: None, output: output.to_owned() };
-        self.step(Outcome::Done, action)
+        self.step(CallOutcome::Done, action)
     }
 
     fn answered(mut self, answer: &str) -> BatchMaterial {
-        self.material.response = Some(Said { event: self.event(), text: answer.to_owned() });
+        self.material.response = Some(SourcedText { event: self.event(), text: answer.to_owned() });
         self.material
     }
 
@@ -187,7 +187,7 @@ fn what_the_user_would_not_have_weighs_most() {
         .answered("Done.");
     check(&correction, &["decision: User: no, use the helper in money.rs"]);
     assert_eq!(importance(&correction), 8);
-    let rejected = Outcome::Rejected { said: Some("never round in the view".to_owned()) };
+    let rejected = CallOutcome::Rejected { said: Some("never round in the view".to_owned()) };
     let changes = vec![Change { before: String::new(), after: "total.round()".to_owned() }];
     let path = format!("{ROOT}/src/view.rs");
     let batch = Batch::asked("show the total").step(rejected, Action::Edit { path, changes }).interrupted();
@@ -214,7 +214,7 @@ fn what_the_user_would_not_have_weighs_most() {
 fn a_check_that_fails_at_the_end_is_told_and_one_that_passes_again_is_not() {
     let failing = |batch: Batch| {
         batch.step(
-            Outcome::Failed { error: "Exit code 101\nerror: 2 targets failed in the cart".to_owned() },
+            CallOutcome::Failed { error: "Exit code 101\nerror: 2 targets failed in the cart".to_owned() },
             Action::Command {
                 command: "cargo test -p shop".to_owned(),
                 description: None,
@@ -237,10 +237,11 @@ fn a_check_that_fails_at_the_end_is_told_and_one_that_passes_again_is_not() {
 #[test]
 fn answers_to_questions_and_plans_are_decisions() {
     let exchanges = vec![("Which conflict strategy?".to_owned(), "Last writer wins".to_owned())];
-    let asked = Batch::asked("go on").step(Outcome::Done, Action::Ask { exchanges }).interrupted();
+    let asked = Batch::asked("go on").step(CallOutcome::Done, Action::Ask { exchanges }).interrupted();
     check(&asked, &["decision: User chose: Last writer wins"]);
     let text = "# Offline sync\n\n1. Add a clock per field\n2. Keep tombstones for 30 days\n".to_owned();
-    let plan = Batch::asked("plan it").step(Outcome::Done, Action::Plan { text, path: None }).interrupted();
+    let plan =
+        Batch::asked("plan it").step(CallOutcome::Done, Action::Plan { text, path: None }).interrupted();
     check(&plan, &["decision: Plan: Offline sync"]);
     assert_eq!(observed(&plan)[0].facts, ["Add a clock per field", "Keep tombstones for 30 days"]);
 }
@@ -391,12 +392,12 @@ proptest! {
             .wrote("docs/a.md", &content)
             .ran(&command, &error)
             .step(
-                Outcome::Failed { error: error.clone() },
+                CallOutcome::Failed { error: error.clone() },
                 Action::Command { command: command.clone(), description: None, output: String::new() },
             )
             .ran(&format!("X=1 {command}"), "")
-            .step(Outcome::Done, Action::Ask { exchanges: vec![(prompt.clone(), answer.clone())] })
-            .step(Outcome::Done, Action::Plan { text: content.clone(), path: None })
+            .step(CallOutcome::Done, Action::Ask { exchanges: vec![(prompt.clone(), answer.clone())] })
+            .step(CallOutcome::Done, Action::Plan { text: content.clone(), path: None })
             .answered(&answer);
         let drafts = observed(&batch);
         prop_assert_eq!(&drafts, &observed(&batch));

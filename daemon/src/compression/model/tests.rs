@@ -7,7 +7,7 @@ use crate::compression::ledger::Ledger;
 use crate::compression::policy::{BackendKind, KeySource};
 use crate::memory::budget::{Caps, Cost, OverCap, Prices, ReservationId};
 use crate::memory::ids::{EventId, JobId, ProjectRow};
-use crate::memory::material::{Action, Outcome, Said, Step};
+use crate::memory::material::{Action, CallOutcome, SourcedText, Step};
 
 const GOOD: &str =
     r#"{"observations": [{"type": "gotcha", "title": "Round once", "narrative": "Per line loses cents."}]}"#;
@@ -112,11 +112,11 @@ impl Book {
         self.state.lock().unwrap().2.clone()
     }
 
-    fn errand_at(&self, second: i64) -> Errand<'_> {
-        Errand { job: JobId(1), project: ProjectRow(1), now: Timestamp(second * 1000), ledger: self }
+    fn errand_at(&self, second: i64) -> JobContext<'_> {
+        JobContext { job: JobId(1), project: ProjectRow(1), now: Timestamp(second * 1000), ledger: self }
     }
 
-    fn errand(&self) -> Errand<'_> {
+    fn job_context(&self) -> JobContext<'_> {
         self.errand_at(0)
     }
 }
@@ -126,14 +126,14 @@ fn step(output: &str) -> Step {
         event: EventId([9; 16]),
         at: Timestamp(0),
         tool: "Bash".to_owned(),
-        outcome: Outcome::Done,
+        outcome: CallOutcome::Done,
         subagent: None,
         action: Action::Command { command: "make".to_owned(), description: None, output: output.to_owned() },
     }
 }
 
 fn batch(outputs: &[&str]) -> BatchMaterial {
-    let said = |text: &str| Some(Said { event: EventId([1; 16]), text: text.to_owned() });
+    let said = |text: &str| Some(SourcedText { event: EventId([1; 16]), text: text.to_owned() });
     BatchMaterial {
         prompt: said("Why is the total off?"),
         response: said("Rounding happens once now, because rounding each line lost up to a cent per line."),
@@ -145,7 +145,7 @@ fn batch(outputs: &[&str]) -> BatchMaterial {
 #[test]
 fn one_call_makes_a_batch_and_is_paid_for_what_it_cost() {
     let (provider, book) = (Scripted::default(), Book::default());
-    let made = provider.compressor().observe(&batch(&["ok"]), &book.errand()).unwrap();
+    let made = provider.compressor().observe(&batch(&["ok"]), &book.job_context()).unwrap();
     assert_eq!((made.result.len(), made.origin.as_str(), provider.calls()), (1, "openai:m", 1));
     assert_eq!(book.settled(), [Usage { tokens_in: 100, tokens_out: 10, micro_usd: 120 }]);
 }
@@ -154,13 +154,13 @@ fn one_call_makes_a_batch_and_is_paid_for_what_it_cost() {
 fn an_unusable_answer_is_mended_once_with_its_error() {
     let provider = Scripted::answering([Ok(said("Sure, here it is!"))]);
     let book = Book::default();
-    let made = provider.compressor().observe(&batch(&["ok"]), &book.errand()).unwrap();
+    let made = provider.compressor().observe(&batch(&["ok"]), &book.job_context()).unwrap();
     assert_eq!((made.result.len(), provider.calls()), (1, 2));
     let again = provider.asked.lock().unwrap()[1].user.clone();
     assert!(again.contains("could not be used: there is no JSON object"), "{again}");
 
     let stubborn = Scripted::answering([Ok(said("no")), Ok(said("no"))]);
-    let refused = stubborn.compressor().observe(&batch(&[]), &book.errand());
+    let refused = stubborn.compressor().observe(&batch(&[]), &book.job_context());
     assert!(matches!(&refused, Err(CompressionError::Refused(why)) if why.contains("twice")), "{refused:?}");
     assert_eq!(stubborn.calls(), 2);
 }
@@ -176,12 +176,12 @@ fn answers_that_cannot_be_read_cost_three_calls_at_most_whatever_the_batch_and_h
     let whole = batch(&["a", "b", "c", "d"]);
     let stubborn = Scripted::answering(unreadable(20));
     let compressor = stubborn.compressor();
-    let refused = compressor.observe(&whole, &book.errand());
+    let refused = compressor.observe(&whole, &book.job_context());
     assert!(matches!(&refused, Err(CompressionError::Refused(_))), "{refused:?}");
     assert_eq!(stubborn.calls(), 2, "a batch is not cut in halves for it");
     // As it is where another backend of the chain is in trouble.
     for _ in 0..5 {
-        let refused = compressor.observe(&whole, &book.errand());
+        let refused = compressor.observe(&whole, &book.job_context());
         assert!(
             matches!(&refused, Err(CompressionError::Refused(why)) if why.contains("3 times: there is no JSON")),
             "{refused:?}"
@@ -189,17 +189,17 @@ fn answers_that_cannot_be_read_cost_three_calls_at_most_whatever_the_batch_and_h
     }
     assert_eq!(stubborn.calls(), 3);
     let summary = SessionMaterial { batches: vec![whole.clone()] };
-    let other = Errand { job: JobId(2), ..book.errand() };
+    let other = JobContext { job: JobId(2), ..book.job_context() };
     for _ in 0..5 {
         assert!(compressor.summarize(&summary, &other).is_err());
     }
     assert_eq!(stubborn.calls(), 6, "another job has its own");
 
     // A batch that has grown is other material, and a person may ask for more.
-    assert!(compressor.observe(&batch(&["a", "b", "c", "d", "e"]), &book.errand()).is_err());
+    assert!(compressor.observe(&batch(&["a", "b", "c", "d", "e"]), &book.job_context()).is_err());
     assert_eq!(stubborn.calls(), 8);
     compressor.reconsider();
-    assert!(compressor.observe(&whole, &book.errand()).is_err());
+    assert!(compressor.observe(&whole, &book.job_context()).is_err());
     assert_eq!(stubborn.calls(), 10);
 }
 
@@ -219,7 +219,7 @@ fn unreadable_answers_between_troubles_and_for_halves_count_too() {
     // The request for the whole is not accepted, and the answers for the halves cannot be read.
     let halves = std::iter::once(Err(unacceptable())).chain(unreadable(20));
     let provider = Scripted::answering(halves);
-    assert!(provider.compressor().observe(&batch(&["a", "b", "c", "d"]), &book.errand()).is_err());
+    assert!(provider.compressor().observe(&batch(&["a", "b", "c", "d"]), &book.job_context()).is_err());
     assert_eq!(provider.calls(), 1 + 3);
 }
 
@@ -228,8 +228,8 @@ fn a_result_makes_good_for_unreadable_answers_before_it() {
     let book = Book::default();
     let provider = Scripted::answering([Ok(said("no")), Ok(said(GOOD)), Ok(said("no")), Ok(said("no"))]);
     let compressor = provider.compressor();
-    assert!(compressor.observe(&batch(&["a"]), &book.errand()).is_ok());
-    assert!(compressor.observe(&batch(&["a"]), &book.errand()).is_err());
+    assert!(compressor.observe(&batch(&["a"]), &book.job_context()).is_ok());
+    assert!(compressor.observe(&batch(&["a"]), &book.job_context()).is_err());
     assert_eq!(provider.calls(), 4, "the repair is asked for again");
 }
 
@@ -237,8 +237,11 @@ fn a_result_makes_good_for_unreadable_answers_before_it() {
 fn nothing_worth_keeping_is_honoured_and_nothing_at_all_is_not_asked_about() {
     let provider = Scripted::answering([Ok(said("{\"observations\": []}"))]);
     let book = Book::default();
-    assert_eq!(provider.compressor().observe(&batch(&["ok"]), &book.errand()).unwrap().result, []);
-    assert_eq!(provider.compressor().observe(&BatchMaterial::default(), &book.errand()).unwrap().result, []);
+    assert_eq!(provider.compressor().observe(&batch(&["ok"]), &book.job_context()).unwrap().result, []);
+    assert_eq!(
+        provider.compressor().observe(&BatchMaterial::default(), &book.job_context()).unwrap().result,
+        []
+    );
     assert_eq!(provider.calls(), 1);
 }
 
@@ -246,14 +249,15 @@ fn nothing_worth_keeping_is_honoured_and_nothing_at_all_is_not_asked_about() {
 fn what_poisons_a_batch_is_cut_out_and_the_rest_is_saved() {
     let provider = Scripted { poison: Some("POISON"), ..Scripted::default() };
     let book = Book::default();
-    let made = provider.compressor().observe(&batch(&["a", "b", "POISON", "d"]), &book.errand()).unwrap();
+    let made =
+        provider.compressor().observe(&batch(&["a", "b", "POISON", "d"]), &book.job_context()).unwrap();
     assert!(made.result.iter().any(|draft| draft.title == "Round once"), "{:?}", made.result);
     assert_eq!(made.origin, "openai:m");
     // The whole, two halves, the two quarters of the half that failed.
     assert_eq!(provider.calls(), 5);
 
     let hopeless = Scripted { poison: Some("Why is"), ..Scripted::default() };
-    let refused = hopeless.compressor().observe(&batch(&["a", "b", "c", "d"]), &book.errand());
+    let refused = hopeless.compressor().observe(&batch(&["a", "b", "c", "d"]), &book.job_context());
     assert_eq!(refused.unwrap_err(), CompressionError::Refused("400".to_owned()));
     assert_eq!(hopeless.calls(), 7, "bounded");
 }
@@ -266,7 +270,7 @@ fn a_provider_in_trouble_is_left_alone_and_its_wish_is_the_jobs() {
     let first = compressor.observe(&batch(&[]), &book.errand_at(0)).unwrap_err();
     assert!(matches!(first, CompressionError::Wait { wait_ms: 7_000, .. }), "{first:?}");
     let held = compressor.observe(&batch(&[]), &book.errand_at(2)).unwrap_err();
-    assert!(matches!(held, CompressionError::Held { wait_ms: 1..=5_000, .. }), "{held:?}");
+    assert!(matches!(held, CompressionError::BackedOff { wait_ms: 1..=5_000, .. }), "{held:?}");
     assert_eq!(provider.calls(), 1, "nothing is sent while it waits");
     assert!(compressor.observe(&batch(&[]), &book.errand_at(8)).is_ok());
     // Refused calls cost nothing.
@@ -291,7 +295,7 @@ fn a_refused_key_is_not_tried_again_before_somebody_asks_for_it() {
 fn a_call_that_may_have_been_answered_is_booked_in_full() {
     let book = Book::default();
     let provider = Scripted::answering([Err(trouble(None, Paid::Perhaps))]);
-    let failed = provider.compressor().observe(&batch(&[]), &book.errand()).unwrap_err();
+    let failed = provider.compressor().observe(&batch(&[]), &book.job_context()).unwrap_err();
     assert!(matches!(failed, CompressionError::Failed(_)));
     assert_eq!(book.settled(), book.state.lock().unwrap().1.clone());
 }
@@ -303,7 +307,7 @@ fn a_cap_is_never_exceeded_by_a_call() {
     let compressor = provider.compressor();
     let mut spent = None;
     for _ in 0..100 {
-        if let Err(error) = compressor.observe(&batch(&["ok"]), &book.errand()) {
+        if let Err(error) = compressor.observe(&batch(&["ok"]), &book.job_context()) {
             spent = Some(error);
             break;
         }
@@ -320,13 +324,13 @@ fn the_next_in_line_is_asked_when_one_has_no_result() {
     let refusing = Scripted::answering([Err(barred())]);
     let (busy, good) = (Scripted::answering([Err(trouble(None, Paid::No))]), Scripted::default());
     let chain = Chain::new(vec![refusing.compressor(), good.compressor()]);
-    assert!(chain.observe(&batch(&[]), &book.errand()).is_ok());
+    assert!(chain.observe(&batch(&[]), &book.job_context()).is_ok());
     assert_eq!((refusing.calls(), good.calls()), (1, 1));
     // What may pass is more hopeful than a refusal.
     let refusing = Scripted::answering([Err(barred())]);
     let chain = Chain::new(vec![refusing.compressor(), busy.compressor()]);
     assert_eq!(
-        chain.observe(&batch(&[]), &book.errand()).unwrap_err(),
+        chain.observe(&batch(&[]), &book.job_context()).unwrap_err(),
         CompressionError::Failed("busy".to_owned())
     );
 }
@@ -336,6 +340,6 @@ fn a_session_is_summed_up_in_one_call() {
     let provider = Scripted::answering([Ok(said("{\"title\": \"Cart\", \"learned\": \"Round once.\"}"))]);
     let book = Book::default();
     let session = SessionMaterial { batches: vec![batch(&["ok"])] };
-    let made = provider.compressor().summarize(&session, &book.errand()).unwrap();
+    let made = provider.compressor().summarize(&session, &book.job_context()).unwrap();
     assert_eq!((made.result.unwrap().learned.as_str(), provider.calls()), ("Round once.", 1));
 }

@@ -128,7 +128,7 @@ fn redirects() -> Policy {
 }
 
 /// An answer as it came.
-struct Answer {
+struct HttpAnswer {
     status: u16,
     /// `retry-after-ms`, or else `retry-after`.
     retry_after_ms: Option<String>,
@@ -136,7 +136,7 @@ struct Answer {
     body: Vec<u8>,
 }
 
-async fn exchange(request: reqwest::RequestBuilder, limits: &Limits) -> Result<Answer, ProviderError> {
+async fn exchange(request: reqwest::RequestBuilder, limits: &Limits) -> Result<HttpAnswer, ProviderError> {
     let mut response = request.send().await.map_err(|error| broken(&error))?;
     let header = |name: &str| {
         let value = response.headers().get(name).and_then(|value| value.to_str().ok());
@@ -152,11 +152,11 @@ async fn exchange(request: reqwest::RequestBuilder, limits: &Limits) -> Result<A
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(Answer { status, retry_after_ms, retry_after, body })
+    Ok(HttpAnswer { status, retry_after_ms, retry_after, body })
 }
 
 /// What a status means for the next call.
-fn judged(answer: Answer, now: Timestamp) -> Result<Value, HttpError> {
+fn judged(answer: HttpAnswer, now: Timestamp) -> Result<Value, HttpError> {
     let body: Option<Value> = serde_json::from_slice(&answer.body).ok();
     let status = answer.status;
     if (200..300).contains(&status) {

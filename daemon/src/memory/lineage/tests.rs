@@ -1,6 +1,6 @@
 use super::*;
 use crate::memory::ids::EventId;
-use crate::memory::material::{Change, Outcome, Said, Step};
+use crate::memory::material::{CallOutcome, Change, SourcedText, Step};
 use crate::memory::observation::{Importance, ObservationType};
 
 fn claim(id: i64) -> Claim {
@@ -86,24 +86,24 @@ fn a_problem_is_settled_by_later_work_that_fits() {
     settles(&Settlement { by: Span { session: SessionRow(1), ..by }, ..delivered }, &about_a, true);
 }
 
-fn ran(number: u8, command: &str, outcome: Outcome) -> Step {
+fn ran(number: u8, command: &str, outcome: CallOutcome) -> Step {
     let action = Action::Command { command: command.to_owned(), description: None, output: String::new() };
     step(number, outcome, action)
 }
 
-fn step(number: u8, outcome: Outcome, action: Action) -> Step {
+fn step(number: u8, outcome: CallOutcome, action: Action) -> Step {
     let event = EventId([number; 16]);
     Step { event, at: Timestamp(0), tool: "tool".to_owned(), outcome, subagent: None, action }
 }
 
 fn edited(number: u8, path: &str) -> Step {
     let changes = vec![Change { before: String::new(), after: "x".to_owned() }];
-    step(number, Outcome::Done, Action::Edit { path: format!("/shop/{path}"), changes })
+    step(number, CallOutcome::Done, Action::Edit { path: format!("/shop/{path}"), changes })
 }
 
 #[track_caller]
 fn batch_settles(steps: Vec<Step>, answer: &str, expected: &[&str]) {
-    let response = Some(Said { event: EventId([9; 16]), text: answer.to_owned() });
+    let response = Some(SourcedText { event: EventId([9; 16]), text: answer.to_owned() });
     let batch = BatchMaterial { steps, response, root: Some("/shop".to_owned()), ..BatchMaterial::default() };
     let told: Vec<String> = settled(&batch)
         .iter()
@@ -114,8 +114,8 @@ fn batch_settles(steps: Vec<Step>, answer: &str, expected: &[&str]) {
 
 #[test]
 fn a_check_that_passes_after_a_change_settles_its_failing() {
-    let passes = || ran(3, "cargo test", Outcome::Done);
-    let fails = ran(1, "cargo test", Outcome::Failed { error: "Exit code 101".to_owned() });
+    let passes = || ran(3, "cargo test", CallOutcome::Done);
+    let fails = ran(1, "cargo test", CallOutcome::Failed { error: "Exit code 101".to_owned() });
     batch_settles(vec![fails.clone(), edited(2, "a.rs"), passes()], "", &["passed check: cargo test a.rs"]);
     batch_settles(vec![edited(2, "a.rs"), fails.clone()], "", &[]);
     // Whether something was changed in an earlier batch is not known here, and what is changed afterwards was not checked.
@@ -132,11 +132,15 @@ fn what_is_reported_done_or_delivered_is_settled() {
         &["done task: raise proxy_read_timeout"],
     );
     batch_settles(vec![], "I will raise `proxy_read_timeout` later.", &[]);
-    batch_settles(vec![ran(1, "git push -u origin main", Outcome::Done)], "", &["delivered delivery: push"]);
-    batch_settles(vec![ran(1, "git push --dry-run", Outcome::Done)], "", &[]);
-    batch_settles(vec![ran(1, "git push", Outcome::Failed { error: "denied".to_owned() })], "", &[]);
     batch_settles(
-        vec![ran(1, "git commit -m 'fix(x): rename `a_b`'", Outcome::Done)],
+        vec![ran(1, "git push -u origin main", CallOutcome::Done)],
+        "",
+        &["delivered delivery: push"],
+    );
+    batch_settles(vec![ran(1, "git push --dry-run", CallOutcome::Done)], "", &[]);
+    batch_settles(vec![ran(1, "git push", CallOutcome::Failed { error: "denied".to_owned() })], "", &[]);
+    batch_settles(
+        vec![ran(1, "git commit -m 'fix(x): rename `a_b`'", CallOutcome::Done)],
         "",
         &["done task: rename a_b", "delivered delivery: commit"],
     );
@@ -144,7 +148,7 @@ fn what_is_reported_done_or_delivered_is_settled() {
 
 #[test]
 fn a_failing_told_in_any_words_is_about_its_check() {
-    let fails = ran(3, "cargo test", Outcome::Failed { error: "Exit code 101".to_owned() });
+    let fails = ran(3, "cargo test", CallOutcome::Failed { error: "Exit code 101".to_owned() });
     let batch = BatchMaterial { steps: vec![fails], ..BatchMaterial::default() };
     let aimed = |drafts: &[(&str, u8)]| {
         let mut drafts: Vec<_> = drafts.iter().map(|(title, event)| draft(title, *event)).collect();

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::byte_set::ByteSet;
 use super::cursor::Cursor;
-use super::plausibility::{Name, Place, is_drawn, is_secret};
+use super::plausibility::{Name, ValuePosition, is_drawn, is_secret};
 
 /// The words that make a name telling, in any spelling of capitals.
 pub(super) const WORDS: &[(&str, Name)] = &[
@@ -100,11 +100,11 @@ pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Ran
             let arrow = at.skip_some(b">", 1);
             let spaced = blanks + arrow + at.skip_some(b" \t", 8) > 0;
             let place = match (spaced, line_start(text, key.start)) {
-                (false, _) if is_environment(text, key, before, name) => Place::Environment,
-                (false, LineStart::Margin) if at.ends_line() => Place::Line,
-                (true, LineStart::Margin) if at.ends_line() => Place::Sentence,
-                (false, _) => Place::Sentence,
-                (true, _) => Place::Bare,
+                (false, _) if is_environment(text, key, before, name) => ValuePosition::Environment,
+                (false, LineStart::Margin) if at.ends_line() => ValuePosition::Line,
+                (true, LineStart::Margin) if at.ends_line() => ValuePosition::Sentence,
+                (false, _) => ValuePosition::Sentence,
+                (true, _) => ValuePosition::Bare,
             };
             value(at, name, place)
         }
@@ -116,8 +116,8 @@ pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Ran
             at.skip_some(b"=", 1);
             let spaced = at.skip_some(b" \t", 8) > 0;
             let place = match line_start(text, key.start) {
-                LineStart::Margin | LineStart::Indented if spaced && at.ends_line() => Place::Line,
-                _ => Place::Sentence,
+                LineStart::Margin | LineStart::Indented if spaced && at.ends_line() => ValuePosition::Line,
+                _ => ValuePosition::Sentence,
             };
             value(at, name, place).or_else(|| after_type(at, name))
         }
@@ -127,7 +127,7 @@ pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Ran
         }
         b'>' if before == Some(b'<') => {
             at.at += 1;
-            value(at, name, Place::Bare).or_else(|| element(at, name))
+            value(at, name, ValuePosition::Bare).or_else(|| element(at, name))
         }
         // `--password hunter2`, and SQL's `PASSWORD 'hunter2'`.
         _ if blanks > 0 && text.get(key.clone())?.starts_with("--") => value(at, name, flag_place(name)),
@@ -135,11 +135,13 @@ pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Ran
         // `config set //HOST/:_authToken VALUE`
         _ if blanks > 0 && name != Name::Password => {
             let word = text.get(at.run())?.trim_end_matches(['.', ':']);
-            (word.len() >= 20 && is_drawn(word) && is_secret(word, name, Place::Bare))
+            (word.len() >= 20 && is_drawn(word) && is_secret(word, name, ValuePosition::Bare))
                 .then(|| at.at..at.at + word.len())
         }
         // `machine HOST login NAME password WORD` of a netrc.
-        _ if name == Name::Password && is_netrc(text, key.start) => value(at, name, Place::Environment),
+        _ if name == Name::Password && is_netrc(text, key.start) => {
+            value(at, name, ValuePosition::Environment)
+        }
         _ => None,
     }
 }
@@ -220,15 +222,15 @@ fn is_environment(text: &str, key: &Range<usize>, before: Option<u8>, name: Name
         || (before.is_none() && name == Name::Password)
 }
 
-fn flag_place(name: Name) -> Place {
+fn flag_place(name: Name) -> ValuePosition {
     match name {
-        Name::Password => Place::Quoted,
-        Name::Key | Name::Token | Name::Login => Place::Environment,
+        Name::Password => ValuePosition::Quoted,
+        Name::Key | Name::Token | Name::Login => ValuePosition::Environment,
     }
 }
 
 /// A value in quotes or without.
-pub(super) fn value(mut at: Cursor<'_>, name: Name, place: Place) -> Option<Range<usize>> {
+pub(super) fn value(mut at: Cursor<'_>, name: Name, place: ValuePosition) -> Option<Range<usize>> {
     at.skip_some(b" \t", 8);
     if let Some(range) = quoted(at, name) {
         return Some(range);
@@ -236,7 +238,7 @@ pub(super) fn value(mut at: Cursor<'_>, name: Name, place: Place) -> Option<Rang
     let run = at.run();
     // Another assignment: judged on its own.
     let value = at.text.get(run)?;
-    let is_certain = matches!(place, Place::Environment | Place::Line);
+    let is_certain = matches!(place, ValuePosition::Environment | ValuePosition::Line);
     if value.trim_end_matches('=').contains('=') && !is_certain {
         return None;
     }
@@ -260,7 +262,7 @@ pub(super) fn quoted(mut at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
     let rest = at.text.get(at.at..)?;
     let end = rest.find([char::from(quote), '\n'])?;
     let value = rest.get(..end)?.trim_end_matches('\\');
-    is_secret(value, name, Place::Quoted).then(|| at.at..at.at + value.len())
+    is_secret(value, name, ValuePosition::Quoted).then(|| at.at..at.at + value.len())
 }
 
 /// `token: &str = "…"`: the value stands behind its type.
@@ -277,7 +279,7 @@ fn after_type(mut at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
 /// `<password>hunter2</password>`
 fn element(at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
     let run = at.run();
-    is_secret(at.text.get(run)?, name, Place::Quoted).then(|| at.whole_run())
+    is_secret(at.text.get(run)?, name, ValuePosition::Quoted).then(|| at.whole_run())
 }
 
 /// The byte before `start`.

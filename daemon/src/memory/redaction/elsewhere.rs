@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::Redactor;
 use super::json_text::{Replacement, Role, StringPlace, rewrite};
 use super::secret_files::mark;
-use crate::memory::event::{LifecycleEvent, ToolCall, ToolResult, ToolStart, What};
+use crate::memory::event::{HookEvent, HookEventKind, ToolCall, ToolResult, ToolStart};
 
 /// Longer is no path.
 const MOST_BYTES: usize = 4096;
@@ -29,7 +29,7 @@ pub enum Outputs {
 
 impl Redactor {
     /// All that may name a file in an event's calls, each once.
-    pub fn names_of_files(event: &LifecycleEvent, outputs: Outputs) -> Vec<String> {
+    pub fn names_of_files(event: &HookEvent, outputs: Outputs) -> Vec<String> {
         let mut names = Names::default();
         let mut of_call = |call: &ToolCall| {
             names.of_input(&call.input);
@@ -38,36 +38,36 @@ impl Redactor {
             }
         };
         match &event.what {
-            What::Tool(call) => of_call(call),
-            What::ToolBatch(calls) => calls.iter().for_each(of_call),
-            What::ToolStart(start) => names.of_input(&start.input),
-            What::Other { detail, .. } => names.of_input(detail),
+            HookEventKind::Tool(call) => of_call(call),
+            HookEventKind::ToolBatch(calls) => calls.iter().for_each(of_call),
+            HookEventKind::ToolStart(start) => names.of_input(&start.input),
+            HookEventKind::Other { detail, .. } => names.of_input(detail),
             _ => {}
         }
         names.list
     }
 
     /// The event without what its calls have to do with these files.
-    pub fn names_only(event: LifecycleEvent, hidden: &HashSet<String>) -> LifecycleEvent {
+    pub fn names_only(event: HookEvent, hidden: &HashSet<String>) -> HookEvent {
         if hidden.is_empty() {
             return event;
         }
         let what = match event.what {
-            What::Tool(call) => What::Tool(without(call, hidden)),
-            What::ToolBatch(calls) => {
-                What::ToolBatch(calls.into_iter().map(|call| without(call, hidden)).collect())
+            HookEventKind::Tool(call) => HookEventKind::Tool(without(call, hidden)),
+            HookEventKind::ToolBatch(calls) => {
+                HookEventKind::ToolBatch(calls.into_iter().map(|call| without(call, hidden)).collect())
             }
-            What::ToolStart(start) if names_one(&start.input, hidden) => {
+            HookEventKind::ToolStart(start) if names_one(&start.input, hidden) => {
                 let input = only_names(&start.input, hidden).into_owned();
-                What::ToolStart(ToolStart { input, task: None, ..start })
+                HookEventKind::ToolStart(ToolStart { input, task: None, ..start })
             }
-            What::Other { name, detail } if names_one(&detail, hidden) => {
+            HookEventKind::Other { name, detail } if names_one(&detail, hidden) => {
                 let detail = only_names(&detail, hidden).into_owned();
-                What::Other { name, detail }
+                HookEventKind::Other { name, detail }
             }
             what => what,
         };
-        LifecycleEvent { what, ..event }
+        HookEvent { what, ..event }
     }
 }
 

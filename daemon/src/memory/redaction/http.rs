@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::cursor::Cursor;
-use super::plausibility::{Name, Place, is_secret};
+use super::plausibility::{Name, ValuePosition, is_secret};
 
 /// Parameters of an address whose value is a secret. Names that tell so everywhere are in `assignment::WORDS`.
 pub(super) const PARAMETERS: &[&str] = &[
@@ -52,7 +52,7 @@ const ATTRIBUTES: [&str; 6] = ["path", "domain", "expires", "max-age", "samesite
 /// The value of the parameter whose `=` ends at `start`.
 pub(super) fn parameter(text: &str, start: usize) -> Option<Range<usize>> {
     let at = Cursor { text, at: start };
-    is_secret(text.get(at.run())?, Name::Token, Place::Environment).then(|| at.whole_run())
+    is_secret(text.get(at.run())?, Name::Token, ValuePosition::Environment).then(|| at.whole_run())
 }
 
 /// The secret ones among the cookies of a header whose name's `cookie` ends at `end`, and where they end.
@@ -118,7 +118,7 @@ pub(super) fn credentials(text: &str, start: usize) -> Option<Range<usize>> {
     let mut at = Cursor { text, at: start };
     at.skip_some(b" ", 2);
     let run = at.run();
-    is_secret(text.get(run.clone())?, Name::Token, Place::Environment).then(|| at.whole_run())
+    is_secret(text.get(run.clone())?, Name::Token, ValuePosition::Environment).then(|| at.whole_run())
 }
 
 #[cfg(test)]

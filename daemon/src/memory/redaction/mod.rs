@@ -38,11 +38,12 @@ use regex::{Regex, RegexBuilder};
 use sha2::{Digest, Sha256};
 
 use self::json_text::{Replacement, Role, StringPlace, rewrite};
-use self::plausibility::{Place, is_secret};
+use self::plausibility::{ValuePosition, is_secret};
 use self::scan::{Look, Scanner, Secret};
 use self::secret_files::{Suspect, is_secret_file};
 use super::event::{
-    LifecycleEvent, MessageOrigin, PromptText, Subagent, SubagentTask, ToolCall, ToolResult, ToolStart, What,
+    HookEvent, HookEventKind, MessageOrigin, PromptText, Subagent, SubagentTask, ToolCall, ToolResult,
+    ToolStart,
 };
 use super::ids::{CallId, PromptId, SessionId};
 use super::plan::PlanChange;
@@ -141,8 +142,8 @@ impl Redactor {
             let secrets = scanner.secrets(text, Look::Everywhere);
             if let Role::Value { key } = role
                 && secrets.is_empty()
-                && let Some(name) = scanner.telling(key)
-                && is_secret(text, name, Place::Field)
+                && let Some(name) = scanner.lifecycle_json(key)
+                && is_secret(text, name, ValuePosition::Field)
                 && scanner.counts(text, 0..text.len())
             {
                 return vec![Replacement { range: 0..text.len(), text: Cow::Owned(mark(name.kind())) }];
@@ -164,12 +165,12 @@ impl Redactor {
     }
 
     /// Redacts every text of an event, and its ids and folders as [`Self::redact_id`] does.
-    pub fn redact_event(&self, event: LifecycleEvent) -> LifecycleEvent {
+    pub fn redact_event(&self, event: HookEvent) -> HookEvent {
         if self.scanner.is_none() {
             return event;
         }
         // Taken apart field by field, so that a new one has to be thought of here.
-        let LifecycleEvent {
+        let HookEvent {
             session: SessionId(session),
             prompt,
             cwd,
@@ -193,14 +194,16 @@ impl Redactor {
             Box::new(MessageOrigin { sender, channel, account, conversation, sent_at })
         });
         let what = match what {
-            What::SessionStart { source, audience } => What::SessionStart { source, audience },
-            What::Prompt { text: PromptText::Text(text), source } => {
-                What::Prompt { text: PromptText::Text(self.owned_text(text)), source }
+            HookEventKind::SessionStart { source, audience } => {
+                HookEventKind::SessionStart { source, audience }
             }
-            What::Prompt { text: PromptText::WhollyPrivate, source } => {
-                What::Prompt { text: PromptText::WhollyPrivate, source }
+            HookEventKind::Prompt { text: PromptText::Text(text), source } => {
+                HookEventKind::Prompt { text: PromptText::Text(self.owned_text(text)), source }
             }
-            What::ToolStart(ToolStart { name, use_id, input, file, task }) => {
+            HookEventKind::Prompt { text: PromptText::WhollyPrivate, source } => {
+                HookEventKind::Prompt { text: PromptText::WhollyPrivate, source }
+            }
+            HookEventKind::ToolStart(ToolStart { name, use_id, input, file, task }) => {
                 let input = input_without_contents(input, &is_secret_file);
                 let input = self.redact_json(&input).into_owned();
                 let task = task.map(|SubagentTask { kind, text }| SubagentTask {
@@ -208,7 +211,7 @@ impl Redactor {
                     text: self.owned_text(text),
                 });
                 let use_id = use_id.map(|CallId(id)| CallId(self.id(id)));
-                What::ToolStart(ToolStart {
+                HookEventKind::ToolStart(ToolStart {
                     name: self.id(name),
                     use_id,
                     input,
@@ -216,55 +219,62 @@ impl Redactor {
                     task,
                 })
             }
-            What::Tool(call) => What::Tool(self.redact_call(call)),
-            What::ToolBatch(calls) => {
-                What::ToolBatch(calls.into_iter().map(|call| self.redact_call(call)).collect())
+            HookEventKind::Tool(call) => HookEventKind::Tool(self.redact_call(call)),
+            HookEventKind::ToolBatch(calls) => {
+                HookEventKind::ToolBatch(calls.into_iter().map(|call| self.redact_call(call)).collect())
             }
-            What::SubagentStart => What::SubagentStart,
-            What::SubagentStop { message } => What::SubagentStop { message: self.owned_option(message) },
-            What::PreCompact { trigger } => What::PreCompact { trigger: self.owned_text(trigger) },
-            What::PostCompact { trigger, summary } => {
-                What::PostCompact { trigger: self.owned_text(trigger), summary: self.owned_option(summary) }
+            HookEventKind::SubagentStart => HookEventKind::SubagentStart,
+            HookEventKind::SubagentStop { message } => {
+                HookEventKind::SubagentStop { message: self.owned_option(message) }
             }
-            What::Stop { message } => What::Stop { message: self.owned_option(message) },
-            What::StopFailure { error, detail } => What::StopFailure {
+            HookEventKind::PreCompact { trigger } => {
+                HookEventKind::PreCompact { trigger: self.owned_text(trigger) }
+            }
+            HookEventKind::PostCompact { trigger, summary } => HookEventKind::PostCompact {
+                trigger: self.owned_text(trigger),
+                summary: self.owned_option(summary),
+            },
+            HookEventKind::Stop { message } => HookEventKind::Stop { message: self.owned_option(message) },
+            HookEventKind::StopFailure { error, detail } => HookEventKind::StopFailure {
                 error: self.owned_text(error),
                 detail: self.redact_payload(&detail).into_owned(),
             },
-            What::MessageReceived { content, detail } => What::MessageReceived {
+            HookEventKind::MessageReceived { content, detail } => HookEventKind::MessageReceived {
                 content: self.owned_option(content),
                 detail: self.redact_payload(&detail).into_owned(),
             },
-            What::SessionSuspend { reason } => What::SessionSuspend { reason },
-            What::SessionResume => What::SessionResume,
-            What::Internal { name } => What::Internal { name: self.id(name) },
-            What::SessionEnd { reason } => What::SessionEnd { reason: self.owned_text(reason) },
-            What::Other { name, detail } => {
+            HookEventKind::SessionSuspend { reason } => HookEventKind::SessionSuspend { reason },
+            HookEventKind::SessionResume => HookEventKind::SessionResume,
+            HookEventKind::Internal { name } => HookEventKind::Internal { name: self.id(name) },
+            HookEventKind::SessionEnd { reason } => {
+                HookEventKind::SessionEnd { reason: self.owned_text(reason) }
+            }
+            HookEventKind::Other { name, detail } => {
                 let detail = self.redact_payload(&detail).into_owned();
-                What::Other { name: self.id(name), detail }
+                HookEventKind::Other { name: self.id(name), detail }
             }
         };
-        LifecycleEvent { session, prompt, cwd, transcript_path, title, subagent, origin, what }
+        HookEvent { session, prompt, cwd, transcript_path, title, subagent, origin, what }
     }
 
     /// The event without the contents of files that somebody wants left alone, whether redaction is on or off.
-    pub fn hide_files(event: LifecycleEvent, is_hidden: &dyn Fn(&str) -> bool) -> LifecycleEvent {
+    pub fn hide_files(event: HookEvent, is_hidden: &dyn Fn(&str) -> bool) -> HookEvent {
         let what = match event.what {
-            What::Tool(call) => What::Tool(without_contents(call, is_hidden)),
-            What::ToolBatch(calls) => {
-                What::ToolBatch(calls.into_iter().map(|call| without_contents(call, is_hidden)).collect())
-            }
-            What::ToolStart(ToolStart { name, use_id, input, file, task }) => {
+            HookEventKind::Tool(call) => HookEventKind::Tool(without_contents(call, is_hidden)),
+            HookEventKind::ToolBatch(calls) => HookEventKind::ToolBatch(
+                calls.into_iter().map(|call| without_contents(call, is_hidden)).collect(),
+            ),
+            HookEventKind::ToolStart(ToolStart { name, use_id, input, file, task }) => {
                 let input = input_without_contents(input, is_hidden);
-                What::ToolStart(ToolStart { name, use_id, input, file, task })
+                HookEventKind::ToolStart(ToolStart { name, use_id, input, file, task })
             }
-            What::Other { name, detail } if secret_files::is_named(&detail, is_hidden) => {
+            HookEventKind::Other { name, detail } if secret_files::is_named(&detail, is_hidden) => {
                 let detail = secret_files::without_contents(&detail, Suspect::ContentFields, is_hidden);
-                What::Other { name, detail: detail.into_owned() }
+                HookEventKind::Other { name, detail: detail.into_owned() }
             }
             what => what,
         };
-        LifecycleEvent { what, ..event }
+        HookEvent { what, ..event }
     }
 
     fn redact_call(&self, call: ToolCall) -> ToolCall {

@@ -22,7 +22,7 @@ pub(super) enum Name {
 
 /// Where the value stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ValuePosition {
     /// In quotes beside the name, as in code.
     Quoted,
     /// Without quotes: perhaps an expression.
@@ -41,30 +41,30 @@ pub(super) enum Place {
 const SAMPLE: usize = 64;
 
 /// Decides for one value. Looks at its first 64 bytes only.
-pub(super) fn is_secret(value: &str, name: Name, place: Place) -> bool {
+pub(super) fn is_secret(value: &str, name: Name, place: ValuePosition) -> bool {
     let value = beginning(value, SAMPLE);
     let has_shape = match (name, place) {
         (Name::Login, _) => is_login(value) || value.len() >= 16 && is_token(value) && is_random(value),
-        (Name::Password | Name::Key, Place::Field) => value.len() >= 4 && !value.contains("://"),
-        (Name::Password, Place::Environment) => value.len() >= 4 && is_one_word(value),
-        (Name::Password, Place::Line) => value.len() >= 4 && is_one_word(value) && !is_type(value),
-        (Name::Password, Place::Quoted) => value.len() >= 6 && is_one_word(value) && is_mixed(value),
-        (Name::Password, Place::Sentence) => {
+        (Name::Password | Name::Key, ValuePosition::Field) => value.len() >= 4 && !value.contains("://"),
+        (Name::Password, ValuePosition::Environment) => value.len() >= 4 && is_one_word(value),
+        (Name::Password, ValuePosition::Line) => value.len() >= 4 && is_one_word(value) && !is_type(value),
+        (Name::Password, ValuePosition::Quoted) => value.len() >= 6 && is_one_word(value) && is_mixed(value),
+        (Name::Password, ValuePosition::Sentence) => {
             value.len() >= 6 && is_one_word(value) && is_mixed(value) && !is_expression(value)
         }
-        (Name::Key, Place::Environment | Place::Line) => {
+        (Name::Key, ValuePosition::Environment | ValuePosition::Line) => {
             value.len() >= 8 && is_one_word(value) && is_mixed(value)
         }
-        (Name::Token, Place::Environment | Place::Line) => {
+        (Name::Token, ValuePosition::Environment | ValuePosition::Line) => {
             value.len() >= 12 && is_token(value) && is_mixed(value)
         }
-        (Name::Key, Place::Quoted) if is_sign_rich(value) => {
+        (Name::Key, ValuePosition::Quoted) if is_sign_rich(value) => {
             return value.len() >= 20 && !is_placeholder(value);
         }
-        (_, Place::Bare | Place::Sentence) => {
+        (_, ValuePosition::Bare | ValuePosition::Sentence) => {
             value.len() >= 12 && is_token(value) && (is_random(value) || is_hex(value))
         }
-        (_, Place::Quoted) | (Name::Token, Place::Field) => {
+        (_, ValuePosition::Quoted) | (Name::Token, ValuePosition::Field) => {
             value.len() >= 16 && is_token(value) && (is_random(value) || is_hex(value))
         }
     };
@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(name: Name, place: Place, secret: &[&str], harmless: &[&str]) {
+    fn check(name: Name, place: ValuePosition, secret: &[&str], harmless: &[&str]) {
         for value in secret {
             assert!(is_secret(value, name, place), "{value} is a secret");
         }
@@ -356,7 +356,7 @@ mod tests {
     fn quoted_values_count_when_they_look_drawn_by_chance() {
         check(
             Name::Token,
-            Place::Quoted,
+            ValuePosition::Quoted,
             &[
                 "a8Kd93jfLs02mQpz71Xc",
                 "9f86d081884c7d659a2feaa0c55ad015",
@@ -371,7 +371,7 @@ mod tests {
         );
         check(
             Name::Password,
-            Place::Quoted,
+            ValuePosition::Quoted,
             &["hunter2", "s3cr3t!pass", "correct-horse-9"],
             &[
                 "password",
@@ -389,7 +389,7 @@ mod tests {
     fn bare_values_may_be_expressions() {
         check(
             Name::Key,
-            Place::Bare,
+            ValuePosition::Bare,
             &["a8Kd93jfLs02mQpz71Xc"],
             &[
                 "x25519_shared_secret",
@@ -406,11 +406,16 @@ mod tests {
     fn environment_files_and_fields_hold_values_only() {
         check(
             Name::Password,
-            Place::Environment,
+            ValuePosition::Environment,
             &["swordfish", "p4ss"],
             &["$PASS", "password", "<secret>", "/run/secrets/db"],
         );
-        check(Name::Password, Place::Field, &["swordfish", "two words"], &["", "null", "{{ vault }}"]);
-        check(Name::Token, Place::Field, &["a8Kd93jfLs02mQpz71Xc"], &["page_two", "identifier"]);
+        check(
+            Name::Password,
+            ValuePosition::Field,
+            &["swordfish", "two words"],
+            &["", "null", "{{ vault }}"],
+        );
+        check(Name::Token, ValuePosition::Field, &["a8Kd93jfLs02mQpz71Xc"], &["page_two", "identifier"]);
     }
 }

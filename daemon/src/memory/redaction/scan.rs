@@ -30,7 +30,7 @@ pub(super) struct Secret {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Certainty {
     Format,
-    Place,
+    ValuePosition,
     Name,
 }
 
@@ -139,7 +139,7 @@ impl Scanner {
     }
 
     /// What a field's name promises of its value.
-    pub(super) fn telling(&self, key: &str) -> Option<Name> {
+    pub(super) fn lifecycle_json(&self, key: &str) -> Option<Name> {
         self.literals.find_overlapping_iter(key).find_map(|found| {
             match self.meanings.get(found.pattern().as_usize()) {
                 Some(Meaning::Word(name)) => assignment::key(key, &found.range()).map(|_| *name),
@@ -175,7 +175,7 @@ impl Scanner {
                 match secret.certainty {
                     Certainty::Format => progress.covered = progress.covered.max(secret.range.end),
                     Certainty::Name => progress.valued = progress.valued.max(secret.range.end),
-                    Certainty::Place => {}
+                    Certainty::ValuePosition => {}
                 }
                 at += 1;
             }
@@ -206,7 +206,7 @@ impl Scanner {
         progress: &mut Progress,
         found: &mut Vec<Secret>,
     ) {
-        use Certainty::{Format, Name, Place};
+        use Certainty::{Format, Name, ValuePosition};
         let mut add = |range: Option<Range<usize>>, kind, certainty| {
             found.extend(range.map(|range| Secret { range, kind, certainty }));
         };
@@ -217,7 +217,7 @@ impl Scanner {
                 if rule.kind == "aws-access-key"
                     && let Some(id) = &range
                 {
-                    add(shapes::aws_secret(text, id), "aws-secret-key", Place);
+                    add(shapes::aws_secret(text, id), "aws-secret-key", ValuePosition);
                 }
                 add(range, rule.kind, Format);
             }
@@ -226,27 +226,29 @@ impl Scanner {
                 let assigned = assignment::assigned(text, &key, name);
                 add(assigned.or_else(|| sentence::said(text, key.end, name)), name.kind(), Name);
             }
-            Meaning::Url => add(url::password(text, hit.start), "url-password", Place),
+            Meaning::Url => add(url::password(text, hit.start), "url-password", ValuePosition),
             Meaning::KeyBlock => add(key_block::armoured(text, hit.start), "private-key", Format),
             Meaning::KeyEnd => {
                 add(key_block::tail(text, hit.start, progress.covered), "private-key", Format);
             }
             Meaning::PuttyKey => add(key_block::putty(text, hit.start), "private-key", Format),
-            Meaning::Authorization => add(http::authorization(text, hit.end), "authorization", Place),
-            Meaning::Bearer => add(http::credentials(text, hit.end), "authorization", Place),
-            Meaning::Parameter => add(http::parameter(text, hit.end), "parameter", Place),
+            Meaning::Authorization => add(http::authorization(text, hit.end), "authorization", ValuePosition),
+            Meaning::Bearer => add(http::credentials(text, hit.end), "authorization", ValuePosition),
+            Meaning::Parameter => add(http::parameter(text, hit.end), "parameter", ValuePosition),
             Meaning::Cookie if hit.start >= progress.cookies => {
                 let (cookies, end) = http::cookies(text, hit.end);
                 progress.cookies = end;
-                cookies.into_iter().for_each(|range| add(Some(range), "cookie", Place));
+                cookies.into_iter().for_each(|range| add(Some(range), "cookie", ValuePosition));
             }
             Meaning::Program(program) if hit.start >= progress.commanded => {
                 let (secrets, end) = command_line::secrets(text, hit, program);
                 progress.commanded = end;
-                secrets.into_iter().for_each(|range| add(Some(range), "password", Place));
+                secrets.into_iter().for_each(|range| add(Some(range), "password", ValuePosition));
             }
             Meaning::Elision => {
-                cut::touching(text, hit).into_iter().for_each(|range| add(Some(range), "cut-secret", Place));
+                cut::touching(text, hit)
+                    .into_iter()
+                    .for_each(|range| add(Some(range), "cut-secret", ValuePosition));
             }
             Meaning::Cookie | Meaning::Program(_) => {}
         }

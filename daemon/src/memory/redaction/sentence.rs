@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::assignment;
 use super::cursor::Cursor;
-use super::plausibility::{Name, Place, is_secret};
+use super::plausibility::{Name, ValuePosition, is_secret};
 
 /// How far from its name a value stands, in bytes and in words.
 const REACH: usize = 96;
@@ -87,7 +87,7 @@ fn value(text: &str, at: usize, name: Name) -> Option<Range<usize>> {
     if matches!(text.as_bytes().get(range.end), Some(b'(' | b'[' | b'<' | b'{' | b'/')) {
         return None;
     }
-    if is_secret(word, name, Place::Sentence) {
+    if is_secret(word, name, ValuePosition::Sentence) {
         return Some(range.start..at.whole_run().end.max(range.end))
             .filter(|_| word.len() >= 60)
             .or(Some(range));

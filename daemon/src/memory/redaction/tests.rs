@@ -496,7 +496,7 @@ fn ids_and_folders_are_redacted_by_format_alone_and_stay_different() {
         assert!(matches!(redactor.redact_id(id), Cow::Borrowed(_)), "{id}: {}", redactor.redact_id(id));
     }
     let mut call = tool("{}", ToolResult::Done("{}".to_owned()));
-    if let What::Tool(call) = &mut call.what {
+    if let HookEventKind::Tool(call) = &mut call.what {
         (call.name, call.use_id, call.launched) = (one.clone(), Some(one.as_str().into()), Some(one.clone()));
     }
     call.session = SessionId(one.clone());
@@ -650,8 +650,8 @@ fn the_policy_adds_allows_and_switches_off() {
     assert_eq!(off.redact_event(read.clone()), read);
 }
 
-fn event(what: What) -> LifecycleEvent {
-    LifecycleEvent {
+fn event(what: HookEventKind) -> HookEvent {
+    HookEvent {
         session: SessionId("s".to_owned()),
         prompt: Some(PromptId("p".to_owned())),
         cwd: Some("/p".to_owned()),
@@ -663,11 +663,11 @@ fn event(what: What) -> LifecycleEvent {
     }
 }
 
-fn tool(input: &str, result: ToolResult) -> LifecycleEvent {
+fn tool(input: &str, result: ToolResult) -> HookEvent {
     let (name, input) = ("Any".to_owned(), input.to_owned());
     let (use_id, duration_ms) = (Some("t".into()), None);
     let (plan, launched, rewrote) = (None, None, None);
-    event(What::Tool(ToolCall { name, use_id, input, result, duration_ms, plan, launched, rewrote }))
+    event(HookEventKind::Tool(ToolCall { name, use_id, input, result, duration_ms, plan, launched, rewrote }))
 }
 
 #[test]
@@ -676,8 +676,8 @@ fn every_text_of_an_event_is_covered() {
     let text = || format!("a {secret} b");
     let json = || format!(r#"{{"a":"{secret}"}}"#);
     for what in [
-        What::Prompt { text: PromptText::Text(text()), source: BatchSource::User },
-        What::Tool(ToolCall {
+        HookEventKind::Prompt { text: PromptText::Text(text()), source: BatchSource::User },
+        HookEventKind::Tool(ToolCall {
             name: "Bash".to_owned(),
             use_id: None,
             input: json(),
@@ -687,17 +687,17 @@ fn every_text_of_an_event_is_covered() {
             launched: None,
             rewrote: Some(text()),
         }),
-        What::ToolStart(ToolStart {
+        HookEventKind::ToolStart(ToolStart {
             name: "Bash".to_owned(),
             use_id: None,
             input: json(),
             file: Some(text()),
             task: Some(SubagentTask { kind: "explore".to_owned(), text: text() }),
         }),
-        What::SubagentStop { message: Some(text()) },
-        What::PostCompact { trigger: "auto".to_owned(), summary: Some(text()) },
-        What::StopFailure { error: "unknown".to_owned(), detail: json() },
-        What::Tool(ToolCall {
+        HookEventKind::SubagentStop { message: Some(text()) },
+        HookEventKind::PostCompact { trigger: "auto".to_owned(), summary: Some(text()) },
+        HookEventKind::StopFailure { error: "unknown".to_owned(), detail: json() },
+        HookEventKind::Tool(ToolCall {
             name: "Bash".to_owned(),
             use_id: None,
             input: json(),
@@ -707,18 +707,18 @@ fn every_text_of_an_event_is_covered() {
             launched: None,
             rewrote: None,
         }),
-        What::PreCompact { trigger: text() },
-        What::Stop { message: Some(text()) },
-        What::SessionEnd { reason: text() },
-        What::Other { name: "Notification".to_owned(), detail: json() },
+        HookEventKind::PreCompact { trigger: text() },
+        HookEventKind::Stop { message: Some(text()) },
+        HookEventKind::SessionEnd { reason: text() },
+        HookEventKind::Other { name: "Notification".to_owned(), detail: json() },
     ] {
         let redacted = format!("{:?}", redactor().redact_event(event(what)));
         assert!(!redacted.contains(&secret) && redacted.contains("[redacted:github-token]"), "{redacted}");
     }
     for what in [
-        What::SessionStart { source: StartSource::Resume, audience: Audience::Person },
-        What::Prompt { text: PromptText::WhollyPrivate, source: BatchSource::Private },
-        What::Stop { message: None },
+        HookEventKind::SessionStart { source: StartSource::Resume, audience: Audience::Person },
+        HookEventKind::Prompt { text: PromptText::WhollyPrivate, source: BatchSource::Private },
+        HookEventKind::Stop { message: None },
     ] {
         assert_eq!(redactor().redact_event(event(what.clone())), event(what));
     }
@@ -761,11 +761,11 @@ fn of_secret_files_only_the_name_is_kept() {
             ),
         ),
         (
-            event(What::Other {
+            event(HookEventKind::Other {
                 name: "PreToolUse".to_owned(),
                 detail: r#"{"session_id":"s","tool_input":{"file_path":"a.pem","content":"A"}}"#.to_owned(),
             }),
-            event(What::Other {
+            event(HookEventKind::Other {
                 name: "PreToolUse".to_owned(),
                 detail: r#"{"session_id":"s","tool_input":{"file_path":"a.pem","content":"[redacted:file-content]"}}"#
                     .to_owned(),

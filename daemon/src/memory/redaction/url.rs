@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::beginning;
 use super::byte_set::ByteSet;
-use super::plausibility::{Name, Place, is_secret};
+use super::plausibility::{Name, ValuePosition, is_secret};
 
 pub(super) const SEPARATOR: &str = "://";
 /// Longer user information is none.
@@ -43,7 +43,7 @@ pub(super) fn password(text: &str, start: usize) -> Option<Range<usize>> {
             let start = from + name.len() + 1;
             (!is_sample(name, password)).then_some(start..start + password.len())
         }
-        None => is_secret(user, Name::Token, Place::Quoted).then(|| from..from + user.len()),
+        None => is_secret(user, Name::Token, ValuePosition::Quoted).then(|| from..from + user.len()),
     }
 }
 

@@ -1,12 +1,12 @@
 //! What the agent says at the end of a turn, and whose answer it is.
 
-use super::turn::Turn;
-use super::{Answer, Batch, BatchSource, BatchState, CloseReason, Effect, Response, Seq, Session};
-use crate::memory::event::LifecycleEvent;
+use super::transition::Transition;
+use super::{Batch, BatchSource, BatchState, CloseReason, Effect, Response, Seq, Session, TurnResponse};
+use crate::memory::event::HookEvent;
 
-impl Turn<'_> {
+impl Transition<'_> {
     /// The turn has ended. Of two answers to it the later one counts, whichever is told first; the other is kept beside.
-    pub(super) fn stop(&mut self, event: &LifecycleEvent, message: Option<&str>) {
+    pub(super) fn stop(&mut self, event: &HookEvent, message: Option<&str>) {
         let text = message.filter(|text| !text.trim().is_empty());
         let at = self.batch_of(event.prompt.as_ref());
         let target = at.and_then(|at| self.session.batches.get(at));
@@ -27,7 +27,7 @@ impl Turn<'_> {
     }
 
     /// What it answers is decided as if it had come in time.
-    fn late_stop(&mut self, event: &LifecycleEvent, at: usize, text: Option<&str>) {
+    fn late_stop(&mut self, event: &HookEvent, at: usize, text: Option<&str>) {
         match text {
             Some(text) => self.keep_aside(event, text),
             None => self.answer_all(event, &[at], None),
@@ -38,7 +38,7 @@ impl Turn<'_> {
 
     /// Its prompt has not arrived, or never will: in an agent's shell mode there is none. One turn runs at a time, so
     /// the known one is over too.
-    fn stop_of_unknown_turn(&mut self, event: &LifecycleEvent, at: usize, text: Option<&str>) {
+    fn stop_of_unknown_turn(&mut self, event: &HookEvent, at: usize, text: Option<&str>) {
         if let Some(batch) = self.session.batches.get(at)
             && batch.state == BatchState::Open
             && !self.capture.order.is_before(&batch.opened)
@@ -60,9 +60,9 @@ impl Turn<'_> {
         waited.map(|(place, _)| place).collect::<Vec<_>>().into_iter()
     }
 
-    fn answer_all(&mut self, event: &LifecycleEvent, ended: &[usize], text: Option<&str>) {
+    fn answer_all(&mut self, event: &HookEvent, ended: &[usize], text: Option<&str>) {
         let answer =
-            Answer { event: self.capture.event, at: self.capture.order, prompt: event.prompt.clone() };
+            TurnResponse { event: self.capture.event, at: self.capture.order, prompt: event.prompt.clone() };
         for at in ended {
             let Some(batch) = self.session.batches.get_mut(*at) else { continue };
             let (seq, was_closed) = (batch.seq, batch.state == BatchState::Closed);
@@ -87,9 +87,9 @@ impl Turn<'_> {
     }
 
     /// Keeps an answer as an activity: its prompt may still come.
-    fn keep_aside(&mut self, event: &LifecycleEvent, text: &str) {
+    fn keep_aside(&mut self, event: &HookEvent, text: &str) {
         let answer =
-            Answer { event: self.capture.event, at: self.capture.order, prompt: event.prompt.clone() };
+            TurnResponse { event: self.capture.event, at: self.capture.order, prompt: event.prompt.clone() };
         let same_turn = self.session.spare.iter().position(|known| known.is_of_turn_of(&answer));
         if let Some(known) = same_turn.and_then(|at| self.session.spare.get(at)) {
             if answer.at.is_before(&known.at) {
@@ -138,7 +138,7 @@ impl Turn<'_> {
     }
 }
 
-impl Answer {
+impl TurnResponse {
     /// Whether the agent itself says that both end the same turn.
     pub(super) fn is_of_turn_of(&self, other: &Self) -> bool {
         self.prompt.is_some() && self.prompt == other.prompt
@@ -146,14 +146,14 @@ impl Answer {
 }
 
 impl Session {
-    pub(super) fn keep_spare(&mut self, answer: Answer) {
+    pub(super) fn keep_spare(&mut self, answer: TurnResponse) {
         if !self.spare.iter().any(|known| known.event == answer.event) {
             self.spare.push(answer);
         }
     }
 
     /// The batch that holds an answer.
-    pub(super) fn holder(&self, answer: &Answer) -> Option<Seq> {
+    pub(super) fn holder(&self, answer: &TurnResponse) -> Option<Seq> {
         let holds =
             |batch: &&Batch| matches!(&batch.response, Response::Known(known) if known.event == answer.event);
         self.batches.iter().find(holds).map(|batch| batch.seq)

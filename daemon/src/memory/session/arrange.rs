@@ -4,7 +4,7 @@
 //! prompt arrives late, what was decided without it is decided here anew, so that it does not matter in which order
 //! things were heard of.
 
-use super::{Answer, Batch, Period, Response, Session};
+use super::{Batch, Period, Response, Session, TurnResponse};
 use crate::memory::ids::{EventId, PromptId};
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
@@ -15,7 +15,7 @@ pub(super) struct Arranged {
     /// The turn it runs as.
     pub(super) turn: Option<PromptId>,
     pub(super) course: Course,
-    pub(super) answer: Option<Answer>,
+    pub(super) answer: Option<TurnResponse>,
     /// Answers of which nothing is kept, for the batch is private.
     pub(super) hidden: Vec<EventId>,
 }
@@ -38,7 +38,7 @@ enum Fact<'a> {
     Opens(usize),
     /// A turn without a prompt of its own is heard of.
     Seen(&'a PromptId),
-    Answers(&'a Answer),
+    Answers(&'a TurnResponse),
 }
 
 /// What each batch of the session comes to, in their order.
@@ -46,7 +46,7 @@ pub(super) fn arrange(session: &Session) -> Vec<Arranged> {
     let given = answers(session);
     let mut facts: Vec<(Order, Fact<'_>)> =
         session.batches.iter().enumerate().map(|(at, batch)| (batch.opened, Fact::Opens(at))).collect();
-    for seen in &session.sightings {
+    for seen in &session.turns_seen {
         insert(&mut facts, seen.at, Fact::Seen(&seen.turn));
     }
     for answer in &given {
@@ -74,7 +74,7 @@ pub(super) fn periods(session: &Session) -> Vec<Period> {
 }
 
 /// All answers that are known, each once.
-fn answers(session: &Session) -> Vec<Answer> {
+fn answers(session: &Session) -> Vec<TurnResponse> {
     let mut all = session.spare.clone();
     for batch in &session.batches {
         if let Response::Known(answer) = &batch.response
@@ -145,7 +145,7 @@ impl<'a> Arrangement<'a> {
         }
     }
 
-    fn answer(&mut self, answer: &Answer) {
+    fn answer(&mut self, answer: &TurnResponse) {
         let of_turn = |arranged: &Arranged| answer.prompt.is_some() && arranged.turn == answer.prompt;
         let ran = |arranged: &Arranged| !matches!(arranged.course, Course::Unborn | Course::Waiting);
         let own = self.arranged.iter().rposition(of_turn);

@@ -5,9 +5,9 @@
 //! batch, as long as there is none, where they were answered before it came, and where it is private.
 
 use super::arrange::periods;
-use super::turn::Turn;
+use super::transition::Transition;
 use super::{Batch, BatchState, Effect, Growth, NewPrompt, Response, Seq, Session};
-use crate::memory::event::LifecycleEvent;
+use crate::memory::event::HookEvent;
 use crate::memory::ids::PromptId;
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
@@ -19,7 +19,7 @@ pub struct EarlyCall {
     pub at: Order,
 }
 
-impl Turn<'_> {
+impl Transition<'_> {
     /// The recovery batch becomes that of the session's first prompt, which arrives in order. `None`: it stands apart,
     /// or there is none.
     pub(super) fn adopt_in_order(
@@ -48,7 +48,7 @@ impl Turn<'_> {
     }
 
     /// Remembers that a call lies in the first batch, if it came before its prompt.
-    pub(super) fn remember_early(&mut self, event: &LifecycleEvent, at: usize) {
+    pub(super) fn remember_early(&mut self, event: &HookEvent, at: usize) {
         let order = self.capture.order;
         let Some(first) = self.session.batches.first().filter(|_| at == 0) else { return };
         if first.source != BatchSource::Recovery && !order.is_before(&first.opened) {

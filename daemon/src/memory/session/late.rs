@@ -1,23 +1,23 @@
 //! A prompt that arrives after what came after it: it waited in the spool, or was overtaken.
 
 use super::arrange::{Arranged, Course, arrange, periods};
-use super::turn::Turn;
+use super::transition::Transition;
 use super::{
-    Answer, Batch, BatchState, CloseReason, Effect, Growth, NewPrompt, Order, Response, Seq, Session,
-    SessionStatus, Sighting,
+    Batch, BatchState, CloseReason, Effect, Growth, NewPrompt, Order, Response, Seq, Session, SessionStatus,
+    TurnResponse, TurnSeen,
 };
 use crate::memory::ids::PromptId;
 use crate::memory::material::BatchSource;
 
 /// Where a late prompt has found its place.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum LatePosition {
     /// Nothing was asked since, and it was not answered.
     Last,
     Earlier,
 }
 
-impl Turn<'_> {
+impl Transition<'_> {
     /// Puts a prompt that arrived late into its place: what was done and answered since goes where it would have gone,
     /// and later prompts move up by one.
     pub(super) fn insert_late(
@@ -25,7 +25,7 @@ impl Turn<'_> {
         source: BatchSource,
         asked_in: Option<PromptId>,
         prompt: NewPrompt,
-    ) -> (Seq, Place) {
+    ) -> (Seq, LatePosition) {
         let order = self.capture.order;
         if source == BatchSource::Private {
             self.part_from_private(asked_in.as_ref());
@@ -49,7 +49,7 @@ impl Turn<'_> {
         let place = place + (self.session.batches.len() - batches);
         let is_last = place + 1 == self.session.batches.len();
         let runs = self.session.batches.get(place).is_some_and(|batch| batch.state != BatchState::Closed);
-        (seq, if is_last && runs { Place::Last } else { Place::Earlier })
+        (seq, if is_last && runs { LatePosition::Last } else { LatePosition::Earlier })
     }
 
     fn insert(
@@ -209,9 +209,9 @@ impl Turn<'_> {
 
     /// Of one turn only the last words are kept, and of a private one none.
     fn drop_answers(&mut self, arranged: &[Arranged]) {
-        let held: Vec<&Answer> = arranged.iter().filter_map(|to| to.answer.as_ref()).collect();
-        let is_held = |spare: &Answer| held.iter().any(|answer| answer.event == spare.event);
-        let is_worthless = |spare: &Answer| {
+        let held: Vec<&TurnResponse> = arranged.iter().filter_map(|to| to.answer.as_ref()).collect();
+        let is_held = |spare: &TurnResponse| held.iter().any(|answer| answer.event == spare.event);
+        let is_worthless = |spare: &TurnResponse| {
             arranged.iter().any(|to| to.hidden.contains(&spare.event))
                 || held.iter().any(|answer| answer.is_of_turn_of(spare))
         };
@@ -255,10 +255,10 @@ impl Turn<'_> {
 impl Session {
     /// Remembers when a turn was first heard of. Whether it had not been heard of so early.
     pub(super) fn sight(&mut self, turn: &PromptId, at: Order) -> bool {
-        match self.sightings.iter_mut().find(|seen| seen.turn == *turn) {
+        match self.turns_seen.iter_mut().find(|seen| seen.turn == *turn) {
             Some(seen) if !at.is_before(&seen.at) => return false,
             Some(seen) => seen.at = at,
-            None => self.sightings.push(Sighting { turn: turn.clone(), at }),
+            None => self.turns_seen.push(TurnSeen { turn: turn.clone(), at }),
         }
         true
     }

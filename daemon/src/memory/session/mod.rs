@@ -9,7 +9,7 @@
 
 mod effect;
 mod growth;
-mod turn;
+mod transition;
 mod work;
 mod answer;
 mod arrange;
@@ -20,7 +20,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{Audience, Capture, LifecycleEvent, StartSource, What};
+use super::event::{Audience, Capture, HookEvent, HookEventKind, StartSource};
 use super::ids::{EventId, PromptId, Timestamp};
 use super::lifecycle::Tally;
 use super::material::BatchSource;
@@ -29,7 +29,7 @@ use super::order::Order;
 pub use early::EarlyCall;
 pub use effect::{ActivityContent, CloseReason, Effect, NewActivity, NewPrompt, Period, RunningCall, Work};
 pub use growth::{Growth, Load};
-use turn::Turn;
+use transition::Transition;
 
 /// A session that begins within so long of another's clearing continues it, in milliseconds either way: both are told
 /// of by hooks that run at the same moment.
@@ -101,12 +101,12 @@ pub enum Response {
     Missing,
     /// Read from the agent's transcript: whatever is told of it later is truer.
     Recovered,
-    Known(Answer),
+    Known(TurnResponse),
 }
 
 /// An answer of the agent's, without its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct TurnResponse {
     pub event: EventId,
     pub at: Order,
     /// For which turn, by the agent's own word.
@@ -115,7 +115,7 @@ pub struct Answer {
 
 /// A turn that was heard of before any prompt of its id, and when first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub struct TurnSeen {
     pub turn: PromptId,
     pub at: Order,
 }
@@ -131,11 +131,11 @@ pub struct Session {
     /// In the order in which they were opened.
     pub batches: Vec<Batch>,
     /// Answers that are no batch's, kept as activities: their prompts may still come.
-    pub spare: Vec<Answer>,
+    pub spare: Vec<TurnResponse>,
     /// What was done before the first prompt, and lies in the first batch.
     pub early: Vec<EarlyCall>,
     /// Turns that were heard of though no prompt has their id: what was typed while the agent worked runs as one.
-    pub sightings: Vec<Sighting>,
+    pub turns_seen: Vec<TurnSeen>,
     pub last_event: Timestamp,
     /// The latest event so far; what was taken before it comes late.
     pub latest: Option<Order>,
@@ -218,10 +218,11 @@ impl Batch {
 impl Session {
     /// Decides what `event` means.
     #[must_use]
-    pub fn on_event(self, event: &LifecycleEvent, capture: Capture, policy: &CapturePolicy) -> Decision {
+    pub fn on_event(self, event: &HookEvent, capture: Capture, policy: &CapturePolicy) -> Decision {
         let ended = self.ended;
         let belongs_to_ended_life = ended.is_some_and(|ended| capture.order.is_before(&ended));
-        let mut turn = Turn { session: self, effects: Vec::new(), capture, policy, belongs_to_ended_life };
+        let mut turn =
+            Transition { session: self, effects: Vec::new(), capture, policy, belongs_to_ended_life };
         let ask = turn.take(event);
         let title = event.title.clone();
         turn.effects.extend(title.map(|title| Effect::SetTitle { title }));
@@ -280,14 +281,14 @@ impl Session {
     }
 
     /// The open batch that `event` is about to close, or to leave, without an answer to it.
-    pub fn left_unanswered_by(&self, event: &LifecycleEvent) -> Option<&Batch> {
+    pub fn left_unanswered_by(&self, event: &HookEvent) -> Option<&Batch> {
         let batch = self.unanswered()?;
         let leaves = match &event.what {
-            What::Prompt { .. } => event.prompt.is_none() || event.prompt != batch.prompt,
-            What::SessionEnd { .. } => true,
-            What::SessionStart { source, .. } => *source != StartSource::Compact,
-            What::Stop { .. } if batch.is_strange_to(event.prompt.as_ref()) => true,
-            What::Stop { message } => message.as_ref().is_none_or(|text| text.trim().is_empty()),
+            HookEventKind::Prompt { .. } => event.prompt.is_none() || event.prompt != batch.prompt,
+            HookEventKind::SessionEnd { .. } => true,
+            HookEventKind::SessionStart { source, .. } => *source != StartSource::Compact,
+            HookEventKind::Stop { .. } if batch.is_strange_to(event.prompt.as_ref()) => true,
+            HookEventKind::Stop { message } => message.as_ref().is_none_or(|text| text.trim().is_empty()),
             _ => false,
         };
         leaves.then_some(batch)
@@ -356,7 +357,7 @@ impl Session {
             return Some(batch.opened);
         }
         let turn = batch.prompt.as_ref()?;
-        let seen = self.sightings.iter().find(|seen| seen.turn == *turn);
+        let seen = self.turns_seen.iter().find(|seen| seen.turn == *turn);
         Some(seen.map_or(batch.opened, |seen| seen.at))
     }
 

@@ -1,11 +1,11 @@
 //! What is done within a turn: calls, subagents, plans, and the shortening of the conversation.
 
-use super::turn::Turn;
+use super::transition::Transition;
 use super::{
     ActivityContent, Ask, Batch, BatchState, CloseReason, Effect, NewActivity, RunningCall, Seq, Session,
     SessionStatus,
 };
-use crate::memory::event::{LifecycleEvent, StartSource, Subagent, ToolCall, ToolResult, ToolStart};
+use crate::memory::event::{HookEvent, StartSource, Subagent, ToolCall, ToolResult, ToolStart};
 use crate::memory::ids::CallId;
 use crate::memory::material::BatchSource;
 use crate::memory::plan::{PlanChange, PlanState, is_plan_file};
@@ -20,12 +20,12 @@ impl Session {
     }
 }
 
-impl Turn<'_> {
+impl Transition<'_> {
     pub(super) fn end_calls(&mut self, over: impl Fn(&RunningCall) -> bool) {
         self.effects.extend(self.session.end_calls(over));
     }
 
-    pub(super) fn call_begins(&mut self, event: &LifecycleEvent, call: &ToolStart) {
+    pub(super) fn call_begins(&mut self, event: &HookEvent, call: &ToolStart) {
         // One that arrives late may be over already.
         let Some(id) = call.use_id.clone().filter(|_| !self.is_late()) else { return };
         if self.session.status == SessionStatus::Completed
@@ -42,14 +42,14 @@ impl Turn<'_> {
 
     /// The file that the main agent is about to open. A subagent has a conversation of its own, so that nothing told
     /// there were told here; of a private turn nothing is looked up, for what is given is written down.
-    pub(super) fn file_in_view(&self, event: &LifecycleEvent, call: &ToolStart) -> Option<Ask> {
+    pub(super) fn file_in_view(&self, event: &HookEvent, call: &ToolStart) -> Option<Ask> {
         if self.is_in_private(event) || self.is_late() || event.subagent.is_some() {
             return None;
         }
         call.file.clone().map(Ask::File)
     }
 
-    fn is_in_private(&self, event: &LifecycleEvent) -> bool {
+    fn is_in_private(&self, event: &HookEvent) -> bool {
         let batches = &self.session.batches;
         let is_of_turn = |batch: &&Batch| event.prompt.is_some() && batch.prompt == event.prompt;
         match batches.iter().rev().find(is_of_turn) {
@@ -71,7 +71,7 @@ impl Turn<'_> {
         (!texts.is_empty()).then(|| texts.join("\n"))
     }
 
-    pub(super) fn tool(&mut self, event: &LifecycleEvent, call: &ToolCall) {
+    pub(super) fn tool(&mut self, event: &HookEvent, call: &ToolCall) {
         self.end_calls(|running| call.use_id.as_ref() == Some(&running.id));
         let skipped = self.policy.skip_tools.contains(&call.name);
         let at = match self.batch_of(event.prompt.as_ref()) {
@@ -117,7 +117,7 @@ impl Turn<'_> {
     }
 
     /// Whether it was done before anything that is known was asked, and not in one of its turns.
-    fn is_before_all(&mut self, event: &LifecycleEvent) -> bool {
+    fn is_before_all(&mut self, event: &HookEvent) -> bool {
         let Some(first) = self.session.batches.first_mut() else { return true };
         let is_earlier = self.capture.order.is_before(&first.opened);
         let is_own = event.prompt.is_some() && event.prompt == first.prompt;
@@ -128,13 +128,13 @@ impl Turn<'_> {
     }
 
     /// Something that was done before the first prompt, and is heard of after it.
-    fn take_early(&mut self, event: &LifecycleEvent) -> usize {
+    fn take_early(&mut self, event: &HookEvent) -> usize {
         self.remember_early(event, 0);
         self.part_early();
         0
     }
 
-    fn open_recovery(&mut self, event: &LifecycleEvent) -> usize {
+    fn open_recovery(&mut self, event: &HookEvent) -> usize {
         let at = self.push_batch(BatchSource::Recovery, BatchState::Open, event.prompt.clone(), None);
         if self.session.status == SessionStatus::Completed {
             self.effects.extend(self.session.close_unfinished(CloseReason::SessionEnd));
@@ -142,7 +142,7 @@ impl Turn<'_> {
         at
     }
 
-    fn activity(&self, event: &LifecycleEvent, call: &ToolCall, private: bool) -> NewActivity {
+    fn activity(&self, event: &HookEvent, call: &ToolCall, private: bool) -> NewActivity {
         let content = if private {
             ActivityContent::Hidden { name: call.name.clone() }
         } else {
@@ -168,7 +168,7 @@ impl Turn<'_> {
     }
 
     /// Everything that the model asked for at once is settled. What has a row of its own is known from it.
-    pub(super) fn settled_calls(&mut self, event: &LifecycleEvent, calls: &[ToolCall]) {
+    pub(super) fn settled_calls(&mut self, event: &HookEvent, calls: &[ToolCall]) {
         self.end_calls(|running| calls.iter().any(|call| call.use_id.as_ref() == Some(&running.id)));
         let batch = self.batch_of(event.prompt.as_ref()).and_then(|at| self.session.batches.get(at));
         let seq = batch.map(|batch| batch.seq);
@@ -181,7 +181,7 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn subagent_begins(&mut self, event: &LifecycleEvent) -> Option<Ask> {
+    pub(super) fn subagent_begins(&mut self, event: &HookEvent) -> Option<Ask> {
         self.activate();
         let subagent = event.subagent.clone()?;
         let task = if self.is_late() { None } else { self.task_of(&subagent) };
@@ -190,7 +190,7 @@ impl Turn<'_> {
         task.map(Ask::Task)
     }
 
-    pub(super) fn subagent_ends(&mut self, event: &LifecycleEvent, message: Option<&str>) {
+    pub(super) fn subagent_ends(&mut self, event: &HookEvent, message: Option<&str>) {
         self.activate();
         let Some(subagent) = event.subagent.clone() else { return };
         self.end_calls(|call| call.subagent.as_ref() == Some(&subagent.id));
@@ -207,7 +207,7 @@ impl Turn<'_> {
     }
 
     /// The conversation is about to be shortened: what there is is worked up now, for it may be all that is left.
-    pub(super) fn compaction_begins(&mut self, event: &LifecycleEvent, trigger: &str) {
+    pub(super) fn compaction_begins(&mut self, event: &HookEvent, trigger: &str) {
         self.begin(StartSource::Resume);
         let seq = self.seq_of(event);
         let message_count = self.session.messages();
@@ -231,7 +231,7 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn compaction_ends(&mut self, event: &LifecycleEvent, trigger: &str, summary: Option<&str>) {
+    pub(super) fn compaction_ends(&mut self, event: &HookEvent, trigger: &str, summary: Option<&str>) {
         self.begin(StartSource::Resume);
         let seq = self.seq_of(event);
         let message_count = self.session.messages();
@@ -247,12 +247,12 @@ impl Turn<'_> {
         self.effects.push(Effect::EndCompaction { seq, prompt, trigger, message_count, since_last, summary });
     }
 
-    fn seq_of(&mut self, event: &LifecycleEvent) -> Option<Seq> {
+    fn seq_of(&mut self, event: &HookEvent) -> Option<Seq> {
         let at = self.batch_of(event.prompt.as_ref())?;
         self.session.batches.get(at).map(|batch| batch.seq)
     }
 
-    fn plan_changes(&mut self, seq: Option<Seq>, event: &LifecycleEvent, call: &ToolCall) {
+    fn plan_changes(&mut self, seq: Option<Seq>, event: &HookEvent, call: &ToolCall) {
         let Some(change) = &call.plan else { return };
         let (path, text, state) = match change {
             PlanChange::Tasks(change) => {

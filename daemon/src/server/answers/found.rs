@@ -218,12 +218,12 @@ pub struct IdentityAnswer {
     /// The folder of its work tree.
     pub folder: String,
     pub project: String,
-    pub doubted: Option<DoubtedAnswer>,
+    pub doubted: Option<UnprovenClaimAnswer>,
 }
 
 /// A project that a folder names as its own without showing a commit of it.
 #[derive(Serialize)]
-pub struct DoubtedAnswer {
+pub struct UnprovenClaimAnswer {
     /// What its `.git/config` names, without credentials.
     pub remote: String,
     pub project: String,

@@ -4,15 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use recall_protocol::privacy::strip_text;
-use recall_protocol::wire::{Remark, Standing};
+use recall_protocol::wire::{Remark, Validity};
 use rusqlite::Connection;
 
 use super::show::{load, parse_id};
-use super::{Answer, Refused, blocking, json, read};
+use super::{QueryResult, Refused, blocking, json, read};
 use crate::actors::clock;
-use crate::actors::house::House;
 use crate::actors::identity::{Identity, identify};
 use crate::actors::indexer::IndexerMessage;
+use crate::actors::services::Services;
 use crate::memory::document::{DocumentKind, Status};
 use crate::memory::ids::{ObservationId, ProjectKey, Timestamp};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
@@ -32,32 +32,32 @@ const INDEXED_WITHIN: Duration = Duration::from_secs(2);
 /// A remark is a note, not a document.
 const MOST_CHARS: usize = 8_000;
 
-pub(super) async fn remember(house: &House, remark: Remark) -> Answer {
-    let asked = house.clone();
+pub(super) async fn remember(services: &Services, remark: Remark) -> QueryResult {
+    let asked = services.clone();
     let said = tokio::task::spawn_blocking(move || remembered(&asked, remark));
     let said = said.await.map_err(|_| unanswered())??;
-    let written = house.writer.write(Write::Remember(Box::new(said))).await.map_err(not_written)?;
+    let written = services.writer.write(Write::Remember(Box::new(said))).await.map_err(not_written)?;
     let Written::Remembered(id) = written else { return Err(unanswered()) };
     // Whoever says something looks for it next. An index that takes longer is being made anew, and then the texts
     // themselves are searched.
-    if house.indexer.ask(IndexerMessage::Flush, INDEXED_WITHIN).await.is_err() {
+    if services.indexer.ask(IndexerMessage::Flush, INDEXED_WITHIN).await.is_err() {
         tracing::info!("a remark is kept and not yet in the index");
     }
-    show(house, vec![id]).await
+    show(services, vec![id]).await
 }
 
-pub(super) async fn mark(house: &House, ids: Vec<String>, standing: Standing) -> Answer {
-    let asked = house.clone();
+pub(super) async fn mark(services: &Services, ids: Vec<String>, validity: Validity) -> QueryResult {
+    let asked = services.clone();
     let found = tokio::task::spawn_blocking(move || {
-        read(&asked, |db| ids.iter().map(|id| markable(db, id, standing)).collect::<Result<Vec<_>, _>>())
+        read(&asked, |db| ids.iter().map(|id| markable(db, id, validity)).collect::<Result<Vec<_>, _>>())
     });
     let ids = found.await.map_err(|_| unanswered())??;
-    let standing = match standing {
-        Standing::Active => store::Standing::Holds,
-        Standing::Resolved => store::Standing::Resolved,
+    let validity = match validity {
+        Validity::Active => store::Validity::Holds,
+        Validity::Resolved => store::Validity::Resolved,
     };
-    house.writer.write(Write::Mark { ids: ids.clone(), standing }).await.map_err(not_written)?;
-    show(house, ids).await
+    services.writer.write(Write::Mark { ids: ids.clone(), validity }).await.map_err(not_written)?;
+    show(services, ids).await
 }
 
 fn unanswered() -> Refused {
@@ -72,7 +72,7 @@ fn not_written(error: impl std::fmt::Display) -> Refused {
 }
 
 /// An observation that can be said to hold or not. What was superseded may be said to hold all the same.
-fn markable(db: &Connection, id: &str, standing: Standing) -> Result<ObservationId, Refused> {
+fn markable(db: &Connection, id: &str, validity: Validity) -> Result<ObservationId, Refused> {
     let key = parse_id(id)?;
     if key.kind != DocumentKind::Observation {
         return Err(Refused::new(
@@ -83,7 +83,7 @@ fn markable(db: &Connection, id: &str, standing: Standing) -> Result<Observation
     load(db, key)?;
     let row = store::observation(db, ObservationId(key.row))?;
     let by = row.and_then(|row| row.superseded_by.filter(|_| row.status == Status::Superseded));
-    match by.filter(|_| standing == Standing::Resolved) {
+    match by.filter(|_| validity == Validity::Resolved) {
         Some(by) => Err(Refused::new(
             format!("Observation {key} was superseded by {by}"),
             format!(
@@ -95,10 +95,10 @@ fn markable(db: &Connection, id: &str, standing: Standing) -> Result<Observation
 }
 
 /// The observations as they are now.
-async fn show(house: &House, ids: Vec<ObservationId>) -> Answer {
-    let house = house.clone();
+async fn show(services: &Services, ids: Vec<ObservationId>) -> QueryResult {
+    let services = services.clone();
     let rows: Vec<ObservationRow> =
-        tokio::task::spawn_blocking(move || read(&house, |db| Ok(store::observations_by_id(db, &ids)?)))
+        tokio::task::spawn_blocking(move || read(&services, |db| Ok(store::observations_by_id(db, &ids)?)))
             .await
             .map_err(|_| unanswered())??;
     let text = rows.iter().map(|row| format!("#{} {}", row.id, row.title)).collect::<Vec<_>>().join("\n");
@@ -106,8 +106,8 @@ async fn show(house: &House, ids: Vec<ObservationId>) -> Answer {
     json(&TextAnswer { tokens: estimate(&text), text, items })
 }
 
-fn remembered(house: &House, remark: Remark) -> Result<Remembered, Refused> {
-    let redactor = house.intake.redactor.get();
+fn remembered(services: &Services, remark: Remark) -> Result<Remembered, Refused> {
+    let redactor = services.ingest.redactor.get();
     let redact = |text: &str| redactor.redact_text(&strip_text(text).text).trim().to_owned();
     let text = redact(&remark.text);
     if text.is_empty() && !remark.text.trim().is_empty() {
@@ -128,7 +128,7 @@ fn remembered(house: &House, remark: Remark) -> Result<Remembered, Refused> {
         Some(title) => one_line(&title),
         None => one_line(text.lines().next().unwrap_or_default()),
     };
-    let at_home = Whereabouts::of(house, &remark.project)?;
+    let at_home = RemarkProject::of(services, &remark.project)?;
     let files = remark.files.iter().map(|file| at_home.relative(file)).collect();
     let draft = ObservationDraft {
         kind,
@@ -143,7 +143,7 @@ fn remembered(house: &House, remark: Remark) -> Result<Remembered, Refused> {
         importance: Importance::clamped(remark.importance.unwrap_or(IMPORTANCE).into()),
         evidence: Vec::new(),
     };
-    let Whereabouts { project, project_name, .. } = at_home;
+    let RemarkProject { project, project_name, .. } = at_home;
     Ok(Remembered { project, project_name, draft, at: clock::now() })
 }
 
@@ -152,22 +152,22 @@ fn one_line(text: &str) -> String {
 }
 
 /// The project that a remark is about.
-struct Whereabouts {
+struct RemarkProject {
     project: Vec<ProjectKey>,
     project_name: String,
     /// The project's folder, where one was named.
     folder: Option<String>,
 }
 
-impl Whereabouts {
+impl RemarkProject {
     /// A folder's project need not be known yet; a name must be.
-    fn of(house: &House, named: &str) -> Result<Self, Refused> {
+    fn of(services: &Services, named: &str) -> Result<Self, Refused> {
         if Path::new(named).is_absolute() {
             let facts = repository::facts(Path::new(named));
-            let Identity { keys, name, .. } = read(house, |db| Ok(identify(db, &facts)?))?;
+            let Identity { keys, name, .. } = read(services, |db| Ok(identify(db, &facts)?))?;
             return Ok(Self { project: keys, project_name: name, folder: Some(facts.folder) });
         }
-        let mut found: Vec<ProjectInfo> = read(house, |db| Ok(store::projects_named(db, named)?))?;
+        let mut found: Vec<ProjectInfo> = read(services, |db| Ok(store::projects_named(db, named)?))?;
         match (found.pop(), found.is_empty()) {
             (Some(only), true) => Ok(Self { project: vec![only.key], project_name: only.name, folder: None }),
             (Some(_), false) => Err(Refused::new(
@@ -190,10 +190,10 @@ impl Whereabouts {
 }
 
 /// `recall ctl pause` and `resume`.
-pub(super) async fn switch_capture(house: &House, switch: Switch) -> Answer {
-    let house = house.clone();
+pub(super) async fn switch_capture(services: &Services, switch: Switch) -> QueryResult {
+    let services = services.clone();
     blocking(move || {
-        let pauses = &house.intake.pauses;
+        let pauses = &services.ingest.pauses;
         let switched = match switch {
             Switch::Pause { until } => pauses.pause(clock::now(), until),
             Switch::Resume => pauses.resume(clock::now()),

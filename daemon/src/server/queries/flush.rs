@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
-use crate::actors::door::NoAnswer;
 use crate::actors::draining::Drained;
-use crate::actors::house::House;
+use crate::actors::handle::NoAnswer;
 use crate::actors::housekeeper::HousekeeperMessage;
 use crate::actors::indexer::IndexerMessage;
+use crate::actors::services::Services;
 use crate::actors::settings::Look;
 use crate::store;
 
@@ -46,17 +46,17 @@ pub enum FlushError {
 
 /// # Errors
 /// When part of the daemon does not answer, or work is not done within five minutes.
-pub async fn flush(house: &House) -> Result<Flushed, FlushError> {
+pub async fn flush(services: &Services) -> Result<Flushed, FlushError> {
     let started = Instant::now();
     // Whoever changes the configuration and waits may rely on it.
-    let settings = house.intake.settings.clone();
+    let settings = services.ingest.settings.clone();
     let _ = tokio::task::spawn_blocking(move || settings.look(Look::Now)).await;
-    let drained = store_everything(house, started + RESTARTED_WITHIN).await?;
+    let drained = store_everything(services, started + RESTARTED_WITHIN).await?;
     // Whoever cannot be looked at in time is left: see there.
-    house.checkouts.settle().await;
-    house.answers.settle().await;
-    wait_for_jobs(house, started + WITHIN).await?;
-    wait_for_index(house, started + WITHIN).await?;
+    services.checkouts.settle().await;
+    services.answers.settle().await;
+    wait_for_jobs(services, started + WITHIN).await?;
+    wait_for_index(services, started + WITHIN).await?;
     Ok(Flushed {
         spooled_stored: drained.stored,
         spooled_left: drained.left,
@@ -66,16 +66,16 @@ pub async fn flush(house: &House) -> Result<Flushed, FlushError> {
 
 /// Empties the spool and waits for the commits; again where the writer was replaced in between, for what it had not
 /// committed was spooled, and for a while where a spool file could not be taken.
-async fn store_everything(house: &House, deadline: Instant) -> Result<Drained, FlushError> {
+async fn store_everything(services: &Services, deadline: Instant) -> Result<Drained, FlushError> {
     let spool_deadline = Instant::now() + SPOOL_WITHIN;
     let mut all = Drained::default();
     loop {
-        let drain = house.housekeeper.ask(HousekeeperMessage::Drain, WITHIN).await;
+        let drain = services.housekeeper.ask(HousekeeperMessage::Drain, WITHIN).await;
         let drained = drain.map_err(|NoAnswer| FlushError::StillDraining)?;
         all.stored += drained.stored;
         all.bad += drained.bad;
         all.left = drained.left;
-        match house.writer.settle().await {
+        match services.writer.settle().await {
             Ok(()) if drained.left == 0 || Instant::now() >= spool_deadline => return Ok(all),
             Err(NoAnswer) if Instant::now() >= deadline => return Err(NoAnswer.into()),
             Ok(()) | Err(NoAnswer) => tokio::time::sleep(LOOK_AGAIN).await,
@@ -84,25 +84,25 @@ async fn store_everything(house: &House, deadline: Instant) -> Result<Drained, F
 }
 
 /// Until the index holds everything, however often it has to be made anew meanwhile.
-async fn wait_for_index(house: &House, deadline: Instant) -> Result<(), NoAnswer> {
-    let mut happenings = house.bus.listen();
+async fn wait_for_index(services: &Services, deadline: Instant) -> Result<(), NoAnswer> {
+    let mut bus_events = services.bus.listen();
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        if house.indexer.ask(IndexerMessage::Flush, left).await.is_ok() {
+        if services.indexer.ask(IndexerMessage::Flush, left).await.is_ok() {
             return Ok(());
         }
         if Instant::now() >= deadline {
             return Err(NoAnswer);
         }
-        let _ = timeout(LOOK_AGAIN, happenings.recv()).await;
+        let _ = timeout(LOOK_AGAIN, bus_events.recv()).await;
     }
 }
 
 /// Until no job owes its first result. A job that failed is retried without anybody waiting for it.
-async fn wait_for_jobs(house: &House, deadline: Instant) -> Result<(), FlushError> {
-    let mut happenings = house.bus.listen();
+async fn wait_for_jobs(services: &Services, deadline: Instant) -> Result<(), FlushError> {
+    let mut bus_events = services.bus.listen();
     loop {
-        let readers = house.readers.clone();
+        let readers = services.readers.clone();
         let counted = tokio::task::spawn_blocking(move || readers.read(store::unfinished_jobs)).await;
         let unfinished = counted.map_err(|_| NoAnswer)??;
         if unfinished == 0 {
@@ -112,6 +112,6 @@ async fn wait_for_jobs(house: &House, deadline: Instant) -> Result<(), FlushErro
             return Err(FlushError::StillWorking(unfinished));
         }
         // Whatever is heard, or nothing for a while: look again.
-        let _ = timeout(LOOK_AGAIN, happenings.recv()).await;
+        let _ = timeout(LOOK_AGAIN, bus_events.recv()).await;
     }
 }

@@ -6,15 +6,15 @@ use serde::Serialize;
 
 use super::session::one_session;
 use super::show::{load, parse_id};
-use super::{Answer, Refused, blocking, json, projects, read};
+use super::{QueryResult, Refused, blocking, json, projects, read};
 use crate::actors::clock;
 use crate::actors::documents::title_and_text;
 use crate::actors::forgetting::{ForgetError, Request, SpoolFiles};
-use crate::actors::house::House;
+use crate::actors::services::Services;
 use crate::memory::ids::{SessionKey, Timestamp};
 use crate::server::answers::{PublicId, shortened};
 use crate::store::{
-    Criteria, ForgottenCounts, Selection, Unreadable, find_doomed, load_document, unreadable_events,
+    Criteria, ForgottenCounts, Selection, Unreadable, find_rows_to_forget, load_document, unreadable_events,
 };
 
 /// So many titles are shown of what would go.
@@ -53,32 +53,32 @@ struct ForgetItem {
 }
 
 pub(super) async fn forget(
-    house: &House,
+    services: &Services,
     what: Forgettable,
     unreadable: Unreadable,
     step: ForgetStep,
-) -> Answer {
+) -> QueryResult {
     let now = clock::now();
-    let asked = house.clone();
+    let asked = services.clone();
     // Before anything is looked up: a session or a project may be known by what waits alone.
-    house.forgetting.store_what_waits().await.map_err(|error| not_done(&error))?;
+    services.forgetting.store_what_waits().await.map_err(|error| not_done(&error))?;
     let request = blocking_on(move || {
         let what = read(&asked, |db| selection(db, &what, unreadable))?;
         Ok(Request { what, unreadable })
     })
     .await?;
-    let asked = house.clone();
+    let asked = services.clone();
     match step {
         ForgetStep::Preview => blocking(move || preview(&asked, &request, now)).await,
         ForgetStep::Forget => {
-            let before = spool_files(house, &request, now).await?;
+            let before = spool_files(services, &request, now).await?;
             let forgotten =
-                house.forgetting.forget(request.clone()).await.map_err(|error| not_done(&error))?;
-            let left = spool_files(house, &request, now).await?;
+                services.forgetting.forget(request.clone()).await.map_err(|error| not_done(&error))?;
+            let left = spool_files(services, &request, now).await?;
             let stays = Request { unreadable: Unreadable::Stays, ..request };
             let events = blocking_on(move || {
                 read(&asked, |db| {
-                    Ok(unreadable_events(db, &stays.what, &find_doomed(db, &stays.what)?)?.len())
+                    Ok(unreadable_events(db, &stays.what, &find_rows_to_forget(db, &stays.what)?)?.len())
                 })
             });
             let all = |files: SpoolFiles| files.meant + files.damaged + files.other_version;
@@ -104,22 +104,22 @@ fn not_done(error: &ForgetError) -> Refused {
 }
 
 /// What the spool holds; where whole sessions go, before they do.
-async fn spool_files(house: &House, request: &Request, now: Timestamp) -> Result<SpoolFiles, Refused> {
-    let (house, request) = (house.clone(), request.clone());
+async fn spool_files(services: &Services, request: &Request, now: Timestamp) -> Result<SpoolFiles, Refused> {
+    let (services, request) = (services.clone(), request.clone());
     blocking_on(move || {
-        let sessions = read(&house, |db| Ok(find_doomed(db, &request.what)?.session_keys(db)?))?;
-        looked_through(&house, &request, &sessions, now)
+        let sessions = read(&services, |db| Ok(find_rows_to_forget(db, &request.what)?.session_keys(db)?))?;
+        looked_through(&services, &request, &sessions, now)
     })
     .await
 }
 
 fn looked_through(
-    house: &House,
+    services: &Services,
     request: &Request,
     sessions: &[SessionKey],
     now: Timestamp,
 ) -> Result<SpoolFiles, Refused> {
-    house.forgetting.spool_files(request, sessions, now).map_err(|error| not_done(&error.into()))
+    services.forgetting.spool_files(request, sessions, now).map_err(|error| not_done(&error.into()))
 }
 
 impl UnreadableAnswer {
@@ -133,15 +133,15 @@ impl UnreadableAnswer {
     }
 }
 
-fn preview(house: &House, request: &Request, now: Timestamp) -> Answer {
-    let (counts, items, stays, sessions) = read(house, |db| {
-        let mut doomed = find_doomed(db, &request.what)?;
-        let mut stays = unreadable_events(db, &request.what, &doomed)?;
+fn preview(services: &Services, request: &Request, now: Timestamp) -> QueryResult {
+    let (counts, items, stays, sessions) = read(services, |db| {
+        let mut to_forget = find_rows_to_forget(db, &request.what)?;
+        let mut stays = unreadable_events(db, &request.what, &to_forget)?;
         if request.unreadable == Unreadable::Goes {
-            doomed.add_unreadable(std::mem::take(&mut stays));
+            to_forget.add_unreadable(std::mem::take(&mut stays));
         }
         let mut items = Vec::new();
-        for key in doomed.documents() {
+        for key in to_forget.documents() {
             if items.len() == SHOWN {
                 break;
             }
@@ -155,9 +155,9 @@ fn preview(house: &House, request: &Request, now: Timestamp) -> Answer {
                 title: shortened(&title, TITLE_CHARS),
             });
         }
-        Ok((doomed.counts(), items, stays.len(), doomed.session_keys(db)?))
+        Ok((to_forget.counts(), items, stays.len(), to_forget.session_keys(db)?))
     })?;
-    let files = looked_through(house, request, &sessions, now)?;
+    let files = looked_through(services, request, &sessions, now)?;
     let (spool_files, unreadable) = (files.meant, UnreadableAnswer::new(stays, files));
     json(&ForgetAnswer { counts, spool_files, unreadable, items: Some(items) })
 }

@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use super::{Answer, json, read};
-use crate::actors::house::House;
+use super::{QueryResult, json, read};
 use crate::actors::identity::identify;
+use crate::actors::services::Services;
 use crate::repository;
-use crate::server::answers::found::{DoubtedAnswer, IdentityAnswer};
+use crate::server::answers::found::{IdentityAnswer, UnprovenClaimAnswer};
 
-pub(super) fn identity(house: &House, folder: &str) -> Answer {
+pub(super) fn identity(services: &Services, folder: &str) -> QueryResult {
     let facts = repository::facts(Path::new(folder));
-    let identity = read(house, |db| Ok(identify(db, &facts)?))?;
-    let doubted = identity.doubted.map(|doubted| DoubtedAnswer {
+    let identity = read(services, |db| Ok(identify(db, &facts)?))?;
+    let doubted = identity.doubted.map(|doubted| UnprovenClaimAnswer {
         remote: doubted.remote,
         project: doubted.project.name,
         project_id: doubted.project.key.0,

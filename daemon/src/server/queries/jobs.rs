@@ -2,24 +2,24 @@
 
 use recall_protocol::wire::Filter;
 
-use super::{Answer, Refused, json, limit};
+use super::{QueryResult, Refused, json, limit};
 use crate::actors::clock;
 use crate::actors::compression::CompressionMessage;
-use crate::actors::house::House;
+use crate::actors::services::Services;
 use crate::memory::ids::{JobId, Timestamp};
 use crate::server::answers::status::{JobsAnswer, StatsAnswer};
 use crate::store::{self, Jobs, Write, Written};
 
-pub(super) fn jobs(house: &House, which: Jobs, filter: &Filter) -> Answer {
+pub(super) fn jobs(services: &Services, which: Jobs, filter: &Filter) -> QueryResult {
     let since = filter.since_ms.map(Timestamp);
-    let rows = house.readers.read(|db| store::jobs(db, which, since, limit(filter)))?;
+    let rows = services.readers.read(|db| store::jobs(db, which, since, limit(filter)))?;
     json(&JobsAnswer { jobs: rows.into_iter().map(Into::into).collect() })
 }
 
-pub(super) async fn retry(house: &House, only: Option<JobId>) -> Answer {
+pub(super) async fn retry(services: &Services, only: Option<JobId>) -> QueryResult {
     // First the providers: a job that is tried before they may be asked is put off again.
-    let _ = house.compression.tell(CompressionMessage::Reconsider);
-    match house.writer.write(Write::Retry { only }).await {
+    let _ = services.compression.tell(CompressionMessage::Reconsider);
+    match services.writer.write(Write::Retry { only }).await {
         Ok(Written::Retried(0)) if only.is_some() => Err(Refused::new(
             "There is no such job that waits or was given up",
             "`recall ctl jobs --dead` lists those that were.",
@@ -33,10 +33,10 @@ pub(super) async fn retry(house: &House, only: Option<JobId>) -> Answer {
     }
 }
 
-pub(super) fn stats(house: &House, days: u32) -> Answer {
+pub(super) fn stats(services: &Services, days: u32) -> QueryResult {
     const DAY_MS: i64 = 24 * 3600 * 1000;
     let back = i64::from(days.clamp(1, 3_660) - 1) * DAY_MS;
     let since = clock::day_of(Timestamp(clock::now().0.saturating_sub(back)));
-    let rows = house.readers.read(|db| store::spending(db, &since))?;
+    let rows = services.readers.read(|db| store::spending(db, &since))?;
     json(&StatsAnswer::of(rows))
 }

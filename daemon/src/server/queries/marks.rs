@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::actors::ancestry::Surroundings;
-use crate::actors::house::House;
+use crate::actors::ancestry::BranchContext;
 use crate::actors::identity::project_of;
+use crate::actors::services::Services;
 use crate::memory::checkout::MadeOn;
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::ProjectRow;
-use crate::repository::refs::Workplace;
+use crate::repository::refs::WorkLocation;
 use crate::server::answers::MadeOnAnswer;
 use crate::store::{self, StoreError};
 
@@ -32,24 +32,24 @@ pub(super) fn checkout(made: &[MadeOn]) -> MadeOnAnswer {
 /// The marks of one answer. Of the asker's own project what is checked out in the folder counts, of any other what is
 /// checked out where it was last worked on.
 pub(super) struct Marks<'a> {
-    house: &'a House,
+    services: &'a Services,
     db: &'a Connection,
-    asked_in: Option<(ProjectRow, Workplace)>,
-    listeners: HashMap<ProjectRow, Surroundings>,
+    asked_in: Option<(ProjectRow, WorkLocation)>,
+    listeners: HashMap<ProjectRow, BranchContext>,
 }
 
 impl<'a> Marks<'a> {
     /// `folder`: where the question is asked, if that is known. Reads files: for threads that may block.
     pub(super) fn new(
-        house: &'a House,
+        services: &'a Services,
         db: &'a Connection,
         folder: Option<&str>,
     ) -> Result<Self, StoreError> {
         let asked_in = match folder.map(Path::new) {
-            Some(folder) => project_of(db, folder)?.map(|project| (project.row, Workplace::at(folder))),
+            Some(folder) => project_of(db, folder)?.map(|project| (project.row, WorkLocation::at(folder))),
             None => None,
         };
-        Ok(Self { house, db, asked_in, listeners: HashMap::new() })
+        Ok(Self { services, db, asked_in, listeners: HashMap::new() })
     }
 
     /// Where a document was made, and whether that is elsewhere.
@@ -71,10 +71,10 @@ impl<'a> Marks<'a> {
         if !self.listeners.contains_key(&project) {
             let place = match &self.asked_in {
                 Some((own, place)) if *own == project => place.clone(),
-                _ => Workplace { cwd: None, root: store::latest_root(self.db, project)? },
+                _ => WorkLocation { cwd: None, root: store::latest_root(self.db, project)? },
             };
-            let patience = PATIENCE.max(self.house.recollection.answer_within / 2);
-            let listener = self.house.recollection.ancestry.listener(&place, patience);
+            let patience = PATIENCE.max(self.services.context_lookup.answer_within / 2);
+            let listener = self.services.context_lookup.ancestry.listener(&place, patience);
             self.listeners.insert(project, listener);
         }
         let mark = self.listeners.get(&project).and_then(|listener| listener.mark(made));

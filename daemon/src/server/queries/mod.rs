@@ -7,9 +7,9 @@ use recall_protocol::wire::{Filter, Query, Reply};
 use rusqlite::Connection;
 use serde::Serialize;
 
-use super::gate::Reception;
-use crate::actors::house::House;
+use super::gate::ConnectionContext;
 use crate::actors::identity::project_of;
+use crate::actors::services::Services;
 use crate::memory::ids::{JobId, Timestamp};
 use crate::store::{self, Jobs, ProjectInfo, StoreError, Unreadable};
 
@@ -68,14 +68,14 @@ impl From<StoreError> for Refused {
 }
 
 /// Answers a query. Never fails: a refusal is an answer.
-pub async fn answer(query: Query, reception: &Reception) -> Reply {
-    let house = reception.house.clone();
+pub async fn answer(query: Query, reception: &ConnectionContext) -> Reply {
+    let services = reception.services.clone();
     let answer = match query {
         Query::Ping => {
             json(&serde_json::json!({"version": env!("CARGO_PKG_VERSION"), "pid": std::process::id()}))
         }
         Query::Status => status(reception).await,
-        Query::Flush => match flush(&house).await {
+        Query::Flush => match flush(&services).await {
             Ok(flushed) => json(&flushed),
             Err(error) => Err(Refused::new(
                 format!("Not everything is done: {error}"),
@@ -87,37 +87,37 @@ pub async fn answer(query: Query, reception: &Reception) -> Reply {
             let _ = reception.stop.try_send(());
             json(&serde_json::json!({"stopping": true}))
         }
-        Query::Sessions(filter) => blocking(move || sessions(&house, &filter)).await,
-        Query::Session { id } => blocking(move || session(&house, &id)).await,
-        Query::Jobs(filter) => blocking(move || jobs(&house, Jobs::All, &filter)).await,
-        Query::DeadJobs(filter) => blocking(move || jobs(&house, Jobs::Dead, &filter)).await,
-        Query::Retry { job } => retry(&house, job.map(JobId)).await,
-        Query::Stats { days } => blocking(move || stats(&house, days)).await,
+        Query::Sessions(filter) => blocking(move || sessions(&services, &filter)).await,
+        Query::Session { id } => blocking(move || session(&services, &id)).await,
+        Query::Jobs(filter) => blocking(move || jobs(&services, Jobs::All, &filter)).await,
+        Query::DeadJobs(filter) => blocking(move || jobs(&services, Jobs::Dead, &filter)).await,
+        Query::Retry { job } => retry(&services, job.map(JobId)).await,
+        Query::Stats { days } => blocking(move || stats(&services, days)).await,
         Query::Search { text, filter, explain } => {
-            blocking(move || search(&house, &text, (&filter, explain), None)).await
+            blocking(move || search(&services, &text, (&filter, explain), None)).await
         }
         Query::SearchFrom { folder, text, filter, explain } => {
-            blocking(move || search(&house, &text, (&filter, explain), Some(&folder))).await
+            blocking(move || search(&services, &text, (&filter, explain), Some(&folder))).await
         }
-        Query::Show { id } => blocking(move || show(&house, &id, None)).await,
-        Query::ShowFrom { folder, id } => blocking(move || show(&house, &id, Some(&folder))).await,
+        Query::Show { id } => blocking(move || show(&services, &id, None)).await,
+        Query::ShowFrom { folder, id } => blocking(move || show(&services, &id, Some(&folder))).await,
         Query::Timeline { id, before, after } => {
-            blocking(move || timeline(&house, &id, (before, after), None)).await
+            blocking(move || timeline(&services, &id, (before, after), None)).await
         }
         Query::TimelineFrom { folder, id, before, after } => {
-            blocking(move || timeline(&house, &id, (before, after), Some(&folder))).await
+            blocking(move || timeline(&services, &id, (before, after), Some(&folder))).await
         }
-        Query::Identity { folder } => blocking(move || identity(&house, &folder)).await,
-        Query::Context { cwd, prompt } => context(&house, cwd, prompt).await,
-        Query::Why { id } => blocking(move || why(&house, &id)).await,
-        Query::Forget { what, step } => forget(&house, what, Unreadable::Stays, step).await,
-        Query::ForgetUnreadable { what, step } => forget(&house, what, Unreadable::Goes, step).await,
-        Query::Remember(remark) => remember(&house, remark).await,
-        Query::Mark { ids, standing } => mark(&house, ids, standing).await,
+        Query::Identity { folder } => blocking(move || identity(&services, &folder)).await,
+        Query::Context { cwd, prompt } => context(&services, cwd, prompt).await,
+        Query::Why { id } => blocking(move || why(&services, &id)).await,
+        Query::Forget { what, step } => forget(&services, what, Unreadable::Stays, step).await,
+        Query::ForgetUnreadable { what, step } => forget(&services, what, Unreadable::Goes, step).await,
+        Query::Remember(remark) => remember(&services, remark).await,
+        Query::Mark { ids, validity } => mark(&services, ids, validity).await,
         Query::Pause { until_ms } => {
-            switch_capture(&house, Switch::Pause { until: until_ms.map(Timestamp) }).await
+            switch_capture(&services, Switch::Pause { until: until_ms.map(Timestamp) }).await
         }
-        Query::Resume => switch_capture(&house, Switch::Resume).await,
+        Query::Resume => switch_capture(&services, Switch::Resume).await,
         // It has many answers; a connection sees to it by itself.
         Query::Follow { .. } => Err(Refused::new("Events are followed on a connection of their own", "")),
     };
@@ -127,16 +127,16 @@ pub async fn answer(query: Query, reception: &Reception) -> Reply {
     }
 }
 
-pub(super) type Answer = Result<Vec<u8>, Refused>;
+pub(super) type QueryResult = Result<Vec<u8>, Refused>;
 
-pub(super) async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
+pub(super) async fn blocking(work: impl FnOnce() -> QueryResult + Send + 'static) -> QueryResult {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
         tracing::error!("a query panicked");
         Err(Refused::new("The daemon could not answer", "This is a bug; its log says more."))
     })
 }
 
-pub(super) fn json(value: &impl Serialize) -> Answer {
+pub(super) fn json(value: &impl Serialize) -> QueryResult {
     serde_json::to_vec(value).map_err(|error| Refused::new(format!("Cannot write the answer: {error}"), ""))
 }
 
@@ -161,12 +161,12 @@ pub(super) fn projects(db: &Connection, filter: &Filter) -> Result<Option<Vec<Pr
 
 /// Reads with a reader whose refusals are words for the user.
 pub(super) fn read<T>(
-    house: &House,
+    services: &Services,
     query: impl FnOnce(&Connection) -> Result<T, Refused>,
 ) -> Result<T, Refused> {
-    let answer = house.readers.read(|db| Ok(query(db)))?;
+    let answer = services.readers.read(|db| Ok(query(db)))?;
     if let Err(Refused { cause: Some(error), .. }) = &answer {
-        house.readers.suspect(error);
+        services.readers.suspect(error);
     }
     answer
 }

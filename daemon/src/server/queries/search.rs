@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use recall_protocol::wire::{Explain, Filter};
 
 use super::marks::Marks;
-use super::show::Place;
-use super::{Answer, Refused, json, limit, projects, read};
+use super::show::DocumentContext;
+use super::{QueryResult, Refused, json, limit, projects, read};
 use crate::actors::clock;
+use crate::actors::context_lookup::IndexState;
 use crate::actors::documents::title_and_text;
-use crate::actors::house::House;
-use crate::actors::recollection::IndexState;
+use crate::actors::services::Services;
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::{ProjectKey, Timestamp};
 use crate::search::index::Index;
@@ -41,31 +41,31 @@ struct Findings {
 
 /// `folder`: where the question is asked, if that is known.
 pub(super) fn search(
-    house: &House,
+    services: &Services,
     text: &str,
     (filter, explain): (&Filter, Explain),
     folder: Option<&str>,
-) -> Answer {
+) -> QueryResult {
     let started = Instant::now();
     let query = query::parse(text);
-    let scope = read(house, |db| projects(db, filter))?;
-    let by_index = match house.recollection.index.state() {
-        IndexState::Complete(index) => ask_index(house, &index, &query, scope.as_deref(), filter, explain),
+    let scope = read(services, |db| projects(db, filter))?;
+    let by_index = match services.context_lookup.index.state() {
+        IndexState::Complete(index) => ask_index(services, &index, &query, scope.as_deref(), filter, explain),
         IndexState::Absent | IndexState::Filling(_) => None,
     };
     let degraded = by_index.is_none();
     let findings = match by_index {
         Some(findings) => findings,
-        None => read_texts(house, &query, scope.as_deref(), filter)?,
+        None => read_texts(services, &query, scope.as_deref(), filter)?,
     };
-    let results = read(house, |db| {
+    let results = read(services, |db| {
         let mut results = Vec::new();
-        let mut marks = Marks::new(house, db, folder)?;
+        let mut marks = Marks::new(services, db, folder)?;
         for found in findings.found {
             // Gone since it was indexed: not found.
             let Some(row) = store::load_document(db, found.key)? else { continue };
             let (title, body) = title_and_text(&row);
-            let place = Place::of(db, &row)?;
+            let place = DocumentContext::of(db, &row)?;
             results.push(SearchResult {
                 made_on: marks.place(place.project_row, found.key)?,
                 id: PublicId(found.key),
@@ -86,13 +86,13 @@ pub(super) fn search(
         Ok(results)
     })?;
     let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let config_errors = house.intake.settings.report().problems.clone();
+    let config_errors = services.ingest.settings.report().problems.clone();
     json(&SearchAnswer { results, total: findings.total, took_ms, degraded, config_errors })
 }
 
 /// `None`: the index has failed, and the indexer knows.
 fn ask_index(
-    house: &House,
+    services: &Services,
     index: &Index,
     query: &Query,
     projects: Option<&[ProjectInfo]>,
@@ -119,7 +119,7 @@ fn ask_index(
         .search(&request)
         .inspect_err(|error| {
             tracing::error!(%error, "a search failed");
-            house.recollection.suspect_index();
+            services.context_lookup.suspect_index();
         })
         .ok()?;
     let found = hits.hits.into_iter().map(|hit| Found {
@@ -142,12 +142,12 @@ fn ask_index(
 
 /// Searches the database itself.
 fn read_texts(
-    house: &House,
+    services: &Services,
     query: &Query,
     scope: Option<&[ProjectInfo]>,
     filter: &Filter,
 ) -> Result<Findings, Refused> {
-    let search = read(house, |db| {
+    let search = read(services, |db| {
         let named = |name: &str| -> Result<Vec<ProjectInfo>, StoreError> {
             match store::find_project(db, &[ProjectKey(name.to_owned())])? {
                 Some(project) => Ok(vec![project]),
@@ -159,7 +159,7 @@ fn read_texts(
     // A project that nobody knows has nothing.
     let Some(search) = search else { return Ok(Findings { found: Vec::new(), total: 0 }) };
     let limit = (limit(filter) as usize).min(Request::MOST_HITS);
-    let hits = read(house, |db| Ok(store::search_plainly(db, &search, limit, PLAIN_WITHIN)?))?;
+    let hits = read(services, |db| Ok(store::search_plainly(db, &search, limit, PLAIN_WITHIN)?))?;
     let found = hits.hits.iter().map(|hit| Found { key: hit.key, at: hit.at, score: hit.share, why: None });
     Ok(Findings { found: found.collect(), total: hits.total })
 }

@@ -5,8 +5,8 @@ use rusqlite::Connection;
 
 use super::given::injections;
 use super::marks::checkout;
-use super::{Answer, Refused, json, limit, projects, read};
-use crate::actors::house::House;
+use super::{QueryResult, Refused, json, limit, projects, read};
+use crate::actors::services::Services;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::{ProjectRow, SessionRow, Timestamp};
 use crate::memory::session::SessionStatus;
@@ -20,8 +20,8 @@ use crate::store::{self, SessionInfo, StoreError};
 /// A session is called so between a Stop and the first result of its jobs. It is no state: nothing waits for it.
 const SUMMARIZING: &str = "summarizing";
 
-pub(super) fn sessions(house: &House, filter: &Filter) -> Answer {
-    let found: Result<Vec<SessionInfo>, Refused> = read(house, |db| {
+pub(super) fn sessions(services: &Services, filter: &Filter) -> QueryResult {
+    let found: Result<Vec<SessionInfo>, Refused> = read(services, |db| {
         let rows: Option<Vec<ProjectRow>> =
             projects(db, filter)?.map(|found| found.iter().map(|project| project.row).collect());
         let found = store::session_list(db, rows.as_deref(), filter.since_ms.map(Timestamp), limit(filter))?;
@@ -51,8 +51,8 @@ pub(super) fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refu
     }
 }
 
-pub(super) fn session(house: &House, id: &str) -> Answer {
-    let answer = read(house, |db| {
+pub(super) fn session(services: &Services, id: &str) -> QueryResult {
+    let answer = read(services, |db| {
         let info = named(db, one_session(db, id)?)?;
         let mut batches = Vec::new();
         for batch in store::batches(db, info.row)? {

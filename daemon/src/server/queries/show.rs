@@ -3,9 +3,9 @@
 use rusqlite::Connection;
 
 use super::marks::Marks;
-use super::{Answer, Refused, json, read};
+use super::{QueryResult, Refused, json, read};
 use crate::actors::documents::title_and_text;
-use crate::actors::house::House;
+use crate::actors::services::Services;
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::{ProjectRow, Timestamp};
 use crate::memory::tokens::estimate;
@@ -15,7 +15,7 @@ use crate::server::answers::{Moment, PublicId, TextAnswer};
 use crate::store::{self, DocumentRow, SessionInfo, StoreError};
 
 /// Where a document belongs, for showing.
-pub(super) struct Place {
+pub(super) struct DocumentContext {
     pub(super) project: String,
     pub(super) agent: String,
     pub(super) session: Option<String>,
@@ -27,7 +27,7 @@ pub(super) struct Place {
     pub(super) project_row: ProjectRow,
 }
 
-impl Place {
+impl DocumentContext {
     pub(super) fn of(db: &Connection, row: &DocumentRow) -> Result<Self, StoreError> {
         let of_session = |session: &SessionInfo, prompt_number, at| Self {
             project: session.project.name.clone(),
@@ -81,12 +81,12 @@ pub(super) fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Ref
     })
 }
 
-pub(super) fn show(house: &House, id: &str, folder: Option<&str>) -> Answer {
+pub(super) fn show(services: &Services, id: &str, folder: Option<&str>) -> QueryResult {
     let key = parse_id(id)?;
-    let (row, place, made_on, lineage) = read(house, |db| {
+    let (row, place, made_on, lineage) = read(services, |db| {
         let row = load(db, key)?;
-        let place = Place::of(db, &row)?;
-        let made_on = Marks::new(house, db, folder)?.place(place.project_row, key)?;
+        let place = DocumentContext::of(db, &row)?;
+        let made_on = Marks::new(services, db, folder)?.place(place.project_row, key)?;
         let lineage = match &row {
             DocumentRow::Observation { row, .. } => store::lineage(db, row.id)?,
             _ => Vec::new(),

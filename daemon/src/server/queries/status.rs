@@ -7,34 +7,38 @@ use std::time::Duration;
 use recall_protocol::frame::PROTOCOL_VERSION;
 use recall_protocol::losses::Losses;
 
-use super::{Answer, blocking, json};
+use super::{QueryResult, blocking, json};
 use crate::actors::clock;
 use crate::actors::compression::{CompressionCounters, CompressionMessage};
-use crate::actors::house::House;
+use crate::actors::context_lookup::IndexState;
 use crate::actors::indexer::{IndexCounters, IndexerMessage};
-use crate::actors::recollection::IndexState;
+use crate::actors::services::Services;
 use crate::actors::subscriber::{SubscriberCounters, SubscriberMessage};
 use crate::memory::budget::Usage;
 use crate::server::answers::status::{
     ByteCounts, CompressionState, ConfigAnswer, EventCounts, IndexState as IndexAnswer, JobCounts,
     PauseAnswer, SessionCounts, StatusAnswer, TroubleAnswer, dollars,
 };
-use crate::server::gate::Reception;
+use crate::server::gate::ConnectionContext;
 use crate::server::run::repair_note;
 use crate::store::{self, CompressionTrouble, Statistics, recent_repairs};
 
 const OBSERVE_WITHIN: Duration = Duration::from_secs(2);
 
-pub(super) async fn status(reception: &Reception) -> Answer {
-    let house = &reception.house;
+pub(super) async fn status(reception: &ConnectionContext) -> QueryResult {
+    let services = &reception.services;
     let observed = Observed {
-        compression: house
+        compression: services
             .compression
             .ask(CompressionMessage::Observe, OBSERVE_WITHIN)
             .await
             .unwrap_or_default(),
-        index: house.indexer.ask(IndexerMessage::Observe, OBSERVE_WITHIN).await.unwrap_or_default(),
-        subscribe: house.subscriber.ask(SubscriberMessage::Observe, OBSERVE_WITHIN).await.unwrap_or_default(),
+        index: services.indexer.ask(IndexerMessage::Observe, OBSERVE_WITHIN).await.unwrap_or_default(),
+        subscribe: services
+            .subscriber
+            .ask(SubscriberMessage::Observe, OBSERVE_WITHIN)
+            .await
+            .unwrap_or_default(),
     };
     let reception = reception.clone();
     blocking(move || put_together(&reception, observed)).await
@@ -47,16 +51,16 @@ struct Observed {
     subscribe: SubscriberCounters,
 }
 
-fn put_together(reception: &Reception, observed: Observed) -> Answer {
-    let (house, paths) = (&reception.house, &reception.home);
+fn put_together(reception: &ConnectionContext, observed: Observed) -> QueryResult {
+    let (services, paths) = (&reception.services, &reception.home);
     let Observed { compression, index, subscribe } = observed;
     let today = clock::day_of(clock::now());
-    let (counts, newest, spent, trouble) = house.readers.read(|db| {
+    let (counts, newest, spent, trouble) = services.readers.read(|db| {
         let (spent, trouble) = (store::spent(db, &today)?, store::compression_trouble(db)?);
         Ok((store::statistics(db)?, store::highest_log_entry(db)?, spent, trouble))
     })?;
-    let report = house.intake.settings.report();
-    let spool = house.spool.settle().unwrap_or_default();
+    let report = services.ingest.settings.report();
+    let spool = services.spool.settle().unwrap_or_default();
     json(&StatusAnswer {
         version: env!("CARGO_PKG_VERSION"),
         pid: std::process::id(),
@@ -64,7 +68,7 @@ fn put_together(reception: &Reception, observed: Observed) -> Answer {
         protocol: PROTOCOL_VERSION,
         home: paths.data_dir().to_string_lossy().into_owned(),
         sessions: SessionCounts { live: counts.sessions_live, total: counts.sessions },
-        events: events(house, &counts, spool.files, Losses::new(paths).lost().events),
+        events: events(services, &counts, spool.files, Losses::new(paths).lost().events),
         jobs: JobCounts {
             pending: counts.jobs_pending,
             running: counts.jobs_running,
@@ -75,16 +79,16 @@ fn put_together(reception: &Reception, observed: Observed) -> Answer {
         observations: counts.observations,
         summaries: counts.summaries,
         index: IndexAnswer {
-            documents: house.recollection.index.index().map_or(0, |index| index.documents()),
+            documents: services.context_lookup.index.index().map_or(0, |index| index.documents()),
             behind: (newest - index.high_water).max(0),
-            state: match house.recollection.index.state() {
+            state: match services.context_lookup.index.state() {
                 IndexState::Absent => "absent",
                 IndexState::Filling(_) => "rebuilding",
                 IndexState::Complete(_) => "complete",
             },
             rebuilds: index.rebuilds,
         },
-        compression: compression_state(house, compression, spent, trouble),
+        compression: compression_state(services, compression, spent, trouble),
         subscribe,
         bytes: ByteCounts {
             database: database_bytes(&paths.database()),
@@ -93,7 +97,7 @@ fn put_together(reception: &Reception, observed: Observed) -> Answer {
             log: folder_bytes(&paths.log_dir()),
         },
         rss_bytes: rss_bytes(),
-        paused: PauseAnswer::now(&house.intake.pauses),
+        paused: PauseAnswer::now(&services.ingest.pauses),
         config: ConfigAnswer {
             file: paths.config_file().to_string_lossy().into_owned(),
             errors: report.problems.clone(),
@@ -104,8 +108,8 @@ fn put_together(reception: &Reception, observed: Observed) -> Answer {
     })
 }
 
-fn events(house: &House, counts: &Statistics, spooled: u64, dropped: u64) -> EventCounts {
-    let taken = &house.intake.counters;
+fn events(services: &Services, counts: &Statistics, spooled: u64, dropped: u64) -> EventCounts {
+    let taken = &services.ingest.counters;
     EventCounts {
         stored: counts.events,
         duplicates: taken.duplicates.load(Ordering::Relaxed),
@@ -119,14 +123,14 @@ fn events(house: &House, counts: &Statistics, spooled: u64, dropped: u64) -> Eve
 }
 
 fn compression_state(
-    house: &House,
+    services: &Services,
     counters: CompressionCounters,
     spent: Usage,
     trouble: Option<CompressionTrouble>,
 ) -> CompressionState {
-    let caps = house.config.compression.caps;
+    let caps = services.config.compression.caps;
     CompressionState {
-        backend: house.backend.clone(),
+        backend: services.backend.clone(),
         circuit: counters.circuit.as_str(),
         tokens_today: spent.tokens(),
         usd_today: dollars(spent.micro_usd),

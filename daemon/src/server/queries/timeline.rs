@@ -2,9 +2,9 @@
 
 use super::marks::Marks;
 use super::session::one_session;
-use super::show::{Place, load};
-use super::{Answer, Refused, json, read};
-use crate::actors::house::House;
+use super::show::{DocumentContext, load};
+use super::{QueryResult, Refused, json, read};
+use crate::actors::services::Services;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::tokens::estimate;
 use crate::server::answers::found::TimelineItem;
@@ -12,11 +12,16 @@ use crate::server::answers::{PublicId, TextAnswer};
 use crate::store::{self, TimelineRow};
 
 /// `id`: a document's, or a session's. `folder`: where the question is asked, if that is known.
-pub(super) fn timeline(house: &House, id: &str, around: (u32, u32), folder: Option<&str>) -> Answer {
-    let items = read(house, |db| {
+pub(super) fn timeline(
+    services: &Services,
+    id: &str,
+    around: (u32, u32),
+    folder: Option<&str>,
+) -> QueryResult {
+    let items = read(services, |db| {
         let (project, at) = match DocumentKey::parse(id) {
             Some(key) => {
-                let place = Place::of(db, &load(db, key)?)?;
+                let place = DocumentContext::of(db, &load(db, key)?)?;
                 (place.project_row, place.at)
             }
             None => {
@@ -24,7 +29,7 @@ pub(super) fn timeline(house: &House, id: &str, around: (u32, u32), folder: Opti
                 (session.project.row, session.started_at)
             }
         };
-        let mut marks = Marks::new(house, db, folder)?;
+        let mut marks = Marks::new(services, db, folder)?;
         let rows = store::timeline(db, project, at, around)?.into_iter();
         let item = |row: TimelineRow| {
             let made_on = row.key().map(|key| marks.place(project, key)).transpose()?;

@@ -5,9 +5,9 @@ use serde::Serialize;
 use super::given::injections;
 use super::session::one_session;
 use super::show::load;
-use super::{Answer, json, read};
+use super::{QueryResult, json, read};
 use crate::actors::documents::title_and_text;
-use crate::actors::house::House;
+use crate::actors::services::Services;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::server::answers::session::WhyAnswer;
 use crate::server::answers::{Moment, PublicId};
@@ -45,8 +45,8 @@ impl From<GivenRow> for GivenAnswer {
 }
 
 /// What a session was given, or to whom an observation or a summary was given.
-pub(super) fn why(house: &House, id: &str) -> Answer {
-    let key = read(house, |db| {
+pub(super) fn why(services: &Services, id: &str) -> QueryResult {
+    let key = read(services, |db| {
         let is_session = store::find_sessions(db, id)?.iter().any(|session| session.id.as_str() == id);
         let given = |key: &DocumentKey| matches!(key.kind, DocumentKind::Observation | DocumentKind::Summary);
         let key = DocumentKey::parse(id).filter(|key| !is_session && given(key));
@@ -57,21 +57,21 @@ pub(super) fn why(house: &House, id: &str) -> Answer {
         })
     })?;
     match key {
-        Some(key) => why_given(house, key),
-        None => why_session(house, id),
+        Some(key) => why_given(services, key),
+        None => why_session(services, id),
     }
 }
 
-fn why_session(house: &House, id: &str) -> Answer {
-    let answer = read(house, |db| {
+fn why_session(services: &Services, id: &str) -> QueryResult {
+    let answer = read(services, |db| {
         let info = one_session(db, id)?;
         Ok(WhyAnswer { session_id: info.id.0, injections: injections(db, info.row)? })
     })?;
     json(&answer)
 }
 
-fn why_given(house: &House, key: DocumentKey) -> Answer {
-    let answer = read(house, |db| {
+fn why_given(services: &Services, key: DocumentKey) -> QueryResult {
+    let answer = read(services, |db| {
         let (title, _) = title_and_text(&load(db, key)?);
         let given = store::given(db, key)?.into_iter().map(Into::into).collect();
         Ok(WhyGivenAnswer { id: PublicId(key), kind: key.kind.as_str(), title, given })

@@ -14,7 +14,7 @@ use crate::memory::ids::{SessionKey, Timestamp};
 
 /// Rows that are to go, by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Doomed {
+pub struct RowsToForget {
     /// Whole sessions; what hangs on them is in the other sets too.
     pub(super) sessions: BTreeSet<i64>,
     /// Batches that lose their prompt's text.
@@ -42,27 +42,27 @@ pub struct Doomed {
 ///
 /// # Errors
 /// When the database refuses.
-pub fn find_doomed(db: &Connection, selection: &Selection) -> Result<Doomed, StoreError> {
-    let mut doomed = Doomed::default();
+pub fn find_rows_to_forget(db: &Connection, selection: &Selection) -> Result<RowsToForget, StoreError> {
+    let mut to_forget = RowsToForget::default();
     match selection {
         Selection::Documents(keys) => {
             for key in keys {
-                doomed.add_document(db, *key)?;
+                to_forget.add_document(db, *key)?;
             }
-            doomed.add_derived(db)?;
+            to_forget.add_derived(db)?;
         }
-        Selection::Session(session) => doomed.add_session(db, session.0)?,
+        Selection::Session(session) => to_forget.add_session(db, session.0)?,
         Selection::SilentSince(before) => {
             for session in numbers(db, "SELECT id FROM sessions WHERE last_event_at < ?1", [before.0])? {
-                doomed.add_session(db, session)?;
+                to_forget.add_session(db, session)?;
             }
         }
         Selection::Matching(criteria) if criteria.means_whole_projects() => {
-            doomed.add_projects(db, criteria)?;
+            to_forget.add_projects(db, criteria)?;
         }
-        Selection::Matching(criteria) => doomed.add_matching(db, criteria)?,
+        Selection::Matching(criteria) => to_forget.add_matching(db, criteria)?,
     }
-    Ok(doomed)
+    Ok(to_forget)
 }
 
 /// Events that could not be read, that a selection may mean and that nothing shows to be of it or of anything else.
@@ -72,7 +72,7 @@ pub fn find_doomed(db: &Connection, selection: &Selection) -> Result<Doomed, Sto
 pub fn unreadable_events(
     db: &Connection,
     selection: &Selection,
-    doomed: &Doomed,
+    to_forget: &RowsToForget,
 ) -> Result<BTreeSet<Vec<u8>>, StoreError> {
     let mut find =
         db.prepare_cached("SELECT event_id, d.captured_at FROM unparsed JOIN deliveries d USING (event_id)")?;
@@ -80,14 +80,14 @@ pub fn unreadable_events(
     let mut found = BTreeSet::new();
     while let Some(row) = rows.next()? {
         let event: Vec<u8> = row.get(0)?;
-        if selection.spans(Timestamp(row.get(1)?)) && !doomed.unparsed.contains(&event) {
+        if selection.spans(Timestamp(row.get(1)?)) && !to_forget.unparsed.contains(&event) {
             found.insert(event);
         }
     }
     Ok(found)
 }
 
-impl Doomed {
+impl RowsToForget {
     /// Those that go as a whole.
     ///
     /// # Errors

@@ -9,14 +9,14 @@ use super::super::StoreError;
 use super::super::jobs::{self, JobKind};
 use super::super::lineage::settle;
 use super::super::lives;
-use super::super::results::{BatchResult, Reach, replace_observations};
+use super::super::results::{BatchResult, DuplicateScope, replace_observations};
 use super::super::subjects::SubjectHash;
 use super::super::writes::log;
-use super::finding::{Doomed, find_doomed, has_all_words, numbers, unreadable_events};
+use super::finding::{RowsToForget, find_rows_to_forget, has_all_words, numbers, unreadable_events};
 use super::tombstones::{bury_observations, bury_session};
 use super::{Forgotten, Selection, Unreadable};
 use crate::memory::ids::{AgentName, BatchId, ProjectRow, SessionId, SessionKey, Timestamp};
-use crate::memory::lifecycle::Lifecycle;
+use crate::memory::lifecycle::LifecycleEvent;
 use crate::memory::order::Order;
 
 /// The note that says that cleaning up is owed.
@@ -29,37 +29,37 @@ pub(in super::super) fn forget(
     db: &Connection,
     (selection, unreadable): (&Selection, Unreadable),
     at: Order,
-    said: &mut Vec<Lifecycle>,
+    said: &mut Vec<LifecycleEvent>,
 ) -> Result<Forgotten, StoreError> {
-    let mut doomed = find_doomed(db, selection)?;
+    let mut to_forget = find_rows_to_forget(db, selection)?;
     if unreadable == Unreadable::Goes {
-        let events = unreadable_events(db, selection, &doomed)?;
-        doomed.add_unreadable(events);
+        let events = unreadable_events(db, selection, &to_forget)?;
+        to_forget.add_unreadable(events);
     }
     if let Selection::SilentSince(_) = selection {
-        lives::end_expired(db, &doomed.sessions, at.wall, said)?;
+        lives::end_expired(db, &to_forget.sessions, at.wall, said)?;
     }
-    let mut touched = doomed.sessions_of_rows(db)?;
-    touched.extend(&doomed.titles);
-    touched.extend(&doomed.sessions);
+    let mut touched = to_forget.sessions_of_rows(db)?;
+    touched.extend(&to_forget.titles);
+    touched.extend(&to_forget.sessions);
     let forgotten = Forgotten {
-        counts: doomed.counts(),
+        counts: to_forget.counts(),
         touched: keys(db, &touched)?,
-        sessions: keys(db, &doomed.sessions)?,
+        sessions: keys(db, &to_forget.sessions)?,
     };
-    let to_compress = shared_batches(db, &doomed)?;
-    let (concerned, since) = (concerned(db, &doomed)?, earliest(db, &doomed)?);
-    say_to_index(db, &doomed)?;
-    bury_observations(db, &doomed)?;
-    strip_evidence(db, &doomed)?;
-    stop_work(db, &doomed, at)?;
-    remove_rows(db, &doomed)?;
+    let to_compress = shared_batches(db, &to_forget)?;
+    let (concerned, since) = (concerned(db, &to_forget)?, earliest(db, &to_forget)?);
+    say_to_index(db, &to_forget)?;
+    bury_observations(db, &to_forget)?;
+    strip_evidence(db, &to_forget)?;
+    stop_work(db, &to_forget, at)?;
+    remove_rows(db, &to_forget)?;
     for session in &touched {
         // What a call under way is about is gone as well: nobody looks for its words.
         db.prepare_cached("UPDATE running_calls SET task_kind = NULL, task = NULL WHERE session = ?1")?
             .execute([session])?;
     }
-    for (session, key) in doomed.sessions.iter().zip(&forgotten.sessions) {
+    for (session, key) in to_forget.sessions.iter().zip(&forgotten.sessions) {
         bury_session(db, (*session, key), at)?;
         db.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([session])?;
     }
@@ -67,11 +67,11 @@ pub(in super::super) fn forget(
     for (project, subjects) in concerned {
         settle(db, project, &subjects, since)?;
     }
-    summarise_again(db, &doomed.titles.difference(&doomed.sessions).copied().collect(), at.wall)?;
+    summarise_again(db, &to_forget.titles.difference(&to_forget.sessions).copied().collect(), at.wall)?;
     for (session, batch) in to_compress {
         jobs::enqueue(db, JobKind::Batch, session, Some(BatchId(batch)), at.wall)?;
     }
-    forget_titles_given(db, &doomed.words)?;
+    forget_titles_given(db, &to_forget.words)?;
     db.execute(
         "DELETE FROM projects WHERE id NOT IN (SELECT project FROM sessions)
             AND id NOT IN (SELECT project FROM observations)",
@@ -105,7 +105,7 @@ pub(in super::super) fn withdraw(
     if known == 0 {
         return Ok(());
     }
-    replace_observations(db, "", (session, batch.0), &BatchResult::default(), Reach::Batch)?;
+    replace_observations(db, "", (session, batch.0), &BatchResult::default(), DuplicateScope::Batch)?;
     let mut summaries = db.prepare_cached("DELETE FROM session_summaries WHERE session = ?1 RETURNING id")?;
     for summary in summaries.query_map([session], |row| row.get::<_, i64>(0))? {
         log(db, "summary", summary?)?;
@@ -148,7 +148,7 @@ pub(super) fn keys(db: &Connection, sessions: &BTreeSet<i64>) -> Result<Vec<Sess
 }
 
 /// Batches of sessions that stay, whose observation was kept in a session that goes: they get one of their own.
-fn shared_batches(db: &Connection, doomed: &Doomed) -> Result<Vec<(i64, i64)>, StoreError> {
+fn shared_batches(db: &Connection, to_forget: &RowsToForget) -> Result<Vec<(i64, i64)>, StoreError> {
     let mut statement = db.prepare_cached(
         "SELECT DISTINCT b.session, b.id FROM observations o
          JOIN observation_sessions l ON l.observation = o.id
@@ -158,7 +158,7 @@ fn shared_batches(db: &Connection, doomed: &Doomed) -> Result<Vec<(i64, i64)>, S
             (lower(hex(b.prompt_event)), lower(hex(b.response_event)), lower(hex(a.event_id)))
          WHERE o.session IN (SELECT value FROM json_each(?1)) AND l.session NOT IN (SELECT value FROM json_each(?1))",
     )?;
-    let batches = statement.query_map([set(&doomed.sessions)?], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let batches = statement.query_map([set(&to_forget.sessions)?], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(batches.collect::<Result<_, _>>()?)
 }
 
@@ -166,13 +166,13 @@ fn shared_batches(db: &Connection, doomed: &Doomed) -> Result<Vec<(i64, i64)>, S
 /// The settling itself and what else it left goes here, unless its batch does.
 fn concerned(
     db: &Connection,
-    doomed: &Doomed,
+    to_forget: &RowsToForget,
 ) -> Result<BTreeMap<ProjectRow, BTreeSet<SubjectHash>>, StoreError> {
     const SETTLES: &str =
         "EXISTS (SELECT 1 FROM json_each(t.evidence) e WHERE e.value IN (SELECT value FROM json_each(?1)))";
     const IS_IT: &str = "t.event IN (SELECT value FROM json_each(?1))";
     const OF_SESSIONS: &str = "b.session IN (SELECT value FROM json_each(?3))";
-    let events = serde_json::to_string(&doomed.events(db)?)?;
+    let events = serde_json::to_string(&to_forget.events(db)?)?;
     let mut find = db.prepare_cached(&format!(
         "SELECT project, subject FROM observations
          WHERE subject IS NOT NULL AND id IN (SELECT value FROM json_each(?2))
@@ -184,7 +184,7 @@ fn concerned(
          JOIN sessions s ON s.id = b.session WHERE p.how = 'passed' AND s.project IN
             (SELECT t.project FROM changes t JOIN prompt_batches b ON b.id = t.batch WHERE {OF_SESSIONS} OR {IS_IT})"
     ))?;
-    let given = params![events, set(&doomed.observations)?, set(&doomed.sessions)?];
+    let given = params![events, set(&to_forget.observations)?, set(&to_forget.sessions)?];
     let rows = find.query_map(given, |row| Ok((ProjectRow(row.get(0)?), SubjectHash(row.get(1)?))))?;
     let mut concerned: BTreeMap<ProjectRow, BTreeSet<SubjectHash>> = BTreeMap::new();
     for row in rows {
@@ -198,8 +198,8 @@ fn concerned(
 }
 
 /// When the first of what goes began.
-fn earliest(db: &Connection, doomed: &Doomed) -> Result<Timestamp, StoreError> {
-    let batches: BTreeSet<i64> = doomed.prompts.union(&doomed.responses).copied().collect();
+fn earliest(db: &Connection, to_forget: &RowsToForget) -> Result<Timestamp, StoreError> {
+    let batches: BTreeSet<i64> = to_forget.prompts.union(&to_forget.responses).copied().collect();
     let mut find = db.prepare_cached(
         "SELECT ifnull(min(at), 0) FROM (
             SELECT min(created_at) AS at FROM observations WHERE id IN (SELECT value FROM json_each(?1))
@@ -207,25 +207,29 @@ fn earliest(db: &Connection, doomed: &Doomed) -> Result<Timestamp, StoreError> {
                OR session IN (SELECT value FROM json_each(?3))
                OR id IN (SELECT batch FROM activities WHERE id IN (SELECT value FROM json_each(?4))))",
     )?;
-    let given =
-        params![set(&doomed.observations)?, set(&batches)?, set(&doomed.sessions)?, set(&doomed.activities)?];
+    let given = params![
+        set(&to_forget.observations)?,
+        set(&batches)?,
+        set(&to_forget.sessions)?,
+        set(&to_forget.activities)?
+    ];
     Ok(Timestamp(find.query_row(given, |row| row.get(0))?))
 }
 
-fn say_to_index(db: &Connection, doomed: &Doomed) -> Result<(), StoreError> {
-    doomed.documents().try_for_each(|key| log(db, key.kind.as_str(), key.row))
+fn say_to_index(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreError> {
+    to_forget.documents().try_for_each(|key| log(db, key.kind.as_str(), key.row))
 }
 
 /// Observations that stay no longer rest on what goes, nor carry its files.
-fn strip_evidence(db: &Connection, doomed: &Doomed) -> Result<(), StoreError> {
-    let events: BTreeSet<String> = doomed.events(db)?.into_iter().collect();
+fn strip_evidence(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreError> {
+    let events: BTreeSet<String> = to_forget.events(db)?.into_iter().collect();
     let mut find = db.prepare_cached(
         "SELECT id, evidence, files_read, files_modified FROM observations
          WHERE id IN (SELECT observation FROM observation_sessions
                       WHERE session IN (SELECT value FROM json_each(?1)))
            AND id NOT IN (SELECT value FROM json_each(?2))",
     )?;
-    let mut rows = find.query(params![set(&doomed.sessions)?, set(&doomed.observations)?])?;
+    let mut rows = find.query(params![set(&to_forget.sessions)?, set(&to_forget.observations)?])?;
     while let Some(row) = rows.next()? {
         let (id, evidence): (i64, String) = (row.get(0)?, row.get(1)?);
         let mut evidence: Vec<String> = serde_json::from_str(&evidence)?;
@@ -245,9 +249,9 @@ fn strip_evidence(db: &Connection, doomed: &Doomed) -> Result<(), StoreError> {
 }
 
 /// Work in hand was begun on texts that go: its result finds no job any more, and the rest is worked on anew.
-fn stop_work(db: &Connection, doomed: &Doomed, at: Order) -> Result<(), StoreError> {
-    let mut batches: BTreeSet<i64> = doomed.prompts.union(&doomed.responses).copied().collect();
-    for (rows, table) in [(&doomed.activities, "activities"), (&doomed.asides, "asides")] {
+fn stop_work(db: &Connection, to_forget: &RowsToForget, at: Order) -> Result<(), StoreError> {
+    let mut batches: BTreeSet<i64> = to_forget.prompts.union(&to_forget.responses).copied().collect();
+    for (rows, table) in [(&to_forget.activities, "activities"), (&to_forget.asides, "asides")] {
         let sql = format!(
             "SELECT batch FROM {table} WHERE batch IS NOT NULL AND id IN (SELECT value FROM json_each(?1))"
         );
@@ -266,7 +270,7 @@ fn stop_work(db: &Connection, doomed: &Doomed, at: Order) -> Result<(), StoreErr
     Ok(())
 }
 
-fn remove_rows(db: &Connection, doomed: &Doomed) -> Result<(), StoreError> {
+fn remove_rows(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreError> {
     let remove = |sql: &str, rows: &BTreeSet<i64>| -> Result<(), StoreError> {
         db.execute(&format!("{sql} IN (SELECT value FROM json_each(?1))"), [set(rows)?])?;
         Ok(())
@@ -275,22 +279,22 @@ fn remove_rows(db: &Connection, doomed: &Doomed) -> Result<(), StoreError> {
         "UPDATE sessions SET activities = activities - (SELECT count(*) FROM activities a
             WHERE a.session = sessions.id AND a.kind = 'tool' AND a.id IN (SELECT value FROM json_each(?1)))
          WHERE id IN (SELECT session FROM activities WHERE id IN (SELECT value FROM json_each(?1)))",
-        [set(&doomed.activities)?],
+        [set(&to_forget.activities)?],
     )?;
-    remove("DELETE FROM activities WHERE id", &doomed.activities)?;
-    remove("DELETE FROM asides WHERE id", &doomed.asides)?;
-    remove("DELETE FROM observations WHERE id", &doomed.observations)?;
-    remove("DELETE FROM session_summaries WHERE id", &doomed.summaries)?;
-    remove("DELETE FROM plans WHERE id", &doomed.plans)?;
-    remove("UPDATE subagents SET message = NULL WHERE id", &doomed.subagents)?;
-    remove("UPDATE compactions SET summary = NULL WHERE id", &doomed.compactions)?;
+    remove("DELETE FROM activities WHERE id", &to_forget.activities)?;
+    remove("DELETE FROM asides WHERE id", &to_forget.asides)?;
+    remove("DELETE FROM observations WHERE id", &to_forget.observations)?;
+    remove("DELETE FROM session_summaries WHERE id", &to_forget.summaries)?;
+    remove("DELETE FROM plans WHERE id", &to_forget.plans)?;
+    remove("UPDATE subagents SET message = NULL WHERE id", &to_forget.subagents)?;
+    remove("UPDATE compactions SET summary = NULL WHERE id", &to_forget.compactions)?;
     remove(
         "UPDATE prompt_batches SET prompt = NULL, branch = NULL, head_commit = NULL, base_commit = NULL WHERE id",
-        &doomed.prompts,
+        &to_forget.prompts,
     )?;
-    remove("UPDATE prompt_batches SET response = NULL WHERE id", &doomed.responses)?;
-    remove("UPDATE sessions SET title = NULL, named_by = NULL WHERE id", &doomed.titles)?;
-    for event in &doomed.unparsed {
+    remove("UPDATE prompt_batches SET response = NULL WHERE id", &to_forget.responses)?;
+    remove("UPDATE sessions SET title = NULL, named_by = NULL WHERE id", &to_forget.titles)?;
+    for event in &to_forget.unparsed {
         db.prepare_cached("DELETE FROM unparsed WHERE event_id = ?1")?.execute([event])?;
     }
     Ok(())

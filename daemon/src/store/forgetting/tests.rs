@@ -74,13 +74,13 @@ fn words(text: &str) -> Selection {
 #[track_caller]
 fn check(selection: &Selection, expected: &str) {
     let (_home, db) = memory();
-    let doomed = find_doomed(&db, selection).unwrap();
-    let found: Vec<String> = doomed.documents().map(|key| key.to_string()).collect();
+    let to_forget = find_rows_to_forget(&db, selection).unwrap();
+    let found: Vec<String> = to_forget.documents().map(|key| key.to_string()).collect();
     assert_eq!(found.join(" "), expected, "{selection:?}");
     let forgotten = forget(&db, selection, NOW).unwrap();
-    assert_eq!(forgotten.counts, doomed.counts());
+    assert_eq!(forgotten.counts, to_forget.counts());
     // Once more: there is nothing left of it.
-    let again = find_doomed(&db, selection).unwrap();
+    let again = find_rows_to_forget(&db, selection).unwrap();
     let left: Vec<DocumentKey> = again
         .documents()
         .filter(|key| key.kind != DocumentKind::Prompt)
@@ -179,7 +179,7 @@ fn words_that_stand_only_in_what_is_not_listed_are_counted() {
         let selection = matching(Criteria { words: vec![phrase.to_owned()], ..Criteria::default() });
         let counts = forget(&db, &selection, NOW).unwrap().counts;
         assert_eq!(counts.asides, 1, "{phrase}: {counts:?}");
-        assert_eq!(find_doomed(&db, &selection).unwrap().counts(), ForgottenCounts::default());
+        assert_eq!(find_rows_to_forget(&db, &selection).unwrap().counts(), ForgottenCounts::default());
     }
 }
 

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::super::StoreError;
 use super::super::writes::Delivery;
-use super::finding::Doomed;
+use super::finding::RowsToForget;
 use crate::memory::ids::{EventId, SessionKey, Timestamp};
 use crate::memory::observation::ObservationDraft;
 use crate::memory::order::Order;
@@ -70,14 +70,14 @@ pub(in super::super) fn belongs_to_forgotten_session(
 }
 
 /// Keeps the observations that are to go from being made again in sessions that stay.
-pub(super) fn bury_observations(db: &Connection, doomed: &Doomed) -> Result<(), StoreError> {
+pub(super) fn bury_observations(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreError> {
     let mut find = db.prepare_cached(
         "SELECT o.title, o.evidence, p.session, iif(p.session = o.session, o.batch, NULL) FROM observations o
          JOIN (SELECT id AS observation, session FROM observations WHERE session IS NOT NULL
                UNION SELECT observation, session FROM observation_sessions) p ON p.observation = o.id
          WHERE o.id = ?1",
     )?;
-    for observation in &doomed.observations {
+    for observation in &to_forget.observations {
         let mut rows = find.query([observation])?;
         while let Some(row) = rows.next()? {
             let (title, evidence): (String, String) = (row.get(0)?, row.get(1)?);

@@ -2,12 +2,12 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::memory::check::Changed;
+use crate::memory::fixes::{LeftFailing, Traces};
 use crate::memory::ids::{JobId, ProjectKey};
-use crate::memory::mending::{LeftFailing, Traces};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
 use crate::memory::subject;
 use crate::store::{
-    BatchResult, Durability, FinishedJob, JobResult, Remembered, Standing, Write, earlier_statements,
+    BatchResult, Durability, FinishedJob, JobResult, Remembered, Validity, Write, earlier_statements,
     execute, observation, open_writer,
 };
 
@@ -62,8 +62,8 @@ fn says(db: &Connection, batch: i64, title: &str) {
     finish(db, batch, vec![draft(title, batch as u8)], Vec::new());
 }
 
-fn mark(db: &Connection, id: i64, standing: Standing) {
-    let write = Write::Mark { ids: vec![ObservationId(id)], standing };
+fn mark(db: &Connection, id: i64, validity: Validity) {
+    let write = Write::Mark { ids: vec![ObservationId(id)], validity };
     execute(db, &write, &mut Vec::new()).unwrap();
 }
 
@@ -218,7 +218,7 @@ fn what_the_user_upholds_stays_until_somebody_says_something_new() {
     let db = database(home.path());
     says(&db, 1, "`max_retries` is 3");
     says(&db, 2, "`max_retries` is 5");
-    mark(&db, 1, Standing::Holds);
+    mark(&db, 1, Validity::Holds);
     check(&db, &["1: active", "2: active"]);
     assert_eq!(lineage(&db, ObservationId(1)).unwrap(), [], "undone lineage is not told");
     says(&db, 2, "`max_retries` is 5");
@@ -232,13 +232,13 @@ fn the_users_word_is_undone_by_the_user() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
     fails(&db, 1);
-    mark(&db, 1, Standing::Resolved);
+    mark(&db, 1, Validity::Resolved);
     check(&db, &["1: resolved"]);
     assert_eq!(lineage(&db, ObservationId(1)).unwrap()[0].relation, Relation::ResolvedByHand);
-    mark(&db, 1, Standing::Holds);
+    mark(&db, 1, Validity::Holds);
     finish(&db, 2, Vec::new(), vec![passed()]);
     check(&db, &["1: resolved"]);
-    mark(&db, 1, Standing::Holds);
+    mark(&db, 1, Validity::Holds);
     finish(&db, 2, Vec::new(), vec![passed()]);
     check(&db, &["1: active"]);
     assert_eq!(observation(&db, ObservationId(1)).unwrap().unwrap().superseded_by, None);
@@ -397,7 +397,7 @@ fn a_failing_that_is_mended_in_one_batch_and_passes_in_the_next_is_resolved() {
     commit(&db, 3, Work::Changes.result(3));
     check(&db, &["1: resolved"]);
     // The user would not have it, and what is worked out anew does not make it so.
-    mark(&db, 1, Standing::Holds);
+    mark(&db, 1, Validity::Holds);
     commit(&db, 4, Work::Passes.result(4));
     check(&db, &["1: active"]);
 }

@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::memory::event::{PromptText, Subagent, SubagentTask, ToolCall, ToolResult, ToolStart, What};
+use crate::memory::event::{
+    HookEventKind, PromptText, Subagent, SubagentTask, ToolCall, ToolResult, ToolStart,
+};
 use crate::memory::ids::{CallId, EventId, SessionId};
 use crate::memory::plan::PlanChange;
 
@@ -24,7 +26,7 @@ fn policy() -> CapturePolicy {
 /// Reads one line of a story: `start`, `prompt p1 text`, `queued p1 text`, `private p1`, `machine p1`,
 /// `call p1 Bash c1`, `tool p1 Bash c1`, `settled p1 c1 c2`, `plan p1 FILE text`, `give p1 c1 explore text`, `helper p1`, `helped p1 text`,
 /// `failed p1`, `internal p1`, `compact p1`, `compacted p1`, `stop p1 text`, `note p1`, `leave restart`, `return`, `end other`, `wait 300`. A dash stands for no prompt id.
-fn event(line: &str) -> Option<LifecycleEvent> {
+fn event(line: &str) -> Option<HookEvent> {
     let mut words = line.split_whitespace();
     let mut kind = words.next().unwrap();
     if kind.starts_with('@') {
@@ -35,17 +37,19 @@ fn event(line: &str) -> Option<LifecycleEvent> {
     let (prompt, what) = match kind {
         "start" => {
             let source = StartSource::parse(words.next().unwrap_or("startup"));
-            (None, What::SessionStart { source, audience: Audience::Person })
+            (None, HookEventKind::SessionStart { source, audience: Audience::Person })
         }
         "prompt" => {
             let prompt = id();
             let text = PromptText::Text(words.collect::<Vec<_>>().join(" "));
-            (prompt, What::Prompt { text, source: BatchSource::User })
+            (prompt, HookEventKind::Prompt { text, source: BatchSource::User })
         }
-        "private" => (id(), What::Prompt { text: PromptText::WhollyPrivate, source: BatchSource::User }),
+        "private" => {
+            (id(), HookEventKind::Prompt { text: PromptText::WhollyPrivate, source: BatchSource::User })
+        }
         "machine" => {
             let text = PromptText::Text("<task-notification>".to_owned());
-            (id(), What::Prompt { text, source: BatchSource::AgentNotification })
+            (id(), HookEventKind::Prompt { text, source: BatchSource::AgentNotification })
         }
         "tool" => {
             let prompt = id();
@@ -54,7 +58,7 @@ fn event(line: &str) -> Option<LifecycleEvent> {
             let use_id = words.next().map(CallId::from);
             let (input, duration_ms, plan, launched, rewrote) = ("{}".to_owned(), None, None, None, None);
             let call = ToolCall { name, use_id, input, result, duration_ms, plan, launched, rewrote };
-            (prompt, What::Tool(call))
+            (prompt, HookEventKind::Tool(call))
         }
         "call" => {
             let prompt = id();
@@ -64,7 +68,16 @@ fn event(line: &str) -> Option<LifecycleEvent> {
             if words.next() == Some("helper") {
                 subagent = Some(Subagent { id: "a1".to_owned(), kind: Some("explore".to_owned()) });
             }
-            (prompt, What::ToolStart(ToolStart { name, use_id, input: "{}".to_owned(), file, task: None }))
+            (
+                prompt,
+                HookEventKind::ToolStart(ToolStart {
+                    name,
+                    use_id,
+                    input: "{}".to_owned(),
+                    file,
+                    task: None,
+                }),
+            )
         }
         "settled" => {
             let prompt = id();
@@ -78,7 +91,7 @@ fn event(line: &str) -> Option<LifecycleEvent> {
                 launched: None,
                 rewrote: None,
             };
-            (prompt, What::ToolBatch(words.map(refused).collect()))
+            (prompt, HookEventKind::ToolBatch(words.map(refused).collect()))
         }
         "plan" => {
             let prompt = id();
@@ -97,7 +110,7 @@ fn event(line: &str) -> Option<LifecycleEvent> {
                 launched: None,
                 rewrote: None,
             };
-            (prompt, What::Tool(call))
+            (prompt, HookEventKind::Tool(call))
         }
         "give" => {
             let prompt = id();
@@ -105,40 +118,42 @@ fn event(line: &str) -> Option<LifecycleEvent> {
             let kind = words.next().unwrap().to_owned();
             let task = Some(SubagentTask { kind, text: words.collect::<Vec<_>>().join(" ") });
             let (name, input) = ("Agent".to_owned(), "{}".to_owned());
-            (prompt, What::ToolStart(ToolStart { name, use_id, input, file: None, task }))
+            (prompt, HookEventKind::ToolStart(ToolStart { name, use_id, input, file: None, task }))
         }
         "helper" => {
             subagent = Some(Subagent { id: "a1".to_owned(), kind: Some("explore".to_owned()) });
-            (id(), What::SubagentStart)
+            (id(), HookEventKind::SubagentStart)
         }
         "helped" => {
             subagent = Some(Subagent { id: "a1".to_owned(), kind: Some("explore".to_owned()) });
             let prompt = id();
-            (prompt, What::SubagentStop { message: Some(words.collect::<Vec<_>>().join(" ")) })
+            (prompt, HookEventKind::SubagentStop { message: Some(words.collect::<Vec<_>>().join(" ")) })
         }
         "failed" => {
             let (error, detail) = ("overloaded".to_owned(), "{}".to_owned());
-            (id(), What::StopFailure { error, detail })
+            (id(), HookEventKind::StopFailure { error, detail })
         }
-        "internal" => (id(), What::Internal { name: "SubagentStop".to_owned() }),
+        "internal" => (id(), HookEventKind::Internal { name: "SubagentStop".to_owned() }),
         "compacted" => {
             let (trigger, summary) = ("auto".to_owned(), Some("In short".to_owned()));
-            (id(), What::PostCompact { trigger, summary })
+            (id(), HookEventKind::PostCompact { trigger, summary })
         }
         "stop" => {
             let prompt = id();
             let text = words.collect::<Vec<_>>().join(" ");
-            (prompt, What::Stop { message: Some(text).filter(|text| !text.is_empty()) })
+            (prompt, HookEventKind::Stop { message: Some(text).filter(|text| !text.is_empty()) })
         }
-        "note" => (id(), What::Other { name: "Notification".to_owned(), detail: "{}".to_owned() }),
-        "compact" => (id(), What::PreCompact { trigger: "auto".to_owned() }),
-        "leave" => (None, What::SessionSuspend { reason: words.next().unwrap_or("other").to_owned() }),
-        "return" => (None, What::SessionResume),
-        "end" => (None, What::SessionEnd { reason: words.next().unwrap_or("other").to_owned() }),
+        "note" => (id(), HookEventKind::Other { name: "Notification".to_owned(), detail: "{}".to_owned() }),
+        "compact" => (id(), HookEventKind::PreCompact { trigger: "auto".to_owned() }),
+        "leave" => {
+            (None, HookEventKind::SessionSuspend { reason: words.next().unwrap_or("other").to_owned() })
+        }
+        "return" => (None, HookEventKind::SessionResume),
+        "end" => (None, HookEventKind::SessionEnd { reason: words.next().unwrap_or("other").to_owned() }),
         "wait" => return None,
         other => panic!("no such line: {other}"),
     };
-    Some(LifecycleEvent {
+    Some(HookEvent {
         session: SessionId::from("s"),
         prompt,
         cwd: None,

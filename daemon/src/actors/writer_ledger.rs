@@ -10,13 +10,13 @@ use crate::memory::budget::{Caps, Charge, Cost, ReservationId};
 use crate::store::{Write, Written};
 
 /// For threads outside the runtime.
-pub(super) struct Accounts {
+pub(super) struct WriterLedger {
     pub(super) writer: WriterHandle,
     pub(super) caps: Caps,
     pub(super) runtime: Handle,
 }
 
-impl Ledger for Accounts {
+impl Ledger for WriterLedger {
     fn reserve(&self, charge: &Charge) -> Result<ReservationId, NotReserved> {
         let day = clock::day_of(clock::now());
         let write = Write::Reserve { charge: Box::new(charge.clone()), caps: self.caps, day };

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::memory::lifecycle::Lifecycle;
+use crate::memory::lifecycle::LifecycleEvent;
 
 /// `event`, `session_id`, `agent`, `at` (RFC 3339), and the event's own fields beside them.
-pub fn told(said: &Lifecycle) -> Value {
+pub fn told(said: &LifecycleEvent) -> Value {
     let (session, agent) = said.session.as_ref().map(|key| (key.id.as_str(), key.agent.as_str())).unzip();
     // Out of the calendar's range is damage; the beginning of time says so as well as anything.
     let at = jiff::Timestamp::from_millisecond(said.at.0).unwrap_or_default();

@@ -4,29 +4,29 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::accounts::Accounts;
 use super::clock;
 use super::material::{batch_material, session_material, source_tokens};
+use super::writer_ledger::WriterLedger;
 use crate::compression::extractive::Extractive;
-use crate::compression::{CompressionError, Compressor, Cuts, EXTRACTIVE, Errand, Made};
+use crate::compression::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
+use crate::memory::fixes;
 use crate::memory::lineage;
 use crate::memory::material::{BatchMaterial, SessionMaterial};
-use crate::memory::mending;
 use crate::memory::observation::ObservationDraft;
 use crate::store::{BatchResult, FirstResult, JobKind, JobResult, LeasedJob, Lives, Readers, StoreError};
 
 /// All that a job needs.
-pub(super) struct Workbench {
+pub(super) struct JobRunner {
     pub(super) readers: Readers,
     pub(super) compressor: Arc<dyn Compressor>,
-    pub(super) accounts: Accounts,
+    pub(super) writer_ledger: WriterLedger,
     pub(super) max_attempts: u32,
 }
 
 /// How a job went.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
-    Done(Work),
+pub enum JobOutcome {
+    Done(JobOutput),
     /// `stand_in`: what is stored meanwhile, where a first result was owed and could be made.
     Failed {
         error: CompressionError,
@@ -39,7 +39,7 @@ pub enum Outcome {
 
 /// A result on its way to the store.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Work {
+pub struct JobOutput {
     pub result: JobResult,
     pub origin: String,
     pub cuts: Cuts,
@@ -50,13 +50,13 @@ enum Material {
     Session { told: SessionMaterial, lives: Lives },
 }
 
-impl Workbench {
+impl JobRunner {
     /// Does the job. Blocks; never panics.
-    pub(super) fn work(&self, job: &LeasedJob) -> Outcome {
+    pub(super) fn work(&self, job: &LeasedJob) -> JobOutcome {
         let material = match self.material(job) {
             Ok(material) => material,
             Err(error) => {
-                return Outcome::Failed {
+                return JobOutcome::Failed {
                     error: CompressionError::Failed(error.to_string()),
                     stand_in: None,
                 };
@@ -65,14 +65,14 @@ impl Workbench {
         if job.attempts > self.max_attempts {
             // Whoever took it before did not live to say what was wrong.
             let error = CompressionError::Refused("it ended the daemon each time it was tried".to_owned());
-            return Outcome::Failed { error, stand_in: stand_in(&material, job.first_result) };
+            return JobOutcome::Failed { error, stand_in: stand_in(&material, job.first_result) };
         }
         match catch_unwind(AssertUnwindSafe(|| self.compress(&material, job))) {
-            Ok(Ok(work)) => Outcome::Done(work),
+            Ok(Ok(work)) => JobOutcome::Done(work),
             // What the user's budget does not buy is done without it, and that is the job's end.
-            Ok(Err(CompressionError::Spent(_))) => Outcome::Done(built_in(&material)),
-            Ok(Err(error)) => Outcome::Failed { error, stand_in: stand_in(&material, job.first_result) },
-            Err(_) => Outcome::Panicked { stand_in: stand_in(&material, job.first_result) },
+            Ok(Err(CompressionError::Spent(_))) => JobOutcome::Done(built_in(&material)),
+            Ok(Err(error)) => JobOutcome::Failed { error, stand_in: stand_in(&material, job.first_result) },
+            Err(_) => JobOutcome::Panicked { stand_in: stand_in(&material, job.first_result) },
         }
     }
 
@@ -91,18 +91,19 @@ impl Workbench {
         })
     }
 
-    fn compress(&self, material: &Material, job: &LeasedJob) -> Result<Work, CompressionError> {
-        let errand = Errand { job: job.id, project: job.project, now: clock::now(), ledger: &self.accounts };
+    fn compress(&self, material: &Material, job: &LeasedJob) -> Result<JobOutput, CompressionError> {
+        let job_context =
+            JobContext { job: job.id, project: job.project, now: clock::now(), ledger: &self.writer_ledger };
         match material {
             Material::Batch(batch) => {
-                let Made { result: drafts, origin, cuts } = self.compressor.observe(batch, &errand)?;
+                let Made { result: drafts, origin, cuts } = self.compressor.observe(batch, &job_context)?;
                 let result = of_batch(batch, drafts);
-                Ok(Work { result, origin, cuts })
+                Ok(JobOutput { result, origin, cuts })
             }
             Material::Session { lives: Lives::On, .. } => Ok(built_in(material)),
             Material::Session { told, lives: Lives::NoLonger } => {
-                let Made { result, origin, cuts } = self.compressor.summarize(told, &errand)?;
-                Ok(Work { result: JobResult::Summary(result), origin, cuts })
+                let Made { result, origin, cuts } = self.compressor.summarize(told, &job_context)?;
+                Ok(JobOutput { result: JobResult::Summary(result), origin, cuts })
             }
         }
     }
@@ -112,16 +113,16 @@ impl Workbench {
 /// so that it is the same whoever compressed it.
 fn of_batch(batch: &BatchMaterial, mut drafts: Vec<ObservationDraft>) -> JobResult {
     lineage::aim_at_failing(batch, &mut drafts);
-    let (settled, traces) = (lineage::settled(batch), mending::traces(batch));
+    let (settled, traces) = (lineage::settled(batch), fixes::traces(batch));
     JobResult::Observations(BatchResult { drafts, settled, traces, source_tokens: source_tokens(batch) })
 }
 
-fn built_in(material: &Material) -> Work {
+fn built_in(material: &Material) -> JobOutput {
     let result = match material {
         Material::Batch(batch) => of_batch(batch, Extractive.draft(batch)),
         Material::Session { told, .. } => JobResult::Summary(Extractive.sum_up(told)),
     };
-    Work { result, origin: EXTRACTIVE.to_owned(), cuts: Cuts::default() }
+    JobOutput { result, origin: EXTRACTIVE.to_owned(), cuts: Cuts::default() }
 }
 
 /// The built-in compressor's result. What makes a model's compressor panic may do the same to this one.

@@ -10,43 +10,43 @@ use tokio::sync::{oneshot, watch};
 
 /// Who hears what is given back.
 #[derive(Debug)]
-pub enum Listener {
+pub enum Recipient {
     /// The agent's hook waits for it.
-    Agent(Hearing),
+    Agent(InjectionReceipt),
     /// The hook has long gone: the event comes from the spool.
     Nobody,
 }
 
 /// Whether an answer was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum Received {
     Yes,
     No,
 }
 
 /// Tells whoever has answered what became of the answer.
 #[derive(Debug)]
-pub struct Hearing(oneshot::Receiver<()>);
+pub struct InjectionReceipt(oneshot::Receiver<()>);
 
 /// Held by whoever passes an answer on. Dropped without a word it says that nobody heard it.
 #[derive(Debug)]
-pub struct Verdict(oneshot::Sender<()>);
+pub struct ReceiptSender(oneshot::Sender<()>);
 
-impl Hearing {
-    pub fn new() -> (Verdict, Self) {
-        let (verdict, hearing) = oneshot::channel();
-        (Verdict(verdict), Self(hearing))
+impl InjectionReceipt {
+    pub fn new() -> (ReceiptSender, Self) {
+        let (receipt, injection_receipt) = oneshot::channel();
+        (ReceiptSender(receipt), Self(injection_receipt))
     }
 
-    pub(super) async fn verdict(self) -> Heard {
+    pub(super) async fn receipt(self) -> Received {
         match self.0.await {
-            Ok(()) => Heard::Yes,
-            Err(_) => Heard::No,
+            Ok(()) => Received::Yes,
+            Err(_) => Received::No,
         }
     }
 }
 
-impl Verdict {
+impl ReceiptSender {
     pub fn heard(self) {
         // Most events are not answered, and nobody wants to know.
         let _ = self.0.send(());
@@ -55,15 +55,15 @@ impl Verdict {
 
 /// Answers of which it is not known yet what became of them. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Answers(watch::Sender<usize>);
+pub struct PendingAnswers(watch::Sender<usize>);
 
 /// One of them; it is no more when this is dropped.
-pub(super) struct Pending(watch::Sender<usize>);
+pub(super) struct PendingAnswer(watch::Sender<usize>);
 
-impl Answers {
-    pub(super) fn begin(&self) -> Pending {
+impl PendingAnswers {
+    pub(super) fn begin(&self) -> PendingAnswer {
         self.0.send_modify(|pending| *pending += 1);
-        Pending(self.0.clone())
+        PendingAnswer(self.0.clone())
     }
 
     /// Waits until all is known of those that are under way.
@@ -73,7 +73,7 @@ impl Answers {
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingAnswer {
     fn drop(&mut self) {
         self.0.send_modify(|pending| *pending -= 1);
     }
@@ -85,17 +85,17 @@ mod tests {
 
     #[tokio::test]
     async fn who_says_nothing_says_that_nobody_heard() {
-        let (verdict, hearing) = Hearing::new();
-        verdict.heard();
-        assert_eq!(hearing.verdict().await, Heard::Yes);
-        let (verdict, hearing) = Hearing::new();
-        drop(verdict);
-        assert_eq!(hearing.verdict().await, Heard::No);
+        let (receipt, injection_receipt) = InjectionReceipt::new();
+        receipt.heard();
+        assert_eq!(injection_receipt.receipt().await, Received::Yes);
+        let (receipt, injection_receipt) = InjectionReceipt::new();
+        drop(receipt);
+        assert_eq!(injection_receipt.receipt().await, Received::No);
     }
 
     #[tokio::test]
     async fn all_that_are_under_way_are_waited_for() {
-        let answers = Answers::default();
+        let answers = PendingAnswers::default();
         answers.settle().await;
         let (one, other) = (answers.begin(), answers.begin());
         let waiting = tokio::spawn({

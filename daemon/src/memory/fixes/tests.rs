@@ -1,7 +1,7 @@
 use super::*;
 use crate::memory::ids::ObservationId;
 use crate::memory::lineage::{Author, Settlement, Settling};
-use crate::memory::material::{Action, Change as Replaced, Outcome, Step};
+use crate::memory::material::{Action, CallOutcome, Change as Replaced, Step};
 
 /// One check's story, a batch a word: `session:steps` or `session:steps@opened-closed`, where a step is `f` (it fails),
 /// `p` (it passes) or a capital letter (that file is changed). A batch lasts from ten times its number to five more.
@@ -70,11 +70,11 @@ fn step(batch: u8, at: u8, told: char) -> Step {
     let command = "cargo test".to_owned();
     let ran = Action::Command { command, description: None, output: String::new() };
     let (outcome, action) = match told {
-        'f' => (Outcome::Failed { error: "Exit code 101".to_owned() }, ran),
-        'p' => (Outcome::Done, ran),
+        'f' => (CallOutcome::Failed { error: "Exit code 101".to_owned() }, ran),
+        'p' => (CallOutcome::Done, ran),
         file => {
             let changes = vec![Replaced { before: String::new(), after: "x".to_owned() }];
-            (Outcome::Done, Action::Edit { path: format!("/shop/{file}"), changes })
+            (CallOutcome::Done, Action::Edit { path: format!("/shop/{file}"), changes })
         }
     };
     let mut event = [0; 16];

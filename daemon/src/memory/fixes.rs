@@ -4,7 +4,7 @@
 //! A pass proves nothing unless something was changed since the check failed last: it may be a test that fails now and
 //! then. So every failing that is known counts, also one that nobody made an observation of.
 
-use super::check::{Changed, Standing, changed, checked};
+use super::check::{Changed, CheckStatus, changed, checked};
 use super::ids::{BatchId, EventId, SessionRow, Timestamp};
 use super::lineage::Claim;
 use super::material::BatchMaterial;
@@ -27,7 +27,7 @@ pub struct LeftFailing {
 }
 
 pub fn traces(batch: &BatchMaterial) -> Traces {
-    let failing = checked(batch).into_iter().filter(|checked| checked.standing != Standing::Passed);
+    let failing = checked(batch).into_iter().filter(|checked| checked.status != CheckStatus::Passed);
     let failing = failing.map(|checked| LeftFailing {
         subject: subject::of_check(&checked.name),
         event: checked.event,

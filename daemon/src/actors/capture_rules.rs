@@ -25,7 +25,7 @@ const MOST_NAMES: usize = 1_000;
 
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct Boundaries {
+pub struct CaptureRules {
     excluded: Arc<RwLock<Arc<ExcludedSet>>>,
     known: Arc<Mutex<HashMap<PathBuf, Known>>>,
     /// The user's own folder.
@@ -100,14 +100,14 @@ impl FolderRules {
 
 /// What holds for an event.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct EventRules {
     /// Of each folder that it names.
     pub rules: Vec<Arc<FolderRules>>,
     /// The names of files of excluded projects.
     pub elsewhere: HashSet<String>,
 }
 
-impl Place {
+impl EventRules {
     /// One folder that is excluded is enough.
     pub fn captured(&self) -> Captured {
         match self.rules.iter().any(|rules| rules.captured == Captured::No) {
@@ -126,7 +126,7 @@ impl Place {
     }
 }
 
-impl Boundaries {
+impl CaptureRules {
     pub fn new(excluded: &Excluded) -> Self {
         let home = std::env::home_dir().filter(|home| home.is_absolute()).unwrap_or_default();
         let home = home.canonicalize().unwrap_or(home);
@@ -146,44 +146,49 @@ impl Boundaries {
 
     /// What holds in a folder.
     pub async fn rules(&self, folder: &str) -> Arc<FolderRules> {
-        self.place(vec![PathBuf::from(folder)], Vec::new()).await.rules.into_iter().next().unwrap_or_default()
+        self.event_rules(vec![PathBuf::from(folder)], Vec::new())
+            .await
+            .rules
+            .into_iter()
+            .next()
+            .unwrap_or_default()
     }
 
     /// What holds for an event that names these folders, and whose calls name these files: each as a call or a command
     /// says it, in one of the folders.
-    pub async fn place(&self, folders: Vec<PathBuf>, names: Vec<String>) -> Place {
+    pub async fn event_rules(&self, folders: Vec<PathBuf>, names: Vec<String>) -> EventRules {
         if names.is_empty() {
             let believed: Vec<_> = folders.iter().map_while(|folder| self.believed(folder)).collect();
             if believed.len() == folders.len() {
-                return Place { rules: believed, elsewhere: HashSet::new() };
+                return EventRules { rules: believed, elsewhere: HashSet::new() };
             }
         }
         let this = self.clone();
         tokio::task::spawn_blocking(move || this.look_around(&folders, names)).await.unwrap_or_else(|_| {
             tracing::error!("looking at a project panicked");
             let nothing = FolderRules { captured: Captured::No, ..FolderRules::default() };
-            Place { rules: vec![Arc::new(nothing)], elsewhere: HashSet::new() }
+            EventRules { rules: vec![Arc::new(nothing)], elsewhere: HashSet::new() }
         })
     }
 
-    fn look_around(&self, folders: &[PathBuf], names: Vec<String>) -> Place {
-        let mut place = Place {
+    fn look_around(&self, folders: &[PathBuf], names: Vec<String>) -> EventRules {
+        let mut event_rules = EventRules {
             rules: folders.iter().map(|folder| self.look_in(folder)).collect(),
             elsewhere: HashSet::new(),
         };
-        if place.captured() == Captured::No {
-            return place;
+        if event_rules.captured() == Captured::No {
+            return event_rules;
         }
         let mut looked_at = 0;
         let is_elsewhere = |name: &String| {
             looked_at += 1;
             match looked_at > MOST_NAMES {
                 true => self.is_named_by_a_pattern(name, folders),
-                false => self.is_excluded_file(name, folders, &place.rules),
+                false => self.is_excluded_file(name, folders, &event_rules.rules),
             }
         };
-        place.elsewhere = names.into_iter().filter(is_elsewhere).collect();
-        place
+        event_rules.elsewhere = names.into_iter().filter(is_elsewhere).collect();
+        event_rules
     }
 
     /// Whether the user has excluded anything.

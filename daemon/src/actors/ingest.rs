@@ -14,17 +14,17 @@ use recall_protocol::privacy::has_tags;
 use recall_protocol::wire::{Deliver, Flags, Reply, ShimContext};
 use sha2::{Digest, Sha256};
 
-use super::boundaries::{Boundaries, Place, whole};
+use super::capture_rules::{CaptureRules, EventRules, whole};
 use super::clock;
-use super::hearing::Listener;
+use super::injection_receipt::Recipient;
 use super::pause::PauseSwitch;
-use super::session::Arrival;
-use super::sessions::{Crashes, SessionsDoor, SessionsMessage};
+use super::session::IncomingEvent;
+use super::sessions::{Crashes, SessionsHandle, SessionsMessage};
 use super::settings::{CurrentRedactor, Settings};
 use super::writer::WriterHandle;
-use crate::agents::{self, Answer, Unreadable};
+use crate::agents::{self, HookOutput, Unreadable};
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::event::{Audience, LifecycleEvent, MOST_PATH, What};
+use crate::memory::event::{Audience, HookEvent, HookEventKind, MOST_PATH};
 use crate::memory::ids::{AgentName, CallId, SessionKey, Timestamp};
 use crate::memory::redaction::{Outputs, Redactor};
 use crate::project_file::Captured;
@@ -38,14 +38,14 @@ const LARGE: usize = 64 << 10;
 
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct Intake {
-    pub sessions: SessionsDoor,
+pub struct Ingest {
+    pub sessions: SessionsHandle,
     pub writer: WriterHandle,
     pub crashes: Crashes,
     pub redactor: CurrentRedactor,
     pub counters: Arc<Counters>,
     pub pauses: PauseSwitch,
-    pub boundaries: Boundaries,
+    pub capture_rules: CaptureRules,
     pub settings: Settings,
 }
 
@@ -63,9 +63,9 @@ pub struct Counters {
     pub excluded: AtomicU64,
 }
 
-impl Intake {
+impl Ingest {
     /// Stores an event and says what its sender shall be told. Never fails: what cannot be taken is BUSY.
-    pub async fn take(&self, mut deliver: Deliver, listener: Listener) -> Reply {
+    pub async fn take(&self, mut deliver: Deliver, recipient: Recipient) -> Reply {
         forget_long_paths(&mut deliver.context);
         if self.pauses.covers(Timestamp(deliver.captured_at_ms)) {
             self.counters.paused.fetch_add(1, Ordering::Relaxed);
@@ -74,14 +74,15 @@ impl Intake {
         let Some(mut parsed) = self.parse(deliver).await else {
             return self.counted(Reply::Busy);
         };
-        let place = self.boundaries.place(parsed.folders(), std::mem::take(&mut parsed.names)).await;
-        if place.captured() == Captured::No {
+        let event_rules =
+            self.capture_rules.event_rules(parsed.folders(), std::mem::take(&mut parsed.names)).await;
+        if event_rules.captured() == Captured::No {
             return self.let_go(&parsed.deliver);
         }
-        let alias = place.rules.first().and_then(|rules| rules.alias.clone());
-        let reply = match self.cleanse(parsed, place).await {
-            Some(Taken::Event(event)) => self.pass_on(*event, listener, alias).await,
-            Some(Taken::Unparsed(unparsed)) => self.keep_raw(unparsed).await,
+        let alias = event_rules.rules.first().and_then(|rules| rules.alias.clone());
+        let reply = match self.cleanse(parsed, event_rules).await {
+            Some(ParsedDelivery::Event(event)) => self.pass_on(*event, recipient, alias).await,
+            Some(ParsedDelivery::Unparsed(unparsed)) => self.keep_raw(unparsed).await,
             None => Reply::Busy,
         };
         self.counted(reply)
@@ -129,7 +130,7 @@ impl Intake {
             let deliver = without_private_text(deliver);
             return Some(Parsed { deliver, event, names: Vec::new() });
         }
-        let outputs = if self.boundaries.exclude_anything() { Outputs::Searched } else { Outputs::Left };
+        let outputs = if self.capture_rules.exclude_anything() { Outputs::Searched } else { Outputs::Left };
         if deliver.payload.len() <= LARGE {
             return Some(parse(deliver, outputs));
         }
@@ -137,26 +138,27 @@ impl Intake {
     }
 
     /// As [`Self::parse`].
-    async fn cleanse(&self, parsed: Parsed, place: Place) -> Option<Taken> {
+    async fn cleanse(&self, parsed: Parsed, event_rules: EventRules) -> Option<ParsedDelivery> {
         let redactor = self.redactor.get();
         if parsed.deliver.payload.len() <= LARGE {
-            return Some(cleanse(parsed, &redactor, &place));
+            return Some(cleanse(parsed, &redactor, &event_rules));
         }
-        aside(move || cleanse(parsed, &redactor, &place)).await
+        aside(move || cleanse(parsed, &redactor, &event_rules)).await
     }
 
     async fn pass_on(
         &self,
-        Readable { event, deliver, second }: Readable,
-        listener: Listener,
+        ReadableEvent { event, deliver, second }: ReadableEvent,
+        recipient: Recipient,
         alias: Option<String>,
     ) -> Reply {
         let key = SessionKey { agent: AgentName(deliver.agent.clone()), id: event.session.clone() };
         let within = ANSWER_WITHIN;
         let answer = self.sessions.ask(
             |reply| {
-                let arrival = Box::new(Arrival { event, deliver, key: second, alias, listener, reply });
-                SessionsMessage::Deliver { key, arrival }
+                let incoming =
+                    Box::new(IncomingEvent { event, deliver, key: second, alias, recipient, reply });
+                SessionsMessage::Deliver { key, incoming }
             },
             within,
         );
@@ -176,13 +178,13 @@ impl Intake {
 }
 
 /// A delivery as it goes on, without secrets.
-enum Taken {
-    Event(Box<Readable>),
+enum ParsedDelivery {
+    Event(Box<ReadableEvent>),
     Unparsed(Box<Unparsed>),
 }
 
-struct Readable {
-    event: LifecycleEvent,
+struct ReadableEvent {
+    event: HookEvent,
     /// Without its payload.
     deliver: Deliver,
     second: Option<[u8; 16]>,
@@ -202,7 +204,7 @@ fn forget_long_paths(context: &mut ShimContext) {
 struct Parsed {
     deliver: Deliver,
     /// Or why it is none.
-    event: Result<LifecycleEvent, String>,
+    event: Result<HookEvent, String>,
     /// All that may name a file in its calls.
     names: Vec<String>,
 }
@@ -235,7 +237,7 @@ impl Parsed {
 fn said_at_start(deliver: &Deliver, notice: String) -> Vec<u8> {
     let spec = agents::spec(&deliver.agent);
     match (spec.read)(deliver).map(|event| event.what) {
-        Ok(What::SessionStart { audience: Audience::Person, .. }) => (spec.answer)(&Answer {
+        Ok(HookEventKind::SessionStart { audience: Audience::Person, .. }) => (spec.answer)(&HookOutput {
             event_name: "SessionStart".to_owned(),
             context: None,
             notice: Some(notice),
@@ -268,26 +270,30 @@ fn without_private_text(deliver: Deliver) -> Deliver {
 fn parse(deliver: Deliver, outputs: Outputs) -> Parsed {
     let deliver = without_private_text(deliver);
     let event = (agents::spec(&deliver.agent).read)(&deliver).map_err(|error| parse_error(&error));
-    let event = event.map(LifecycleEvent::without_long_paths);
+    let event = event.map(HookEvent::without_long_paths);
     let names = event.as_ref().map_or_else(|_| Vec::new(), |event| Redactor::names_of_files(event, outputs));
     Parsed { deliver, event, names }
 }
 
-fn cleanse(Parsed { mut deliver, event, .. }: Parsed, redactor: &Redactor, place: &Place) -> Taken {
+fn cleanse(
+    Parsed { mut deliver, event, .. }: Parsed,
+    redactor: &Redactor,
+    event_rules: &EventRules,
+) -> ParsedDelivery {
     let event = match event {
         Ok(event) => event,
-        Err(why) => return Taken::Unparsed(Box::new(unparsed(deliver, why, redactor))),
+        Err(why) => return ParsedDelivery::Unparsed(Box::new(unparsed(deliver, why, redactor))),
     };
     // Of the payload as it came: two that differ in a secret only are two happenings.
     let second = second_key(&event, &deliver);
     deliver.payload = Vec::new();
     deliver.event_name = redactor.redact_id(&deliver.event_name).into_owned();
-    let event = Redactor::names_only(event, &place.elsewhere);
-    let event = match place.hides_anything() {
-        true => Redactor::hide_files(event, &|path| place.hides(path)),
+    let event = Redactor::names_only(event, &event_rules.elsewhere);
+    let event = match event_rules.hides_anything() {
+        true => Redactor::hide_files(event, &|path| event_rules.hides(path)),
         false => event,
     };
-    Taken::Event(Box::new(Readable { event: redactor.redact_event(event), deliver, second }))
+    ParsedDelivery::Event(Box::new(ReadableEvent { event: redactor.redact_event(event), deliver, second }))
 }
 
 fn unparsed(deliver: Deliver, parse_error: String, redactor: &Redactor) -> Unparsed {
@@ -325,15 +331,15 @@ fn parse_error(error: &Unreadable) -> String {
 
 /// Two deliveries under different event ids are one happening when the agent's own id of the call is the same, or,
 /// where there is none, the turn's id and the whole payload. Without either both are kept.
-fn second_key(event: &LifecycleEvent, deliver: &Deliver) -> Option<[u8; 16]> {
+fn second_key(event: &HookEvent, deliver: &Deliver) -> Option<[u8; 16]> {
     let mut hash = Sha256::new();
     match (&event.what, &event.prompt) {
-        (What::Tool(call), _) if call.use_id.is_some() => {
+        (HookEventKind::Tool(call), _) if call.use_id.is_some() => {
             hash.update(if call.is_failed() { "failure" } else { "result" });
             hash.update([0]);
             hash.update(call.use_id.as_ref().map_or("", CallId::as_str));
         }
-        (What::ToolStart(call), _) if call.use_id.is_some() => {
+        (HookEventKind::ToolStart(call), _) if call.use_id.is_some() => {
             hash.update("start");
             hash.update([0]);
             hash.update(call.use_id.as_ref().map_or("", CallId::as_str));
@@ -370,12 +376,12 @@ mod tests {
         }
     }
 
-    fn take(payload: &str) -> Taken {
-        let place = Place::default();
+    fn take(payload: &str) -> ParsedDelivery {
+        let event_rules = EventRules::default();
         cleanse(
             parse(deliver(payload), Outputs::Searched),
             &Redactor::new(&RedactionPolicy::default()).unwrap(),
-            &place,
+            &event_rules,
         )
     }
 
@@ -390,7 +396,7 @@ mod tests {
             ("Notification", r#""message": "DB_PASSWORD=swordfish""#),
         ] {
             let payload = format!(r#"{{"session_id": "s", "hook_event_name": "{name}", {fields}}}"#);
-            let Taken::Event(taken) = take(&payload) else { panic!("{name} is readable") };
+            let ParsedDelivery::Event(taken) = take(&payload) else { panic!("{name} is readable") };
             let event = format!("{:?}", taken.event);
             assert!(!event.contains("swordfish") && event.contains("[redacted:password]"), "{event}");
             assert!(taken.deliver.payload.is_empty());
@@ -409,12 +415,14 @@ mod tests {
             ("Notification", r#""message": "<private>heron""#),
         ] {
             let payload = format!(r#"{{"session_id": "s", "hook_event_name": "{name}", {fields}}}"#);
-            let Taken::Event(taken) = take(&payload) else { panic!("{name} is readable") };
+            let ParsedDelivery::Event(taken) = take(&payload) else { panic!("{name} is readable") };
             let event = format!("{:?}", taken.event);
             assert!(!event.contains("heron"), "{event}");
             assert!(taken.deliver.flags.contains(Flags::STRIPPED), "{event}");
         }
-        let Taken::Unparsed(kept) = take(r#"{"prompt": "a <private>heron"#) else { panic!("cut off") };
+        let ParsedDelivery::Unparsed(kept) = take(r#"{"prompt": "a <private>heron"#) else {
+            panic!("cut off")
+        };
         assert_eq!(String::from_utf8_lossy(&kept.payload), r#"{"prompt": "a "#);
     }
 
@@ -424,18 +432,21 @@ mod tests {
             let payload = format!(
                 r#"{{"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": "{text}"}}"#
             );
-            let Taken::Event(taken) = take(&payload) else { panic!("readable") };
+            let ParsedDelivery::Event(taken) = take(&payload) else { panic!("readable") };
             taken.event.what
         };
-        let wholly =
-            |text: &str| matches!(prompt(text), What::Prompt { text: PromptText::WhollyPrivate, .. });
+        let wholly = |text: &str| {
+            matches!(prompt(text), HookEventKind::Prompt { text: PromptText::WhollyPrivate, .. })
+        };
         assert!(wholly(" <private>heron</private>") && wholly("<private>heron"));
         assert!(!wholly("heron") && !wholly("a <private>heron") && !wholly(""));
     }
 
     #[test]
     fn what_cannot_be_read_is_kept_without_its_secrets() {
-        let Taken::Unparsed(kept) = take(r#"{"prompt": "DB_PASSWORD=swordfish"#) else { panic!("cut off") };
+        let ParsedDelivery::Unparsed(kept) = take(r#"{"prompt": "DB_PASSWORD=swordfish"#) else {
+            panic!("cut off")
+        };
         assert_eq!(String::from_utf8_lossy(&kept.payload), r#"{"prompt": "DB_PASSWORD=[redacted:password]"#);
     }
 
@@ -445,7 +456,7 @@ mod tests {
             let payload = format!(
                 r#"{{"session_id":"s","hook_event_name":"Stop","prompt_id":"p","a":"PASSWORD={secret}"}}"#
             );
-            let Taken::Event(taken) = take(&payload) else { panic!("readable") };
+            let ParsedDelivery::Event(taken) = take(&payload) else { panic!("readable") };
             taken.second
         };
         assert!(key("swordfish").is_some());

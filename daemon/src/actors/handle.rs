@@ -10,7 +10,7 @@ use ractor::concurrency::oneshot;
 use ractor::{ActorRef, Message, RpcReplyPort};
 
 /// Cheap to clone; empty until the actor is there for the first time.
-pub struct Door<M: Message> {
+pub struct ActorHandle<M: Message> {
     behind: Arc<RwLock<Option<ActorRef<M>>>>,
 }
 
@@ -19,21 +19,21 @@ pub struct Door<M: Message> {
 #[error("no answer")]
 pub struct NoAnswer;
 
-impl<M: Message> Clone for Door<M> {
+impl<M: Message> Clone for ActorHandle<M> {
     fn clone(&self) -> Self {
         Self { behind: Arc::clone(&self.behind) }
     }
 }
 
-impl<M: Message> Default for Door<M> {
+impl<M: Message> Default for ActorHandle<M> {
     fn default() -> Self {
         Self { behind: Arc::default() }
     }
 }
 
-impl<M: Message> Door<M> {
+impl<M: Message> ActorHandle<M> {
     /// Puts a new actor behind the door.
-    pub fn open_to(&self, actor: ActorRef<M>) {
+    pub fn set(&self, actor: ActorRef<M>) {
         *self.behind.write().unwrap_or_else(PoisonError::into_inner) = Some(actor);
     }
 

@@ -12,13 +12,13 @@ use crate::memory::ids::{AgentName, PromptId};
 
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct Replies {
+pub struct TranscriptReplies {
     redactor: CurrentRedactor,
     /// `None`: nobody knows where agents keep their files.
     home: Option<PathBuf>,
 }
 
-impl Replies {
+impl TranscriptReplies {
     pub fn new(redactor: CurrentRedactor) -> Self {
         Self { redactor, home: std::env::home_dir().filter(|home| home.is_absolute()) }
     }

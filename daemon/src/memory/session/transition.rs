@@ -1,17 +1,17 @@
 //! One event on its way through the rules: what it means for the session's life, its batches and its answer.
 
-use super::late::Place;
+use super::late::LatePosition;
 use super::{
     ActivityContent, Ask, Batch, BatchState, CapturePolicy, CloseReason, Effect, Growth, NewActivity,
     NewPrompt, Response, Seq, Session, SessionStatus,
 };
-use crate::memory::event::{Audience, Capture, LifecycleEvent, PromptText, StartSource, What};
+use crate::memory::event::{Audience, Capture, HookEvent, HookEventKind, PromptText, StartSource};
 use crate::memory::ids::PromptId;
 use crate::memory::material::BatchSource;
 use crate::memory::plan::{PlanReference, PlanState, reference};
 
 /// One event on its way through the rules.
-pub(super) struct Turn<'a> {
+pub(super) struct Transition<'a> {
     pub(super) session: Session,
     pub(super) effects: Vec<Effect>,
     pub(super) capture: Capture,
@@ -20,10 +20,10 @@ pub(super) struct Turn<'a> {
     pub(super) belongs_to_ended_life: bool,
 }
 
-impl Turn<'_> {
-    pub(super) fn take(&mut self, event: &LifecycleEvent) -> Option<Ask> {
+impl Transition<'_> {
+    pub(super) fn take(&mut self, event: &HookEvent) -> Option<Ask> {
         match &event.what {
-            What::SessionStart { source, audience } => {
+            HookEventKind::SessionStart { source, audience } => {
                 self.begin(*source);
                 if *source == StartSource::Clear && self.is_late() && self.session.life == 1 {
                     // Something that happened later has begun the life, and nobody knew how it came about.
@@ -36,52 +36,52 @@ impl Turn<'_> {
                 // A subagent whose own conversation was shortened is not the session.
                 return event.subagent.is_none().then_some(Ask::Start(*source, *audience));
             }
-            What::Prompt { text, source } => {
+            HookEventKind::Prompt { text, source } => {
                 self.activate();
                 return self.open(event, text, *source);
             }
-            What::ToolStart(call) => {
+            HookEventKind::ToolStart(call) => {
                 self.activate();
                 self.call_begins(event, call);
                 return self.file_in_view(event, call);
             }
-            What::Tool(call) => {
+            HookEventKind::Tool(call) => {
                 self.activate();
                 self.tool(event, call);
             }
-            What::ToolBatch(calls) => {
+            HookEventKind::ToolBatch(calls) => {
                 self.activate();
                 self.settled_calls(event, calls);
             }
-            What::SubagentStart => return self.subagent_begins(event),
-            What::SubagentStop { message } => self.subagent_ends(event, message.as_deref()),
-            What::Stop { message } => {
+            HookEventKind::SubagentStart => return self.subagent_begins(event),
+            HookEventKind::SubagentStop { message } => self.subagent_ends(event, message.as_deref()),
+            HookEventKind::Stop { message } => {
                 self.activate();
                 self.end_calls(|call| call.subagent.is_none());
                 self.stop(event, message.as_deref());
             }
-            What::StopFailure { error, detail } => {
+            HookEventKind::StopFailure { error, detail } => {
                 self.activate();
                 self.end_calls(|call| call.subagent.is_none());
                 self.stop_failure(event, error, detail);
             }
-            What::SessionEnd { reason } => self.session_end(reason),
-            What::SessionSuspend { reason } => self.suspend(reason),
-            What::SessionResume => {
+            HookEventKind::SessionEnd { reason } => self.session_end(reason),
+            HookEventKind::SessionSuspend { reason } => self.suspend(reason),
+            HookEventKind::SessionResume => {
                 self.begin(StartSource::Resume);
                 return Some(Ask::Start(StartSource::Resume, Audience::Nobody));
             }
-            What::MessageReceived { content, detail } => {
+            HookEventKind::MessageReceived { content, detail } => {
                 let is_open = self.note(event, "MessageReceived", detail);
                 let (content, origin) = (content.clone().filter(|_| is_open), event.origin.clone());
                 self.effects.push(Effect::TellMessage { content, origin });
             }
-            What::PreCompact { trigger } => self.compaction_begins(event, trigger),
-            What::PostCompact { trigger, summary } => {
+            HookEventKind::PreCompact { trigger } => self.compaction_begins(event, trigger),
+            HookEventKind::PostCompact { trigger, summary } => {
                 self.compaction_ends(event, trigger, summary.as_deref());
             }
-            What::Internal { .. } => {}
-            What::Other { name, detail } => {
+            HookEventKind::Internal { .. } => {}
+            HookEventKind::Other { name, detail } => {
                 self.note(event, name, detail);
             }
         }
@@ -168,7 +168,7 @@ impl Turn<'_> {
         }
     }
 
-    fn open(&mut self, event: &LifecycleEvent, text: &PromptText, source: BatchSource) -> Option<Ask> {
+    fn open(&mut self, event: &HookEvent, text: &PromptText, source: BatchSource) -> Option<Ask> {
         // A prompt that carries the running turn's id was typed while the agent works.
         let queued = event.prompt.is_some()
             && self.session.running().is_some_and(|running| {
@@ -207,7 +207,7 @@ impl Turn<'_> {
             }
             self.carry_out(seq, plan);
             // Where another prompt followed, or the life ended, its time is over: there is nobody to answer.
-            return if place == Place::Last { self.ask(source, text) } else { None };
+            return if place == LatePosition::Last { self.ask(source, text) } else { None };
         }
         if let Some(seq) = self.adopt_in_order(source, event.prompt.as_ref(), &prompt) {
             self.carry_out(seq, plan);
@@ -350,7 +350,7 @@ impl Turn<'_> {
     }
 
     /// The turn is over without an answer; the program's words about it are no answer of the model's.
-    fn stop_failure(&mut self, event: &LifecycleEvent, error: &str, detail: &str) {
+    fn stop_failure(&mut self, event: &HookEvent, error: &str, detail: &str) {
         self.note(event, &format!("StopFailure {error}"), detail);
         let Some(at) = self.batch_of(event.prompt.as_ref()) else { return };
         let Some(batch) = self.session.batches.get(at) else { return };
@@ -362,7 +362,7 @@ impl Turn<'_> {
     }
 
     /// Keeps an event that has no rule. It never opens a batch. `false`: it is private, so only that it came.
-    pub(super) fn note(&mut self, event: &LifecycleEvent, name: &str, detail: &str) -> bool {
+    pub(super) fn note(&mut self, event: &HookEvent, name: &str, detail: &str) -> bool {
         self.begin(StartSource::Resume);
         let batch = self.batch_of(event.prompt.as_ref()).and_then(|at| self.session.batches.get(at));
         let is_private = batch.is_some_and(|batch| batch.is_private_in(event.prompt.as_ref()));

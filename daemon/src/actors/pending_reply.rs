@@ -20,77 +20,81 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::clock;
-use super::file_recollection::FileAsker;
-use super::hearing::{Answers, Heard, Hearing, Listener, Pending};
-use super::recollection::{Asker, Recalled};
-use super::session::{Home, SessionContext, SessionMessage, Settled, SettledAs};
+use super::context_lookup::{ContextReply, ContextRequest};
+use super::file_context::FileContextRequest;
+use super::injection_receipt::{InjectionReceipt, PendingAnswer, PendingAnswers, Received, Recipient};
+use super::session::{OriginState, SessionContext, SessionMessage, StoreOutcome, WriteResult};
 use super::writer::WriteFailed;
-use crate::agents::{self, Answer};
-use crate::memory::file_memory::Told;
+use crate::agents::{self, HookOutput};
+use crate::memory::file_memory::InjectedSet;
 use crate::memory::ids::{EventId, ObservationId, ProjectKey, ProjectRow, SessionId, SessionKey, Timestamp};
 use crate::memory::material::beneath;
 use crate::memory::session::Ask;
-use crate::repository::refs::Workplace;
+use crate::repository::refs::WorkLocation;
 use crate::store::{self, Injection, ProjectInfo, Write, Written};
 
 /// What is left to do for an event once it is queued: wait for the commit, recall, answer, and report back.
-pub(super) struct Errand {
+pub(super) struct PendingReply {
     pub(super) me: ActorRef<SessionMessage>,
     pub(super) key: SessionKey,
     pub(super) context: SessionContext,
     /// Locked while something is recalled: of two calls at once only one tells.
-    pub(super) told: Arc<Mutex<Told>>,
+    pub(super) injected: Arc<Mutex<InjectedSet>>,
     /// The identities of its project, for a session that is not stored yet; else empty.
     pub(super) project: Vec<ProjectKey>,
     /// Where the agent works.
-    pub(super) place: Workplace,
+    pub(super) place: WorkLocation,
     pub(super) last_event: Timestamp,
     pub(super) event_name: String,
 }
 
 /// What the agent waits to be told.
-pub(super) struct Asked {
+pub(super) struct PendingRequest {
     pub(super) ask: Ask,
     /// The event that asks.
     pub(super) event: EventId,
-    pub(super) look: Look,
+    pub(super) look: LookupTime,
     /// Of a start: until when its hook waits.
     pub(super) until: Instant,
-    pub(super) hearing: Hearing,
-    pub(super) pending: Pending,
+    pub(super) injection_receipt: InjectionReceipt,
+    pub(super) pending: PendingAnswer,
 }
 
 /// When an answer is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum LookupTime {
     /// While the event is being committed: nothing of it can be in the answer.
     BesideTheCommit,
     /// A start is told how things stand, also those that it ends; and the store may not know yet where a session works.
     AfterTheCommit,
 }
 
-impl Asked {
+impl PendingRequest {
     /// What nobody hears is not looked for, and does not count as told.
     pub(super) fn of(
         ask: Option<Ask>,
-        listener: Listener,
+        recipient: Recipient,
         (deliver, within): (&Deliver, Duration),
-        (home, answers): (&Home, &Answers),
+        (home, answers): (&OriginState, &PendingAnswers),
     ) -> Option<Self> {
-        let (ask, hearing) = match (ask, listener) {
-            (Some(ask), Listener::Agent(hearing)) => (ask, hearing),
-            (None, _) | (_, Listener::Nobody) => return None,
+        let (ask, injection_receipt) = match (ask, recipient) {
+            (Some(ask), Recipient::Agent(injection_receipt)) => (ask, injection_receipt),
+            (None, _) | (_, Recipient::Nobody) => return None,
         };
         let look = match (&ask, home) {
-            (Ask::Prompt(_) | Ask::File(_) | Ask::Task(_), Home::Stored(_)) => Look::BesideTheCommit,
-            (Ask::Start(..), _) | (_, Home::Unknown | Home::Found(..)) => Look::AfterTheCommit,
+            (Ask::Prompt(_) | Ask::File(_) | Ask::Task(_), OriginState::Stored(_)) => {
+                LookupTime::BesideTheCommit
+            }
+            (Ask::Start(..), _) | (_, OriginState::Unknown | OriginState::Found(..)) => {
+                LookupTime::AfterTheCommit
+            }
         };
         let waited = match &ask {
             Ask::Start(..) => waited(deliver).filter(|waited| *waited < within).unwrap_or_default(),
             _ => Duration::ZERO,
         };
         let until = Instant::now() + within.saturating_sub(waited);
-        Some(Self { ask, event: deliver.event_id, look, until, hearing, pending: answers.begin() })
+        Some(Self { ask, event: deliver.event_id, look, until, injection_receipt, pending: answers.begin() })
     }
 }
 
@@ -106,19 +110,19 @@ fn waited(deliver: &Deliver) -> Option<Duration> {
 const UNSAVED_AFTER: u32 = 3;
 
 /// What was found for somebody who asks; as long as this is held, nobody else of the session is told anything.
-struct Looked {
-    told: OwnedMutexGuard<Told>,
-    recalled: Recalled,
+struct LookedUp {
+    injected: OwnedMutexGuard<InjectedSet>,
+    context_reply: ContextReply,
 }
 
 /// Whether there was somebody yet to pass an answer on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum PassedOn {
+enum Sent {
     Yes,
     No,
 }
 
-impl<E> From<Result<(), E>> for PassedOn {
+impl<E> From<Result<(), E>> for Sent {
     fn from(sent: Result<(), E>) -> Self {
         if sent.is_ok() { Self::Yes } else { Self::No }
     }
@@ -181,23 +185,23 @@ async fn whole_or<T, F: Future<Output = Option<T>>>(
 }
 
 /// What counts as told since it was given, and the writing down of it.
-struct Given {
-    news: Told,
+struct RecordedInjection {
+    news: InjectedSet,
     recorded: JoinHandle<()>,
 }
 
-impl Errand {
+impl PendingReply {
     /// Does what is left to do. `stored`: what became of the event's write.
     pub(super) async fn run(
         self,
         reply: RpcReplyPort<Reply>,
-        asked: Option<Asked>,
+        asked: Option<PendingRequest>,
         stored: impl Future<Output = Result<Written, WriteFailed>>,
     ) {
         let mut stored = pin!(stored);
-        let patience = self.context.recollection.answer_within / UNSAVED_AFTER;
+        let patience = self.context.context_lookup.answer_within / UNSAVED_AFTER;
         let (looked, committed) = match &asked {
-            Some(asks) if asks.look == Look::BesideTheCommit => {
+            Some(asks) if asks.look == LookupTime::BesideTheCommit => {
                 let until = Instant::now() + patience;
                 let (found, result) = beside(self.look(asks), stored.as_mut(), until).await;
                 (Some(found), result)
@@ -211,7 +215,7 @@ impl Errand {
             (Some(asks), Some(found), None) => {
                 // The disk stalls; the answer does not.
                 let (stdout, given) = self.give(asks, found);
-                let passed_on = PassedOn::from(reply.send(Reply::Unsaved { stdout }));
+                let passed_on = Sent::from(reply.send(Reply::Unsaved { stdout }));
                 self.settled(&stored.await);
                 return self.hear(given.zip(asked), passed_on).await;
             }
@@ -224,7 +228,7 @@ impl Errand {
         let mut given = None;
         let answer = match &committed {
             Ok(Written::Event(_)) => {
-                let mut stdout = self.rendered(&Recalled::default());
+                let mut stdout = self.rendered(&ContextReply::default());
                 if let Some(asked) = &asked {
                     let looked = match looked {
                         Some(looked) => looked,
@@ -241,35 +245,35 @@ impl Errand {
             _ => Reply::Busy,
         };
         self.settled(&committed);
-        let passed_on = PassedOn::from(reply.send(answer));
+        let passed_on = Sent::from(reply.send(answer));
         self.hear(given.zip(asked), passed_on).await;
     }
 
     /// Tells the session what became of its event.
     fn settled(&self, committed: &Result<Written, WriteFailed>) {
         let outcome = match committed {
-            Ok(Written::Event(_)) => SettledAs::Stored,
-            Ok(_) => SettledAs::NotStored,
+            Ok(Written::Event(_)) => StoreOutcome::Stored,
+            Ok(_) => StoreOutcome::NotStored,
             Err(error) => {
                 tracing::warn!(%error, "an event could not be stored");
-                SettledAs::NotStored
+                StoreOutcome::NotStored
             }
         };
-        let _ = self.me.send_message(SessionMessage::Settled(Settled { outcome }));
+        let _ = self.me.send_message(SessionMessage::WriteResult(WriteResult { outcome }));
     }
 
     /// Waits until it is known whether anybody heard what was given, and takes back what nobody did.
-    async fn hear(&self, given: Option<(Given, Asked)>, passed_on: PassedOn) {
-        let Some((Given { news, recorded }, asked)) = given else { return };
-        let Asked { event, hearing, pending, .. } = asked;
+    async fn hear(&self, given: Option<(RecordedInjection, PendingRequest)>, passed_on: Sent) {
+        let Some((RecordedInjection { news, recorded }, asked)) = given else { return };
+        let PendingRequest { event, injection_receipt, pending, .. } = asked;
         let heard = match passed_on {
-            PassedOn::Yes => hearing.verdict().await,
+            Sent::Yes => injection_receipt.receipt().await,
             // It took so long that nobody waits for it any more.
-            PassedOn::No => Heard::No,
+            Sent::No => Received::No,
         };
         let _ = recorded.await;
-        if heard == Heard::No {
-            self.told.lock().await.take_back(&news);
+        if heard == Received::No {
+            self.injected.lock().await.take_back(&news);
             let unheard = Write::Unheard { session: self.key.clone(), event };
             if let Err(error) = self.context.writer.write(unheard).await {
                 tracing::warn!(%error, "an injection that nobody heard stays recorded");
@@ -279,52 +283,53 @@ impl Errand {
     }
 
     /// What the agent could be given.
-    async fn look(&self, asked: &Asked) -> Looked {
-        let told = Arc::clone(&self.told).lock_owned().await;
-        let recalled = self.recalled(asked, &told).await;
-        Looked { told, recalled }
+    async fn look(&self, asked: &PendingRequest) -> LookedUp {
+        let injected = Arc::clone(&self.injected).lock_owned().await;
+        let context_reply = self.context_reply(asked, &injected).await;
+        LookedUp { injected, context_reply }
     }
 
     /// What a session that starts could be given, and what became of the commit, as far as that is known.
     async fn look_at_start(
         &self,
-        asked: &Asked,
+        asked: &PendingRequest,
         mut stored: Pin<&mut impl Future<Output = Result<Written, WriteFailed>>>,
-    ) -> (Option<Looked>, Option<Result<Written, WriteFailed>>) {
-        let told = Arc::clone(&self.told).lock_owned().await;
+    ) -> (Option<LookedUp>, Option<Result<Written, WriteFailed>>) {
+        let injected = Arc::clone(&self.injected).lock_owned().await;
         let mut committed = None;
-        let within = self.context.recollection.answer_within;
+        let within = self.context.context_lookup.answer_within;
         let begins = asked.until.checked_sub(within - within / UNSAVED_AFTER).unwrap_or(asked.until);
-        let recalled = {
+        let context_reply = {
             let whole = async {
                 let result = stored.as_mut().await;
                 let is_stored = matches!(result, Ok(Written::Event(_)));
                 committed = Some(result);
-                if is_stored { Some(self.recalled(asked, &told).await) } else { None }
+                if is_stored { Some(self.context_reply(asked, &injected).await) } else { None }
             };
-            whole_or(whole, || self.titles(asked, told.clone()), (begins, asked.until)).await
+            whole_or(whole, || self.titles(asked, injected.clone()), (begins, asked.until)).await
         };
-        (recalled.map(|recalled| Looked { told, recalled }), committed)
+        (context_reply.map(|context_reply| LookedUp { injected, context_reply }), committed)
     }
 
     /// The titles alone. The session may not be stored yet. `None`: nothing is known of its project.
-    async fn titles(&self, asked: &Asked, told: Told) -> Option<Option<Recalled>> {
-        let (recollection, key) = (self.context.recollection.clone(), self.key.clone());
+    async fn titles(&self, asked: &PendingRequest, injected: InjectedSet) -> Option<Option<ContextReply>> {
+        let (context_lookup, key) = (self.context.context_lookup.clone(), self.key.clone());
         let (ask, identities, place) = (asked.ask.clone(), self.project.clone(), self.place.clone());
         let last_event = self.last_event;
         let read = tokio::task::spawn_blocking(move || {
-            let project = recollection.readers.read(|db| match store::project_of(db, &key)? {
+            let project = context_lookup.readers.read(|db| match store::project_of(db, &key)? {
                 Some(project) => Ok(Some(project)),
                 None => store::find_project(db, &identities),
             })?;
             let Some(project) = project else { return Ok(None) };
-            let asker = Asker { project, session: Some(key.id), told, last_event, place };
-            recollection.recall_titles(&ask, &asker).map(Some)
+            let context_request =
+                ContextRequest { project, session: Some(key.id), injected, last_event, place };
+            context_lookup.recall_titles(&ask, &context_request).map(Some)
         });
         match read.await {
-            Ok(Ok(recalled)) => {
+            Ok(Ok(context_reply)) => {
                 tracing::info!(session = %self.key.id, "the answer to a start is late; the titles stand in");
-                recalled.map(Some)
+                context_reply.map(Some)
             }
             Ok(Err(error)) => {
                 let error: store::StoreError = error;
@@ -335,45 +340,51 @@ impl Errand {
         }
     }
 
-    async fn recalled(&self, asked: &Asked, told: &Told) -> Recalled {
+    async fn context_reply(&self, asked: &PendingRequest, injected: &InjectedSet) -> ContextReply {
         match self.project().await {
-            None => Recalled::default(),
+            None => ContextReply::default(),
             Some(project) => match asked.ask.clone() {
-                Ask::File(path) => self.recall_file(&path, project.row, told).await,
+                Ask::File(path) => self.file_context(&path, project.row, injected).await,
                 // A subagent has read nothing of what its caller was told and has found out.
-                ask @ Ask::Task(_) => self.recall_project(ask, project, None, Told::default()).await,
-                ask => self.recall_project(ask, project, Some(self.key.id.clone()), told.clone()).await,
+                ask @ Ask::Task(_) => self.project_context(ask, project, None, InjectedSet::default()).await,
+                ask => self.project_context(ask, project, Some(self.key.id.clone()), injected.clone()).await,
             },
         }
     }
 
     /// Gives it: it counts as told from here on, unless nobody hears it.
-    fn give(&self, asked: &Asked, Looked { mut told, recalled }: Looked) -> (Vec<u8>, Option<Given>) {
-        let given = self.record(&recalled, asked.event).map(|recorded| {
-            let items = recalled.block.items.iter().filter(|item| item.kind == "observation");
+    fn give(
+        &self,
+        asked: &PendingRequest,
+        LookedUp { mut injected, context_reply }: LookedUp,
+    ) -> (Vec<u8>, Option<RecordedInjection>) {
+        let given = self.record(&context_reply, asked.event).map(|recorded| {
+            let items = context_reply.block.items.iter().filter(|item| item.kind == "observation");
             let ids = items.map(|item| ObservationId(item.id)).collect();
             let news = match asked.ask {
-                Ask::Task(_) => Told::default(),
-                Ask::Start(..) | Ask::Prompt(_) | Ask::File(_) => told.add(ids, recalled.file.clone()),
+                Ask::Task(_) => InjectedSet::default(),
+                Ask::Start(..) | Ask::Prompt(_) | Ask::File(_) => {
+                    injected.add(ids, context_reply.file.clone())
+                }
             };
-            Given { news, recorded }
+            RecordedInjection { news, recorded }
         });
-        (self.rendered(&recalled), given)
+        (self.rendered(&context_reply), given)
     }
 
     /// The bytes that the agent reads.
-    fn rendered(&self, recalled: &Recalled) -> Vec<u8> {
-        let answer = Answer {
+    fn rendered(&self, context_reply: &ContextReply) -> Vec<u8> {
+        let answer = HookOutput {
             event_name: self.event_name.clone(),
-            context: Some(recalled.block.text.clone()).filter(|text| !text.is_empty()),
-            notice: recalled.notice.clone(),
+            context: Some(context_reply.block.text.clone()).filter(|text| !text.is_empty()),
+            notice: context_reply.notice.clone(),
         };
         (agents::spec(self.key.agent.as_str()).answer)(&answer)
     }
 
     /// Where the session works, as far as the store knows.
     async fn project(&self) -> Option<ProjectInfo> {
-        let (readers, key) = (self.context.recollection.readers.clone(), self.key.clone());
+        let (readers, key) = (self.context.context_lookup.readers.clone(), self.key.clone());
         let found = tokio::task::spawn_blocking(move || readers.read(|db| store::project_of(db, &key))).await;
         match found {
             Ok(Ok(project)) => project,
@@ -385,36 +396,38 @@ impl Errand {
         }
     }
 
-    async fn recall_file(&self, path: &str, project: ProjectRow, told: &Told) -> Recalled {
-        let Some(file) = beneath(path, self.place.root.as_deref()) else { return Recalled::default() };
-        let asker = FileAsker { file, project, session: self.key.id.clone(), place: self.place.clone() };
-        self.context.recollection.about_file(asker, told).await
+    async fn file_context(&self, path: &str, project: ProjectRow, injected: &InjectedSet) -> ContextReply {
+        let Some(file) = beneath(path, self.place.root.as_deref()) else { return ContextReply::default() };
+        let context_request =
+            FileContextRequest { file, project, session: self.key.id.clone(), place: self.place.clone() };
+        self.context.context_lookup.about_file(context_request, injected).await
     }
 
-    async fn recall_project(
+    async fn project_context(
         &self,
         ask: Ask,
         project: ProjectInfo,
         session: Option<SessionId>,
-        told: Told,
-    ) -> Recalled {
+        injected: InjectedSet,
+    ) -> ContextReply {
         let place = self.place.clone();
-        let asker = Asker { project, session, told, last_event: self.last_event, place };
-        self.context.recollection.answer(ask, asker).await
+        let context_request =
+            ContextRequest { project, session, injected, last_event: self.last_event, place };
+        self.context.context_lookup.answer(ask, context_request).await
     }
 
     /// Writes down what is given, if anything is.
-    fn record(&self, recalled: &Recalled, event: EventId) -> Option<JoinHandle<()>> {
-        let moment = recalled.moment.filter(|_| !recalled.block.items.is_empty())?;
-        let items = serde_json::to_string(&recalled.block.items).unwrap_or_else(|_| "[]".to_owned());
+    fn record(&self, context_reply: &ContextReply, event: EventId) -> Option<JoinHandle<()>> {
+        let moment = context_reply.moment.filter(|_| !context_reply.block.items.is_empty())?;
+        let items = serde_json::to_string(&context_reply.block.items).unwrap_or_else(|_| "[]".to_owned());
         let injection = Injection {
             session: self.key.clone(),
             event,
             at: clock::now(),
             moment: moment.as_str().to_owned(),
-            tokens: recalled.block.tokens,
+            tokens: context_reply.block.tokens,
             items,
-            file: recalled.file.clone(),
+            file: context_reply.file.clone(),
         };
         let queued = self.context.writer.queue(Write::Injected(Box::new(injection)));
         Some(tokio::spawn(async move {

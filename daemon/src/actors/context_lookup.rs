@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::ancestry::{Ancestry, Surroundings};
+use super::ancestry::{Ancestry, BranchContext};
 use super::clock;
-use super::indexer::{IndexerDoor, IndexerMessage};
+use super::continuity::continuity;
+use super::indexer::{IndexerHandle, IndexerMessage};
 use super::settings::Settings;
-use super::standing::continuity;
 use crate::config::Notice;
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::context::{Block, Budgets, Material, Moment, Note, SummaryNote, assemble, visible};
 use crate::memory::document::{DocumentKind, Status};
 use crate::memory::event::{Audience, StartSource};
-use crate::memory::file_memory::Told;
+use crate::memory::file_memory::InjectedSet;
 use crate::memory::ids::{ObservationId, SessionId, Timestamp};
 use crate::memory::ranking::RELEVANCE_FLOOR;
 use crate::memory::session::Ask;
-use crate::repository::refs::Workplace;
+use crate::repository::refs::WorkLocation;
 use crate::search::index::Index;
 use crate::search::query::Query;
 use crate::search::request::{Request, Scope};
@@ -48,7 +48,7 @@ const LASTING_TROUBLE_MS: i64 = 3600 * 1000;
 
 /// The index's reader, replaced when the index is rebuilt.
 #[derive(Clone, Default)]
-pub struct IndexDoor(Arc<RwLock<IndexState>>);
+pub struct IndexHandle(Arc<RwLock<IndexState>>);
 
 /// What searching can rely on.
 #[derive(Clone, Default)]
@@ -61,7 +61,7 @@ pub enum IndexState {
     Complete(Index),
 }
 
-impl IndexDoor {
+impl IndexHandle {
     pub fn set(&self, state: IndexState) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = state;
     }
@@ -97,10 +97,10 @@ impl IndexDoor {
 
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct Recollection {
+pub struct ContextLookup {
     pub readers: Readers,
-    pub index: IndexDoor,
-    pub indexer: IndexerDoor,
+    pub index: IndexHandle,
+    pub indexer: IndexerHandle,
     pub ancestry: Ancestry,
     pub budgets: Budgets,
     pub notice: Notice,
@@ -118,20 +118,20 @@ enum Depth {
 
 /// Who asks.
 #[derive(Clone, Debug)]
-pub struct Asker {
+pub struct ContextRequest {
     pub project: ProjectInfo,
     /// Its own observations are no news to it; `None` for somebody who only looks.
     pub session: Option<SessionId>,
-    pub told: Told,
+    pub injected: InjectedSet,
     /// When it was last heard of, for what came about since.
     pub last_event: Timestamp,
     /// Where it works: what was made on another branch is marked.
-    pub place: Workplace,
+    pub place: WorkLocation,
 }
 
 /// What goes out, and the record of it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Recalled {
+pub struct ContextReply {
     pub block: Block,
     /// `None`: nothing was asked for.
     pub moment: Option<Moment>,
@@ -141,32 +141,32 @@ pub struct Recalled {
     pub file: Option<String>,
 }
 
-impl Recollection {
+impl ContextLookup {
     /// The answer for an agent. On any trouble it is empty: no answer is better than a late or a wrong one.
-    pub async fn answer(&self, ask: Ask, asker: Asker) -> Recalled {
+    pub async fn answer(&self, ask: Ask, context_request: ContextRequest) -> ContextReply {
         let this = self.clone();
-        self.in_time(move || this.recall(&ask, &asker)).await
+        self.in_time(move || this.recall(&ask, &context_request)).await
     }
 
     /// Runs what recalls on a thread that may block, for as long as the agent will listen.
     pub(super) async fn in_time(
         &self,
-        work: impl FnOnce() -> Result<Recalled, StoreError> + Send + 'static,
-    ) -> Recalled {
+        work: impl FnOnce() -> Result<ContextReply, StoreError> + Send + 'static,
+    ) -> ContextReply {
         let work = tokio::task::spawn_blocking(work);
         match tokio::time::timeout(self.answer_within, work).await {
-            Ok(Ok(Ok(recalled))) => recalled,
+            Ok(Ok(Ok(context_reply))) => context_reply,
             Ok(Ok(Err(error))) => {
                 tracing::warn!(%error, "cannot recall");
-                Recalled::default()
+                ContextReply::default()
             }
             Ok(Err(_)) => {
                 tracing::error!("recalling panicked");
-                Recalled::default()
+                ContextReply::default()
             }
             Err(_) => {
                 tracing::warn!("recalling took too long");
-                Recalled::default()
+                ContextReply::default()
             }
         }
     }
@@ -175,20 +175,29 @@ impl Recollection {
     ///
     /// # Errors
     /// When the database refuses.
-    pub fn recall(&self, ask: &Ask, asker: &Asker) -> Result<Recalled, StoreError> {
+    pub fn recall(&self, ask: &Ask, context_request: &ContextRequest) -> Result<ContextReply, StoreError> {
         faults::reach(Point::Recall);
-        self.recall_to(Depth::Whole, ask, asker)
+        self.recall_to(Depth::Whole, ask, context_request)
     }
 
     /// What can be told at a start without waiting for anything. Blocks for a few reads of the store.
     ///
     /// # Errors
     /// When the database refuses.
-    pub(super) fn recall_titles(&self, ask: &Ask, asker: &Asker) -> Result<Recalled, StoreError> {
-        self.recall_to(Depth::Titles, ask, asker)
+    pub(super) fn recall_titles(
+        &self,
+        ask: &Ask,
+        context_request: &ContextRequest,
+    ) -> Result<ContextReply, StoreError> {
+        self.recall_to(Depth::Titles, ask, context_request)
     }
 
-    fn recall_to(&self, depth: Depth, ask: &Ask, asker: &Asker) -> Result<Recalled, StoreError> {
+    fn recall_to(
+        &self,
+        depth: Depth,
+        ask: &Ask,
+        context_request: &ContextRequest,
+    ) -> Result<ContextReply, StoreError> {
         let moment = match ask {
             Ask::Start(StartSource::Startup | StartSource::Clear, _) => Moment::Start,
             Ask::Start(StartSource::Resume | StartSource::Fork, _) => Moment::Resume,
@@ -196,22 +205,22 @@ impl Recollection {
             Ask::Prompt(_) => Moment::Prompt,
             Ask::Task(_) => Moment::Subagent,
             // Asked of `about_file`.
-            Ask::File(_) => return Ok(Recalled::default()),
+            Ask::File(_) => return Ok(ContextReply::default()),
         };
         let budget = moment.budget(&self.budgets);
         if budget == 0 {
-            return Ok(Recalled::default());
+            return Ok(ContextReply::default());
         }
         let now = clock::now();
         let material = self.readers.read(|db| match ask {
             Ask::Start(..) => {
                 let listener = match depth {
-                    Depth::Whole => self.listener(&asker.place),
-                    Depth::Titles => self.ancestry.listener(&asker.place, Duration::ZERO),
+                    Depth::Whole => self.listener(&context_request.place),
+                    Depth::Titles => self.ancestry.listener(&context_request.place, Duration::ZERO),
                 };
-                standing(db, (moment, depth), asker, &listener)
+                project_state(db, (moment, depth), context_request, &listener)
             }
-            Ask::Prompt(text) | Ask::Task(text) => self.bearing_on(db, text, asker, now),
+            Ask::Prompt(text) | Ask::Task(text) => self.bearing_on(db, text, context_request, now),
             Ask::File(_) => Ok(Material::default()),
         })?;
         let mut block = assemble(moment, &material, budget, now);
@@ -223,7 +232,7 @@ impl Recollection {
             let trouble = self.readers.read(store::compression_trouble)?;
             let lasting =
                 trouble.filter(|trouble| now.0.saturating_sub(trouble.since.0) > LASTING_TROUBLE_MS);
-            let lines: Vec<String> = notice(&block, &asker.project.name)
+            let lines: Vec<String> = notice(&block, &context_request.project.name)
                 .into_iter()
                 .chain(lasting.map(|it| complaint(&it)))
                 .chain(self.settings.report().notice())
@@ -232,12 +241,12 @@ impl Recollection {
         } else {
             None
         };
-        Ok(Recalled { block, moment: Some(moment), notice, file: None })
+        Ok(ContextReply { block, moment: Some(moment), notice, file: None })
     }
 
     /// Somebody who works there and hears of what was done elsewhere. Git is waited for while there is time for the
     /// rest.
-    pub fn listener(&self, place: &Workplace) -> Surroundings {
+    pub fn listener(&self, place: &WorkLocation) -> BranchContext {
         self.ancestry.listener(place, self.answer_within / 2)
     }
 
@@ -252,12 +261,12 @@ impl Recollection {
         &self,
         db: &Connection,
         prompt: &str,
-        asker: &Asker,
+        context_request: &ContextRequest,
         now: Timestamp,
     ) -> Result<Material, StoreError> {
         let Some(index) = self.index.index() else { return Ok(Material::default()) };
         let request = Request {
-            scope: Scope::Project(asker.project.key.clone()),
+            scope: Scope::Project(context_request.project.key.clone()),
             kinds: vec![DocumentKind::Observation],
             limit: HITS,
             ..Request::new(Query::plain(prompt), now)
@@ -273,43 +282,47 @@ impl Recollection {
         let mut found = Vec::new();
         for hit in hits.into_iter().filter(|hit| hit.relevance >= RELEVANCE_FLOOR) {
             let id = ObservationId(hit.key.row);
-            if asker.told.observations.contains(&id) {
+            if context_request.injected.observations.contains(&id) {
                 continue;
             }
             // What holds no longer is found by those who look for it, and given to nobody.
             let row = store::observation(db, id)?.filter(|row| row.status == Status::Active);
             // What this very session has found out stands in its own conversation.
-            let elsewhere = row.filter(|row| asker.session.is_none() || row.session != asker.session);
+            let elsewhere =
+                row.filter(|row| context_request.session.is_none() || row.session != context_request.session);
             found.extend(elsewhere.map(|row| (row, hit.relevance)));
         }
         if found.is_empty() {
             return Ok(Material::default());
         }
-        let listener = self.listener(&asker.place);
+        let listener = self.listener(&context_request.place);
         let observations =
             found.into_iter().map(|(row, relevance)| note(row, relevance, &listener)).collect();
-        Ok(Material { project: asker.project.name.clone(), observations, ..Material::default() })
+        Ok(Material { project: context_request.project.name.clone(), observations, ..Material::default() })
     }
 }
 
 /// What a session that starts, goes on or was compacted should know.
-fn standing(
+fn project_state(
     db: &Connection,
     (moment, depth): (Moment, Depth),
-    asker: &Asker,
-    listener: &Surroundings,
+    context_request: &ContextRequest,
+    listener: &BranchContext,
 ) -> Result<Material, StoreError> {
-    let project = asker.project.row;
+    let project = context_request.project.row;
     let rows = store::candidates(db, project, CANDIDATES)?;
-    let own = |row: &ObservationRow| asker.session.is_some() && row.session == asker.session;
+    let own =
+        |row: &ObservationRow| context_request.session.is_some() && row.session == context_request.session;
     let observations = rows.into_iter().filter(|row| match moment {
         Moment::Resume => {
-            !own(row) && !asker.told.observations.contains(&row.id) && row.created_at > asker.last_event
+            !own(row)
+                && !context_request.injected.observations.contains(&row.id)
+                && row.created_at > context_request.last_event
         }
         // The conversation is gone, and with it what the session was told and found out.
         Moment::Start | Moment::Compact | Moment::Prompt | Moment::File | Moment::Subagent => true,
     });
-    let (summary, stands) = match (moment, &asker.session) {
+    let (summary, stands) = match (moment, &context_request.session) {
         (Moment::Resume, _) => (None, None),
         (Moment::Compact, Some(session)) => own_state(db, session)?,
         (_, session) => {
@@ -322,7 +335,7 @@ fn standing(
     };
     let stands = stands.filter(|_| depth == Depth::Whole);
     Ok(Material {
-        project: asker.project.name.clone(),
+        project: context_request.project.name.clone(),
         summary: summary.map(|row| summary_note(row, listener)),
         continuity: stands.map(|session| continuity(db, &session)).transpose()?,
         observations: observations.map(|row| note(row, 0.0, listener)).collect(),
@@ -340,7 +353,7 @@ fn own_state(
     }
 }
 
-pub(super) fn note(row: ObservationRow, relevance: f32, listener: &Surroundings) -> Note {
+pub(super) fn note(row: ObservationRow, relevance: f32, listener: &BranchContext) -> Note {
     Note {
         elsewhere: listener.mark(&row.made_on),
         id: row.id,
@@ -354,7 +367,7 @@ pub(super) fn note(row: ObservationRow, relevance: f32, listener: &Surroundings)
     }
 }
 
-fn summary_note(row: SummaryRow, listener: &Surroundings) -> SummaryNote {
+fn summary_note(row: SummaryRow, listener: &BranchContext) -> SummaryNote {
     SummaryNote {
         elsewhere: listener.mark(std::slice::from_ref(&row.made_on)),
         id: row.id.0,

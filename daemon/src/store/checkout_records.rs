@@ -10,7 +10,7 @@ use crate::memory::session::{Seq, Work};
 
 /// What was seen of the repository that a session works in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub struct CheckoutRecord {
     pub session: SessionKey,
     pub batches: Vec<(Seq, Work)>,
     pub checkout: Checkout,
@@ -18,7 +18,7 @@ pub struct Sighting {
 
 /// The end counts; the beginning only until there is one, for looks may overtake each other. A private batch keeps
 /// nothing.
-pub(super) fn keep(db: &Connection, sighting: &Sighting) -> Result<(), StoreError> {
+pub(super) fn keep(db: &Connection, sighting: &CheckoutRecord) -> Result<(), StoreError> {
     // Forgotten while somebody looked.
     let Some(stored) = session_row(db, &sighting.session)? else { return Ok(()) };
     let Checkout { branch, commit } = &sighting.checkout;
@@ -60,7 +60,7 @@ mod tests {
         let see = |seq: u32, work: Work, branch: &str, commit: &str| {
             let session = SessionKey { agent: "a".into(), id: "s".into() };
             let checkout = Checkout { branch: Some(branch.into()), commit: Some(commit.into()) };
-            keep(&db, &Sighting { session, batches: vec![(Seq(seq), work)], checkout }).unwrap();
+            keep(&db, &CheckoutRecord { session, batches: vec![(Seq(seq), work)], checkout }).unwrap();
         };
         type Row = (Option<String>, Option<String>, Option<String>);
         let seen = |seq: u32| -> Row {

@@ -11,24 +11,24 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast::Receiver;
 use tokio::time::Instant;
 
-use super::bus::Happening;
+use super::bus::BusEvent;
 use super::clock;
-use super::hearing::Listener;
-use super::house::{Blueprint, House};
+use super::injection_receipt::Recipient;
 use super::root::{self, Root, RootMessage};
+use super::services::{DaemonSetup, Services};
 use super::writer::FirstConnection;
 use crate::compression::Compressor;
 use crate::compression::extractive::Extractive;
 use crate::config::{Config, Loaded};
-use crate::memory::lifecycle::Said;
+use crate::memory::lifecycle::LifecycleKind;
 use crate::memory::redaction::Redactor;
 use crate::store::{self, Durability};
 
 /// The whole tree in a home of its own.
 pub(super) struct Tree {
-    pub(super) house: House,
+    pub(super) services: Services,
     root: ActorRef<RootMessage>,
-    pub(super) happenings: Receiver<Happening>,
+    pub(super) bus_events: Receiver<BusEvent>,
     pub(super) home: tempfile::TempDir,
 }
 
@@ -48,7 +48,7 @@ impl Tree {
         std::fs::create_dir_all(paths.backups_dir()).unwrap();
         let spool = Spool::new(&paths);
         spool.create_folders().unwrap();
-        let blueprint = Blueprint {
+        let setup = DaemonSetup {
             database: paths.database(),
             backups: paths.backups_dir(),
             repair_note: home.path().join("repairs.json"),
@@ -61,10 +61,10 @@ impl Tree {
             settings: None,
             compressor,
         };
-        let house = House::new(&blueprint);
-        let (root, _) = Actor::spawn(None, Root, (blueprint, house.clone())).await.unwrap();
-        let happenings = house.bus.listen();
-        Self { house, root, happenings, home }
+        let services = Services::new(&setup);
+        let (root, _) = Actor::spawn(None, Root, (setup, services.clone())).await.unwrap();
+        let bus_events = services.bus.listen();
+        Self { services, root, bus_events, home }
     }
 
     /// Sends an event of the session `s`.
@@ -89,15 +89,15 @@ impl Tree {
             payload: event.to_string().into_bytes(),
             flags: Flags::default(),
         };
-        let reply = self.house.intake.take(deliver, Listener::Nobody).await;
+        let reply = self.services.ingest.take(deliver, Recipient::Nobody).await;
         assert!(matches!(reply, Reply::Ack { .. }), "{reply:?}");
     }
 
     /// Moves the clock on until something of this name is said of the session, and tells how long that took.
-    pub(super) async fn wait_for(&mut self, session: &str, name: &str) -> (Duration, Said) {
+    pub(super) async fn wait_for(&mut self, session: &str, name: &str) -> (Duration, LifecycleKind) {
         let begun = Instant::now();
         loop {
-            if let Happening::Lifecycle(said) = self.happenings.recv().await.unwrap()
+            if let BusEvent::LifecycleEvent(said) = self.bus_events.recv().await.unwrap()
                 && said.session.as_ref().is_some_and(|key| key.id.as_str() == session)
                 && said.what.name() == name
             {
@@ -107,7 +107,7 @@ impl Tree {
     }
 
     pub(super) fn batch_states(&self) -> Vec<String> {
-        let states = self.house.readers.read(|db| {
+        let states = self.services.readers.read(|db| {
             let session = store::find_sessions(db, "s")?.remove(0);
             Ok::<_, store::StoreError>(
                 store::batches(db, session.row)?.into_iter().map(|batch| batch.status).collect(),

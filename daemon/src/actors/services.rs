@@ -9,26 +9,26 @@ use std::time::Duration;
 use recall_protocol::spool::Spool;
 
 use super::ancestry::Ancestry;
-use super::boundaries::Boundaries;
 use super::bus::BusHandle;
+use super::capture_rules::CaptureRules;
 use super::checkouts::Checkouts;
 use super::clock;
-use super::compression::CompressionDoor;
+use super::compression::CompressionHandle;
 use super::compressor::CompressorArguments;
+use super::context_lookup::{ContextLookup, IndexHandle, answer_within};
 use super::forgetting::{BackingUp, Forgetting};
-use super::hearing::Answers;
-use super::housekeeper::{HousekeeperArguments, HousekeeperDoor};
-use super::indexer::{IndexerArguments, IndexerDoor};
-use super::intake::{Counters, Intake};
+use super::housekeeper::{HousekeeperArguments, HousekeeperHandle};
+use super::indexer::{IndexerArguments, IndexerHandle};
+use super::ingest::{Counters, Ingest};
+use super::injection_receipt::PendingAnswers;
 use super::maintenance::Maintenance;
 use super::pause::PauseSwitch;
-use super::recollection::{IndexDoor, Recollection, answer_within};
-use super::replies::Replies;
 use super::session::SessionContext;
-use super::sessions::{Crashes, SessionsDoor};
+use super::sessions::{Crashes, SessionsHandle};
 use super::settings::{CurrentRedactor, Settings, SettingsFiles};
-use super::subscriber::SubscriberDoor;
-use super::writer::{FirstConnection, OnlyWriter, WriterArguments, WriterHandle};
+use super::subscriber::SubscriberHandle;
+use super::transcript_replies::TranscriptReplies;
+use super::writer::{DatabaseLock, FirstConnection, WriterArguments, WriterHandle};
 use crate::compression::Compressor;
 use crate::config::{Config, Loaded, Subscription};
 use crate::memory::ids::Timestamp;
@@ -37,7 +37,7 @@ use crate::store::{Duty, Readers};
 
 /// What the tree is started with.
 #[derive(Clone)]
-pub struct Blueprint {
+pub struct DaemonSetup {
     pub database: PathBuf,
     pub backups: PathBuf,
     /// Where repairs of the database are remembered.
@@ -58,18 +58,18 @@ pub struct Blueprint {
 
 /// The doors of the tree: all that the rooms above need of it. Cheap to clone.
 #[derive(Clone)]
-pub struct House {
+pub struct Services {
     pub writer: WriterHandle,
     pub bus: BusHandle,
-    pub indexer: IndexerDoor,
-    pub sessions: SessionsDoor,
-    pub compression: CompressionDoor,
-    pub housekeeper: HousekeeperDoor,
-    pub subscriber: SubscriberDoor,
-    pub intake: Intake,
-    pub recollection: Recollection,
+    pub indexer: IndexerHandle,
+    pub sessions: SessionsHandle,
+    pub compression: CompressionHandle,
+    pub housekeeper: HousekeeperHandle,
+    pub subscriber: SubscriberHandle,
+    pub ingest: Ingest,
+    pub context_lookup: ContextLookup,
     pub checkouts: Checkouts,
-    pub answers: Answers,
+    pub answers: PendingAnswers,
     pub forgetting: Forgetting,
     pub readers: Readers,
     pub spool: Spool,
@@ -79,33 +79,29 @@ pub struct House {
     pub heard_since: Timestamp,
 }
 
-impl House {
-    pub fn new(blueprint: &Blueprint) -> Self {
-        let readers = Readers::new(&blueprint.database);
-        let (writer, sessions) = (WriterHandle::default(), SessionsDoor::default());
-        let config = &blueprint.config.config;
-        let redactor = CurrentRedactor::new(Arc::clone(&blueprint.redactor));
-        let boundaries = Boundaries::new(&config.excluded);
-        let settings = Settings::new(
-            blueprint.settings.clone(),
-            &blueprint.config,
-            redactor.clone(),
-            boundaries.clone(),
-        );
-        let intake = Intake {
+impl Services {
+    pub fn new(setup: &DaemonSetup) -> Self {
+        let readers = Readers::new(&setup.database);
+        let (writer, sessions) = (WriterHandle::default(), SessionsHandle::default());
+        let config = &setup.config.config;
+        let redactor = CurrentRedactor::new(Arc::clone(&setup.redactor));
+        let capture_rules = CaptureRules::new(&config.excluded);
+        let settings =
+            Settings::new(setup.settings.clone(), &setup.config, redactor.clone(), capture_rules.clone());
+        let ingest = Ingest {
             sessions: sessions.clone(),
             writer: writer.clone(),
             crashes: Crashes::default(),
             redactor,
             counters: Arc::new(Counters::default()),
-            pauses: PauseSwitch::load(&blueprint.pause_note),
-            boundaries,
+            pauses: PauseSwitch::load(&setup.pause_note),
+            capture_rules,
             settings: settings.clone(),
         };
-        let indexer = IndexerDoor::default();
-        let recollection = Recollection {
+        let indexer = IndexerHandle::default();
+        let context_lookup = ContextLookup {
             readers: readers.clone(),
-            index: IndexDoor::default(),
+            index: IndexHandle::default(),
             indexer: indexer.clone(),
             ancestry: Ancestry::default(),
             budgets: config.budgets,
@@ -113,35 +109,35 @@ impl House {
             settings,
             answer_within: answer_within(),
         };
-        let housekeeper = HousekeeperDoor::default();
+        let housekeeper = HousekeeperHandle::default();
         let forgetting = Forgetting {
             writer: writer.clone(),
             indexer: indexer.clone(),
             sessions: sessions.clone(),
             housekeeper: housekeeper.clone(),
             readers: readers.clone(),
-            spool: blueprint.spool.clone(),
-            database: blueprint.database.clone(),
-            backups: blueprint.backups.clone(),
+            spool: setup.spool.clone(),
+            database: setup.database.clone(),
+            backups: setup.backups.clone(),
             backing_up: BackingUp::default(),
         };
         Self {
-            checkouts: Checkouts::new(writer.clone(), intake.redactor.clone()),
-            answers: Answers::default(),
+            checkouts: Checkouts::new(writer.clone(), ingest.redactor.clone()),
+            answers: PendingAnswers::default(),
             writer,
             bus: BusHandle::default(),
             indexer,
             sessions,
-            compression: CompressionDoor::default(),
+            compression: CompressionHandle::default(),
             housekeeper,
-            subscriber: SubscriberDoor::default(),
-            intake,
-            recollection,
+            subscriber: SubscriberHandle::default(),
+            ingest,
+            context_lookup,
             forgetting,
             readers,
-            spool: blueprint.spool.clone(),
+            spool: setup.spool.clone(),
             config: config.clone(),
-            backend: blueprint.compressor.origin(),
+            backend: setup.compressor.origin(),
             heard_since: clock::now(),
         }
     }
@@ -150,23 +146,23 @@ impl House {
         (self.config.subscriptions.clone(), self.bus.clone())
     }
 
-    pub(super) fn writer_arguments(&self, blueprint: &Blueprint, only: OnlyWriter) -> WriterArguments {
+    pub(super) fn writer_arguments(&self, setup: &DaemonSetup, only: DatabaseLock) -> WriterArguments {
         WriterArguments {
-            database: blueprint.database.clone(),
-            backups: blueprint.backups.clone(),
+            database: setup.database.clone(),
+            backups: setup.backups.clone(),
             durability: self.config.durability,
             bus: self.bus.clone(),
             only,
-            first: blueprint.first_connection.clone(),
+            first: setup.first_connection.clone(),
         }
     }
 
-    pub(super) fn indexer_arguments(&self, blueprint: &Blueprint) -> IndexerArguments {
+    pub(super) fn indexer_arguments(&self, setup: &DaemonSetup) -> IndexerArguments {
         IndexerArguments {
-            folder: blueprint.index_folder.clone(),
+            folder: setup.index_folder.clone(),
             readers: self.readers.clone(),
             writer: self.writer.clone(),
-            door: self.recollection.index.clone(),
+            handle: self.context_lookup.index.clone(),
             bus: self.bus.clone(),
         }
     }
@@ -175,43 +171,43 @@ impl House {
         SessionContext {
             checkouts: self.checkouts.clone(),
             answers: self.answers.clone(),
-            counters: Arc::clone(&self.intake.counters),
+            counters: Arc::clone(&self.ingest.counters),
             writer: self.writer.clone(),
-            recollection: self.recollection.clone(),
-            crashes: self.intake.crashes.clone(),
+            context_lookup: self.context_lookup.clone(),
+            crashes: self.ingest.crashes.clone(),
             capture: self.config.capture.clone(),
             idle: self.config.idle,
             heard_since: self.heard_since,
-            replies: Replies::new(self.intake.redactor.clone()),
-            redactor: self.intake.redactor.clone(),
+            transcript_replies: TranscriptReplies::new(self.ingest.redactor.clone()),
+            redactor: self.ingest.redactor.clone(),
         }
     }
 
     /// Each compressor gets a name and a duty of its own.
-    pub(super) fn compressor_template(&self, blueprint: &Blueprint) -> CompressorArguments {
+    pub(super) fn compressor_template(&self, setup: &DaemonSetup) -> CompressorArguments {
         CompressorArguments {
             worker: String::new(),
             duty: Duty::All,
             writer: self.writer.clone(),
             readers: self.readers.clone(),
             bus: self.bus.clone(),
-            compressor: Arc::clone(&blueprint.compressor),
+            compressor: Arc::clone(&setup.compressor),
             policy: self.config.compression.clone(),
             supervisor: self.compression.clone(),
         }
     }
 
-    pub(super) fn housekeeper_arguments(&self, blueprint: &Blueprint) -> HousekeeperArguments {
+    pub(super) fn housekeeper_arguments(&self, setup: &DaemonSetup) -> HousekeeperArguments {
         HousekeeperArguments {
             spool: self.spool.clone(),
-            intake: self.intake.clone(),
+            ingest: self.ingest.clone(),
             readers: self.readers.clone(),
             idle: self.config.idle,
             heard_since: self.heard_since,
             every: Duration::from_secs(self.config.housekeeping_s),
             maintenance: Maintenance {
-                database: blueprint.database.clone(),
-                backups: blueprint.backups.clone(),
+                database: setup.database.clone(),
+                backups: setup.backups.clone(),
                 readers: self.readers.clone(),
                 writer: self.writer.clone(),
                 forgetting: self.forgetting.clone(),

@@ -2,11 +2,11 @@
 //! no first: the budget, then what the session was told, then one look into the index of paths.
 
 use super::clock;
-use super::recollection::{Recalled, Recollection, note};
+use super::context_lookup::{ContextLookup, ContextReply, note};
 use crate::memory::context::{Material, Moment, assemble};
-use crate::memory::file_memory::{Candidate, LEAST_IMPORTANCE, TOLD_OF_A_FILE, Told};
+use crate::memory::file_memory::{Candidate, InjectedSet, LEAST_IMPORTANCE, TOLD_OF_A_FILE};
 use crate::memory::ids::{ProjectRow, SessionId};
-use crate::repository::refs::Workplace;
+use crate::repository::refs::WorkLocation;
 use crate::store::{self, StoreError};
 
 /// Of the newest observations about a file so many are considered.
@@ -14,27 +14,35 @@ const CONSIDERED: u32 = 20;
 
 /// Which file is opened, and by whom.
 #[derive(Clone, Debug)]
-pub struct FileAsker {
+pub struct FileContextRequest {
     /// Relative to the project's folder.
     pub file: String,
     pub project: ProjectRow,
     pub session: SessionId,
-    pub place: Workplace,
+    pub place: WorkLocation,
 }
 
-impl Recollection {
+impl ContextLookup {
     /// What the session should know of the file and was not told. On any trouble nothing.
-    pub async fn about_file(&self, asker: FileAsker, told: &Told) -> Recalled {
-        if Moment::File.budget(&self.budgets) == 0 || told.files.contains(&asker.file) {
-            return Recalled::default();
+    pub async fn about_file(
+        &self,
+        context_request: FileContextRequest,
+        injected: &InjectedSet,
+    ) -> ContextReply {
+        if Moment::File.budget(&self.budgets) == 0 || injected.files.contains(&context_request.file) {
+            return ContextReply::default();
         }
-        let (this, told) = (self.clone(), told.clone());
-        self.in_time(move || this.recall_file(asker, &told)).await
+        let (this, injected) = (self.clone(), injected.clone());
+        self.in_time(move || this.file_context(context_request, &injected)).await
     }
 
-    fn recall_file(&self, asker: FileAsker, told: &Told) -> Result<Recalled, StoreError> {
+    fn file_context(
+        &self,
+        context_request: FileContextRequest,
+        injected: &InjectedSet,
+    ) -> Result<ContextReply, StoreError> {
         let material = self.readers.read(|db| {
-            let place = (asker.project, asker.file.as_str());
+            let place = (context_request.project, context_request.file.as_str());
             let mut rows = Vec::new();
             for row in store::notes_about(db, place, (&TOLD_OF_A_FILE, LEAST_IMPORTANCE), CONSIDERED)? {
                 let candidate = Candidate {
@@ -43,16 +51,16 @@ impl Recollection {
                     at: row.created_at,
                     rewritten: row.rewritten,
                 };
-                if candidate.is_news(&asker.session, told) {
+                if candidate.is_news(&context_request.session, injected) {
                     rows.extend(store::observation(db, row.id)?);
                 }
             }
-            let listener = self.listener(&asker.place);
+            let listener = self.listener(&context_request.place);
             let observations = rows.into_iter().map(|row| note(row, 0.0, &listener)).collect();
-            Ok(Material { observations, file: asker.file, ..Material::default() })
+            Ok(Material { observations, file: context_request.file, ..Material::default() })
         })?;
         let budget = Moment::File.budget(&self.budgets);
         let block = assemble(Moment::File, &material, budget, clock::now());
-        Ok(Recalled { block, moment: Some(Moment::File), notice: None, file: Some(material.file) })
+        Ok(ContextReply { block, moment: Some(Moment::File), notice: None, file: Some(material.file) })
     }
 }

@@ -15,7 +15,7 @@ use crate::cli::failure::Failure;
 const START_WITHIN: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
 
-pub(super) struct Theatre {
+pub(super) struct DemoStage {
     home: tempfile::TempDir,
     paths: Paths,
     shim: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct Played {
     pub(super) took: Duration,
 }
 
-impl Theatre {
+impl DemoStage {
     /// Starts the daemon and waits until it answers.
     ///
     /// # Errors
@@ -49,9 +49,9 @@ impl Theatre {
             .stderr(Stdio::null())
             .spawn()
             .with_context(|| format!("starting {} daemon", program.display()))?;
-        let mut theatre = Self { home, paths, shim: shim.to_owned(), daemon };
-        theatre.wait()?;
-        Ok(theatre)
+        let mut stage = Self { home, paths, shim: shim.to_owned(), daemon };
+        stage.wait()?;
+        Ok(stage)
     }
 
     fn wait(&mut self) -> anyhow::Result<()> {
@@ -116,7 +116,7 @@ impl Theatre {
     }
 }
 
-impl Drop for Theatre {
+impl Drop for DemoStage {
     fn drop(&mut self) {
         // After a failure on the way; a daemon that has ended is not there to be killed.
         let _ = self.daemon.kill();

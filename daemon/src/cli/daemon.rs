@@ -88,6 +88,10 @@ fn explain(error: RunError, paths: &Paths) -> anyhow::Error {
             "Install the newer recall again; this one does not touch what it does not understand. Events wait in the spool."
                 .to_owned()
         }
+        RunError::Store(OpenStoreError::OtherTables { path }) => format!(
+            "Move it away (`mv {0} {0}.old`) and start again; this recall cannot read it. Events wait in the spool.",
+            path.display()
+        ),
         RunError::Store(_) | RunError::Repair(_) => format!(
             "Look at {} and its rights and free space; backups lie in {}. Events wait in the spool.",
             paths.database().display(),

@@ -113,17 +113,6 @@ pub struct TextMatch {
     pub proximity: f32,
 }
 
-/// How a document lies to the work at hand.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Nearness {
-    #[default]
-    Elsewhere,
-    /// A session on the same branch.
-    SameBranch,
-    /// It is about a file that is being worked on.
-    SameFile,
-}
-
 /// What a document is, apart from its text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DocumentTraits {
@@ -132,7 +121,6 @@ pub struct DocumentTraits {
     pub importance: Importance,
     /// Milliseconds.
     pub age: i64,
-    pub nearness: Nearness,
 }
 
 /// The parts of a score. Their product is the score.
@@ -148,11 +136,10 @@ pub struct Factors {
     pub recency: f32,
     pub importance: f32,
     pub status: f32,
-    pub nearness: f32,
 }
 
 /// No product of the factors that need no text exceeds this; a search may skip what cannot reach its results.
-pub const HIGHEST_TRAIT_FACTOR: f32 = 2.4 * 1.15 * 1.15 * 1.4;
+pub const HIGHEST_TRAIT_FACTOR: f32 = 2.4 * 1.15 * 1.15;
 
 impl Factors {
     pub fn new(text: TextMatch, traits: DocumentTraits) -> Self {
@@ -165,7 +152,6 @@ impl Factors {
             recency: recency_factor(traits.age),
             importance: 1.0 + 0.03 * (f32::from(traits.importance.get()) - 5.0),
             status: status_factor(traits.status),
-            nearness: nearness_factor(traits.nearness),
         }
     }
 
@@ -188,11 +174,11 @@ impl Factors {
 
     /// The part of the score that no text is needed for.
     pub fn of_traits(&self) -> f32 {
-        self.kind * self.recency * self.importance * self.status * self.nearness
+        self.kind * self.recency * self.importance * self.status
     }
 
     /// Every factor with the name it is explained by.
-    pub fn named(&self) -> [(&'static str, f32); 9] {
+    pub fn named(&self) -> [(&'static str, f32); 8] {
         [
             ("text", self.text),
             ("coverage", self.coverage),
@@ -202,7 +188,6 @@ impl Factors {
             ("recency", self.recency),
             ("importance", self.importance),
             ("status", self.status),
-            ("nearness", self.nearness),
         ]
     }
 }
@@ -230,14 +215,6 @@ fn status_factor(status: Status) -> f32 {
         Status::Active => 1.0,
         Status::Resolved => 0.8,
         Status::Superseded => 0.4,
-    }
-}
-
-fn nearness_factor(nearness: Nearness) -> f32 {
-    match nearness {
-        Nearness::Elsewhere => 1.0,
-        Nearness::SameBranch => 1.15,
-        Nearness::SameFile => 1.4,
     }
 }
 
@@ -296,7 +273,6 @@ mod tests {
             status: Status::Active,
             importance: Importance::clamped(5),
             age: 0,
-            nearness: Nearness::Elsewhere,
         }
     }
 
@@ -325,17 +301,11 @@ mod tests {
             DocumentTraits { status: Status::Resolved, ..plain() },
             DocumentTraits { status: Status::Superseded, ..plain() },
         );
-        check_order(DocumentTraits { nearness: Nearness::SameBranch, ..plain() }, plain());
-        check_order(
-            DocumentTraits { nearness: Nearness::SameFile, ..plain() },
-            DocumentTraits { nearness: Nearness::SameBranch, ..plain() },
-        );
     }
 
     #[test]
     fn no_trait_lifts_a_text_that_does_not_match() {
-        let best =
-            DocumentTraits { importance: Importance::clamped(10), nearness: Nearness::SameFile, ..plain() };
+        let best = DocumentTraits { importance: Importance::clamped(10), ..plain() };
         assert_eq!(Factors::new(TextMatch::default(), best).score(), 0.0);
     }
 
@@ -397,17 +367,9 @@ mod tests {
     fn any_traits() -> impl Strategy<Value = DocumentTraits> {
         let kinds = proptest::sample::select(DocumentKind::ALL.map(|(kind, ..)| kind).to_vec());
         let statuses = proptest::sample::select(Status::ALL.map(|(status, _)| status).to_vec());
-        let nearness =
-            proptest::sample::select(vec![Nearness::Elsewhere, Nearness::SameBranch, Nearness::SameFile]);
-        (kinds, statuses, nearness, any::<i64>(), any::<i64>()).prop_map(
-            |(kind, status, nearness, importance, age)| DocumentTraits {
-                kind,
-                status,
-                importance: Importance::clamped(importance),
-                age,
-                nearness,
-            },
-        )
+        (kinds, statuses, any::<i64>(), any::<i64>()).prop_map(|(kind, status, importance, age)| {
+            DocumentTraits { kind, status, importance: Importance::clamped(importance), age }
+        })
     }
 
     proptest! {

@@ -16,11 +16,11 @@ use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::Timestamp;
 use crate::memory::ranking::{
-    Commonness, DocumentTraits, Factors, Frequency, HIGHEST_TRAIT_FACTOR, Nearness, TermField, TextMatch,
-    information, presence, relevance, surroundings,
+    Commonness, DocumentTraits, Factors, Frequency, HIGHEST_TRAIT_FACTOR, TermField, TextMatch, information,
+    presence, relevance, surroundings,
 };
 
-use super::filter::{ConditionBuilder, Conditions, NearWork, population};
+use super::filter::{ConditionBuilder, Conditions, population};
 use super::proximity::{Weighted, closeness};
 use super::request::{Hit, Hits, Request};
 use super::schema::{self, Fields, PackedTraits};
@@ -50,7 +50,6 @@ struct Segment<'a> {
     first: DocId,
     population: Option<BitSet>,
     conditions: Conditions,
-    near: Option<NearWork>,
     traits: Column<u64>,
     at: Column<i64>,
     row: Column<i64>,
@@ -70,7 +69,6 @@ impl<'a> Segment<'a> {
                 first,
                 population: population(reader, &request.scope)?,
                 conditions: conditions.build(reader)?,
-                near: NearWork::of(reader, fields, request)?,
                 traits: columns.u64(schema::TRAITS)?,
                 at: columns.i64(schema::AT)?,
                 row: columns.i64(schema::ROW)?,
@@ -100,7 +98,6 @@ impl<'a> Segment<'a> {
             status: packed.status(),
             importance: packed.importance(),
             age: now.since(self.at(doc)),
-            nearness: self.near.as_ref().map_or(Nearness::Elsewhere, |near| near.nearness(doc)),
         }
     }
 }

@@ -9,8 +9,6 @@ use tantivy::query::{EnableScoring, PhraseQuery, Query as _, TermQuery};
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
 
-use crate::memory::ranking::Nearness;
-
 use super::query::Filter;
 use super::request::{Request, Scope};
 use super::schema::{self, Fields, PackedTraits};
@@ -194,48 +192,4 @@ pub(crate) fn population(segment: &SegmentReader, scope: &Scope) -> tantivy::Res
         }
     }
     Ok(Some(docs))
-}
-
-/// The documents of one segment that are near the work at hand.
-pub(crate) struct NearWork {
-    same_file: BitSet,
-    same_branch: Condition,
-}
-
-impl NearWork {
-    /// `None` if the request names no work.
-    pub(crate) fn of(
-        segment: &SegmentReader,
-        fields: &Fields,
-        request: &Request,
-    ) -> tantivy::Result<Option<Self>> {
-        let work = &request.work;
-        if work.files.is_empty() && work.branch_sessions.is_empty() {
-            return Ok(None);
-        }
-        let mut same_file = BitSet::with_max_value(segment.max_doc());
-        let paths = segment.inverted_index(fields.path)?;
-        for file in &work.files {
-            let term = Term::from_field_text(fields.path, file);
-            if let Some(mut postings) = paths.read_postings(&term, IndexRecordOption::Basic)? {
-                while postings.doc() != TERMINATED {
-                    same_file.insert(postings.doc());
-                    postings.advance();
-                }
-            }
-        }
-        let sessions: Vec<&str> = work.branch_sessions.iter().map(|id| id.as_str()).collect();
-        let same_branch = equals(segment, schema::SESSION, &sessions)?;
-        Ok(Some(Self { same_file, same_branch }))
-    }
-
-    pub(crate) fn nearness(&self, doc: DocId) -> Nearness {
-        if self.same_file.contains(doc) {
-            Nearness::SameFile
-        } else if self.same_branch.admits(doc) {
-            Nearness::SameBranch
-        } else {
-            Nearness::Elsewhere
-        }
-    }
 }

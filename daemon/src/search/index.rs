@@ -273,7 +273,7 @@ mod tests {
     use crate::memory::observation::{Importance, ObservationType};
     use crate::memory::ranking::RELEVANCE_FLOOR;
     use crate::search::query::{Query, parse};
-    use crate::search::request::{Scope, WorkAtHand};
+    use crate::search::request::Scope;
 
     const NOW: Timestamp = Timestamp(1_795_262_400_000);
     const DAY: i64 = 86_400_000;
@@ -409,24 +409,6 @@ mod tests {
         request.limit = 1;
         let hits = index.search(&request).expect("searching works");
         assert_eq!((hits.hits.len(), hits.total), (1, 3));
-    }
-
-    #[test]
-    fn the_work_at_hand_comes_first() {
-        let mut elsewhere = observation(1, "Cache warms up late", "see there");
-        elsewhere.session = SessionId::from("elsewhere");
-        let mut near = observation(2, "Cache warms up late", "see there");
-        near.files = vec!["src/cache.rs".to_owned()];
-        let mut branch = observation(3, "Cache warms up late", "see there");
-        branch.session = SessionId::from("on-branch");
-        let filled = filled(&[elsewhere, near, branch]);
-        let mut request = Request::new(parse("cache"), NOW);
-        assert_eq!(found(&filled.opened.index, &request), "1 2 3");
-        request.work = WorkAtHand {
-            files: vec!["src/cache.rs".to_owned()],
-            branch_sessions: vec![SessionId::from("on-branch")],
-        };
-        assert_eq!(found(&filled.opened.index, &request), "2 3 1");
     }
 
     #[test]

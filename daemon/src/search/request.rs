@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 
 use crate::memory::document::{DocumentKey, DocumentKind};
-use crate::memory::ids::{ProjectKey, SessionId, Timestamp};
+use crate::memory::ids::{ProjectKey, Timestamp};
 use crate::memory::ranking::Factors;
 
 use super::query::Query;
@@ -22,7 +22,6 @@ pub struct Request {
     pub now: Timestamp,
     /// Where days begin for `since:`.
     pub zone: TimeZone,
-    pub work: WorkAtHand,
 }
 
 impl Request {
@@ -39,7 +38,6 @@ impl Request {
             limit: 10,
             now,
             zone: TimeZone::UTC,
-            work: WorkAtHand::default(),
         }
     }
 }
@@ -50,15 +48,6 @@ impl Request {
 pub enum Scope {
     Everything,
     Project(ProjectKey),
-}
-
-/// What is being worked on; memories about it come first among equals.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WorkAtHand {
-    /// Paths as documents name them.
-    pub files: Vec<String>,
-    /// Sessions on the same branch.
-    pub branch_sessions: Vec<SessionId>,
 }
 
 /// The answer to a [`Request`].

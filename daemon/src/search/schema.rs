@@ -15,7 +15,7 @@ use super::tokenizer::{self, CodeTokenizer};
 
 /// Counts up whenever documents would be indexed differently: fields, tokenizer, meaning of a field. An index of
 /// another version is rebuilt.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// Bytes of a body that can be found: its beginning and its end. What is longer is output that nobody wrote, and its
 /// middle would only thin out what the rest says.
@@ -33,8 +33,6 @@ pub(crate) struct Fields {
     pub title: Field,
     /// Paths, cut into parts, for `file:`.
     pub file: Field,
-    /// Paths as they are, for nearness.
-    pub path: Field,
     row: Field,
     traits: Field,
     at: Field,
@@ -66,7 +64,6 @@ pub(crate) fn build() -> (Schema, Fields) {
         text: schema.add_text_field("text", cut(IndexRecordOption::WithFreqsAndPositions)),
         title: schema.add_text_field("title", cut(IndexRecordOption::Basic)),
         file: schema.add_text_field("file", cut(IndexRecordOption::WithFreqsAndPositions)),
-        path: schema.add_text_field("path", STRING),
         row: schema.add_i64_field(ROW, FAST),
         traits: schema.add_u64_field(TRAITS, FAST),
         at: schema.add_i64_field(AT, FAST | INDEXED),
@@ -96,7 +93,6 @@ impl Fields {
         row.add_text(self.title, &document.title);
         for file in &document.files {
             row.add_text(self.file, file);
-            row.add_text(self.path, file);
         }
         row.add_i64(self.row, document.key.row);
         row.add_u64(self.traits, PackedTraits::of(document).0);

@@ -114,7 +114,7 @@ pub(super) fn copy_into(db: &Connection, target: &Path) -> Result<(), BackupErro
 /// The newest backup that can be opened, is undamaged and not of a newer schema.
 pub fn newest_good_backup(folder: &Path) -> Option<PathBuf> {
     backups(folder).into_iter().map(|backup| backup.path).find(|path| match check_file(path) {
-        Ok(version) => (1..=schema::VERSION).contains(&version),
+        Ok(is_known) => is_known,
         Err(error) => {
             tracing::warn!(backup = %path.display(), %error, "this backup is no good");
             false
@@ -146,11 +146,11 @@ pub enum Thoroughness {
     StructureAndIndexes,
 }
 
-/// The schema version of an undamaged database file that nobody writes to.
-fn check_file(path: &Path) -> Result<u32, StoreError> {
+/// Whether an undamaged database file that nobody writes to has tables that this program knows.
+fn check_file(path: &Path) -> Result<bool, StoreError> {
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     check(&db, Thoroughness::Structure)?;
-    Ok(db.query_row("PRAGMA user_version", [], |row| row.get(0))?)
+    Ok(schema::is_known(&db)?)
 }
 
 struct Backup {
@@ -316,7 +316,7 @@ mod tests {
         fs::write(&damaged, bytes).unwrap();
         let newer = folder.join("before-schema-99.db");
         fs::copy(&good, &newer).unwrap();
-        Connection::open(&newer).unwrap().pragma_update(None, "user_version", schema::VERSION + 1).unwrap();
+        Connection::open(&newer).unwrap().pragma_update(None, "user_version", 99).unwrap();
         fs::write(folder.join("daily-empty.db"), b"").unwrap();
         fs::write(folder.join("daily-text.db"), b"this is no database, whatever its name says").unwrap();
         fs::write(folder.join("daily-x.part"), b"unfinished").unwrap();

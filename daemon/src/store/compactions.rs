@@ -1,7 +1,6 @@
 //! Conversations that were shortened: a beginning and an end each, told of by two events in whatever order.
 //!
-//! An end belongs to the last beginning before it, so one that is told of in between takes its end from another. The
-//! column `compacted_count` holds the messages since the compaction before.
+//! An end belongs to the last beginning before it, so one that is told of in between takes its end from another.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -111,10 +110,10 @@ fn ended(scene: &EffectContext<'_>) -> Result<u32, StoreError> {
 /// The end of an earlier one is that of another.
 fn hand_over_end(scene: &EffectContext<'_>, from: i64, to: i64) -> Result<(), StoreError> {
     for sql in [
-        "UPDATE compactions SET (ended_at, message_count, compacted_count, summary, end_event, end_prompt_id) =
-            (SELECT ended_at, message_count, compacted_count, summary, end_event, end_prompt_id
+        "UPDATE compactions SET (ended_at, message_count, messages_since_last, summary, end_event, end_prompt_id) =
+            (SELECT ended_at, message_count, messages_since_last, summary, end_event, end_prompt_id
              FROM compactions WHERE id = ?1) WHERE id = ?2",
-        "UPDATE compactions SET ended_at = NULL, compacted_count = NULL, summary = NULL, end_event = NULL,
+        "UPDATE compactions SET ended_at = NULL, messages_since_last = NULL, summary = NULL, end_event = NULL,
                 end_prompt_id = NULL WHERE id = ?1 AND id <> ?2",
     ] {
         scene.db.prepare_cached(sql)?.execute([from, to])?;
@@ -152,7 +151,7 @@ pub(super) fn ends(
             hand_over_end(scene, row, db.last_insert_rowid())?;
         }
         db.prepare_cached(
-            "UPDATE compactions SET ended_at = ?2, message_count = ?3, compacted_count = ?4, summary = ?5,
+            "UPDATE compactions SET ended_at = ?2, message_count = ?3, messages_since_last = ?4, summary = ?5,
                     end_event = ?6, end_prompt_id = ?7 WHERE id = ?1",
         )?
         .execute(params![
@@ -167,7 +166,7 @@ pub(super) fn ends(
         row
     } else {
         db.prepare_cached(
-            "INSERT INTO compactions (session, batch, trigger, ended_at, message_count, compacted_count, summary,
+            "INSERT INTO compactions (session, batch, trigger, ended_at, message_count, messages_since_last, summary,
                                       event_id, prompt_id, end_event, end_prompt_id)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?8, ?9)",
         )?

@@ -161,6 +161,8 @@ fn is_damage(error: &rusqlite::Error) -> bool {
 pub enum OpenStoreError {
     #[error("database {} was written by a newer recall (schema {found}, this one knows {known})", path.display())]
     TooNew { path: PathBuf, found: u32, known: u32 },
+    #[error("database {} was written by an unreleased recall, its tables are others", path.display())]
+    OtherTables { path: PathBuf },
     #[error("cannot open database {}", path.display())]
     Open {
         path: PathBuf,
@@ -200,7 +202,11 @@ impl OpenStoreError {
         match self {
             Self::Open { source, .. } | Self::Migrate { source, .. } => is_damage(source),
             Self::Backup { source: BackupError::Source(source), .. } => source.is_damage(),
-            Self::Backup { .. } | Self::TooNew { .. } | Self::Create { .. } | Self::Repair { .. } => false,
+            Self::Backup { .. }
+            | Self::TooNew { .. }
+            | Self::OtherTables { .. }
+            | Self::Create { .. }
+            | Self::Repair { .. } => false,
         }
     }
 }

@@ -14,7 +14,7 @@ use ractor::{Actor, ActorRef};
 use recall::actors::bus::BusEvent;
 use recall::actors::compression::CompressionMessage;
 use recall::actors::housekeeper::HousekeeperMessage;
-use recall::actors::injection_receipt::Recipient;
+use recall::app::injection_receipt::Recipient;
 use recall::actors::root::{self, Root, RootMessage};
 use recall::actors::services::{DaemonSetup, Services};
 use recall::actors::writer::FirstConnection;

@@ -11,8 +11,8 @@ use recall_protocol::boot::BootStamp;
 use recall_protocol::wire::Deliver;
 use tokio::sync::watch;
 
-use super::settings::CurrentRedactor;
 use super::writer::WriterHandle;
+use crate::app::settings::CurrentRedactor;
 use crate::memory::checkout::Checkout;
 use crate::memory::ids::{BranchName, SessionKey};
 use crate::memory::session::{Seq, Work};

@@ -14,12 +14,12 @@ use tokio::sync::oneshot;
 
 use super::backoff::{full_jitter, retry_delay_ms};
 use super::bus::{BusEvent, BusHandle};
-use super::clock;
 use super::compression::{CompressionHandle, CompressionMessage};
 use super::failure::GaveUp;
 use super::job_runner::{JobOutcome, JobOutput, JobRunner};
 use super::writer::WriterHandle;
 use super::writer_ledger::WriterLedger;
+use crate::app::clock;
 use crate::compression::policy::CompressionPolicy;
 use crate::compression::{CompressionError, Compressor, EXTRACTIVE};
 use crate::faults::{self, Point};

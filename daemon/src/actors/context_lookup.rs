@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::ancestry::{Ancestry, BranchContext};
-use super::clock;
-use super::continuity::continuity;
 use super::indexer::{IndexerHandle, IndexerMessage};
-use super::settings::Settings;
+use crate::app::ancestry::{Ancestry, BranchContext};
+use crate::app::clock;
+use crate::app::continuity::continuity;
+use crate::app::settings::Settings;
 use crate::config::Notice;
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::context::{Block, Budgets, Material, Moment, Note, SummaryNote, assemble, visible};

@@ -11,7 +11,7 @@ use recall_protocol::wire::{Deliver, Reply};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use super::ingest::Ingest;
-use super::injection_receipt::Recipient;
+use crate::app::injection_receipt::Recipient;
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::ids::SessionKey;
 

@@ -16,11 +16,11 @@ use recall_protocol::spool::{Remains, RemainsState, Spool};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::clock;
 use super::housekeeper::{HousekeeperHandle, HousekeeperMessage};
 use super::indexer::{IndexerHandle, IndexerMessage};
 use super::sessions::{SessionsHandle, SessionsMessage};
 use super::writer::{WriteFailed, WriterHandle};
+use crate::app::clock;
 use crate::memory::ids::{SessionKey, Timestamp};
 use crate::memory::order::Order;
 use crate::store::{

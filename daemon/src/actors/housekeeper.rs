@@ -9,14 +9,14 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, MessagingErr, RpcReplyPort};
 use recall_protocol::spool::Spool;
 use tokio::task::JoinHandle;
 
-use super::clock;
 use super::draining::{Drained, drain};
 use super::handle::ActorHandle;
 use super::ingest::Ingest;
 use super::maintenance::{LastDone, Maintenance};
 use super::sessions::SessionsMessage;
-use super::settings::{Look, Looked};
 use super::spool_watch::SpoolWatch;
+use crate::app::clock;
+use crate::app::settings::{Look, Looked};
 use crate::memory::ids::Timestamp;
 use crate::memory::session::IdlePolicy;
 use crate::store::{self, Readers, Write};

@@ -12,10 +12,10 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::bus::{BusEvent, BusHandle};
 use super::context_lookup::{IndexHandle, IndexState};
-use super::documents::document;
 use super::failure::GaveUp;
 use super::handle::ActorHandle;
 use super::writer::WriterHandle;
+use crate::app::documents::document;
 use crate::faults::{self, Point};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::search::index::{Index, IndexError, OpenIndexError, Opened, Writer};

@@ -4,9 +4,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::clock;
-use super::material::{batch_material, session_material, source_tokens};
 use super::writer_ledger::WriterLedger;
+use crate::app::clock;
+use crate::app::material::{batch_material, session_material, source_tokens};
 use crate::compression::extractive::Extractive;
 use crate::compression::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
 use crate::memory::fixes;

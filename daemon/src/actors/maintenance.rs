@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use super::clock;
 use super::forgetting::{Forgetting, Request};
 use super::writer::WriterHandle;
+use crate::app::clock;
 use crate::memory::ids::Timestamp;
 use crate::store::{self, BackupError, Readers, Selection, Unreadable, Write};
 

@@ -19,13 +19,13 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::clock;
 use super::context_lookup::{ContextReply, ContextRequest};
 use super::file_context::FileContextRequest;
-use super::injection_receipt::{InjectionReceipt, PendingAnswer, PendingAnswers, Received, Recipient};
 use super::session::{OriginState, SessionContext, SessionMessage, StoreOutcome, WriteResult};
 use super::writer::WriteFailed;
 use crate::agents::{self, HookOutput};
+use crate::app::clock;
+use crate::app::injection_receipt::{InjectionReceipt, PendingAnswer, PendingAnswers, Received, Recipient};
 use crate::memory::file_memory::InjectedSet;
 use crate::memory::ids::{EventId, ObservationId, ProjectKey, ProjectRow, SessionId, SessionKey, Timestamp};
 use crate::memory::material::beneath;

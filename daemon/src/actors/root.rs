@@ -15,7 +15,6 @@ use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, 
 use tokio::time::Instant;
 
 use super::bus::Bus;
-use super::clock;
 use super::compression::Compression;
 use super::failure;
 use super::handle::ActorHandle;
@@ -25,6 +24,7 @@ use super::services::{DaemonSetup, Services};
 use super::sessions::Sessions;
 use super::subscriber::Subscriber;
 use super::writer::{DatabaseDamaged, DatabaseLock, Writer};
+use crate::app::clock;
 use crate::store::{self, Evidence, RepairOutcome, RepairSite, Suspicion, Write};
 
 const FAILURE_WINDOW: Duration = Duration::from_secs(60);

@@ -18,7 +18,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::bus::{BusEvent, BusHandle};
 use super::handle::ActorHandle;
-use super::lifecycle_json::told;
+use crate::app::lifecycle_json::told;
 use crate::config::Subscription;
 use crate::memory::lifecycle::LifecycleEvent;
 use crate::process_group::{ProcessGroup, until};

@@ -15,7 +15,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::gate::ConnectionContext;
 use crate::actors::bus::BusEvent;
-use crate::actors::lifecycle_json::told;
+use crate::app::lifecycle_json::told;
 use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
 
 /// Followers at the same time.

@@ -10,7 +10,7 @@ use crate::actors::handle::NoAnswer;
 use crate::actors::housekeeper::HousekeeperMessage;
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::services::Services;
-use crate::actors::settings::Look;
+use crate::app::settings::Look;
 use crate::store;
 
 /// A machine that is asleep or a model that hangs must not hold a script for ever.

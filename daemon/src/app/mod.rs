@@ -1,0 +1,19 @@
+//! Use cases: what the daemon does with an event, a question or a job, as functions and plain values.
+//!
+//! A use case reads the store and the index, asks `memory/` what to do, and writes by a trait.
+//!
+//! **Invariant:** nothing here knows ractor, sockets, HTTP, MCP or a terminal. Actors and the server call this room; it
+//! calls neither.
+
+pub mod clock;
+pub mod pause;
+pub mod lifecycle_json;
+pub mod identity;
+pub mod material;
+pub mod continuity;
+pub mod ancestry;
+pub mod documents;
+pub mod capture_rules;
+pub mod settings;
+pub mod transcript_replies;
+pub mod injection_receipt;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
-use recall::actors::bus::BusEvent;
+use recall::app::bus::BusEvent;
 use recall::actors::compression::CompressionMessage;
 use recall::actors::housekeeper::HousekeeperMessage;
 use recall::app::injection_receipt::Recipient;

@@ -16,10 +16,10 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::backoff::{full_jitter, retry_delay_ms};
-use super::bus::BusEvent;
 use super::compressor::{CompressorActor, CompressorArguments, CompressorMessage};
 use super::failure;
 use super::handle::ActorHandle;
+use crate::app::bus::BusEvent;
 use crate::app::clock;
 use crate::compression::ProviderState;
 use crate::compression::policy::CompressionPolicy;

@@ -13,12 +13,12 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::backoff::{full_jitter, retry_delay_ms};
-use super::bus::{BusEvent, BusHandle};
 use super::compression::{CompressionHandle, CompressionMessage};
 use super::failure::GaveUp;
 use super::job_runner::{JobOutcome, JobOutput, JobRunner};
 use super::writer::WriterHandle;
 use super::writer_ledger::WriterLedger;
+use crate::app::bus::{Bus, BusEvent};
 use crate::app::clock;
 use crate::compression::policy::CompressionPolicy;
 use crate::compression::{CompressionError, Compressor, EXTRACTIVE};
@@ -59,7 +59,7 @@ pub struct CompressorArguments {
     pub duty: Duty,
     pub writer: WriterHandle,
     pub readers: Readers,
-    pub bus: BusHandle,
+    pub bus: Bus,
     pub compressor: Arc<dyn Compressor>,
     pub policy: CompressionPolicy,
     pub supervisor: CompressionHandle,

@@ -9,10 +9,9 @@
 //! ├── compression (supervisor)
 //! │   └── compressor *       a pool; one job at a time each
 //! ├── housekeeper            stale batches and sessions, expired leases, the spool, backups
-//! ├── subscriber             commands of the user that lifecycle events start
-//! └── bus                    what happened, for whoever listens
+//! └── subscriber             commands of the user that lifecycle events start
 //! ```
-//! The gate stands in `server/`, above this room: it accepts connections and hands events to [`ingest`].
+//! What an event, a question or a job leads to is `app/`'s.
 //!
 //! **Invariant:** no domain rules here. An actor asks `memory/` what to do and tells others to do it. Everybody
 //! outside talks to handles ([`handle::ActorHandle`]), never to an actor's reference, for a restarted actor has a new one.
@@ -21,11 +20,8 @@ pub mod handle;
 pub mod draining;
 pub mod failure;
 pub mod backoff;
-pub mod bus;
 pub mod writer;
 pub mod indexer;
-pub mod context_lookup;
-mod file_context;
 pub mod checkouts;
 mod pending_reply;
 pub mod session;

@@ -8,14 +8,12 @@ use std::time::Duration;
 
 use recall_protocol::spool::Spool;
 
-use super::bus::BusHandle;
 use super::checkouts::Checkouts;
 use super::compression::CompressionHandle;
 use super::compressor::CompressorArguments;
-use super::context_lookup::{ContextLookup, IndexHandle, answer_within};
 use super::forgetting::{BackingUp, Forgetting};
 use super::housekeeper::{HousekeeperArguments, HousekeeperHandle};
-use super::indexer::{IndexerArguments, IndexerHandle};
+use super::indexer::{IndexerArguments, IndexerHandle, IndexerMessage};
 use super::ingest::{Counters, Ingest};
 use super::maintenance::Maintenance;
 use super::session::SessionContext;
@@ -23,8 +21,11 @@ use super::sessions::{Crashes, SessionsHandle};
 use super::subscriber::SubscriberHandle;
 use super::writer::{DatabaseLock, FirstConnection, WriterArguments, WriterHandle};
 use crate::app::ancestry::Ancestry;
+use crate::app::bus::Bus;
 use crate::app::capture_rules::CaptureRules;
 use crate::app::clock;
+use crate::app::context_lookup::{ContextLookup, answer_within};
+use crate::app::index_handle::IndexHandle;
 use crate::app::injection_receipt::PendingAnswers;
 use crate::app::pause::PauseSwitch;
 use crate::app::settings::{CurrentRedactor, Settings, SettingsFiles};
@@ -60,7 +61,7 @@ pub struct DaemonSetup {
 #[derive(Clone)]
 pub struct Services {
     pub writer: WriterHandle,
-    pub bus: BusHandle,
+    pub bus: Bus,
     pub indexer: IndexerHandle,
     pub sessions: SessionsHandle,
     pub compression: CompressionHandle,
@@ -99,10 +100,14 @@ impl Services {
             settings: settings.clone(),
         };
         let indexer = IndexerHandle::default();
+        let suspected = indexer.clone();
+        let on_suspicion = move || {
+            // An indexer that is not there looks when it starts.
+            let _ = suspected.tell(IndexerMessage::Suspect);
+        };
         let context_lookup = ContextLookup {
             readers: readers.clone(),
-            index: IndexHandle::default(),
-            indexer: indexer.clone(),
+            index: IndexHandle::new(on_suspicion),
             ancestry: Ancestry::default(),
             budgets: config.budgets,
             notice: config.notice,
@@ -125,7 +130,7 @@ impl Services {
             checkouts: Checkouts::new(writer.clone(), ingest.redactor.clone()),
             answers: PendingAnswers::default(),
             writer,
-            bus: BusHandle::default(),
+            bus: Bus::default(),
             indexer,
             sessions,
             compression: CompressionHandle::default(),
@@ -142,7 +147,7 @@ impl Services {
         }
     }
 
-    pub(super) fn subscriber_arguments(&self) -> (Vec<Subscription>, BusHandle) {
+    pub(super) fn subscriber_arguments(&self) -> (Vec<Subscription>, Bus) {
         (self.config.subscriptions.clone(), self.bus.clone())
     }
 

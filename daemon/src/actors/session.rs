@@ -15,12 +15,12 @@ use recall_protocol::boot::BootStamp;
 use recall_protocol::wire::{Deliver, Reply};
 
 use super::checkouts::{Checkouts, LastSeen};
-use super::context_lookup::ContextLookup;
 use super::ingest::Counters;
 use super::pending_reply::{PendingReply, PendingRequest};
 use super::sessions::Crashes;
 use super::writer::WriterHandle;
 use crate::app::clock;
+use crate::app::context_lookup::ContextLookup;
 use crate::app::identity::{Identity, identify};
 use crate::app::injection_receipt::{PendingAnswers, Recipient};
 use crate::app::settings::CurrentRedactor;

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast::Receiver;
 use tokio::time::Instant;
 
-use super::bus::BusEvent;
 use super::root::{self, Root, RootMessage};
 use super::services::{DaemonSetup, Services};
 use super::writer::FirstConnection;
+use crate::app::bus::BusEvent;
 use crate::app::clock;
 use crate::app::injection_receipt::Recipient;
 use crate::compression::Compressor;

@@ -17,9 +17,9 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::bus::{BusEvent, BusHandle};
 use super::failure::GaveUp;
 use super::handle::{ActorHandle, NoAnswer};
+use crate::app::bus::{Bus, BusEvent};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::session::Effect;
 use crate::store::{self, Durability, Precedence, StoreError, Write, Written};
@@ -159,7 +159,7 @@ pub struct WriterArguments {
     pub database: PathBuf,
     pub backups: PathBuf,
     pub durability: Durability,
-    pub bus: BusHandle,
+    pub bus: Bus,
     pub only: DatabaseLock,
     pub first: FirstConnection,
 }
@@ -170,7 +170,7 @@ pub struct WriterState {
     /// `None` while a group is being committed.
     connection: Option<Box<WriteConnection>>,
     waiting: Vec<Pending>,
-    bus: BusHandle,
+    bus: Bus,
 }
 
 enum Pending {
@@ -271,7 +271,7 @@ impl WriterState {
 fn commit_group(
     held: Box<WriteConnection>,
     group: Vec<Pending>,
-    bus: &BusHandle,
+    bus: &Bus,
 ) -> Result<Box<WriteConnection>, DatabaseDamaged> {
     let connection = &held.connection;
     let mut work_queued = false;

@@ -6,6 +6,8 @@
 //! calls neither.
 
 pub mod clock;
+pub mod bus;
+pub mod index_handle;
 pub mod pause;
 pub mod lifecycle_json;
 pub mod identity;
@@ -17,3 +19,5 @@ pub mod capture_rules;
 pub mod settings;
 pub mod transcript_replies;
 pub mod injection_receipt;
+pub mod context_lookup;
+pub mod file_context;

@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::gate::ConnectionContext;
-use crate::actors::bus::BusEvent;
+use crate::app::bus::BusEvent;
 use crate::app::lifecycle_json::told;
 use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
 

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::given::public_items;
 use super::{QueryResult, blocking, json, read};
-use crate::actors::context_lookup::ContextRequest;
 use crate::actors::services::Services;
 use crate::app::clock;
+use crate::app::context_lookup::ContextRequest;
 use crate::app::identity::identify;
 use crate::memory::event::{Audience, StartSource};
 use crate::memory::file_memory::InjectedSet;

@@ -9,11 +9,11 @@ use recall_protocol::losses::Losses;
 
 use super::{QueryResult, blocking, json};
 use crate::actors::compression::{CompressionCounters, CompressionMessage};
-use crate::actors::context_lookup::IndexState;
 use crate::actors::indexer::{IndexCounters, IndexerMessage};
 use crate::actors::services::Services;
 use crate::actors::subscriber::{SubscriberCounters, SubscriberMessage};
 use crate::app::clock;
+use crate::app::index_handle::IndexState;
 use crate::memory::budget::Usage;
 use crate::server::answers::status::{
     ByteCounts, CompressionState, ConfigAnswer, EventCounts, IndexState as IndexAnswer, JobCounts,

@@ -1,8 +1,8 @@
 //! What is given back when an agent opens a file. It is asked at every call of a file tool, so what costs little says
 //! no first: the budget, then what the session was told, then one look into the index of paths.
 
+use super::clock;
 use super::context_lookup::{ContextLookup, ContextReply, note};
-use crate::app::clock;
 use crate::memory::context::{Material, Moment, assemble};
 use crate::memory::file_memory::{Candidate, InjectedSet, LEAST_IMPORTANCE, TOLD_OF_A_FILE};
 use crate::memory::ids::{ProjectRow, SessionId};

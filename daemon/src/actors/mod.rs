@@ -17,24 +17,21 @@
 //! outside talks to handles ([`handle::ActorHandle`]), never to an actor's reference, for a restarted actor has a new one.
 
 pub mod handle;
-pub mod draining;
 pub mod failure;
 pub mod backoff;
 pub mod writer;
 pub mod indexer;
-pub mod checkouts;
+pub mod session_message;
+pub mod session_context;
 mod pending_reply;
 pub mod session;
 pub mod sessions;
 mod writer_ledger;
-pub mod job_runner;
 pub mod compressor;
 pub mod compression;
-pub mod ingest;
-pub mod maintenance;
-pub mod forgetting;
-mod spool_watch;
 pub mod subscriber;
+pub mod housekeeper_message;
+pub mod ports;
 pub mod housekeeper;
 pub mod services;
 pub mod root;

@@ -19,13 +19,14 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::session::{OriginState, SessionContext, SessionMessage, StoreOutcome, WriteResult};
-use super::writer::WriteFailed;
+use super::session_context::{OriginState, SessionContext};
+use super::session_message::{SessionMessage, StoreOutcome, WriteResult};
 use crate::agents::{self, HookOutput};
 use crate::app::clock;
 use crate::app::context_lookup::{ContextReply, ContextRequest};
 use crate::app::file_context::FileContextRequest;
 use crate::app::injection_receipt::{InjectionReceipt, PendingAnswer, PendingAnswers, Received, Recipient};
+use crate::app::ports::WriteFailed;
 use crate::memory::file_memory::InjectedSet;
 use crate::memory::ids::{EventId, ObservationId, ProjectKey, ProjectRow, SessionId, SessionKey, Timestamp};
 use crate::memory::material::beneath;

@@ -16,13 +16,14 @@ use tokio::time::Instant;
 
 use super::compression::Compression;
 use super::failure;
+use super::failure::DatabaseDamaged;
 use super::handle::ActorHandle;
 use super::housekeeper::Housekeeper;
 use super::indexer::Indexer;
 use super::services::{DaemonSetup, Services};
 use super::sessions::Sessions;
 use super::subscriber::Subscriber;
-use super::writer::{DatabaseDamaged, DatabaseLock, Writer};
+use super::writer::{DatabaseLock, Writer};
 use crate::app::bus::BusEvent;
 use crate::app::clock;
 use crate::store::{self, Evidence, RepairOutcome, RepairSite, Suspicion, Write};

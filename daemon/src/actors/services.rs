@@ -8,25 +8,28 @@ use std::time::Duration;
 
 use recall_protocol::spool::Spool;
 
-use super::checkouts::Checkouts;
-use super::compression::CompressionHandle;
+use super::compression::{CompressionHandle, CompressionMessage};
 use super::compressor::CompressorArguments;
-use super::forgetting::{BackingUp, Forgetting};
-use super::housekeeper::{HousekeeperArguments, HousekeeperHandle};
+use super::housekeeper::HousekeeperArguments;
+use super::housekeeper_message::HousekeeperHandle;
 use super::indexer::{IndexerArguments, IndexerHandle, IndexerMessage};
-use super::ingest::{Counters, Ingest};
-use super::maintenance::Maintenance;
-use super::session::SessionContext;
-use super::sessions::{Crashes, SessionsHandle};
+use super::ports::ActorPorts;
+use super::session_context::SessionContext;
+use super::sessions::SessionsHandle;
 use super::subscriber::SubscriberHandle;
 use super::writer::{DatabaseLock, FirstConnection, WriterArguments, WriterHandle};
 use crate::app::ancestry::Ancestry;
 use crate::app::bus::Bus;
 use crate::app::capture_rules::CaptureRules;
+use crate::app::checkouts::Checkouts;
 use crate::app::clock;
 use crate::app::context_lookup::{ContextLookup, answer_within};
+use crate::app::crashes::Crashes;
+use crate::app::forgetting::{BackingUp, Forgetting};
 use crate::app::index_handle::IndexHandle;
+use crate::app::ingest::{Counters, Ingest};
 use crate::app::injection_receipt::PendingAnswers;
+use crate::app::maintenance::Maintenance;
 use crate::app::pause::PauseSwitch;
 use crate::app::settings::{CurrentRedactor, Settings, SettingsFiles};
 use crate::app::transcript_replies::TranscriptReplies;
@@ -67,11 +70,11 @@ pub struct Services {
     pub compression: CompressionHandle,
     pub housekeeper: HousekeeperHandle,
     pub subscriber: SubscriberHandle,
-    pub ingest: Ingest,
+    pub ingest: Ingest<ActorPorts>,
     pub context_lookup: ContextLookup,
-    pub checkouts: Checkouts,
+    pub checkouts: Checkouts<WriterHandle>,
     pub answers: PendingAnswers,
-    pub forgetting: Forgetting,
+    pub forgetting: Forgetting<ActorPorts>,
     pub readers: Readers,
     pub spool: Spool,
     pub config: Config,
@@ -89,9 +92,15 @@ impl Services {
         let capture_rules = CaptureRules::new(&config.excluded);
         let settings =
             Settings::new(setup.settings.clone(), &setup.config, redactor.clone(), capture_rules.clone());
-        let ingest = Ingest {
-            sessions: sessions.clone(),
+        let (indexer, housekeeper) = (IndexerHandle::default(), HousekeeperHandle::default());
+        let ports = ActorPorts {
             writer: writer.clone(),
+            sessions: sessions.clone(),
+            indexer: indexer.clone(),
+            housekeeper: housekeeper.clone(),
+        };
+        let ingest = Ingest {
+            ports: ports.clone(),
             crashes: Crashes::default(),
             redactor,
             counters: Arc::new(Counters::default()),
@@ -99,7 +108,6 @@ impl Services {
             capture_rules,
             settings: settings.clone(),
         };
-        let indexer = IndexerHandle::default();
         let suspected = indexer.clone();
         let on_suspicion = move || {
             // An indexer that is not there looks when it starts.
@@ -114,12 +122,8 @@ impl Services {
             settings,
             answer_within: answer_within(),
         };
-        let housekeeper = HousekeeperHandle::default();
         let forgetting = Forgetting {
-            writer: writer.clone(),
-            indexer: indexer.clone(),
-            sessions: sessions.clone(),
-            housekeeper: housekeeper.clone(),
+            ports,
             readers: readers.clone(),
             spool: setup.spool.clone(),
             database: setup.database.clone(),
@@ -190,6 +194,11 @@ impl Services {
 
     /// Each compressor gets a name and a duty of its own.
     pub(super) fn compressor_template(&self, setup: &DaemonSetup) -> CompressorArguments {
+        let supervisor = self.compression.clone();
+        let on_lost_thread = move |worker| {
+            // A supervisor that is gone counts nothing.
+            let _ = supervisor.tell(CompressionMessage::ThreadLost { worker });
+        };
         CompressorArguments {
             worker: String::new(),
             duty: Duty::All,
@@ -198,7 +207,7 @@ impl Services {
             bus: self.bus.clone(),
             compressor: Arc::clone(&setup.compressor),
             policy: self.config.compression.clone(),
-            supervisor: self.compression.clone(),
+            on_lost_thread: Arc::new(on_lost_thread),
         }
     }
 
@@ -214,7 +223,6 @@ impl Services {
                 database: setup.database.clone(),
                 backups: setup.backups.clone(),
                 readers: self.readers.clone(),
-                writer: self.writer.clone(),
                 forgetting: self.forgetting.clone(),
                 retention_days: self.config.retention_days,
             },

@@ -14,8 +14,8 @@ use recall_protocol::wire::{Deliver, Query, Reply, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
+use super::connection_context::ConnectionContext;
 use super::follow::{self, EventFilter};
-use super::gate::ConnectionContext;
 use super::queries;
 use super::room::{Room, RoomError, Share};
 use crate::app::injection_receipt::{InjectionReceipt, ReceiptSender, Recipient};

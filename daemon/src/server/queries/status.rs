@@ -19,7 +19,7 @@ use crate::server::answers::status::{
     ByteCounts, CompressionState, ConfigAnswer, EventCounts, IndexState as IndexAnswer, JobCounts,
     PauseAnswer, SessionCounts, StatusAnswer, TroubleAnswer, dollars,
 };
-use crate::server::gate::ConnectionContext;
+use crate::server::connection_context::ConnectionContext;
 use crate::server::run::repair_note;
 use crate::store::{self, CompressionTrouble, Statistics, recent_repairs};
 

@@ -11,13 +11,13 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
-use recall::actors::bus::BusEvent;
 use recall::actors::compression::CompressionMessage;
-use recall::actors::housekeeper::HousekeeperMessage;
-use recall::actors::injection_receipt::Recipient;
+use recall::actors::housekeeper_message::HousekeeperMessage;
 use recall::actors::root::{self, Root, RootMessage};
 use recall::actors::services::{DaemonSetup, Services};
 use recall::actors::writer::FirstConnection;
+use recall::app::bus::BusEvent;
+use recall::app::injection_receipt::Recipient;
 use recall::compression::extractive::Extractive;
 use recall::compression::{CompressionError, Compressor, JobContext, Made};
 use recall::config::Config;

@@ -16,11 +16,11 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::backoff::{full_jitter, retry_delay_ms};
-use super::bus::BusEvent;
-use super::clock;
 use super::compressor::{CompressorActor, CompressorArguments, CompressorMessage};
 use super::failure;
 use super::handle::ActorHandle;
+use crate::app::bus::BusEvent;
+use crate::app::clock;
 use crate::compression::ProviderState;
 use crate::compression::policy::CompressionPolicy;
 use crate::memory::ids::Timestamp;

@@ -13,13 +13,12 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::backoff::{full_jitter, retry_delay_ms};
-use super::bus::{BusEvent, BusHandle};
-use super::clock;
-use super::compression::{CompressionHandle, CompressionMessage};
 use super::failure::GaveUp;
-use super::job_runner::{JobOutcome, JobOutput, JobRunner};
 use super::writer::WriterHandle;
 use super::writer_ledger::WriterLedger;
+use crate::app::bus::{Bus, BusEvent};
+use crate::app::clock;
+use crate::app::job_runner::{JobOutcome, JobOutput, JobRunner};
 use crate::compression::policy::CompressionPolicy;
 use crate::compression::{CompressionError, Compressor, EXTRACTIVE};
 use crate::faults::{self, Point};
@@ -59,10 +58,11 @@ pub struct CompressorArguments {
     pub duty: Duty,
     pub writer: WriterHandle,
     pub readers: Readers,
-    pub bus: BusHandle,
+    pub bus: Bus,
     pub compressor: Arc<dyn Compressor>,
     pub policy: CompressionPolicy,
-    pub supervisor: CompressionHandle,
+    /// Told the worker's name when its thread does not end.
+    pub on_lost_thread: Arc<dyn Fn(String) + Send + Sync>,
 }
 
 pub(super) struct CompressorActor;
@@ -183,12 +183,11 @@ impl CompressorState {
 
     fn bench(&self) -> JobRunner {
         let CompressorArguments { writer, readers, compressor, policy, .. } = &self.arguments;
-        let writer_ledger =
-            WriterLedger { writer: writer.clone(), caps: policy.caps, runtime: Handle::current() };
+        let ledger = WriterLedger { writer: writer.clone(), caps: policy.caps, runtime: Handle::current() };
         JobRunner {
             readers: readers.clone(),
             compressor: Arc::clone(compressor),
-            writer_ledger,
+            ledger: Arc::new(ledger),
             max_attempts: policy.max_attempts,
         }
     }
@@ -216,9 +215,7 @@ impl CompressorState {
                 tracing::warn!(job = %job.id, "a compressor thread is lost");
                 self.stand_in(job, stand_in);
                 let error = CompressionError::Failed("no result before the deadline".to_owned());
-                let lost = CompressionMessage::ThreadLost { worker: self.arguments.worker.clone() };
-                // A supervisor that is gone counts nothing.
-                let _ = self.arguments.supervisor.tell(lost);
+                (self.arguments.on_lost_thread)(self.arguments.worker.clone());
                 (self.failure(job, error, clock::now()), BusEvent::JobFailed { job: Some(job.id) })
             }
         };

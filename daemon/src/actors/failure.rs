@@ -6,13 +6,17 @@
 
 use ractor::ActorProcessingErr;
 
-use super::writer::DatabaseDamaged;
 use crate::store::{OpenStoreError, StoreError};
 
 /// An actor's own end. Its words hold no content.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct GaveUp(pub String);
+
+/// The writer's end when no later write can succeed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the database is damaged: {0}")]
+pub struct DatabaseDamaged(pub String);
 
 /// Why an actor failed.
 pub(super) fn reason(error: &ActorProcessingErr) -> String {

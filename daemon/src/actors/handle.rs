@@ -9,15 +9,12 @@ use std::time::Duration;
 use ractor::concurrency::oneshot;
 use ractor::{ActorRef, Message, RpcReplyPort};
 
+use crate::app::ports::NoAnswer;
+
 /// Cheap to clone; empty until the actor is there for the first time.
 pub struct ActorHandle<M: Message> {
     behind: Arc<RwLock<Option<ActorRef<M>>>>,
 }
-
-/// Nobody is behind the door, or it did not answer in time. Whether the request was carried out is not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no answer")]
-pub struct NoAnswer;
 
 impl<M: Message> Clone for ActorHandle<M> {
     fn clone(&self) -> Self {

@@ -9,14 +9,16 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, MessagingErr, RpcReplyPort};
 use recall_protocol::spool::Spool;
 use tokio::task::JoinHandle;
 
-use super::clock;
-use super::draining::{Drained, drain};
-use super::handle::ActorHandle;
-use super::ingest::Ingest;
-use super::maintenance::{LastDone, Maintenance};
+use super::housekeeper_message::HousekeeperMessage;
+use super::ports::ActorPorts;
 use super::sessions::SessionsMessage;
-use super::settings::{Look, Looked};
-use super::spool_watch::SpoolWatch;
+use crate::app::clock;
+use crate::app::draining::drain;
+use crate::app::ingest::Ingest;
+use crate::app::maintenance::{LastDone, Maintenance};
+use crate::app::ports::Drained;
+use crate::app::settings::{Look, Looked};
+use crate::app::spool_watch::SpoolWatch;
 use crate::memory::ids::Timestamp;
 use crate::memory::session::IdlePolicy;
 use crate::store::{self, Readers, Write};
@@ -29,33 +31,16 @@ const LOOK_AT_CONFIG: Duration = Duration::from_secs(10);
 /// A change counts when two looks this far apart agree.
 const CONFIG_SETTLES: Duration = Duration::from_secs(1);
 
-pub enum HousekeeperMessage {
-    /// A round of everything.
-    Round,
-    /// Something has fallen into the spool, or it is time to see whether something has.
-    LookAtSpool,
-    /// It is time to see whether the configuration has changed.
-    LookAtConfig,
-    /// Answers when all that lies in the spool has been offered once.
-    Drain(RpcReplyPort<Drained>),
-    /// A drain is over.
-    Over(Drained),
-    /// The database was cared for.
-    Maintained(LastDone),
-}
-
-pub type HousekeeperHandle = ActorHandle<HousekeeperMessage>;
-
 #[derive(Clone)]
 pub struct HousekeeperArguments {
     pub spool: Spool,
-    pub ingest: Ingest,
+    pub ingest: Ingest<ActorPorts>,
     pub readers: Readers,
     pub idle: IdlePolicy,
     /// Since when sessions are heard.
     pub heard_since: Timestamp,
     pub every: Duration,
-    pub maintenance: Maintenance,
+    pub maintenance: Maintenance<ActorPorts>,
 }
 
 pub(super) struct Housekeeper;
@@ -187,7 +172,7 @@ impl HousekeeperState {
             });
             let (expired, orphans) = match looked.await {
                 Ok(Ok((others, expired, orphans))) => {
-                    let _ = ingest.sessions.tell(SessionsMessage::LookAtClock { now, others });
+                    let _ = ingest.ports.sessions.tell(SessionsMessage::LookAtClock { now, others });
                     (expired, orphans)
                 }
                 Ok(Err(error)) => {
@@ -199,10 +184,10 @@ impl HousekeeperState {
                     return;
                 }
             };
-            if expired && let Err(error) = ingest.writer.write(Write::ExpireLeases { now }).await {
+            if expired && let Err(error) = ingest.ports.writer.write(Write::ExpireLeases { now }).await {
                 tracing::warn!(%error, "cannot take leases back");
             }
-            if orphans && let Err(error) = ingest.writer.write(Write::RepairOrphans { at: now }).await {
+            if orphans && let Err(error) = ingest.ports.writer.write(Write::RepairOrphans { at: now }).await {
                 tracing::warn!(%error, "cannot look for orphans");
             }
         });

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::bus::{BusEvent, BusHandle};
-use super::context_lookup::{IndexHandle, IndexState};
-use super::documents::document;
 use super::failure::GaveUp;
 use super::handle::ActorHandle;
 use super::writer::WriterHandle;
+use crate::app::bus::{Bus, BusEvent};
+use crate::app::documents::document;
+use crate::app::index_handle::{IndexHandle, IndexState};
 use crate::faults::{self, Point};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::search::index::{Index, IndexError, OpenIndexError, Opened, Writer};
@@ -70,7 +70,7 @@ pub struct IndexerArguments {
     pub readers: Readers,
     pub writer: WriterHandle,
     pub handle: IndexHandle,
-    pub bus: BusHandle,
+    pub bus: Bus,
 }
 
 pub(super) struct Indexer;

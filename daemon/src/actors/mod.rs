@@ -9,48 +9,29 @@
 //! ├── compression (supervisor)
 //! │   └── compressor *       a pool; one job at a time each
 //! ├── housekeeper            stale batches and sessions, expired leases, the spool, backups
-//! ├── subscriber             commands of the user that lifecycle events start
-//! └── bus                    what happened, for whoever listens
+//! └── subscriber             commands of the user that lifecycle events start
 //! ```
-//! The gate stands in `server/`, above this room: it accepts connections and hands events to [`ingest`].
+//! What an event, a question or a job leads to is `app/`'s.
 //!
 //! **Invariant:** no domain rules here. An actor asks `memory/` what to do and tells others to do it. Everybody
 //! outside talks to handles ([`handle::ActorHandle`]), never to an actor's reference, for a restarted actor has a new one.
 
 pub mod handle;
-pub mod draining;
 pub mod failure;
-pub mod clock;
 pub mod backoff;
-pub mod bus;
 pub mod writer;
 pub mod indexer;
-pub mod documents;
-pub mod continuity;
-pub mod ancestry;
-pub mod context_lookup;
-mod file_context;
-pub mod transcript_replies;
-pub mod checkouts;
-pub mod injection_receipt;
+pub mod session_message;
+pub mod session_context;
 mod pending_reply;
 pub mod session;
 pub mod sessions;
 mod writer_ledger;
-pub mod job_runner;
 pub mod compressor;
 pub mod compression;
-pub mod material;
-pub mod ingest;
-pub mod maintenance;
-pub mod forgetting;
-pub mod pause;
-pub mod capture_rules;
-pub mod settings;
-pub mod identity;
-mod spool_watch;
-pub mod lifecycle_json;
 pub mod subscriber;
+pub mod housekeeper_message;
+pub mod ports;
 pub mod housekeeper;
 pub mod services;
 pub mod root;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::backoff::retry_delay_ms;
-use super::clock;
 use super::test_system::Tree;
+use crate::app::clock;
 use crate::compression::model::ModelCompressor;
 use crate::compression::policy::{Backend, BackendKind, KeySource};
 use crate::compression::prompt::Question;

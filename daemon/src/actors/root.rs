@@ -14,17 +14,18 @@ use std::time::Duration;
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 use tokio::time::Instant;
 
-use super::bus::Bus;
-use super::clock;
 use super::compression::Compression;
 use super::failure;
+use super::failure::DatabaseDamaged;
 use super::handle::ActorHandle;
 use super::housekeeper::Housekeeper;
 use super::indexer::Indexer;
 use super::services::{DaemonSetup, Services};
 use super::sessions::Sessions;
 use super::subscriber::Subscriber;
-use super::writer::{DatabaseDamaged, DatabaseLock, Writer};
+use super::writer::{DatabaseLock, Writer};
+use crate::app::bus::BusEvent;
+use crate::app::clock;
 use crate::store::{self, Evidence, RepairOutcome, RepairSite, Suspicion, Write};
 
 const FAILURE_WINDOW: Duration = Duration::from_secs(60);
@@ -32,7 +33,6 @@ const MOST_FAILURES: usize = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Child {
-    Bus,
     Writer,
     Indexer,
     Sessions,
@@ -42,8 +42,7 @@ pub enum Child {
 }
 
 /// In the order in which they are started; they are stopped the other way round.
-const CHILDREN: [Child; 7] = [
-    Child::Bus,
+const CHILDREN: [Child; 6] = [
     Child::Subscriber,
     Child::Writer,
     Child::Indexer,
@@ -132,6 +131,16 @@ impl Actor for Root {
         Ok(())
     }
 
+    async fn post_stop(
+        &self,
+        _me: ActorRef<RootMessage>,
+        state: &mut RootState,
+    ) -> Result<(), ActorProcessingErr> {
+        // All who publish have stopped.
+        state.services.bus.publish(BusEvent::Stopped);
+        Ok(())
+    }
+
     async fn handle_supervisor_evt(
         &self,
         me: ActorRef<RootMessage>,
@@ -166,7 +175,6 @@ impl RootState {
     async fn start(&mut self, me: &ActorRef<RootMessage>, child: Child) -> Result<(), SpawnErr> {
         let (services, setup, root) = (&self.services, &self.setup, me.get_cell());
         let cell = match child {
-            Child::Bus => spawn(Bus, services.bus.clone(), services.bus.handle(), root).await,
             Child::Subscriber => {
                 spawn(Subscriber, services.subscriber_arguments(), &services.subscriber, root).await
             }

@@ -8,27 +8,31 @@ use std::time::Duration;
 
 use recall_protocol::spool::Spool;
 
-use super::ancestry::Ancestry;
-use super::bus::BusHandle;
-use super::capture_rules::CaptureRules;
-use super::checkouts::Checkouts;
-use super::clock;
-use super::compression::CompressionHandle;
+use super::compression::{CompressionHandle, CompressionMessage};
 use super::compressor::CompressorArguments;
-use super::context_lookup::{ContextLookup, IndexHandle, answer_within};
-use super::forgetting::{BackingUp, Forgetting};
-use super::housekeeper::{HousekeeperArguments, HousekeeperHandle};
-use super::indexer::{IndexerArguments, IndexerHandle};
-use super::ingest::{Counters, Ingest};
-use super::injection_receipt::PendingAnswers;
-use super::maintenance::Maintenance;
-use super::pause::PauseSwitch;
-use super::session::SessionContext;
-use super::sessions::{Crashes, SessionsHandle};
-use super::settings::{CurrentRedactor, Settings, SettingsFiles};
+use super::housekeeper::HousekeeperArguments;
+use super::housekeeper_message::HousekeeperHandle;
+use super::indexer::{IndexerArguments, IndexerHandle, IndexerMessage};
+use super::ports::ActorPorts;
+use super::session_context::SessionContext;
+use super::sessions::SessionsHandle;
 use super::subscriber::SubscriberHandle;
-use super::transcript_replies::TranscriptReplies;
 use super::writer::{DatabaseLock, FirstConnection, WriterArguments, WriterHandle};
+use crate::app::ancestry::Ancestry;
+use crate::app::bus::Bus;
+use crate::app::capture_rules::CaptureRules;
+use crate::app::checkouts::Checkouts;
+use crate::app::clock;
+use crate::app::context_lookup::{ContextLookup, answer_within};
+use crate::app::crashes::Crashes;
+use crate::app::forgetting::{BackingUp, Forgetting};
+use crate::app::index_handle::IndexHandle;
+use crate::app::ingest::{Counters, Ingest};
+use crate::app::injection_receipt::PendingAnswers;
+use crate::app::maintenance::Maintenance;
+use crate::app::pause::PauseSwitch;
+use crate::app::settings::{CurrentRedactor, Settings, SettingsFiles};
+use crate::app::transcript_replies::TranscriptReplies;
 use crate::compression::Compressor;
 use crate::config::{Config, Loaded, Subscription};
 use crate::memory::ids::Timestamp;
@@ -60,17 +64,17 @@ pub struct DaemonSetup {
 #[derive(Clone)]
 pub struct Services {
     pub writer: WriterHandle,
-    pub bus: BusHandle,
+    pub bus: Bus,
     pub indexer: IndexerHandle,
     pub sessions: SessionsHandle,
     pub compression: CompressionHandle,
     pub housekeeper: HousekeeperHandle,
     pub subscriber: SubscriberHandle,
-    pub ingest: Ingest,
+    pub ingest: Ingest<ActorPorts>,
     pub context_lookup: ContextLookup,
-    pub checkouts: Checkouts,
+    pub checkouts: Checkouts<WriterHandle>,
     pub answers: PendingAnswers,
-    pub forgetting: Forgetting,
+    pub forgetting: Forgetting<ActorPorts>,
     pub readers: Readers,
     pub spool: Spool,
     pub config: Config,
@@ -88,9 +92,15 @@ impl Services {
         let capture_rules = CaptureRules::new(&config.excluded);
         let settings =
             Settings::new(setup.settings.clone(), &setup.config, redactor.clone(), capture_rules.clone());
-        let ingest = Ingest {
-            sessions: sessions.clone(),
+        let (indexer, housekeeper) = (IndexerHandle::default(), HousekeeperHandle::default());
+        let ports = ActorPorts {
             writer: writer.clone(),
+            sessions: sessions.clone(),
+            indexer: indexer.clone(),
+            housekeeper: housekeeper.clone(),
+        };
+        let ingest = Ingest {
+            ports: ports.clone(),
             crashes: Crashes::default(),
             redactor,
             counters: Arc::new(Counters::default()),
@@ -98,23 +108,22 @@ impl Services {
             capture_rules,
             settings: settings.clone(),
         };
-        let indexer = IndexerHandle::default();
+        let suspected = indexer.clone();
+        let on_suspicion = move || {
+            // An indexer that is not there looks when it starts.
+            let _ = suspected.tell(IndexerMessage::Suspect);
+        };
         let context_lookup = ContextLookup {
             readers: readers.clone(),
-            index: IndexHandle::default(),
-            indexer: indexer.clone(),
+            index: IndexHandle::new(on_suspicion),
             ancestry: Ancestry::default(),
             budgets: config.budgets,
             notice: config.notice,
             settings,
             answer_within: answer_within(),
         };
-        let housekeeper = HousekeeperHandle::default();
         let forgetting = Forgetting {
-            writer: writer.clone(),
-            indexer: indexer.clone(),
-            sessions: sessions.clone(),
-            housekeeper: housekeeper.clone(),
+            ports,
             readers: readers.clone(),
             spool: setup.spool.clone(),
             database: setup.database.clone(),
@@ -125,7 +134,7 @@ impl Services {
             checkouts: Checkouts::new(writer.clone(), ingest.redactor.clone()),
             answers: PendingAnswers::default(),
             writer,
-            bus: BusHandle::default(),
+            bus: Bus::default(),
             indexer,
             sessions,
             compression: CompressionHandle::default(),
@@ -142,7 +151,7 @@ impl Services {
         }
     }
 
-    pub(super) fn subscriber_arguments(&self) -> (Vec<Subscription>, BusHandle) {
+    pub(super) fn subscriber_arguments(&self) -> (Vec<Subscription>, Bus) {
         (self.config.subscriptions.clone(), self.bus.clone())
     }
 
@@ -185,6 +194,11 @@ impl Services {
 
     /// Each compressor gets a name and a duty of its own.
     pub(super) fn compressor_template(&self, setup: &DaemonSetup) -> CompressorArguments {
+        let supervisor = self.compression.clone();
+        let on_lost_thread = move |worker| {
+            // A supervisor that is gone counts nothing.
+            let _ = supervisor.tell(CompressionMessage::ThreadLost { worker });
+        };
         CompressorArguments {
             worker: String::new(),
             duty: Duty::All,
@@ -193,7 +207,7 @@ impl Services {
             bus: self.bus.clone(),
             compressor: Arc::clone(&setup.compressor),
             policy: self.config.compression.clone(),
-            supervisor: self.compression.clone(),
+            on_lost_thread: Arc::new(on_lost_thread),
         }
     }
 
@@ -209,7 +223,6 @@ impl Services {
                 database: setup.database.clone(),
                 backups: setup.backups.clone(),
                 readers: self.readers.clone(),
-                writer: self.writer.clone(),
                 forgetting: self.forgetting.clone(),
                 retention_days: self.config.retention_days,
             },

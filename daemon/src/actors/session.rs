@@ -10,21 +10,17 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
 use recall_protocol::boot::BootStamp;
 use recall_protocol::wire::{Deliver, Reply};
 
-use super::checkouts::{Checkouts, LastSeen};
-use super::clock;
-use super::context_lookup::ContextLookup;
-use super::identity::{Identity, identify};
-use super::ingest::Counters;
-use super::injection_receipt::{PendingAnswers, Recipient};
 use super::pending_reply::{PendingReply, PendingRequest};
-use super::sessions::Crashes;
-use super::settings::CurrentRedactor;
-use super::transcript_replies::TranscriptReplies;
-use super::writer::WriterHandle;
+use super::session_context::{OriginState, SessionContext};
+use super::session_message::{IncomingEvent, SessionMessage, StoreOutcome, WriteResult};
+use crate::app::checkouts::LastSeen;
+use crate::app::clock;
+use crate::app::identity::{Identity, identify};
+use crate::app::ports::AcceptedEvent;
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Capture, HookEvent, HookEventKind, StartSource};
 use crate::memory::file_memory::InjectedSet;
@@ -32,64 +28,10 @@ use crate::memory::ids::{EventId, ProjectKey, SessionKey, Timestamp};
 use crate::memory::order::Order;
 use crate::memory::plan::PlanChange;
 use crate::memory::project::telling_folder;
-use crate::memory::session::{Ask, Batch, CapturePolicy, Decision, Effect, IdlePolicy, Session, Watch};
+use crate::memory::session::{Ask, Batch, Decision, Effect, Session, Watch};
 use crate::repository;
 use crate::repository::refs::WorkLocation;
 use crate::store::{self, Delivery, Precedence, SessionOrigin, StoreError, Transaction, Write};
-
-/// A happening that waits to be stored.
-pub struct IncomingEvent {
-    pub event: HookEvent,
-    pub deliver: Deliver,
-    /// The second key against double delivery.
-    pub key: Option<[u8; 16]>,
-    /// The name the project wants to be shown under.
-    pub alias: Option<String>,
-    pub recipient: Recipient,
-    pub reply: RpcReplyPort<Reply>,
-}
-
-pub enum SessionMessage {
-    Deliver(Box<IncomingEvent>),
-    /// Looks whether something has been silent for too long. Answers whether the session is at rest and may go.
-    LookAtClock {
-        now: Timestamp,
-        at_rest: RpcReplyPort<bool>,
-    },
-    /// Something of the session was forgotten: what the state says of it is no longer so.
-    ReadAgain,
-    /// What became of a write that was queued.
-    WriteResult(WriteResult),
-}
-
-/// What became of an event.
-pub struct WriteResult {
-    pub(super) outcome: StoreOutcome,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum StoreOutcome {
-    Stored,
-    /// The state went ahead of what the store took: it has to be read again.
-    NotStored,
-}
-
-/// What every session needs.
-#[derive(Clone)]
-pub struct SessionContext {
-    pub writer: WriterHandle,
-    pub context_lookup: ContextLookup,
-    pub checkouts: Checkouts,
-    pub answers: PendingAnswers,
-    pub counters: Arc<Counters>,
-    pub crashes: Crashes,
-    pub capture: CapturePolicy,
-    pub idle: IdlePolicy,
-    /// Since when sessions are heard: a suspended one was not silent before.
-    pub heard_since: Timestamp,
-    pub transcript_replies: TranscriptReplies,
-    pub redactor: CurrentRedactor,
-}
 
 pub(super) struct SessionActor;
 
@@ -139,20 +81,10 @@ struct Transcript {
 
 impl LoadedSession {
     /// Whether this is the second delivery of something.
-    fn has_taken(&self, incoming: &IncomingEvent) -> bool {
-        self.taken.contains(&incoming.deliver.event_id)
-            || incoming.key.is_some_and(|key| self.keys.contains(&key))
+    fn has_taken(&self, accepted: &AcceptedEvent) -> bool {
+        self.taken.contains(&accepted.deliver.event_id)
+            || accepted.key.is_some_and(|key| self.keys.contains(&key))
     }
-}
-
-/// Whether it is known where the session runs, and since which event: the earliest one decides, for an agent may go
-/// anywhere later.
-pub(super) enum OriginState {
-    Unknown,
-    /// Looked up, and not yet known to be stored.
-    Found(SessionOrigin, Order),
-    /// `None`: what decided is not known any more.
-    Stored(Option<Order>),
 }
 
 impl Actor for SessionActor {
@@ -233,7 +165,7 @@ impl SessionState {
     }
 
     async fn deliver(&mut self, me: &ActorRef<SessionMessage>, incoming: IncomingEvent) {
-        self.work_on(Some(incoming.deliver.event_id));
+        self.work_on(Some(incoming.accepted.deliver.event_id));
         self.decide(me, incoming).await;
         self.work_on(None);
     }
@@ -260,7 +192,7 @@ impl SessionState {
                 return;
             }
         }
-        if self.loaded.as_ref().is_some_and(|loaded| loaded.has_taken(&incoming)) {
+        if self.loaded.as_ref().is_some_and(|loaded| loaded.has_taken(&incoming.accepted)) {
             if self.in_flight > 0 {
                 // Taken and perhaps not yet committed: the answer may only be given when it is.
                 self.parked.push(incoming);
@@ -270,7 +202,8 @@ impl SessionState {
             }
             return;
         }
-        let IncomingEvent { mut event, deliver, key, alias, recipient, reply } = incoming;
+        let IncomingEvent { accepted, reply } = incoming;
+        let AcceptedEvent { mut event, deliver, key, alias, recipient } = accepted;
         let at = Timestamp(deliver.captured_at_ms);
         let order = Order { boot: deliver.boot_id, boot_ns: place_of(&deliver), wall: at };
         let mut origin = match self.origin(&event, &deliver, order).await {
@@ -329,10 +262,12 @@ impl SessionState {
     /// An agent tells of a call or a prompt once, so another event of the same is another hook's. Ends of turns do
     /// come again.
     fn count_second_hook(&self, incoming: &IncomingEvent) {
-        let is_another_event =
-            self.loaded.as_ref().is_some_and(|loaded| !loaded.taken.contains(&incoming.deliver.event_id));
+        let is_another_event = self
+            .loaded
+            .as_ref()
+            .is_some_and(|loaded| !loaded.taken.contains(&incoming.accepted.deliver.event_id));
         let once = matches!(
-            incoming.event.what,
+            incoming.accepted.event.what,
             HookEventKind::Tool(_) | HookEventKind::ToolStart(_) | HookEventKind::Prompt { .. }
         );
         if is_another_event && once {

@@ -5,17 +5,16 @@
 //! kept as it came instead of being tried for ever.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
 use super::handle::ActorHandle;
-use super::session::{
-    CurrentEvent, IncomingEvent, SessionActor, SessionArguments, SessionContext, SessionMessage,
-};
-use crate::faults::{Fault, planted};
-use crate::memory::ids::{EventId, SessionKey, Timestamp};
+use super::session::{CurrentEvent, SessionActor, SessionArguments};
+use super::session_context::SessionContext;
+use super::session_message::{IncomingEvent, SessionMessage};
+use crate::memory::ids::{SessionKey, Timestamp};
 
 pub enum SessionsMessage {
     Deliver {
@@ -48,31 +47,6 @@ pub struct SessionsState {
 struct Live {
     actor: ActorRef<SessionMessage>,
     current_event: CurrentEvent,
-}
-
-/// An event that crashed its session this often is kept as it came.
-const MOST_CRASHES: u32 = 2;
-/// Crashes that are remembered; more at once mean that it is not the events.
-const REMEMBERED_CRASHES: usize = 1000;
-
-/// The events that sessions crashed on, and how often. Shared with the way in, which keeps such an event as it came
-/// instead of passing it on for ever.
-#[derive(Clone, Default)]
-pub struct Crashes(Arc<Mutex<HashMap<EventId, u32>>>);
-
-impl Crashes {
-    fn remember(&self, event: EventId) {
-        let mut crashes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if crashes.len() >= REMEMBERED_CRASHES {
-            crashes.clear();
-        }
-        *crashes.entry(event).or_default() += 1;
-    }
-
-    pub fn is_poison(&self, event: EventId) -> bool {
-        let crashes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        crashes.get(&event).is_some_and(|crashes| *crashes >= MOST_CRASHES) && !planted(Fault::NoParking)
-    }
 }
 
 impl Actor for Sessions {

@@ -16,9 +16,9 @@ use recall_protocol::environment::stays;
 use serde::Serialize;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::bus::{BusEvent, BusHandle};
 use super::handle::ActorHandle;
-use super::lifecycle_json::told;
+use crate::app::bus::{Bus, BusEvent};
+use crate::app::lifecycle_json::told;
 use crate::config::Subscription;
 use crate::memory::lifecycle::LifecycleEvent;
 use crate::process_group::{ProcessGroup, until};
@@ -91,7 +91,7 @@ enum Running {
 impl Actor for Subscriber {
     type Msg = SubscriberMessage;
     type State = SubscriberState;
-    type Arguments = (Vec<Subscription>, BusHandle);
+    type Arguments = (Vec<Subscription>, Bus);
 
     async fn pre_start(
         &self,
@@ -138,7 +138,7 @@ impl Actor for Subscriber {
 }
 
 /// Passes on what the bus says, until the actor is gone.
-fn hear(me: &ActorRef<SubscriberMessage>, bus: &BusHandle) {
+fn hear(me: &ActorRef<SubscriberMessage>, bus: &Bus) {
     let (me, mut bus_events) = (me.clone(), bus.listen());
     tokio::spawn(async move {
         loop {

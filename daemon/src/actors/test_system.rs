@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast::Receiver;
 use tokio::time::Instant;
 
-use super::bus::BusEvent;
-use super::clock;
-use super::injection_receipt::Recipient;
 use super::root::{self, Root, RootMessage};
 use super::services::{DaemonSetup, Services};
 use super::writer::FirstConnection;
+use crate::app::bus::BusEvent;
+use crate::app::clock;
+use crate::app::injection_receipt::Recipient;
 use crate::compression::Compressor;
 use crate::compression::extractive::Extractive;
 use crate::config::{Config, Loaded};

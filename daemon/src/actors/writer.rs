@@ -17,9 +17,10 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::bus::{BusEvent, BusHandle};
-use super::failure::GaveUp;
-use super::handle::{ActorHandle, NoAnswer};
+use super::failure::{DatabaseDamaged, GaveUp};
+use super::handle::ActorHandle;
+use crate::app::bus::{Bus, BusEvent};
+use crate::app::ports::{self, NoAnswer, WriteFailed};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::session::Effect;
 use crate::store::{self, Durability, Precedence, StoreError, Write, Written};
@@ -48,11 +49,6 @@ pub enum WriterMessage {
     /// The group found the database damaged and has closed the connection.
     Damaged(DatabaseDamaged),
 }
-
-/// The writer's end when no later write can succeed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the database is damaged: {0}")]
-pub struct DatabaseDamaged(pub String);
 
 /// Held by whoever may touch the database file: the open write connection, or a repair.
 #[derive(Clone)]
@@ -90,15 +86,6 @@ impl FirstConnection {
 pub struct WriteConnection {
     connection: Connection,
     _only: OwnedSemaphorePermit,
-}
-
-/// Why a write has no result.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteFailed {
-    #[error(transparent)]
-    Refused(#[from] StoreError),
-    #[error("the writer gave no answer")]
-    NoAnswer(#[from] NoAnswer),
 }
 
 #[derive(Clone, Default)]
@@ -155,11 +142,25 @@ impl WriterHandle {
     }
 }
 
+impl ports::Writer for WriterHandle {
+    async fn write(&self, write: Write) -> Result<Written, WriteFailed> {
+        Self::write(self, write).await
+    }
+
+    async fn rewrite(&self) -> Result<(), WriteFailed> {
+        Self::rewrite(self).await
+    }
+
+    fn empty_log(&self) {
+        Self::empty_log(self);
+    }
+}
+
 pub struct WriterArguments {
     pub database: PathBuf,
     pub backups: PathBuf,
     pub durability: Durability,
-    pub bus: BusHandle,
+    pub bus: Bus,
     pub only: DatabaseLock,
     pub first: FirstConnection,
 }
@@ -170,7 +171,7 @@ pub struct WriterState {
     /// `None` while a group is being committed.
     connection: Option<Box<WriteConnection>>,
     waiting: Vec<Pending>,
-    bus: BusHandle,
+    bus: Bus,
 }
 
 enum Pending {
@@ -271,7 +272,7 @@ impl WriterState {
 fn commit_group(
     held: Box<WriteConnection>,
     group: Vec<Pending>,
-    bus: &BusHandle,
+    bus: &Bus,
 ) -> Result<Box<WriteConnection>, DatabaseDamaged> {
     let connection = &held.connection;
     let mut work_queued = false;

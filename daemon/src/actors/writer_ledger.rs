@@ -2,8 +2,8 @@
 
 use tokio::runtime::Handle;
 
-use super::clock;
 use super::writer::WriterHandle;
+use crate::app::clock;
 use crate::compression::ledger::{Ledger, NotReserved};
 use crate::faults::{self, Point};
 use crate::memory::budget::{Caps, Charge, Cost, ReservationId};

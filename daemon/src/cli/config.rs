@@ -9,7 +9,7 @@ use recall_protocol::paths::Paths;
 
 use super::failure::Failure;
 use super::terminal::{BOLD, ERROR, GOOD};
-use crate::actors::clock;
+use crate::app::clock;
 use crate::compression::policy::{Backend, CompressionPolicy, KeySource};
 use crate::compression::{prompt, provider};
 use crate::config::{Config, Loaded};

@@ -22,8 +22,8 @@ use super::install::inspection::{self, AgentReport, EventState, Presence, Settin
 use super::install::second_settings::SecondCommands;
 use super::keeping;
 use super::terminal::{BOLD, DIM, ERROR, GOOD, WARNING, text};
-use crate::actors::capture_rules::project_files;
-use crate::actors::clock;
+use crate::app::capture_rules::project_files;
+use crate::app::clock;
 use crate::config::Config;
 use crate::project_file::Captured;
 use crate::repository::{self, Ignored};

@@ -4,7 +4,7 @@ use clap::Args;
 use recall_protocol::wire::Filter;
 
 use super::failure::Failure;
-use crate::actors::clock;
+use crate::app::clock;
 use crate::search::query::Since;
 
 #[derive(Debug, Args)]

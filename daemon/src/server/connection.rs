@@ -14,11 +14,11 @@ use recall_protocol::wire::{Deliver, Query, Reply, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
+use super::connection_context::ConnectionContext;
 use super::follow::{self, EventFilter};
-use super::gate::ConnectionContext;
 use super::queries;
 use super::room::{Room, RoomError, Share};
-use crate::actors::injection_receipt::{InjectionReceipt, ReceiptSender, Recipient};
+use crate::app::injection_receipt::{InjectionReceipt, ReceiptSender, Recipient};
 use crate::faults::{self, Fault, Point, planted};
 
 /// From accept, or from the last answer, to the next frame's header.

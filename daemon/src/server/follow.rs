@@ -13,13 +13,10 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::gate::ConnectionContext;
-use crate::actors::bus::BusEvent;
-use crate::actors::lifecycle_json::told;
+use super::connection_context::ConnectionContext;
+use crate::app::bus::BusEvent;
+use crate::app::lifecycle_json::told;
 use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
-
-/// Followers at the same time.
-pub const FOLLOWERS: usize = 64;
 
 /// What somebody wants to hear.
 pub struct EventFilter {

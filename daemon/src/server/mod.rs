@@ -6,6 +6,7 @@ pub mod instance;
 pub mod listener;
 pub mod log;
 pub mod room;
+pub mod connection_context;
 pub mod gate;
 pub mod connection;
 pub mod follow;

@@ -12,17 +12,17 @@ use rusqlite::Connection;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::follow::FOLLOWERS;
-use super::gate::{ConnectionContext, Gate, GateMessage};
+use super::connection_context::{ConnectionContext, FOLLOWERS};
+use super::gate::Gate;
 use super::instance::{Instance, InstanceError, LastStop};
 use super::listener::{self, ListenError, SocketOrigin};
-use crate::actors::bus::BusEvent;
-use crate::actors::clock;
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::root::{self, Root};
 use crate::actors::services::{DaemonSetup, Services};
-use crate::actors::settings::SettingsFiles;
 use crate::actors::writer::FirstConnection;
+use crate::app::bus::BusEvent;
+use crate::app::clock;
+use crate::app::settings::SettingsFiles;
 use crate::compression::{self, Compressor, ProviderSetupError};
 use crate::config::{Config, Loaded};
 use crate::faults::{Fault, planted};
@@ -134,9 +134,7 @@ pub async fn run_with(
     let reception = ConnectionContext::new(services.clone(), Arc::new(paths), stop);
     let (permits, followers) = (Arc::clone(&reception.permits), Arc::clone(&reception.followers));
     let all_permits = u32::try_from(permits.available_permits()).unwrap_or(u32::MAX);
-    let (gate, _) = Actor::spawn(None, Gate, (door.listener, reception))
-        .await
-        .map_err(|error| RunError::Start(error.to_string()))?;
+    let gate = Gate::open(door.listener, reception);
     tell_service_manager(&[sd_notify::NotifyState::Ready]);
     let watchdog = tokio::spawn(feed_watchdog(services.clone()));
     tracing::info!(pid = std::process::id(), version = env!("CARGO_PKG_VERSION"), "ready");
@@ -158,7 +156,7 @@ pub async fn run_with(
 
     tell_service_manager(&[sd_notify::NotifyState::Stopping]);
     watchdog.abort();
-    let _ = gate.send_message(GateMessage::Close);
+    gate.close();
     if outcome.is_ok() {
         // Every permit back means that every event is acknowledged.
         let _ = tokio::time::timeout(DRAIN_WITHIN, permits.acquire_many(all_permits)).await;

@@ -211,7 +211,7 @@ fn deliver(event: &Value, id: u128) -> Request {
 }
 
 fn now() -> Timestamp {
-    recall::actors::clock::now()
+    recall::app::clock::now()
 }
 
 fn at_size(size: usize) {

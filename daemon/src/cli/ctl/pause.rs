@@ -6,7 +6,7 @@ use clap::Args;
 use recall_protocol::wire::Query;
 use serde_json::Value;
 
-use crate::actors::clock;
+use crate::app::clock;
 use crate::cli::client::{Client, Start};
 use crate::cli::failure::Failure;
 use crate::cli::terminal;

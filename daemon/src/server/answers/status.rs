@@ -4,9 +4,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::Moment;
-use crate::actors::clock;
-use crate::actors::pause::PauseSwitch;
 use crate::actors::subscriber::SubscriberCounters;
+use crate::app::clock;
+use crate::app::pause::PauseSwitch;
 use crate::compression::ProviderState;
 use crate::memory::budget::{Assumed, Usage};
 use crate::store::{CompressionTrouble, JobRow, Repair, SpendingRow};

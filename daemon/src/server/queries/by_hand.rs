@@ -9,10 +9,10 @@ use rusqlite::Connection;
 
 use super::show::{load, parse_id};
 use super::{QueryResult, Refused, blocking, json, read};
-use crate::actors::clock;
-use crate::actors::identity::{Identity, identify};
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::services::Services;
+use crate::app::clock;
+use crate::app::identity::{Identity, identify};
 use crate::memory::document::{DocumentKind, Status};
 use crate::memory::ids::{ObservationId, ProjectKey, Timestamp};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use super::given::public_items;
 use super::{QueryResult, blocking, json, read};
-use crate::actors::clock;
-use crate::actors::context_lookup::ContextRequest;
-use crate::actors::identity::identify;
 use crate::actors::services::Services;
+use crate::app::clock;
+use crate::app::context_lookup::ContextRequest;
+use crate::app::identity::identify;
 use crate::memory::event::{Audience, StartSource};
 use crate::memory::file_memory::InjectedSet;
 use crate::memory::ids::{ProjectKey, ProjectRow, Timestamp};

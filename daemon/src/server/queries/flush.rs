@@ -5,12 +5,11 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
-use crate::actors::draining::Drained;
-use crate::actors::handle::NoAnswer;
-use crate::actors::housekeeper::HousekeeperMessage;
+use crate::actors::housekeeper_message::HousekeeperMessage;
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::services::Services;
-use crate::actors::settings::Look;
+use crate::app::ports::{Drained, NoAnswer};
+use crate::app::settings::Look;
 use crate::store;
 
 /// A machine that is asleep or a model that hangs must not hold a script for ever.

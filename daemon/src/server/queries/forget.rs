@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::session::one_session;
 use super::show::{load, parse_id};
 use super::{QueryResult, Refused, blocking, json, projects, read};
-use crate::actors::clock;
-use crate::actors::documents::title_and_text;
-use crate::actors::forgetting::{ForgetError, Request, SpoolFiles};
 use crate::actors::services::Services;
+use crate::app::clock;
+use crate::app::documents::title_and_text;
+use crate::app::forgetting::{ForgetError, Request, SpoolFiles};
 use crate::memory::ids::{SessionKey, Timestamp};
 use crate::server::answers::{PublicId, shortened};
 use crate::store::{

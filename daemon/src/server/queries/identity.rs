@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::{QueryResult, json, read};
-use crate::actors::identity::identify;
 use crate::actors::services::Services;
+use crate::app::identity::identify;
 use crate::repository;
 use crate::server::answers::found::{IdentityAnswer, UnprovenClaimAnswer};
 

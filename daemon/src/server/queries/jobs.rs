@@ -3,9 +3,9 @@
 use recall_protocol::wire::Filter;
 
 use super::{QueryResult, Refused, json, limit};
-use crate::actors::clock;
 use crate::actors::compression::CompressionMessage;
 use crate::actors::services::Services;
+use crate::app::clock;
 use crate::memory::ids::{JobId, Timestamp};
 use crate::server::answers::status::{JobsAnswer, StatsAnswer};
 use crate::store::{self, Jobs, Write, Written};

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::actors::ancestry::BranchContext;
-use crate::actors::identity::project_of;
 use crate::actors::services::Services;
+use crate::app::ancestry::BranchContext;
+use crate::app::identity::project_of;
 use crate::memory::checkout::MadeOn;
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::ProjectRow;

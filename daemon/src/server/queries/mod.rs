@@ -7,9 +7,9 @@ use recall_protocol::wire::{Filter, Query, Reply};
 use rusqlite::Connection;
 use serde::Serialize;
 
-use super::gate::ConnectionContext;
-use crate::actors::identity::project_of;
+use super::connection_context::ConnectionContext;
 use crate::actors::services::Services;
+use crate::app::identity::project_of;
 use crate::memory::ids::{JobId, Timestamp};
 use crate::store::{self, Jobs, ProjectInfo, StoreError, Unreadable};
 

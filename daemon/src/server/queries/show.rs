@@ -4,8 +4,8 @@ use rusqlite::Connection;
 
 use super::marks::Marks;
 use super::{QueryResult, Refused, json, read};
-use crate::actors::documents::title_and_text;
 use crate::actors::services::Services;
+use crate::app::documents::title_and_text;
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::{ProjectRow, Timestamp};
 use crate::memory::tokens::estimate;

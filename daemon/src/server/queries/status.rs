@@ -8,18 +8,18 @@ use recall_protocol::frame::PROTOCOL_VERSION;
 use recall_protocol::losses::Losses;
 
 use super::{QueryResult, blocking, json};
-use crate::actors::clock;
 use crate::actors::compression::{CompressionCounters, CompressionMessage};
-use crate::actors::context_lookup::IndexState;
 use crate::actors::indexer::{IndexCounters, IndexerMessage};
 use crate::actors::services::Services;
 use crate::actors::subscriber::{SubscriberCounters, SubscriberMessage};
+use crate::app::clock;
+use crate::app::index_handle::IndexState;
 use crate::memory::budget::Usage;
 use crate::server::answers::status::{
     ByteCounts, CompressionState, ConfigAnswer, EventCounts, IndexState as IndexAnswer, JobCounts,
     PauseAnswer, SessionCounts, StatusAnswer, TroubleAnswer, dollars,
 };
-use crate::server::gate::ConnectionContext;
+use crate::server::connection_context::ConnectionContext;
 use crate::server::run::repair_note;
 use crate::store::{self, CompressionTrouble, Statistics, recent_repairs};
 

@@ -6,7 +6,7 @@
 //! their texts, because what comes later is ordered by them.
 //!
 //! Freed pages are overwritten (`secure_delete`), but SQLite leaves copies behind when it moves rows between pages:
-//! only [`rewrite`] takes the last of them. Index, spool and backups are other people's: see `actors::forgetting`.
+//! only [`rewrite`] takes the last of them. Index, spool and backups are other people's: see `app::forgetting`.
 
 mod finding;
 mod removal;

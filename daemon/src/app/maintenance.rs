@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::clock;
 use super::forgetting::{Forgetting, Request};
-use super::writer::WriterHandle;
+use super::ports::{Ports, Writer};
 use crate::memory::ids::Timestamp;
 use crate::store::{self, BackupError, Readers, Selection, Unreadable, Write};
 
@@ -22,12 +22,11 @@ const EXPIRE_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 const SHORT_LOG: u64 = 1024 * 1024;
 
 #[derive(Clone)]
-pub struct Maintenance {
+pub struct Maintenance<P> {
     pub database: PathBuf,
     pub backups: PathBuf,
     pub readers: Readers,
-    pub writer: WriterHandle,
-    pub forgetting: Forgetting,
+    pub forgetting: Forgetting<P>,
     /// Sessions that were last heard of longer ago are forgotten; 0: never.
     pub retention_days: u32,
 }
@@ -39,9 +38,9 @@ pub struct LastDone {
     sessions: Option<Instant>,
 }
 
-impl Maintenance {
+impl<P: Ports> Maintenance<P> {
     /// One round. Says what was done when, for the next.
-    pub(super) async fn run(self, last: LastDone) -> LastDone {
+    pub async fn run(self, last: LastDone) -> LastDone {
         if let Err(error) = self.forgetting.finish().await {
             tracing::error!(%error, "forgetting is not finished");
         }
@@ -78,7 +77,7 @@ impl Maintenance {
         if matches!(found, Ok(Ok(false))) {
             return Some(Instant::now());
         }
-        match self.writer.write(Write::ForgetDoneJobs { before }).await {
+        match self.forgetting.ports.writer().write(Write::ForgetDoneJobs { before }).await {
             Ok(_) => Some(Instant::now()),
             Err(error) => {
                 tracing::warn!(%error, "old jobs are not forgotten");
@@ -120,7 +119,7 @@ impl Maintenance {
         let mut log = self.database.clone().into_os_string();
         log.push("-wal");
         if std::fs::metadata(log).is_ok_and(|log| log.len() >= SHORT_LOG) {
-            self.writer.empty_log();
+            self.forgetting.ports.writer().empty_log();
         }
     }
 }

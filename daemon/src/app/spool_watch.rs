@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 
 /// Watches until it is dropped.
-pub(super) struct SpoolWatch {
+pub struct SpoolWatch {
     folder: PathBuf,
     /// Which folder is watched: one that was removed and made anew is another.
     identity: Option<(u64, u64)>,
@@ -24,7 +24,7 @@ impl SpoolWatch {
     ///
     /// # Errors
     /// When the system does not watch this folder.
-    pub(super) fn start(folder: &Path, tell: impl Fn() + Send + 'static) -> notify::Result<Self> {
+    pub fn start(folder: &Path, tell: impl Fn() + Send + 'static) -> notify::Result<Self> {
         let told = Arc::new(AtomicBool::new(false));
         let silent = Arc::clone(&told);
         let mut watcher = notify::recommended_watcher(move |news: notify::Result<Event>| {
@@ -38,12 +38,12 @@ impl SpoolWatch {
     }
 
     /// What falls in from now on is news again. Call it before looking.
-    pub(super) fn heard(&self) {
+    pub fn heard(&self) {
         self.told.store(false, Ordering::Release);
     }
 
     /// Whether the folder that is watched is still the one that files fall into.
-    pub(super) fn is_current(&self) -> bool {
+    pub fn is_current(&self) -> bool {
         self.identity.is_some() && self.identity == identity(&self.folder)
     }
 }

@@ -19,7 +19,7 @@ pub enum Recipient {
 
 /// Whether an answer was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Received {
+pub enum Received {
     Yes,
     No,
 }
@@ -38,7 +38,7 @@ impl InjectionReceipt {
         (ReceiptSender(receipt), Self(injection_receipt))
     }
 
-    pub(super) async fn receipt(self) -> Received {
+    pub async fn receipt(self) -> Received {
         match self.0.await {
             Ok(()) => Received::Yes,
             Err(_) => Received::No,
@@ -58,10 +58,10 @@ impl ReceiptSender {
 pub struct PendingAnswers(watch::Sender<usize>);
 
 /// One of them; it is no more when this is dropped.
-pub(super) struct PendingAnswer(watch::Sender<usize>);
+pub struct PendingAnswer(watch::Sender<usize>);
 
 impl PendingAnswers {
-    pub(super) fn begin(&self) -> PendingAnswer {
+    pub fn begin(&self) -> PendingAnswer {
         self.0.send_modify(|pending| *pending += 1);
         PendingAnswer(self.0.clone())
     }

@@ -17,10 +17,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::clock;
-use super::housekeeper::{HousekeeperHandle, HousekeeperMessage};
-use super::indexer::{IndexerHandle, IndexerMessage};
-use super::sessions::{SessionsHandle, SessionsMessage};
-use super::writer::{WriteFailed, WriterHandle};
+use super::ports::{Ports, WriteFailed, Writer};
 use crate::memory::ids::{SessionKey, Timestamp};
 use crate::memory::order::Order;
 use crate::store::{
@@ -37,11 +34,8 @@ const PURGED_WITHIN: Duration = Duration::from_secs(120);
 
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct Forgetting {
-    pub writer: WriterHandle,
-    pub indexer: IndexerHandle,
-    pub sessions: SessionsHandle,
-    pub housekeeper: HousekeeperHandle,
+pub struct Forgetting<P> {
+    pub ports: P,
     pub readers: Readers,
     pub spool: Spool,
     pub database: PathBuf,
@@ -85,7 +79,7 @@ pub struct SpoolFiles {
     pub waiting: u64,
 }
 
-impl Forgetting {
+impl<P: Ports> Forgetting<P> {
     /// Stores what waits in the spool: until then nobody can say what of it is meant.
     ///
     /// # Errors
@@ -93,7 +87,7 @@ impl Forgetting {
     pub async fn store_what_waits(&self) -> Result<(), ForgetError> {
         let deadline = Instant::now() + STORED_WITHIN;
         loop {
-            let drain = self.housekeeper.ask(HousekeeperMessage::Drain, DRAINED_WITHIN).await;
+            let drain = self.ports.drain_spool(DRAINED_WITHIN).await;
             let drained = drain.map_err(|_| ForgetError::StillDraining)?;
             let waiting = drained.left.saturating_sub(drained.other_version);
             if waiting == 0 || Instant::now() >= deadline {
@@ -136,16 +130,16 @@ impl Forgetting {
     pub async fn forget(&self, request: Request) -> Result<Forgotten, ForgetError> {
         let _alone = self.backing_up.lock().await;
         // What waits is stored first: then it goes with the rest.
-        if self.housekeeper.ask(HousekeeperMessage::Drain, DRAINED_WITHIN).await.is_err() {
+        if self.ports.drain_spool(DRAINED_WITHIN).await.is_err() {
             tracing::warn!("the spool is not drained before forgetting");
         }
         let Request { what, unreadable } = request.clone();
-        let forgotten = match self.writer.write(Write::Forget { what, unreadable, at: now() }).await? {
+        let forgotten = match self.ports.writer().write(Write::Forget { what, unreadable, at: now() }).await?
+        {
             Written::Forgotten(forgotten) => *forgotten,
             _ => Forgotten::default(),
         };
-        // A supervisor that is just being restarted has no actor that remembers.
-        let _ = self.sessions.tell(SessionsMessage::ReadAgain(forgotten.touched.clone()));
+        self.ports.read_again(forgotten.touched.clone());
         tracing::info!(counts = ?forgotten.counts, "forgotten");
         self.clean(Some(request), forgotten.sessions.clone()).await?;
         Ok(forgotten)
@@ -174,11 +168,11 @@ impl Forgetting {
         {
             left.push("the spool");
         }
-        if let Err(error) = self.indexer.ask(IndexerMessage::Purge, PURGED_WITHIN).await {
+        if let Err(error) = self.ports.purge_index(PURGED_WITHIN).await {
             tracing::error!(%error, "the index may hold what was forgotten");
             left.push("the index");
         }
-        if let Err(error) = self.writer.rewrite().await {
+        if let Err(error) = self.ports.writer().rewrite().await {
             tracing::error!(%error, "free pages of the database may hold what was forgotten");
             left.push("free pages of the database");
         }
@@ -188,7 +182,7 @@ impl Forgetting {
         if !left.is_empty() {
             return Err(ForgetError::TracesLeft(left));
         }
-        self.writer.write(Write::TracesGone).await?;
+        self.ports.writer().write(Write::TracesGone).await?;
         Ok(())
     }
 

@@ -16,12 +16,11 @@ use sha2::{Digest, Sha256};
 
 use super::capture_rules::{CaptureRules, EventRules, whole};
 use super::clock;
+use super::crashes::Crashes;
 use super::injection_receipt::Recipient;
 use super::pause::PauseSwitch;
-use super::session::IncomingEvent;
-use super::sessions::{Crashes, SessionsHandle, SessionsMessage};
+use super::ports::{AcceptedEvent, Ports, Writer};
 use super::settings::{CurrentRedactor, Settings};
-use super::writer::WriterHandle;
 use crate::agents::{self, HookOutput, Unreadable};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Audience, HookEvent, HookEventKind, MOST_PATH};
@@ -38,9 +37,8 @@ const LARGE: usize = 64 << 10;
 
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct Ingest {
-    pub sessions: SessionsHandle,
-    pub writer: WriterHandle,
+pub struct Ingest<P> {
+    pub ports: P,
     pub crashes: Crashes,
     pub redactor: CurrentRedactor,
     pub counters: Arc<Counters>,
@@ -63,7 +61,7 @@ pub struct Counters {
     pub excluded: AtomicU64,
 }
 
-impl Ingest {
+impl<P: Ports> Ingest<P> {
     /// Stores an event and says what its sender shall be told. Never fails: what cannot be taken is BUSY.
     pub async fn take(&self, mut deliver: Deliver, recipient: Recipient) -> Reply {
         forget_long_paths(&mut deliver.context);
@@ -96,12 +94,6 @@ impl Ingest {
         };
         counter.fetch_add(1, Ordering::Relaxed);
         reply
-    }
-
-    /// Whose event it is; none if that cannot be read.
-    pub fn session_of(deliver: &Deliver) -> Option<SessionKey> {
-        let event = (agents::spec(&deliver.agent).read)(deliver).ok()?;
-        Some(SessionKey { agent: AgentName(deliver.agent.clone()), id: event.session })
     }
 
     /// Of a project that is excluded.
@@ -153,20 +145,12 @@ impl Ingest {
         alias: Option<String>,
     ) -> Reply {
         let key = SessionKey { agent: AgentName(deliver.agent.clone()), id: event.session.clone() };
-        let within = ANSWER_WITHIN;
-        let answer = self.sessions.ask(
-            |reply| {
-                let incoming =
-                    Box::new(IncomingEvent { event, deliver, key: second, alias, recipient, reply });
-                SessionsMessage::Deliver { key, incoming }
-            },
-            within,
-        );
-        answer.await.unwrap_or(Reply::Busy)
+        let accepted = AcceptedEvent { event, deliver, key: second, alias, recipient };
+        self.ports.deliver(key, accepted, ANSWER_WITHIN).await.unwrap_or(Reply::Busy)
     }
 
     async fn keep_raw(&self, unparsed: Box<Unparsed>) -> Reply {
-        match self.writer.write(Write::Unparsed(unparsed)).await {
+        match self.ports.writer().write(Write::Unparsed(unparsed)).await {
             Ok(Written::Duplicate) => Reply::Duplicate { stdout: Vec::new() },
             Ok(_) => Reply::Ack { stdout: Vec::new() },
             Err(error) => {
@@ -175,6 +159,12 @@ impl Ingest {
             }
         }
     }
+}
+
+/// Whose event it is; none if that cannot be read.
+pub fn session_of(deliver: &Deliver) -> Option<SessionKey> {
+    let event = (agents::spec(&deliver.agent).read)(deliver).ok()?;
+    Some(SessionKey { agent: AgentName(deliver.agent.clone()), id: event.session })
 }
 
 /// A delivery as it goes on, without secrets.

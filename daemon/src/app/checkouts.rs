@@ -11,8 +11,8 @@ use recall_protocol::boot::BootStamp;
 use recall_protocol::wire::Deliver;
 use tokio::sync::watch;
 
+use super::ports::Writer;
 use super::settings::CurrentRedactor;
-use super::writer::WriterHandle;
 use crate::memory::checkout::Checkout;
 use crate::memory::ids::{BranchName, SessionKey};
 use crate::memory::session::{Seq, Work};
@@ -26,8 +26,8 @@ const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct Checkouts {
-    writer: WriterHandle,
+pub struct Checkouts<W> {
+    writer: W,
     redactor: CurrentRedactor,
     under_way: watch::Sender<usize>,
 }
@@ -53,8 +53,8 @@ impl LastSeen {
     }
 }
 
-impl Checkouts {
-    pub fn new(writer: WriterHandle, redactor: CurrentRedactor) -> Self {
+impl<W: Writer> Checkouts<W> {
+    pub fn new(writer: W, redactor: CurrentRedactor) -> Self {
         Self { writer, redactor, under_way: watch::Sender::new(0) }
     }
 

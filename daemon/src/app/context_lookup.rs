@@ -1,6 +1,5 @@
 //! What is given back: asks the store and the index, lets `memory/` choose, and never waits for a compressor.
 
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -8,7 +7,7 @@ use rusqlite::Connection;
 use super::ancestry::{Ancestry, BranchContext};
 use super::clock;
 use super::continuity::continuity;
-use super::indexer::{IndexerHandle, IndexerMessage};
+use super::index_handle::IndexHandle;
 use super::settings::Settings;
 use crate::config::Notice;
 use crate::faults::{self, Fault, Point, planted};
@@ -20,7 +19,6 @@ use crate::memory::ids::{ObservationId, SessionId, Timestamp};
 use crate::memory::ranking::RELEVANCE_FLOOR;
 use crate::memory::session::Ask;
 use crate::repository::refs::WorkLocation;
-use crate::search::index::Index;
 use crate::search::query::Query;
 use crate::search::request::{Request, Scope};
 use crate::store::{
@@ -46,61 +44,11 @@ pub fn answer_within() -> Duration {
 /// Models that have failed for longer are worth a word at a session's start.
 const LASTING_TROUBLE_MS: i64 = 3600 * 1000;
 
-/// The index's reader, replaced when the index is rebuilt.
-#[derive(Clone, Default)]
-pub struct IndexHandle(Arc<RwLock<IndexState>>);
-
-/// What searching can rely on.
-#[derive(Clone, Default)]
-pub enum IndexState {
-    /// It is damaged, or not opened yet.
-    #[default]
-    Absent,
-    /// It is being filled from the store: what it finds is right, what it does not find may be there.
-    Filling(Index),
-    Complete(Index),
-}
-
-impl IndexHandle {
-    pub fn set(&self, state: IndexState) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = state;
-    }
-
-    pub fn state(&self) -> IndexState {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Everything has to be put in again.
-    pub fn filling(&self) {
-        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let IndexState::Complete(index) = &*state {
-            *state = IndexState::Filling(index.clone());
-        }
-    }
-
-    /// Everything is in.
-    pub fn complete(&self) {
-        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let IndexState::Filling(index) = &*state {
-            *state = IndexState::Complete(index.clone());
-        }
-    }
-
-    /// The index as far as it goes.
-    pub fn index(&self) -> Option<Index> {
-        match self.state() {
-            IndexState::Absent => None,
-            IndexState::Filling(index) | IndexState::Complete(index) => Some(index),
-        }
-    }
-}
-
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct ContextLookup {
     pub readers: Readers,
     pub index: IndexHandle,
-    pub indexer: IndexerHandle,
     pub ancestry: Ancestry,
     pub budgets: Budgets,
     pub notice: Notice,
@@ -149,7 +97,7 @@ impl ContextLookup {
     }
 
     /// Runs what recalls on a thread that may block, for as long as the agent will listen.
-    pub(super) async fn in_time(
+    pub async fn in_time(
         &self,
         work: impl FnOnce() -> Result<ContextReply, StoreError> + Send + 'static,
     ) -> ContextReply {
@@ -184,7 +132,7 @@ impl ContextLookup {
     ///
     /// # Errors
     /// When the database refuses.
-    pub(super) fn recall_titles(
+    pub fn recall_titles(
         &self,
         ask: &Ask,
         context_request: &ContextRequest,
@@ -252,8 +200,7 @@ impl ContextLookup {
 
     /// A search has failed: the indexer shall look at its files.
     pub fn suspect_index(&self) {
-        // An indexer that is not there looks when it starts.
-        let _ = self.indexer.tell(IndexerMessage::Suspect);
+        self.index.suspect();
     }
 
     /// The observations of the project that a prompt or a task is about.
@@ -353,7 +300,7 @@ fn own_state(
     }
 }
 
-pub(super) fn note(row: ObservationRow, relevance: f32, listener: &BranchContext) -> Note {
+pub fn note(row: ObservationRow, relevance: f32, listener: &BranchContext) -> Note {
     Note {
         elsewhere: listener.mark(&row.made_on),
         id: row.id,

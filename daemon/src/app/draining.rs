@@ -10,8 +10,9 @@ use recall_protocol::spool::{Spool, SpoolName, SpoolReadError};
 use recall_protocol::wire::{Deliver, Reply};
 use tokio::task::{JoinSet, spawn_blocking};
 
-use super::ingest::Ingest;
+use super::ingest::{Ingest, session_of};
 use super::injection_receipt::Recipient;
+use super::ports::{Drained, Ports};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::ids::SessionKey;
 
@@ -25,29 +26,8 @@ const MANY: usize = 1_000;
 /// A shim writes for milliseconds: a file that is being written for so long is nobody's any more.
 const LEFT_BEHIND: Duration = Duration::from_secs(3600);
 
-/// What a drain did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Drained {
-    pub stored: u64,
-    /// No frame of ours: moved aside.
-    pub bad: u64,
-    /// Could not be stored now; they stay.
-    pub left: u64,
-    /// Of them, those that a newer program has written.
-    pub other_version: u64,
-}
-
-impl Drained {
-    fn add(&mut self, other: Self) {
-        self.stored += other.stored;
-        self.bad += other.bad;
-        self.left += other.left;
-        self.other_version += other.other_version;
-    }
-}
-
 /// Offers every file once, oldest first; also those that fall in meanwhile.
-pub(super) async fn drain(spool: &Spool, ingest: &Ingest) -> Drained {
+pub async fn drain<P: Ports>(spool: &Spool, ingest: &Ingest<P>) -> Drained {
     let mut drained = Drained::default();
     let mut offered: HashSet<SpoolName> = HashSet::new();
     loop {
@@ -118,12 +98,12 @@ fn read(spool: &Spool, mut names: Names) -> (Vec<SpooledFile>, Names) {
     (files, names)
 }
 
-async fn offer(spool: &Spool, ingest: &Ingest, files: Vec<SpooledFile>) -> Drained {
+async fn offer<P: Ports>(spool: &Spool, ingest: &Ingest<P>, files: Vec<SpooledFile>) -> Drained {
     let mut drained = Drained::default();
     let mut queues: HashMap<Option<SessionKey>, Vec<(SpoolName, Deliver)>> = HashMap::new();
     for (name, file) in files {
         match file {
-            Ok(deliver) => queues.entry(Ingest::session_of(&deliver)).or_default().push((name, deliver)),
+            Ok(deliver) => queues.entry(session_of(&deliver)).or_default().push((name, deliver)),
             Err(SpoolReadError::Gone) => {}
             Err(SpoolReadError::Bad { why, .. }) => {
                 tracing::warn!(file = name.as_str(), why, "a spool file is no event");
@@ -150,7 +130,11 @@ async fn offer(spool: &Spool, ingest: &Ingest, files: Vec<SpooledFile>) -> Drain
 }
 
 /// The events of one session.
-async fn offer_in_turn(spool: Spool, ingest: Ingest, queue: Vec<(SpoolName, Deliver)>) -> Drained {
+async fn offer_in_turn<P: Ports>(
+    spool: Spool,
+    ingest: Ingest<P>,
+    queue: Vec<(SpoolName, Deliver)>,
+) -> Drained {
     let mut drained = Drained::default();
     for (name, deliver) in queue {
         if planted(Fault::UnlinkBeforeCommit) {

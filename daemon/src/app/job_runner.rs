@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::clock;
 use super::material::{batch_material, session_material, source_tokens};
-use super::writer_ledger::WriterLedger;
 use crate::compression::extractive::Extractive;
+use crate::compression::ledger::Ledger;
 use crate::compression::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
 use crate::memory::fixes;
 use crate::memory::lineage;
@@ -16,11 +16,11 @@ use crate::memory::observation::ObservationDraft;
 use crate::store::{BatchResult, FirstResult, JobKind, JobResult, LeasedJob, Lives, Readers, StoreError};
 
 /// All that a job needs.
-pub(super) struct JobRunner {
-    pub(super) readers: Readers,
-    pub(super) compressor: Arc<dyn Compressor>,
-    pub(super) writer_ledger: WriterLedger,
-    pub(super) max_attempts: u32,
+pub struct JobRunner {
+    pub readers: Readers,
+    pub compressor: Arc<dyn Compressor>,
+    pub ledger: Arc<dyn Ledger>,
+    pub max_attempts: u32,
 }
 
 /// How a job went.
@@ -52,7 +52,7 @@ enum Material {
 
 impl JobRunner {
     /// Does the job. Blocks; never panics.
-    pub(super) fn work(&self, job: &LeasedJob) -> JobOutcome {
+    pub fn work(&self, job: &LeasedJob) -> JobOutcome {
         let material = match self.material(job) {
             Ok(material) => material,
             Err(error) => {
@@ -77,7 +77,7 @@ impl JobRunner {
     }
 
     /// What stands in for a job whose thread is lost.
-    pub(super) fn stand_in(&self, job: &LeasedJob) -> Option<JobResult> {
+    pub fn stand_in(&self, job: &LeasedJob) -> Option<JobResult> {
         stand_in(&self.material(job).ok()?, job.first_result)
     }
 
@@ -93,7 +93,7 @@ impl JobRunner {
 
     fn compress(&self, material: &Material, job: &LeasedJob) -> Result<JobOutput, CompressionError> {
         let job_context =
-            JobContext { job: job.id, project: job.project, now: clock::now(), ledger: &self.writer_ledger };
+            JobContext { job: job.id, project: job.project, now: clock::now(), ledger: &*self.ledger };
         match material {
             Material::Batch(batch) => {
                 let Made { result: drafts, origin, cuts } = self.compressor.observe(batch, &job_context)?;

@@ -1,0 +1,55 @@
+//! The actors as the use cases see them.
+
+use std::time::Duration;
+
+use recall_protocol::wire::Reply;
+
+use super::housekeeper_message::{HousekeeperHandle, HousekeeperMessage};
+use super::indexer::{IndexerHandle, IndexerMessage};
+use super::session_message::IncomingEvent;
+use super::sessions::{SessionsHandle, SessionsMessage};
+use super::writer::WriterHandle;
+use crate::app::ports::{AcceptedEvent, Drained, NoAnswer, Ports};
+use crate::memory::ids::SessionKey;
+
+#[derive(Clone)]
+pub struct ActorPorts {
+    pub writer: WriterHandle,
+    pub sessions: SessionsHandle,
+    pub indexer: IndexerHandle,
+    pub housekeeper: HousekeeperHandle,
+}
+
+impl Ports for ActorPorts {
+    type Writer = WriterHandle;
+
+    fn writer(&self) -> &WriterHandle {
+        &self.writer
+    }
+
+    async fn deliver(
+        &self,
+        session: SessionKey,
+        event: AcceptedEvent,
+        within: Duration,
+    ) -> Result<Reply, NoAnswer> {
+        let message = |reply| {
+            let incoming = Box::new(IncomingEvent { accepted: event, reply });
+            SessionsMessage::Deliver { key: session, incoming }
+        };
+        self.sessions.ask(message, within).await
+    }
+
+    fn read_again(&self, sessions: Vec<SessionKey>) {
+        // A supervisor that is just being restarted has no actor that remembers.
+        let _ = self.sessions.tell(SessionsMessage::ReadAgain(sessions));
+    }
+
+    async fn purge_index(&self, within: Duration) -> Result<(), NoAnswer> {
+        self.indexer.ask(IndexerMessage::Purge, within).await
+    }
+
+    async fn drain_spool(&self, within: Duration) -> Result<Drained, NoAnswer> {
+        self.housekeeper.ask(HousekeeperMessage::Drain, within).await
+    }
+}

@@ -1,0 +1,32 @@
+//! Use cases: what the daemon does with an event, a question or a job, as functions and plain values.
+//!
+//! A use case reads the store and the index, asks `memory/` what to do, and writes by a trait.
+//!
+//! **Invariant:** nothing here knows ractor, sockets, HTTP, MCP or a terminal. Actors and the server call this room; it
+//! calls neither.
+
+pub mod clock;
+pub mod bus;
+pub mod index_handle;
+pub mod pause;
+pub mod lifecycle_json;
+pub mod identity;
+pub mod material;
+pub mod continuity;
+pub mod ancestry;
+pub mod documents;
+pub mod capture_rules;
+pub mod settings;
+pub mod transcript_replies;
+pub mod injection_receipt;
+pub mod ports;
+pub mod crashes;
+pub mod ingest;
+pub mod spool_watch;
+pub mod draining;
+pub mod checkouts;
+pub mod context_lookup;
+pub mod file_context;
+pub mod job_runner;
+pub mod forgetting;
+pub mod maintenance;

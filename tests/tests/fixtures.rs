@@ -62,11 +62,13 @@ fn every_payload_is_understood() {
     assert_eq!((&status["jobs"]["dead"], &status["jobs"]["retrying"]), (&json!(0), &json!(0)), "{status}");
 }
 
-/// ARCHITECTURE.md says what becomes of each event.
+/// `docs/lifecycle.md` says what becomes of each event.
 #[test]
 fn every_event_has_its_row() {
-    let written = std::fs::read_to_string(recall_tests::workspace().join("ARCHITECTURE.md")).unwrap();
-    let first_cells: String = written
+    let page = std::fs::read_to_string(recall_tests::workspace().join("docs/lifecycle.md")).unwrap();
+    let (_, chapter) = page.split_once("## What becomes of each event").unwrap();
+    let (table, _) = chapter.split_once("\n## ").unwrap();
+    let first_cells: String = table
         .lines()
         .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
         .collect::<Vec<_>>()

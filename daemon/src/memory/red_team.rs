@@ -148,7 +148,7 @@ fn breaks_out(text: &str, moment: Moment) -> Option<String> {
 const MOMENTS: [Moment; 6] =
     [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt, Moment::File, Moment::Subagent];
 
-/// The figure that the README tells: how many of how many break out.
+/// The README states this figure: how many of how many break out.
 #[test]
 fn none_of_the_hostile_texts_breaks_out() {
     let broken: Vec<String> = TEXTS

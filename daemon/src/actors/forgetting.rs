@@ -24,7 +24,7 @@ use super::writer::{WriteFailed, WriterHandle};
 use crate::memory::ids::{SessionKey, Timestamp};
 use crate::memory::order::Order;
 use crate::store::{
-    self, Criteria, Forgotten, Readers, Selection, Unreadable, Write, Written, has_all_words,
+    self, Criteria, Forget, Forgotten, Readers, Selection, TracesRemoved, Unreadable, has_all_words,
 };
 
 /// A spool that takes longer to drain is looked through for what is left in it.
@@ -140,10 +140,7 @@ impl Forgetting {
             tracing::warn!("the spool is not drained before forgetting");
         }
         let Request { what, unreadable } = request.clone();
-        let forgotten = match self.writer.write(Write::Forget { what, unreadable, at: now() }).await? {
-            Written::Forgotten(forgotten) => *forgotten,
-            _ => Forgotten::default(),
-        };
+        let forgotten = self.writer.write(Forget { what, unreadable, at: now() }).await?;
         // A supervisor that is just being restarted has no actor that remembers.
         let _ = self.sessions.tell(SessionsMessage::ReadAgain(forgotten.touched.clone()));
         tracing::info!(counts = ?forgotten.counts, "forgotten");
@@ -188,7 +185,7 @@ impl Forgetting {
         if !left.is_empty() {
             return Err(ForgetError::TracesLeft(left));
         }
-        self.writer.write(Write::TracesGone).await?;
+        self.writer.write(TracesRemoved).await?;
         Ok(())
     }
 

@@ -19,7 +19,7 @@ use super::settings::{Look, Looked};
 use super::spool_watch::SpoolWatch;
 use crate::memory::ids::Timestamp;
 use crate::memory::session::IdlePolicy;
-use crate::store::{self, Readers, Write};
+use crate::store::{self, ExpireLeases, Readers, RepairOrphans};
 
 /// How often the spool is looked at where the system does not tell, and where files could not be taken.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -199,10 +199,10 @@ impl HousekeeperState {
                     return;
                 }
             };
-            if expired && let Err(error) = ingest.writer.write(Write::ExpireLeases { now }).await {
+            if expired && let Err(error) = ingest.writer.write(ExpireLeases { now }).await {
                 tracing::warn!(%error, "cannot take leases back");
             }
-            if orphans && let Err(error) = ingest.writer.write(Write::RepairOrphans { at: now }).await {
+            if orphans && let Err(error) = ingest.writer.write(RepairOrphans { at: now }).await {
                 tracing::warn!(%error, "cannot look for orphans");
             }
         });

@@ -25,7 +25,7 @@ use super::services::{DaemonSetup, Services};
 use super::sessions::Sessions;
 use super::subscriber::Subscriber;
 use super::writer::{DatabaseDamaged, DatabaseLock, Writer};
-use crate::store::{self, Evidence, RepairOutcome, RepairSite, Suspicion, Write};
+use crate::store::{self, Evidence, ReleaseLeases, RepairOutcome, RepairSite, Suspicion};
 
 const FAILURE_WINDOW: Duration = Duration::from_secs(60);
 const MOST_FAILURES: usize = 5;
@@ -255,7 +255,7 @@ impl RootState {
         }
         self.start_again(me, Child::Writer).await?;
         // Before anybody takes a new one.
-        let released = self.services.writer.queue(Write::ReleaseLeases);
+        let released = self.services.writer.queue(ReleaseLeases);
         tokio::spawn(async move {
             if let Err(error) = released.await {
                 tracing::warn!(%error, "leases of before the repair wait until they expire");

@@ -24,7 +24,7 @@ use crate::app::clock;
 use crate::compression::ProviderState;
 use crate::compression::policy::CompressionPolicy;
 use crate::memory::ids::Timestamp;
-use crate::store::{self, Duty, Write};
+use crate::store::{self, Duty, GiveBackJobs};
 
 const CRASH_WINDOW: Duration = Duration::from_secs(60);
 const CRASHES_TO_OPEN: usize = 5;
@@ -284,7 +284,7 @@ impl CompressionState {
         forget_before(&mut self.crashes, now, CRASH_WINDOW);
         let crashes = u32::try_from(self.crashes.len()).unwrap_or(u32::MAX);
         let wall = clock::now();
-        let given_back = self.template.writer.queue(Write::GiveBack {
+        let given_back = self.template.writer.queue(GiveBackJobs {
             worker,
             error: error.to_owned(),
             retry_at: Timestamp(wall.0.saturating_add(full_jitter(retry_delay_ms(1)))),

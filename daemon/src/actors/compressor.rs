@@ -22,8 +22,11 @@ use crate::app::job_runner::{JobOutcome, JobOutput, JobRunner};
 use crate::compression::policy::CompressionPolicy;
 use crate::compression::{CompressionError, Compressor, EXTRACTIVE};
 use crate::faults::{self, Point};
-use crate::memory::ids::Timestamp;
-use crate::store::{Duty, FinishedJob, JobFailure, JobResult, LeasedJob, NextTry, Readers, Write, Written};
+use crate::memory::ids::{JobId, Timestamp};
+use crate::store::{
+    Duty, FinishJob, FinishedJob, JobFailure, JobResult, LeaseJob, LeasedJob, NextTry, Operation, Readers,
+    StoreStandIn,
+};
 
 /// A lease outlives the deadline by this much, so that no job is leased twice while its thread may still finish.
 const LEASE_MARGIN: Duration = Duration::from_secs(60);
@@ -132,13 +135,12 @@ impl CompressorState {
         let deadline = self.arguments.policy.job_within() + LEASE_MARGIN;
         let until = Timestamp(now.0.saturating_add(i64::try_from(deadline.as_millis()).unwrap_or(i64::MAX)));
         let (worker, duty) = (self.arguments.worker.clone(), self.arguments.duty);
-        let lease = Write::Lease { worker, duty, now, until };
+        let lease = LeaseJob { worker, duty, now, until };
         let granted = self.arguments.writer.queue(lease);
         let me = me.clone();
         async move {
             let job = match granted.await {
-                Ok(Written::Leased(job)) => job,
-                Ok(_) => None,
+                Ok(job) => job,
                 Err(error) => {
                     tracing::warn!(%error, "no lease");
                     None
@@ -192,40 +194,47 @@ impl CompressorState {
         }
     }
 
-    fn commit(&mut self, me: &ActorRef<CompressorMessage>, job: &LeasedJob, ended: Ended) {
-        let (write, bus_event) = match ended {
+    fn commit(&self, me: &ActorRef<CompressorMessage>, job: &LeasedJob, ended: Ended) {
+        let error = match ended {
             Ended::With(JobOutcome::Done(work)) => {
-                let finished = Box::new(self.finished(job, work));
-                (Write::Finish(finished), BusEvent::JobDone { job: job.id })
+                let finish = FinishJob(self.finished(job, work));
+                return self.store(me, finish, BusEvent::JobDone { job: job.id }, job.id);
             }
             Ended::With(JobOutcome::Failed { error, stand_in }) => {
                 self.stand_in(job, stand_in);
-                (self.failure(job, error, clock::now()), BusEvent::JobFailed { job: Some(job.id) })
+                error
             }
             Ended::With(JobOutcome::Panicked { stand_in }) => {
                 self.stand_in(job, stand_in);
-                let error = CompressionError::Failed("panicked".to_owned());
-                (self.failure(job, error, clock::now()), BusEvent::JobFailed { job: Some(job.id) })
+                CompressionError::Failed("panicked".to_owned())
             }
-            Ended::NotBegun(error) => {
-                let error = CompressionError::Failed(format!("no thread: {error}"));
-                (self.failure(job, error, clock::now()), BusEvent::JobFailed { job: Some(job.id) })
-            }
+            Ended::NotBegun(error) => CompressionError::Failed(format!("no thread: {error}")),
             Ended::Never { stand_in } => {
                 tracing::warn!(job = %job.id, "a compressor thread is lost");
                 self.stand_in(job, stand_in);
-                let error = CompressionError::Failed("no result before the deadline".to_owned());
                 (self.arguments.on_lost_thread)(self.arguments.worker.clone());
-                (self.failure(job, error, clock::now()), BusEvent::JobFailed { job: Some(job.id) })
+                CompressionError::Failed("no result before the deadline".to_owned())
             }
         };
-        let committed = self.arguments.writer.queue(write);
-        // There may be more where this came from; one commit gives away the result and takes the next job.
+        let failure = self.failure(job, error, clock::now());
+        self.store(me, failure, BusEvent::JobFailed { job: Some(job.id) }, job.id);
+    }
+
+    /// Queues what came of a job, announces it once it is committed, and asks for the next job.
+    fn store<O: Operation<Output = ()>>(
+        &self,
+        me: &ActorRef<CompressorMessage>,
+        operation: O,
+        bus_event: BusEvent,
+        job: JobId,
+    ) {
+        let committed = self.arguments.writer.queue(operation);
+        // One commit gives away the result and takes the next job.
         let next_job = self.next_job(me);
-        let (bus, job) = (self.arguments.bus.clone(), job.id);
+        let bus = self.arguments.bus.clone();
         tokio::spawn(async move {
             match committed.await {
-                Ok(_) => {
+                Ok(()) => {
                     faults::reach(Point::ResultCommitted);
                     bus.publish(bus_event);
                 }
@@ -247,7 +256,7 @@ impl CompressorState {
         let Some(result) = stand_in else { return };
         let origin = EXTRACTIVE.to_owned();
         let finished = FinishedJob { job: job.id, result, origin, cuts: None, now: clock::now() };
-        let written = self.arguments.writer.queue(Write::StandIn(Box::new(finished)));
+        let written = self.arguments.writer.queue(StoreStandIn(finished));
         let job = job.id;
         tokio::spawn(async move {
             if let Err(error) = written.await {
@@ -256,11 +265,11 @@ impl CompressorState {
         });
     }
 
-    fn failure(&self, job: &LeasedJob, error: CompressionError, now: Timestamp) -> Write {
+    fn failure(&self, job: &LeasedJob, error: CompressionError, now: Timestamp) -> JobFailure {
         let next = self.next_try(job, &error, now);
         let attempt = job.attempts;
         tracing::warn!(job = %job.id, attempt, ?next, %error, "a compression job failed");
-        Write::Fail(JobFailure { job: job.id, error: error.to_string(), next, now })
+        JobFailure { job: job.id, error: error.to_string(), next, now }
     }
 
     fn next_try(&self, job: &LeasedJob, error: &CompressionError, now: Timestamp) -> NextTry {

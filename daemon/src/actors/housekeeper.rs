@@ -21,7 +21,7 @@ use crate::app::settings::{Look, Looked};
 use crate::app::spool_watch::SpoolWatch;
 use crate::memory::ids::Timestamp;
 use crate::memory::session::IdlePolicy;
-use crate::store::{self, Readers, Write};
+use crate::store::{self, ExpireLeases, Readers, RepairOrphans};
 
 /// How often the spool is looked at where the system does not tell, and where files could not be taken.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -184,10 +184,10 @@ impl HousekeeperState {
                     return;
                 }
             };
-            if expired && let Err(error) = ingest.ports.writer.write(Write::ExpireLeases { now }).await {
+            if expired && let Err(error) = ingest.ports.writer.write(ExpireLeases { now }).await {
                 tracing::warn!(%error, "cannot take leases back");
             }
-            if orphans && let Err(error) = ingest.ports.writer.write(Write::RepairOrphans { at: now }).await {
+            if orphans && let Err(error) = ingest.ports.writer.write(RepairOrphans { at: now }).await {
                 tracing::warn!(%error, "cannot look for orphans");
             }
         });

@@ -19,7 +19,7 @@ use crate::app::index_handle::{IndexHandle, IndexState};
 use crate::faults::{self, Point};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::search::index::{Index, IndexError, OpenIndexError, Opened, Writer};
-use crate::store::{self, Readers, StoreError, Write};
+use crate::store::{self, Readers, StoreError, TrimIndexLog};
 
 /// How long changes are collected.
 const COLLECT_FOR: Duration = Duration::from_millis(250);
@@ -277,7 +277,7 @@ impl IndexerState {
         self.pause = (took * 3).clamp(COLLECT_FOR, LONGEST_PAUSE);
         if upto > self.counters.high_water {
             self.counters.high_water = upto;
-            let forgotten = self.arguments.writer.queue(Write::ForgetLog { upto });
+            let forgotten = self.arguments.writer.queue(TrimIndexLog { upto });
             tokio::spawn(async move {
                 if let Err(error) = forgotten.await {
                     tracing::warn!(%error, "the index log could not be shortened");

@@ -32,7 +32,7 @@ use crate::memory::ids::{EventId, ObservationId, ProjectKey, ProjectRow, Session
 use crate::memory::material::beneath;
 use crate::memory::session::Ask;
 use crate::repository::refs::WorkLocation;
-use crate::store::{self, Injection, ProjectInfo, Write, Written};
+use crate::store::{self, EventOutcome, Injection, ProjectInfo, RetractInjection};
 
 /// What is left to do for an event once it is queued: wait for the commit, recall, answer, and report back.
 pub(super) struct PendingReply {
@@ -197,7 +197,7 @@ impl PendingReply {
         self,
         reply: RpcReplyPort<Reply>,
         asked: Option<PendingRequest>,
-        stored: impl Future<Output = Result<Written, WriteFailed>>,
+        stored: impl Future<Output = Result<EventOutcome, WriteFailed>>,
     ) {
         let mut stored = pin!(stored);
         let patience = self.context.context_lookup.answer_within / UNSAVED_AFTER;
@@ -228,7 +228,7 @@ impl PendingReply {
         };
         let mut given = None;
         let answer = match &committed {
-            Ok(Written::Event(_)) => {
+            Ok(EventOutcome::Stored(_)) => {
                 let mut stdout = self.rendered(&ContextReply::default());
                 if let Some(asked) = &asked {
                     let looked = match looked {
@@ -239,11 +239,10 @@ impl PendingReply {
                 }
                 Reply::Ack { stdout }
             }
-            Ok(Written::Duplicate) => Reply::Duplicate { stdout: Vec::new() },
+            Ok(EventOutcome::Duplicate) => Reply::Duplicate { stdout: Vec::new() },
             // Its session was forgotten after it was taken: there is nothing more to do about it.
-            Ok(Written::Dropped) => Reply::Ack { stdout: Vec::new() },
-            // The answer to something else, or none.
-            _ => Reply::Busy,
+            Ok(EventOutcome::Dropped) => Reply::Ack { stdout: Vec::new() },
+            Err(_) => Reply::Busy,
         };
         self.settled(&committed);
         let passed_on = Sent::from(reply.send(answer));
@@ -251,10 +250,10 @@ impl PendingReply {
     }
 
     /// Tells the session what became of its event.
-    fn settled(&self, committed: &Result<Written, WriteFailed>) {
+    fn settled(&self, committed: &Result<EventOutcome, WriteFailed>) {
         let outcome = match committed {
-            Ok(Written::Event(_)) => StoreOutcome::Stored,
-            Ok(_) => StoreOutcome::NotStored,
+            Ok(EventOutcome::Stored(_)) => StoreOutcome::Stored,
+            Ok(EventOutcome::Duplicate | EventOutcome::Dropped) => StoreOutcome::NotStored,
             Err(error) => {
                 tracing::warn!(%error, "an event could not be stored");
                 StoreOutcome::NotStored
@@ -275,7 +274,7 @@ impl PendingReply {
         let _ = recorded.await;
         if heard == Received::No {
             self.injected.lock().await.take_back(&news);
-            let unheard = Write::Unheard { session: self.key.clone(), event };
+            let unheard = RetractInjection { session: self.key.clone(), event };
             if let Err(error) = self.context.writer.write(unheard).await {
                 tracing::warn!(%error, "an injection that nobody heard stays recorded");
             }
@@ -294,8 +293,8 @@ impl PendingReply {
     async fn look_at_start(
         &self,
         asked: &PendingRequest,
-        mut stored: Pin<&mut impl Future<Output = Result<Written, WriteFailed>>>,
-    ) -> (Option<LookedUp>, Option<Result<Written, WriteFailed>>) {
+        mut stored: Pin<&mut impl Future<Output = Result<EventOutcome, WriteFailed>>>,
+    ) -> (Option<LookedUp>, Option<Result<EventOutcome, WriteFailed>>) {
         let injected = Arc::clone(&self.injected).lock_owned().await;
         let mut committed = None;
         let within = self.context.context_lookup.answer_within;
@@ -303,7 +302,7 @@ impl PendingReply {
         let context_reply = {
             let whole = async {
                 let result = stored.as_mut().await;
-                let is_stored = matches!(result, Ok(Written::Event(_)));
+                let is_stored = matches!(result, Ok(EventOutcome::Stored(_)));
                 committed = Some(result);
                 if is_stored { Some(self.context_reply(asked, &injected).await) } else { None }
             };
@@ -430,7 +429,7 @@ impl PendingReply {
             items,
             file: context_reply.file.clone(),
         };
-        let queued = self.context.writer.queue(Write::Injected(Box::new(injection)));
+        let queued = self.context.writer.queue(injection);
         Some(tokio::spawn(async move {
             if let Err(error) = queued.await {
                 tracing::warn!(%error, "an injection could not be recorded");

@@ -26,7 +26,7 @@ use super::subscriber::Subscriber;
 use super::writer::{DatabaseLock, Writer};
 use crate::app::bus::BusEvent;
 use crate::app::clock;
-use crate::store::{self, Evidence, RepairOutcome, RepairSite, Suspicion, Write};
+use crate::store::{self, Evidence, ReleaseLeases, RepairOutcome, RepairSite, Suspicion};
 
 const FAILURE_WINDOW: Duration = Duration::from_secs(60);
 const MOST_FAILURES: usize = 5;
@@ -263,7 +263,7 @@ impl RootState {
         }
         self.start_again(me, Child::Writer).await?;
         // Before anybody takes a new one.
-        let released = self.services.writer.queue(Write::ReleaseLeases);
+        let released = self.services.writer.queue(ReleaseLeases);
         tokio::spawn(async move {
             if let Err(error) = released.await {
                 tracing::warn!(%error, "leases of before the repair wait until they expire");

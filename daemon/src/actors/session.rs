@@ -31,7 +31,7 @@ use crate::memory::project::telling_folder;
 use crate::memory::session::{Ask, Batch, Decision, Effect, Session, Watch};
 use crate::repository;
 use crate::repository::refs::WorkLocation;
-use crate::store::{self, Delivery, Precedence, SessionOrigin, StoreError, Transaction, Write};
+use crate::store::{self, Delivery, IdleEffects, Precedence, SessionOrigin, StoreError, Transaction};
 
 pub(super) struct SessionActor;
 
@@ -240,7 +240,7 @@ impl SessionState {
         };
         faults::reach(Point::Enqueue);
         let works = transaction.effects.iter().filter_map(Effect::work).collect();
-        let stored = self.context.writer.queue(Write::Event(Box::new(transaction)));
+        let stored = self.context.writer.queue(transaction);
         self.context.checkouts.look(&self.key, (&deliver, works), place.clone(), &loaded.last_seen);
         self.in_flight += 1;
         let within = self.context.context_lookup.answer_within;
@@ -405,13 +405,13 @@ impl SessionState {
         }
         loaded.session = next;
         // A life that ends by silence ended with its last event.
-        let write = Write::Idle { session: self.key.clone(), effects, at: now };
+        let write = IdleEffects { session: self.key.clone(), effects, at: now };
         let stored = self.context.writer.queue(write);
         self.in_flight += 1;
         let me = me.clone();
         tokio::spawn(async move {
             let outcome = match stored.await {
-                Ok(_) => StoreOutcome::Stored,
+                Ok(()) => StoreOutcome::Stored,
                 Err(error) => {
                     tracing::warn!(%error, "an idle session could not be stored");
                     StoreOutcome::NotStored

@@ -22,8 +22,7 @@ use super::handle::ActorHandle;
 use crate::app::bus::{Bus, BusEvent};
 use crate::app::ports::{self, NoAnswer, WriteFailed};
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::session::Effect;
-use crate::store::{self, Durability, Precedence, StoreError, Write, Written};
+use crate::store::{self, Changes, Durability, Operation, StoreError};
 
 /// One commit takes at most so many writes, so that the first of them does not wait for the last.
 const MOST_IN_A_GROUP: usize = 64;
@@ -35,7 +34,7 @@ const REWRITTEN_WITHIN: Duration = Duration::from_secs(300);
 
 pub enum WriterMessage {
     /// Commits the write and answers once it is durable.
-    Write { write: Write, done: RpcReplyPort<Result<Written, StoreError>> },
+    Write(QueuedWrite),
     /// Answers when everything that came before is committed.
     Settle(RpcReplyPort<()>),
     /// Moves the log beside the database into it, after what came before.
@@ -94,18 +93,21 @@ pub struct WriterHandle {
 }
 
 impl WriterHandle {
-    /// Waits until the write is committed.
+    /// Waits until the operation is committed, and returns its output.
     ///
     /// # Errors
     /// When the database refused it, or it is not known what became of it.
-    pub async fn write(&self, write: Write) -> Result<Written, WriteFailed> {
-        Ok(self.handle.ask(|done| WriterMessage::Write { write, done }, ANSWER_WITHIN).await??)
+    pub async fn write<O: Operation>(&self, operation: O) -> Result<O::Output, WriteFailed> {
+        Ok(self.handle.ask(|done| WriterMessage::Write(queued(operation, done)), ANSWER_WITHIN).await??)
     }
 
-    /// Queues the write now and gives its result later: the order of the calls is the order of the commits.
-    pub fn queue(&self, write: Write) -> impl Future<Output = Result<Written, WriteFailed>> + Send + use<> {
+    /// Queues the operation now and gives its output later: the order of the calls is the order of the commits.
+    pub fn queue<O: Operation>(
+        &self,
+        operation: O,
+    ) -> impl Future<Output = Result<O::Output, WriteFailed>> + Send + use<O> {
         let (done, answer) = oneshot();
-        let sent = self.handle.tell(WriterMessage::Write { write, done: done.into() });
+        let sent = self.handle.tell(WriterMessage::Write(queued(operation, done.into())));
         async move {
             sent?;
             Ok(tokio::time::timeout(ANSWER_WITHIN, answer)
@@ -143,8 +145,8 @@ impl WriterHandle {
 }
 
 impl ports::Writer for WriterHandle {
-    async fn write(&self, write: Write) -> Result<Written, WriteFailed> {
-        Self::write(self, write).await
+    async fn write<O: Operation>(&self, operation: O) -> Result<O::Output, WriteFailed> {
+        Self::write(self, operation).await
     }
 
     async fn rewrite(&self) -> Result<(), WriteFailed> {
@@ -174,8 +176,39 @@ pub struct WriterState {
     bus: Bus,
 }
 
+/// An operation in the queue, whatever its output is. Called in a transaction, or with the reason why none has begun.
+pub type QueuedWrite = Box<dyn FnOnce(Result<&Connection, &StoreError>, &mut Changes) -> Executed + Send>;
+
+/// An operation that is carried out and not committed yet.
+pub struct Executed {
+    damage: Option<DatabaseDamaged>,
+    answer: Answer,
+}
+
+/// Sends the output to the caller, or why the commit has failed.
+type Answer = Box<dyn FnOnce(&Result<(), StoreError>)>;
+
+fn queued<O: Operation>(operation: O, reply: RpcReplyPort<Result<O::Output, StoreError>>) -> QueuedWrite {
+    Box::new(move |begun: Result<&Connection, &StoreError>, changes: &mut Changes| {
+        let result = match begun {
+            Ok(connection) => store::execute(connection, operation, changes),
+            Err(error) => Err(StoreError::Unavailable(error.to_string())),
+        };
+        let damage = result.as_ref().err().and_then(damage_of);
+        let answer = move |committed: &Result<(), StoreError>| {
+            let answer = match committed {
+                Ok(()) => result,
+                Err(error) => Err(StoreError::Unavailable(error.to_string())),
+            };
+            // The caller may have stopped waiting; the event id makes its next try safe.
+            let _ = reply.send(answer);
+        };
+        Executed { damage, answer: Box::new(answer) }
+    })
+}
+
 enum Pending {
-    Write(Write, RpcReplyPort<Result<Written, StoreError>>),
+    Write(QueuedWrite),
     Settle(RpcReplyPort<()>),
     EmptyLog,
     Rewrite(RpcReplyPort<Result<(), StoreError>>),
@@ -213,7 +246,7 @@ impl Actor for Writer {
         state: &mut WriterState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            WriterMessage::Write { write, done } => state.waiting.push(Pending::Write(write, done)),
+            WriterMessage::Write(write) => state.waiting.push(Pending::Write(write)),
             WriterMessage::Settle(done) => state.waiting.push(Pending::Settle(done)),
             WriterMessage::EmptyLog => state.waiting.push(Pending::EmptyLog),
             WriterMessage::Rewrite(done) => state.waiting.push(Pending::Rewrite(done)),
@@ -275,35 +308,22 @@ fn commit_group(
     bus: &Bus,
 ) -> Result<Box<WriteConnection>, DatabaseDamaged> {
     let connection = &held.connection;
-    let mut work_queued = false;
-    let mut rows = Rows::None;
+    let mut changes = Changes::default();
     let mut log_asked = false;
     let begun = begin(connection);
     let mut damage = begun.as_ref().err().and_then(damage_of);
-    let mut answers = Vec::with_capacity(group.len());
+    let mut answers: Vec<Answer> = Vec::with_capacity(group.len());
     let mut settled = Vec::new();
-    let mut said = Vec::new();
     let mut rewrites = Vec::new();
     for pending in group {
         match pending {
             Pending::Settle(done) => settled.push(done),
             Pending::EmptyLog => log_asked = true,
             Pending::Rewrite(done) => rewrites.push(done),
-            Pending::Write(write, done) => {
-                let result = match &begun {
-                    Ok(()) => store::execute(connection, &write, &mut said),
-                    Err(error) => Err(StoreError::Unavailable(error.to_string())),
-                };
-                match &result {
-                    Ok(_) => {
-                        work_queued |= queues_work(&write);
-                        if writes_rows(&write) {
-                            rows = Rows::Written;
-                        }
-                    }
-                    Err(error) => damage = damage.or_else(|| damage_of(error)),
-                }
-                answers.push((result, done));
+            Pending::Write(write) => {
+                let executed = write(begun.as_ref().map(|()| connection), &mut changes);
+                damage = damage.or(executed.damage);
+                answers.push(executed.answer);
             }
         }
     }
@@ -314,7 +334,7 @@ fn commit_group(
         (Err(error), _) => Err(error),
         // What is committed here would go with the file.
         (Ok(()), Some(damage)) => Err(StoreError::Unavailable(damage.to_string())),
-        (Ok(()), None) => commit(connection, rows),
+        (Ok(()), None) => commit(connection, &changes),
     };
     if let Err(error) = &committed {
         damage = damage.or_else(|| damage_of(error));
@@ -322,8 +342,9 @@ fn commit_group(
         let _ = run(connection, "ROLLBACK");
     }
     if committed.is_ok() {
-        // Before the answers: who has one finds that everybody was told.
-        said.into_iter().for_each(|said| bus.publish(BusEvent::LifecycleEvent(Arc::new(said))));
+        // Before the answers: whoever has one can rely on the events being published.
+        let events = std::mem::take(&mut changes.events);
+        events.into_iter().for_each(|event| bus.publish(BusEvent::LifecycleEvent(Arc::new(event))));
     }
     answer(answers, &committed);
     for done in settled {
@@ -331,10 +352,10 @@ fn commit_group(
     }
     match committed {
         Ok(()) => {
-            if rows == Rows::Written {
+            if changes.documents {
                 bus.publish(BusEvent::RowsWritten);
             }
-            if work_queued {
+            if changes.jobs {
                 bus.publish(BusEvent::WorkQueued);
             }
         }
@@ -361,13 +382,6 @@ fn commit_group(
     }
 }
 
-/// Whether a group holds anything that can be searched.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Rows {
-    None,
-    Written,
-}
-
 fn run(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(sql)?.execute([]).map(drop)
 }
@@ -377,81 +391,23 @@ fn begin(connection: &Connection) -> Result<(), StoreError> {
     Ok(run(connection, "BEGIN IMMEDIATE")?)
 }
 
-fn commit(connection: &Connection, rows: Rows) -> Result<(), StoreError> {
-    // Groups without rows, such as the asking for work, lose nothing.
-    if rows == Rows::Written {
+fn commit(connection: &Connection, changes: &Changes) -> Result<(), StoreError> {
+    // A crash loses nothing of other groups, such as those that only lease work.
+    let can_be_lost = changes.accepted || changes.documents;
+    if can_be_lost {
         faults::reach_disk(Point::Commit)?;
     }
     run(connection, "COMMIT")?;
-    if rows == Rows::Written {
+    if can_be_lost {
         faults::reach(Point::Committed);
     }
     Ok(())
 }
 
-type Answers = Vec<(Result<Written, StoreError>, RpcReplyPort<Result<Written, StoreError>>)>;
-
-fn answer(answers: Answers, committed: &Result<(), StoreError>) {
-    for (result, done) in answers {
-        let answer = match committed {
-            Ok(()) => result,
-            Err(error) => Err(StoreError::Unavailable(error.to_string())),
-        };
-        // The caller may have stopped waiting; the event id makes its next try safe.
-        let _ = done.send(answer);
-    }
+fn answer(answers: Vec<Answer>, committed: &Result<(), StoreError>) {
+    answers.into_iter().for_each(|answer| answer(committed));
 }
 
 fn damage_of(error: &StoreError) -> Option<DatabaseDamaged> {
     error.is_damage().then(|| DatabaseDamaged(error.to_string()))
-}
-
-/// Whether the index has something to follow.
-fn writes_rows(write: &Write) -> bool {
-    matches!(
-        write,
-        Write::Event(_)
-            | Write::Idle { .. }
-            | Write::Finish(_)
-            | Write::StandIn(_)
-            | Write::Forget { .. }
-            | Write::Remember(_)
-            | Write::Mark { .. }
-    )
-}
-
-fn queues_work(write: &Write) -> bool {
-    let queues = |effects: &[Effect]| {
-        effects.iter().any(|effect| {
-            matches!(effect, Effect::CompressBatch { .. } | Effect::FlushChunk { .. } | Effect::Summarize)
-        })
-    };
-    match write {
-        Write::Event(transaction) => {
-            queues(&transaction.effects) || transaction.origin.precedence == Precedence::Earlier
-        }
-        Write::Idle { effects, .. } => queues(effects),
-        Write::RepairOrphans { .. }
-        | Write::Finish(_)
-        | Write::Fail(_)
-        | Write::GiveBack { .. }
-        | Write::ExpireLeases { .. }
-        | Write::ReleaseLeases
-        | Write::Forget { .. }
-        | Write::Retry { .. } => true,
-        Write::Unparsed(_)
-        | Write::Lease { .. }
-        | Write::StandIn(_)
-        | Write::Reserve { .. }
-        | Write::Settle { .. }
-        | Write::Injected(_)
-        | Write::Unheard { .. }
-        | Write::SuspendAll { .. }
-        | Write::ForgetLog { .. }
-        | Write::TracesGone
-        | Write::Remember(_)
-        | Write::Mark { .. }
-        | Write::Sighted(_)
-        | Write::ForgetDoneJobs { .. } => false,
-    }
 }

@@ -7,7 +7,7 @@ use crate::app::clock;
 use crate::compression::ledger::{Ledger, NotReserved};
 use crate::faults::{self, Point};
 use crate::memory::budget::{Caps, Charge, Cost, ReservationId};
-use crate::store::{Write, Written};
+use crate::store::{ReserveCost, SettleCost};
 
 /// For threads outside the runtime.
 pub(super) struct WriterLedger {
@@ -19,13 +19,12 @@ pub(super) struct WriterLedger {
 impl Ledger for WriterLedger {
     fn reserve(&self, charge: &Charge) -> Result<ReservationId, NotReserved> {
         let day = clock::day_of(clock::now());
-        let write = Write::Reserve { charge: Box::new(charge.clone()), caps: self.caps, day };
-        match self.runtime.block_on(self.writer.write(write)) {
-            Ok(Written::Reserved(reserved)) => {
+        let reservation = ReserveCost { charge: charge.clone(), caps: self.caps, day };
+        match self.runtime.block_on(self.writer.write(reservation)) {
+            Ok(reserved) => {
                 faults::reach(Point::Reserved);
                 reserved.map_err(NotReserved::Spent)
             }
-            Ok(other) => Err(NotReserved::Unavailable(format!("the writer answered {other:?}"))),
             Err(error) => Err(NotReserved::Unavailable(error.to_string())),
         }
     }
@@ -33,7 +32,7 @@ impl Ledger for WriterLedger {
     /// Nobody waits for it: it is committed before the result it paid for, or with it.
     fn settle(&self, reservation: ReservationId, cost: Cost) {
         faults::reach(Point::Answered);
-        let settled = self.writer.queue(Write::Settle { reservation, cost });
+        let settled = self.writer.queue(SettleCost { reservation, cost });
         self.runtime.spawn(async move {
             match settled.await {
                 Ok(_) => faults::reach(Point::Booked),

@@ -17,7 +17,7 @@ use crate::memory::checkout::Checkout;
 use crate::memory::ids::{BranchName, SessionKey};
 use crate::memory::session::{Seq, Work};
 use crate::repository::refs::{Refs, WorkLocation};
-use crate::store::{CheckoutRecord, Write};
+use crate::store::CheckoutRecord;
 
 /// An event that was taken longer ago is late.
 const FRESH: Duration = Duration::from_secs(10);
@@ -95,7 +95,7 @@ impl<W: Writer> Checkouts<W> {
             return;
         }
         let sighting = CheckoutRecord { session, batches, checkout };
-        if let Err(error) = self.writer.write(Write::Sighted(Box::new(sighting))).await {
+        if let Err(error) = self.writer.write(sighting).await {
             tracing::warn!(%error, "what is checked out could not be stored");
         }
     }

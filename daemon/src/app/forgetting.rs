@@ -21,7 +21,7 @@ use super::ports::{Ports, WriteFailed, Writer};
 use crate::memory::ids::{SessionKey, Timestamp};
 use crate::memory::order::Order;
 use crate::store::{
-    self, Criteria, Forgotten, Readers, Selection, Unreadable, Write, Written, has_all_words,
+    self, Criteria, Forget, Forgotten, Readers, Selection, TracesRemoved, Unreadable, has_all_words,
 };
 
 /// A spool that takes longer to drain is looked through for what is left in it.
@@ -134,11 +134,7 @@ impl<P: Ports> Forgetting<P> {
             tracing::warn!("the spool is not drained before forgetting");
         }
         let Request { what, unreadable } = request.clone();
-        let forgotten = match self.ports.writer().write(Write::Forget { what, unreadable, at: now() }).await?
-        {
-            Written::Forgotten(forgotten) => *forgotten,
-            _ => Forgotten::default(),
-        };
+        let forgotten = self.ports.writer().write(Forget { what, unreadable, at: now() }).await?;
         self.ports.read_again(forgotten.touched.clone());
         tracing::info!(counts = ?forgotten.counts, "forgotten");
         self.clean(Some(request), forgotten.sessions.clone()).await?;
@@ -182,7 +178,7 @@ impl<P: Ports> Forgetting<P> {
         if !left.is_empty() {
             return Err(ForgetError::TracesLeft(left));
         }
-        self.ports.writer().write(Write::TracesGone).await?;
+        self.ports.writer().write(TracesRemoved).await?;
         Ok(())
     }
 

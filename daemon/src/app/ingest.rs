@@ -27,7 +27,7 @@ use crate::memory::event::{Audience, HookEvent, HookEventKind, MOST_PATH};
 use crate::memory::ids::{AgentName, CallId, SessionKey, Timestamp};
 use crate::memory::redaction::{Outputs, Redactor};
 use crate::project_file::Captured;
-use crate::store::{Delivery, Unparsed, Write, Written};
+use crate::store::{Delivery, Unparsed, UnparsedOutcome};
 
 /// A shim has long given up by then; the event is stored all the same or offered again.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
@@ -150,9 +150,9 @@ impl<P: Ports> Ingest<P> {
     }
 
     async fn keep_raw(&self, unparsed: Box<Unparsed>) -> Reply {
-        match self.ports.writer().write(Write::Unparsed(unparsed)).await {
-            Ok(Written::Duplicate) => Reply::Duplicate { stdout: Vec::new() },
-            Ok(_) => Reply::Ack { stdout: Vec::new() },
+        match self.ports.writer().write(*unparsed).await {
+            Ok(UnparsedOutcome::Duplicate) => Reply::Duplicate { stdout: Vec::new() },
+            Ok(UnparsedOutcome::Stored) => Reply::Ack { stdout: Vec::new() },
             Err(error) => {
                 tracing::warn!(%error, "an unreadable event could not be stored");
                 Reply::Busy

@@ -10,7 +10,7 @@ use super::clock;
 use super::forgetting::{Forgetting, Request};
 use super::ports::{Ports, Writer};
 use crate::memory::ids::Timestamp;
-use crate::store::{self, BackupError, Readers, Selection, Unreadable, Write};
+use crate::store::{self, BackupError, DeleteDoneJobs, Readers, Selection, Unreadable};
 
 /// So long a done job can be looked up.
 const JOBS_KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1000;
@@ -77,7 +77,7 @@ impl<P: Ports> Maintenance<P> {
         if matches!(found, Ok(Ok(false))) {
             return Some(Instant::now());
         }
-        match self.forgetting.ports.writer().write(Write::ForgetDoneJobs { before }).await {
+        match self.forgetting.ports.writer().write(DeleteDoneJobs { before }).await {
             Ok(_) => Some(Instant::now()),
             Err(error) => {
                 tracing::warn!(%error, "old jobs are not forgotten");

@@ -7,7 +7,7 @@ use recall_protocol::wire::{Deliver, Reply};
 use super::injection_receipt::Recipient;
 use crate::memory::event::HookEvent;
 use crate::memory::ids::SessionKey;
-use crate::store::{StoreError, Write, Written};
+use crate::store::{Operation, StoreError};
 
 /// There was no answer in time. Whether the request was carried out is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,8 +25,11 @@ pub enum WriteFailed {
 
 /// The only way to change the database.
 pub trait Writer: Clone + Send + Sync + 'static {
-    /// Waits until the write is committed.
-    fn write(&self, write: Write) -> impl Future<Output = Result<Written, WriteFailed>> + Send;
+    /// Waits until the operation is committed, and returns its output.
+    fn write<O: Operation>(
+        &self,
+        operation: O,
+    ) -> impl Future<Output = Result<O::Output, WriteFailed>> + Send;
 
     /// Waits until the database is written anew and the log beside it is empty.
     fn rewrite(&self) -> impl Future<Output = Result<(), WriteFailed>> + Send;

@@ -29,7 +29,8 @@ use crate::faults::{Fault, planted};
 use crate::memory::lifecycle::LifecycleEvent;
 use crate::memory::redaction::{RedactionError, RedactionMode, Redactor};
 use crate::store::{
-    self, Evidence, OpenStoreError, Readers, RepairError, RepairSite, Suspension, Thoroughness, Write,
+    self, Changes, Evidence, ExpireLeases, OpenStoreError, Readers, ReleaseLeases, RepairError, RepairSite,
+    SuspendAll, Suspension, Thoroughness,
 };
 use crate::trusted_file::{self, Refused};
 
@@ -161,7 +162,7 @@ pub async fn run_with(
         // Every permit back means that every event is acknowledged.
         let _ = tokio::time::timeout(DRAIN_WITHIN, permits.acquire_many(all_permits)).await;
         if let Err(error) =
-            services.writer.write(Write::SuspendAll { at: clock::now(), why: Suspension::Stop }).await
+            services.writer.write(SuspendAll { at: clock::now(), why: Suspension::Stop }).await
         {
             tracing::error!(%error, "live sessions are not stamped as suspended");
         }
@@ -224,16 +225,16 @@ fn open_first(site: &RepairSite, config: &Config) -> Result<(Connection, Vec<Lif
         }
         opened => opened?,
     };
-    let mut said = Vec::new();
-    let suspend = Write::SuspendAll { at: clock::now(), why: Suspension::Crash };
-    if let Err(error) = store::execute(&connection, &suspend, &mut said) {
+    let mut changes = Changes::default();
+    let suspend = SuspendAll { at: clock::now(), why: Suspension::Crash };
+    if let Err(error) = store::execute(&connection, suspend, &mut changes) {
         // Damage that shows here is the tree's to repair.
         tracing::error!(%error, "interrupted sessions are not stamped as suspended");
     }
-    if let Err(error) = store::execute(&connection, &Write::ReleaseLeases, &mut said) {
+    if let Err(error) = store::execute(&connection, ReleaseLeases, &mut changes) {
         tracing::warn!(%error, "leases of the last run wait until they expire");
     }
-    Ok((connection, said))
+    Ok((connection, changes.events))
 }
 
 /// After a sudden end every page is looked at once, beside the work: reading the whole file would hold up the start.
@@ -261,7 +262,7 @@ async fn feed_watchdog(services: Services) {
     let mut rounds = tokio::time::interval(limit / 3);
     loop {
         rounds.tick().await;
-        if services.writer.write(Write::ExpireLeases { now: clock::now() }).await.is_ok() {
+        if services.writer.write(ExpireLeases { now: clock::now() }).await.is_ok() {
             tell_service_manager(&[sd_notify::NotifyState::Watchdog]);
         }
     }

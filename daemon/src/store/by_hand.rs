@@ -1,11 +1,11 @@
 //! What users say themselves: observations of their own, and whether one still holds.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{OptionalExtension, params};
 
 use super::lineage::{self, USER};
+use super::operation::{Operation, WriteContext, log};
 use super::results::{self, ObservationScope};
 use super::subjects::{SubjectHash, aim};
-use super::writes::log;
 use super::{StoreError, projects};
 use crate::memory::ids::{ObservationId, ProjectKey, Timestamp};
 use crate::memory::observation::ObservationDraft;
@@ -28,34 +28,49 @@ pub enum Validity {
 }
 
 /// Said twice it is one observation, which holds again.
-pub(super) fn remember(db: &Connection, said: &Remembered) -> Result<ObservationId, StoreError> {
-    let project = projects::resolve(db, &said.project, &said.project_name, said.at)?;
-    let mut same = db.prepare_cached(
+impl Operation for Remembered {
+    type Output = ObservationId;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<ObservationId, StoreError> {
+        let said = self;
+        let project = projects::resolve(db, &said.project, &said.project_name, said.at)?;
+        let mut same = db.prepare_cached(
         "SELECT id FROM observations WHERE project = ?1 AND title = ?2 AND narrative = ?3 AND origin = ?4 LIMIT 1",
     )?;
-    let known = same
-        .query_row(params![project.0, said.draft.title, said.draft.narrative, USER], |row| row.get(0))
-        .optional()?;
-    if let Some(known) = known.map(ObservationId) {
-        mark(db, &[known], Validity::Holds)?;
-        return Ok(known);
+        let known = same
+            .query_row(params![project.0, said.draft.title, said.draft.narrative, USER], |row| row.get(0))
+            .optional()?;
+        if let Some(known) = known.map(ObservationId) {
+            lineage::uphold(db, known)?;
+            return Ok(known);
+        }
+        let place = ObservationScope { session: None, batch: None, project: project.0, at: said.at.0 };
+        let id = results::insert(db, &place, &said.draft, USER, 0)?;
+        log(db, "observation", id)?;
+        if let Some(subject) = said.draft.subject.as_ref().map(SubjectHash::of) {
+            aim(db, id, Some(subject))?;
+            lineage::settle(db, project, &[subject].into(), said.at)?;
+        }
+        Ok(ObservationId(id))
     }
-    let place = ObservationScope { session: None, batch: None, project: project.0, at: said.at.0 };
-    let id = results::insert(db, &place, &said.draft, USER, 0)?;
-    log(db, "observation", id)?;
-    if let Some(subject) = said.draft.subject.as_ref().map(SubjectHash::of) {
-        aim(db, id, Some(subject))?;
-        lineage::settle(db, project, &[subject].into(), said.at)?;
-    }
-    Ok(ObservationId(id))
 }
 
 /// Says of observations whether they hold: the user's word stands against all that was found until now.
-pub(super) fn mark(db: &Connection, ids: &[ObservationId], validity: Validity) -> Result<(), StoreError> {
-    ids.iter().try_for_each(|id| match validity {
-        Validity::Holds => lineage::uphold(db, *id),
-        Validity::Resolved => lineage::resolve_by_hand(db, *id),
-    })
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MarkObservations {
+    pub ids: Vec<ObservationId>,
+    pub validity: Validity,
+}
+
+impl Operation for MarkObservations {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        self.ids.into_iter().try_for_each(|id| match self.validity {
+            Validity::Holds => lineage::uphold(db, id),
+            Validity::Resolved => lineage::resolve_by_hand(db, id),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -63,7 +78,7 @@ mod tests {
     use super::*;
     use crate::memory::document::Status;
     use crate::memory::observation::{Importance, ObservationType};
-    use crate::store::{Durability, open_writer};
+    use crate::store::{Changes, Durability, execute, open_writer};
 
     #[test]
     fn said_twice_it_is_one_and_holds_again() {
@@ -87,13 +102,15 @@ mod tests {
             },
             at: Timestamp(7),
         };
-        let first = remember(&db, &said("Round once")).unwrap();
-        mark(&db, &[first], Validity::Resolved).unwrap();
+        let remember = |title: &str| execute(&db, said(title), &mut Changes::default()).unwrap();
+        let first = remember("Round once");
+        let resolve = MarkObservations { ids: vec![first], validity: Validity::Resolved };
+        execute(&db, resolve, &mut Changes::default()).unwrap();
         let status = |id: ObservationId| crate::store::observation(&db, id).unwrap().unwrap().status;
         assert_eq!(status(first), Status::Resolved);
-        assert_eq!(remember(&db, &said("Round once")).unwrap(), first);
+        assert_eq!(remember("Round once"), first);
         assert_eq!(status(first), Status::Active);
-        let second = remember(&db, &said("Round twice")).unwrap();
+        let second = remember("Round twice");
         assert_ne!(second, first);
         assert_eq!(status(first), Status::Active, "what is not for sure about the same stands beside it");
     }

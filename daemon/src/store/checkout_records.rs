@@ -1,8 +1,9 @@
 //! What was checked out where batches began and ended.
 
-use rusqlite::{Connection, params};
+use rusqlite::params;
 
 use super::StoreError;
+use super::operation::{Operation, WriteContext};
 use super::writes::session_row;
 use crate::memory::checkout::Checkout;
 use crate::memory::ids::{BranchName, CommitId, SessionKey};
@@ -18,32 +19,37 @@ pub struct CheckoutRecord {
 
 /// The end counts; the beginning only until there is one, for looks may overtake each other. A private batch keeps
 /// nothing.
-pub(super) fn keep(db: &Connection, sighting: &CheckoutRecord) -> Result<(), StoreError> {
-    // Forgotten while somebody looked.
-    let Some(stored) = session_row(db, &sighting.session)? else { return Ok(()) };
-    let Checkout { branch, commit } = &sighting.checkout;
-    let (branch, commit) = (branch.as_ref().map(BranchName::as_str), commit.as_ref().map(CommitId::as_str));
-    for (seq, work) in &sighting.batches {
-        let set = match work {
-            Work::Begins => {
-                "base_commit = ifnull(base_commit, ?4),
+impl Operation for CheckoutRecord {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        // Forgotten while somebody looked.
+        let Some(stored) = session_row(db, &self.session)? else { return Ok(()) };
+        let Checkout { branch, commit } = &self.checkout;
+        let (branch, commit) =
+            (branch.as_ref().map(BranchName::as_str), commit.as_ref().map(CommitId::as_str));
+        for (seq, work) in &self.batches {
+            let set = match work {
+                Work::Begins => {
+                    "base_commit = ifnull(base_commit, ?4),
                  branch = iif(branch IS NULL AND head_commit IS NULL, ?3, branch),
                  head_commit = iif(branch IS NULL AND head_commit IS NULL, ?4, head_commit)"
-            }
-            Work::Ends => "branch = ?3, head_commit = ?4",
-        };
-        let sql = format!(
-            "UPDATE prompt_batches SET {set} WHERE session = ?1 AND seq = ?2 AND source <> 'private'"
-        );
-        db.prepare_cached(&sql)?.execute(params![stored.session.0, seq.0, branch, commit])?;
+                }
+                Work::Ends => "branch = ?3, head_commit = ?4",
+            };
+            let sql = format!(
+                "UPDATE prompt_batches SET {set} WHERE session = ?1 AND seq = ?2 AND source <> 'private'"
+            );
+            db.prepare_cached(&sql)?.execute(params![stored.session.0, seq.0, branch, commit])?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Durability, open_writer};
+    use crate::store::{Changes, Durability, execute, open_writer};
 
     #[test]
     fn the_end_counts_whatever_arrives_first_and_nothing_of_a_private_batch_is_kept() {
@@ -60,7 +66,8 @@ mod tests {
         let see = |seq: u32, work: Work, branch: &str, commit: &str| {
             let session = SessionKey { agent: "a".into(), id: "s".into() };
             let checkout = Checkout { branch: Some(branch.into()), commit: Some(commit.into()) };
-            keep(&db, &CheckoutRecord { session, batches: vec![(Seq(seq), work)], checkout }).unwrap();
+            let record = CheckoutRecord { session, batches: vec![(Seq(seq), work)], checkout };
+            execute(&db, record, &mut Changes::default()).unwrap();
         };
         type Row = (Option<String>, Option<String>, Option<String>);
         let seen = |seq: u32| -> Row {

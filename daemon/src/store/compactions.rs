@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::StoreError;
 use super::effects::EffectContext;
 use super::lives::say;
+use super::operation::log;
 use super::text::{Packed, Unpacked};
-use super::writes::log;
 use crate::memory::ids::{PromptId, SessionRow, Timestamp};
 use crate::memory::lifecycle::{Compactions, LifecycleKind};
 use crate::memory::session::Seq;
@@ -56,7 +56,7 @@ pub(super) fn told(db: &Connection, id: i64) -> Result<Option<(CompactionRow, Se
 }
 
 pub(super) fn begins(
-    scene: &mut EffectContext<'_>,
+    scene: &EffectContext<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
     trigger: &str,
     (message_count, messages_since_last): (u32, u32),
@@ -124,7 +124,7 @@ fn hand_over_end(scene: &EffectContext<'_>, from: i64, to: i64) -> Result<(), St
 }
 
 pub(super) fn ends(
-    scene: &mut EffectContext<'_>,
+    scene: &EffectContext<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
     trigger: &str,
     (message_count, messages_since_last): (u32, u32),

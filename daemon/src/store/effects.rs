@@ -3,8 +3,9 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::jobs::{self, JobKind};
+use super::operation::{WriteContext, log};
 use super::text::Packed;
-use super::writes::{StoredEvent, log};
+use super::writes::StoredEvent;
 use super::{StoreError, compactions, file_notes, late, lives, plans, subagents, titles};
 use crate::memory::event::{ToolCall, ToolResult};
 use crate::memory::ids::{BatchId, CallId, EventId, PromptId, SessionKey, Timestamp};
@@ -16,14 +17,12 @@ use crate::memory::session::{
 
 /// Where and when effects happen.
 pub(super) struct EffectContext<'a> {
-    pub(super) db: &'a Connection,
+    pub(super) db: &'a WriteContext<'a>,
     pub(super) stored: StoredEvent,
     pub(super) key: &'a SessionKey,
     /// `None` where time alone did it.
     pub(super) event: Option<EventId>,
     pub(super) at: Timestamp,
-    /// What others shall hear once this is committed.
-    pub(super) said: &'a mut Vec<LifecycleEvent>,
 }
 
 impl EffectContext<'_> {
@@ -31,8 +30,8 @@ impl EffectContext<'_> {
         self.stored.session.0
     }
 
-    pub(super) fn say(&mut self, what: LifecycleKind) {
-        self.said.push(LifecycleEvent { session: Some(self.key.clone()), at: self.at, what });
+    pub(super) fn say(&self, what: LifecycleKind) {
+        self.db.publish(LifecycleEvent { session: Some(self.key.clone()), at: self.at, what });
     }
 
     pub(super) fn batch(&self, seq: Seq) -> Result<BatchId, StoreError> {
@@ -47,14 +46,15 @@ impl EffectContext<'_> {
     }
 }
 
-pub(super) fn apply(scene: &mut EffectContext<'_>, effect: &Effect) -> Result<(), StoreError> {
+/// A new effect does not compile until it is handled here.
+#[deny(clippy::wildcard_enum_match_arm)]
+pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), StoreError> {
+    let (db, session, at) = (scene.db, scene.session(), scene.at);
     match effect {
         Effect::BeginLife { life, source } => lives::begin(scene, *life, *source),
         Effect::SetStatus(status) => {
-            scene
-                .db
-                .prepare_cached("UPDATE sessions SET status = ?2 WHERE id = ?1")?
-                .execute(params![scene.session(), status.as_str()])?;
+            db.prepare_cached("UPDATE sessions SET status = ?2 WHERE id = ?1")?
+                .execute(params![session, status.as_str()])?;
             Ok(())
         }
         Effect::FollowCleared => lives::follow_cleared(scene),
@@ -91,109 +91,50 @@ pub(super) fn apply(scene: &mut EffectContext<'_>, effect: &Effect) -> Result<()
         Effect::CarryOut { seq, plan } => plans::carry_out(scene, *seq, plan),
         Effect::BeginCall { call } => begin_call(scene, call),
         Effect::EndCalls { calls } => end_calls(scene, calls),
-        Effect::AddActivity { seq, activity } => {
-            let batch = scene.batch_row(*seq)?;
-            add_activity(scene, batch, activity)
-        }
-        Effect::AddRefused { seq, activities } => {
-            let batch = scene.batch_row(*seq)?;
-            add_refused(scene, batch, activities)
-        }
+        Effect::AddActivity { seq, activity } => add_activity(scene, scene.batch_row(*seq)?, activity),
+        Effect::AddRefused { seq, activities } => add_refused(scene, scene.batch_row(*seq)?, activities),
         Effect::AddAside { seq, event, prompt, call } => {
             add_aside(scene, (*seq, prompt.as_ref()), *event, call)
         }
-        Effect::Summarize => jobs::enqueue(scene.db, JobKind::Summary, scene.session(), None, scene.at),
-        _ => change_batch(scene, effect),
-    }
-}
-
-/// Effects on a batch itself.
-fn change_batch(scene: &mut EffectContext<'_>, effect: &Effect) -> Result<(), StoreError> {
-    let (db, session, at) = (scene.db, scene.session(), scene.at);
-    match effect {
         Effect::OpenBatch { seq, number, source, state, prompt_id, prompt } => {
             let batch =
                 open_batch(db, session, *seq, (*number, source.as_str(), *state), prompt.as_ref(), at)?;
-            if let Some(id) = prompt_id {
-                db.prepare_cached("UPDATE prompt_batches SET prompt_id = ?2 WHERE id = ?1")?
-                    .execute(params![batch.0, id.as_str()])?;
+            if prompt_id.is_some() {
+                set_turn(db, batch, prompt_id.as_ref())?;
             }
             tell_prompt(scene, *source, prompt.as_ref());
+            Ok(())
         }
         Effect::RunBatch { seq, prompt_id } => {
-            let batch = scene.batch(*seq)?;
             db.prepare_cached("UPDATE prompt_batches SET status = 'open', prompt_id = ?2 WHERE id = ?1")?
-                .execute(params![batch.0, prompt_id.as_str()])?;
+                .execute(params![scene.batch(*seq)?.0, prompt_id.as_str()])?;
+            Ok(())
         }
+        Effect::SetTurn { seq, turn } => set_turn(db, scene.batch(*seq)?, turn.as_ref()),
         Effect::SetSource { seq, source } => {
-            let batch = scene.batch(*seq)?;
             db.prepare_cached("UPDATE prompt_batches SET source = ?2 WHERE id = ?1")?
-                .execute(params![batch.0, source.as_str()])?;
+                .execute(params![scene.batch(*seq)?.0, source.as_str()])?;
+            Ok(())
         }
-        Effect::CloseBatch { seq, why } => close_batch(scene, *seq, *why)?,
+        Effect::SetState { seq, state } => set_state(db, scene.batch(*seq)?, *state),
+        Effect::CloseBatch { seq, why } => close_batch(scene, *seq, *why),
         Effect::Respond { seq, event, text, prompt_id } => {
             let batch = scene.batch(*seq)?;
             late::keep_replaced_answer(db, batch, prompt_id.as_ref())?;
-            db.prepare_cached(
-                "UPDATE prompt_batches SET response = ?2, response_event = ?3, response_turn = ?4 WHERE id = ?1",
-            )?
-            .execute(params![batch.0, Packed(text), event.0, prompt_id.as_ref().map(PromptId::as_str)])?;
-            log(db, "response", batch.0)?;
+            set_response(db, batch, text, Some(*event), prompt_id.as_ref())
         }
-        Effect::RecoverReply { seq, text } => {
-            let batch = scene.batch(*seq)?;
-            db.prepare_cached(
-                "UPDATE prompt_batches SET response = ?2, response_event = NULL, response_turn = NULL WHERE id = ?1",
-            )?
-            .execute(params![batch.0, Packed(text)])?;
-            log(db, "response", batch.0)?;
-        }
+        Effect::RecoverReply { seq, text } => set_response(db, scene.batch(*seq)?, text, None, None),
         Effect::AdoptRecovery { seq, number, source, prompt_id, prompt } => {
-            let batch = scene.batch(*seq)?;
             let given = (*number, source.as_str(), prompt_id.as_ref(), prompt);
-            late::adopt_recovery(db, session, batch, given, at)?;
+            late::adopt_recovery(db, session, scene.batch(*seq)?, given, at)?;
             tell_prompt(scene, *source, Some(prompt));
-        }
-        Effect::Renumber { seq, number } => {
-            let batch = scene.batch(*seq)?;
-            db.prepare_cached("UPDATE prompt_batches SET prompt_number = ?2 WHERE id = ?1")?
-                .execute(params![batch.0, number])?;
-            db.prepare_cached("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1")?
-                .execute(params![session, number])?;
-        }
-        Effect::CompressBatch { seq } => {
-            let batch = scene.batch(*seq)?;
-            jobs::enqueue(db, JobKind::Batch, session, Some(batch), at)?;
-        }
-        Effect::FlushChunk { seq } => {
-            let batch = scene.batch(*seq)?;
-            db.prepare_cached(
-                "UPDATE prompt_batches SET flushed_upto =
-                    (SELECT ifnull(max(id), 0) FROM activities WHERE batch = ?1) WHERE id = ?1",
-            )?
-            .execute([batch.0])?;
-            jobs::enqueue(db, JobKind::Batch, session, Some(batch), at)?;
-        }
-        _ => return put_in_place(scene, effect),
-    }
-    Ok(())
-}
-
-/// Effects of a prompt that arrived late, and on answers whose prompt may.
-fn put_in_place(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), StoreError> {
-    let db = scene.db;
-    match effect {
-        Effect::SetTurn { seq, turn } => {
-            db.prepare_cached("UPDATE prompt_batches SET prompt_id = ?2 WHERE id = ?1")?
-                .execute(params![scene.batch(*seq)?.0, turn.as_ref().map(PromptId::as_str)])?;
             Ok(())
         }
-        Effect::SetState { seq, state } => {
-            let status = if *state == BatchState::Waiting { "waiting" } else { "open" };
-            db.prepare_cached(
-                "UPDATE prompt_batches SET status = ?2, close_reason = NULL, closed_at = NULL WHERE id = ?1",
-            )?
-            .execute(params![scene.batch(*seq)?.0, status])?;
+        Effect::Renumber { seq, number } => {
+            db.prepare_cached("UPDATE prompt_batches SET prompt_number = ?2 WHERE id = ?1")?
+                .execute(params![scene.batch(*seq)?.0, number])?;
+            db.prepare_cached("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1")?
+                .execute(params![session, number])?;
             Ok(())
         }
         Effect::Rearrange { periods, among, hidden } => late::rearrange(scene, periods, (among, hidden)),
@@ -201,18 +142,63 @@ fn put_in_place(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), StoreE
         Effect::TakeAnswer { seq, event } => late::take_answer(db, scene.batch(*seq)?, *event),
         Effect::DropAnswer { event } => late::drop_answer(db, *event),
         Effect::ShareAnswer { from, to } => late::share_answer(db, scene.batch(*from)?, scene.batch(*to)?),
-        _ => Ok(()),
+        Effect::FlushChunk { seq } => {
+            let batch = scene.batch(*seq)?;
+            db.prepare_cached(
+                "UPDATE prompt_batches SET flushed_upto =
+                    (SELECT ifnull(max(id), 0) FROM activities WHERE batch = ?1) WHERE id = ?1",
+            )?
+            .execute([batch.0])?;
+            jobs::enqueue(db, JobKind::Batch, session, Some(batch), at)
+        }
+        Effect::CompressBatch { seq } => {
+            jobs::enqueue(db, JobKind::Batch, session, Some(scene.batch(*seq)?), at)
+        }
+        Effect::Summarize => jobs::enqueue(db, JobKind::Summary, session, None, at),
     }
 }
 
-fn tell_prompt(scene: &mut EffectContext<'_>, source: BatchSource, prompt: Option<&NewPrompt>) {
+fn set_turn(db: &Connection, batch: BatchId, turn: Option<&PromptId>) -> Result<(), StoreError> {
+    db.prepare_cached("UPDATE prompt_batches SET prompt_id = ?2 WHERE id = ?1")?
+        .execute(params![batch.0, turn.map(PromptId::as_str)])?;
+    Ok(())
+}
+
+fn set_state(db: &Connection, batch: BatchId, state: BatchState) -> Result<(), StoreError> {
+    let status = match state {
+        BatchState::Waiting => "waiting",
+        BatchState::Open | BatchState::Closed => "open",
+    };
+    db.prepare_cached(
+        "UPDATE prompt_batches SET status = ?2, close_reason = NULL, closed_at = NULL WHERE id = ?1",
+    )?
+    .execute(params![batch.0, status])?;
+    Ok(())
+}
+
+/// `event` told of the answer, in the turn of this id.
+fn set_response(
+    db: &WriteContext<'_>,
+    batch: BatchId,
+    text: &str,
+    event: Option<EventId>,
+    turn: Option<&PromptId>,
+) -> Result<(), StoreError> {
+    db.prepare_cached(
+        "UPDATE prompt_batches SET response = ?2, response_event = ?3, response_turn = ?4 WHERE id = ?1",
+    )?
+    .execute(params![batch.0, Packed(text), event.map(|event| event.0), turn.map(PromptId::as_str)])?;
+    log(db, "response", batch.0)
+}
+
+fn tell_prompt(scene: &EffectContext<'_>, source: BatchSource, prompt: Option<&NewPrompt>) {
     if let Some(prompt) = prompt {
         let (content, origin) = (prompt.text.clone(), prompt.origin.clone());
         scene.say(LifecycleKind::MessageReceived { source: Some(source), content, origin });
     }
 }
 
-fn close_batch(scene: &mut EffectContext<'_>, seq: Seq, why: CloseReason) -> Result<(), StoreError> {
+fn close_batch(scene: &EffectContext<'_>, seq: Seq, why: CloseReason) -> Result<(), StoreError> {
     let batch = scene.batch(seq)?;
     let prompt_number = scene
         .db
@@ -272,7 +258,7 @@ fn add_aside(
 }
 
 fn open_batch(
-    db: &Connection,
+    db: &WriteContext<'_>,
     session: i64,
     seq: Seq,
     (number, source, state): (u32, &str, BatchState),

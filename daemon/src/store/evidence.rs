@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
+use super::operation::{WriteContext, log};
 use super::results::keep_files;
-use super::writes::log;
 use crate::memory::ids::EventId;
 use crate::memory::observation::ObservationDraft;
 
@@ -64,7 +64,7 @@ pub(super) fn rest_anew(db: &Connection, id: i64) -> Result<(), StoreError> {
 
 /// Lets go of the observations that a batch has made before and makes no longer: all but `kept`.
 pub(super) fn retract_missing(
-    db: &Connection,
+    db: &WriteContext<'_>,
     (session, batch): (i64, i64),
     kept: &[i64],
 ) -> Result<(), StoreError> {

@@ -6,14 +6,15 @@
 use rusqlite::{Connection, params};
 
 use super::jobs::{self, JobKind};
-use super::writes::{StoredEvent, Transaction, log};
+use super::operation::{WriteContext, log};
+use super::writes::{StoredEvent, Transaction};
 use super::{StoreError, projects, results};
 use crate::memory::ids::{BatchId, Timestamp};
 use crate::memory::material::beneath;
 
 /// Lets the transaction's event decide where its session runs.
 pub(super) fn move_to(
-    db: &Connection,
+    db: &WriteContext<'_>,
     stored: StoredEvent,
     transaction: &Transaction,
 ) -> Result<StoredEvent, StoreError> {
@@ -54,7 +55,7 @@ fn made_batches(db: &Connection, session: i64) -> Result<Vec<BatchId>, StoreErro
     Ok(find.query_map([session], |row| row.get(0).map(BatchId))?.collect::<Result<_, _>>()?)
 }
 
-fn make_anew(db: &Connection, session: i64, made: &[BatchId], at: Timestamp) -> Result<(), StoreError> {
+fn make_anew(db: &WriteContext<'_>, session: i64, made: &[BatchId], at: Timestamp) -> Result<(), StoreError> {
     for batch in made {
         jobs::enqueue(db, JobKind::Batch, session, Some(*batch), at)?;
     }
@@ -85,7 +86,7 @@ fn move_rewrites(
 }
 
 /// What is found of the session is found under its project.
-fn find_anew(db: &Connection, session: i64) -> Result<(), StoreError> {
+fn find_anew(db: &WriteContext<'_>, session: i64) -> Result<(), StoreError> {
     for (kind, sql) in [
         ("prompt", "SELECT id FROM prompt_batches WHERE session = ?1 AND prompt IS NOT NULL"),
         ("response", "SELECT id FROM prompt_batches WHERE session = ?1 AND response IS NOT NULL"),

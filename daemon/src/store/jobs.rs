@@ -6,8 +6,9 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::StoreError;
+use super::operation::{Operation, WriteContext};
 use super::results::{BatchResult, DuplicateScope, keep_summary, replace_observations};
+use super::{StoreError, ledger};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::ids::{
     AgentName, BatchId, JobId, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp,
@@ -149,6 +150,19 @@ pub struct CompressionTrouble {
 /// Asks for work. Asked for while it waits it is the same work; while it runs it will be done once more; while a better
 /// result is still owed it begins anew, for the one that stands in is of yesterday.
 pub(super) fn enqueue(
+    db: &WriteContext<'_>,
+    kind: JobKind,
+    session: i64,
+    batch: Option<BatchId>,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    enqueue_for_later(db, kind, session, batch, at)?;
+    db.queue_work();
+    Ok(())
+}
+
+/// The same for work that nobody is to begin now.
+pub(super) fn enqueue_for_later(
     db: &Connection,
     kind: JobKind,
     session: i64,
@@ -165,15 +179,36 @@ pub(super) fn enqueue(
     Ok(())
 }
 
-pub(super) fn lease(
-    db: &Connection,
-    (worker, duty): (&str, Duty),
-    now: Timestamp,
-    until: Timestamp,
-) -> Result<Option<LeasedJob>, StoreError> {
-    if planted(Fault::NoLease) {
-        release(db)?;
+/// Leases the next piece of compression work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseJob {
+    pub worker: String,
+    pub duty: Duty,
+    pub now: Timestamp,
+    pub until: Timestamp,
+}
+
+impl Operation for LeaseJob {
+    type Output = Option<LeasedJob>;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<Option<LeasedJob>, StoreError> {
+        if planted(Fault::NoLease) {
+            release(db)?;
+        }
+        let job = next_job(db, self.duty, self.now)?;
+        if let Some(job) = &job {
+            db.prepare_cached(
+                "UPDATE jobs SET status = 'running', worker = ?2, lease_until = ?3, attempts = ?4, again = 0
+                 WHERE id = ?1",
+            )?
+            .execute(params![job.id.0, self.worker, self.until.0, job.attempts])?;
+        }
+        Ok(job)
     }
+}
+
+/// The job that a worker with this duty takes next.
+fn next_job(db: &Connection, duty: Duty, now: Timestamp) -> Result<Option<LeasedJob>, StoreError> {
     // A summary waits for the first observations of its session's batches, so that it is made once and not for each; a
     // batch waits for those of the batch before it, so that the same things get the same numbers.
     // What has no result at all comes before what has one that stands in.
@@ -213,56 +248,55 @@ pub(super) fn lease(
             })
         })
         .optional()?;
-    if let Some(job) = &job {
-        db.prepare_cached(
-            "UPDATE jobs SET status = 'running', worker = ?2, lease_until = ?3, attempts = ?4, again = 0 WHERE id = ?1",
-        )?
-        .execute(params![job.id.0, worker, until.0, job.attempts])?;
-    }
     Ok(job)
 }
 
 /// Stores a result and marks its job done. A job that is no longer running was given to somebody else meanwhile:
 /// this result comes too late and is dropped.
-pub(super) fn finish(
-    db: &Connection,
-    finished: &FinishedJob,
-    said: &mut Vec<LifecycleEvent>,
-) -> Result<(), StoreError> {
-    if !keep(db, finished, DuplicateScope::Project, said)? {
-        return Ok(());
-    }
-    db.prepare_cached(
+#[derive(Clone, Debug, PartialEq)]
+pub struct FinishJob(pub FinishedJob);
+
+impl Operation for FinishJob {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let Self(finished) = self;
+        if !keep(db, &finished, DuplicateScope::Project)? {
+            return Ok(());
+        }
+        // Other jobs may have waited for this one.
+        db.queue_work();
+        db.prepare_cached(
         "UPDATE jobs SET status = iif(again, 'pending', 'done'), finished_at = ?2, worker = NULL, lease_until = NULL,
                 error = NULL, attempts = iif(again, 0, attempts), again = 0, stood_in = 0, origin = ?3, cuts = ?4
          WHERE id = ?1",
     )?
     .execute(params![finished.job.0, finished.now.0, finished.origin, finished.cuts])?;
-    Ok(())
+        Ok(())
+    }
 }
 
-/// Stores a result that stands in for the one that is owed. The job stays with its worker.
-pub(super) fn stand_in(
-    db: &Connection,
-    finished: &FinishedJob,
-    said: &mut Vec<LifecycleEvent>,
-) -> Result<(), StoreError> {
-    if !keep(db, finished, DuplicateScope::Batch, said)? {
-        return Ok(());
+/// Stores a result that stands in for the one that is owed. The job stays with its worker, whose failure follows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoreStandIn(pub FinishedJob);
+
+impl Operation for StoreStandIn {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let Self(finished) = self;
+        if !keep(db, &finished, DuplicateScope::Batch)? {
+            return Ok(());
+        }
+        // Asked for again meanwhile, it is owed again.
+        db.prepare_cached("UPDATE jobs SET stood_in = NOT again, origin = ?2, cuts = NULL WHERE id = ?1")?
+            .execute(params![finished.job.0, finished.origin])?;
+        Ok(())
     }
-    // Asked for again meanwhile, it is owed again.
-    db.prepare_cached("UPDATE jobs SET stood_in = NOT again, origin = ?2, cuts = NULL WHERE id = ?1")?
-        .execute(params![finished.job.0, finished.origin])?;
-    Ok(())
 }
 
 /// The rows of a result. `false`: the job is not running, and nothing was changed.
-fn keep(
-    db: &Connection,
-    finished: &FinishedJob,
-    reach: DuplicateScope,
-    said: &mut Vec<LifecycleEvent>,
-) -> Result<bool, StoreError> {
+fn keep(db: &WriteContext<'_>, finished: &FinishedJob, reach: DuplicateScope) -> Result<bool, StoreError> {
     let mut find =
         db.prepare_cached("SELECT session, batch FROM jobs WHERE id = ?1 AND status = 'running'")?;
     let job = find
@@ -272,13 +306,13 @@ fn keep(
     match (&finished.result, batch) {
         (JobResult::Observations(made), Some(batch)) => {
             let created = replace_observations(db, &finished.origin, (session, batch), made, reach)?;
-            tell(db, session, finished.now, created, said)?;
+            tell(db, session, finished.now, created)?;
             db.prepare_cached("UPDATE prompt_batches SET compressed_at = ?2 WHERE id = ?1")?
                 .execute(params![batch, finished.now.0])?;
         }
         (JobResult::Summary(Some(summary)), _) => {
             let created = keep_summary(db, finished, session, summary)?;
-            tell(db, session, finished.now, vec![created], said)?;
+            tell(db, session, finished.now, vec![created])?;
         }
         (JobResult::Summary(None) | JobResult::Observations(_), _) => {}
     }
@@ -286,18 +320,18 @@ fn keep(
     Ok(true)
 }
 
-pub(super) fn fail(
-    db: &Connection,
-    failure: &JobFailure,
-    said: &mut Vec<LifecycleEvent>,
-) -> Result<(), StoreError> {
-    let (status, at, uncounted) = match failure.next {
-        NextTry::At(at) => ("retrying", at.0, 0),
-        NextTry::UncountedAt(at) => ("retrying", at.0, 1),
-        NextTry::Never => ("dead", 0, 0),
-    };
-    // What was asked for again meanwhile is other work than what has failed.
-    let left = db
+impl Operation for JobFailure {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let failure = self;
+        let (status, at, uncounted) = match failure.next {
+            NextTry::At(at) => ("retrying", at.0, 0),
+            NextTry::UncountedAt(at) => ("retrying", at.0, 1),
+            NextTry::Never => ("dead", 0, 0),
+        };
+        // What was asked for again meanwhile is other work than what has failed.
+        let left = db
         .prepare_cached(
             "UPDATE jobs SET status = iif(again, 'pending', ?2), error = ?3, not_before = iif(again, 0, ?4),
                     attempts = iif(again, 0, attempts - ?6), finished_at = iif(?2 = 'dead' AND NOT again, ?5, NULL),
@@ -308,22 +342,22 @@ pub(super) fn fail(
             Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
         })
         .optional()?;
-    if let Some((session, status)) = left
-        && status == "dead"
-    {
-        let dead = LifecycleKind::JobDead { job: failure.job, error: failure.error.clone() };
-        tell(db, session, failure.now, vec![dead], said)?;
+        let Some((session, status)) = left else { return Ok(()) };
+        db.queue_work();
+        if status == "dead" {
+            let dead = LifecycleKind::JobDead { job: failure.job, error: failure.error };
+            tell(db, session, failure.now, vec![dead])?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
-/// Says things about a session.
+/// Publishes events of a session.
 fn tell(
-    db: &Connection,
+    db: &WriteContext<'_>,
     session: i64,
     at: Timestamp,
     what: Vec<LifecycleKind>,
-    said: &mut Vec<LifecycleEvent>,
 ) -> Result<(), StoreError> {
     if what.is_empty() {
         return Ok(());
@@ -333,62 +367,119 @@ fn tell(
         .query_row([session], |row| {
             Ok(SessionKey { agent: AgentName(row.get(0)?), id: SessionId(row.get(1)?) })
         })?;
-    said.extend(what.into_iter().map(|what| LifecycleEvent { session: Some(key.clone()), at, what }));
+    for what in what {
+        db.publish(LifecycleEvent { session: Some(key.clone()), at, what });
+    }
     Ok(())
 }
 
-pub(super) fn give_back(
-    db: &Connection,
-    worker: &str,
-    error: &str,
-    (retry_at, max_attempts, now): (Timestamp, u32, Timestamp),
-    said: &mut Vec<LifecycleEvent>,
-) -> Result<(), StoreError> {
-    let mut update = db.prepare_cached(
+/// A worker died: what it held is tried again at `retry_at`, or parked after `max_attempts`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GiveBackJobs {
+    pub worker: String,
+    pub error: String,
+    pub retry_at: Timestamp,
+    pub max_attempts: u32,
+    pub now: Timestamp,
+}
+
+impl Operation for GiveBackJobs {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let Self { worker, error, retry_at, max_attempts, now } = self;
+        let mut update = db.prepare_cached(
         "UPDATE jobs SET status = CASE WHEN again THEN 'pending' WHEN attempts >= ?4 THEN 'dead' ELSE 'retrying' END,
                 error = ?2, not_before = iif(again, 0, ?3), attempts = iif(again, 0, attempts),
                 finished_at = iif(attempts >= ?4 AND NOT again, ?5, NULL), again = 0, worker = NULL, lease_until = NULL
          WHERE worker = ?1 AND status = 'running' RETURNING id, session, status",
     )?;
-    let given = update
-        .query_map(params![worker, error, retry_at.0, max_attempts, now.0], |row| {
-            Ok((JobId(row.get(0)?), row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
-        })?
-        .collect::<Result<Vec<_>, _>>()?;
-    for (job, session, _) in given.into_iter().filter(|(.., status)| status == "dead") {
-        tell(db, session, now, vec![LifecycleKind::JobDead { job, error: error.to_owned() }], said)?;
+        let given = update
+            .query_map(params![worker, error, retry_at.0, max_attempts, now.0], |row| {
+                Ok((JobId(row.get(0)?), row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
+            })?
+            .collect::<Result<Vec<_>, _>>()?;
+        if !given.is_empty() {
+            db.queue_work();
+        }
+        for (job, session, _) in given.into_iter().filter(|(.., status)| status == "dead") {
+            tell(db, session, now, vec![LifecycleKind::JobDead { job, error: error.clone() }])?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
-pub(super) fn expire(db: &Connection, now: Timestamp) -> Result<(), StoreError> {
-    db.prepare_cached(
-        "UPDATE jobs SET status = iif(stood_in, 'retrying', 'pending'), worker = NULL, lease_until = NULL
-         WHERE status = 'running' AND lease_until < ?1",
-    )?
-    .execute([now.0])?;
-    Ok(())
+/// Gives back what was leased for too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpireLeases {
+    pub now: Timestamp,
 }
 
-pub(super) fn release(db: &Connection) -> Result<(), StoreError> {
-    db.execute(
+impl Operation for ExpireLeases {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let expired = db
+            .prepare_cached(
+                "UPDATE jobs SET status = iif(stood_in, 'retrying', 'pending'), worker = NULL, lease_until = NULL
+                 WHERE status = 'running' AND lease_until < ?1",
+            )?
+            .execute([self.now.0])?;
+        if expired > 0 {
+            db.queue_work();
+        }
+        Ok(())
+    }
+}
+
+/// Gives back what was leased before this daemon started, and books in full the calls that were under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReleaseLeases;
+
+impl Operation for ReleaseLeases {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        ledger::book_abandoned(db)?;
+        if release(db)? > 0 {
+            db.queue_work();
+        }
+        Ok(())
+    }
+}
+
+/// Returns how many.
+fn release(db: &Connection) -> Result<usize, StoreError> {
+    Ok(db.execute(
         "UPDATE jobs SET status = iif(stood_in, 'retrying', 'pending'), worker = NULL, lease_until = NULL
          WHERE status = 'running'",
         [],
-    )?;
-    Ok(())
+    )?)
 }
 
-/// Lets dead jobs, and those that wait for their next try, be tried at once; all of them or one. How many.
-pub(super) fn retry(db: &Connection, only: Option<JobId>) -> Result<u64, StoreError> {
-    // One whose work was asked for anew meanwhile has a successor that does it.
-    let changed = db
+/// Lets dead jobs, and those that wait for their next try, be tried at once: this one, or all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryJobs {
+    pub only: Option<JobId>,
+}
+
+impl Operation for RetryJobs {
+    /// How many jobs are tried again.
+    type Output = u64;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<u64, StoreError> {
+        // One whose work was asked for anew meanwhile has a successor that does it.
+        let changed = db
         .prepare_cached(
             "UPDATE OR IGNORE jobs SET status = iif(stood_in, 'retrying', 'pending'), attempts = 0, not_before = 0,
                     finished_at = NULL WHERE status IN ('dead', 'retrying') AND (?1 IS NULL OR id = ?1)",
         )?
-        .execute([only.map(|job| job.0)])?;
-    Ok(changed as u64)
+        .execute([self.only.map(|job| job.0)])?;
+        if changed > 0 {
+            db.queue_work();
+        }
+        Ok(changed as u64)
+    }
 }
 
 /// When the first of the jobs that wait may be tried; a moment that has passed where one may be now. `None`: none waits.
@@ -421,10 +512,20 @@ pub fn has_done_jobs(db: &Connection, before: Timestamp) -> Result<bool, StoreEr
     Ok(find.query_row([before.0], |row| row.get(0))?)
 }
 
-/// Forgets jobs that were done before a moment. Dead ones stay: somebody may want to see or retry them.
-pub(super) fn forget_done(db: &Connection, before: Timestamp) -> Result<(), StoreError> {
-    db.prepare_cached("DELETE FROM jobs WHERE status = 'done' AND finished_at < ?1")?.execute([before.0])?;
-    Ok(())
+/// Deletes jobs that were done before a moment. Dead ones stay: somebody may want to see or retry them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeleteDoneJobs {
+    pub before: Timestamp,
+}
+
+impl Operation for DeleteDoneJobs {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        db.prepare_cached("DELETE FROM jobs WHERE status = 'done' AND finished_at < ?1")?
+            .execute([self.before.0])?;
+        Ok(())
+    }
 }
 
 /// The newest jobs first.
@@ -495,7 +596,7 @@ pub fn compression_trouble(db: &Connection) -> Result<Option<CompressionTrouble>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Durability, Write, execute, open_writer};
+    use crate::store::{Changes, Durability, execute, open_writer};
 
     #[test]
     fn only_old_done_jobs_are_forgotten() {
@@ -510,7 +611,7 @@ mod tests {
                     (4, 'summary', 1, 'pending', 0, NULL)",
         )
         .unwrap();
-        execute(&db, &Write::ForgetDoneJobs { before: Timestamp(100) }, &mut Vec::new()).unwrap();
+        execute(&db, DeleteDoneJobs { before: Timestamp(100) }, &mut Changes::default()).unwrap();
         let mut left: Vec<i64> = jobs(&db, Jobs::All, None, 10).unwrap().iter().map(|job| job.id.0).collect();
         left.sort_unstable();
         assert_eq!(left, [2, 3, 4]);
@@ -533,7 +634,8 @@ mod tests {
             .unwrap();
         }
         let take = |duty: Duty| {
-            let job = lease(&db, ("w", duty), Timestamp(0), Timestamp(1)).unwrap()?;
+            let lease = LeaseJob { worker: "w".to_owned(), duty, now: Timestamp(0), until: Timestamp(1) };
+            let job = execute(&db, lease, &mut Changes::default()).unwrap()?;
             db.execute("UPDATE jobs SET status = 'done' WHERE id = ?1", [job.id.0]).unwrap();
             Some((job.id.0, job.lives))
         };

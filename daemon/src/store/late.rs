@@ -6,8 +6,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::effects::EffectContext;
 use super::jobs::{self, JobKind};
+use super::operation::{WriteContext, log};
 use super::text::{Packed, Unpacked};
-use super::writes::log;
 use super::{StoreError, forgetting};
 use crate::memory::ids::{BatchId, EventId, PromptId, Timestamp};
 use crate::memory::material::BatchSource;
@@ -135,7 +135,7 @@ pub(super) fn keep_replaced_answer(
 }
 
 /// The batch's answer is not its own: it is kept as an activity.
-pub(super) fn set_aside(db: &Connection, batch: BatchId) -> Result<(), StoreError> {
+pub(super) fn set_aside(db: &WriteContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     keep_replaced_answer(db, batch, None)?;
     db.prepare_cached(
         "UPDATE prompt_batches SET response = NULL, response_event = NULL, response_turn = NULL WHERE id = ?1",
@@ -145,7 +145,7 @@ pub(super) fn set_aside(db: &Connection, batch: BatchId) -> Result<(), StoreErro
 }
 
 /// Gives a batch an answer that was kept as an activity. One that was forgotten meanwhile stays so.
-pub(super) fn take_answer(db: &Connection, batch: BatchId, event: EventId) -> Result<(), StoreError> {
+pub(super) fn take_answer(db: &WriteContext<'_>, batch: BatchId, event: EventId) -> Result<(), StoreError> {
     let mut find =
         db.prepare_cached("SELECT input, prompt_id FROM activities WHERE event_id = ?1 AND kind = 'other'")?;
     let kept = find
@@ -168,7 +168,7 @@ pub(super) fn drop_answer(db: &Connection, event: EventId) -> Result<(), StoreEr
     Ok(())
 }
 
-pub(super) fn share_answer(db: &Connection, from: BatchId, to: BatchId) -> Result<(), StoreError> {
+pub(super) fn share_answer(db: &WriteContext<'_>, from: BatchId, to: BatchId) -> Result<(), StoreError> {
     db.prepare_cached(
         "UPDATE prompt_batches SET (response, response_event, response_turn) =
             (SELECT response, response_event, response_turn FROM prompt_batches WHERE id = ?1) WHERE id = ?2",
@@ -179,7 +179,7 @@ pub(super) fn share_answer(db: &Connection, from: BatchId, to: BatchId) -> Resul
 
 /// Makes the recovery batch the batch of the prompt that has arrived after what it asked for.
 pub(super) fn adopt_recovery(
-    db: &Connection,
+    db: &WriteContext<'_>,
     session: i64,
     batch: BatchId,
     (number, source, prompt_id, prompt): (u32, &str, Option<&PromptId>, &NewPrompt),

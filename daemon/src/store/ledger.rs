@@ -3,6 +3,7 @@
 use rusqlite::{Connection, Row, params};
 
 use super::StoreError;
+use super::operation::{Operation, WriteContext};
 use crate::memory::budget::{Assumed, Caps, Charge, Cost, Day, OverCap, ReservationId, Usage};
 
 /// A day's cost of one backend.
@@ -15,54 +16,72 @@ pub struct SpendingRow {
     pub assumed: Assumed,
 }
 
-/// Reserves what a call can cost at most, if the caps allow it.
-pub(super) fn reserve(
-    db: &Connection,
-    charge: &Charge,
-    caps: &Caps,
-    day: &Day,
-) -> Result<Result<ReservationId, OverCap>, StoreError> {
-    let all = spent_by(db, day, None)?;
-    let project = spent_by(db, day, Some(charge.project.0))?;
-    if let Err(cap) = caps.allow(all, project, charge.most) {
-        return Ok(Err(cap));
-    }
-    db.prepare_cached(
-        "INSERT INTO reservations (day, project, backend, job, tokens_in, tokens_out, micro_usd)
+/// Reserves what a call can cost at most, if the caps of the day allow it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReserveCost {
+    pub charge: Charge,
+    pub caps: Caps,
+    pub day: Day,
+}
+
+impl Operation for ReserveCost {
+    type Output = Result<ReservationId, OverCap>;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<Self::Output, StoreError> {
+        let Self { charge, caps, day } = self;
+        let all = spent_by(db, &day, None)?;
+        let project = spent_by(db, &day, Some(charge.project.0))?;
+        if let Err(cap) = caps.allow(all, project, charge.most) {
+            return Ok(Err(cap));
+        }
+        db.prepare_cached(
+            "INSERT INTO reservations (day, project, backend, job, tokens_in, tokens_out, micro_usd)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    )?
-    .execute(params![
-        day.0,
-        charge.project.0,
-        charge.backend,
-        charge.job.0,
-        number(charge.most.tokens_in),
-        number(charge.most.tokens_out),
-        number(charge.most.micro_usd),
-    ])?;
-    Ok(Ok(ReservationId(db.last_insert_rowid())))
+        )?
+        .execute(params![
+            day.0,
+            charge.project.0,
+            charge.backend,
+            charge.job.0,
+            number(charge.most.tokens_in),
+            number(charge.most.tokens_out),
+            number(charge.most.micro_usd),
+        ])?;
+        Ok(Ok(ReservationId(db.last_insert_rowid())))
+    }
 }
 
 /// Books what a call has cost. One that is not reserved any more was booked in full already.
-pub(super) fn settle(db: &Connection, reservation: ReservationId, cost: Cost) -> Result<(), StoreError> {
-    if let Cost::Known(usage) = cost {
-        db.prepare_cached(
-            "UPDATE reservations SET tokens_in = ?2, tokens_out = ?3, micro_usd = ?4 WHERE id = ?1",
-        )?
-        .execute(params![
-            reservation.0,
-            number(usage.tokens_in),
-            number(usage.tokens_out),
-            number(usage.micro_usd),
-        ])?;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettleCost {
+    pub reservation: ReservationId,
+    pub cost: Cost,
+}
+
+impl Operation for SettleCost {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let Self { reservation, cost } = self;
+        if let Cost::Known(usage) = cost {
+            db.prepare_cached(
+                "UPDATE reservations SET tokens_in = ?2, tokens_out = ?3, micro_usd = ?4 WHERE id = ?1",
+            )?
+            .execute(params![
+                reservation.0,
+                number(usage.tokens_in),
+                number(usage.tokens_out),
+                number(usage.micro_usd),
+            ])?;
+        }
+        let assumed = match cost {
+            Cost::Known(_) => 0,
+            Cost::AtMost => 1,
+        };
+        book(db, "id = ?1", params![reservation.0, assumed])?;
+        db.prepare_cached("DELETE FROM reservations WHERE id = ?1")?.execute([reservation.0])?;
+        Ok(())
     }
-    let assumed = match cost {
-        Cost::Known(_) => 0,
-        Cost::AtMost => 1,
-    };
-    book(db, "id = ?1", params![reservation.0, assumed])?;
-    db.prepare_cached("DELETE FROM reservations WHERE id = ?1")?.execute([reservation.0])?;
-    Ok(())
 }
 
 /// Books in full what a daemon that is gone has reserved: nobody can say any more what it cost.
@@ -151,7 +170,7 @@ fn number(value: u64) -> i64 {
 mod tests {
     use super::*;
     use crate::memory::ids::{JobId, ProjectRow};
-    use crate::store::{Durability, Write, Written, execute, open_writer};
+    use crate::store::{Changes, Durability, ReleaseLeases, execute, open_writer};
 
     struct Book {
         db: Connection,
@@ -178,11 +197,8 @@ mod tests {
                 backend: "openai:m".to_owned(),
                 most: Usage { tokens_in: tokens, tokens_out: 0, micro_usd: tokens },
             };
-            let write = Write::Reserve { charge: Box::new(charge), caps, day: Day(day.to_owned()) };
-            match execute(&self.db, &write, &mut Vec::new()).unwrap() {
-                Written::Reserved(reserved) => reserved,
-                other => panic!("{other:?}"),
-            }
+            let write = ReserveCost { charge, caps, day: Day(day.to_owned()) };
+            execute(&self.db, write, &mut Changes::default()).unwrap()
         }
 
         fn spent(&self, day: &str) -> u64 {
@@ -200,12 +216,20 @@ mod tests {
         let first = book.reserve(1, 60, caps, MONDAY).unwrap();
         assert_eq!(book.reserve(1, 60, caps, MONDAY), Err(OverCap::Tokens));
         let cost = Usage { tokens_in: 10, tokens_out: 5, micro_usd: 7 };
-        execute(&book.db, &Write::Settle { reservation: first, cost: Cost::Known(cost) }, &mut Vec::new())
-            .unwrap();
+        execute(
+            &book.db,
+            SettleCost { reservation: first, cost: Cost::Known(cost) },
+            &mut Changes::default(),
+        )
+        .unwrap();
         assert_eq!(book.spent(MONDAY), 15);
         // Settled twice is settled once.
-        execute(&book.db, &Write::Settle { reservation: first, cost: Cost::Known(cost) }, &mut Vec::new())
-            .unwrap();
+        execute(
+            &book.db,
+            SettleCost { reservation: first, cost: Cost::Known(cost) },
+            &mut Changes::default(),
+        )
+        .unwrap();
         assert_eq!(book.spent(MONDAY), 15);
         assert!(book.reserve(2, 85, caps, MONDAY).is_ok());
         assert_eq!(book.reserve(2, 1, caps, MONDAY), Err(OverCap::Tokens));
@@ -218,7 +242,7 @@ mod tests {
         let [known, unknown] = [60, 40].map(|most| book.reserve(1, most, Caps::default(), MONDAY).unwrap());
         let cost = Usage { tokens_in: 10, tokens_out: 5, micro_usd: 7 };
         for (reservation, cost) in [(known, Cost::Known(cost)), (unknown, Cost::AtMost)] {
-            execute(&book.db, &Write::Settle { reservation, cost }, &mut Vec::new()).unwrap();
+            execute(&book.db, SettleCost { reservation, cost }, &mut Changes::default()).unwrap();
         }
         let rows = spending(&book.db, &Day(MONDAY.to_owned())).unwrap();
         let expected = SpendingRow {
@@ -245,9 +269,10 @@ mod tests {
         let book = Book::new();
         let open = book.reserve(1, 40, Caps::default(), MONDAY).unwrap();
         book.reserve(1, 30, Caps::default(), MONDAY).unwrap();
-        execute(&book.db, &Write::ReleaseLeases, &mut Vec::new()).unwrap();
-        execute(&book.db, &Write::ReleaseLeases, &mut Vec::new()).unwrap();
-        execute(&book.db, &Write::Settle { reservation: open, cost: Cost::AtMost }, &mut Vec::new()).unwrap();
+        execute(&book.db, ReleaseLeases, &mut Changes::default()).unwrap();
+        execute(&book.db, ReleaseLeases, &mut Changes::default()).unwrap();
+        execute(&book.db, SettleCost { reservation: open, cost: Cost::AtMost }, &mut Changes::default())
+            .unwrap();
         assert_eq!(book.spent(MONDAY), 70);
         let rows = spending(&book.db, &Day(MONDAY.to_owned())).unwrap();
         assert_eq!((rows.len(), rows[0].calls), (1, 2));

@@ -11,9 +11,9 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::StoreError;
+use super::operation::{WriteContext, log};
 use super::subjects::{SubjectHash, file_hash, subjects};
 use super::traces::{changes_before, failings, span};
-use super::writes::log;
 use crate::memory::document::Status;
 use crate::memory::fixes::{Change, Failing, Span, Trail};
 use crate::memory::ids::{BatchId, EventId, ObservationId, ProjectRow, SessionId, SessionRow, Timestamp};
@@ -112,7 +112,7 @@ pub(super) fn keep_settlements(
 /// Works out who succeeds whom, and what is settled, among a project's observations about these subjects. Nothing from
 /// before `since` has changed, but for observations that went.
 pub(super) fn settle(
-    db: &Connection,
+    db: &WriteContext<'_>,
     project: ProjectRow,
     subjects: &BTreeSet<SubjectHash>,
     since: Timestamp,
@@ -268,7 +268,7 @@ fn undone(db: &Connection, older: ObservationId) -> Result<BTreeSet<Ender>, Stor
 }
 
 /// Lets an observation's status follow from its lineage, and says so to the index where it changes.
-fn restate(db: &Connection, id: ObservationId) -> Result<(), StoreError> {
+fn restate(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
     let ended = db
         .prepare_cached(
             "SELECT newer FROM lineage WHERE older = ?1 AND NOT undone ORDER BY newer IS NULL, id DESC LIMIT 1",
@@ -293,7 +293,7 @@ fn restate(db: &Connection, id: ObservationId) -> Result<(), StoreError> {
 }
 
 /// The user says that it holds no longer.
-pub(super) fn resolve_by_hand(db: &Connection, id: ObservationId) -> Result<(), StoreError> {
+pub(super) fn resolve_by_hand(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
     db.prepare_cached(
         "INSERT INTO lineage (older, reason, evidence) SELECT id, ?2, '[]' FROM observations WHERE id = ?1
          ON CONFLICT DO NOTHING",
@@ -303,7 +303,7 @@ pub(super) fn resolve_by_hand(db: &Connection, id: ObservationId) -> Result<(), 
 }
 
 /// The user says that it holds, whatever was said against it until now.
-pub(super) fn uphold(db: &Connection, id: ObservationId) -> Result<(), StoreError> {
+pub(super) fn uphold(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
     db.prepare_cached("DELETE FROM lineage WHERE older = ?1 AND reason = ?2")?
         .execute(params![id.0, BY_HAND])?;
     db.prepare_cached("UPDATE lineage SET undone = 1 WHERE older = ?1")?.execute([id.0])?;

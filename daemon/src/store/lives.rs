@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::StoreError;
 use super::effects::EffectContext;
 use super::jobs::{self, JobKind};
-use super::writes::Suspension;
+use super::operation::{Operation, WriteContext};
 use crate::memory::event::StartSource;
 use crate::memory::ids::{AgentName, SessionId, SessionKey, SessionRow, Timestamp};
 use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind, Tally};
@@ -55,14 +55,14 @@ fn record(db: &Connection, session: i64, at: Timestamp, what: &LifecycleKind) ->
     Ok(written > 0)
 }
 
-pub(super) fn say(scene: &mut EffectContext<'_>, what: LifecycleKind) -> Result<(), StoreError> {
+pub(super) fn say(scene: &EffectContext<'_>, what: LifecycleKind) -> Result<(), StoreError> {
     if record(scene.db, scene.session(), scene.at, &what)? {
         scene.say(what);
     }
     Ok(())
 }
 
-pub(super) fn begin(scene: &mut EffectContext<'_>, life: u32, source: StartSource) -> Result<(), StoreError> {
+pub(super) fn begin(scene: &EffectContext<'_>, life: u32, source: StartSource) -> Result<(), StoreError> {
     scene
         .db
         .prepare_cached(
@@ -111,7 +111,7 @@ fn predecessor(scene: &EffectContext<'_>) -> Result<Option<SessionId>, StoreErro
 }
 
 pub(super) fn resume(
-    scene: &mut EffectContext<'_>,
+    scene: &EffectContext<'_>,
     status: SessionStatus,
     suspended_for_ms: i64,
 ) -> Result<(), StoreError> {
@@ -123,7 +123,7 @@ pub(super) fn resume(
 }
 
 /// The agent's program goes away.
-pub(super) fn suspend(scene: &mut EffectContext<'_>, reason: &str, tally: Tally) -> Result<(), StoreError> {
+pub(super) fn suspend(scene: &EffectContext<'_>, reason: &str, tally: Tally) -> Result<(), StoreError> {
     scene
         .db
         .prepare_cached("UPDATE sessions SET status = 'suspended', suspended_at = ?2 WHERE id = ?1")?
@@ -138,7 +138,7 @@ fn since_first_start(scene: &EffectContext<'_>) -> Result<i64, StoreError> {
     Ok(scene.at.since(Timestamp(find.query_row([scene.session()], |row| row.get(0))?)))
 }
 
-pub(super) fn complete(scene: &mut EffectContext<'_>, reason: &str, tally: Tally) -> Result<(), StoreError> {
+pub(super) fn complete(scene: &EffectContext<'_>, reason: &str, tally: Tally) -> Result<(), StoreError> {
     scene
         .db
         .prepare_cached(
@@ -173,10 +173,9 @@ fn claim_successor(scene: &EffectContext<'_>) -> Result<(), StoreError> {
 
 /// Ends what is still open of sessions that are about to go, because they were silent for too long.
 pub(super) fn end_expired(
-    db: &Connection,
+    db: &WriteContext<'_>,
     sessions: &BTreeSet<i64>,
     now: Timestamp,
-    said: &mut Vec<LifecycleEvent>,
 ) -> Result<(), StoreError> {
     let mut find = db.prepare_cached(&format!("{OPEN_LIFE} AND s.id = ?1"))?;
     for session in sessions {
@@ -185,7 +184,7 @@ pub(super) fn end_expired(
         let what = LifecycleKind::SessionEnd { tally, duration_ms, reason: "retention".to_owned() };
         db.prepare_cached("UPDATE sessions SET status = 'completed' WHERE id = ?1")?.execute([session])?;
         record(db, *session, life.heard, &what)?;
-        said.push(LifecycleEvent { session: Some(life.key), at: now, what });
+        db.publish(LifecycleEvent { session: Some(life.key), at: now, what });
     }
     Ok(())
 }
@@ -229,32 +228,49 @@ impl OpenLife {
     }
 }
 
-/// Stamps every live session, and asks for a summary of those that are in the middle of a turn.
-pub(super) fn suspend_all(
-    db: &Connection,
-    now: Timestamp,
-    why: Suspension,
-    said: &mut Vec<LifecycleEvent>,
-) -> Result<(), StoreError> {
-    let mut live =
-        db.prepare_cached(&format!("{OPEN_LIFE} AND s.status IN ('initialized', 'active') ORDER BY s.id"))?;
-    let mut stamp =
-        db.prepare_cached("UPDATE sessions SET status = 'suspended', suspended_at = ?2 WHERE id = ?1")?;
-    for life in live.query_map([], read_open_life)?.collect::<Result<Vec<_>, _>>()? {
-        let (at, reason) = match why {
-            Suspension::Stop => (now, "daemon_stop"),
-            Suspension::Crash => (life.heard, "daemon_crash"),
-        };
-        let (tally, duration_ms) = life.amounts_to(at);
-        let OpenLife { session, key, in_turn, .. } = life;
-        let what = LifecycleKind::SessionSuspend { tally, duration_ms, reason: reason.to_owned() };
-        stamp.execute(params![session, at.0])?;
-        if in_turn {
-            // Nobody knows whether its turn ever goes on: what there is of it is summed up.
-            jobs::enqueue(db, JobKind::Summary, session, None, now)?;
+/// Why sessions are suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suspension {
+    /// The daemon stops in order.
+    Stop,
+    /// It was killed: what was last heard of a session is all that is known.
+    Crash,
+}
+
+/// The daemon stops, or did so without a word: every live session is stamped, and those that are in the middle of a
+/// turn get a summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SuspendAll {
+    pub at: Timestamp,
+    pub why: Suspension,
+}
+
+impl Operation for SuspendAll {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let Self { at: now, why } = self;
+        let mut live = db.prepare_cached(&format!(
+            "{OPEN_LIFE} AND s.status IN ('initialized', 'active') ORDER BY s.id"
+        ))?;
+        let mut stamp =
+            db.prepare_cached("UPDATE sessions SET status = 'suspended', suspended_at = ?2 WHERE id = ?1")?;
+        for life in live.query_map([], read_open_life)?.collect::<Result<Vec<_>, _>>()? {
+            let (at, reason) = match why {
+                Suspension::Stop => (now, "daemon_stop"),
+                Suspension::Crash => (life.heard, "daemon_crash"),
+            };
+            let (tally, duration_ms) = life.amounts_to(at);
+            let OpenLife { session, key, in_turn, .. } = life;
+            let what = LifecycleKind::SessionSuspend { tally, duration_ms, reason: reason.to_owned() };
+            stamp.execute(params![session, at.0])?;
+            if in_turn {
+                // Nobody knows whether its turn ever goes on: what there is of it is summed up, by the next daemon.
+                jobs::enqueue_for_later(db, JobKind::Summary, session, None, now)?;
+            }
+            record(db, session, at, &what)?;
+            db.publish(LifecycleEvent { session: Some(key), at, what });
         }
-        record(db, session, at, &what)?;
-        said.push(LifecycleEvent { session: Some(key), at, what });
+        Ok(())
     }
-    Ok(())
 }

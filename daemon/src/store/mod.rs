@@ -21,6 +21,7 @@ mod late;
 mod lineage;
 mod ledger;
 mod lives;
+mod operation;
 mod orphans;
 mod plans;
 mod subagents;
@@ -54,7 +55,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 pub use backup::{
     BackupError, Thoroughness, back_up_daily, check, daily_backup_is_due, newest_good_backup, renew_backups,
 };
-pub use by_hand::{Remembered, Validity};
+pub use by_hand::{MarkObservations, Remembered, Validity};
 pub use checkout_records::CheckoutRecord;
 pub use compactions::{CompactionRow, compaction_summaries};
 pub use documents::{
@@ -63,19 +64,21 @@ pub use documents::{
 };
 pub use file_notes::{FileNoteRow, earlier_statements, notes_about};
 pub use forgetting::{
-    Criteria, Forgotten, ForgottenCounts, RowsToForget, Selection, Unreadable, find_rows_to_forget,
-    has_all_words, rewrite, traces_left, unreadable_events,
+    Criteria, Forget, Forgotten, ForgottenCounts, RowsToForget, Selection, TracesRemoved, Unreadable,
+    find_rows_to_forget, has_all_words, rewrite, traces_left, unreadable_events,
 };
 pub use jobs::{
-    CompressionTrouble, Duty, FinishedJob, FirstResult, JobFailure, JobKind, JobResult, JobRow, Jobs,
-    LeasedJob, Lives, NextTry, compression_trouble, has_done_jobs, has_expired_leases, jobs, next_try,
-    unfinished_jobs,
+    CompressionTrouble, DeleteDoneJobs, Duty, ExpireLeases, FinishJob, FinishedJob, FirstResult,
+    GiveBackJobs, JobFailure, JobKind, JobResult, JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry,
+    ReleaseLeases, RetryJobs, StoreStandIn, compression_trouble, has_done_jobs, has_expired_leases, jobs,
+    next_try, unfinished_jobs,
 };
 pub use known::{KnownSession, known_session, quiet_sessions};
-pub use ledger::{SpendingRow, spending, spent};
+pub use ledger::{ReserveCost, SettleCost, SpendingRow, spending, spent};
 pub use lineage::{LineageRow, Relation, lineage};
-pub use lives::{LifeEventRow, life_events};
-pub use orphans::has_orphans;
+pub use lives::{LifeEventRow, SuspendAll, Suspension, life_events};
+pub use operation::{Changes, Operation, WriteContext, execute};
+pub use orphans::{RepairOrphans, has_orphans};
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
 pub use plans::{PlanRow, plan, plans_of_session};
 pub use projects::{
@@ -99,8 +102,8 @@ pub use sessions::{
 pub use statistics::{Statistics, statistics};
 pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};
 pub use writes::{
-    Delivery, Injection, Precedence, SessionOrigin, StoredEvent, Suspension, Transaction, Unparsed, Write,
-    Written, execute,
+    Delivery, EventOutcome, IdleEffects, Injection, Precedence, RetractInjection, SessionOrigin, StoredEvent,
+    Transaction, TrimIndexLog, Unparsed, UnparsedOutcome,
 };
 
 /// How sure a commit must be before it is acknowledged.

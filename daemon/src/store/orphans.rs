@@ -7,6 +7,7 @@ use rusqlite::Connection;
 
 use super::StoreError;
 use super::jobs::{self, JobKind};
+use super::operation::{Operation, WriteContext};
 use crate::memory::ids::{BatchId, Timestamp};
 
 /// Whether there is anything to repair.
@@ -28,10 +29,20 @@ pub fn has_orphans(db: &Connection) -> Result<bool, StoreError> {
     Ok(find.query_row([], |row| row.get(0))?)
 }
 
-pub(super) fn repair(db: &Connection, at: Timestamp) -> Result<(), StoreError> {
-    open_recovery_batches(db)?;
-    attach_to_nearest(db)?;
-    queue_forgotten(db, at)
+/// What lies about without a batch gets one, and batches that nobody compresses get a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RepairOrphans {
+    pub at: Timestamp,
+}
+
+impl Operation for RepairOrphans {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        open_recovery_batches(db)?;
+        attach_to_nearest(db)?;
+        queue_forgotten(db, self.at)
+    }
 }
 
 /// Calls of a session without any batch get a recovery batch, which is closed: nobody works in it.
@@ -68,7 +79,7 @@ fn attach_to_nearest(db: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn queue_forgotten(db: &Connection, at: Timestamp) -> Result<(), StoreError> {
+fn queue_forgotten(db: &WriteContext<'_>, at: Timestamp) -> Result<(), StoreError> {
     let mut find = db.prepare_cached(
         "SELECT b.id, b.session FROM prompt_batches b
          WHERE b.status = 'closed' AND b.compressed_at IS NULL AND b.source <> 'private'

@@ -5,8 +5,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::StoreError;
 use super::effects::EffectContext;
 use super::known::order_of;
+use super::operation::{WriteContext, log};
 use super::text::{Packed, Unpacked};
-use super::writes::log;
 use crate::memory::ids::{BatchId, PlanId, PromptId, SessionRow, Timestamp};
 use crate::memory::order::Order;
 use crate::memory::plan::{self, PlanReference, PlanState};
@@ -285,7 +285,7 @@ pub(super) fn carry_out(
 }
 
 /// Forgets plans that a batch which turned private has written. What names another turn is not its own.
-pub(super) fn hide(db: &Connection, batch: BatchId) -> Result<(), StoreError> {
+pub(super) fn hide(db: &WriteContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     let mut gone = db.prepare_cached(
         "DELETE FROM plans WHERE batch = ?1 AND NOT EXISTS (
             SELECT 1 FROM plan_batches l JOIN prompt_batches b ON b.id = l.batch

@@ -5,15 +5,15 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 
 use super::{
-    Delivery, SessionOrigin, Suspension, Transaction, Write, Written, execute, known_session, life_events,
-    schema,
+    Changes, Delivery, EventOutcome, IdleEffects, Operation, SessionOrigin, SuspendAll, Suspension,
+    Transaction, execute, known_session, life_events, schema,
 };
 use crate::memory::event::{
     Audience, Capture, HookEvent, HookEventKind, PromptText, StartSource, Subagent, SubagentTask, ToolCall,
     ToolResult, ToolStart,
 };
 use crate::memory::ids::{AgentName, EventId, ProjectKey, PromptId, SessionId, SessionKey, Timestamp};
-use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
+use crate::memory::lifecycle::LifecycleKind;
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
 use crate::memory::session::{
@@ -46,7 +46,7 @@ pub(super) struct Daemon {
     started: i64,
     moves: u64,
     last: Option<Transaction>,
-    said: Vec<LifecycleEvent>,
+    changes: Changes,
 }
 
 impl Daemon {
@@ -57,7 +57,7 @@ impl Daemon {
         schema::migrate(&mut db, nowhere, nowhere).unwrap();
         let key = SessionKey { agent: AgentName::from("claude-code"), id: SessionId::from("s") };
         let session = Session::default();
-        Self { db, key, session, now: 1_000, started: 0, moves: 100, last: None, said: Vec::new() }
+        Self { db, key, session, now: 1_000, started: 0, moves: 100, last: None, changes: Changes::default() }
     }
 
     fn policy() -> CapturePolicy {
@@ -76,8 +76,8 @@ impl Daemon {
             Move::Late(what, prompt, ago) => self.take(what, prompt, (self.moves - ago) * 10 - 5),
             Move::Again => {
                 if let Some(transaction) = self.last.clone() {
-                    let written = self.write(&Write::Event(Box::new(transaction)));
-                    assert_eq!(written, Written::Duplicate);
+                    let written = self.write(transaction);
+                    assert_eq!(written, EventOutcome::Duplicate);
                 }
             }
             Move::Wait(seconds) => {
@@ -86,7 +86,7 @@ impl Daemon {
                 let Decision { next, effects, .. } = self.session.clone().on_idle(watch, IDLE);
                 self.session = next;
                 if !effects.is_empty() {
-                    self.write(&Write::Idle { session: self.key.clone(), effects, at: Timestamp(self.now) });
+                    self.write(IdleEffects { session: self.key.clone(), effects, at: Timestamp(self.now) });
                 }
             }
             Move::Forget => self.rehydrate(),
@@ -142,16 +142,16 @@ impl Daemon {
             effects: decision.effects,
         };
         self.last = Some(transaction.clone());
-        self.write(&Write::Event(Box::new(transaction)));
+        self.write(transaction);
         self.session = decision.next;
     }
 
-    fn write(&mut self, write: &Write) -> Written {
-        execute(&self.db, write, &mut self.said).unwrap()
+    fn write<O: Operation>(&mut self, operation: O) -> O::Output {
+        execute(&self.db, operation, &mut self.changes).unwrap()
     }
 
     fn restart(&mut self, why: Suspension) {
-        self.write(&Write::SuspendAll { at: Timestamp(self.now), why });
+        self.write(SuspendAll { at: Timestamp(self.now), why });
         self.started = self.now;
         self.rehydrate();
     }
@@ -168,8 +168,13 @@ impl Daemon {
     fn check_lives(&self) {
         let Some(known) = known_session(&self.db, &self.key).unwrap() else { return };
         let record = life_events(&self.db, known.row).unwrap();
-        let said: Vec<_> =
-            self.said.iter().filter(|said| is_of_a_life(&said.what)).map(|said| said.what.name()).collect();
+        let said: Vec<_> = self
+            .changes
+            .events
+            .iter()
+            .filter(|said| is_of_a_life(&said.what))
+            .map(|said| said.what.name())
+            .collect();
         assert_eq!(said, record.iter().map(|row| row.name.as_str()).collect::<Vec<_>>());
         let mut expected = "session_start";
         let mut life = 0;

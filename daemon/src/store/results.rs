@@ -6,9 +6,9 @@ use uuid::Uuid;
 use super::evidence::{evidence_json, merge, rest_anew, retract_missing};
 use super::jobs::FinishedJob;
 use super::lineage::{keep_settlements, settle};
+use super::operation::{WriteContext, log};
 use super::subjects::{Aimed, aim, subjects, with_heirs};
 use super::traces::{Beginning, keep_traces};
-use super::writes::log;
 use super::{StoreError, forgetting, titles};
 use crate::memory::fixes::Traces;
 use crate::memory::ids::{ObservationId, ProjectRow, SummaryId, Timestamp};
@@ -22,7 +22,7 @@ use crate::memory::tokens::estimate;
 /// somebody may have cited it; one that another session of the project already made gets this evidence too. What this
 /// means for older ones, and newer ones for these, is worked out at the end. Returns what is new.
 pub(super) fn replace_observations(
-    db: &Connection,
+    db: &WriteContext<'_>,
     origin: &str,
     (session, batch): (i64, i64),
     made: &BatchResult,
@@ -75,7 +75,7 @@ pub(super) fn replace_observations(
 }
 
 /// Takes back all that was made of a batch.
-pub(super) fn take_back(db: &Connection, (session, batch): (i64, i64)) -> Result<(), StoreError> {
+pub(super) fn take_back(db: &WriteContext<'_>, (session, batch): (i64, i64)) -> Result<(), StoreError> {
     let (project, opened_at): (i64, i64) = db
         .prepare_cached(
             "SELECT s.project, b.opened_at FROM sessions s, prompt_batches b WHERE s.id = ?1 AND b.id = ?2",
@@ -259,7 +259,7 @@ pub(super) fn keep_files(db: &Connection, id: i64, draft: &ObservationDraft) -> 
 }
 
 pub(super) fn keep_summary(
-    db: &Connection,
+    db: &WriteContext<'_>,
     finished: &FinishedJob,
     session: i64,
     summary: &SummaryDraft,
@@ -298,7 +298,7 @@ mod tests {
     use super::*;
     use crate::memory::ids::{EventId, JobId, Timestamp};
     use crate::memory::observation::{Importance, ObservationType};
-    use crate::store::{Durability, JobResult, Write, execute, open_writer};
+    use crate::store::{Changes, Durability, FinishJob, JobResult, execute, open_writer};
 
     fn draft(title: &str, event: u8) -> ObservationDraft {
         ObservationDraft {
@@ -345,7 +345,7 @@ mod tests {
         });
         let origin = "openai:m".to_owned();
         let finished = FinishedJob { job: JobId(job), result, origin, cuts: None, now: Timestamp(1) };
-        execute(db, &Write::Finish(Box::new(finished)), &mut Vec::new()).unwrap();
+        execute(db, FinishJob(finished), &mut Changes::default()).unwrap();
     }
 
     fn titles_and_evidence(db: &Connection) -> Vec<(i64, String, i64)> {

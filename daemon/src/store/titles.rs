@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::StoreError;
 use super::effects::EffectContext;
 use super::known::order_of;
-use super::writes::log;
+use super::operation::log;
 use crate::memory::ids::EventId;
 
 /// The agent, or the user in it, names the session. A name that was given later stays.

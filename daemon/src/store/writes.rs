@@ -1,146 +1,14 @@
-//! Everything the writer can be asked to put into the database, as values.
-//!
-//! Each write runs in a savepoint of its own inside the writer's group commit: one that fails takes only itself
-//! back. Nothing here is acknowledged; that is the writer's, after the commit.
+//! What is stored of events: their acceptance, their effects, and what was injected for them.
 
 use rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
-use super::by_hand::{self, Remembered, Validity};
-use super::checkout_records::{self, CheckoutRecord};
 use super::effects::{self, EffectContext};
-use super::forgetting::{self, Forgotten, Selection, Unreadable};
-use super::jobs::{self, Duty, FinishedJob, JobFailure, LeasedJob};
-use super::{StoreError, homes, ledger, lives, orphans, projects};
+use super::operation::{Operation, WriteContext};
+use super::{StoreError, forgetting, homes, projects};
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::budget::{Caps, Charge, Cost, Day, OverCap, ReservationId};
-use crate::memory::ids::{
-    AgentName, EventId, JobId, ObservationId, ProjectKey, ProjectRow, SessionKey, SessionRow, Timestamp,
-};
-use crate::memory::lifecycle::LifecycleEvent;
-use crate::memory::order::Order;
+use crate::memory::ids::{AgentName, EventId, ProjectKey, ProjectRow, SessionKey, SessionRow, Timestamp};
 use crate::memory::session::Effect;
-
-/// What can be asked.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Write {
-    /// One event and all that follows from it.
-    Event(Box<Transaction>),
-    /// What time alone has brought about in a session.
-    Idle {
-        session: SessionKey,
-        effects: Vec<Effect>,
-        at: Timestamp,
-    },
-    /// Something that came and was no event.
-    Unparsed(Box<Unparsed>),
-    /// Leases the next piece of compression work.
-    Lease {
-        worker: String,
-        duty: Duty,
-        now: Timestamp,
-        until: Timestamp,
-    },
-    Finish(Box<FinishedJob>),
-    /// A result to go on with; the job's own is still owed.
-    StandIn(Box<FinishedJob>),
-    Fail(JobFailure),
-    /// A worker died: what it held is tried again at `retry_at`, or parked after `max_attempts`.
-    GiveBack {
-        worker: String,
-        error: String,
-        retry_at: Timestamp,
-        max_attempts: u32,
-        now: Timestamp,
-    },
-    /// Gives back what was leased for too long.
-    ExpireLeases {
-        now: Timestamp,
-    },
-    /// Gives back what was leased before this daemon started, and books in full the calls that were under way.
-    ReleaseLeases,
-    /// Lets dead and waiting jobs be tried at once: this one, or all.
-    Retry {
-        only: Option<JobId>,
-    },
-    /// Reserves what a call can cost, if the caps of the day allow it.
-    Reserve {
-        charge: Box<Charge>,
-        caps: Caps,
-        day: Day,
-    },
-    /// Books what it has cost.
-    Settle {
-        reservation: ReservationId,
-        cost: Cost,
-    },
-    Injected(Box<Injection>),
-    /// Nobody heard what was given for this event.
-    Unheard {
-        session: SessionKey,
-        event: EventId,
-    },
-    /// What was checked out where batches began or ended.
-    Sighted(Box<CheckoutRecord>),
-    /// The daemon stops, or did so without a word: every live session is stamped.
-    SuspendAll {
-        at: Timestamp,
-        why: Suspension,
-    },
-    /// What lies about without a batch gets one, and batches that nobody compresses get a job.
-    RepairOrphans {
-        at: Timestamp,
-    },
-    /// The index holds everything up to `upto`.
-    ForgetLog {
-        upto: i64,
-    },
-    /// Jobs that were done before then are of no interest any more.
-    ForgetDoneJobs {
-        before: Timestamp,
-    },
-    /// What shall not be known any more, and when that was said.
-    Forget {
-        what: Selection,
-        unreadable: Unreadable,
-        at: Order,
-    },
-    /// Something the user says.
-    Remember(Box<Remembered>),
-    /// Whether observations still hold.
-    Mark {
-        ids: Vec<ObservationId>,
-        validity: Validity,
-    },
-    /// Every place is clean of what was forgotten.
-    TracesGone,
-}
-
-/// Why sessions are suspended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Suspension {
-    /// The daemon stops in order.
-    Stop,
-    /// It was killed: what was last heard of a session is all that is known.
-    Crash,
-}
-
-/// What became of a write.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Written {
-    Event(StoredEvent),
-    /// It was stored before; nothing was changed.
-    Duplicate,
-    Leased(Option<LeasedJob>),
-    Reserved(Result<ReservationId, OverCap>),
-    /// So many jobs are tried again.
-    Retried(u64),
-    Forgotten(Box<Forgotten>),
-    Remembered(ObservationId),
-    /// The event was taken before its session was forgotten: only its id is kept.
-    Dropped,
-    Done,
-}
 
 /// An event with all that follows from it, stored or not stored as a whole.
 #[derive(Clone, Debug, PartialEq)]
@@ -191,11 +59,20 @@ pub struct Delivery {
     pub stored_at: Timestamp,
 }
 
+/// Something that came and was no event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unparsed {
     pub delivery: Delivery,
     pub parse_error: String,
     pub payload: Vec<u8>,
+}
+
+/// What became of something that was no event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnparsedOutcome {
+    Stored,
+    /// It was stored before; nothing was changed.
+    Duplicate,
 }
 
 /// What a session was given.
@@ -214,6 +91,16 @@ pub struct Injection {
     pub file: Option<String>,
 }
 
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventOutcome {
+    Stored(StoredEvent),
+    /// It was stored before; nothing was changed.
+    Duplicate,
+    /// It was taken before its session was forgotten: only its id is kept.
+    Dropped,
+}
+
 /// The rows of a stored event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredEvent {
@@ -221,87 +108,24 @@ pub struct StoredEvent {
     pub project: ProjectRow,
 }
 
-/// Carries one write out, and adds to `said` what others shall hear once it is committed. The caller has opened a
-/// transaction.
-///
-/// # Errors
-/// When the database refuses; the savepoint is taken back then.
-pub fn execute(
-    connection: &Connection,
-    write: &Write,
-    said: &mut Vec<LifecycleEvent>,
-) -> Result<Written, StoreError> {
-    let run = |sql| -> Result<(), StoreError> {
-        connection.prepare_cached(sql)?.execute([])?;
-        Ok(())
-    };
-    let before = said.len();
-    run("SAVEPOINT one_write")?;
-    let written = perform(connection, write, said);
-    if matches!(&written, Ok(Written::Duplicate) | Err(_)) {
-        said.truncate(before);
-        // Some errors have ended the whole transaction already; what went wrong first is what the caller must hear.
-        let taken_back = run("ROLLBACK TO one_write").and_then(|()| run("RELEASE one_write"));
-        return written.and_then(|written| taken_back.map(|()| written));
-    }
-    run("RELEASE one_write")?;
-    written
-}
+impl Operation for Transaction {
+    type Output = EventOutcome;
 
-fn perform(db: &Connection, write: &Write, said: &mut Vec<LifecycleEvent>) -> Result<Written, StoreError> {
-    match write {
-        Write::Event(transaction) => event(db, transaction, said),
-        Write::Idle { session, effects, at } => idle(db, session, effects, *at, said),
-        Write::Unparsed(unparsed) => keep_unparsed(db, unparsed),
-        Write::Lease { worker, duty, now, until } => {
-            Ok(Written::Leased(jobs::lease(db, (worker, *duty), *now, *until)?))
+    fn execute(self, db: &WriteContext<'_>) -> Result<EventOutcome, StoreError> {
+        let outcome = store_event(db, &self)?;
+        if outcome == EventOutcome::Duplicate {
+            db.take_back();
         }
-        Write::Finish(finished) => jobs::finish(db, finished, said).map(|()| Written::Done),
-        Write::StandIn(finished) => jobs::stand_in(db, finished, said).map(|()| Written::Done),
-        Write::Fail(failure) => jobs::fail(db, failure, said).map(|()| Written::Done),
-        Write::GiveBack { worker, error, retry_at, max_attempts, now } => {
-            jobs::give_back(db, worker, error, (*retry_at, *max_attempts, *now), said).map(|()| Written::Done)
-        }
-        Write::ExpireLeases { now } => jobs::expire(db, *now).map(|()| Written::Done),
-        Write::ReleaseLeases => {
-            ledger::book_abandoned(db)?;
-            jobs::release(db).map(|()| Written::Done)
-        }
-        Write::Retry { only } => jobs::retry(db, *only).map(Written::Retried),
-        Write::Reserve { charge, caps, day } => ledger::reserve(db, charge, caps, day).map(Written::Reserved),
-        Write::Settle { reservation, cost } => {
-            ledger::settle(db, *reservation, *cost).map(|()| Written::Done)
-        }
-        Write::Injected(injection) => injected(db, injection),
-        Write::Unheard { session, event } => unheard(db, session, *event),
-        Write::Sighted(sighting) => checkout_records::keep(db, sighting).map(|()| Written::Done),
-        Write::SuspendAll { at, why } => lives::suspend_all(db, *at, *why, said).map(|()| Written::Done),
-        Write::RepairOrphans { at } => orphans::repair(db, *at).map(|()| Written::Done),
-        Write::ForgetDoneJobs { before } => jobs::forget_done(db, *before).map(|()| Written::Done),
-        Write::Forget { what, unreadable, at } => {
-            let forgotten = forgetting::forget(db, (what, *unreadable), *at, said)?;
-            Ok(Written::Forgotten(Box::new(forgotten)))
-        }
-        Write::Remember(said) => Ok(Written::Remembered(by_hand::remember(db, said)?)),
-        Write::Mark { ids, validity } => by_hand::mark(db, ids, *validity).map(|()| Written::Done),
-        Write::TracesGone => forgetting::traces_gone(db).map(|()| Written::Done),
-        Write::ForgetLog { upto } => {
-            db.prepare_cached("DELETE FROM index_log WHERE seq <= ?1")?.execute([upto])?;
-            Ok(Written::Done)
-        }
+        Ok(outcome)
     }
 }
 
-fn event(
-    db: &Connection,
-    transaction: &Transaction,
-    said: &mut Vec<LifecycleEvent>,
-) -> Result<Written, StoreError> {
+fn store_event(db: &WriteContext<'_>, transaction: &Transaction) -> Result<EventOutcome, StoreError> {
     let delivery = &transaction.delivery;
     if forgetting::belongs_to_forgotten_session(db, &transaction.session, delivery)? {
         let without_key = Delivery { key: None, ..delivery.clone() };
         let is_new = deliver(db, &without_key, None)?;
-        return Ok(if is_new { Written::Dropped } else { Written::Duplicate });
+        return Ok(if is_new { EventOutcome::Dropped } else { EventOutcome::Duplicate });
     }
     let known = session_row(db, &transaction.session)?;
     let is_new = known.is_none();
@@ -312,7 +136,7 @@ fn event(
         None => create_session(db, transaction)?,
     };
     if !deliver(db, delivery, Some(stored.session))? {
-        return Ok(Written::Duplicate);
+        return Ok(EventOutcome::Duplicate);
     }
     faults::reach_disk(Point::Insert)?;
     if !is_new && transaction.origin.precedence == Precedence::Earlier {
@@ -329,26 +153,31 @@ fn event(
         transaction.origin.transcript_path
     ])?;
     let (key, event, at) = (&transaction.session, Some(delivery.event), delivery.captured_at);
-    let mut scene = EffectContext { db, stored, key, event, at, said };
+    let scene = EffectContext { db, stored, key, event, at };
     for effect in &transaction.effects {
-        effects::apply(&mut scene, effect)?;
+        effects::apply(&scene, effect)?;
     }
-    Ok(Written::Event(stored))
+    Ok(EventOutcome::Stored(stored))
 }
 
-fn idle(
-    db: &Connection,
-    session: &SessionKey,
-    effects: &[Effect],
-    at: Timestamp,
-    said: &mut Vec<LifecycleEvent>,
-) -> Result<Written, StoreError> {
-    let Some(stored) = session_row(db, session)? else { return Ok(Written::Done) };
-    let mut scene = EffectContext { db, stored, key: session, event: None, at, said };
-    for effect in effects {
-        effects::apply(&mut scene, effect)?;
+/// What time alone has brought about in a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IdleEffects {
+    pub session: SessionKey,
+    pub effects: Vec<Effect>,
+    pub at: Timestamp,
+}
+
+impl Operation for IdleEffects {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let Self { session, effects, at } = self;
+        // It was forgotten meanwhile.
+        let Some(stored) = session_row(db, &session)? else { return Ok(()) };
+        let scene = EffectContext { db, stored, key: &session, event: None, at };
+        effects.iter().try_for_each(|effect| effects::apply(&scene, effect))
     }
-    Ok(Written::Event(stored))
 }
 
 pub(super) fn session_row(db: &Connection, key: &SessionKey) -> Result<Option<StoredEvent>, StoreError> {
@@ -382,7 +211,11 @@ fn create_session(db: &Connection, transaction: &Transaction) -> Result<StoredEv
 }
 
 /// Records the acceptance. `false`: it was recorded before, under this event id or this second key.
-fn deliver(db: &Connection, delivery: &Delivery, session: Option<SessionRow>) -> Result<bool, StoreError> {
+fn deliver(
+    db: &WriteContext<'_>,
+    delivery: &Delivery,
+    session: Option<SessionRow>,
+) -> Result<bool, StoreError> {
     let inserted = db
         .prepare_cached(
             "INSERT INTO deliveries (event_id, session, key, agent, event_name, captured_at, boot_id, boot_ns, flags, stored_at)
@@ -402,7 +235,10 @@ fn deliver(db: &Connection, delivery: &Delivery, session: Option<SessionRow>) ->
             delivery.stored_at.0,
         ]);
     match inserted {
-        Ok(_) => Ok(true),
+        Ok(_) => {
+            db.accept();
+            Ok(true)
+        }
         Err(rusqlite::Error::SqliteFailure(error, _)) if error.code == ErrorCode::ConstraintViolation => {
             Ok(planted(match error.extended_code {
                 SQLITE_CONSTRAINT_PRIMARYKEY => Fault::NoEventKey,
@@ -413,44 +249,73 @@ fn deliver(db: &Connection, delivery: &Delivery, session: Option<SessionRow>) ->
     }
 }
 
-fn keep_unparsed(db: &Connection, unparsed: &Unparsed) -> Result<Written, StoreError> {
-    if !deliver(db, &unparsed.delivery, None)? {
-        return Ok(Written::Duplicate);
+impl Operation for Unparsed {
+    type Output = UnparsedOutcome;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<UnparsedOutcome, StoreError> {
+        if !deliver(db, &self.delivery, None)? {
+            db.take_back();
+            return Ok(UnparsedOutcome::Duplicate);
+        }
+        db.prepare_cached("INSERT INTO unparsed (event_id, parse_error, payload) VALUES (?1, ?2, ?3)")?
+            .execute(params![self.delivery.event.0, self.parse_error, self.payload])?;
+        Ok(UnparsedOutcome::Stored)
     }
-    db.prepare_cached("INSERT INTO unparsed (event_id, parse_error, payload) VALUES (?1, ?2, ?3)")?
-        .execute(params![unparsed.delivery.event.0, unparsed.parse_error, unparsed.payload])?;
-    Ok(Written::Done)
 }
 
-fn injected(db: &Connection, injection: &Injection) -> Result<Written, StoreError> {
-    let Some(stored) = session_row(db, &injection.session)? else { return Ok(Written::Done) };
-    // It may have been forgotten while it was given.
-    let cleaned = forgetting::without_lost_titles(db, &injection.items, &[])?;
-    db.prepare_cached(
-        "INSERT INTO injections (session, at, moment, tokens, items, file, event_id)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    )?
-    .execute(params![
-        stored.session.0,
-        injection.at.0,
-        injection.moment,
-        injection.tokens,
-        cleaned.as_ref().unwrap_or(&injection.items),
-        injection.file,
-        injection.event.0
-    ])?;
-    Ok(Written::Done)
+impl Operation for Injection {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let Some(stored) = session_row(db, &self.session)? else { return Ok(()) };
+        // It may have been forgotten while it was given.
+        let cleaned = forgetting::without_lost_titles(db, &self.items, &[])?;
+        db.prepare_cached(
+            "INSERT INTO injections (session, at, moment, tokens, items, file, event_id)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
+        .execute(params![
+            stored.session.0,
+            self.at.0,
+            self.moment,
+            self.tokens,
+            cleaned.as_ref().unwrap_or(&self.items),
+            self.file,
+            self.event.0
+        ])?;
+        Ok(())
+    }
 }
 
-fn unheard(db: &Connection, session: &SessionKey, event: EventId) -> Result<Written, StoreError> {
-    let Some(stored) = session_row(db, session)? else { return Ok(Written::Done) };
-    db.prepare_cached("DELETE FROM injections WHERE session = ?1 AND event_id = ?2")?
-        .execute(params![stored.session.0, event.0])?;
-    Ok(Written::Done)
+/// Nobody received what was given for this event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetractInjection {
+    pub session: SessionKey,
+    pub event: EventId,
 }
 
-/// Says that a row was written or is gone, so that the index follows.
-pub(super) fn log(db: &Connection, kind: &str, row: i64) -> Result<(), StoreError> {
-    db.prepare_cached("INSERT INTO index_log (kind, row) VALUES (?1, ?2)")?.execute(params![kind, row])?;
-    Ok(())
+impl Operation for RetractInjection {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let Some(stored) = session_row(db, &self.session)? else { return Ok(()) };
+        db.prepare_cached("DELETE FROM injections WHERE session = ?1 AND event_id = ?2")?
+            .execute(params![stored.session.0, self.event.0])?;
+        Ok(())
+    }
+}
+
+/// The index holds everything up to `upto`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrimIndexLog {
+    pub upto: i64,
+}
+
+impl Operation for TrimIndexLog {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        db.prepare_cached("DELETE FROM index_log WHERE seq <= ?1")?.execute([self.upto])?;
+        Ok(())
+    }
 }

@@ -22,8 +22,8 @@ use recall::memory::material::BatchSource;
 use recall::memory::observation::{Importance, ObservationDraft, ObservationType};
 use recall::memory::session::{BatchState, CloseReason, Effect, NewPrompt, Seq};
 use recall::store::{
-    BatchResult, Delivery, Durability, Duty, FinishedJob, JobResult, SessionOrigin, Transaction,
-    Write as StoreWrite, Written, execute, open_writer,
+    BatchResult, Changes, Delivery, Durability, Duty, FinishJob, FinishedJob, JobResult, LeaseJob,
+    SessionOrigin, Transaction, execute, open_writer,
 };
 use recall_protocol::client::Connection;
 use recall_protocol::environment::DAEMON_SETTINGS;
@@ -310,9 +310,9 @@ fn populate(paths: &Paths, size: usize) {
             }
             batch += 1;
             let at = Timestamp(start + (made as i64) * 90 * 86_400_000 / size as i64);
-            execute(&connection, &asked(batch, at, &mut random), &mut Vec::new()).unwrap();
-            let lease = StoreWrite::Lease { worker: "bench".to_owned(), duty: Duty::All, now: at, until: at };
-            let Written::Leased(Some(job)) = execute(&connection, &lease, &mut Vec::new()).unwrap() else {
+            execute(&connection, asked(batch, at, &mut random), &mut Changes::default()).unwrap();
+            let lease = LeaseJob { worker: "bench".to_owned(), duty: Duty::All, now: at, until: at };
+            let Some(job) = execute(&connection, lease, &mut Changes::default()).unwrap() else {
                 panic!("no job")
             };
             let drafts: Vec<_> = (0..5.min(size - made)).map(|n| draft(made + n, &mut random)).collect();
@@ -325,18 +325,18 @@ fn populate(paths: &Paths, size: usize) {
             });
             let finished =
                 FinishedJob { job: job.id, result, origin: "extractive".to_owned(), cuts: None, now: at };
-            execute(&connection, &StoreWrite::Finish(Box::new(finished)), &mut Vec::new()).unwrap();
+            execute(&connection, FinishJob(finished), &mut Changes::default()).unwrap();
         }
         connection.execute_batch("COMMIT").unwrap();
     }
 }
 
 /// One session with one closed batch.
-fn asked(number: usize, at: Timestamp, random: &mut Random) -> StoreWrite {
+fn asked(number: usize, at: Timestamp, random: &mut Random) -> Transaction {
     let event = EventId((number as u128).to_be_bytes());
     let text = Some(format!("Please look at the {}", random.words(8)));
     let prompt = NewPrompt { event, text, asked_in: None, origin: None };
-    StoreWrite::Event(Box::new(Transaction {
+    Transaction {
         session: SessionKey {
             agent: AgentName::from("claude-code"),
             id: SessionId(format!("session-{number}")),
@@ -381,7 +381,7 @@ fn asked(number: usize, at: Timestamp, random: &mut Random) -> StoreWrite {
             Effect::CompressBatch { seq: Seq(1) },
             Effect::Complete { reason: "other".to_owned(), tally: Tally::default() },
         ],
-    }))
+    }
 }
 
 fn draft(number: usize, random: &mut Random) -> ObservationDraft {

@@ -229,6 +229,7 @@ pub enum Work {
 impl Effect {
     /// The batch whose work begins or ends here: what is checked out then is where it is done. What merely closes a
     /// batch that was left, a next prompt or the passing of time, may come after somebody has switched branches.
+    #[deny(clippy::wildcard_enum_match_arm)]
     pub fn work(&self) -> Option<(Seq, Work)> {
         match self {
             Self::OpenBatch { source: BatchSource::Private, .. }
@@ -239,7 +240,43 @@ impl Effect {
             Self::CloseBatch { seq, why: CloseReason::Stop | CloseReason::StopFailure } => {
                 Some((*seq, Work::Ends))
             }
-            _ => None,
+            Self::CloseBatch { .. }
+            | Self::BeginLife { .. }
+            | Self::Resume { .. }
+            | Self::FollowCleared
+            | Self::SetStatus(_)
+            | Self::SetTitle { .. }
+            | Self::Renumber { .. }
+            | Self::SetTurn { .. }
+            | Self::Rearrange { .. }
+            | Self::SetAside { .. }
+            | Self::TakeAnswer { .. }
+            | Self::DropAnswer { .. }
+            | Self::ShareAnswer { .. }
+            | Self::Respond { .. }
+            | Self::AddActivity { .. }
+            | Self::RecoverReply { .. }
+            | Self::BeginCall { .. }
+            | Self::EndCalls { .. }
+            | Self::AddRefused { .. }
+            | Self::BeginSubagent { .. }
+            | Self::EndSubagent { .. }
+            | Self::LinkSubagent { .. }
+            | Self::BeginCompaction { .. }
+            | Self::EndCompaction { .. }
+            | Self::HideCompactions
+            | Self::KeepPlan { .. }
+            | Self::KeepTasks { .. }
+            | Self::CarryOut { .. }
+            | Self::SetSource { .. }
+            | Self::AddAside { .. }
+            | Self::CompressBatch { .. }
+            | Self::FlushChunk { .. }
+            | Self::SetState { .. }
+            | Self::Summarize
+            | Self::Suspend { .. }
+            | Self::TellMessage { .. }
+            | Self::Complete { .. } => None,
         }
     }
 }

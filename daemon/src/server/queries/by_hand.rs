@@ -22,7 +22,7 @@ use crate::repository;
 use crate::server::answers::found::ObservationAnswer;
 use crate::server::answers::status::PauseAnswer;
 use crate::server::answers::{TextAnswer, shortened};
-use crate::store::{self, ObservationRow, ProjectInfo, Remembered, Write, Written};
+use crate::store::{self, MarkObservations, ObservationRow, ProjectInfo, Remembered};
 
 /// Whoever says something by hand means it.
 const IMPORTANCE: u8 = 9;
@@ -36,8 +36,7 @@ pub(super) async fn remember(services: &Services, remark: Remark) -> QueryResult
     let asked = services.clone();
     let said = tokio::task::spawn_blocking(move || remembered(&asked, remark));
     let said = said.await.map_err(|_| unanswered())??;
-    let written = services.writer.write(Write::Remember(Box::new(said))).await.map_err(not_written)?;
-    let Written::Remembered(id) = written else { return Err(unanswered()) };
+    let id = services.writer.write(said).await.map_err(not_written)?;
     // Whoever says something looks for it next. An index that takes longer is being made anew, and then the texts
     // themselves are searched.
     if services.indexer.ask(IndexerMessage::Flush, INDEXED_WITHIN).await.is_err() {
@@ -56,7 +55,7 @@ pub(super) async fn mark(services: &Services, ids: Vec<String>, validity: Validi
         Validity::Active => store::Validity::Holds,
         Validity::Resolved => store::Validity::Resolved,
     };
-    services.writer.write(Write::Mark { ids: ids.clone(), validity }).await.map_err(not_written)?;
+    services.writer.write(MarkObservations { ids: ids.clone(), validity }).await.map_err(not_written)?;
     show(services, ids).await
 }
 

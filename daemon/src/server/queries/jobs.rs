@@ -8,7 +8,7 @@ use crate::actors::services::Services;
 use crate::app::clock;
 use crate::memory::ids::{JobId, Timestamp};
 use crate::server::answers::status::{JobsAnswer, StatsAnswer};
-use crate::store::{self, Jobs, Write, Written};
+use crate::store::{self, Jobs, RetryJobs};
 
 pub(super) fn jobs(services: &Services, which: Jobs, filter: &Filter) -> QueryResult {
     let since = filter.since_ms.map(Timestamp);
@@ -19,13 +19,12 @@ pub(super) fn jobs(services: &Services, which: Jobs, filter: &Filter) -> QueryRe
 pub(super) async fn retry(services: &Services, only: Option<JobId>) -> QueryResult {
     // First the providers: a job that is tried before they may be asked is put off again.
     let _ = services.compression.tell(CompressionMessage::Reconsider);
-    match services.writer.write(Write::Retry { only }).await {
-        Ok(Written::Retried(0)) if only.is_some() => Err(Refused::new(
+    match services.writer.write(RetryJobs { only }).await {
+        Ok(0) if only.is_some() => Err(Refused::new(
             "There is no such job that waits or was given up",
             "`recall ctl jobs --dead` lists those that were.",
         )),
-        Ok(Written::Retried(jobs)) => json(&serde_json::json!({"retried": jobs})),
-        Ok(_) => Err(Refused::new("The writer gave an answer to something else", "Try again.")),
+        Ok(jobs) => json(&serde_json::json!({"retried": jobs})),
         Err(error) => Err(Refused::new(
             format!("The jobs could not be changed: {error}"),
             "Try again; the daemon's log says more.",

@@ -20,8 +20,8 @@ use crate::memory::document::DocumentKey;
 use crate::memory::ids::{ProjectRow, SessionKey, SessionRow, Timestamp};
 
 pub use finding::{RowsToForget, find_rows_to_forget, has_all_words, unreadable_events};
-pub use removal::traces_left;
-pub(super) use removal::{forget, traces_gone, withdraw, without_lost_titles};
+pub use removal::{Forget, TracesRemoved, traces_left};
+pub(super) use removal::{withdraw, without_lost_titles};
 pub(super) use tombstones::{belongs_to_forgotten_session, was_forgotten};
 
 /// What shall go.

@@ -9,14 +9,13 @@ use super::super::StoreError;
 use super::super::jobs::{self, JobKind};
 use super::super::lineage::settle;
 use super::super::lives;
+use super::super::operation::{Operation, WriteContext, log};
 use super::super::results::{BatchResult, DuplicateScope, replace_observations};
 use super::super::subjects::SubjectHash;
-use super::super::writes::log;
 use super::finding::{RowsToForget, find_rows_to_forget, has_all_words, numbers, unreadable_events};
 use super::tombstones::{bury_observations, bury_session};
 use super::{Forgotten, Selection, Unreadable};
 use crate::memory::ids::{AgentName, BatchId, ProjectRow, SessionId, SessionKey, Timestamp};
-use crate::memory::lifecycle::LifecycleEvent;
 use crate::memory::order::Order;
 
 /// The note that says that cleaning up is owed.
@@ -25,60 +24,69 @@ const TRACES_LEFT: &str = "traces_left";
 const FORGOTTEN: &str = "(forgotten)";
 
 /// Removes what a selection means at this moment. Of sessions that go, nothing taken up to `at` is stored any more.
-pub(in super::super) fn forget(
-    db: &Connection,
-    (selection, unreadable): (&Selection, Unreadable),
-    at: Order,
-    said: &mut Vec<LifecycleEvent>,
-) -> Result<Forgotten, StoreError> {
-    let mut to_forget = find_rows_to_forget(db, selection)?;
-    if unreadable == Unreadable::Goes {
-        let events = unreadable_events(db, selection, &to_forget)?;
-        to_forget.add_unreadable(events);
-    }
-    if let Selection::SilentSince(_) = selection {
-        lives::end_expired(db, &to_forget.sessions, at.wall, said)?;
-    }
-    let mut touched = to_forget.sessions_of_rows(db)?;
-    touched.extend(&to_forget.titles);
-    touched.extend(&to_forget.sessions);
-    let forgotten = Forgotten {
-        counts: to_forget.counts(),
-        touched: keys(db, &touched)?,
-        sessions: keys(db, &to_forget.sessions)?,
-    };
-    let to_compress = shared_batches(db, &to_forget)?;
-    let (concerned, since) = (concerned(db, &to_forget)?, earliest(db, &to_forget)?);
-    say_to_index(db, &to_forget)?;
-    bury_observations(db, &to_forget)?;
-    strip_evidence(db, &to_forget)?;
-    stop_work(db, &to_forget, at)?;
-    remove_rows(db, &to_forget)?;
-    for session in &touched {
-        // What a call under way is about is gone as well: nobody looks for its words.
-        db.prepare_cached("UPDATE running_calls SET task_kind = NULL, task = NULL WHERE session = ?1")?
-            .execute([session])?;
-    }
-    for (session, key) in to_forget.sessions.iter().zip(&forgotten.sessions) {
-        bury_session(db, (*session, key), at)?;
-        db.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([session])?;
-    }
-    // What was superseded or settled by what is gone holds again.
-    for (project, subjects) in concerned {
-        settle(db, project, &subjects, since)?;
-    }
-    summarise_again(db, &to_forget.titles.difference(&to_forget.sessions).copied().collect(), at.wall)?;
-    for (session, batch) in to_compress {
-        jobs::enqueue(db, JobKind::Batch, session, Some(BatchId(batch)), at.wall)?;
-    }
-    forget_titles_given(db, &to_forget.words)?;
-    db.execute(
-        "DELETE FROM projects WHERE id NOT IN (SELECT project FROM sessions)
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forget {
+    pub what: Selection,
+    pub unreadable: Unreadable,
+    /// When it was asked for.
+    pub at: Order,
+}
+
+impl Operation for Forget {
+    type Output = Forgotten;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<Forgotten, StoreError> {
+        let Self { what: selection, unreadable, at } = self;
+        let selection = &selection;
+        let mut to_forget = find_rows_to_forget(db, selection)?;
+        if unreadable == Unreadable::Goes {
+            let events = unreadable_events(db, selection, &to_forget)?;
+            to_forget.add_unreadable(events);
+        }
+        if let Selection::SilentSince(_) = selection {
+            lives::end_expired(db, &to_forget.sessions, at.wall)?;
+        }
+        let mut touched = to_forget.sessions_of_rows(db)?;
+        touched.extend(&to_forget.titles);
+        touched.extend(&to_forget.sessions);
+        let forgotten = Forgotten {
+            counts: to_forget.counts(),
+            touched: keys(db, &touched)?,
+            sessions: keys(db, &to_forget.sessions)?,
+        };
+        let to_compress = shared_batches(db, &to_forget)?;
+        let (concerned, since) = (concerned(db, &to_forget)?, earliest(db, &to_forget)?);
+        say_to_index(db, &to_forget)?;
+        bury_observations(db, &to_forget)?;
+        strip_evidence(db, &to_forget)?;
+        stop_work(db, &to_forget, at)?;
+        remove_rows(db, &to_forget)?;
+        for session in &touched {
+            // What a call under way is about is gone as well: nobody looks for its words.
+            db.prepare_cached("UPDATE running_calls SET task_kind = NULL, task = NULL WHERE session = ?1")?
+                .execute([session])?;
+        }
+        for (session, key) in to_forget.sessions.iter().zip(&forgotten.sessions) {
+            bury_session(db, (*session, key), at)?;
+            db.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([session])?;
+        }
+        // What was superseded or settled by what is gone holds again.
+        for (project, subjects) in concerned {
+            settle(db, project, &subjects, since)?;
+        }
+        summarise_again(db, &to_forget.titles.difference(&to_forget.sessions).copied().collect(), at.wall)?;
+        for (session, batch) in to_compress {
+            jobs::enqueue(db, JobKind::Batch, session, Some(BatchId(batch)), at.wall)?;
+        }
+        forget_titles_given(db, &to_forget.words)?;
+        db.execute(
+            "DELETE FROM projects WHERE id NOT IN (SELECT project FROM sessions)
             AND id NOT IN (SELECT project FROM observations)",
-        [],
-    )?;
-    owe_cleaning(db, at.wall)?;
-    Ok(forgotten)
+            [],
+        )?;
+        owe_cleaning(db, at.wall)?;
+        Ok(forgotten)
+    }
 }
 
 fn owe_cleaning(db: &Connection, at: Timestamp) -> Result<(), StoreError> {
@@ -90,7 +98,7 @@ fn owe_cleaning(db: &Connection, at: Timestamp) -> Result<(), StoreError> {
 /// Takes back what was made of a batch before anybody knew that it is private: its observations, the work in hand, and
 /// its session's summary, which is made anew of the rest. To be called before the batch's own texts go.
 pub(in super::super) fn withdraw(
-    db: &Connection,
+    db: &WriteContext<'_>,
     (session, batch): (i64, BatchId),
     at: Timestamp,
 ) -> Result<(), StoreError> {
@@ -127,9 +135,17 @@ pub fn traces_left(db: &Connection) -> Result<bool, StoreError> {
     Ok(find.query_row([TRACES_LEFT], |row| row.get(0))?)
 }
 
-pub(in super::super) fn traces_gone(db: &Connection) -> Result<(), StoreError> {
-    db.prepare_cached("DELETE FROM meta WHERE key = ?1")?.execute([TRACES_LEFT])?;
-    Ok(())
+/// Every place is clean of what was forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracesRemoved;
+
+impl Operation for TracesRemoved {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        db.prepare_cached("DELETE FROM meta WHERE key = ?1")?.execute([TRACES_LEFT])?;
+        Ok(())
+    }
 }
 
 fn set(rows: &BTreeSet<i64>) -> Result<String, StoreError> {
@@ -216,7 +232,7 @@ fn earliest(db: &Connection, to_forget: &RowsToForget) -> Result<Timestamp, Stor
     Ok(Timestamp(find.query_row(given, |row| row.get(0))?))
 }
 
-fn say_to_index(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreError> {
+fn say_to_index(db: &WriteContext<'_>, to_forget: &RowsToForget) -> Result<(), StoreError> {
     to_forget.documents().try_for_each(|key| log(db, key.kind.as_str(), key.row))
 }
 
@@ -249,7 +265,7 @@ fn strip_evidence(db: &Connection, to_forget: &RowsToForget) -> Result<(), Store
 }
 
 /// Work in hand was begun on texts that go: its result finds no job any more, and the rest is worked on anew.
-fn stop_work(db: &Connection, to_forget: &RowsToForget, at: Order) -> Result<(), StoreError> {
+fn stop_work(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<(), StoreError> {
     let mut batches: BTreeSet<i64> = to_forget.prompts.union(&to_forget.responses).copied().collect();
     for (rows, table) in [(&to_forget.activities, "activities"), (&to_forget.asides, "asides")] {
         let sql = format!(
@@ -301,7 +317,7 @@ fn remove_rows(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreErr
 }
 
 /// Sessions that lost part of what they were summarised from.
-fn summarise_again(db: &Connection, sessions: &BTreeSet<i64>, at: Timestamp) -> Result<(), StoreError> {
+fn summarise_again(db: &WriteContext<'_>, sessions: &BTreeSet<i64>, at: Timestamp) -> Result<(), StoreError> {
     db.execute(
         "DELETE FROM jobs WHERE kind = 'summary' AND status = 'running'
             AND session IN (SELECT value FROM json_each(?1))",

@@ -10,7 +10,7 @@ use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
 use crate::memory::order::Order;
 use crate::store::lineage::settle;
 use crate::store::subjects::SubjectHash;
-use crate::store::{Durability, open_writer};
+use crate::store::{Changes, Durability, WriteContext, execute, open_writer};
 
 const NOW: Order = Order { boot: [1; 16], boot_ns: 1000, wall: Timestamp(1000) };
 
@@ -60,7 +60,8 @@ fn document(text: &str) -> Selection {
 }
 
 fn forget(db: &Connection, selection: &Selection, at: Order) -> Result<Forgotten, StoreError> {
-    super::forget(db, (selection, Unreadable::Stays), at, &mut Vec::new())
+    let what = selection.clone();
+    execute(db, Forget { what, unreadable: Unreadable::Stays, at }, &mut Changes::default())
 }
 
 fn matching(criteria: Criteria) -> Selection {
@@ -150,7 +151,7 @@ fn of_a_forgotten_session_nothing_is_left_to_read() {
     assert_eq!(one("SELECT count(*) FROM index_log"), 7);
     assert_eq!(one("SELECT count(*) FROM projects"), 1, "the empty one goes, the other stays");
     assert!(traces_left(&db).unwrap());
-    traces_gone(&db).unwrap();
+    execute(&db, TracesRemoved, &mut Changes::default()).unwrap();
     assert!(!traces_left(&db).unwrap());
 }
 
@@ -285,7 +286,7 @@ fn with_lineage(what: &str) -> (tempfile::TempDir, Connection) {
     let about = if what == "newer" { "1, 2" } else { "1" };
     db.execute(&format!("UPDATE observations SET subject = ?1 WHERE id IN ({about})"), [subject.0]).unwrap();
     db.execute_batch(rows).unwrap();
-    settle(&db, ProjectRow(1), &[subject].into(), Timestamp(0)).unwrap();
+    settle(&WriteContext::new(&db), ProjectRow(1), &[subject].into(), Timestamp(0)).unwrap();
     (home, db)
 }
 
@@ -336,7 +337,7 @@ fn a_pass_whose_explanation_is_forgotten_settles_nothing() {
             second = "22".repeat(16),
         ))
         .unwrap();
-        settle(&db, ProjectRow(1), &[subject].into(), Timestamp(0)).unwrap();
+        settle(&WriteContext::new(&db), ProjectRow(1), &[subject].into(), Timestamp(0)).unwrap();
         assert_eq!(status(&db, 1), "resolved");
         forget(&db, &what, NOW).unwrap();
         assert_eq!(status(&db, 1), "active", "{what:?}");
@@ -350,19 +351,21 @@ fn retention_ends_a_life_that_is_open_before_it_goes() {
     let (_home, db) = memory();
     db.execute("UPDATE sessions SET life_started_at = started_at + 4", []).unwrap();
     db.execute("UPDATE sessions SET status = 'completed' WHERE id = 2", []).unwrap();
-    let mut said = Vec::new();
-    let expired = Selection::SilentSince(Timestamp(1000));
-    let forgotten = super::forget(&db, (&expired, Unreadable::Stays), NOW, &mut said).unwrap();
+    let mut changes = Changes::default();
+    let what = Selection::SilentSince(Timestamp(1000));
+    let expire = Forget { what, unreadable: Unreadable::Stays, at: NOW };
+    let forgotten = execute(&db, expire, &mut changes).unwrap();
     assert_eq!(forgotten.counts.sessions, 2);
-    let [ended] = said.as_slice() else { panic!("{said:?}") };
+    let [ended] = changes.events.as_slice() else { panic!("{changes:?}") };
     assert_eq!(ended.session.as_ref().map(|session| session.id.as_str()), Some("s1"));
     let expected =
         serde_json::json!({"message_count": 2, "duration_ms": 10, "life_ms": 6, "reason": "retention"});
     assert_eq!((ended.what.name(), ended.what.detail()), ("session_end", expected));
     // By hand nobody is told of an end: the user wants it gone.
     let (_home, db) = memory();
-    super::forget(&db, (&Selection::Session(SessionRow(1)), Unreadable::Stays), NOW, &mut said).unwrap();
-    assert_eq!(said.len(), 1);
+    let what = Selection::Session(SessionRow(1));
+    execute(&db, Forget { what, unreadable: Unreadable::Stays, at: NOW }, &mut changes).unwrap();
+    assert_eq!(changes.events.len(), 1);
 }
 
 #[test]
@@ -385,7 +388,8 @@ fn what_cannot_be_read_goes_only_where_that_is_asked_and_in_its_time() {
         keep(&db, 200, 100, r#"{"session_id":"s1"#);
         keep(&db, 201, 100, r#"{"prompt":"whose"#);
         keep(&db, 202, 5000, r#"{"prompt":"whose"#);
-        let gone = super::forget(&db, (&selection, unreadable), NOW, &mut Vec::new()).unwrap();
+        let forget = Forget { what: selection.clone(), unreadable, at: NOW };
+        let gone = execute(&db, forget, &mut Changes::default()).unwrap();
         assert_eq!(gone.counts.unparsed, expected, "{selection:?} {unreadable:?}");
     };
     let project = |until: Option<i64>| {

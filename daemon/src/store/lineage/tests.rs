@@ -7,8 +7,8 @@ use crate::memory::ids::{JobId, ProjectKey};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
 use crate::memory::subject;
 use crate::store::{
-    BatchResult, Durability, FinishedJob, JobResult, Remembered, Validity, Write, earlier_statements,
-    execute, observation, open_writer,
+    BatchResult, Changes, Durability, FinishJob, FinishedJob, JobResult, MarkObservations, Remembered,
+    Validity, earlier_statements, execute, observation, open_writer,
 };
 
 /// Three sessions of one project, each with a closed batch and a job.
@@ -55,7 +55,7 @@ fn commit(db: &Connection, batch: i64, made: BatchResult) {
     let result = JobResult::Observations(made);
     let origin = "openai:m".to_owned();
     let finished = FinishedJob { job: JobId(batch), result, origin, cuts: None, now: Timestamp(99) };
-    execute(db, &Write::Finish(Box::new(finished)), &mut Vec::new()).unwrap();
+    execute(db, FinishJob(finished), &mut Changes::default()).unwrap();
 }
 
 fn says(db: &Connection, batch: i64, title: &str) {
@@ -63,8 +63,8 @@ fn says(db: &Connection, batch: i64, title: &str) {
 }
 
 fn mark(db: &Connection, id: i64, validity: Validity) {
-    let write = Write::Mark { ids: vec![ObservationId(id)], validity };
-    execute(db, &write, &mut Vec::new()).unwrap();
+    let write = MarkObservations { ids: vec![ObservationId(id)], validity };
+    execute(db, write, &mut Changes::default()).unwrap();
 }
 
 /// `batch: status` or `batch: superseded by that batch's`, in the order of the batches.
@@ -272,7 +272,7 @@ fn a_model_is_shown_only_values_of_its_files_that_it_may_replace() {
         draft: about("`max_size` is 7", file),
         at: Timestamp(12),
     };
-    execute(&db, &Write::Remember(Box::new(by_hand)), &mut Vec::new()).unwrap();
+    execute(&db, by_hand, &mut Changes::default()).unwrap();
     let shown = |batch: i64| -> Vec<String> {
         let shown = earlier_statements(&db, BatchId(batch), &[file.to_owned()]).unwrap();
         shown.into_iter().map(|earlier| earlier.title).collect()

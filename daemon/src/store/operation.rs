@@ -1,0 +1,209 @@
+//! What the writer carries out: operations, each with an output of its own type, and what they change.
+//!
+//! Each operation runs in a savepoint of its own inside the writer's group commit: one that fails takes only itself
+//! back. Nothing here is acknowledged; that is the writer's, after the commit.
+//!
+//! **Invariant:** whoever changes something that others follow says so where it is changed, to the [`WriteContext`].
+
+use std::cell::{Cell, RefCell};
+use std::ops::Deref;
+
+use rusqlite::{Connection, params};
+
+use super::StoreError;
+use crate::memory::lifecycle::LifecycleEvent;
+
+/// A change of the database, as a value.
+pub trait Operation: Send + 'static {
+    /// What the caller learns once it is committed.
+    type Output: Send + 'static;
+
+    /// # Errors
+    /// When the database refuses; everything is taken back then.
+    fn execute(self, db: &WriteContext<'_>) -> Result<Self::Output, StoreError>;
+}
+
+/// What operations have changed that others follow.
+#[derive(Debug, Default, PartialEq)]
+pub struct Changes {
+    /// An event was accepted.
+    pub accepted: bool,
+    /// Documents were written or removed: the index has something to follow.
+    pub documents: bool,
+    /// There is compression work, or what stood in its way is gone.
+    pub jobs: bool,
+    /// To be published after the commit, in this order.
+    pub events: Vec<LifecycleEvent>,
+}
+
+impl Changes {
+    fn add(&mut self, later: Self) {
+        let Self { accepted, documents, jobs, events } = later;
+        self.accepted |= accepted;
+        self.documents |= documents;
+        self.jobs |= jobs;
+        self.events.extend(events);
+    }
+}
+
+/// The write connection inside an operation; it collects what the operation changes.
+pub struct WriteContext<'a> {
+    connection: &'a Connection,
+    changes: RefCell<Changes>,
+    is_taken_back: Cell<bool>,
+}
+
+impl Deref for WriteContext<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection
+    }
+}
+
+impl<'a> WriteContext<'a> {
+    pub(super) fn new(connection: &'a Connection) -> Self {
+        Self { connection, changes: RefCell::default(), is_taken_back: Cell::new(false) }
+    }
+
+    pub(super) fn accept(&self) {
+        self.changes.borrow_mut().accepted = true;
+    }
+
+    pub(super) fn queue_work(&self) {
+        self.changes.borrow_mut().jobs = true;
+    }
+
+    /// Publishes an event once the operation is committed.
+    pub(super) fn publish(&self, event: LifecycleEvent) {
+        self.changes.borrow_mut().events.push(event);
+    }
+
+    /// Takes back what the operation does, though it succeeds: it was done before.
+    pub(super) fn take_back(&self) {
+        self.is_taken_back.set(true);
+    }
+}
+
+/// Says that a row was written or is gone, so that the index follows.
+pub(super) fn log(db: &WriteContext<'_>, kind: &str, row: i64) -> Result<(), StoreError> {
+    db.prepare_cached("INSERT INTO index_log (kind, row) VALUES (?1, ?2)")?.execute(params![kind, row])?;
+    db.changes.borrow_mut().documents = true;
+    Ok(())
+}
+
+/// Carries one operation out, and adds what it has changed to `changes`. The caller has opened a transaction.
+///
+/// # Errors
+/// When the database refuses; the operation is taken back and has changed nothing.
+pub fn execute<O: Operation>(
+    connection: &Connection,
+    operation: O,
+    changes: &mut Changes,
+) -> Result<O::Output, StoreError> {
+    let run = |sql| -> Result<(), StoreError> {
+        connection.prepare_cached(sql)?.execute([])?;
+        Ok(())
+    };
+    run("SAVEPOINT one_write")?;
+    let db = WriteContext::new(connection);
+    let result = operation.execute(&db);
+    if result.is_err() || db.is_taken_back.get() {
+        // Some errors have ended the whole transaction already; the caller must learn what went wrong first.
+        let taken_back = run("ROLLBACK TO one_write").and_then(|()| run("RELEASE one_write"));
+        return result.and_then(|output| taken_back.map(|()| output));
+    }
+    run("RELEASE one_write")?;
+    changes.add(db.changes.into_inner());
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::ids::{SessionKey, Timestamp};
+    use crate::memory::lifecycle::LifecycleKind;
+    use crate::memory::session::{Effect, Period, Seq};
+    use crate::store::{Durability, ExpireLeases, IdleEffects, open_writer};
+
+    /// How an operation ends that has changed everything.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum End {
+        Kept,
+        TakenBack,
+        Failed,
+    }
+
+    impl Operation for End {
+        type Output = Self;
+
+        fn execute(self, db: &WriteContext<'_>) -> Result<Self, StoreError> {
+            log(db, "prompt", 1)?;
+            db.accept();
+            db.queue_work();
+            db.publish(LifecycleEvent {
+                session: None,
+                at: Timestamp(1),
+                what: LifecycleKind::BatchClosed { prompt_number: 1 },
+            });
+            match self {
+                Self::Kept => {}
+                Self::TakenBack => db.take_back(),
+                Self::Failed => return Err(StoreError::NoSuchSession),
+            }
+            Ok(self)
+        }
+    }
+
+    fn database() -> (tempfile::TempDir, Connection) {
+        let home = tempfile::tempdir().unwrap();
+        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Normal).unwrap();
+        (home, db)
+    }
+
+    #[test]
+    fn only_what_is_kept_is_announced() {
+        let (_home, db) = database();
+        let logged =
+            || db.query_row("SELECT count(*) FROM index_log", [], |row| row.get::<_, i64>(0)).unwrap();
+        let mut changes = Changes::default();
+        assert_eq!(execute(&db, End::TakenBack, &mut changes).unwrap(), End::TakenBack);
+        assert!(matches!(execute(&db, End::Failed, &mut changes), Err(StoreError::NoSuchSession)));
+        assert_eq!((&changes, logged()), (&Changes::default(), 0));
+        for kept in 1..=2 {
+            assert_eq!(execute(&db, End::Kept, &mut changes).unwrap(), End::Kept);
+            assert!(changes.accepted && changes.documents && changes.jobs);
+            assert_eq!((changes.events.len(), logged()), (kept, kept as i64));
+        }
+    }
+
+    #[test]
+    fn whatever_queues_work_announces_it_and_nothing_else_does() {
+        let (_home, db) = database();
+        db.execute_batch(
+            "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0);
+             INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
+             VALUES (1, 'a', 's', 1, 'active', 1, 0, 0);
+             INSERT INTO prompt_batches (id, session, seq, prompt_number, source, status, prompt, response, opened_at)
+             VALUES (1, 1, 1, 1, 'user', 'closed', 'x', 'y', 0), (2, 1, 2, 2, 'user', 'closed', 'x', 'y', 0)",
+        )
+        .unwrap();
+        let changed_by = |effect: Effect| {
+            let session = SessionKey { agent: "a".into(), id: "s".into() };
+            let mut changes = Changes::default();
+            let idle = IdleEffects { session, effects: vec![effect], at: Timestamp(1) };
+            execute(&db, idle, &mut changes).unwrap();
+            (changes.documents, changes.jobs)
+        };
+        assert_eq!(changed_by(Effect::FollowCleared), (false, false));
+        assert_eq!(changed_by(Effect::Summarize), (false, true));
+        assert_eq!(changed_by(Effect::CompressBatch { seq: Seq(1) }), (false, true));
+        // A batch that turns out to be private has its session summarized anew.
+        let periods = vec![Period { seq: Seq(1), turn: None, since: None }];
+        let hide = Effect::Rearrange { periods, among: Vec::new(), hidden: vec![Seq(1)] };
+        assert_eq!(changed_by(hide), (true, true));
+        let mut changes = Changes::default();
+        execute(&db, ExpireLeases { now: Timestamp(1) }, &mut changes).unwrap();
+        assert_eq!(changes, Changes::default(), "no lease has expired");
+    }
+}

@@ -187,10 +187,7 @@ pub struct Executed {
 /// Sends the output to the caller, or why the commit has failed.
 type Answer = Box<dyn FnOnce(&Result<(), StoreError>)>;
 
-fn queued<O: Operation>(
-    operation: O,
-    reply: RpcReplyPort<Result<O::Output, StoreError>>,
-) -> QueuedWrite {
+fn queued<O: Operation>(operation: O, reply: RpcReplyPort<Result<O::Output, StoreError>>) -> QueuedWrite {
     Box::new(move |begun: Result<&Connection, &StoreError>, changes: &mut Changes| {
         let result = match begun {
             Ok(connection) => store::execute(connection, operation, changes),

@@ -84,6 +84,8 @@ impl Operation for Forget {
             AND id NOT IN (SELECT project FROM observations)",
             [],
         )?;
+        // Other jobs may have waited for those that are gone.
+        db.queue_work();
         owe_cleaning(db, at.wall)?;
         Ok(forgotten)
     }

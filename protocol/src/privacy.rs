@@ -3,7 +3,7 @@
 //! The shim does this before anything is sent or written. The daemon uses the same code for other text (transcripts,
 //! imports). In doubt text is hidden:
 //! - an unclosed tag hides the rest of its text, and inside a JSON array the following elements too, up to the
-//! closing tag or the end of the array (an agent may split one prompt into several text blocks);
+//!   closing tag or the end of the array (an agent may split one prompt into several text blocks);
 //! - a closing tag without an opening one is removed, and an unfinished opening tag (`<private` and a space) counts;
 //! - blocks may be nested, and the outer one ends at its own closing tag;
 //! - removing a block cannot create a new tag: a space is inserted where the remaining parts could form one.

@@ -1,9 +1,9 @@
 //! Opens files that other users, or the author of a repository, may have put there.
 //!
 //! - Every step beneath an opened folder is opened relative to the one before and never follows a symlink, so
-//! nothing outside is reached and nothing can be exchanged in between.
+//!   nothing outside is reached and nothing can be exchanged in between.
 //! - A file or folder is trusted if it belongs to us or root and no other user can write it. A group whose only
-//! member is the owner does not count as another user.
+//!   member is the owner does not count as another user.
 //! - Only regular files are trusted. Opening does not block on a FIFO.
 //! - Reading is bounded, whatever the file's length.
 

@@ -2,7 +2,7 @@
 //!
 //! - it must lie beneath a folder known to be the agent's, without `..`, with the expected extension;
 //! - the folder itself may be a symlink (people move their settings), nothing beneath it may: every step is
-//! opened relative to the one before without following links, so nothing can be exchanged in between;
+//!   opened relative to the one before without following links, so nothing can be exchanged in between;
 //! - only regular files of our own user are opened. Opening does not block on a FIFO;
 //! - reading is bounded, whatever the file's length.
 

@@ -4,8 +4,8 @@
 //! - Everything committed is searchable when [`Writer::commit`] returns, and survives a crash.
 //! - A commit stores the schema version and the caller's high-water mark, so a restart knows where to continue.
 //! - All damage is reported as [`OpenIndexError::Unusable`]. The caller then creates a fresh index with
-//! [`Index::recreate`] and fills it from the store. Checksums of all files are compared on opening, because a
-//! flipped bit in a posting list would otherwise be a wrong answer or a panic during a search.
+//!   [`Index::recreate`] and fills it from the store. Checksums of all files are compared on opening, because a
+//!   flipped bit in a posting list would otherwise be a wrong answer or a panic during a search.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,7 @@
-//! `config.toml`: what was written, what it means, and what is wrong with it.
+//! `config.toml`: parsing, checking, and reporting mistakes.
 //!
-//! Every key is optional, and each counts by itself: a mistake is named with its line and leaves its key at the
-//! default. What a file with mistakes forbids is never less than what the last one without forbade, see `last_good`.
+//! Every key is optional and independent: a mistake is reported with its line, and its key keeps the default. A file
+//! with mistakes never forbids less than the last one without, see `last_good`.
 
 mod compression;
 mod last_good;
@@ -24,7 +24,7 @@ use compression::WrittenCompression;
 use last_good::LastGood;
 pub use reading::{Problem, Understood};
 
-/// A file of settings is a few kilobytes.
+/// The size limit of the file, which usually has a few kilobytes.
 const MOST_BYTES: u64 = 256 * 1024;
 
 /// All settings, checked.
@@ -35,41 +35,41 @@ pub struct Config {
     pub durability: Durability,
     pub idle: IdlePolicy,
     pub housekeeping_s: u64,
-    /// 0: for ever.
+    /// 0 keeps everything for ever.
     pub retention_days: u32,
     pub budgets: Budgets,
-    /// Whether the user sees a line about what the model was given at a session's start.
+    /// Whether the user sees what the model was given at a session's start.
     pub notice: Notice,
     pub compression: CompressionPolicy,
     pub redaction: RedactionPolicy,
     pub subscriptions: Vec<Subscription>,
 }
 
-/// Of what nothing is captured.
+/// The projects that are not recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Excluded {
-    /// Patterns of projects: folders, names, identities.
+    /// Patterns for projects: folders, names, identities.
     Projects(Vec<String>),
-    /// Something was to be excluded, and nobody can tell what.
+    /// Something was to be excluded, but it is unknown what.
     Everything,
 }
 
-/// A configuration as far as it can be used.
+/// A configuration, as far as it is usable.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     pub config: Config,
-    /// All that is wrong with the file, by line.
+    /// All mistakes in the file, by line.
     pub problems: Vec<Problem>,
     exclusions: Understood,
 }
 
-/// A command that is run at lifecycle events.
+/// A command that runs on lifecycle events.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subscription {
-    /// Their names; see [`LifecycleKind::NAMES`].
+    /// Event names, see [`LifecycleKind::NAMES`].
     pub events: Vec<String>,
-    /// The program and its arguments; no shell reads them.
+    /// The program and its arguments, without a shell.
     command: Vec<String>,
 }
 
@@ -106,16 +106,16 @@ pub enum Notice {
 }
 
 impl Config {
-    /// Reads the file; a missing one means the defaults. Never fails: what is wrong is a problem.
+    /// Reads the file. A missing one gives the defaults. Never fails: mistakes become problems.
     pub fn load(path: &Path) -> Loaded {
         match trusted_file::read(path, Links::OfOurs, MOST_BYTES) {
             Ok(bytes) => Self::parse_bytes(bytes),
-            // A link that leads nowhere is a file that cannot be read.
+            // A dangling link is an unreadable file, not a missing one.
             Err(why) if why.is_absence() && path.symlink_metadata().is_err() => Loaded::from(Self::default()),
-            // Another user may have changed it: it can forbid, and nothing else.
+            // Another user may have changed the file, so it may only forbid.
             Err(why @ Refused::Writable) => {
                 let mut bytes = Vec::new();
-                // What cannot be read after all excludes nothing that is known.
+                // If it cannot be read after all, it excludes nothing.
                 let _ =
                     std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
                 let Loaded { config: Self { excluded, .. }, exclusions, .. } = Self::parse_bytes(bytes);
@@ -126,7 +126,7 @@ impl Config {
             Err(why @ Refused::Io(_)) => {
                 Loaded::broken(Loaded::from(Self::default()), &format!("it cannot be read: {why}"))
             }
-            // Somebody else's, or no file of settings at all: it says nothing about what to exclude.
+            // Another user's file, or not a regular file: it cannot say what to exclude.
             Err(why) => Loaded {
                 problems: vec![Problem { line: 0, what: format!("it is ignored: {why}") }],
                 ..Loaded::from(Self::default())
@@ -144,16 +144,16 @@ impl Config {
         }
     }
 
-    /// The same as a daemon obeys it: no less strict than the last file without a mistake, which `note` remembers.
+    /// The configuration as the daemon applies it: at least as strict as the last valid file, which `note` records.
     pub fn obeyed(path: &Path, note: &Path) -> Loaded {
         let mut loaded = Self::load(path);
         if !loaded.problems.is_empty() {
-            last_good::hold(&mut loaded.config, loaded.exclusions, LastGood::read(note));
+            last_good::keep_restrictions(&mut loaded.config, loaded.exclusions, LastGood::read(note));
         }
         loaded
     }
 
-    /// The same for the daemon itself, which remembers a file without a mistake.
+    /// As [`Self::obeyed`], for the daemon itself, which also records a valid file.
     pub fn in_force(path: &Path, note: &Path) -> Loaded {
         let loaded = Self::obeyed(path, note);
         if !loaded.problems.is_empty() {
@@ -179,14 +179,14 @@ impl Config {
 }
 
 impl From<Config> for Loaded {
-    /// One without a mistake.
+    /// A configuration without mistakes.
     fn from(config: Config) -> Self {
         Self { config, problems: Vec::new(), exclusions: Understood::Whole }
     }
 }
 
 impl Loaded {
-    /// What follows from the problems, in words for the user.
+    /// The consequence of the problems, in words for the user.
     pub fn consequence(&self) -> &'static str {
         match self.config.excluded {
             Excluded::Everything => {
@@ -199,7 +199,7 @@ impl Loaded {
         }
     }
 
-    /// As far as it was read, with what is wrong with the file itself.
+    /// What was read so far, with a problem of the file as a whole.
     fn broken(mut read: Self, what: &str) -> Self {
         read.problems.insert(0, Problem { line: 0, what: what.to_owned() });
         read.exclusions = Understood::Partly;
@@ -213,7 +213,7 @@ impl Default for Config {
     }
 }
 
-/// The file as it is written.
+/// The file as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Written {
@@ -332,7 +332,7 @@ impl WrittenRedaction {
 }
 
 impl Written {
-    /// All that is wrong besides the types of values. Each begins with the key that it is about.
+    /// All mistakes apart from wrong types. Each begins with its key.
     fn problems(&self) -> Vec<String> {
         let ranges = [
             ("capture.chunk_activities", self.capture.chunk_activities.into(), 1..=100_000),
@@ -364,12 +364,12 @@ impl Written {
         problems.extend(
             excluded_projects(&self.capture.exclude).err().map(|error| format!("capture.exclude: {error}")),
         );
-        // Patterns are compiled once more when the daemon starts; here only to say what is wrong with them.
+        // Compiled only to report errors. The daemon compiles them again when it starts.
         problems.extend(Redactor::new(&self.redaction.policy()).err().map(|error| error.to_string()));
         problems
     }
 
-    /// Only for values in range.
+    /// Must only be called for values in range.
     fn into_config(self) -> Config {
         Config {
             excluded: Excluded::Projects(self.capture.exclude),
@@ -575,7 +575,7 @@ mod tests {
             let loaded = Config::parse(text);
             assert_eq!(loaded.exclusions, Understood::Partly, "{text}: {loaded:?}");
         }
-        // Under a name that is none they were meant all the same.
+        // A list under a misspelled section was still meant.
         check("[captrue]\nexclude = ['a']\n", Understood::Whole, &["a"]);
         check("exclude = ['a']\n", Understood::Whole, &["a"]);
         check("[capture]\nexlude = ['a']\n", Understood::Whole, &["a"]);
@@ -591,7 +591,7 @@ mod tests {
             std::fs::write(&file, text).unwrap();
             Config::in_force(&file, &note)
         };
-        // Nothing is known yet: what can be read counts, and what cannot be told forbids everything.
+        // Without an earlier file the readable part counts, and unreadable exclusions exclude everything.
         let first = in_force(b"[capture]\nexclude = ['a']\nchunk_kb = 0\n").config;
         assert_eq!(excluded(&first), ["a"]);
         for text in [&b"[capture]\nexclude = 'a'\n"[..], b"capture = 5", b"exclude = ['\xff']", b"[capture"] {
@@ -612,13 +612,13 @@ mod tests {
         assert_eq!(excluded(&broken.config), ["c", "a", "b"]);
         assert_eq!(broken.config.capture.skip_tools, ["T"]);
         assert_eq!(broken.config.redaction, good.config.redaction);
-        // Not readable at all.
+        // The file cannot be read at all.
         std::fs::remove_file(&file).unwrap();
         std::os::unix::fs::symlink("nowhere", &file).unwrap();
         let unreadable = Config::in_force(&file, &note);
         assert_eq!((unreadable.problems.len(), excluded(&unreadable.config).len()), (1, 2));
         std::fs::remove_file(&file).unwrap();
-        // Put right, it counts as it is written; without a file everything is at its default.
+        // A corrected file counts as written. Without a file everything is at its default.
         assert_eq!(excluded(&in_force(b"[capture]\nexclude = ['c']\n").config), ["c"]);
         std::fs::remove_file(&file).unwrap();
         assert_eq!(excluded(&Config::in_force(&file, &note).config), [""; 0]);

@@ -1,10 +1,9 @@
-//! A program of the user's, and all that it starts: one process group, of which nothing stays behind.
+//! Runs a user's program and everything it starts as one process group, and ends the whole group.
 //!
-//! Where it may run for long, a guard leads the group: a shell that waits at a pipe of which this process holds the other
-//! end. However this process ends, by SIGKILL too, the system closes the pipe, and the guard ends the group and itself.
-//! Nothing has to be noted down or looked for by whoever comes next, and no number of a process can be mistaken for
-//! another's. A guard that is killed alone leaves things as they are without one: the deadline still holds, for the
-//! group keeps its number until the guard is reaped.
+//! A long-running program gets a guard that leads the group: a shell that reads from a pipe whose other end this
+//! process holds. When this process ends, even by SIGKILL, the system closes the pipe, and the guard kills the group
+//! and itself. So nothing has to be recorded for the next daemon, and no process id can be confused with another's. If
+//! only the guard is killed, the deadline still applies, because the group keeps its id until the guard is reaped.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -12,31 +11,33 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// The end of a program is noticed within this.
+/// How often the end of a program is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// A running program in a group of its own. The group is killed when this is dropped.
+/// A running program in its own group. Dropping it kills the group.
 pub struct ProcessGroup {
     child: Child,
-    /// Leads the group; else the program does.
+    /// The guard leads the group; without one the program does.
     guard: Option<Child>,
-    /// Their numbers may be somebody else's.
+    /// After reaping, the ids may belong to other processes.
     is_reaped: bool,
 }
 
 impl ProcessGroup {
+    /// Starts a program in its own group.
+    ///
     /// # Errors
-    /// When the program cannot be started.
+    /// The program cannot be started.
     pub fn spawn(command: &mut Command) -> std::io::Result<Self> {
         Ok(Self { child: command.process_group(0).spawn()?, guard: None, is_reaped: false })
     }
 
-    /// The same with a group that ends with this process, too, however that ends.
+    /// Starts a program in a group that also ends when this process ends, however it ends.
     ///
     /// # Errors
-    /// When the program or its guard cannot be started.
+    /// The program or its guard cannot be started.
     pub fn spawn_guarded(command: &mut Command) -> std::io::Result<Self> {
-        let mut guard = post_guard()?;
+        let mut guard = spawn_guard()?;
         let group = i32::try_from(guard.id()).unwrap_or(0);
         match command.process_group(group).spawn() {
             Ok(child) => Ok(Self { child, guard: Some(guard), is_reaped: false }),
@@ -56,11 +57,11 @@ impl ProcessGroup {
         self.child.stdout.take()
     }
 
-    /// Waits until the program ends, and kills what it has started and left. `None`: it went on while it was no longer
-    /// to, and was killed. Blocks.
+    /// Waits until the program ends, and kills what it left running. `None` if it ran for longer than allowed and was
+    /// killed. Blocks.
     ///
     /// # Errors
-    /// When the system has lost the program.
+    /// Waiting for the program failed.
     pub fn finish(mut self, may_go_on: impl Fn() -> bool) -> std::io::Result<Option<ExitStatus>> {
         while !self.has_ended() {
             if !may_go_on() {
@@ -68,12 +69,12 @@ impl ProcessGroup {
             }
             std::thread::sleep(LOOK_EVERY);
         }
-        // Before it is reaped: its group's number cannot belong to somebody else yet.
+        // Before reaping, because until then the group's id cannot be reused.
         self.kill();
         self.reap().map(Some)
     }
 
-    /// Looks without reaping.
+    /// Checks without reaping.
     fn has_ended(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         !matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), options), Ok(None))
@@ -81,7 +82,7 @@ impl ProcessGroup {
 
     fn kill(&self) {
         let leader = self.guard.as_ref().unwrap_or(&self.child);
-        // An error means that nobody is left.
+        // An error means that no process is left.
         let _ = kill_process_group(Pid::from_child(leader), Signal::KILL);
     }
 
@@ -94,8 +95,8 @@ impl ProcessGroup {
     }
 }
 
-/// A process that leads a group of its own and ends it when its input ends, which this process holds.
-fn post_guard() -> std::io::Result<Child> {
+/// Starts the group's leader, which kills the group when its input closes. This process holds the other end.
+fn spawn_guard() -> std::io::Result<Child> {
     Command::new("/bin/sh")
         .args(["-c", "read -r nothing; kill -KILL 0"])
         .env_clear()
@@ -115,7 +116,7 @@ impl Drop for ProcessGroup {
     }
 }
 
-/// Until then a program may go on.
+/// Allows a program to run until the deadline.
 pub fn until(deadline: Instant) -> impl Fn() -> bool {
     move || Instant::now() < deadline
 }
@@ -127,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// A program that answers its first line, beside one that it has started and that would go on for long.
+    /// A program that answers its first line, beside a long-running one that it started.
     fn echo() -> ProcessGroup {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "sleep 1000 & read -r line; echo $line"]);
@@ -139,19 +140,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_guarded_ends_with_whoever_holds_the_pipe() {
+    fn a_guarded_group_ends_when_the_pipe_closes() {
         let mut group = echo();
-        // The program's own input stays open: it is the guard that ends it.
+        // The program's own input stays open, so only the guard can end it.
         let (_stdin, mut stdout) = (group.take_stdin(), group.take_stdout().unwrap());
         drop(group.guard.as_mut().unwrap().stdin.take());
         let ended = group.finish(forever).unwrap().unwrap();
         assert_eq!(ended.signal(), Some(Signal::KILL.as_raw()));
-        // Its end comes when nobody of the group is left.
+        // The output closes when no process of the group is left.
         assert_eq!(stdout.read_to_end(&mut Vec::new()).unwrap(), 0);
     }
 
     #[test]
-    fn a_guard_that_is_killed_alone_is_not_missed() {
+    fn the_group_ends_without_its_guard() {
         let mut group = echo();
         group.guard.as_mut().unwrap().kill().unwrap();
         let (mut stdin, mut stdout) = (group.take_stdin().unwrap(), group.take_stdout().unwrap());
@@ -160,7 +161,7 @@ mod tests {
         let mut said = String::new();
         stdout.read_to_string(&mut said).unwrap();
         assert_eq!(said, "still here\n");
-        // And the deadline still ends what does not end by itself.
+        // The deadline still ends what does not end by itself.
         let mut group = echo();
         group.guard.as_mut().unwrap().kill().unwrap();
         let (_stdin, mut stdout) = (group.take_stdin(), group.take_stdout().unwrap());

@@ -1,22 +1,22 @@
-//! `.recall.toml`: what a project says about itself.
+//! `.recall.toml`: a project's own rules.
 //!
-//! Whoever writes a repository writes this file, so it can only make recall do less: keep nothing, keep less of some
-//! files, or show the project under another name. Nothing in it reaches a setting, a command, an address or a file
-//! outside the project. Whatever else stands in it is not read, and `recall doctor` says so. A file that cannot be
-//! understood was meant to forbid something: nothing is kept until it is put right.
+//! The author of a repository writes this file, so it can only make recall do less: record nothing, record less of
+//! some files, or show the project under another name. It cannot change a setting, a command, a url or a file outside
+//! the project. Other keys are ignored and reported by `recall doctor`. An invalid file was meant to forbid something,
+//! so recording is off until it is fixed.
 //!
-//! The user's own word on projects, `capture.exclude`, is understood here too.
+//! The user's own exclusions, `capture.exclude`, are compiled here, too.
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use toml::{Table, Value};
 
 /// The file's name, in the folder of the project.
 pub const NAME: &str = ".recall.toml";
-/// More patterns than anybody writes.
+/// The limit of patterns. Nobody writes more.
 const MOST_PATTERNS: usize = 200;
 const MOST_ALIAS_CHARS: usize = 64;
 
-/// Whether something is captured at all.
+/// Whether anything is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Captured {
     #[default]
@@ -24,29 +24,29 @@ pub enum Captured {
     No,
 }
 
-/// What a project asks for.
+/// The rules of a project.
 #[derive(Clone, Debug, Default)]
 pub struct ProjectRules {
     pub captured: Captured,
-    /// The name it is shown under. Its identity stays what it is.
+    /// The displayed name. The project's identity does not change.
     pub alias: Option<String>,
-    /// What is not followed, and why.
+    /// Rules that are not followed, with reasons.
     pub complaints: Vec<String>,
     hidden: GlobSet,
 }
 
 impl ProjectRules {
-    /// For where nothing is kept, for a reason.
+    /// Rules that record nothing, for this reason.
     pub fn nothing(why: impl Into<String>) -> Self {
         Self { captured: Captured::No, complaints: vec![why.into()], ..Self::default() }
     }
 
-    /// For a file that counts as none.
+    /// Rules for a file that is ignored, for this reason.
     pub fn ignored(why: impl Into<String>) -> Self {
         Self { complaints: vec![why.into()], ..Self::default() }
     }
 
-    /// Never fails: what is wrong is a complaint.
+    /// Parses the file. Never fails: errors become complaints.
     pub fn parse(text: &str) -> Self {
         let table: Table = match text.parse() {
             Ok(table) => table,
@@ -72,7 +72,8 @@ impl ProjectRules {
         rules
     }
 
-    /// Whether a file's content is not to be kept. `path`: relative to the project's folder where it lies beneath it.
+    /// Whether a file's content must not be recorded. `path` is relative to the project's folder if it lies beneath
+    /// it.
     pub fn hides(&self, path: &str) -> bool {
         self.hidden.is_match(path.trim_start_matches("./"))
     }
@@ -114,7 +115,7 @@ impl ProjectRules {
     }
 }
 
-/// As people know it from `.gitignore`: a name alone is meant in every folder, and a folder with all that is in it.
+/// As in `.gitignore`: a name without a slash matches in every folder, and a folder matches everything in it.
 fn globs_of(pattern: &str) -> Result<Vec<Glob>, globset::Error> {
     let plain = pattern.trim_start_matches('/').trim_end_matches('/');
     let anywhere = !plain.contains('/');
@@ -125,7 +126,7 @@ fn globs_of(pattern: &str) -> Result<Vec<Glob>, globset::Error> {
     spellings.iter().map(|text| GlobBuilder::new(text).literal_separator(true).build()).collect()
 }
 
-/// Letters, digits and a little punctuation: nothing that looks like an identity, a path or an instruction in markup.
+/// Letters, digits and some punctuation: nothing that looks like an identity, a path or markup.
 fn is_display_name(alias: &str) -> bool {
     let alias = alias.trim();
     let is_fine = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.');
@@ -135,10 +136,10 @@ fn is_display_name(alias: &str) -> bool {
         && !alias.starts_with('.')
 }
 
-/// Patterns of projects. `~/` is the user's home; a folder is meant with all that lies beneath it.
+/// Compiles patterns of projects. `~/` is the user's home, and a folder includes everything beneath it.
 ///
 /// # Errors
-/// When one of them is no pattern.
+/// One of them is not a valid pattern.
 pub fn excluded_projects(patterns: &[String]) -> Result<GlobSet, globset::Error> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {

@@ -1,11 +1,11 @@
-//! Files that somebody else may have put there: other users of this machine, or whoever packed a repository.
+//! Opens files that other users, or the author of a repository, may have put there.
 //!
-//! - every step beneath an opened folder is opened relative to the one before and never follows a symlink, so that
-//!   nothing outside is reached and nothing can be exchanged in between;
-//! - a file or folder counts if it is ours or root's and no other user may write it. A group that holds nobody but the
-//!   owner is no other user;
-//! - only regular files count. Opening does not wait, so a FIFO holds nobody up;
-//! - only so much is read, whatever a length says.
+//! - Every step beneath an opened folder is opened relative to the one before and never follows a symlink, so
+//!   nothing outside is reached and nothing can be exchanged in between.
+//! - A file or folder is trusted if it belongs to us or root and no other user can write it. A group whose only
+//!   member is the owner does not count as another user.
+//! - Only regular files are trusted. Opening does not block on a FIFO.
+//! - Reading is bounded, whatever the file's length.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 
-/// How a folder on the way is opened.
+/// Flags for opening a folder.
 pub const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// How a file is opened.
+/// Flags for opening a file.
 pub const FILE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// Why something does not count.
+/// Why a file or folder is not trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     #[error("it is a symlink")]
@@ -45,7 +45,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// Whether there is nothing at all.
+    /// Whether it does not exist.
     pub fn is_absence(&self) -> bool {
         matches!(self, Self::Io(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
     }
@@ -60,23 +60,23 @@ impl From<Refused> for io::Error {
     }
 }
 
-/// One step beneath an opened folder. Follows no symlink.
+/// Opens one entry of an opened folder without following symlinks.
 ///
 /// # Errors
-/// When the system does not open it.
+/// The error of `openat`.
 pub fn step(at: impl AsFd, name: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(at, name, flags | OFlags::NOFOLLOW, Mode::empty())?)
 }
 
-/// An opened folder that counts, and so does all that is opened through it. Cheap to clone.
+/// An opened, trusted folder. Everything opened through it is trusted, too. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Folder(Arc<OwnedFd>);
 
 impl Folder {
-    /// Opens a folder by its path. Folders above it may be reached through symlinks, it must not be one itself.
+    /// Opens a folder by its path. Folders above it may be symlinks; the folder itself may not.
     ///
     /// # Errors
-    /// When it does not count.
+    /// The folder is missing or not trusted.
     pub fn open(path: &Path) -> Result<Self, Refused> {
         match rustix::fs::open(path, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
             Ok(folder) => Self::counted(folder),
@@ -92,10 +92,10 @@ impl Folder {
         }
     }
 
-    /// A folder beneath it.
+    /// Opens a folder beneath it.
     ///
     /// # Errors
-    /// When it does not count, or a step on the way does not.
+    /// The folder, or one on the way, is missing or not trusted.
     pub fn folder(&self, relative: &Path) -> Result<Self, Refused> {
         let mut at = self.clone();
         for component in relative.components() {
@@ -106,10 +106,10 @@ impl Folder {
         Ok(at)
     }
 
-    /// A regular file beneath it.
+    /// Opens a regular file beneath it.
     ///
     /// # Errors
-    /// When it does not count, or a step on the way does not.
+    /// The file, or a folder on the way, is missing or not trusted.
     pub fn file(&self, relative: &Path) -> Result<File, Refused> {
         let Some(name) = relative.file_name() else { return Err(Refused::NotAFile) };
         let folder = self.folder(relative.parent().unwrap_or(Path::new("")))?;
@@ -117,7 +117,7 @@ impl Folder {
         regular(File::from(opened))
     }
 
-    /// The names of what lies in it.
+    /// The names of its entries.
     pub fn names(&self) -> impl Iterator<Item = OsString> {
         let entries = rustix::fs::Dir::read_from(&*self.0).ok();
         let entries = entries.into_iter().flatten().map_while(Result::ok);
@@ -131,7 +131,7 @@ impl Folder {
         Ok(Self(Arc::new(folder.into())))
     }
 
-    /// Systems differ in how they say that a step was a symlink.
+    /// Systems report a symlink on the way with different errors.
     fn explain(&self, name: &OsStr, error: io::Error) -> Refused {
         let found = rustix::fs::statat(&*self.0, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
         let is_link = found.is_ok_and(|found| {
@@ -141,26 +141,27 @@ impl Folder {
     }
 }
 
-/// Whether what stands at a path is ours or root's, be it a symlink, a file or a folder.
+/// Checks that a symlink, file or folder belongs to us or root.
 ///
 /// # Errors
-/// When it is not, or not there.
+/// It belongs to another user, or does not exist.
 pub fn check_owner_of(path: &Path) -> Result<(), Refused> {
     check_owner(fs::symlink_metadata(path)?.uid())
 }
 
-/// Whether a link at the end of a path is followed.
+/// Whether a symlink at the end of a path is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
     Refused,
-    /// People keep their settings elsewhere: a link counts as its target does, if it is itself ours or root's.
+    /// Followed if the link itself belongs to us or root. Its target is checked as usual. People keep their settings
+    /// elsewhere.
     OfOurs,
 }
 
-/// Opens a regular file by its path. Folders above it may be reached through symlinks.
+/// Opens a regular file by its path. Folders above it may be symlinks.
 ///
 /// # Errors
-/// When it does not count.
+/// The file is missing or not trusted.
 pub fn open(path: &Path, links: Links) -> Result<File, Refused> {
     let follow = match fs::symlink_metadata(path) {
         Ok(found) if found.is_symlink() && links == Links::OfOurs => {
@@ -184,21 +185,21 @@ pub fn open(path: &Path, links: Links) -> Result<File, Refused> {
     }
 }
 
-/// All bytes of a file by its path.
+/// Reads a file by its path.
 ///
 /// # Errors
-/// When it does not count, cannot be read, or is larger than `most` bytes.
+/// The file is missing, not trusted, unreadable, or larger than `most` bytes.
 pub fn read(path: &Path, links: Links, most: u64) -> Result<Vec<u8>, Refused> {
     let mut bytes = Vec::new();
-    // It may grow meanwhile.
+    // The file may grow meanwhile.
     open(path, links)?.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most { Err(Refused::TooLarge(most)) } else { Ok(bytes) }
 }
 
-/// The whole text of a file by its path.
+/// Reads the text of a file by its path.
 ///
 /// # Errors
-/// As [`read`], and when it is no UTF-8.
+/// Those of [`read`], and invalid UTF-8.
 pub fn read_text(path: &Path, links: Links, most: u64) -> Result<String, Refused> {
     let text = String::from_utf8(read(path, links, most)?);
     text.map_err(|error| Refused::Io(io::Error::new(ErrorKind::InvalidData, error)))
@@ -214,7 +215,7 @@ fn regular(file: File) -> Result<File, Refused> {
     Ok(file)
 }
 
-/// Whether what was opened is ours or root's and no other user may write it.
+/// Checks that an opened file belongs to us or root, and that no other user can write it.
 fn check(opened: &File, found: &Metadata) -> Result<(), Refused> {
     check_owner(found.uid())?;
     let (by_group, by_others) = (found.mode() & 0o020 != 0, found.mode() & 0o002 != 0);
@@ -227,14 +228,14 @@ fn check_owner(owner: u32) -> Result<(), Refused> {
     if is_trusted { Ok(()) } else { Err(Refused::Foreign(owner)) }
 }
 
-/// With one, the group's bits are the most that anybody named in it may do.
+/// With an access list, the group's bits are the upper bound for everybody named in it.
 fn has_access_list(opened: &File) -> bool {
     let mut nothing: [u8; 0] = [];
     rustix::fs::fgetxattr(opened, "system.posix_acl_access", &mut nothing).is_ok_and(|length| length > 0)
 }
 
-/// Whether a group holds nobody but the user. Believed for a minute: files of whoever has such a group are all writable
-/// by it.
+/// Whether a group has no member but the user. Cached for a minute, because users with such a group have many files
+/// that it can write.
 fn is_private_group(user: u32, group: u32) -> bool {
     const BELIEVED_FOR: Duration = Duration::from_secs(60);
     static KNOWN: Mutex<BTreeMap<(u32, u32), Looked>> = Mutex::new(BTreeMap::new());
@@ -252,8 +253,8 @@ fn is_private_group(user: u32, group: u32) -> bool {
     is_private
 }
 
-/// As passwd(5) and group(5) tell it. Of who is in neither, as in a container or with a directory service, equal numbers
-/// are the custom for a group of one's own.
+/// Reads passwd(5) and group(5). If neither lists the ids, as in a container or with a directory service, equal
+/// numbers count as a private group.
 fn holds_only(user: u32, group: u32, passwd: &str, groups: &str) -> bool {
     let number = |field: Option<&str>| field.and_then(|field| field.parse::<u32>().ok());
     let mut name = None;
@@ -288,7 +289,7 @@ mod tests {
 
     use super::*;
 
-    /// Each as it is said.
+    /// Expects this reason for a refusal.
     #[track_caller]
     fn refused(path: &Path, links: Links, why: &str) {
         let said = open(path, links).unwrap_err().to_string();
@@ -367,7 +368,7 @@ mod tests {
         let give = |path: &Path| std::os::unix::fs::lchown(path, Some(65_534), None).unwrap();
         give(&file);
         refused(&file, Links::Refused, "belongs to user 65534");
-        // Whatever it is, nothing is known but whose it is.
+        // Whatever its type, only its owner is known.
         let at = |name: &str| home.path().join(name);
         rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), 0o600.into()).unwrap();
         symlink("file", at("link")).unwrap();
@@ -378,10 +379,10 @@ mod tests {
             refused(&at(name), Links::OfOurs, "belongs to user 65534");
             assert!(matches!(Folder::open(&at(name)), Err(Refused::Foreign(65_534))), "{name}");
         }
-        // A link of ours to what is theirs.
+        // Our link to another user's file.
         symlink("file", at("ours")).unwrap();
         refused(&at("ours"), Links::OfOurs, "belongs to user 65534");
-        // A group of several.
+        // A group with several members.
         chown(&file, Some(0), Some(65_534)).unwrap();
         mode(&file, 0o664);
         refused(&file, Links::Refused, "other users may write it");
@@ -395,7 +396,7 @@ mod tests {
         for (user, group, expected) in [
             (0, 0, true),
             (1000, 1000, true),
-            // It holds others, is not his own, or has another name.
+            // It has other members, is not his own, or has another name.
             (1002, 1002, false),
             (1001, 100, false),
             (1001, 1001, false),

@@ -1,11 +1,11 @@
-//! When an event happened, in a time that nobody can set back.
+//! Timestamps on a clock that cannot be set back.
 //!
-//! Events of one session are ordered by boot and by time since boot, so that a clock step, a daylight saving change
-//! or a late spool file cannot turn them round.
+//! Events of one session are ordered by boot and by time since boot, so that a clock step, a daylight saving change or
+//! a late spool file cannot reorder them.
 //!
-//! Linux names every boot (`/proc/sys/kernel/random/boot_id`) and CLOCK_BOOTTIME counts through suspend. Where the
-//! boot's name cannot be read without foreign code (macOS keeps it behind `sysctl`), the id is all zeros and the
-//! time is the wall clock's: events stay comparable with each other, at the mercy of clock steps.
+//! Linux names every boot (`/proc/sys/kernel/random/boot_id`), and CLOCK_BOOTTIME counts through suspend. Where the
+//! boot's name cannot be read without foreign code (macOS keeps it behind `sysctl`), the id is all zeros and the time
+//! is the wall clock's. Such events stay comparable, but depend on clock steps.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,12 +16,12 @@ pub const UNKNOWN_BOOT: [u8; 16] = [0; 16];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BootStamp {
     pub boot_id: [u8; 16],
-    /// Nanoseconds since that boot; since 1970 where `boot_id` is [`UNKNOWN_BOOT`].
+    /// Nanoseconds since that boot, or since 1970 if `boot_id` is [`UNKNOWN_BOOT`].
     pub boot_ns: u64,
 }
 
 impl BootStamp {
-    /// Reads the clock. Never fails: see the module on what stands in for a boot without a name.
+    /// Reads the clock. Never fails; the module describes the fallback.
     pub fn now() -> Self {
         match (read_boot_id(), since_boot_ns()) {
             (Some(boot_id), Some(boot_ns)) => Self { boot_id, boot_ns },
@@ -30,7 +30,7 @@ impl BootStamp {
     }
 }
 
-/// The wall clock in milliseconds since 1970 (UTC); 0 if the clock stands before that.
+/// The wall clock in milliseconds since 1970 (UTC). 0 if it is set to an earlier time.
 pub fn wall_ms() -> i64 {
     i64::try_from(wall_ns() / 1_000_000).unwrap_or(i64::MAX)
 }
@@ -45,7 +45,7 @@ fn wall_ns() -> u64 {
 fn read_boot_id() -> Option<[u8; 16]> {
     use rustix::fs::{Mode, OFlags};
 
-    // One open and one read: the standard library's reader would first ask for the file's size.
+    // One open and one read. The standard library's reader would first ask for the file's size.
     let file =
         rustix::fs::open("/proc/sys/kernel/random/boot_id", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .ok()?;

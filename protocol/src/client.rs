@@ -1,12 +1,12 @@
-//! The blocking half of the socket: what the shim and every command use to reach the daemon.
+//! The blocking client of the daemon's socket, used by the shim and every command.
 //!
-//! Nothing here waits past its deadline, and nothing is sent before the other end has been found to run as the
-//! same user: a socket that somebody else put in place gets no payload.
+//! Nothing waits past its deadline, and nothing is sent before the peer has been found to run as the same user:
+//! another user's socket gets no payload.
 //!
-//! A Unix socket whose backlog is full does not let a nonblocking client wait in line. On Linux `connect` fails with
-//! EAGAIN at once, and the descriptor it leaves behind polls as writable although it is not connected; the library
-//! reports success then. What gives it away is that such a socket has no peer. So the peer check, which is needed
-//! anyway, is also the check for a full backlog, and the attempt is repeated until the deadline.
+//! A nonblocking client cannot queue at a Unix socket whose backlog is full. On Linux `connect` then fails with EAGAIN
+//! at once, but the descriptor polls as writable although it is not connected, and the library reports success. Such a
+//! socket has no peer. So the peer check, which is needed anyway, also detects a full backlog, and the attempt is
+//! repeated until the deadline.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -22,18 +22,18 @@ use crate::paths::{Paths, PathsError};
 use crate::planted::{Fault, planted};
 use crate::wire::{Reply, Request};
 
-/// Between two attempts at a full backlog: short beside the shim's 60 ms, long beside the daemon's accept.
+/// Between two attempts at a full backlog. Short compared to the shim's 60 ms, long compared to the daemon's accept.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(2);
-/// A wait without end is made of such pieces: the clock's arithmetic has limits.
+/// An endless wait is split into pieces of this length, because the clock's arithmetic has limits.
 const LOOK_UP: Duration = Duration::from_secs(3600);
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// No socket, or a file that nobody listens on any more.
+    /// No socket, or a file on which nobody listens.
     #[error("no daemon listens")]
     NothingListens,
-    /// A daemon is there and does not take connections fast enough.
+    /// The daemon does not accept connections fast enough.
     #[error("the daemon took no connection before the deadline")]
     Deadline,
     #[error("the socket belongs to user {uid}")]
@@ -51,7 +51,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to the daemon where it should be, else where the lock file says it is.
+    /// Connects to the daemon's usual socket, else to the one that the lock file names.
     pub fn open(paths: &Paths, deadline: Deadline) -> Result<Self, ConnectError> {
         let first = match paths.socket() {
             Ok(socket) => Self::open_socket(socket, deadline),
@@ -68,7 +68,7 @@ impl Connection {
         }
     }
 
-    /// Connects to one socket and checks who listens there.
+    /// Connects to one socket and checks its peer.
     pub fn open_socket(socket: &Path, deadline: Deadline) -> Result<Self, ConnectError> {
         let name = socket.to_fs_name::<GenericFilePath>().map_err(ConnectError::Io)?;
         let options =
@@ -104,20 +104,20 @@ impl Connection {
         self.ask_frame(&frame::encode_frame(request)?, deadline)
     }
 
-    /// The same for a request that has been encoded already.
+    /// As [`Self::ask`], for an encoded request.
     pub fn ask_frame(&mut self, request: &[u8], deadline: Deadline) -> Result<Reply, FrameError> {
         frame::write_frame(&mut self.stream, request, deadline)?;
         frame::read_frame(&mut self.stream, deadline)
     }
 
-    /// Sends one request that is answered again and again.
+    /// Sends a request that has a stream of answers.
     pub fn follow(mut self, request: &Request, deadline: Deadline) -> Result<Answers, FrameError> {
         frame::write_frame(&mut self.stream, &frame::encode_frame(request)?, deadline)?;
         Ok(Answers { stream: self.stream, frames: Frames::default() })
     }
 }
 
-/// The answers to a request that has many.
+/// The stream of answers to a request.
 #[derive(Debug)]
 pub struct Answers {
     stream: Stream,
@@ -125,7 +125,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// The next one, however long it takes.
+    /// Waits for the next answer, without a deadline.
     pub fn wait(&mut self) -> Result<Reply, FrameError> {
         loop {
             match self.frames.next(&mut self.stream, Deadline::after(LOOK_UP)) {
@@ -188,7 +188,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("temp dir");
         let socket = dir.path().join("s");
         let listener = UnixListener::bind(&socket).expect("bind");
-        // A second listen() shrinks the backlog: one connection may wait.
+        // A second listen() shrinks the backlog to one waiting connection.
         rustix::net::listen(&listener, 0).expect("listen");
         let _waiting = UnixStream::connect(&socket).expect("first in line");
         let result = Connection::open_socket(&socket, Deadline::after(Duration::from_millis(10)));

@@ -1,9 +1,9 @@
-//! Values to bytes and back: the only module that names the codec.
+//! Encodes and decodes messages. The only module that names the codec.
 //!
-//! bincode's `legacy` layout (little-endian, fixed-width integers) is frozen and a maintained successor writes the
-//! same bytes, so leaving this crate one day changes this file and nothing on the wire. Two checks are not
-//! optional: without the limit, a hostile length makes the process allocate until it aborts; without the check for
-//! bytes left over, a newer value decodes as an older one and its tail is dropped in silence.
+//! bincode's `legacy` layout (little-endian, fixed-width integers) is frozen, and a maintained successor writes the
+//! same bytes. So replacing the crate would change this file and nothing on the wire. Two checks are essential:
+//! without the limit, a hostile length makes the process allocate until it aborts; without the check for trailing
+//! bytes, a newer value decodes as an older one and its tail is silently dropped.
 
 use bincode::config::{Configuration, Fixint, Limit, LittleEndian};
 use bincode::error::{DecodeError as CodecDecodeError, EncodeError as CodecEncodeError};
@@ -12,15 +12,15 @@ use serde::de::DeserializeOwned;
 
 use crate::wire::{Reply, Request};
 
-/// The largest body of a frame, bytes. Payloads are at most 4 MiB; answers to queries may be larger.
+/// The largest body of a frame, in bytes. Payloads are at most 4 MiB; answers to queries may be larger.
 pub const MAX_BODY: usize = 16 * 1024 * 1024;
 
 const LAYOUT: Configuration<LittleEndian, Fixint, Limit<MAX_BODY>> =
     bincode::config::legacy().with_limit::<MAX_BODY>();
 
-/// What may be the body of a frame. Sealed: only [`Request`] and [`Reply`] travel.
+/// A value that can be the body of a frame. Sealed: only [`Request`] and [`Reply`].
 pub trait Message: Serialize + DeserializeOwned + sealed::Sealed {
-    /// About how many bytes the encoded value takes, so that a payload of megabytes is copied once.
+    /// The approximate encoded size in bytes, so that a payload of megabytes is copied once.
     fn size_hint(&self) -> usize;
 }
 
@@ -52,7 +52,7 @@ mod sealed {
     impl Sealed for super::Reply {}
 }
 
-/// Why a value did not become bytes.
+/// Why a value was not encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
     #[error("message of {len} bytes is larger than {MAX_BODY}")]
@@ -61,7 +61,7 @@ pub enum EncodeError {
     Codec(#[source] CodecEncodeError),
 }
 
-/// Why bytes did not become a value.
+/// Why bytes were not decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     #[error("message of {len} bytes is larger than {MAX_BODY}")]
@@ -72,7 +72,7 @@ pub enum DecodeError {
     TrailingBytes { read: usize, len: usize },
 }
 
-/// Appends the encoded value to `out`. On an error `out` is as it was.
+/// Appends the encoded value to `out`. On an error `out` is unchanged.
 pub fn encode_into<M: Message>(message: &M, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let before = out.len();
     out.reserve_exact(message.size_hint().min(MAX_BODY));
@@ -87,14 +87,14 @@ pub fn encode_into<M: Message>(message: &M, out: &mut Vec<u8>) -> Result<(), Enc
     result
 }
 
-/// Encodes a value into bytes of its own.
+/// Encodes a value into a new buffer.
 pub fn encode<M: Message>(message: &M) -> Result<Vec<u8>, EncodeError> {
     let mut out = Vec::new();
     encode_into(message, &mut out)?;
     Ok(out)
 }
 
-/// Decodes exactly the bytes of one value; anything left over is an error.
+/// Decodes exactly one value. Trailing bytes are an error.
 pub fn decode<M: Message>(bytes: &[u8]) -> Result<M, DecodeError> {
     if bytes.len() > MAX_BODY {
         return Err(DecodeError::TooBig { len: bytes.len() });
@@ -203,7 +203,7 @@ mod tests {
 
         #[test]
         fn no_bytes_make_the_decoder_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            // What decodes at all must encode to the very same bytes: the layout has one spelling.
+            // What decodes must encode to the same bytes: the layout is canonical.
             if let Ok(request) = decode::<Request>(&bytes) {
                 prop_assert_eq!(encode(&request).expect("fits"), bytes.clone());
             }

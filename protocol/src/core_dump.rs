@@ -1,12 +1,12 @@
-//! No core dumps: what an agent said is in this process's memory, and a dump of it would lie on the disk, or go to
-//! whoever collects crashes.
+//! Disables core dumps. This process has agents' messages in memory, and a dump would put them on disk or send them to
+//! a crash collector.
 
-/// From now on nothing of this process is dumped, nor of what it starts, and no other process of the same user may look
-/// into its memory. Best effort: a system that refuses has its reasons. Two system calls.
+/// Disables core dumps of this process and its children, and denies other processes of the same user access to its
+/// memory. Best effort. Two system calls.
 pub fn disable() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-    // A handler that the kernel pipes dumps to does not care for the limit.
+    // Needed because a handler that the kernel pipes dumps to ignores the limit.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }

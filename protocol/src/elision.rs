@@ -1,41 +1,39 @@
-//! Shortening of one long JSON string while it streams by: its head, a mark with its true length, its tail.
+//! Shortens a long JSON string while it is streamed: its head, a mark with its true length, its tail.
 //!
-//! Both ends of a long tool output matter: the command's beginning and the error at its end. The cut never falls
-//! inside an escape, a surrogate pair or a UTF-8 sequence, so a valid string stays valid.
+//! Both ends of a long tool output matter: the beginning of the command's output and the error at its end. The cut
+//! never falls inside an escape, a surrogate pair or a UTF-8 sequence, so a valid string stays valid.
 
-/// Part of the mark, by which it can be recognised.
+/// The part of the mark that identifies it.
 pub const ELISION: &str = "bytes elided by recall";
 
-/// Room the mark takes at most, bytes.
+/// The longest mark, in bytes.
 pub(crate) const MARK_ROOM: usize = 96;
 
-/// What stands in for the middle of a string of `total` bytes, as they were written in the JSON, of which `kept` are
-/// kept.
+/// Replaces the middle of a string of `total` bytes, counted as written in the JSON, of which `kept` are kept.
 pub(crate) fn mark(total: u64, kept: u64) -> String {
     format!(" [... {} of {total} {ELISION} ...] ", total.saturating_sub(kept))
 }
 
-/// Takes the inside of one string in pieces and appends it, shortened if need be, to an output.
+/// Takes the inside of a string in pieces and appends it to an output, shortened if necessary.
 #[derive(Debug, Default)]
 pub(crate) struct Shortener {
-    /// Where the string's inside begins in the output.
+    /// The offset in the output where the string's inside begins.
     start: usize,
-    /// Bytes the string may take in the output.
+    /// The bytes that the string may take in the output.
     cap: usize,
     /// Bytes seen.
     total: u64,
-    /// The last bytes seen, once the string has turned out too long.
+    /// The last bytes seen, as soon as the string is too long.
     tail: Option<Vec<u8>>,
 }
 
 impl Shortener {
-    /// Begins a string at the output's end that may take `cap` bytes, at least four times [`MARK_ROOM`].
+    /// Begins a string at the end of the output. `cap` is at least four times [`MARK_ROOM`].
     pub(crate) fn start(&mut self, out: &[u8], cap: usize) {
         *self = Self { start: out.len(), cap, total: 0, tail: None };
     }
 
-    /// Takes a piece. However long the string, output and tail together stay below two and a half times the cap
-    /// and the length of a piece.
+    /// Takes a piece. Output and tail together stay below two and a half times the cap plus the length of a piece.
     pub(crate) fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         self.total = self.total.saturating_add(piece.len() as u64);
         if let Some(tail) = &mut self.tail {
@@ -71,21 +69,21 @@ pub(crate) enum Shortened {
     Yes,
 }
 
-/// Drops from the front until at most `most` bytes are left. The front is and stays a boundary.
+/// Drops from the front until at most `most` bytes are left. The front stays on a character boundary.
 fn keep_tail(tail: &mut Vec<u8>, most: usize) {
     let surplus = tail.len().saturating_sub(most);
     let cut = boundary(tail, surplus, Toward::End).min(tail.len());
     tail.drain(..cut);
 }
 
-/// Which way to go from a position that is no boundary.
+/// The direction in which a boundary is searched.
 #[derive(Clone, Copy)]
 enum Toward {
     Start,
     End,
 }
 
-/// The boundary between two characters of a JSON string nearest to `wanted`. `inside` begins at one.
+/// The character boundary of a JSON string that is nearest to `wanted`. `inside` begins at one.
 fn boundary(inside: &[u8], wanted: usize, toward: Toward) -> usize {
     let mut at = 0;
     while at < wanted {
@@ -111,8 +109,8 @@ fn boundary(inside: &[u8], wanted: usize, toward: Toward) -> usize {
     at
 }
 
-/// The boundary within plain text from `low` to `high`. A UTF-8 character has at most three continuation bytes;
-/// bytes that are not UTF-8 are cut anywhere.
+/// The boundary in plain text between `low` and `high`. A UTF-8 character has at most three continuation bytes;
+/// invalid UTF-8 is cut anywhere.
 fn character_boundary(inside: &[u8], low: usize, high: usize, wanted: usize, toward: Toward) -> usize {
     let is_boundary =
         |at: usize| at <= low || at >= high || inside.get(at).is_none_or(|byte| byte & 0xc0 != 0x80);
@@ -123,7 +121,7 @@ fn character_boundary(inside: &[u8], low: usize, high: usize, wanted: usize, tow
     near.into_iter().find(|at| is_boundary(*at)).unwrap_or(wanted)
 }
 
-/// The length of the escape at the front; a surrogate pair is one. 0 if there is none.
+/// The length of the escape at the front; a surrogate pair counts as one. 0 if there is none.
 fn escape_len(bytes: &[u8]) -> usize {
     let is_unicode = |at: usize| bytes.get(at..at.saturating_add(2)) == Some(b"\\u");
     let unit = |at: usize| {

@@ -1,16 +1,16 @@
-//! The environment of a process that recall starts.
+//! The environment of processes that recall starts.
 //!
-//! Agents put API keys and session tokens into a hook's environment, and none of them is anybody else's business. The
-//! daemon gets a few settings of glibc's allocator (`mallopt(3)`), which can only be made from outside; others ignore
-//! them.
+//! Agents put API keys and session tokens into a hook's environment, which other programs must not get. The daemon
+//! also gets settings of glibc's allocator (`mallopt(3)`), which can only be set from outside and have no effect
+//! elsewhere.
 
-/// What a daemon is started with, as in `systemd/recall.service`. Large blocks go back to the system when they are freed:
-/// a third less memory once the index is built. Two arenas instead of sixteen: every thread that has once worked would
-/// leave one behind, and the daemon's memory would double under load and stay so.
+/// Variables that a daemon is started with, as in `systemd/recall.service`. Large freed blocks return to the system,
+/// which saves a third of the memory once the index is built. Two arenas instead of sixteen, because every thread that
+/// ever ran would keep one, and the daemon's memory would double under load and stay so.
 pub const DAEMON_SETTINGS: [(&str, &str); 2] =
     [("MALLOC_MMAP_THRESHOLD_", "131072"), ("MALLOC_ARENA_MAX", "2")];
 
-/// Whether a variable goes on.
+/// Whether a variable is passed on.
 pub fn stays(name: &str) -> bool {
     ["HOME", "PATH", "USER", "LANG", "TMPDIR"].contains(&name)
         || name.starts_with("XDG_")

@@ -1,7 +1,7 @@
 //! Folders that belong to one user alone.
 //!
-//! Whatever recall writes is as private as what it was told, so its folders are 0700 and owned by the user, and a
-//! place that somebody else could have prepared (a symlink, a folder of another user) is refused, not repaired.
+//! What recall writes is private, so its folders have mode 0700 and belong to the user. A path that somebody else
+//! could have prepared (a symlink, a folder of another user) is refused, not repaired.
 
 use std::fs;
 use std::io;
@@ -41,21 +41,21 @@ pub enum FolderError {
     },
 }
 
-/// What stands at a path.
+/// What is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FolderState {
-    /// A folder of ours that nobody else can enter.
+    /// Our folder, accessible to nobody else.
     Private,
-    /// A folder of ours that its group or others may enter.
+    /// Our folder, accessible to its group or others.
     Open,
-    /// A folder of another user, or one that cannot be looked at.
+    /// Another user's folder, or one that cannot be read.
     Foreign,
     Symlink,
     NotAFolder,
     Absent,
 }
 
-/// Looks at a path without following a symlink at its end. One system call.
+/// Checks a path without following a symlink at its end. One system call.
 pub fn look(path: &Path) -> FolderState {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_symlink() => FolderState::Symlink,
@@ -68,13 +68,13 @@ pub fn look(path: &Path) -> FolderState {
     }
 }
 
-/// Makes sure that `path` is a folder of ours with mode 0700, and creates it and its parents if it is not there.
+/// Ensures that `path` is our folder with mode 0700. Creates it and its parents if missing.
 ///
-/// The check and the change go through one open descriptor, so that nothing can be exchanged between them.
+/// Check and change use one open descriptor, so that nothing can be exchanged between them.
 pub fn create_private(path: &Path) -> Result<(), FolderError> {
     let at = || path.to_path_buf();
     if look(path) == FolderState::Absent {
-        // Parents that are missing become private as well, which is what XDG asks of them.
+        // Missing parents become private as well, as XDG requires.
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -105,15 +105,15 @@ pub fn create_private(path: &Path) -> Result<(), FolderError> {
     Ok(())
 }
 
-/// The same for a folder that usually is as it should be: one system call then.
+/// As [`create_private`], but only one system call if the folder is as it should be.
 pub fn secure(path: &Path) -> Result<(), FolderError> {
     if look(path) == FolderState::Private { Ok(()) } else { create_private(path) }
 }
 
-/// Whether something can be kept in `path`, or the folder be made where it is not there. Changes nothing.
+/// Checks that `path` is writable or can be created. Changes nothing.
 ///
 /// # Errors
-/// Says why not, as [`create_private`] or the first write would.
+/// The error that [`create_private`] or the first write would report.
 pub fn check_writable(path: &Path) -> Result<(), FolderError> {
     let at = || path.to_path_buf();
     let enter_and_write = Access::WRITE_OK | Access::EXEC_OK;
@@ -134,7 +134,7 @@ pub fn check_writable(path: &Path) -> Result<(), FolderError> {
     }
 }
 
-/// That a symlink at a path's end is not followed.
+/// The flag that refuses a symlink at the end of a path.
 pub(crate) fn nofollow() -> OFlags {
     if planted(Fault::FollowLinks) { OFlags::empty() } else { OFlags::NOFOLLOW }
 }
@@ -195,7 +195,7 @@ mod tests {
             if source.kind() == io::ErrorKind::NotADirectory),
             "{below:?}"
         );
-        // The superuser may write everywhere but here.
+        // Even root cannot write here.
         let refused = check_writable(Path::new("/proc/1/recall/state"));
         assert!(
             !cfg!(target_os = "linux") || matches!(refused, Err(FolderError::Create { .. })),
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_folder_of_another_user_is_refused() {
-        // The root folder belongs to root; run as root, the test gives a folder away instead.
+        // `/` belongs to root. If the test runs as root, it gives a folder away instead.
         let dir = tempfile::tempdir().expect("temp dir");
         let foreign = if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(dir.path(), Some(65534), None).expect("chown");

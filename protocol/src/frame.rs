@@ -1,4 +1,4 @@
-//! Frames: where one message ends and the next begins.
+//! Frames: length, version and body of a message.
 //!
 //! ```text
 //! u32 little-endian   length of the body in bytes, at most 16 MiB
@@ -6,10 +6,10 @@
 //! body                one value, see `codec`
 //! ```
 //!
-//! The header is checked before anything is allocated. Reading and writing take a deadline that is compared with
-//! the clock before every system call: a socket's own timeout starts anew with each call, so a peer that drips a
-//! byte at a time would otherwise hold its client for ever. The asynchronous side uses the same [`header`],
-//! [`parse_header`], [`encode_frame`] and [`decode_body`] over its own reads and writes.
+//! The header is checked before anything is allocated. Reading and writing compare a deadline with the clock before
+//! every system call. A socket's own timeout restarts with each call, so a peer that sends single bytes could hold its
+//! client for ever. The asynchronous side uses the same [`header`], [`parse_header`], [`encode_frame`] and
+//! [`decode_body`] with its own reads and writes.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -29,10 +29,10 @@ pub const MAX_VERSION: u8 = 1;
 /// Bytes before the body.
 pub const HEADER_LEN: usize = 5;
 
-/// A header that has passed its checks.
+/// A checked header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Length of the body, bytes; at most [`MAX_BODY`].
+    /// The length of the body in bytes, at most [`MAX_BODY`].
     pub len: usize,
     /// Between [`MIN_VERSION`] and [`MAX_VERSION`].
     pub version: u8,
@@ -54,7 +54,7 @@ pub enum HeaderError {
 pub enum FrameError {
     #[error("the deadline has passed")]
     Deadline,
-    /// The peer closed the connection between two frames: the regular end.
+    /// The peer closed the connection between two frames, which is the regular end.
     #[error("the peer has closed the connection")]
     Closed,
     /// The peer closed the connection inside a frame.
@@ -70,7 +70,7 @@ pub enum FrameError {
     Io(#[source] io::Error),
 }
 
-/// A point in time after which nothing is begun any more.
+/// A point in time after which nothing new is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(Instant);
 
@@ -79,14 +79,14 @@ impl Deadline {
         Self::from_instant(Instant::now(), time)
     }
 
-    /// The deadline `time` after `start`. A time too long for the clock means an hour.
+    /// The deadline `time` after `start`. If that exceeds the clock's range, it is an hour.
     pub fn from_instant(start: Instant, time: Duration) -> Self {
         Self(
             start.checked_add(time).or_else(|| start.checked_add(Duration::from_secs(3600))).unwrap_or(start),
         )
     }
 
-    /// What is left; `None` once the deadline has passed.
+    /// The remaining time. `None` if the deadline has passed.
     pub fn remaining(self) -> Option<Duration> {
         self.0.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
     }
@@ -97,13 +97,13 @@ pub fn header(len: usize, version: u8) -> Result<[u8; HEADER_LEN], HeaderError> 
     if len > MAX_BODY {
         return Err(HeaderError::TooBig { len: len as u64 });
     }
-    // MAX_BODY fits 32 bits, so nothing is cut here.
+    // MAX_BODY fits into 32 bits, so nothing is truncated.
     let [a, b, c, d] = (len as u32).to_le_bytes();
     Ok([a, b, c, d, version])
 }
 
-/// Reads and checks a header. An unknown version is reported before a length that is too big, because what the
-/// length means belongs to the version.
+/// Reads and checks a header. An unknown version is reported before an excessive length, because the meaning of the
+/// length depends on the version.
 pub fn parse_header(bytes: [u8; HEADER_LEN]) -> Result<Header, HeaderError> {
     let [a, b, c, d, version] = bytes;
     if !(MIN_VERSION..=MAX_VERSION).contains(&version) {
@@ -116,7 +116,7 @@ pub fn parse_header(bytes: [u8; HEADER_LEN]) -> Result<Header, HeaderError> {
     }
 }
 
-/// One message as the bytes of a whole frame: what goes over the socket and into a spool file.
+/// Encodes a message as a whole frame, for the socket or a spool file.
 pub fn encode_frame<M: Message>(message: &M) -> Result<Vec<u8>, FrameError> {
     let mut frame = Vec::with_capacity(HEADER_LEN.saturating_add(message.size_hint().min(MAX_BODY)));
     frame.extend_from_slice(&[0; HEADER_LEN]);
@@ -128,16 +128,16 @@ pub fn encode_frame<M: Message>(message: &M) -> Result<Vec<u8>, FrameError> {
     Ok(frame)
 }
 
-/// Decodes a body whose header has been read.
+/// Decodes a body after its header.
 pub fn decode_body<M: Message>(header: Header, body: &[u8]) -> Result<M, FrameError> {
     match header.version {
-        // Every version so far has the same layout; the next one gets its own arm.
+        // All versions so far have the same layout. A different one gets its own arm.
         MIN_VERSION..=MAX_VERSION => Ok(codec::decode(body)?),
         version => Err(HeaderError::UnknownVersion { version }.into()),
     }
 }
 
-/// Decodes the bytes of exactly one frame, as [`encode_frame`] makes them.
+/// Decodes exactly one frame, as made by [`encode_frame`].
 pub fn decode_frame<M: Message>(frame: &[u8]) -> Result<M, FrameError> {
     let (start, body) = frame.split_first_chunk::<HEADER_LEN>().ok_or(FrameError::Torn)?;
     let header = parse_header(*start)?;
@@ -172,10 +172,10 @@ pub fn write_frame<S: Write + AsFd>(
     Ok(())
 }
 
-/// Reads one message from a nonblocking stream before `deadline`. At most one frame may be on its way: bytes of
-/// a second one would be taken for bytes left over, so a client waits for each answer before its next request.
+/// Reads one message from a nonblocking stream before `deadline`. Only one frame may be under way, since bytes of a
+/// second one would count as trailing bytes. So a client waits for each answer before its next request.
 pub fn read_frame<M: Message, S: Read + AsFd>(stream: &mut S, deadline: Deadline) -> Result<M, FrameError> {
-    // Most answers fit the first read, header and all: two system calls for a whole answer.
+    // Most answers fit into the first read, with their header: two system calls for an answer.
     let mut start = [0; 4096];
     let mut filled = 0;
     while filled < HEADER_LEN {
@@ -195,7 +195,7 @@ pub fn read_frame<M: Message, S: Read + AsFd>(stream: &mut S, deadline: Deadline
     if early.len() == header.len {
         return decode_body(header, early);
     }
-    // Memory is taken as bytes arrive, not as the header announces them.
+    // Memory is allocated as bytes arrive, not as the header announces.
     let mut body = early.to_vec();
     let mut chunk = vec![0; header.len.saturating_sub(body.len()).min(64 * 1024)];
     while body.len() < header.len {
@@ -210,15 +210,15 @@ pub fn read_frame<M: Message, S: Read + AsFd>(stream: &mut S, deadline: Deadline
     decode_body(header, &body)
 }
 
-/// Reads messages that follow one another without being asked for.
+/// Reads a stream of messages.
 #[derive(Debug, Default)]
 pub struct Frames {
-    /// What has arrived of messages that are not given out yet.
+    /// Bytes of messages that are not returned yet.
     arrived: Vec<u8>,
 }
 
 impl Frames {
-    /// The next message. What has arrived of it at the deadline is kept for another try.
+    /// The next message. A part that has arrived by the deadline is kept for the next call.
     pub fn next<M: Message, S: Read + AsFd>(
         &mut self,
         stream: &mut S,
@@ -243,7 +243,7 @@ impl Frames {
     }
 }
 
-/// Waits for bytes and reads once; 0 means the peer closed its side.
+/// Waits for bytes and reads once. 0 means that the peer closed its side.
 fn read_some<S: Read + AsFd>(
     stream: &mut S,
     free: &mut [u8],
@@ -251,7 +251,7 @@ fn read_some<S: Read + AsFd>(
 ) -> Result<usize, FrameError> {
     loop {
         let left = deadline.remaining().ok_or(FrameError::Deadline)?;
-        // An answer is never there at once, so waiting first saves the read that would only say so.
+        // An answer is never there at once, so waiting first saves a failing read.
         if wait(stream, PollFlags::IN, left).map_err(FrameError::Io)? == Waited::NotYet {
             continue;
         }
@@ -263,12 +263,12 @@ fn read_some<S: Read + AsFd>(
     }
 }
 
-/// What waiting for a descriptor came to.
+/// The result of waiting for a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// A read or write will not block, be it that it reports an error.
+    /// A read or write will not block, even if it reports an error.
     Ready,
-    /// The time is up, or a signal came in between.
+    /// The time is up, or a signal arrived.
     NotYet,
 }
 

@@ -1,24 +1,24 @@
 //! Reads one string field from the top level of a JSON object, without building a tree.
 //!
-//! The shim needs two facts of a payload, the event's name and whether the prompt is empty; everything else is the
-//! daemon's to read. Equal keys further inside are not mistaken for the field, and of equal keys at the top level
-//! the last counts, as with the parsers that agents and the daemon use.
+//! The shim needs two facts of a payload: the event's name and whether the prompt is empty. The daemon reads
+//! everything else. Equal keys at deeper levels are ignored. Of equal keys at the top level the last counts, as in the
+//! parsers of agents and of the daemon.
 
 use std::borrow::Cow;
 
 use crate::json_scan::{Cleaned, Escape, RunEnd, string_run};
 use crate::wire::Flags;
 
-/// Whether the prompt in a cleaned payload was nothing but private text.
+/// Whether the prompt in a cleaned payload was entirely private.
 pub fn is_wholly_private(cleaned: &Cleaned) -> bool {
     cleaned.flags.contains(Flags::STRIPPED)
         && field(&cleaned.payload, "prompt").is_some_and(|prompt| prompt.trim().is_empty())
 }
 
-/// The string that the field `name` has at the top level. `None` if there is no such field, if it is no string, or
-/// if the bytes are no object. Lone surrogates and bytes that are not UTF-8 become U+FFFD.
+/// The string in the top-level field `name`. `None` if there is no such field, it is not a string, or the bytes are
+/// not an object. Lone surrogates and invalid UTF-8 become U+FFFD.
 ///
-/// `name` is compared with the key as it is written: a key spelled with escapes is not found.
+/// `name` is compared with the raw key, so a key with escapes is not found.
 pub fn field<'a>(json: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
     let mut at = json.iter().position(|byte| !byte.is_ascii_whitespace())?;
     if json.get(at) != Some(&b'{') {
@@ -71,7 +71,7 @@ pub fn field<'a>(json: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
     found.map(unescape)
 }
 
-/// Where in the outermost object the reader stands.
+/// The reader's position in the outermost object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FieldPosition {
     BeforeKey,
@@ -80,7 +80,7 @@ enum FieldPosition {
     Elsewhere,
 }
 
-/// The text that the inside of a JSON string means.
+/// Resolves the escapes inside a JSON string.
 fn unescape(inside: &[u8]) -> Cow<'_, str> {
     if memchr::memchr(b'\\', inside).is_none() {
         return String::from_utf8_lossy(inside);
@@ -98,7 +98,7 @@ fn unescape(inside: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// The character that the escape at the front stands for, and how long it is.
+/// The character that the escape at the front stands for, and its length.
 fn read_escape(escape: &[u8]) -> (char, usize) {
     let unit = |at: usize| -> Option<u16> {
         let [b'\\', b'u', digits @ ..] = escape.get(at..at.saturating_add(6))? else { return None };

@@ -1,15 +1,15 @@
-//! Makes of what an agent writes to stdin what goes over the wire, while it is still coming in.
+//! Cleans an agent's stdin for the wire while it is still coming in.
 //!
 //! In one pass and constant memory the scanner
 //! - finds the end of the first complete JSON value (agents are known to leave stdin open);
 //! - removes private text and own blocks from every string ([`crate::privacy`]);
-//! - shortens strings over 256 KiB ([`crate::elision`]) and keeps the whole below 4 MiB: when a container has used up
-//!   what its depth allows, the rest of it is left out. Outer levels are allowed more than inner ones, so that a
-//!   short field is kept wherever it stands, also behind a giant array.
+//! - shortens strings over 256 KiB ([`crate::elision`]) and keeps the total below 4 MiB: when a container has used up
+//!   the limit of its depth, the rest of it is dropped. Outer levels have higher limits than inner ones, so that a
+//!   short field is kept wherever it is, even after a giant array.
 //!
-//! What needs no change passes through byte for byte (only white space before the value, and endless runs of it,
-//! are dropped). Nesting costs a bit per level and no recursion. Bytes that are no JSON are kept, too, with tags
-//! removed as from plain text. The scanner checks structure, not the inside of strings or numbers: whoever parses the
+//! Input that needs no change passes through byte for byte, except that white space before the value, and long runs of
+//! it, are dropped. Nesting costs a bit per level and no recursion. Input that is not JSON is kept, too, with tags
+//! removed as from plain text. The scanner checks structure, not the inside of strings or numbers; the parser of the
 //! result decides what is valid.
 
 use crate::elision::{self, MARK_ROOM, Shortened, Shortener};
@@ -18,44 +18,44 @@ use crate::privacy::{Carry, Removed, Stripper};
 use crate::tag::Opens;
 use crate::wire::Flags;
 
-/// The most bytes that go on.
+/// The largest payload, in bytes.
 pub const MAX_PAYLOAD: usize = 4 * 1024 * 1024;
-/// The longest string that is kept whole, bytes as written.
+/// The longest string that is kept complete, in bytes as written.
 pub const MAX_STRING: usize = 256 * 1024;
 
-/// Kept free for the last member that still began in time.
+/// Reserved for the last member that began before the limit.
 const SLACK: usize = 8 * 1024;
-/// What each level of nesting leaves to the one around it, down to the ninth.
+/// What each level of nesting reserves for the one around it, down to the ninth.
 const RESERVE: usize = 64 * 1024;
-/// What even the last string that begins in time may take. An id or a path is shorter.
+/// The limit of the last string that began in time. Ids and paths are shorter.
 const MIN_STRING: usize = 512;
-/// Nobody needs more white space in a row than this.
+/// Longer runs of white space are shortened.
 const MAX_SPACE: usize = 256;
 
-/// Keys whose strings are never hidden by a tag left open in an earlier element of an array: they hold the
-/// document's own words, and a block without them cannot be read any more.
+/// Keys whose strings are never hidden by a tag that an earlier array element left open. They are the document's own
+/// structure, and a block without them cannot be read.
 const STRUCTURAL_KEYS: [&[u8]; 4] = [b"type", b"role", b"id", b"tool_use_id"];
 
 const _: () = assert!(MIN_STRING >= 4 * MARK_ROOM && MAX_STRING < MAX_PAYLOAD / 4);
 
-/// Whether more input is wanted.
+/// Whether more input is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     More,
-    /// The first value is complete; nothing after it matters.
+    /// The first value is complete. Later input is ignored.
     Complete,
 }
 
-/// What goes on.
+/// The cleaned input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cleaned {
     /// At most [`MAX_PAYLOAD`] bytes.
     pub payload: Vec<u8>,
-    /// `INCOMPLETE`, `SHORTENED`, `STRIPPED` and `NOT_JSON`, as they apply.
+    /// `INCOMPLETE`, `SHORTENED`, `STRIPPED` and `NOT_JSON`, as applicable.
     pub flags: Flags,
 }
 
-/// Cleans bytes that are all there.
+/// Cleans complete input.
 pub fn clean(bytes: &[u8]) -> Cleaned {
     let mut scanner = Scanner::default();
     scanner.feed(bytes);
@@ -71,14 +71,14 @@ pub struct Scanner {
     stripper: Stripper,
     carry: Carry,
     shortener: Shortener,
-    /// The length of the output before the last comma, to take it back if what follows has no room.
+    /// The length of the output before the last comma, to remove it if there is no room for the next value.
     before_comma: usize,
-    /// White space in a row so far.
+    /// The length of the current run of white space.
     space: usize,
-    /// The beginning of the last key, as far as it can be one of [`STRUCTURAL_KEYS`].
+    /// The beginning of the last key, if it can be one of [`STRUCTURAL_KEYS`].
     key: Vec<u8>,
-    /// Where the first string ended that left a tag open, and what it left open; only for input that turns out
-    /// to be no JSON, where an open tag hides all that follows.
+    /// The end of the first string that left a tag open, and the tags it left open. Needed only if the input turns out
+    /// not to be JSON, where an open tag hides everything after it.
     left_open: Option<(usize, Opens)>,
     flags: Flags,
 }
@@ -86,10 +86,10 @@ pub struct Scanner {
 /// What may come next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// The first byte of all.
+    /// Before the first byte.
     #[default]
     Start,
-    /// After this many bytes of a byte order mark, which some shells put in front.
+    /// After this many bytes of a byte order mark, which some shells write first.
     ByteOrderMark(usize),
     /// After `[`.
     ElementOrEnd,
@@ -116,7 +116,7 @@ enum State {
     },
     /// After a value inside a container.
     AfterValue,
-    /// Inside what is left out of a container: `nested` more are open in there.
+    /// Inside a dropped part of a container, in which `nested` more are open.
     Skipping {
         nested: u64,
         inside: Inside,
@@ -145,7 +145,7 @@ enum Inside {
 }
 
 impl Scanner {
-    /// Takes the next bytes.
+    /// Processes the next bytes.
     pub fn feed(&mut self, chunk: &[u8]) -> Progress {
         let mut rest = chunk;
         while let Some(first) = rest.first().copied() {
@@ -170,7 +170,7 @@ impl Scanner {
         if self.state == State::Done { Progress::Complete } else { Progress::More }
     }
 
-    /// Ends the input: the value is complete, or was cut off here.
+    /// Ends the input. An incomplete value was cut off here.
     pub fn finish(mut self) -> Cleaned {
         match self.state {
             State::Done => {}
@@ -211,7 +211,7 @@ impl Scanner {
         self.flags = self.flags.with(flag);
     }
 
-    /// How many bytes the output may have before another value begins at this depth.
+    /// The most bytes that the output may have when a value begins at this depth.
     fn room(&self) -> usize {
         let reserved = RESERVE.saturating_mul(self.nesting.depth.saturating_sub(1).min(8));
         // Every open container still needs its closing bracket.
@@ -223,7 +223,7 @@ impl Scanner {
         (self.room() / 2).clamp(MIN_STRING, MAX_STRING)
     }
 
-    /// One byte outside strings and scalars, or a run of white space.
+    /// Processes one byte outside of strings and scalars, or a run of white space.
     fn feed_structure(&mut self, rest: &[u8], first: u8) -> usize {
         let in_mark = matches!(self.state, State::ByteOrderMark(_));
         if matches!(first, b' ' | b'\t' | b'\n' | b'\r') && !in_mark {
@@ -263,7 +263,7 @@ impl Scanner {
         1
     }
 
-    /// Begins the value that starts with `first`; `false` if none does.
+    /// Begins the value that starts with `first`. `false` if no value does.
     fn start_value(&mut self, first: u8) -> bool {
         match first {
             b'"' => self.start_string(Role::Value),
@@ -395,7 +395,7 @@ impl Scanner {
 
     fn end_scalar(&mut self, start: usize, len: u64) {
         let text = self.out.get(start..).unwrap_or_default();
-        // Inside a container a strange word does no harm; alone it may be the first word of some text.
+        // Inside a container an unknown word does no harm. On its own it may be the first word of a text.
         if self.nesting.depth == 0 && scalar_kind(text) == Scalar::Word {
             self.give_up();
             return;
@@ -404,7 +404,7 @@ impl Scanner {
         self.value_ended();
     }
 
-    /// Replaces a number of absurd length by a string that tells of it.
+    /// Replaces an absurdly long number by a string that says so.
     fn shorten_scalar(&mut self, start: usize, len: u64) {
         if len <= MIN_STRING.max(self.string_cap().min(4096)) as u64 {
             return;
@@ -424,7 +424,7 @@ impl Scanner {
         self.state = State::Skipping { nested: 0, inside: Inside::Structure };
     }
 
-    /// Passes over what is left out, up to the bracket that closes the container.
+    /// Skips the dropped part, up to the bracket that closes the container.
     fn skip(&mut self, rest: &[u8], mut nested: u64, mut inside: Inside) -> usize {
         let mut at = 0;
         while let Some(byte) = rest.get(at) {
@@ -456,7 +456,7 @@ impl Scanner {
         at
     }
 
-    /// The input is no JSON after all: from here on it is text.
+    /// The input is not JSON. From here on it is text.
     fn give_up(&mut self) {
         if let State::ByteOrderMark(seen) = self.state {
             self.out.extend_from_slice(b"\xef\xbb".get(..seen).unwrap_or_default());
@@ -495,7 +495,7 @@ pub(crate) enum RunEnd {
     Input(Escape),
 }
 
-/// How many bytes belong to the inside of a string, and what comes after them.
+/// The number of bytes that belong to the inside of a string, and what follows them.
 pub(crate) fn string_run(bytes: &[u8], escape: Escape) -> (usize, RunEnd) {
     let mut at = match escape {
         Escape::No => 0,
@@ -524,7 +524,7 @@ enum Scalar {
     Word,
 }
 
-/// Whether a run of letters and digits can be a JSON value of its own.
+/// Whether a run of letters and digits can be a JSON value.
 fn scalar_kind(text: &[u8]) -> Scalar {
     let number = text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'))
         && text.iter().any(u8::is_ascii_digit);
@@ -617,11 +617,11 @@ mod tests {
         ] {
             check(text, text, Flags::NOT_JSON);
         }
-        // Half a byte order mark is none, whatever comes behind white space.
+        // An incomplete byte order mark does not count, whatever follows.
         let cleaned = clean(b"\xef \xbb\xbfnull");
         assert_eq!(cleaned, Cleaned { payload: b"\xef \xbb\xbfnull".to_vec(), flags: Flags::NOT_JSON });
         check("hello <private>x</private> world", "hello  world", Flags::NOT_JSON.with(Flags::STRIPPED));
-        // As text, a tag that a string left open hides all the rest.
+        // In text, a tag that a string left open hides everything after it.
         check(r#"{"a":"<private>x","b":"y" oops "z"}"#, r#"{"a":"""#, Flags::NOT_JSON.with(Flags::STRIPPED));
     }
 
@@ -681,7 +681,7 @@ mod tests {
         assert!(!text.contains("bb") && text.ends_with(r#"","END"]"#));
     }
 
-    /// Streams a value made of `start`, `count` times `piece`, and `end`, and returns the result parsed.
+    /// Streams a value made of `start`, `count` times `piece`, and `end`, and returns the parsed result.
     fn stream(start: &str, piece: &str, count: usize, end: &str) -> (Value, usize) {
         let mut scanner = Scanner::default();
         scanner.feed(start.as_bytes());

@@ -1,8 +1,8 @@
-//! Events that could be kept nowhere: counted wherever there is room for a byte, and told to whoever comes next.
+//! Counts events that could be stored nowhere, and reports them to the next client.
 //!
-//! A count is a file's length, so that many can add to it at once and no disk is too full for long. It lies beside the
-//! spool; where that cannot be written, in another folder of ours. A file `….told` beside it has the length that somebody
-//! was told of.
+//! A count is a file's length, so that many processes can add to it at once, and a nearly full disk still takes a
+//! byte. The file lies beside the spool or, if that cannot be written, in another folder of ours. A second file
+//! `….told` has the count that was already reported.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -21,10 +21,10 @@ pub struct Losses {
     counters: Vec<Counter>,
 }
 
-/// A place to count in.
+/// A file that counts losses.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
-    /// All must be ours alone, from the outermost to the one that the file lies in.
+    /// All must be ours alone, from the outermost to the file's own folder.
     pub(crate) folders: Vec<PathBuf>,
     pub(crate) file: String,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Counter {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     pub events: u64,
-    /// Of those, the ones that nobody was told of yet.
+    /// Those that were not reported yet.
     pub news: u64,
     pub last: Option<SystemTime>,
 }
@@ -43,7 +43,7 @@ impl Losses {
         Self { counters: paths.loss_counters() }
     }
 
-    /// Counts one event more. Best effort: there may be no place for a byte.
+    /// Counts one more event. Best effort: there may be no space for a byte.
     pub fn count(&self) {
         let _ = self.counters.iter().any(|counter| counter.count().is_ok());
     }
@@ -63,7 +63,7 @@ impl Losses {
         lost
     }
 
-    /// Somebody was told of all there are. Best effort: else it is said once more.
+    /// Marks all losses as reported. Best effort: otherwise they are reported again.
     pub fn told(&self) {
         for counter in &self.counters {
             let Ok(found) = fs::symlink_metadata(counter.path()) else { continue };
@@ -93,7 +93,7 @@ impl Counter {
     }
 }
 
-/// Opens a file to write at its end. A pipe in its place must not hold anybody up.
+/// Opens a file for appending. A pipe in its place must not block.
 pub(crate) fn append(path: &Path) -> io::Result<fs::File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     OpenOptions::new()
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// A home, a runtime folder and a home of recall's own in it.
+    /// A home, a runtime folder and recall's own home in it.
     fn places(dir: &Path) -> Paths {
         let (home, runtime) = (dir.join("user"), dir.join("run"));
         for folder in [&home, &runtime] {
@@ -153,7 +153,7 @@ mod tests {
         let name = kept.next().expect("one").expect("reads").file_name();
         assert!(name.to_string_lossy().starts_with("dropped-"), "{name:?}");
 
-        // Nor there: the usual place of the user's own memory is left.
+        // If that fails too, the usual place of the user's own memory is left.
         fs::remove_dir_all(dir.path().join("run")).expect("remove");
         fs::write(dir.path().join("run"), "in the way").expect("write");
         losses.count();

@@ -1,7 +1,7 @@
-//! Which JSON containers are open, without recursion.
+//! Tracks open JSON containers without recursion.
 //!
-//! One bit for each level: a hundred thousand of them are twelve kilobytes, where a parser that calls itself has long
-//! run out of stack.
+//! It takes one bit per level: a hundred thousand levels are twelve kilobytes, at which a recursive parser has long
+//! overflowed its stack.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Container {
@@ -12,7 +12,7 @@ pub(crate) enum Container {
 /// The open containers, outermost first.
 #[derive(Debug, Default)]
 pub(crate) struct Nesting {
-    /// How many are open.
+    /// The number of open containers.
     pub(crate) depth: usize,
     /// A set bit is an array.
     bits: Vec<u64>,
@@ -43,7 +43,7 @@ impl Nesting {
         Some(if word >> (last % 64) & 1 == 1 { Container::Array } else { Container::Object })
     }
 
-    /// The depth of the innermost array, counted from 1.
+    /// The depth of the innermost array, from 1.
     pub(crate) fn innermost_array(&self) -> Option<usize> {
         let last = self.depth.checked_sub(1)?;
         let below = u64::MAX >> (63 - last % 64);

@@ -25,12 +25,12 @@ use rustix::fs::OFlags;
 use crate::folder::{self, FolderError, FolderState};
 use crate::losses::Counter;
 
-/// The longest socket path the system takes, bytes without the closing NUL (`sun_path` of `sockaddr_un`).
+/// The longest socket path that the system accepts, in bytes without the closing NUL (`sun_path` of `sockaddr_un`).
 pub const MAX_SOCKET_PATH: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
 const SOCKET_NAME: &str = "recall.sock";
 
-/// Why there is no place for files.
+/// Why no folder was found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathsError {
     #[error("neither HOME nor RECALL_HOME is set")]
@@ -44,7 +44,7 @@ pub enum PathsError {
     SocketPathTooLong { path: PathBuf },
 }
 
-/// Every place recall uses.
+/// All paths that recall uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paths {
     config_file: PathBuf,
@@ -54,9 +54,9 @@ pub struct Paths {
     socket: Result<PathBuf, PathsError>,
     /// `RECALL_HOME` itself, so that it is created private, too.
     home: Option<PathBuf>,
-    /// `XDG_RUNTIME_DIR`, whether or not it is used.
+    /// `XDG_RUNTIME_DIR`, used or not.
     xdg_runtime: Option<PathBuf>,
-    /// The state folder that it would be without `RECALL_HOME`.
+    /// The state folder without `RECALL_HOME`.
     usual_state_dir: Option<PathBuf>,
 }
 
@@ -66,9 +66,9 @@ impl Paths {
         Self::from_variables(&|name| std::env::var_os(name))
     }
 
-    /// The same from any source of variables. An empty variable counts as unset; a relative `XDG_*` is ignored,
-    /// as its specification demands; a relative `RECALL_HOME` is an error, because it would mean another memory
-    /// in every folder.
+    /// As [`Self::from_env`], from any source of variables. An empty variable counts as unset. A relative `XDG_*` is
+    /// ignored, as its specification demands. A relative `RECALL_HOME` is an error, because it would mean a different
+    /// memory in every folder.
     pub fn from_variables(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Self, PathsError> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let runtime = || set("XDG_RUNTIME_DIR").filter(|path| path.is_absolute());
@@ -116,7 +116,7 @@ impl Paths {
         self.data_dir.join("recall.db")
     }
 
-    /// Held by the daemon that serves; its text is a [`LockNote`].
+    /// Held by the running daemon. Its text is a [`LockNote`].
     pub fn lock_file(&self) -> PathBuf {
         self.data_dir.join("recall.lock")
     }
@@ -145,24 +145,24 @@ impl Paths {
         self.log_dir().join("recall.log")
     }
 
-    /// Made by the shim that starts a daemon; its age says when the last start was tried.
+    /// Written by the shim that starts a daemon. Its age is the time since the last attempt.
     pub fn start_stamp(&self) -> PathBuf {
         self.state_dir.join("daemon-start")
     }
 
-    /// The folder of the socket (and of the fallback for a long path, its parent).
+    /// The folder of the socket. For the fallback of a long path it is the parent.
     pub fn runtime_dir(&self) -> &Path {
         self.socket.as_deref().ok().and_then(Path::parent).unwrap_or(&self.runtime_dir)
     }
 
-    /// Where the daemon listens unless the lock file says otherwise.
+    /// The socket on which the daemon listens, unless the lock file names another.
     ///
-    /// Fails only if the path is too long for a socket and no private runtime folder can stand in.
+    /// Fails only if the path is too long for a socket and there is no private runtime folder to use instead.
     pub fn socket(&self) -> Result<&Path, PathsError> {
         self.socket.as_deref().map_err(Clone::clone)
     }
 
-    /// Where the daemon that holds the lock says it listens, if that is not [`Self::socket`].
+    /// The socket that the lock file names, if it is not [`Self::socket`].
     pub fn socket_in_lock_file(&self) -> Option<PathBuf> {
         let note = LockNote::read(&self.lock_file())?;
         (Some(note.socket.as_path()) != self.socket.as_deref().ok()).then_some(note.socket)
@@ -173,7 +173,7 @@ impl Paths {
         self.below_home(&self.state_dir)
     }
 
-    /// Where the loss of an event can be counted, the best place first. Several memories may share the last ones.
+    /// The files that can count lost events, the best first. Several memories may share the last ones.
     pub(crate) fn loss_counters(&self) -> Vec<Counter> {
         let spool = [self.state_folders(), vec![self.spool_dir()]].concat();
         let within = [spool, self.below_home(&self.runtime_dir), self.below_home(&self.data_dir)];
@@ -191,7 +191,7 @@ impl Paths {
         self.home.iter().cloned().chain([folder.to_path_buf()]).collect()
     }
 
-    /// Creates the data, state and runtime folders with mode 0700 and takes the group's and others' rights from
+    /// Creates the data, state and runtime folders with mode 0700, and removes access of group and others from
     /// existing ones. Refuses a symlink, a file, and a folder of another user.
     pub fn create_folders(&self) -> Result<(), FolderError> {
         if let Some(home) = &self.home {
@@ -203,7 +203,7 @@ impl Paths {
         Ok(())
     }
 
-    /// Creates only what the spool needs, for a shim that finds nothing set up.
+    /// Creates only what the spool needs, for a shim that runs before any setup.
     pub fn create_state_folder(&self) -> Result<(), FolderError> {
         if let Some(home) = &self.home {
             folder::create_private(home)?;
@@ -212,8 +212,8 @@ impl Paths {
     }
 }
 
-/// What the daemon writes into its lock file: its process id, then the path of its socket, one a line. Further
-/// lines belong to later versions and are ignored.
+/// The content of the daemon's lock file: its process id and the path of its socket, one per line. Further lines
+/// belong to later versions and are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockNote {
     pub pid: u32,
@@ -221,7 +221,7 @@ pub struct LockNote {
 }
 
 impl LockNote {
-    /// The lock file's bytes.
+    /// The content of the lock file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = format!("{}\n", self.pid).into_bytes();
         bytes.extend_from_slice(self.socket.as_os_str().as_bytes());
@@ -229,17 +229,17 @@ impl LockNote {
         bytes
     }
 
-    /// `None` unless both lines are there, whole, and the path is absolute.
+    /// `None` unless both lines are complete and the path is absolute.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let mut lines = bytes.split(|byte| *byte == b'\n');
         let pid = std::str::from_utf8(lines.next()?).ok()?.trim().parse().ok()?;
         let socket = PathBuf::from(OsStr::from_bytes(lines.next()?));
-        // The newline after the path shows that the writer got that far.
+        // The newline after the path shows that it was written completely.
         lines.next()?;
         socket.is_absolute().then_some(Self { pid, socket })
     }
 
-    /// Reads a lock file; `None` if there is none, if it is not a regular file of ours, or says nothing.
+    /// Reads a lock file. `None` if it is missing, incomplete, or not a regular file of ours.
     pub fn read(path: &Path) -> Option<Self> {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file =
@@ -287,14 +287,14 @@ impl Places {
         Ok(Self {
             config_dir: project.config_dir().to_path_buf(),
             data_dir: project.data_dir().to_path_buf(),
-            // macOS has no place for state; a folder of its own keeps the table's rows apart.
+            // macOS has no folder for state; a separate one keeps the table's rows apart.
             state_dir: project.data_local_dir().join("state"),
         })
     }
 }
 
-/// Whether `parent/recall` may hold our socket: it is a folder of ours with mode 0700, or can become one because
-/// `parent` is.
+/// Whether `parent/recall` may hold our socket: it is our folder with mode 0700, or can become one because `parent`
+/// is.
 fn usable_runtime(parent: &Path) -> bool {
     match folder::look(&parent.join("recall")) {
         FolderState::Private => true,
@@ -303,7 +303,7 @@ fn usable_runtime(parent: &Path) -> bool {
     }
 }
 
-/// The socket's path, or its stand-in where that is too long.
+/// The socket's path, or a short path if that is too long.
 fn socket_path(runtime_dir: &Path, xdg_runtime: Option<PathBuf>) -> Result<PathBuf, PathsError> {
     let path = runtime_dir.join(SOCKET_NAME);
     if path.as_os_str().len() <= MAX_SOCKET_PATH {
@@ -317,23 +317,23 @@ fn socket_path(runtime_dir: &Path, xdg_runtime: Option<PathBuf>) -> Result<PathB
         .ok_or(PathsError::SocketPathTooLong { path })
 }
 
-/// Where a user's runtime folder is. A hook may run without the variable while the daemon has it: the usual place is
-/// tried in any case.
+/// Possible runtime folders of a user. A hook may run without the variable while the daemon has it, so the usual one
+/// is always included.
 fn runtime_parents(xdg_runtime: Option<PathBuf>) -> impl Iterator<Item = PathBuf> {
     let usual = PathBuf::from(format!("/run/user/{}", rustix::process::geteuid().as_raw()));
     let other = (xdg_runtime.as_ref() != Some(&usual)).then_some(usual);
     xdg_runtime.into_iter().chain(other)
 }
 
-/// FNV-1a, 64 bits. Only has to be the same in both binaries, whatever compiled them: the standard library's
-/// hasher promises no such thing. Nobody gains by a collision inside a folder that is ours alone.
+/// FNV-1a, 64 bits. It must be the same in both binaries, however compiled, which the standard library's hasher does
+/// not guarantee. Collisions gain nothing inside a folder that is ours alone.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// A path as text for the wire: not every path is UTF-8, and one that is not must not stop an event.
+/// A path as text for the wire. A path that is not UTF-8 must not stop an event.
 pub fn lossy(path: PathBuf) -> String {
     String::from_utf8(path.into_os_string().into_vec())
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())

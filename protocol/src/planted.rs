@@ -1,29 +1,28 @@
-//! Faults that a test plants on purpose, to see that the tests of a protection notice when it is gone.
+//! Planted faults: tests disable a protection on purpose to prove that its own tests notice.
 //!
-//! A check that cannot fail proves nothing. In builds with the feature `faults` the variable `RECALL_PLANTED` names one
-//! [`Fault`], and at the one place where recall protects itself against it, it does not. In every other build
-//! [`planted`] is `false` at compile time, and neither the variable nor any fault's name is in the program. Only the
-//! end-to-end tests ask for the feature, as a dependency for building tests: no build of a program has it.
+//! In builds with the feature `faults` the variable `RECALL_PLANTED` names a [`Fault`], and the one place that
+//! protects against it does nothing. In every other build [`planted`] is `false` at compile time, and neither the
+//! variable nor any fault's name is in the program. Only the end-to-end tests enable the feature, as a dev-dependency.
 //!
-//! A fault is one line at the protection, and never in the daemon's pure rooms: what those do is undone by whoever asks
-//! them. A protection that is new brings its fault with it, and a row in `tests/tests/planted.rs`.
+//! A fault is one line at the protection. It is never in the daemon's pure rooms; there the caller undoes their work.
+//! A new protection brings its fault and a row in `tests/tests/planted.rs`.
 
-/// What recall can be made to do wrong.
+/// A protection that can be disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The writer answers before it commits.
     AckBeforeCommit,
-    /// An event id that is there already is stored once more.
+    /// An event with a known id is stored again.
     NoEventKey,
-    /// The same call, or the same words of the same turn, under another event id are stored once more.
+    /// The same call, or the same message of a turn, is stored again under another event id.
     NoSecondKey,
-    /// A spool file goes before its event is stored.
+    /// A spool file is removed before its event is stored.
     UnlinkBeforeCommit,
-    /// A job that a compressor works on is given to the next as well.
+    /// A job in progress is also given to the next compressor.
     NoLease,
-    /// An event that crashes its session is tried for ever.
+    /// An event that crashes its session is retried for ever.
     NoParking,
-    /// Late events stand where they arrive.
+    /// Late events are ordered by arrival.
     OrderOfArrival,
     /// The daemon serves every user.
     AnyPeer,
@@ -41,7 +40,7 @@ pub enum Fault {
     NoEscaping,
     /// What an agent said is logged.
     LogContent,
-    /// A provider may send its callers elsewhere.
+    /// Redirects of a provider are followed.
     FollowRedirects,
 }
 
@@ -65,7 +64,7 @@ impl Fault {
         Self::FollowRedirects,
     ];
 
-    /// As the variable names it.
+    /// The fault's name in the variable.
     pub fn name(self) -> &'static str {
         match self {
             Self::AckBeforeCommit => "ack-before-commit",
@@ -95,7 +94,7 @@ pub const fn planted(_: Fault) -> bool {
     false
 }
 
-/// Whether this fault was planted. The variable is read once: some ask for every byte.
+/// Whether this fault was planted. The variable is read only once, because some callers ask for every byte.
 #[cfg(feature = "faults")]
 pub fn planted(fault: Fault) -> bool {
     static NAMED: std::sync::OnceLock<Option<std::ffi::OsString>> = std::sync::OnceLock::new();

@@ -1,12 +1,12 @@
-//! Removal of what recall must not keep: `<private>…</private>` and recall's own injected blocks.
+//! Removes what recall must not keep: `<private>…</private>` and recall's own injected blocks.
 //!
-//! It happens at the edge, in the shim, before anything is sent or written, and the daemon uses the same code on text
-//! that comes another way (transcripts, imports). The rules err on the side of hiding:
-//! - a tag that is never closed hides to the end of its text, and inside a JSON array the following elements too,
-//!   up to the end of that array or the closing tag (an agent may split one prompt into several text blocks);
-//! - a closing tag without an opening one is removed; an unfinished opening tag (`<private` and a space) counts;
-//! - blocks may be nested: the outer one ends at its own closing tag;
-//! - what is left when a block is cut out cannot become a tag by closing up: a space is put between where it could.
+//! The shim does this before anything is sent or written. The daemon uses the same code for other text (transcripts,
+//! imports). In doubt text is hidden:
+//! - an unclosed tag hides the rest of its text, and inside a JSON array the following elements too, up to the
+//!   closing tag or the end of the array (an agent may split one prompt into several text blocks);
+//! - a closing tag without an opening one is removed, and an unfinished opening tag (`<private` and a space) counts;
+//! - blocks may be nested, and the outer one ends at its own closing tag;
+//! - removing a block cannot create a new tag: a space is inserted where the remaining parts could form one.
 //!
 //! Nothing here knows JSON: `json_scan` finds the strings and feeds them through a [`Stripper`].
 
@@ -14,15 +14,15 @@ use std::borrow::Cow;
 
 use crate::tag::{MAX_UNDECIDED, Match, Opens, Side, match_closing_bracket, match_tag};
 
-/// Text without what is private.
+/// Text after removal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stripped<'a> {
-    /// Borrowed if there was nothing to remove.
+    /// Borrowed if nothing was removed.
     pub text: Cow<'a, str>,
     pub removed: Removed,
 }
 
-/// Whether a tag was found and removed.
+/// Whether a tag was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removed {
     Nothing,
@@ -34,7 +34,7 @@ pub fn strip_text(text: &str) -> Stripped<'_> {
     let (visible, removed) = strip_bytes(text.as_bytes());
     let text = match visible {
         Cow::Borrowed(_) => Cow::Borrowed(text),
-        // Tags are ASCII, so cutting them out leaves UTF-8; the lossy way round needs no proof of that.
+        // Tags are ASCII, so the result is UTF-8. The lossy conversion needs no proof of that.
         Cow::Owned(bytes) => Cow::Owned(
             String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()),
         ),
@@ -42,7 +42,7 @@ pub fn strip_text(text: &str) -> Stripped<'_> {
     Stripped { text, removed }
 }
 
-/// Whether a tag stands anywhere in the bytes, in any spelling: without one there is nothing to remove.
+/// Whether the bytes contain a tag in any spelling.
 pub fn has_tags(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while let Some(found) = memchr::memchr3(b'<', b'\\', b'&', rest) {
@@ -50,16 +50,16 @@ pub fn has_tags(bytes: &[u8]) -> bool {
         match match_tag(rest) {
             Match::Yes(_) => return true,
             Match::No(len) => rest = rest.get(len.max(1)..).unwrap_or_default(),
-            // It reaches to the end, and nothing else begins in it.
+            // It extends to the end, and no other tag begins inside of it.
             Match::Undecided => return false,
         }
     }
     false
 }
 
-/// Removes private text and own blocks from bytes of any kind, taken as one text.
+/// Removes private text and own blocks from bytes, taken as one text.
 pub fn strip_bytes(bytes: &[u8]) -> (Cow<'_, [u8]>, Removed) {
-    // Most texts have no bracket in any spelling, and then nothing is copied.
+    // Most texts have no bracket in any spelling, so nothing is copied.
     if memchr::memchr3(b'<', b'\\', b'&', bytes).is_none() {
         return (Cow::Borrowed(bytes), Removed::Nothing);
     }
@@ -73,40 +73,40 @@ pub fn strip_bytes(bytes: &[u8]) -> (Cow<'_, [u8]>, Removed) {
     }
 }
 
-/// Removes tags from texts that arrive in pieces of any size, in constant memory.
+/// Removes tags from texts that arrive in pieces, in constant memory.
 #[derive(Debug, Default)]
 pub(crate) struct Stripper {
     opens: Opens,
     place: TextPosition,
-    /// The beginning of what may become a tag; never longer than `MAX_UNDECIDED`.
+    /// A possible beginning of a tag, never longer than `MAX_UNDECIDED`.
     undecided: Vec<u8>,
-    /// The end of the visible text so far, to see whether it could close up with what follows into a tag.
+    /// The end of the visible text so far, which might form a tag with the text after a removed block.
     recent: Vec<u8>,
     removed: Option<Removed>,
 }
 
-/// Where in a text the stripper stands.
+/// The stripper's position in a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum TextPosition {
-    /// Outside of tags; visible unless one is open.
+    /// Outside of tags. Visible unless a block is open.
     #[default]
     Text,
     /// Between the name of an opening tag and its closing bracket.
     Attributes,
-    /// After the name of a closing tag, where only white space may come before the bracket.
+    /// After the name of a closing tag, where only white space may precede the bracket.
     ClosingTag,
 }
 
-/// What one step over the input came to.
+/// The result of one step over the input.
 enum Step {
-    /// Go on at this position.
+    /// Continue at this position.
     To(usize),
-    /// The rest, from this position, is the undecided beginning of something.
+    /// The rest from this position may be the beginning of a tag.
     Undecided(usize),
 }
 
 impl Stripper {
-    /// Begins a new text with tags open from before it.
+    /// Begins a new text inside of the blocks that are open already.
     pub(crate) fn start(&mut self, opens: Opens) {
         self.opens = opens;
         self.place = TextPosition::Text;
@@ -114,7 +114,7 @@ impl Stripper {
         self.recent.clear();
     }
 
-    /// Takes a piece of the text and hands on what is visible of it.
+    /// Takes a piece of the text and passes on its visible part.
     pub(crate) fn feed(&mut self, piece: &[u8], visible: &mut dyn FnMut(&[u8])) {
         if self.undecided.is_empty() {
             self.walk(piece, visible);
@@ -125,7 +125,7 @@ impl Stripper {
         self.walk(&joined, visible);
     }
 
-    /// Ends the text: what was undecided is no tag. Returns what is still open.
+    /// Ends the text: an undecided rest is not a tag. Returns what is still open.
     pub(crate) fn finish(&mut self, visible: &mut dyn FnMut(&[u8])) -> Opens {
         let rest = std::mem::take(&mut self.undecided);
         if self.place != TextPosition::Attributes && !self.opens.any() {
@@ -134,7 +134,7 @@ impl Stripper {
         self.opens
     }
 
-    /// Whether any text since the stripper was made had a tag.
+    /// Whether any text so far had a tag.
     pub(crate) fn removed(&self) -> Removed {
         self.removed.unwrap_or(Removed::Nothing)
     }
@@ -159,7 +159,7 @@ impl Stripper {
         }
     }
 
-    /// Passes over text up to the next tag.
+    /// Skips text up to the next tag.
     fn walk_text(&mut self, input: &[u8], from: usize, visible: &mut dyn FnMut(&[u8])) -> Step {
         let mut at = from;
         loop {
@@ -244,7 +244,8 @@ impl Stripper {
         self.recent.drain(..surplus);
     }
 
-    /// Puts a space where visible text ends like the beginning of a tag that what follows the cut could complete.
+    /// Inserts a space if the visible text ends with a possible beginning of a tag that the text after a removed block
+    /// could complete.
     fn keep_apart(&mut self, visible: &mut dyn FnMut(&[u8])) {
         if self.opens.any() {
             return;
@@ -265,8 +266,8 @@ impl Stripper {
     }
 }
 
-/// Where the last two of what may begin a tag stand: an unfinished tag holds no more than these, its bracket and the
-/// escape of its slash, and to look at all that came before would cost as much again for every tag.
+/// The position of the last two characters that may begin a tag. An unfinished tag contains at most two, its bracket
+/// and the escape of its slash, and examining all earlier text for every tag would be quadratic.
 fn last_beginnings(text: &[u8]) -> usize {
     let mut from = text.len();
     for _ in 0..2 {
@@ -278,39 +279,40 @@ fn last_beginnings(text: &[u8]) -> usize {
     from
 }
 
-/// Tags left open by one element of an array, for the elements that follow it.
+/// Blocks that an array element leaves open for the following elements.
 #[derive(Debug, Default)]
 pub(crate) struct Carry {
-    /// One for each enclosing array that has something open, the innermost last.
+    /// The enclosing arrays with open blocks, the innermost last.
     arrays: Vec<OpenArray>,
 }
 
 #[derive(Debug)]
 struct OpenArray {
-    /// How many containers are open inside the document, this array included.
+    /// Open containers inside the document, including this array.
     depth: usize,
     opens: Opens,
     reach: ElementState,
 }
 
-/// Whether the element that left the tag open has ended.
+/// Whether the element that left the block open has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ElementState {
     SameElement,
     FollowingElements,
 }
 
-/// Past this many arrays with open tags inside each other, an inner one is counted to the outer one: hides more.
+/// Beyond this many nested arrays with open blocks, an inner one counts as part of the outer one, which hides more.
 const MAX_OPEN_ARRAYS: usize = 1024;
 
 impl Carry {
-    /// What is open for a string that starts now.
+    /// What is open at the start of the next string.
     pub(crate) fn opens(&self) -> Opens {
         let reaching = self.arrays.iter().rev().find(|array| array.reach == ElementState::FollowingElements);
         reaching.map_or_else(Opens::default, |array| array.opens)
     }
 
-    /// A string has ended with `after` open, having started with `before`. `array_depth` is the innermost array's.
+    /// A string that started with `before` open has ended with `after` open. `array_depth` is that of the innermost
+    /// array.
     pub(crate) fn string_ended(&mut self, before: Opens, after: Opens, array_depth: Option<usize>) {
         if before == after {
             return;
@@ -339,7 +341,7 @@ impl Carry {
         }
     }
 
-    /// The container at `depth` is closed.
+    /// The container at `depth` has closed.
     pub(crate) fn container_ended(&mut self, depth: usize) {
         self.arrays.pop_if(|array| array.depth >= depth);
     }
@@ -420,7 +422,7 @@ mod tests {
         }
     }
 
-    /// Text in which tags and their pieces are likely.
+    /// Text with many tags and fragments of tags.
     fn tagged_text() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             Just("<private>"),

@@ -1,22 +1,22 @@
 //! The `PATH` of a daemon that a hook starts.
 //!
-//! A hook's `PATH` is that of the agent's shell, and often begins with folders of the project at hand
-//! (`node_modules/.bin`, a virtual environment): a `git` in there is whatever somebody committed. The daemon outlives the
-//! hook and serves every project, so it keeps only folders that nobody but the user and root can have filled.
+//! A hook's `PATH` is that of the agent's shell and often begins with folders of the current project
+//! (`node_modules/.bin`, a virtual environment), where anybody may have committed a `git`. The daemon outlives the
+//! hook and serves every project, so it keeps only folders that nobody but the user and root can write.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where nothing of the hook's own is left.
+/// Used if nothing of the hook's `PATH` is left.
 const SYSTEM: &str = "/usr/bin:/bin";
-/// Groups whose members may become root anyway: root's own, and macOS' administrators, to whom Homebrew belongs.
+/// Groups whose members may become root anyway: root's own, and the administrators of macOS, who own Homebrew.
 const GROUPS_OF_ROOT: &[u32] = if cfg!(target_os = "macos") { &[0, 80] } else { &[0] };
 const STICKY: u32 = 0o1000;
 
-/// The folders of `path` that a daemon may take programs from, in their order, with symlinks resolved: absolute ones that
-/// are ours or root's, that nobody else may write to, them or what they lie in, and that are part of no work tree.
+/// The folders of `path` from which a daemon may run programs, in order, with symlinks resolved: absolute ones that
+/// belong to us or root, that nobody else can write or replace, and that are in no work tree.
 pub fn trusted(path: &OsStr, home: Option<&Path>, current: Option<&Path>) -> OsString {
     let project = Project { home: home.and_then(resolved), current: current.and_then(resolved) };
     let mut folders: Vec<PathBuf> = Vec::new();
@@ -35,7 +35,7 @@ pub fn trusted(path: &OsStr, home: Option<&Path>, current: Option<&Path>) -> OsS
     }
 }
 
-/// The same for this process.
+/// As [`trusted`], for this process.
 pub fn of_process() -> OsString {
     let path = std::env::var_os("PATH").unwrap_or_default();
     trusted(&path, std::env::home_dir().as_deref(), std::env::current_dir().ok().as_deref())
@@ -45,7 +45,7 @@ fn resolved(folder: &Path) -> Option<PathBuf> {
     fs::canonicalize(folder).ok()
 }
 
-/// What is known of the project that the hook was started in.
+/// The project in which the hook was started.
 struct Project {
     home: Option<PathBuf>,
     current: Option<PathBuf>,
@@ -63,13 +63,13 @@ impl Project {
             || self.current.as_deref().filter(is_project).is_some_and(|current| folder.starts_with(current))
     }
 
-    /// A user's own files may be under version control; nobody else has put them there.
+    /// The user's own home may be under version control; nobody else has put files there.
     fn holds_home(&self, above: &Path) -> bool {
         above == Path::new("/") || self.home.as_ref().is_some_and(|home| home.starts_with(above))
     }
 }
 
-/// Whether only we and root can put something in here, or put another folder in its place.
+/// Whether only we and root can write to this folder or replace it.
 fn is_safe(folder: &Path) -> bool {
     let ours = rustix::process::geteuid().as_raw();
     folder.ancestors().all(|place| {
@@ -82,7 +82,7 @@ fn is_safe(folder: &Path) -> bool {
     })
 }
 
-/// Whether a group has no other members that matter. Where each user has a group of their own it has the user's number.
+/// Whether a group has no other members. Where each user has a private group, it has the user's number.
 fn is_private_group(group: u32, user: u32) -> bool {
     GROUPS_OF_ROOT.contains(&group) || (group == user && rustix::process::getegid().as_raw() == group)
 }

@@ -39,15 +39,15 @@ use crate::losses::append;
 use crate::paths::Paths;
 use crate::wire::{Deliver, EventId, Request};
 
-/// Units the spool holds at most, and so the number of its files.
+/// The maximum of units, and so of files.
 pub const MAX_UNITS: u64 = 50_000;
-/// Bytes the spool holds at most.
+/// The maximum of bytes in the spool.
 pub const MAX_BYTES: u64 = 512 * 1024 * 1024;
-/// Files that are no events, kept at most.
+/// The maximum of files in `bad/`.
 pub const MAX_BAD: usize = 100;
-/// So long after it was last written to, a file that is not whole is damaged. Shorter than what a flush waits.
+/// An incomplete file counts as damaged this long after its last write. Shorter than the wait of a flush.
 const BEING_WRITTEN: Duration = Duration::from_secs(1);
-/// A file takes one unit for each started piece of this many bytes.
+/// A file takes one unit per started piece of this many bytes.
 const UNIT: u64 = MAX_BYTES / MAX_UNITS;
 /// The largest file that is read.
 const MAX_FILE: u64 = (MAX_BODY + HEADER_LEN) as u64;
@@ -70,23 +70,23 @@ pub enum SpoolWriteError {
 /// Why a spool file was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolReadError {
-    /// Somebody else has drained it: nothing is wrong.
+    /// Another process has drained it. Not an error.
     #[error("the spool file is gone")]
     Gone,
-    /// It is no whole event, and was written to a moment ago: somebody may be writing it in place. It stays.
+    /// The event is incomplete and was written to a moment ago: somebody may be writing it in place. It is kept.
     #[error("the spool file is not whole yet")]
     Unfinished,
-    /// A newer shim wrote it. It stays where it is until a daemon comes that understands it.
+    /// A newer shim wrote it. It stays until a daemon comes that can read it.
     #[error("the spool file has protocol version {version}")]
     UnknownVersion { version: u8 },
-    /// Not a regular file of this user, larger than a frame can be, cut off or damaged: belongs in `bad/`.
+    /// Not a regular file of this user, larger than a frame, truncated or damaged: it belongs in `bad/`.
     #[error("the spool file is no event: {why}")]
     Bad {
         why: &'static str,
         #[source]
         source: Option<FrameError>,
     },
-    /// The disk, not the file, is at fault: try again.
+    /// The disk failed, not the file: try again.
     #[error("cannot read the spool file")]
     Io(#[source] io::Error),
 }
@@ -96,12 +96,12 @@ pub enum SpoolReadError {
 pub struct SpoolName(String);
 
 impl SpoolName {
-    /// `captured_at_ms` before 1970 counts as 1970.
+    /// Times before 1970 count as 1970.
     pub fn new(captured_at_ms: i64, event_id: EventId) -> Self {
         Self(format!("{:015}-{event_id}", captured_at_ms.max(0)))
     }
 
-    /// `None` for what the shim did not name.
+    /// `None` if the shim did not make the name.
     pub fn parse(name: &OsStr) -> Option<Self> {
         let name = name.to_str()?;
         let (time, id) = name.split_once('-')?;
@@ -118,43 +118,43 @@ impl SpoolName {
     }
 }
 
-/// What lies in `new/`.
+/// The content of `new/`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpoolSize {
     pub files: u64,
     pub bytes: u64,
 }
 
-/// A file somewhere in the spool, for whoever looks through all of it.
+/// A file anywhere in the spool, as passed to a visitor.
 #[derive(Clone, Copy, Debug)]
 pub struct Remains<'a> {
     pub bytes: &'a [u8],
-    /// When its event was captured, in milliseconds since 1970.
+    /// The capture time of its event, in milliseconds since 1970.
     pub at_ms: i64,
     pub state: RemainsState,
 }
 
-/// Why a file lies in the spool.
+/// The state of a file in the spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemainsState {
-    /// An event, to be stored.
+    /// An event to be stored.
     Waiting,
-    /// An event of a version that this build does not read.
+    /// An event of a version that this build cannot read.
     OtherVersion,
-    /// No event, as far as can be told.
+    /// Not a readable event.
     Damaged,
-    /// Being written just now.
+    /// Being written at the moment.
     Unfinished,
 }
 
-/// A shim writes for milliseconds: what is older in `tmp/` a killed one has left.
+/// A shim writes for milliseconds, so an older file in `tmp/` was left by a killed one.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(60);
 
-/// One user's spool. Cheap to make: nothing is opened before it is needed.
+/// A user's spool. Cheap to create: files are opened on demand.
 #[derive(Clone, Debug)]
 pub struct Spool {
     dir: PathBuf,
-    /// What it lies in, the outermost first.
+    /// The enclosing folders, the outermost first.
     above: Vec<PathBuf>,
 }
 
@@ -176,8 +176,8 @@ impl Spool {
         self.dir.join("new")
     }
 
-    /// Keeps a frame. When this returns `Ok`, the event is accepted. Missing folders are [`SpoolWriteError::Io`] with
-    /// `NotFound`, so that the usual case need not look for them.
+    /// Writes a frame. On `Ok` the event is accepted. Missing folders give [`SpoolWriteError::Io`] with `NotFound`, so
+    /// that the usual case need not check for them.
     pub fn write(&self, name: &SpoolName, frame: &[u8]) -> Result<(), SpoolWriteError> {
         self.check_folders()?;
         self.take_units(frame.len() as u64)?;
@@ -187,7 +187,7 @@ impl Spool {
             .and_then(|mut file| file.write_all(frame))
             .and_then(|()| fs::rename(&being_written, self.file(name)));
         if let Err(source) = result {
-            // A full disk needs its bytes back; a name that exists already is somebody else's file.
+            // A full disk needs its space back. A name that already exists is another process's file.
             if source.kind() != ErrorKind::AlreadyExists {
                 let _ = fs::remove_file(&being_written);
             }
@@ -196,7 +196,7 @@ impl Spool {
         Ok(())
     }
 
-    /// The names of what waits, oldest first, at most `most`. Files the shim did not name are left out.
+    /// The names of waiting files, oldest first, at most `most`. Files with other names are skipped.
     pub fn list(&self, most: usize) -> io::Result<Vec<SpoolName>> {
         let entries = match fs::read_dir(self.new_dir()) {
             Ok(entries) => entries,
@@ -212,7 +212,7 @@ impl Spool {
         Ok(names)
     }
 
-    /// Reads one event. A symlink, a pipe or a foreign file is not opened for its content.
+    /// Reads one event. Symlinks, pipes and other users' files are not read.
     pub fn read(&self, name: &SpoolName) -> Result<Deliver, SpoolReadError> {
         let bad = |why| SpoolReadError::Bad { why, source: None };
         let flags = folder::nofollow() | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -246,7 +246,7 @@ impl Spool {
         }
     }
 
-    /// Removes a file whose event is committed. That it is gone already is fine.
+    /// Removes a file after its event was committed. A missing file is not an error.
     pub fn remove(&self, name: &SpoolName) -> io::Result<()> {
         match fs::remove_file(self.file(name)) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -254,7 +254,7 @@ impl Spool {
         }
     }
 
-    /// Moves a file that is no event out of the way, to be looked at by a human. Of more than [`MAX_BAD`] the oldest go.
+    /// Moves an unreadable file to `bad/` for inspection. Beyond [`MAX_BAD`] the oldest are removed.
     pub fn move_to_bad(&self, name: &SpoolName) -> io::Result<()> {
         let bad = self.dir.join("bad");
         match fs::rename(self.file(name), bad.join(name.as_str())) {
@@ -269,9 +269,9 @@ impl Spool {
         Ok(())
     }
 
-    /// Counts what waits and sets the level to it. For the daemon, after it has drained: the shim only adds.
+    /// Counts the waiting files and sets the level. The daemon calls this after draining, because the shim only adds.
     ///
-    /// A file that arrives while this counts may be left out of the level until the next time.
+    /// A file that arrives meanwhile may be missing from the level until the next call.
     pub fn settle(&self) -> io::Result<SpoolSize> {
         let (mut size, mut units) = (SpoolSize::default(), 0_u64);
         for name in self.list(usize::MAX)? {
@@ -284,7 +284,7 @@ impl Spool {
         Ok(size)
     }
 
-    /// Removes what killed shims left in `tmp/` longer than `age` ago; it was never accepted.
+    /// Removes files in `tmp/` that are older than `age`. Killed shims left them; they were never accepted.
     pub fn sweep(&self, now: SystemTime, age: Duration) -> io::Result<u64> {
         let mut swept = 0;
         let entries = match fs::read_dir(self.dir.join("tmp")) {
@@ -303,7 +303,7 @@ impl Spool {
         Ok(swept)
     }
 
-    /// Removes every file that `is_meant`, also half written and bad ones. Says how many.
+    /// Removes every file that `is_meant` selects, including incomplete and bad ones. Returns their number.
     pub fn purge(&self, is_meant: impl Fn(&Remains<'_>) -> bool) -> io::Result<u64> {
         let mut purged = 0;
         self.visit(|path, remains| {
@@ -315,7 +315,7 @@ impl Spool {
         Ok(purged)
     }
 
-    /// Shows every file, also half written and bad ones. A symlink or a pipe is not opened.
+    /// Visits every file, including incomplete and bad ones. Symlinks and pipes are not opened.
     pub fn look_through(&self, mut see: impl FnMut(&Remains<'_>)) -> io::Result<()> {
         self.visit(|_, remains| see(remains))
     }
@@ -342,8 +342,8 @@ impl Spool {
         Ok(())
     }
 
-    /// Looks whether all folders are ours alone: whoever made one of them first would read what is written, or lead it
-    /// elsewhere. Five system calls, and only where nobody acknowledges.
+    /// Checks that all folders are ours alone, since another owner could read or redirect what is written. Five system
+    /// calls, and only if no daemon acknowledged the event.
     fn check_folders(&self) -> Result<(), SpoolWriteError> {
         let own = [self.dir.clone(), self.dir.join("tmp"), self.new_dir()];
         for path in self.above.iter().chain(&own) {
@@ -355,7 +355,8 @@ impl Spool {
         Ok(())
     }
 
-    /// Adds a file of `bytes` to the level. A file that then is not written makes the level too high, never too low.
+    /// Adds a file of `bytes` to the level. If the file is not written after all, the level is too high, never too
+    /// low.
     fn take_units(&self, bytes: u64) -> Result<(), SpoolWriteError> {
         let path = self.level_file();
         let failed = |source| SpoolWriteError::Io { path: path.clone(), source };
@@ -378,7 +379,7 @@ impl Spool {
     }
 }
 
-/// What a regular file holds, as far as a frame can go; `None`: it is none, or gone.
+/// The content of a regular file, up to the size of a frame. `None` if it is another type or missing.
 fn regular_bytes(path: &Path) -> io::Result<Option<Vec<u8>>> {
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
         return Ok(None);
@@ -393,7 +394,7 @@ fn regular_bytes(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// What a file in `new/` is.
+/// The state of a file in `new/`.
 fn waiting_state(name: &OsStr, bytes: &[u8]) -> RemainsState {
     match SpoolName::parse(name).map(|name| decode(&name, bytes)) {
         Some(Ok(_)) => RemainsState::Waiting,
@@ -407,7 +408,7 @@ fn is_left_behind(entry: &fs::DirEntry) -> bool {
     written.is_ok_and(|written| written.elapsed().is_ok_and(|since| since > WRITTEN_WITHIN))
 }
 
-/// When the event was captured, as the file's name says, or when the file was written.
+/// The capture time in the file's name, else the file's modification time.
 fn event_time(entry: &fs::DirEntry) -> io::Result<i64> {
     let name = SpoolName::parse(&entry.file_name());
     let named = name.and_then(|name| name.as_str().split_once('-')?.0.parse().ok());
@@ -418,7 +419,7 @@ fn event_time(entry: &fs::DirEntry) -> io::Result<i64> {
     Ok(i64::try_from(written.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// The event in the content of a spool file of this name.
+/// Decodes the content of a spool file of this name.
 ///
 /// # Errors
 /// [`SpoolReadError::Bad`] or [`SpoolReadError::UnknownVersion`].
@@ -435,13 +436,13 @@ pub fn decode(name: &SpoolName, content: &[u8]) -> Result<Deliver, SpoolReadErro
     }
 }
 
-/// Whether somebody has written to a file just now. A shim never writes to a file that can be read here; who copies one
-/// into the spool or mends one in place does.
+/// Whether a file was written to a moment ago. Shims never write to a visible file, but people copy or repair files in
+/// place.
 fn is_being_written(file: &File, now: SystemTime) -> bool {
     let written = file.metadata().and_then(|found| found.modified());
     written.is_ok_and(|written| match now.duration_since(written) {
         Ok(age) => age < BEING_WRITTEN,
-        // The file system's clock is not quite this one.
+        // The file system's clock differs slightly from the system's.
         Err(ahead) => ahead.duration() < BEING_WRITTEN,
     })
 }
@@ -540,7 +541,7 @@ mod tests {
         assert_eq!(spool.list(2).expect("lists"), [names[1].clone(), names[2].clone()]);
     }
 
-    /// Writes a file in place, long ago.
+    /// Writes a file in place, with an old modification time.
     fn write_in_place(spool: &Spool, name: &SpoolName, content: &[u8]) {
         fs::write(spool.file(name), content).expect("write");
         let file = File::options().write(true).open(spool.file(name)).expect("opens");

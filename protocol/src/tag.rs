@@ -1,10 +1,10 @@
-//! The tags whose content recall must not keep: the user's `<private>` and recall's own injected blocks.
+//! Recognises the tags whose content recall must not keep: the user's `<private>` and recall's own injected blocks.
 //!
-//! Pure recognition over bytes, used alike on plain text and on the inside of JSON strings as they stand on the wire.
-//! A bracket is found in three spellings: itself, `\u003c` (JSON encoders that escape for HTML, and JSON inside a JSON
-//! string, with any number of backslashes), and for recall's own blocks `&lt;` (an agent is known to hand injected
-//! text back in that form; a user's page about HTML must not vanish because it mentions `&lt;private&gt;`). Names are
-//! matched whatever their case; letters written as escapes are not looked for, since no encoder writes them.
+//! It works on bytes, both of plain text and of the inside of JSON strings as they are on the wire. A bracket has
+//! three spellings: itself; `\u003c` with any number of backslashes (JSON encoders that escape for HTML, and JSON
+//! inside a JSON string); and for recall's own blocks `&lt;`, because an agent returns injected text that way. A
+//! user's page about HTML must not vanish because it mentions `&lt;private&gt;`. Names are matched in any case.
+//! Letters written as escapes are not recognised, since no encoder writes them.
 
 use crate::planted::{Fault, planted};
 
@@ -13,12 +13,12 @@ const NAMES: [&[u8]; 4] = [b"private", b"recall-context", b"claude-recall-contex
 /// The index of `private` in [`NAMES`].
 const PRIVATE: usize = 0;
 
-/// Longer runs of backslashes are let go in pieces; see [`match_tag`].
+/// Longer runs of backslashes are passed on in pieces, see [`match_tag`].
 pub(crate) const MAX_RUN: usize = 64;
-/// More bytes than any undecided beginning of a tag can have.
+/// An upper bound for an undecided beginning of a tag, in bytes.
 pub(crate) const MAX_UNDECIDED: usize = 2 * MAX_RUN + 32;
 
-/// How many tags of each name are open. Blocks may be nested, so a count and not a flag.
+/// The number of open tags of each name. Blocks may be nested, so this is a count and not a flag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Opens([u32; NAMES.len()]);
 
@@ -36,7 +36,7 @@ impl Opens {
         }
     }
 
-    /// Whatever either has open.
+    /// Everything that is open in either.
     pub(crate) fn union(self, other: Self) -> Self {
         let mut both = self;
         for (count, more) in both.0.iter_mut().zip(other.0) {
@@ -51,7 +51,7 @@ impl Opens {
 pub(crate) struct Tag {
     name: usize,
     pub(crate) side: Side,
-    /// Bytes from the bracket to the end of the name; attributes and the closing bracket follow.
+    /// Bytes from the bracket to the end of the name. Attributes and the closing bracket follow.
     pub(crate) len: usize,
 }
 
@@ -61,21 +61,21 @@ pub(crate) enum Side {
     Close,
 }
 
-/// What bytes that begin like something are.
+/// The result of matching bytes against a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Match<T> {
     Yes(T),
-    /// Not it. The given number of bytes belong together and may be passed over.
+    /// No match. The given number of bytes belong together and can be skipped.
     No(usize),
-    /// It may become it with more bytes.
+    /// More bytes are needed to decide.
     Undecided,
 }
 
 /// Whether a tag starts at the first byte, which is `<`, `\` or `&`.
 ///
-/// A tag ends its name with white space, `>`, `/` or the beginning of a spelling of a bracket; so `<private` alone
-/// at the end of a text is text, and `<privateer>` is none of ours. A run of backslashes is always taken as a whole:
-/// dividing it could turn an escaped backslash into an escape of what follows.
+/// A tag's name ends with white space, `>`, `/` or the beginning of a bracket. So `<private` at the end of a text is
+/// text, and `<privateer` is a different name. A run of backslashes is always taken as a whole, since splitting it
+/// could turn an escaped backslash into an escape of the next character.
 pub(crate) fn match_tag(bytes: &[u8]) -> Match<Tag> {
     if planted(Fault::KeepPrivate) {
         return Match::No(1);
@@ -87,7 +87,7 @@ pub(crate) fn match_tag(bytes: &[u8]) -> Match<Tag> {
     };
     let no = Match::No(if spelling == Spelling::Escape { backslashes(bytes) } else { 1 });
     let after_lead = bytes.get(lead..).unwrap_or_default();
-    // Nearly every bracket is none of ours, and the next byte says so.
+    // Nearly every bracket belongs to another tag, as the next byte shows.
     if after_lead.first().is_some_and(|byte| !may_follow_bracket(*byte)) {
         return no;
     }
@@ -130,7 +130,7 @@ fn may_follow_bracket(byte: u8) -> bool {
         || NAMES.iter().any(|name| name.first().is_some_and(|first| first.eq_ignore_ascii_case(&byte)))
 }
 
-/// Whether the closing bracket of a tag starts at the first byte, which is `>`, `\` or `&`; its length if so.
+/// Whether the closing bracket of a tag starts at the first byte, which is `>`, `\` or `&`, and its length.
 pub(crate) fn match_closing_bracket(bytes: &[u8]) -> Match<usize> {
     match match_bracket(bytes, Bracket::Greater) {
         Match::Yes((len, _)) => Match::Yes(len),
@@ -162,7 +162,7 @@ fn match_bracket(bytes: &[u8], bracket: Bracket) -> Match<(usize, Spelling)> {
         Some(b'\\') => {
             let run = backslashes(bytes);
             if run > MAX_RUN {
-                // An even number, so that what is left of the run keeps its meaning.
+                // An even number, so that the rest of the run keeps its meaning.
                 return Match::No(MAX_RUN);
             }
             match starts_with(bytes.get(run..).unwrap_or_default(), escape) {
@@ -195,8 +195,8 @@ fn starts_with(bytes: &[u8], wanted: &[u8]) -> Match<usize> {
     }
 }
 
-/// How long the run at the front is; one more than [`MAX_RUN`] stands for all longer ones, or a run that is let go in
-/// pieces would be counted to its end for each of them.
+/// The length of the run at the front. [`MAX_RUN`] plus one stands for all longer ones, so that a run passed on in
+/// pieces is not counted to its end for each piece.
 fn backslashes(bytes: &[u8]) -> usize {
     bytes.iter().take(MAX_RUN + 1).take_while(|byte| **byte == b'\\').count()
 }

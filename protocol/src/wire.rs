@@ -1,25 +1,24 @@
-//! The values that travel: one request, one reply, per connection or several in a row.
+//! The messages on the wire: one request and one reply per connection, or several in a row.
 //!
-//! Rules of evolution (bincode knows no field names): variants are only ever appended, a changed shape is a new
-//! variant, and golden frames of every version stay in the tests. Nothing here may be skipped, flattened or
-//! untagged when it is serialised. An agent's own JSON travels as bytes, so that an agent's update never needs a
-//! new shim.
+//! Rules of evolution (bincode has no field names): variants are only appended, a changed shape is a new variant, and
+//! golden frames of every version stay in the tests. Nothing here may be skipped, flattened or untagged in
+//! serialisation. An agent's own JSON travels as bytes, so that an agent's update never needs a new shim.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Made by the shim: six bytes of time, so that the newest ids lie together in an index and storing one touches a page
-/// that is at hand, and ten random ones. Delivered twice, stored once.
+/// The id of an event, made by the shim: six bytes of time, so that the newest ids are adjacent in an index and
+/// storing one touches a cached page, and ten random bytes. An event that is delivered twice is stored once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EventId(pub [u8; 16]);
 
-/// Bytes of an id that say when, in milliseconds since 1970; they last until the year 10889.
+/// The bytes of an id that are its time, in milliseconds since 1970. They suffice until the year 10889.
 const TIME_BYTES: usize = 6;
 
 impl EventId {
-    /// A new id of an event that is captured now, `wall_ms` milliseconds after 1970. Should the system have no random
-    /// numbers, the process id and the clock stand in: an event with a weaker id is better than no event.
+    /// The id of an event captured `wall_ms` milliseconds after 1970. If the system has no random numbers, the process
+    /// id and the clock are used: an event with a weaker id is better than no event.
     pub fn new(wall_ms: i64) -> Self {
         let mut bytes = [0; 16];
         let (time, chance) = bytes.split_at_mut(TIME_BYTES);
@@ -35,7 +34,7 @@ impl EventId {
 
 #[cfg(target_os = "linux")]
 fn fill_random(bytes: &mut [u8]) -> bool {
-    // Never waits: an unfilled pool at boot is an error here, and no hook may wait for it.
+    // Never blocks. If the pool is not ready at boot, this fails, since no hook may wait for it.
     rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::NONBLOCK) == Ok(bytes.len())
 }
 
@@ -86,22 +85,22 @@ pub enum Request {
     Query(Query),
 }
 
-/// One lifecycle event as the shim saw it.
+/// A hook event as the shim saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deliver {
     pub event_id: EventId,
     /// The agent's id as given on the shim's command line, e.g. `claude-code`.
     pub agent: String,
-    /// The event's name from the command line; empty where the payload names it.
+    /// The event's name from the command line. Empty if the payload has it.
     pub event_name: String,
     /// Wall clock when the shim had read the payload, milliseconds since 1970 (UTC).
     pub captured_at_ms: i64,
-    /// The machine's boot id, so that events of one boot are ordered by `boot_ns` whatever the wall clock does.
+    /// The machine's boot id. Events of one boot are ordered by `boot_ns`, regardless of the wall clock.
     pub boot_id: [u8; 16],
     /// Time since boot (CLOCK_BOOTTIME), nanoseconds.
     pub boot_ns: u64,
     pub context: ShimContext,
-    /// The agent's JSON, private text removed and long strings shortened; or what came, if it was no JSON.
+    /// The agent's JSON with private text removed and long strings shortened, or the input if it was not JSON.
     #[serde(with = "serde_bytes")]
     pub payload: Vec<u8>,
     pub flags: Flags,
@@ -112,26 +111,26 @@ pub struct Deliver {
 pub struct ShimContext {
     pub pid: u32,
     pub cwd: String,
-    /// The agent's own word for the project's folder (`CLAUDE_PROJECT_DIR`), where it has one.
+    /// The project's folder as the agent names it (`CLAUDE_PROJECT_DIR`).
     pub project_dir: Option<String>,
-    /// The agent's config folder where the user moved it (`CLAUDE_CONFIG_DIR`).
+    /// The agent's config folder if the user moved it (`CLAUDE_CONFIG_DIR`).
     pub config_dir: Option<String>,
 }
 
-/// What the shim did to the payload, as bits.
+/// Bits for what the shim did to the payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flags(pub u32);
 
 impl Flags {
-    /// The prompt consisted of private text only; its text is not in the payload.
+    /// The prompt was entirely private. Its text is not in the payload.
     pub const WHOLLY_PRIVATE: Self = Self(1);
     /// Stdin ended, or the deadline came, before the JSON value was complete.
     pub const INCOMPLETE: Self = Self(1 << 1);
-    /// At least one long string was shortened; the mark inside it tells its true length.
+    /// A long string was shortened. The mark inside of it has its true length.
     pub const SHORTENED: Self = Self(1 << 2);
     /// A private or own tag was removed.
     pub const STRIPPED: Self = Self(1 << 3);
-    /// The bytes are no JSON; tags were removed bytewise.
+    /// The input is not JSON. Tags were removed as from plain text.
     pub const NOT_JSON: Self = Self(1 << 4);
 
     pub fn contains(self, other: Self) -> bool {

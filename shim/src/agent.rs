@@ -1,26 +1,26 @@
-//! What the shim itself must know of an agent: how to say nothing to it, and where it tells its folders.
+//! What the shim itself must know of an agent: its empty answer, and the variables with its folders.
 //!
-//! Everything else about agents is the daemon's, so that an agent's update never needs a new shim. Silence is here
-//! because it is also the answer when no daemon can be asked.
+//! Everything else about agents is in the daemon, so that an agent's update never needs a new shim. The empty answer
+//! is here because it is also needed when no daemon can be reached.
 
-/// One agent's row.
+/// The row of one agent.
 struct Spec {
     name: &'static str,
     silence: Silence,
-    /// The variable with the project's folder; the first is asked first.
+    /// The variables with the project's folder, in order of preference.
     project_dir: &'static [&'static str],
-    /// The variable with the agent's own folder, where the user moved it.
+    /// The variable with the agent's own folder, if the user moved it.
     config_dir: Option<&'static str>,
 }
 
-/// What an agent takes for "nothing to say".
+/// The output that means "nothing to say".
 #[derive(Clone, Copy)]
 enum Silence {
     /// No bytes at all.
     Nothing,
-    /// An empty JSON object; empty stdout would be an error, or stderr would be read in its place.
+    /// An empty JSON object. With empty stdout the agent would report an error or read stderr instead.
     EmptyObject,
-    /// An object that must say that the action goes on.
+    /// An object that must allow the action explicitly.
     Cursor,
     Cline,
 }
@@ -31,8 +31,8 @@ const fn spec(name: &'static str, silence: Silence, project_dir: &'static [&'sta
     Spec { name, silence, project_dir, config_dir: None }
 }
 
-/// Agents that differ from the default, which is silence by no bytes and the folder in `CLAUDE_PROJECT_DIR` (many
-/// agents set that one for compatibility).
+/// Agents that differ from the default, which is empty output and the folder in `CLAUDE_PROJECT_DIR` (many agents set
+/// it for compatibility).
 const SPECS: [Spec; 18] = [
     Spec {
         config_dir: Some("CLAUDE_CONFIG_DIR"),
@@ -69,7 +69,7 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// The agent of that name, known or not; `claude-code` without a name.
+    /// The agent of that name, known or not. Without a name it is `claude-code`.
     pub(crate) fn named(name: Option<String>) -> Self {
         let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| "claude-code".to_owned());
         let spec = SPECS.iter().find(|spec| spec.name == name).unwrap_or(&UNKNOWN);
@@ -80,12 +80,12 @@ impl Agent {
         &self.name
     }
 
-    /// Whether this agent's silence depends on the event, so that its name must be known.
+    /// Whether the empty answer depends on the event, so that its name must be known.
     pub(crate) fn silence_depends_on_event(&self) -> bool {
         matches!(self.spec.silence, Silence::Cursor)
     }
 
-    /// What to print at `event` when there is nothing to say.
+    /// The empty answer to `event`.
     pub(crate) fn silence(&self, event: &str) -> &'static str {
         match self.spec.silence {
             Silence::Nothing => "",

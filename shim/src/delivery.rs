@@ -1,7 +1,7 @@
-//! One event: stamped, sent to the daemon, or kept in the spool.
+//! Delivers one event: stamps it, sends it to the daemon, or keeps it in the spool.
 //!
-//! Accepted means that the daemon has acknowledged it or that its file stands in the spool; everything but an
-//! acknowledgement leads to the spool. An event can therefore arrive twice, and the daemon tells by its id.
+//! An event is accepted if the daemon has acknowledged it or its file is in the spool. Without an acknowledgement it
+//! goes to the spool. So an event can arrive twice, which the daemon detects by its id.
 
 use std::borrow::Cow;
 use std::io::ErrorKind;
@@ -20,18 +20,18 @@ use recall_protocol::wire::{Deliver, EventId, Flags, Reply, Request, ShimContext
 use crate::agent::Agent;
 use crate::launch::{self, Launch};
 
-/// For connecting, sending and the answer, from the moment stdin was complete. The whole budget is 60 ms; the rest is
-/// for the spool.
+/// The time for connecting, sending and the answer, from the end of stdin. The whole budget is 60 ms; the rest is for
+/// the spool.
 const ANSWER_TIME: Duration = Duration::from_millis(50);
-/// The same for an event that only reports. All that is waited for is the acknowledgement, and a daemon whose disk
-/// stalls gives none for as long as that takes: what stands in the spool is as safe, and the agent goes on.
+/// The same for an event without an answer. Only the acknowledgement is awaited, and a daemon whose disk stalls cannot
+/// give one. The spool is as safe, and the agent continues.
 const REPORT_TIME: Duration = Duration::from_millis(20);
 /// The same for the start of a session that starts the daemon.
 const START_TIME: Duration = Duration::from_millis(980);
-/// Between two looks whether the daemon listens already.
+/// Between two checks whether the daemon listens.
 const START_POLL: Duration = Duration::from_millis(1);
 
-/// An event ready to be delivered.
+/// An event to be delivered.
 pub(crate) struct Event {
     deliver: Request,
     spool_name: SpoolName,
@@ -39,24 +39,24 @@ pub(crate) struct Event {
     complete: Instant,
 }
 
-/// What the daemon has answered.
+/// The daemon's answer.
 struct Answered {
-    /// What the agent shall read.
+    /// The output for the agent.
     stdout: Vec<u8>,
     kept: Acceptance,
 }
 
-/// Whether the event is safe with the daemon.
+/// Whether the daemon has stored the event.
 enum Acceptance {
     Durably,
-    /// Its disk takes its time.
+    /// Its disk is slow.
     NotYet,
 }
 
-/// Nobody could be asked.
+/// Why there is no answer.
 enum NoAnswer {
     NothingListens,
-    /// Somebody is there, but did not acknowledge in time or in a way this build understands.
+    /// A daemon runs, but did not acknowledge in time or in a way that this build understands.
     NoAcknowledgement,
 }
 
@@ -90,8 +90,8 @@ impl Event {
         Self { deliver: Request::Deliver(deliver), spool_name, complete }
     }
 
-    /// The event's name: from the command line, else from the payload; empty if neither has it. Reads the whole
-    /// payload, so it is only asked for where it matters.
+    /// The event's name from the command line, else from the payload; empty if both lack it. Reads the whole payload,
+    /// so it is called only if needed.
     pub(crate) fn name(&self) -> Cow<'_, str> {
         match &self.deliver {
             Request::Deliver(deliver) if deliver.event_name.is_empty() => {
@@ -102,13 +102,13 @@ impl Event {
         }
     }
 
-    /// Hands the event to the daemon or the spool. Returns what the agent shall read.
+    /// Delivers the event to the daemon or the spool. Returns the output for the agent.
     pub(crate) fn deliver(&self) -> Option<Vec<u8>> {
         let paths = Paths::from_env().ok()?;
         let frame = frame::encode_frame(&self.deliver).ok()?;
 
-        match ask(&paths, &frame, Deadline::from_instant(self.complete, self.patience())) {
-            Ok(answered) => return Some(self.heard(&paths, &frame, answered)),
+        match ask(&paths, &frame, Deadline::from_instant(self.complete, self.answer_time())) {
+            Ok(answered) => return Some(self.ensure_kept(&paths, &frame, answered)),
             Err(NoAnswer::NoAcknowledgement) => {}
             Err(NoAnswer::NothingListens) if starts_session(&self.name()) => {
                 let time = match launch::start_daemon(&paths) {
@@ -119,7 +119,7 @@ impl Event {
                     .map(|time| Deadline::from_instant(self.complete, time))
                     .and_then(|deadline| ask_when_it_listens(&paths, &frame, deadline));
                 if let Some(answered) = answer {
-                    return Some(self.heard(&paths, &frame, answered));
+                    return Some(self.ensure_kept(&paths, &frame, answered));
                 }
             }
             Err(NoAnswer::NothingListens) => {
@@ -133,8 +133,8 @@ impl Event {
         None
     }
 
-    /// Sees to it that the event is safe.
-    fn heard(&self, paths: &Paths, frame: &[u8], Answered { stdout, kept }: Answered) -> Vec<u8> {
+    /// Keeps the event in the spool if the daemon has not stored it yet. Returns the output.
+    fn ensure_kept(&self, paths: &Paths, frame: &[u8], Answered { stdout, kept }: Answered) -> Vec<u8> {
         match kept {
             Acceptance::Durably => {}
             Acceptance::NotYet => keep(paths, &self.spool_name, frame),
@@ -142,9 +142,8 @@ impl Event {
         stdout
     }
 
-    /// How long the daemon may take, or what `RECALL_ANSWER_MS` says (10 to 10,000) on a machine where that is too
-    /// short.
-    fn patience(&self) -> Duration {
+    /// The time that the daemon gets, or `RECALL_ANSWER_MS` (10 to 10,000) for a machine where that is too short.
+    fn answer_time(&self) -> Duration {
         match std::env::var("RECALL_ANSWER_MS").ok().and_then(|text| text.parse().ok()) {
             Some(ms) => Duration::from_millis(u64::clamp(ms, 10, 10_000)),
             None if only_reports(&self.name()) => REPORT_TIME,
@@ -153,7 +152,7 @@ impl Event {
     }
 }
 
-/// Sends the frame and takes what was made of the event for an answer, nothing else.
+/// Sends the frame. Only a reply about the stored event counts as an answer.
 fn ask(paths: &Paths, frame: &[u8], deadline: Deadline) -> Result<Answered, NoAnswer> {
     let mut connection = Connection::open(paths, deadline).map_err(|error| match error {
         ConnectError::NothingListens | ConnectError::Paths(_) => NoAnswer::NothingListens,
@@ -179,7 +178,7 @@ fn ask(paths: &Paths, frame: &[u8], deadline: Deadline) -> Result<Answered, NoAn
     }
 }
 
-/// Asks as soon as the daemon that was just started listens.
+/// Sends the frame as soon as the daemon that was just started listens.
 fn ask_when_it_listens(paths: &Paths, frame: &[u8], deadline: Deadline) -> Option<Answered> {
     while let Some(left) = deadline.remaining() {
         match ask(paths, frame, deadline) {
@@ -191,7 +190,7 @@ fn ask_when_it_listens(paths: &Paths, frame: &[u8], deadline: Deadline) -> Optio
     None
 }
 
-/// Keeps the frame in the spool, or counts that it could not be kept.
+/// Keeps the frame in the spool, or counts its loss.
 fn keep(paths: &Paths, name: &SpoolName, frame: &[u8]) {
     let spool = Spool::new(paths);
     let kept = match spool.write(name, frame) {
@@ -207,21 +206,20 @@ fn keep(paths: &Paths, name: &SpoolName, frame: &[u8]) {
     }
 }
 
-/// Whether an event is the start of a session, in the spelling of any agent.
+/// Whether an event is the start of a session, in any agent's spelling.
 fn starts_session(event: &str) -> bool {
     letters(event) == "sessionstart"
 }
 
-/// Whether an event tells what happens and hardly ever has an answer, in the spelling of any agent. What is known of a
-/// file that a tool opens is told with another call if this one did not hear it. An event of another name may be a
-/// prompt.
+/// Whether an event only reports and hardly ever has an answer, in any agent's spelling. Notes about a file that a
+/// tool opens are injected with a later call if this one misses them. An event with another name may be a prompt.
 fn only_reports(event: &str) -> bool {
     let letters = letters(event);
     letters.ends_with("end")
         || ["tool", "stop", "compact", "permission", "notification"].iter().any(|word| letters.contains(word))
 }
 
-/// The same for `SessionStart`, `sessionStart` and `session_start`.
+/// Makes `SessionStart`, `sessionStart` and `session_start` equal.
 fn letters(event: &str) -> String {
     event.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }

@@ -1,9 +1,9 @@
-//! Reads stdin until there is enough, however the agent treats its end of the pipe.
+//! Reads stdin until there is enough, whatever the agent does with its end of the pipe.
 //!
 //! Agents are known to leave stdin open, to never write, to write slowly, and to send a hundred megabytes. So reading
-//! ends with the first complete JSON value, the end of the file or the end of patience, whichever comes first; what
-//! came is kept in any case. Patience is spent by waiting, not by work, or a slow machine would cut off a large event;
-//! who delivers gets more of it: a second for each 16 MiB, which a drip never reaches.
+//! ends with the first complete JSON value, the end of the file or a timeout, whichever comes first, and everything
+//! read is kept. Only waiting counts towards the timeout, not work, since a slow machine would otherwise cut off a
+//! large event. Each 16 MiB of input extends it by a second, which a trickle never reaches.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -13,26 +13,26 @@ use recall_protocol::json_scan::{Cleaned, Progress, Scanner};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-/// Waiting for stdin that never completes.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// The amount of input that earns another `PATIENCE`.
+/// The timeout while waiting for stdin.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// The amount of input that earns another `TIMEOUT`.
 const PACE: usize = 16 * 1024 * 1024;
-/// As much as a pipe holds by default.
+/// The default capacity of a pipe.
 const CHUNK: usize = 64 * 1024;
 
 /// Reads and cleans one event's JSON.
 pub(crate) fn read(stdin: BorrowedFd<'_>) -> Cleaned {
-    read_with(stdin, PATIENCE)
+    read_with(stdin, TIMEOUT)
 }
 
-fn read_with(stdin: BorrowedFd<'_>, mut patience: Duration) -> Cleaned {
+fn read_with(stdin: BorrowedFd<'_>, mut timeout: Duration) -> Cleaned {
     let mut scanner = Scanner::default();
     let mut chunk = vec![0; CHUNK];
     let mut towards_pace = 0_usize;
-    while !patience.is_zero() {
+    while !timeout.is_zero() {
         let before = Instant::now();
-        let waited = frame::wait(&stdin, PollFlags::IN, patience);
-        patience = patience.saturating_sub(before.elapsed());
+        let waited = frame::wait(&stdin, PollFlags::IN, timeout);
+        timeout = timeout.saturating_sub(before.elapsed());
         match waited {
             Ok(Waited::Ready) => {}
             Ok(Waited::NotYet) => continue,
@@ -44,7 +44,7 @@ fn read_with(stdin: BorrowedFd<'_>, mut patience: Duration) -> Cleaned {
                 towards_pace += read;
                 if towards_pace >= PACE {
                     towards_pace -= PACE;
-                    patience += PATIENCE;
+                    timeout += TIMEOUT;
                 }
                 if scanner.feed(chunk.get(..read).unwrap_or_default()) == Progress::Complete {
                     break;
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_ends_and_what_came_is_kept() {
+    fn input_before_the_timeout_is_kept() {
         let (reader, mut writer) = std::io::pipe().expect("pipe");
         writer.write_all(b"[1,").expect("writes");
         let cleaned = read_with(reader.as_fd(), Duration::from_millis(50));

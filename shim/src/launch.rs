@@ -1,12 +1,12 @@
-//! Starts the daemon where no service manager does, at most once in ten seconds.
+//! Starts the daemon if no service manager does, at most once in ten seconds.
 //!
-//! The daemon must outlive the hook and must not hold it up: agents wait until a hook's stdout is closed everywhere,
-//! and kill its process group on timeout. So it gets its own group, nothing of the shim's descriptors, and only a few
-//! variables of the environment: agents put API keys and session tokens into a hook's, and folders of the project at hand
-//! into its `PATH`.
+//! The daemon must outlive the hook and must not delay it: agents wait until a hook's stdout is closed everywhere, and
+//! kill its process group on timeout. So the daemon gets its own group, none of the shim's descriptors, and only a few
+//! variables of the environment, since agents put API keys and session tokens into a hook's, and folders of the
+//! current project into its `PATH`.
 //!
-//! Hooks come in bursts. The stamp beside the spool is locked while somebody decides, and its age says when the last
-//! start was tried; a lock, unlike a file that is removed and made again, cannot be taken from its new owner.
+//! Hooks come in bursts. The stamp file beside the spool is locked during the decision, and its age is the time since
+//! the last attempt. A lock cannot be taken from its owner, unlike a file that is removed and created again.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -23,28 +23,28 @@ use rustix::fs::OFlags;
 
 /// Between two starts.
 const PAUSE: Duration = Duration::from_secs(10);
-/// As long as this after a start, a session's start waits for the daemon.
+/// For this long after an attempt, a session's start waits for the daemon.
 const WORTH_WAITING: Duration = Duration::from_secs(1);
 
-/// What became of starting the daemon.
+/// The result of trying to start the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Launch {
-    /// A start was tried so long ago, less than a second, by this shim or another: it may come up yet.
+    /// This or another shim tried a start this long ago, less than a second. The daemon may come up soon.
     JustTried(Duration),
     /// A start was tried, and it is too early for another.
     TriedBefore,
-    /// A service manager or the user decides about the daemon.
+    /// A service manager or the user controls the daemon.
     NotOurs,
 }
 
-/// Starts `recall daemon` unless that is somebody else's business or was tried just now.
+/// Starts `recall daemon`, unless somebody else controls it or a start was tried a moment ago.
 pub(crate) fn start_daemon(paths: &Paths) -> Launch {
     if std::env::var_os("RECALL_NO_DAEMON_START").is_some_and(|value| !value.is_empty() && value != "0")
         || is_managed(paths)
     {
         return Launch::NotOurs;
     }
-    // The first hook of all finds no folder. Where it cannot be made, or is not ours, a daemon has no place either.
+    // The very first hook finds no folder. If it cannot be created, or is not ours, a daemon cannot run either.
     if paths.state_folders().iter().try_for_each(|folder| folder::secure(folder)).is_err() {
         return Launch::NotOurs;
     }
@@ -57,8 +57,8 @@ pub(crate) fn start_daemon(paths: &Paths) -> Launch {
     }
 }
 
-/// Whether systemd listens on the socket's behalf: it is running for this user and the socket is enabled. A home of
-/// one's own (`RECALL_HOME`) is nobody else's business.
+/// Whether systemd listens for the daemon: it runs for this user and the socket is enabled. It never manages a
+/// `RECALL_HOME`.
 fn is_managed(paths: &Paths) -> bool {
     let unset = |name| std::env::var_os(name).is_none_or(|value| value.is_empty());
     if !cfg!(target_os = "linux") || !unset("RECALL_HOME") {
@@ -71,7 +71,7 @@ fn is_managed(paths: &Paths) -> bool {
     runs && config_home.is_some_and(|config| config.join(enabled).is_symlink())
 }
 
-/// Takes the right to start the daemon. `None` means that it is ours now; the stamp has been renewed.
+/// Claims the right to start the daemon. `None` means that it was claimed, and the stamp was renewed.
 fn tried_lately(stamp: &Path, now: SystemTime) -> Option<Launch> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = OpenOptions::new()
@@ -80,7 +80,7 @@ fn tried_lately(stamp: &Path, now: SystemTime) -> Option<Launch> {
         .mode(0o600)
         .custom_flags(flags.bits().cast_signed())
         .open(stamp);
-    // Without a place for the stamp there is none for a daemon's files either.
+    // If the stamp cannot be written, the daemon cannot write its files either.
     let Ok(mut stamp) = opened else { return Some(Launch::NotOurs) };
     if stamp.try_lock().is_err() {
         return Some(Launch::JustTried(Duration::ZERO));
@@ -90,12 +90,12 @@ fn tried_lately(stamp: &Path, now: SystemTime) -> Option<Launch> {
     {
         return Some(if age < WORTH_WAITING { Launch::JustTried(age) } else { Launch::TriedBefore });
     }
-    // One byte is enough to be no longer new; the time is the file system's.
+    // One byte marks the stamp as used. The time is the file system's.
     let renewed = stamp.set_len(0).and_then(|()| stamp.write_all(b"."));
     renewed.err().map(|_| Launch::NotOurs)
 }
 
-/// How long ago the stamp was renewed. `None` if it is new, or from a future that a clock step has made.
+/// The time since the stamp was renewed. `None` if it is new, or in the future after a clock step.
 fn age(stamp: &File, now: SystemTime) -> Option<Duration> {
     let found = stamp.metadata().ok()?;
     if found.len() == 0 {
@@ -126,7 +126,7 @@ fn spawn() -> std::io::Result<()> {
         .map(|_| ())
 }
 
-/// The daemon's binary beside our own, else what the daemon's `PATH` has.
+/// The daemon's binary beside our own, else one from the daemon's `PATH`.
 fn program() -> PathBuf {
     std::env::current_exe()
         .ok()

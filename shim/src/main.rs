@@ -31,7 +31,7 @@ use agent::Agent;
 use recall_protocol::core_dump;
 
 fn main() -> ExitCode {
-    // Not even a bug of ours may block the agent or speak to it.
+    // Even a panic must not block the agent or print anything.
     std::panic::set_hook(Box::new(|_| std::process::exit(0)));
 
     core_dump::disable();

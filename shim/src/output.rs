@@ -1,7 +1,7 @@
-//! Prints the answer whole or not at all.
+//! Prints the answer completely or not at all.
 //!
-//! Half a JSON object is worse than none: agents feed it to the model as it is. So nothing is begun unless stdout
-//! takes bytes now, and what an agent that has gone away does not read is nobody's loss.
+//! Half a JSON object is worse than none, because agents pass it to the model. So printing starts only if stdout
+//! accepts bytes now. If the agent has gone, the output is dropped.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -11,12 +11,12 @@ use recall_protocol::frame::{self, Deadline, Waited};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-/// How long stdout may be full before the answer is given up.
-const PATIENCE: Duration = Duration::from_millis(20);
-/// How long a reader of what has been begun may take.
-const PATIENCE_ONCE_BEGUN: Duration = Duration::from_secs(1);
+/// How long stdout may be full before the answer is dropped.
+const TIMEOUT: Duration = Duration::from_millis(20);
+/// How long the reader may take once printing has begun.
+const TIMEOUT_ONCE_BEGUN: Duration = Duration::from_secs(1);
 
-/// Prints to stdout. Errors are ignored: there is nobody to tell.
+/// Prints to stdout. Errors are ignored, since nobody can be told.
 pub(crate) fn print(bytes: &[u8]) {
     if !bytes.is_empty() {
         let _ = print_to(rustix::stdio::stdout(), bytes);
@@ -24,7 +24,7 @@ pub(crate) fn print(bytes: &[u8]) {
 }
 
 fn print_to(stdout: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
-    let mut deadline = Deadline::after(PATIENCE);
+    let mut deadline = Deadline::after(TIMEOUT);
     let mut rest = bytes;
     while !rest.is_empty() {
         let left = deadline.remaining().ok_or(io::ErrorKind::TimedOut)?;
@@ -35,7 +35,7 @@ fn print_to(stdout: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(written) => {
                 rest = rest.get(written..).unwrap_or_default();
-                deadline = Deadline::after(PATIENCE_ONCE_BEGUN);
+                deadline = Deadline::after(TIMEOUT_ONCE_BEGUN);
             }
             Err(Errno::INTR | Errno::AGAIN) => {}
             Err(errno) => return Err(errno.into()),

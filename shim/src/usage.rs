@@ -1,4 +1,4 @@
-//! What a person is told who runs the shim by hand. No agent's name and no event's begins with a dash.
+//! The answers to options, for people who run the shim by hand. Names of agents and events never begin with a dash.
 
 const VERSION: &str = concat!("recall-shim ", env!("CARGO_PKG_VERSION"), "\n");
 
@@ -21,7 +21,7 @@ pub(crate) fn answer(arguments: [&str; 2]) -> Option<String> {
     Some(match option {
         "-h" | "--help" => HELP.to_owned(),
         "-V" | "--version" => VERSION.to_owned(),
-        // Nothing of it is printed that would steer a terminal.
+        // Quoted, so that it cannot control a terminal.
         unknown => format!("recall-shim: there is no option {unknown:?}\n\n{HELP}"),
     })
 }

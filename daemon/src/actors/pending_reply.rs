@@ -273,7 +273,7 @@ impl PendingReply {
         };
         let _ = recorded.await;
         if heard == Received::No {
-            self.injected.lock().await.take_back(&news);
+            self.injected.lock().await.remove(&news);
             let unheard = RetractInjection { session: self.key.clone(), event };
             if let Err(error) = self.context.writer.write(unheard).await {
                 tracing::warn!(%error, "an injection that nobody heard stays recorded");

@@ -27,7 +27,7 @@ use crate::memory::file_memory::InjectedSet;
 use crate::memory::ids::{EventId, ProjectKey, SessionKey, Timestamp};
 use crate::memory::order::Order;
 use crate::memory::plan::PlanChange;
-use crate::memory::project::telling_folder;
+use crate::memory::project::identifying_folder;
 use crate::memory::session::{Ask, Batch, Decision, Effect, Session, Watch};
 use crate::repository;
 use crate::repository::refs::WorkLocation;
@@ -284,8 +284,8 @@ impl SessionState {
             path.clone_from(&event.transcript_path);
         }
         let loaded = self.loaded.as_ref()?;
-        let batch = loaded.session.left_unanswered_by(event)?;
-        let is_own = !batch.is_strange_to(event.prompt.as_ref());
+        let batch = loaded.session.unanswered_batch_before(event)?;
+        let is_own = !batch.is_of_other_turn(event.prompt.as_ref());
         let found = self.look_up(loaded, batch).await;
         match &mut event.what {
             HookEventKind::Stop { message } if is_own => {
@@ -346,7 +346,7 @@ impl SessionState {
         }
         let shim = &deliver.context;
         let named = [shim.project_dir.as_deref(), event.cwd.as_deref(), Some(&*shim.cwd)];
-        let folder = telling_folder(&named.map(Option::unwrap_or_default)).to_owned();
+        let folder = identifying_folder(&named.map(Option::unwrap_or_default)).to_owned();
         let readers = self.context.context_lookup.readers.clone();
         let look_up = tokio::task::spawn_blocking(move || {
             let facts = repository::facts(Path::new(&folder));
@@ -389,7 +389,7 @@ impl SessionState {
         }
         let watch = Watch { now, since: self.context.heard_since };
         let found = match self.loaded.as_ref() {
-            Some(loaded) => match loaded.session.left_unanswered_by_time(watch, self.context.idle) {
+            Some(loaded) => match loaded.session.unanswered_batch_on_idle(watch, self.context.idle) {
                 Some(batch) => self.look_up(loaded, batch).await,
                 None => None,
             },

@@ -1,30 +1,30 @@
-//! Whether a call failed, by the agent's own word.
+//! Whether a call failed, as the agent reports it.
 //!
-//! Agents say it in different places: an event of its own, a flag or an exit code in the result, an error beside it.
-//! Everything that depends on it asks [`told`], so a call that failed is one everywhere. The text of a result is not
-//! searched: what a command prints says nothing certain about how it ended.
+//! Agents report failure in different places: a separate event, a flag or an exit code in the result, an error beside
+//! it. All code that depends on it asks [`error_text`], so the answer is the same everywhere. The text of a result is not
+//! searched, because a command's output does not tell for sure how it ended.
 
 use super::json::{self, Fields, objects};
 
-/// Flags that say "failed" when they are true.
+/// Flags that mean failure if true.
 const FAILED: [&str; 2] = ["is_error", "isError"];
-/// Flags that say "failed" when they are false.
+/// Flags that mean failure if false.
 const SUCCEEDED: [&str; 1] = ["success"];
-/// Where an error stands that is none when it is empty.
+/// Fields with an error message. An empty one is not an error.
 const ERRORS: [&str; 2] = ["error", "error_message"];
-/// Words for how the call ended, and those among them that say "failed".
+/// Fields with the status of the call; [`FAILURES`] are the values that mean failure.
 const STATUSES: [&str; 3] = ["status", "result_type", "resultType"];
 const FAILURES: [&str; 9] =
     ["error", "errored", "fail", "failed", "failure", "denied", "rejected", "timeout", "timed_out"];
 const EXIT_CODES: [&str; 4] = ["exit_code", "exitCode", "return_code", "returnCode"];
-/// What the program printed, or what the model was given of it.
+/// Fields with the program's output, or with the part of it that the model got.
 const OUTPUTS: [&str; 7] =
     ["stdout", "stderr", "output", "result", "content", "text_result_for_llm", "llmContent"];
-/// In `grep`'s case a code of 1 means that nothing was found; Claude Code says so here.
-const EXCUSE: &str = "returnCodeInterpretation";
+/// The field in which Claude Code explains a harmless exit code: `grep` returns 1 if it finds nothing.
+const EXIT_CODE_NOTE: &str = "returnCodeInterpretation";
 
-/// Whose result is read. A tool of a server may answer with whatever data it likes, `{"status": "failed"}` about
-/// somebody's build among it: only the protocol's own flag counts there.
+/// Whose result is read. A server's tool may return any data, such as `{"status": "failed"}` about somebody's build.
+/// So only the protocol's own flag counts there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     Agent,
@@ -37,27 +37,27 @@ impl Source {
     }
 }
 
-/// What went wrong, in the agent's words; `None`: the call is not said to have failed. `payload` is the hook's own
-/// JSON, `response` the JSON of the call's result.
-pub fn told(source: Source, payload: &Fields, response: Option<&str>) -> Option<String> {
+/// The agent's words about a failure. `None` if no failure is reported. `payload` is the hook's JSON, `response` that
+/// of the call's result.
+pub fn error_text(source: Source, payload: &Fields, response: Option<&str>) -> Option<String> {
     let result = response.map(Reading::of).unwrap_or_default();
     let in_result = match source {
-        Source::Agent => result.verdict(),
-        Source::Server => result.protocol_verdict(),
+        Source::Agent => result.status(),
+        Source::Server => result.protocol_status(),
     };
-    let failed = match (verdict(payload), in_result) {
-        (Some(Verdict::Failed), _) | (_, Some(Verdict::Failed)) => true,
-        (Some(Verdict::Succeeded), _) | (_, Some(Verdict::Succeeded)) => false,
+    let failed = match (status(payload), in_result) {
+        (Some(Status::Failed), _) | (_, Some(Status::Failed)) => true,
+        (Some(Status::Succeeded), _) | (_, Some(Status::Succeeded)) => false,
         (None, None) => {
             let in_result = (source == Source::Agent).then(|| result.exit_code()).flatten();
             exit_code(payload).or(in_result).is_some_and(|code| code != 0)
         }
     };
-    failed.then(|| words(payload, response))
+    failed.then(|| failure_text(payload, response))
 }
 
-/// What is said about a call that is known to have failed.
-pub fn words(payload: &Fields, response: Option<&str>) -> String {
+/// The text about a call that is known to have failed.
+pub fn failure_text(payload: &Fields, response: Option<&str>) -> String {
     let result = response.map(Reading::of).unwrap_or_default();
     let mut said: Vec<String> = error(payload).into_iter().collect();
     if said.is_empty() {
@@ -69,12 +69,12 @@ pub fn words(payload: &Fields, response: Option<&str>) -> String {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum Status {
     Failed,
     Succeeded,
 }
 
-/// A result as far as it says how the call ended: one object, or those blocks of a message that are flagged.
+/// The parts of a result that tell how the call ended: one object, or the flagged blocks of a message.
 #[derive(Default)]
 struct Reading {
     objects: Vec<Fields>,
@@ -93,12 +93,12 @@ impl Reading {
         Self { objects }
     }
 
-    fn verdict(&self) -> Option<Verdict> {
-        self.objects.iter().find_map(verdict)
+    fn status(&self) -> Option<Status> {
+        self.objects.iter().find_map(status)
     }
 
-    fn protocol_verdict(&self) -> Option<Verdict> {
-        self.objects.iter().any(is_flagged).then_some(Verdict::Failed)
+    fn protocol_status(&self) -> Option<Status> {
+        self.objects.iter().any(is_flagged).then_some(Status::Failed)
     }
 
     fn exit_code(&self) -> Option<i64> {
@@ -118,7 +118,7 @@ fn is_flagged(object: &Fields) -> bool {
     FAILED.iter().any(|flag| object.raw(flag) == Some("true"))
 }
 
-fn verdict(object: &Fields) -> Option<Verdict> {
+fn status(object: &Fields) -> Option<Status> {
     let says = |names: &[&str], value: &str| names.iter().any(|name| object.raw(name) == Some(value));
     let status = STATUSES.iter().filter_map(|field| object.word(field));
     let mut status = status.map(|word| word.to_ascii_lowercase());
@@ -127,13 +127,14 @@ fn verdict(object: &Fields) -> Option<Verdict> {
         || error(object).is_some()
         || status.any(|word| FAILURES.contains(&word.as_str()))
     {
-        return Some(Verdict::Failed);
+        return Some(Status::Failed);
     }
-    let succeeded = says(&FAILED, "false") || says(&SUCCEEDED, "true") || object.word(EXCUSE).is_some();
-    succeeded.then_some(Verdict::Succeeded)
+    let succeeded =
+        says(&FAILED, "false") || says(&SUCCEEDED, "true") || object.word(EXIT_CODE_NOTE).is_some();
+    succeeded.then_some(Status::Succeeded)
 }
 
-/// An error that says something.
+/// A non-empty error.
 fn error(object: &Fields) -> Option<String> {
     ERRORS.iter().find_map(|field| {
         let raw = object.raw(field)?;
@@ -152,13 +153,13 @@ fn error(object: &Fields) -> Option<String> {
 fn exit_code(object: &Fields) -> Option<i64> {
     let code = |object: &Fields, names: &[&str]| names.iter().find_map(|name| object.number(name));
     code(object, &EXIT_CODES).or_else(|| {
-        // OpenCode's place for it.
+        // OpenCode's field.
         let inner = object.raw("metadata").filter(|raw| raw.starts_with('{'))?;
         code(&Fields::read(inner.as_bytes()).ok()?, &["exit"])
     })
 }
 
-/// A text, or several: strings and the texts of content blocks.
+/// The text of a string, or of an array of strings and content blocks.
 fn text_of(raw: &str) -> Option<String> {
     let text = match raw.as_bytes().first()? {
         b'"' => json::string(raw)?,
@@ -180,12 +181,12 @@ mod tests {
     #[track_caller]
     fn check(tool: &str, payload: &str, response: &str, expected: Option<&str>) {
         let payload = Fields::read(payload.as_bytes()).unwrap();
-        let found = told(Source::of(tool), &payload, Some(response).filter(|text| !text.is_empty()));
+        let found = error_text(Source::of(tool), &payload, Some(response).filter(|text| !text.is_empty()));
         assert_eq!(found.as_deref(), expected, "{response}");
     }
 
     #[test]
-    fn whichever_field_says_so() {
+    fn every_failure_field_is_read() {
         for (response, words) in [
             (r#"{"output":"1 failing","is_error":true}"#, "1 failing"),
             (r#"{"content":[{"type":"text","text":"no such sku"}],"isError":true}"#, "no such sku"),
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_word_of_failure_is_none() {
+    fn other_fields_report_no_failure() {
         for response in [
             r#"{"stdout":"error: failed","stderr":"","interrupted":false}"#,
             r#"{"exit_code":0,"error":null,"success":true,"is_error":false,"status":"completed"}"#,
@@ -232,9 +233,9 @@ mod tests {
         }
     }
 
-    /// `grep` that finds nothing ends with 1.
+    /// `grep` returns 1 if it finds nothing.
     #[test]
-    fn an_agents_own_verdict_counts_more_than_the_code() {
+    fn the_agents_status_takes_precedence_over_the_exit_code() {
         check("Bash", "{}", r#"{"exit_code":1,"is_error":false}"#, None);
         check("Bash", "{}", r#"{"exit_code":1,"success":true}"#, None);
         check("Bash", "{}", r#"{"exitCode":1,"returnCodeInterpretation":"No matches found"}"#, None);
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_answers_is_data() {
+    fn a_servers_result_is_data() {
         check(
             "mcp__ci__build",
             "{}",

@@ -1,9 +1,9 @@
-//! Hosts without a reader of their own: Claude Code's dialect, which many copied, with events in whatever spelling.
+//! Reads events of hosts without a reader of their own: Claude Code's format, which many copied, with event names in
+//! any spelling.
 //!
 //! Long-lived hosts (chat gateways) name their events `session_start`, `session:compact:before`, `command:new` or
-//! `message:received`. What such an event means is told by [`SPELLINGS`]; fields are looked for at the top and in the
-//! objects in which these hosts put them, in both spellings. What has no row and is none of Claude Code's events is kept
-//! as it came.
+//! `message:received`. [`SPELLINGS`] maps them. Fields are looked up at the top and in the objects that these hosts
+//! use, in both spellings. Events that are neither listed nor Claude Code's are stored as they came.
 
 use recall_protocol::wire::Deliver;
 
@@ -12,24 +12,24 @@ use super::{Unreadable, claude_code};
 use crate::memory::event::{Audience, HookEvent, HookEventKind, MessageOrigin, StartSource};
 use crate::memory::ids::{SessionId, Timestamp};
 
-/// What an event is.
+/// The event that a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
     SessionStart,
     SessionSuspend,
     SessionResume,
-    /// With this reason, where the event names none.
+    /// With this reason if the event has none.
     SessionEnd(&'static str),
     BeforeCompaction,
     AfterCompaction,
     MessageReceived,
     /// The user has stopped the turn.
     Stop,
-    /// The host's own business, told again by the events of its sessions.
+    /// Internal to the host, and also reported by events of its sessions.
     Internal,
 }
 
-/// Names by their letters and digits alone, in small letters: `session_start`, `SessionStart` and `session:start` are one.
+/// Event names reduced to lower-case letters and digits: `session_start`, `SessionStart` and `session:start` are one.
 const SPELLINGS: [(&str, Meaning); 19] = [
     ("sessionstart", Meaning::SessionStart),
     ("gatewaystartup", Meaning::SessionStart),
@@ -47,13 +47,13 @@ const SPELLINGS: [(&str, Meaning); 19] = [
     ("sessioncompactafter", Meaning::AfterCompaction),
     ("postcompact", Meaning::AfterCompaction),
     ("messagereceived", Meaning::MessageReceived),
-    // Each session is told of its suspension or its end beside them.
+    // Each session also gets an event about its suspension or end.
     ("gatewayshutdown", Meaning::Internal),
     ("gatewayprerestart", Meaning::Internal),
     ("gatewaystop", Meaning::Internal),
 ];
 
-/// Claude Code's events whose names differ only in their spelling.
+/// Claude Code's events, whose names differ only in spelling.
 const DIALECT: [&str; 9] = [
     "UserPromptSubmit",
     "PreToolUse",
@@ -70,10 +70,10 @@ fn letters(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }
 
-/// Objects in which hosts put what belongs to an event.
+/// Objects in which hosts put an event's fields.
 const INSIDE: [&str; 4] = ["event", "context", "ctx", "metadata"];
 
-/// An event's fields and those of the objects inside.
+/// An event's fields and those of the nested objects.
 struct Payload {
     top: Fields,
     inside: Vec<Fields>,
@@ -93,13 +93,13 @@ impl Payload {
         Ok(Self { top, inside })
     }
 
-    /// The JSON text of the first spelling that is there, the outer one first.
+    /// The JSON text of the first spelling that exists, outer fields first.
     fn raw(&self, names: &[&str]) -> Option<&str> {
         let all = std::iter::once(&self.top).chain(&self.inside);
         all.filter_map(|fields| fields.raw_of(names)).next()
     }
 
-    /// A text that says something; ids may be numbers.
+    /// A non-empty text. Ids may be numbers.
     fn word(&self, names: &[&str]) -> Option<String> {
         let raw = self.raw(names)?;
         let number = || raw.parse::<i64>().ok().map(|number| number.to_string());
@@ -128,14 +128,14 @@ impl Payload {
             conversation: self.word(&["conversation_id", "conversationId", "conversation", "chatId"]),
             sent_at: self.raw(&["timestamp"]).and_then(time),
         };
-        // A channel alone says where the agent sits, not who has sent something.
+        // A channel without a sender describes the agent, not a message.
         origin.sender.is_some().then(|| Box::new(origin))
     }
 }
 
-/// In milliseconds or seconds since 1970, or as RFC 3339.
+/// Milliseconds or seconds since 1970, or RFC 3339.
 fn time(raw: &str) -> Option<Timestamp> {
-    /// In seconds this is the year 5138.
+    /// Smaller numbers are seconds; as seconds this is the year 5138.
     const LEAST_MS: i64 = 100_000_000_000;
     if let Some(text) = string(raw) {
         return Some(Timestamp(text.parse::<jiff::Timestamp>().ok()?.as_millisecond()));
@@ -171,7 +171,7 @@ fn what(meaning: Meaning, name: &str, payload: &Payload, delivery: &Deliver) -> 
             let before = payload.word(&["resumed_from", "resumedFrom"]);
             let source = match (payload.word(&["source"]), before) {
                 (Some(source), _) => StartSource::parse(&source),
-                // The conversation began anew in another's place.
+                // A conversation that began in place of another one.
                 (None, Some(_)) => StartSource::Clear,
                 (None, None) => StartSource::Startup,
             };
@@ -180,9 +180,9 @@ fn what(meaning: Meaning, name: &str, payload: &Payload, delivery: &Deliver) -> 
         Meaning::SessionSuspend => HookEventKind::SessionSuspend { reason: reason("other") },
         Meaning::SessionResume => HookEventKind::SessionResume,
         Meaning::SessionEnd(otherwise) => match reason(otherwise).as_str() {
-            // The host goes away, and its sessions are there again when it is back.
+            // The host exits, and its sessions continue when it is back.
             reason @ ("shutdown" | "restart") => HookEventKind::SessionSuspend { reason: reason.to_owned() },
-            // The conversation goes on under another id.
+            // The conversation continues under another id.
             "compaction" => HookEventKind::Internal { name: name.to_owned() },
             reason => HookEventKind::SessionEnd { reason: reason.to_owned() },
         },

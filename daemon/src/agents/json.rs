@@ -1,5 +1,5 @@
-//! Reading JSON that somebody else wrote: only the outermost object is opened, last key wins, nothing is refused
-//! for being of an unexpected type.
+//! Lenient reading of foreign JSON: only the outermost object is parsed, the last of equal keys wins, and unexpected
+//! types are accepted.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde_json::value::RawValue;
 
 use super::Unreadable;
 
-/// The fields of one JSON object, each as its author wrote it.
+/// The fields of a JSON object as raw JSON.
 pub struct Fields(BTreeMap<String, Box<RawValue>>);
 
 impl Fields {
     /// # Errors
-    /// When the bytes are not UTF-8 or not one JSON object.
+    /// The bytes are not UTF-8 or not one JSON object.
     pub fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
         Ok(Self(serde_json::from_str(std::str::from_utf8(bytes)?)?))
     }
@@ -26,17 +26,17 @@ impl Fields {
         self.0.get(name).map(|value| value.get()).filter(|text| *text != "null")
     }
 
-    /// The first of several spellings that is there.
+    /// The first of several spellings that exists.
     pub fn raw_of(&self, names: &[&str]) -> Option<&str> {
         names.iter().find_map(|name| self.raw(name))
     }
 
-    /// A field that is a string. Lone surrogates become U+FFFD instead of an error: agents cut texts anywhere.
+    /// A string field. Lone surrogates become U+FFFD instead of an error, because agents cut texts anywhere.
     pub fn text(&self, name: &str) -> Option<String> {
         string(self.raw(name)?)
     }
 
-    /// The same, where an empty string says as little as none.
+    /// A non-empty string field.
     pub fn word(&self, name: &str) -> Option<String> {
         self.text(name).filter(|text| !text.is_empty())
     }
@@ -47,13 +47,13 @@ impl Fields {
     }
 }
 
-/// The objects of a JSON array; what is none is left out, and what is no array has none.
+/// The objects of a JSON array. Other elements are skipped; a value that is not an array has none.
 pub fn objects(raw: &str) -> Vec<Fields> {
     let values: Vec<Box<RawValue>> = serde_json::from_str(raw).unwrap_or_default();
     values.iter().filter_map(|value| Fields::read(value.get().as_bytes()).ok()).collect()
 }
 
-/// Decodes a JSON string; `None` if the value is none.
+/// Decodes a JSON string. `None` if the value is not a string.
 pub fn string(raw: &str) -> Option<String> {
     if !raw.starts_with('"') {
         return None;
@@ -61,7 +61,7 @@ pub fn string(raw: &str) -> Option<String> {
     serde_json::from_str(raw).ok().or_else(|| serde_json::from_str(&without_lone_surrogates(raw)).ok())
 }
 
-/// Replaces every `\uD800`–`\uDFFF` that has no partner by `\uFFFD`.
+/// Replaces every unpaired `\uD800`–`\uDFFF` by `\uFFFD`.
 fn without_lone_surrogates(raw: &str) -> String {
     let unit = |at: usize| {
         let digits = raw.get(at..at + 6)?.strip_prefix("\\u")?;

@@ -1,10 +1,10 @@
-//! The agents: one file (or folder) each, and the table of them.
+//! The agents: one file or folder each, and the table of them.
 //!
-//! An agent's reader turns its raw JSON into a [`HookEvent`]; its answer turns context into exactly the bytes
-//! that agent wants on a hook's stdout.
+//! An agent's reader turns its raw JSON into a [`HookEvent`]. Its answer function renders context as exactly the bytes
+//! that the agent expects on a hook's stdout.
 //!
-//! Where an agent does not tell how a turn ended, its transcript does, and what an approved plan says, its file: these are
-//! the only inputs here beside the delivery itself, and go through [`named_file`].
+//! If an agent does not report how a turn ended, its transcript is read; if it reports only the path of an approved
+//! plan, that file is read. Both go through [`named_file`]. There is no other input beside the delivery itself.
 //!
 //! **Invariant:** nothing here stores, searches or decides what an event means.
 
@@ -27,60 +27,60 @@ use crate::memory::material::Action;
 pub struct AgentSpec {
     /// The first word of the shim's command line.
     pub name: &'static str,
-    /// How people call it.
+    /// The name shown to people.
     pub display_name: &'static str,
     /// Reads one delivery.
     pub read: fn(&Deliver) -> Result<HookEvent, Unreadable>,
-    /// Renders an answer as the hook's stdout. Empty means: print nothing.
+    /// Renders an answer as the hook's stdout. Empty output prints nothing.
     pub answer: fn(&HookOutput) -> Vec<u8>,
-    /// Says what a stored call did, from the tool's name and the agent's JSON of input and response.
+    /// Parses a stored call, from the tool's name and the agent's JSON of input and response.
     pub action: fn(tool_name: &str, input: &str, response: Option<&str>) -> Action,
-    /// Whether the agent's words about a call that failed say that the user rejected it.
+    /// Whether the error text of a failed call says that the user rejected it.
     pub rejected: fn(error: &str) -> Option<Rejected>,
-    /// Looks a turn's answer up in the transcript. Blocks.
+    /// Reads a turn's answer from the transcript. Blocks.
     pub reply: fn(&ReplyRequest) -> Result<Option<String>, Refused>,
-    /// Reads a plan's file, of which a call has told only the path. Blocks.
+    /// Reads a plan's file if a call named only its path. Blocks.
     pub plan_file: fn(&PlanRequest) -> Result<Option<String>, Refused>,
 }
 
-/// The user did not let a call happen.
+/// The user denied permission for a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
-    /// What they said about it, if anything.
+    /// The user's reason, if any.
     pub said: Option<String>,
 }
 
-/// Which answer is looked for, and where.
+/// The answer to look up, and its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplyRequest {
-    /// The transcript's path, as the agent's JSON says.
+    /// The transcript's path in the agent's JSON.
     pub transcript: String,
     pub prompt: Option<PromptId>,
-    /// The user's own folder.
+    /// The user's home folder.
     pub home: PathBuf,
-    /// Where the agent keeps its files, if the user moved them.
+    /// The agent's folder, if the user moved it.
     pub config_dir: Option<String>,
 }
 
-/// Which plan's file is read, and where it may lie.
+/// The plan file to read, and where it may lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanRequest {
-    /// As the agent's JSON says.
+    /// The path in the agent's JSON.
     pub path: String,
-    /// The user's own folder.
+    /// The user's home folder.
     pub home: PathBuf,
-    /// Where the agent keeps its files, if the user moved them.
+    /// The agent's folder, if the user moved it.
     pub config_dir: Option<String>,
     /// The folder of the session's project.
     pub root: Option<String>,
-    /// Where plans lie, see [`is_plan_file`](crate::memory::plan::is_plan_file).
+    /// Plan folders, see [`is_plan_file`](crate::memory::plan::is_plan_file).
     pub folders: Vec<String>,
 }
 
-/// What shall be said to the agent, and to the user beside it.
+/// The output of a hook: context for the agent, and a notice for the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookOutput {
-    /// The event that is answered, in the agent's own spelling.
+    /// The answered event, in the agent's own spelling.
     pub event_name: String,
     /// For the model.
     pub context: Option<String>,
@@ -88,7 +88,7 @@ pub struct HookOutput {
     pub notice: Option<String>,
 }
 
-/// Why a payload is no event.
+/// Why a payload cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     #[error("not UTF-8: {0}")]
@@ -101,11 +101,11 @@ pub enum Unreadable {
     NoEvent,
 }
 
-/// Every agent recall speaks with.
+/// All supported agents.
 pub const AGENTS: &[AgentSpec] = &[claude_code::SPEC];
 
-/// The agent of that name. An unknown one is read in Claude Code's dialect, which many agents copied, with its events
-/// in any spelling ([`host`]), and is told nothing, since nobody knows how it wants to hear it.
+/// The agent of that name. An unknown one is read in Claude Code's format, which many agents copied, with its events
+/// in any spelling ([`host`]). It gets no answers, since its answer format is unknown.
 pub fn spec(name: &str) -> &'static AgentSpec {
     AGENTS.iter().find(|spec| spec.name == name).unwrap_or(&UNKNOWN)
 }

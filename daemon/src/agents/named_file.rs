@@ -1,10 +1,10 @@
-//! Files that an agent's JSON names. Whoever wrote the JSON may have been lied to, so a name is a wish:
+//! Opens files that an agent's JSON names. The JSON is not trusted, so a path is checked:
 //!
-//! - only a path beneath a folder that is known to be the agent's, without `..`, with the expected extension;
-//! - the folder itself may be a symlink (people keep their settings elsewhere), nothing beneath it: every step is
-//!   opened relative to the one before and never follows, so nothing can be exchanged in between;
-//! - only a regular file of our own user. Opening does not wait, so a FIFO holds nobody up;
-//! - only so much is read, whatever its length says.
+//! - it must lie beneath a folder known to be the agent's, without `..`, with the expected extension;
+//! - the folder itself may be a symlink (people move their settings), nothing beneath it may: every step is
+//!   opened relative to the one before without following links, so nothing can be exchanged in between;
+//! - only regular files of our own user are opened. Opening does not block on a FIFO;
+//! - reading is bounded, whatever the file's length.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -34,7 +34,7 @@ pub enum Refused {
 /// Opens `path`, which must lie beneath one of `folders`.
 ///
 /// # Errors
-/// Whenever it is not what the module's rules allow.
+/// The path or the file breaks one of the module's rules.
 pub fn open(folders: &[PathBuf], path: &Path, extension: &'static str) -> Result<File, Refused> {
     if path.extension() != Some(OsStr::new(extension)) {
         return Err(Refused::Extension(extension));
@@ -66,15 +66,12 @@ pub fn open(folders: &[PathBuf], path: &Path, extension: &'static str) -> Result
     Ok(file)
 }
 
-/// The last `most` bytes of a file, all of it where it is shorter.
-///
-/// # Errors
-/// When it cannot be read.
+/// The last `most` bytes of a file, or all of a shorter one.
 pub fn tail(file: &mut File, most: u64) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
     let mut bytes = Vec::new();
-    // It may grow meanwhile.
+    // The file may grow meanwhile.
     file.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
@@ -119,7 +116,7 @@ mod tests {
         assert_eq!(home.read("agent/projects/shop/s.jsonl"), "inside");
         let mut file = home.open(&home.path("agent/projects/shop/s.jsonl")).unwrap();
         assert_eq!(tail(&mut file, 4).unwrap(), b"side");
-        // The agent's folder may lie elsewhere.
+        // The agent's folder may be a symlink.
         symlink(home.path("agent"), home.path("linked")).unwrap();
         let linked = home.path("linked/projects");
         assert!(open(std::slice::from_ref(&linked), &linked.join("shop/s.jsonl"), "jsonl").is_ok());

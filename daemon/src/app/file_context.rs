@@ -4,7 +4,7 @@
 use super::clock;
 use super::context_lookup::{ContextLookup, ContextReply, note};
 use crate::memory::context::{Material, Moment, assemble};
-use crate::memory::file_memory::{Candidate, InjectedSet, LEAST_IMPORTANCE, TOLD_OF_A_FILE};
+use crate::memory::file_memory::{Candidate, INJECTED_FOR_FILE, InjectedSet, LEAST_IMPORTANCE};
 use crate::memory::ids::{ProjectRow, SessionId};
 use crate::repository::refs::WorkLocation;
 use crate::store::{self, StoreError};
@@ -44,14 +44,14 @@ impl ContextLookup {
         let material = self.readers.read(|db| {
             let place = (context_request.project, context_request.file.as_str());
             let mut rows = Vec::new();
-            for row in store::notes_about(db, place, (&TOLD_OF_A_FILE, LEAST_IMPORTANCE), CONSIDERED)? {
+            for row in store::notes_about(db, place, (&INJECTED_FOR_FILE, LEAST_IMPORTANCE), CONSIDERED)? {
                 let candidate = Candidate {
                     id: row.id,
                     session: row.session.as_ref(),
                     at: row.created_at,
                     rewritten: row.rewritten,
                 };
-                if candidate.is_news(&context_request.session, injected) {
+                if candidate.is_new_to(&context_request.session, injected) {
                     rows.extend(store::observation(db, row.id)?);
                 }
             }

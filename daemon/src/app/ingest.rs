@@ -261,7 +261,7 @@ fn parse(deliver: Deliver, outputs: Outputs) -> Parsed {
     let deliver = without_private_text(deliver);
     let event = (agents::spec(&deliver.agent).read)(&deliver).map_err(|error| parse_error(&error));
     let event = event.map(HookEvent::without_long_paths);
-    let names = event.as_ref().map_or_else(|_| Vec::new(), |event| Redactor::names_of_files(event, outputs));
+    let names = event.as_ref().map_or_else(|_| Vec::new(), |event| Redactor::file_names(event, outputs));
     Parsed { deliver, event, names }
 }
 
@@ -278,7 +278,7 @@ fn cleanse(
     let second = second_key(&event, &deliver);
     deliver.payload = Vec::new();
     deliver.event_name = redactor.redact_id(&deliver.event_name).into_owned();
-    let event = Redactor::names_only(event, &event_rules.elsewhere);
+    let event = Redactor::reduce_to_names(event, &event_rules.elsewhere);
     let event = match event_rules.hides_anything() {
         true => Redactor::hide_files(event, &|path| event_rules.hides(path)),
         false => event,

@@ -112,7 +112,7 @@ impl JobRunner {
 /// What the work of a batch has settled, and what it leaves for later work to go on from, is read from the batch itself,
 /// so that it is the same whoever compressed it.
 fn of_batch(batch: &BatchMaterial, mut drafts: Vec<ObservationDraft>) -> JobResult {
-    lineage::aim_at_failing(batch, &mut drafts);
+    lineage::link_to_failed_check(batch, &mut drafts);
     let (settled, traces) = (lineage::settled(batch), fixes::traces(batch));
     JobResult::Observations(BatchResult { drafts, settled, traces, source_tokens: source_tokens(batch) })
 }

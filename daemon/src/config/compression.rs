@@ -1,7 +1,7 @@
-//! `[compression]`: which model, reached how, for how much.
+//! `[compression]`: the models, how they are reached, and what they may cost.
 //!
-//! The keys beside `backend` describe that backend. One that `fallback` names gets a table of its own, such as
-//! `[compression.openai]`, with the same keys: nothing that is meant for one provider is ever sent to another.
+//! The keys beside `backend` describe that backend. One that `fallback` names has its own table, such as
+//! `[compression.openai]`, with the same keys. So nothing that is meant for one provider is sent to another.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ pub(super) struct WrittenCompression {
     claude_cli: Option<WrittenEndpoint>,
 }
 
-/// The backends there are. A name that is none is an error that lists them.
+/// The known backends. The error for an unknown one lists them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum WrittenBackend {
@@ -61,7 +61,7 @@ impl WrittenBackend {
     }
 }
 
-/// How one backend is reached.
+/// How a backend is reached.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct WrittenEndpoint {
@@ -103,7 +103,7 @@ impl Default for WrittenCompression {
 }
 
 impl WrittenCompression {
-    /// Numbers with the range they must lie in.
+    /// Numbers with their valid ranges.
     pub(super) fn ranges(&self) -> [(&'static str, i64, std::ops::RangeInclusive<i64>); 6] {
         [
             ("compression.timeout_s", self.timeout_s, 1..=3_600),
@@ -115,7 +115,7 @@ impl WrittenCompression {
         ]
     }
 
-    /// All that is wrong besides numbers out of range.
+    /// All mistakes apart from numbers out of range.
     pub(super) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let dollars = [("usd_per_day", self.usd_per_day), ("project_usd_per_day", self.project_usd_per_day)];
@@ -139,7 +139,7 @@ impl WrittenCompression {
         problems
     }
 
-    /// Only for values in range.
+    /// Must only be called for values in range.
     pub(super) fn policy(&self) -> CompressionPolicy {
         CompressionPolicy {
             backends: self
@@ -161,7 +161,7 @@ impl WrittenCompression {
         }
     }
 
-    /// The backends that are used, in order, each with the place of its keys.
+    /// The backends in use, in order, each with the prefix of its keys.
     fn endpoints(&self) -> Vec<(String, BackendKind, WrittenEndpoint)> {
         let mut endpoints = Vec::new();
         if let Some(kind) = self.backend.kind() {
@@ -238,8 +238,8 @@ impl WrittenEndpoint {
         }
     }
 
-    /// A key that is not named is looked for where the providers' own tools look, and only for the providers' own
-    /// addresses: one's key is not sent to another's server.
+    /// An API key that is not configured is read from the provider's usual variable, but only for the provider's own
+    /// url: a key is not sent to another server.
     fn key(&self, kind: BackendKind) -> KeySource {
         if let Some(path) = &self.api_key_file {
             return KeySource::File(path.clone());
@@ -258,7 +258,7 @@ impl WrittenEndpoint {
     }
 }
 
-/// Encrypted, or on this machine.
+/// The url must be encrypted or on this machine.
 fn check_base_url(text: &str) -> Result<(), String> {
     let url = reqwest::Url::parse(text).map_err(|error| format!("is no address: {error}"))?;
     if !url.username().is_empty() || url.password().is_some() {
@@ -277,7 +277,7 @@ fn check_base_url(text: &str) -> Result<(), String> {
     }
 }
 
-/// Whether what is sent there stays on this machine.
+/// Whether the url is on this machine.
 fn is_loopback(url: &reqwest::Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_loopback())

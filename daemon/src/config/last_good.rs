@@ -1,4 +1,4 @@
-//! What the last configuration without a mistake forbade. A later one with mistakes forbids no less.
+//! Records what the last valid configuration forbade. A later one with mistakes forbids no less.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::{Config, Excluded, Understood};
 use crate::memory::redaction::RedactionMode;
 
-/// More than any list of patterns.
+/// The size limit, larger than any list of patterns.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Kept as JSON in recall's state folder.
+/// Stored as JSON in recall's state folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LastGood {
     exclude: Vec<String>,
@@ -25,7 +25,7 @@ pub(super) struct LastGood {
 }
 
 impl LastGood {
-    /// Of a configuration without a mistake.
+    /// The record of a valid configuration.
     pub(super) fn of(config: &Config) -> Self {
         let exclude = match &config.excluded {
             Excluded::Projects(patterns) => patterns.clone(),
@@ -40,7 +40,7 @@ impl LastGood {
         }
     }
 
-    /// `None`: there was none, or it cannot be read.
+    /// `None` if there is none or it cannot be read.
     pub(super) fn read(note: &Path) -> Option<Self> {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(note).ok()?;
@@ -50,7 +50,7 @@ impl LastGood {
     }
 
     /// # Errors
-    /// When it cannot be written; the one before stays.
+    /// The record cannot be written. The previous one stays.
     pub(super) fn write(&self, note: &Path) -> io::Result<()> {
         let draft = note.with_extension("part");
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
@@ -60,9 +60,9 @@ impl LastGood {
     }
 }
 
-/// Makes a configuration with mistakes no less strict than the last one without. Where there was none and nobody can
-/// tell what was to be excluded, everything is.
-pub(super) fn hold(config: &mut Config, exclusions: Understood, last: Option<LastGood>) {
+/// Makes a configuration with mistakes at least as strict as the last valid one. If there was none and it is unknown
+/// what was to be excluded, everything is excluded.
+pub(super) fn keep_restrictions(config: &mut Config, exclusions: Understood, last: Option<LastGood>) {
     let Some(last) = last else {
         if exclusions == Understood::Partly {
             config.excluded = Excluded::Everything;

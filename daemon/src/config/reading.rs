@@ -1,8 +1,9 @@
-//! Reads `config.toml` piece by piece: a mistake costs its own key, and all mistakes are named at once.
+//! Reads `config.toml` piece by piece, so that a mistake affects only its own key, and all mistakes are reported at
+//! once.
 //!
-//! Two parts count only whole: `[compression]`, where a lost key could send notes to another address or past a cap,
-//! and each `[[subscribe]]`, which runs a command. Where the file is no TOML neither counts, nor does what loosens
-//! redaction: what was made out of such a text need not be what was meant.
+//! Two parts are accepted only as a whole: `[compression]`, where a lost key could send notes to another url or exceed
+//! a cap, and each `[[subscribe]]`, which runs a command. If the file is not valid TOML, neither is accepted, nor is
+//! anything that loosens redaction, since the recovered text may not be what was meant.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -11,10 +12,10 @@ use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 use super::Written;
 use crate::project_file::excluded_projects;
 
-/// One mistake.
+/// A mistake in the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// From 1; 0 where it concerns the file as a whole.
+    /// From 1. 0 if it concerns the file as a whole.
     pub line: usize,
     pub what: String,
 }
@@ -32,18 +33,18 @@ impl std::fmt::Display for Problem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Understood {
     Whole,
-    /// Something is forbidden, and nobody can tell what.
+    /// Something is excluded, but it is unknown what.
     Partly,
 }
 
-/// What a text says.
+/// The result of reading a text.
 pub(super) struct Reading {
     pub written: Written,
     pub problems: Vec<Problem>,
     pub exclusions: Understood,
 }
 
-/// Lists of which each element counts by itself.
+/// Lists whose elements are checked one by one.
 const LISTS: [(&str, &str); 4] =
     [("capture", "exclude"), ("capture", "skip_tools"), ("redaction", "extra"), ("redaction", "allow")];
 
@@ -54,7 +55,7 @@ pub(super) fn read(text: &str) -> Reading {
         kept: DeTable::new(),
         problems: Vec::new(),
         exclusions: Understood::Whole,
-        strays: Vec::new(),
+        unknown_key_patterns: Vec::new(),
     };
     for error in &errors {
         reader.problem(error.span().map_or(0, |span| span.start), error.message());
@@ -78,7 +79,7 @@ pub(super) fn read(text: &str) -> Reading {
             _ => reader.unknown(section, value),
         }
     }
-    let Reader { kept, mut problems, mut exclusions, strays, .. } = reader;
+    let Reader { kept, mut problems, mut exclusions, unknown_key_patterns, .. } = reader;
     let mut written = match Written::deserialize(Deserializer::from(Spanned::new(0..text.len(), kept))) {
         Ok(written) => written,
         Err(error) => {
@@ -87,7 +88,7 @@ pub(super) fn read(text: &str) -> Reading {
             Written::default()
         }
     };
-    written.capture.exclude.extend(strays);
+    written.capture.exclude.extend(unknown_key_patterns);
     if !is_toml {
         written.redaction.enabled = true;
         written.redaction.allow.clear();
@@ -99,12 +100,12 @@ pub(super) fn read(text: &str) -> Reading {
 
 struct Reader<'i> {
     text: &'i str,
-    /// What is right.
+    /// The valid part.
     kept: DeTable<'i>,
     problems: Vec<Problem>,
     exclusions: Understood,
-    /// Patterns under a name that is none: most likely they were meant to exclude.
-    strays: Vec<String>,
+    /// Patterns under an unknown key, which were most likely meant to exclude.
+    unknown_key_patterns: Vec<String>,
 }
 
 type Key<'i> = Spanned<std::borrow::Cow<'i, str>>;
@@ -115,7 +116,7 @@ impl<'i> Reader<'i> {
         self.problems.push(Problem { line: line_of(self.text, offset), what });
     }
 
-    /// A section of which each key counts by itself.
+    /// Reads a section whose keys are independent.
     fn by_key(&mut self, section: &Key<'i>, value: Spanned<DeValue<'i>>) {
         let name = section.get_ref().clone();
         let DeValue::Table(keys) = value.get_ref() else {
@@ -143,7 +144,7 @@ impl<'i> Reader<'i> {
                 }
             }
             if name == "capture" && !super::CAPTURE_KEYS.contains(&key.get_ref().as_ref()) {
-                self.stray(&item);
+                self.keep_pattern(&item);
             }
         }
     }
@@ -158,7 +159,7 @@ impl<'i> Reader<'i> {
         }
     }
 
-    /// A section that there is not.
+    /// Reports an unknown section.
     fn unknown(&mut self, section: Key<'i>, value: Spanned<DeValue<'i>>) {
         let meant = match value.get_ref() {
             DeValue::Array(_) if section.get_ref() == "exclude" => Some(value.clone()),
@@ -166,23 +167,23 @@ impl<'i> Reader<'i> {
             _ => None,
         };
         if let Some(meant) = meant {
-            self.stray(&meant);
+            self.keep_pattern(&meant);
         }
         let at = section.span().start;
         self.take(DeTable::from_iter([(section, value)]), at, "");
     }
 
-    fn stray(&mut self, value: &Spanned<DeValue<'i>>) {
+    fn keep_pattern(&mut self, value: &Spanned<DeValue<'i>>) {
         let DeValue::Array(list) = value.get_ref() else { return };
         for pattern in list.iter().filter_map(|one| one.get_ref().as_str()) {
             match excluded_projects(&[pattern.to_owned()]) {
-                Ok(_) => self.strays.push(pattern.to_owned()),
+                Ok(_) => self.unknown_key_patterns.push(pattern.to_owned()),
                 Err(_) => self.exclusions = Understood::Partly,
             }
         }
     }
 
-    /// Keeps a piece if it is right.
+    /// Keeps a piece if it is valid.
     fn take(&mut self, piece: DeTable<'i>, at: usize, dotted: &str) -> bool {
         let read = Written::deserialize(Deserializer::from(Spanned::new(0..0, piece.clone())));
         let problems = match read {
@@ -231,7 +232,7 @@ fn merge<'i>(into: &mut DeTable<'i>, piece: DeTable<'i>) {
     }
 }
 
-/// Where the key stands that a sentence begins with, or the nearest table around it; 0 where there is none.
+/// The position of the key that a message begins with, or of the nearest table around it; 0 if there is none.
 fn offset_of(table: &DeTable<'_>, what: &str) -> usize {
     let dotted = what.split([' ', ':']).next().unwrap_or_default();
     let (mut here, mut offset) = (table, 0);
@@ -244,8 +245,8 @@ fn offset_of(table: &DeTable<'_>, what: &str) -> usize {
     offset
 }
 
-/// Of a text that is no TOML: whether its exclusions can be told all the same. Their own lines must be TOML by
-/// themselves, and the word must stand nowhere else.
+/// Whether the exclusions in an invalid TOML text are certain: their own lines must be valid TOML, and the word must
+/// not occur elsewhere.
 fn exclusions_are_whole(text: &str, table: &DeTable<'_>) -> bool {
     let capture = table.get("capture").map(Spanned::get_ref).and_then(DeValue::as_table);
     let found = capture.and_then(|keys| keys.get_key_value("exclude"));

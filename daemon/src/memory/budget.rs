@@ -1,8 +1,8 @@
-//! What models may cost in a day, and the arithmetic of it.
+//! Daily spending limits for models, and their arithmetic.
 
 use super::ids::{JobId, ProjectRow};
 
-/// Tokens and money of one call, or of many.
+/// Tokens and money of one or several calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub tokens_in: u64,
@@ -17,22 +17,22 @@ impl Usage {
     }
 }
 
-/// What a call has cost.
+/// The cost of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cost {
     Known(Usage),
-    /// It may have been answered, and nobody knows: the most that was reserved for it is taken to be spent.
+    /// The call may have been answered, but nobody knows. Its whole reservation counts as spent.
     AtMost,
 }
 
-/// The part of what was spent that nobody knows for sure: calls booked at the most they can have cost.
+/// The uncertain part of the spending: calls booked at the most they can have cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Assumed {
     pub calls: i64,
     pub tokens: u64,
 }
 
-/// Hard limits of a day, the user's own calendar day. 0: no limit.
+/// Hard limits per day of the user's calendar. 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caps {
     pub tokens: u64,
@@ -41,7 +41,7 @@ pub struct Caps {
     pub project_micro_usd: u64,
 }
 
-/// Millionths of a US dollar for a million tokens. 0: nothing is charged, or nobody knows.
+/// Millionths of a US dollar per million tokens. 0 means free or unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prices {
     pub per_mtok_in: u64,
@@ -49,7 +49,7 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// What so many tokens cost, rounded up.
+    /// The price of these tokens, rounded up.
     pub fn of(self, tokens_in: u64, tokens_out: u64) -> Usage {
         let cost = |tokens: u64, price: u64| u128::from(tokens) * u128::from(price);
         let sum =
@@ -69,11 +69,11 @@ pub struct Charge {
     pub most: Usage,
 }
 
-/// A reservation's number in the ledger.
+/// The reservation's number in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservationId(pub i64);
 
-/// Which cap a call would exceed.
+/// The cap that a call would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OverCap {
     #[error("tokens_per_day")]
@@ -87,10 +87,10 @@ pub enum OverCap {
 }
 
 impl Caps {
-    /// Whether a call may be made when so much of the day is spent or reserved, in all and for its project.
+    /// Checks whether a call may be made. `all` and `project` are what is spent or reserved today.
     ///
     /// # Errors
-    /// The first cap that it could exceed.
+    /// The first cap that the call could exceed.
     pub fn allow(&self, all: Usage, project: Usage, most: Usage) -> Result<(), OverCap> {
         let fits = |cap: u64, spent: u64, more: u64| cap == 0 || spent.saturating_add(more) <= cap;
         let caps = [
@@ -103,7 +103,7 @@ impl Caps {
     }
 }
 
-/// A day of the user's own calendar, such as `2031-05-17`.
+/// A day of the user's calendar, such as `2031-05-17`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Day(pub String);
 

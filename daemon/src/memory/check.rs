@@ -1,17 +1,17 @@
-//! Commands that check the work: what they are called, and how they went.
+//! Detects commands that check the work (test, build, lint), and how they ended.
 //!
-//! Only what is plain counts: one check in a command line, without quotes and substitutions, so that two command lines
-//! with the same name are the same check.
+//! Only plain commands count: one check per command line, without quotes and substitutions. Two command lines with the
+//! same name are therefore the same check.
 
 use std::collections::BTreeMap;
 
 use super::ids::EventId;
 use super::material::{Action, BatchMaterial, CallOutcome, Step, beneath};
 
-/// Longer command lines are scripts.
+/// Longer command lines are taken for scripts, in bytes.
 const LONGEST: usize = 300;
 
-/// What testing, building and linting is called.
+/// Words for testing, building and linting.
 const VERBS: [&str; 24] = [
     "test",
     "tests",
@@ -39,7 +39,7 @@ const VERBS: [&str; 24] = [
     "nox",
 ];
 
-/// Programs that run checks by such a name.
+/// Programs that run checks, and need one of [`VERBS`] after them.
 const RUNNERS: [&str; 33] = [
     "cargo",
     "npm",
@@ -76,27 +76,28 @@ const RUNNERS: [&str; 33] = [
     "nix",
 ];
 
-/// Whether one of the first words names a check: `npm run test:unit`.
+/// Whether one of the first words names a check, as in `npm run test:unit`.
 pub fn names_a_check(words: &[impl AsRef<str>]) -> bool {
     let is_verb = |word: &str| VERBS.iter().any(|verb| word.split(':').next() == Some(verb));
     words.iter().take(5).any(|word| is_verb(word.as_ref()))
 }
 
-/// The check that a command line runs, without what stands around it. `None`: it runs none, or not for sure one.
+/// The check that a command line runs, without the commands around it. `None` if there is none, or not exactly one for
+/// sure.
 pub fn check_in(command: &str) -> Option<String> {
     const OPAQUE: [&str; 8] = ["\"", "'", "`", "$(", "<<", "||", "\\", "{"];
     if command.len() > LONGEST || OPAQUE.iter().any(|mark| command.contains(mark)) {
         return None;
     }
-    let mut parts = command.split("&&").flat_map(|part| part.split([';', '\n'])).filter_map(plain);
+    let mut parts = command.split("&&").flat_map(|part| part.split([';', '\n'])).filter_map(command_words);
     let only = parts.next().filter(|_| parts.next().is_none())?;
     let program = only.first()?;
     let runs = RUNNERS.contains(program) || VERBS.contains(program);
     (runs && names_a_check(&only)).then(|| only.join(" "))
 }
 
-/// The words of one command before its pipe, without variables and redirections. `None`: it only says where to run.
-fn plain(command: &str) -> Option<Vec<&str>> {
+/// The words of one command before its pipe, without variables and redirections. `None` if it only changes the folder.
+fn command_words(command: &str) -> Option<Vec<&str>> {
     let before_pipe = command.split('|').next().unwrap_or_default();
     let words = before_pipe.split_whitespace().skip_while(|word| word.contains('='));
     let words: Vec<&str> = words.filter(|word| !word.contains(['>', '<'])).collect();
@@ -104,14 +105,14 @@ fn plain(command: &str) -> Option<Vec<&str>> {
         .then_some(words)
 }
 
-/// How a run went.
+/// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Run<'a> {
     Passed,
     Failed {
-        said: &'a str,
+        output: &'a str,
     },
-    /// Its output says one thing and its end another, or it was ended from outside.
+    /// The output and the exit status contradict each other, or the run was ended from outside.
     Unclear,
 }
 
@@ -122,9 +123,9 @@ fn run<'a>(outcome: &'a CallOutcome, output: &'a str) -> Run<'a> {
         {
             Run::Unclear
         }
-        CallOutcome::Failed { error } => Run::Failed { said: error },
+        CallOutcome::Failed { error } => Run::Failed { output: error },
         CallOutcome::Rejected { .. } => Run::Unclear,
-        CallOutcome::Done if output.lines().any(is_failure) => Run::Failed { said: output },
+        CallOutcome::Done if output.lines().any(is_failure) => Run::Failed { output },
         CallOutcome::Done
             if output.lines().any(|line| line.to_lowercase().contains("error") || line.contains("FAIL")) =>
         {
@@ -134,7 +135,7 @@ fn run<'a>(outcome: &'a CallOutcome, output: &'a str) -> Run<'a> {
     }
 }
 
-/// A line that only failing checks print. The end of a pipe succeeds whatever the check did.
+/// Whether only a failing check prints this line. Needed because a pipe's exit status hides that of the check.
 fn is_failure(line: &str) -> bool {
     const SIGNS: [&str; 5] =
         ["test result: FAILED", "make: *** ", "npm ERR!", "BUILD FAILED", "error: could not compile"];
@@ -148,28 +149,28 @@ fn is_failure(line: &str) -> bool {
     SIGNS.iter().any(|sign| line.contains(sign)) || counts_failures()
 }
 
-/// A check and how it stands at the end of a batch.
+/// A check and its status at the end of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// The check's name, as [`check_in`] tells it.
+    /// The check's name, as [`check_in`] returns it.
     pub name: String,
     pub status: CheckStatus,
-    /// Its last run, and which of the batch's steps that was.
+    /// Its last run, and the index of that run among the batch's steps.
     pub event: EventId,
     pub step: u32,
-    /// The files that the batch had changed before.
+    /// The files that the batch had changed before that run.
     pub changed: Vec<Changed>,
 }
 
-/// What is known of a check at the end of a batch.
+/// The status of a check at the end of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckStatus {
     Passed,
     Failed {
-        said: String,
+        output: String,
     },
-    /// It failed, and then passed with nothing changed in between.
-    Wavering,
+    /// It failed and then passed, with nothing changed in between.
+    Flaky,
 }
 
 /// A file that a batch changed.
@@ -177,12 +178,12 @@ pub enum CheckStatus {
 pub struct Changed {
     /// Relative to the project's folder.
     pub path: String,
-    /// The last call that did, and which of the batch's steps that was.
+    /// The last call that changed it, and the index of that call among the batch's steps.
     pub event: EventId,
     pub step: u32,
 }
 
-/// The checks of a batch by their last runs, in the order of those. Where that went unclear nothing is said.
+/// The checks of a batch by their last runs, in order. Checks whose last run is unclear are left out.
 pub fn checked(batch: &BatchMaterial) -> Vec<Checked> {
     let mut found: Vec<(String, Option<Checked>)> = Vec::new();
     let mut failed_at: BTreeMap<String, u32> = BTreeMap::new();
@@ -195,11 +196,11 @@ pub fn checked(batch: &BatchMaterial) -> Vec<Checked> {
             Run::Passed => {
                 let mended = |failed: &u32| changed.iter().any(|changed| changed.step > *failed);
                 let is_proven = failed_at.get(&name).is_none_or(mended);
-                Some(if is_proven { CheckStatus::Passed } else { CheckStatus::Wavering })
+                Some(if is_proven { CheckStatus::Passed } else { CheckStatus::Flaky })
             }
-            Run::Failed { said } => {
+            Run::Failed { output } => {
                 failed_at.insert(name.clone(), at);
-                Some(CheckStatus::Failed { said: said.to_owned() })
+                Some(CheckStatus::Failed { output: output.to_owned() })
             }
             Run::Unclear => None,
         };
@@ -212,7 +213,7 @@ pub fn checked(batch: &BatchMaterial) -> Vec<Checked> {
     found.into_iter().filter_map(|(_, checked)| checked).collect()
 }
 
-/// The files that these steps of a batch changed, in the order of their last changes.
+/// The files that these steps changed, in the order of their last changes.
 pub fn changed<'a>(steps: impl Iterator<Item = &'a Step>, root: Option<&str>) -> Vec<Changed> {
     let mut changed: Vec<Changed> = Vec::new();
     for (at, step) in (0_u32..).zip(steps) {
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_is_known_whatever_stands_around_it() {
+    fn a_check_is_found_among_other_commands() {
         check("cargo test -p shop", Some("cargo test -p shop"));
         check(
             "cd /home/dev/shop && RUST_LOG=debug cargo test -p shop 2>&1 | tail -20",
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_for_sure_one_check_is_none() {
+    fn an_ambiguous_command_line_is_no_check() {
         check("make fmt && make lint", None);
         check("cargo test || true", None);
         check("git commit -m test", None);
@@ -281,9 +282,9 @@ mod tests {
         step(number, CallOutcome::Done, Action::Edit { path: format!("/shop/{path}"), changes })
     }
 
-    /// One word per check: `name:standing:changed files`.
+    /// Compares with one word per check: `name:status:changed files`.
     #[track_caller]
-    fn stands(steps: Vec<Step>, expected: &[&str]) {
+    fn check_statuses(steps: Vec<Step>, expected: &[&str]) {
         let batch = BatchMaterial { steps, root: Some("/shop".to_owned()), ..BatchMaterial::default() };
         let told: Vec<String> = checked(&batch)
             .iter()
@@ -291,7 +292,7 @@ mod tests {
                 let status = match checked.status {
                     CheckStatus::Passed => "passed",
                     CheckStatus::Failed { .. } => "failed",
-                    CheckStatus::Wavering => "wavering",
+                    CheckStatus::Flaky => "flaky",
                 };
                 let changed: Vec<&str> =
                     checked.changed.iter().map(|changed| changed.path.as_str()).collect();
@@ -303,44 +304,50 @@ mod tests {
 
     #[test]
     fn the_last_run_of_a_check_counts() {
-        stands(
+        check_statuses(
             vec![failed(1, "cargo test", "Exit code 101"), edited(2, "a.rs"), ran(3, "cargo test", "ok")],
             &["cargo test:passed:a.rs"],
         );
-        stands(
+        check_statuses(
             vec![ran(1, "cargo test", "ok"), edited(2, "a.rs"), failed(3, "cargo test", "Exit code 101")],
             &["cargo test:failed:a.rs"],
         );
-        stands(
+        check_statuses(
             vec![failed(1, "cargo test", "x"), ran(2, "cargo check", "Finished")],
             &["cargo test:failed:", "cargo check:passed:"],
         );
     }
 
     #[test]
-    fn a_pass_that_nothing_explains_wavers() {
+    fn a_pass_without_a_change_is_flaky() {
         let fails = |number| failed(number, "cargo test", "Exit code 101");
-        stands(vec![fails(1), ran(2, "cargo test", "ok")], &["cargo test:wavering:"]);
-        stands(vec![edited(1, "a.rs"), fails(2), ran(3, "cargo test", "ok")], &["cargo test:wavering:a.rs"]);
-        // The same file, once more.
-        stands(
+        check_statuses(vec![fails(1), ran(2, "cargo test", "ok")], &["cargo test:flaky:"]);
+        check_statuses(
+            vec![edited(1, "a.rs"), fails(2), ran(3, "cargo test", "ok")],
+            &["cargo test:flaky:a.rs"],
+        );
+        // The same file is changed once more.
+        check_statuses(
             vec![edited(1, "a.rs"), fails(2), edited(3, "a.rs"), ran(4, "cargo test", "ok")],
             &["cargo test:passed:a.rs"],
         );
     }
 
     #[test]
-    fn the_output_speaks_where_a_pipe_hides_the_end() {
+    fn output_decides_if_a_pipe_hides_the_exit_status() {
         let piped = "cargo test 2>&1 | tail -3";
-        stands(vec![ran(1, piped, "test result: FAILED. 1 passed; 2 failed")], &["cargo test:failed:"]);
-        stands(vec![ran(1, piped, "test result: ok. 3 passed; 0 failed")], &["cargo test:passed:"]);
-        stands(vec![ran(1, "pytest -q", "2 failed, 3 passed in 1.2s")], &["pytest -q:failed:"]);
+        check_statuses(
+            vec![ran(1, piped, "test result: FAILED. 1 passed; 2 failed")],
+            &["cargo test:failed:"],
+        );
+        check_statuses(vec![ran(1, piped, "test result: ok. 3 passed; 0 failed")], &["cargo test:passed:"]);
+        check_statuses(vec![ran(1, "pytest -q", "2 failed, 3 passed in 1.2s")], &["pytest -q:failed:"]);
     }
 
     #[test]
-    fn what_went_unclear_says_nothing() {
-        stands(vec![failed(1, "cargo test", "Command timed out after 2m 0s")], &[]);
-        stands(vec![ran(1, "npm test", "Error: something odd")], &[]);
-        stands(vec![failed(1, "cargo test", "x"), ran(2, "cargo test", "an error, perhaps")], &[]);
+    fn an_unclear_run_is_left_out() {
+        check_statuses(vec![failed(1, "cargo test", "Command timed out after 2m 0s")], &[]);
+        check_statuses(vec![ran(1, "npm test", "Error: something odd")], &[]);
+        check_statuses(vec![failed(1, "cargo test", "x"), ran(2, "cargo test", "an error, perhaps")], &[]);
     }
 }

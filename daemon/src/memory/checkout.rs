@@ -1,41 +1,41 @@
-//! Where work was done, and whether what is checked out now holds it.
+//! Decides whether work done on another branch is contained in the current checkout.
 //!
-//! Whoever hears of work that lies on another branch must know that it is not to be found here. What is known of it is
-//! what git tells: branches, commits, and which commit contains which. A squash keeps nothing of that, so the rule
-//! goes by the branch while there is one and lets a branch that is gone, and the default branch, pass for merged.
+//! Notes about work on another branch are marked, because the code is not in the reader's checkout. Git knows
+//! branches, commits, and which commit contains which. A squash merge loses this relation. So the branch tip decides
+//! while the branch exists; a branch that is gone, and the default branch, count as merged.
 
 use std::fmt;
 
 use super::ids::{BranchName, CommitId};
 
-/// What is checked out somewhere.
+/// The branch and commit that a work tree has checked out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checkout {
-    /// `None`: HEAD is detached.
+    /// `None` if HEAD is detached.
     pub branch: Option<BranchName>,
-    /// `None`: the branch has no commit yet.
+    /// `None` if the branch has no commit yet.
     pub commit: Option<CommitId>,
 }
 
-/// What somebody who listens has checked out.
+/// The reader's checkout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Here {
-    /// `None`: no repository, or one that cannot be read.
+    /// `None` if there is no repository, or it cannot be read.
     pub checkout: Option<Checkout>,
-    /// The remote's word; where there is none, [`DEFAULT_BRANCHES`] count as such.
+    /// As the remote names it. If unknown, [`DEFAULT_BRANCHES`] count as default branches.
     pub default_branch: Option<BranchName>,
 }
 
-/// The names that a default branch usually has.
+/// Usual names of a default branch.
 const DEFAULT_BRANCHES: [&str; 3] = ["main", "master", "trunk"];
 
-/// Where something remembered was made. All empty: nobody knows.
+/// Where something remembered was made. All fields are empty if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MadeOn {
     pub branch: Option<BranchName>,
-    /// At the work's end, or at its beginning where the end was not seen.
+    /// The commit at the end of the work, or at its beginning if the end was not seen.
     pub commit: Option<CommitId>,
-    /// At the work's beginning.
+    /// The commit at the beginning of the work.
     pub base: Option<CommitId>,
     pub touched: Touched,
 }
@@ -48,7 +48,7 @@ pub enum Touched {
     Files,
 }
 
-/// Where a branch stands now.
+/// The commit that a branch points at now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tip {
     Unknown,
@@ -56,7 +56,7 @@ pub enum Tip {
     At(CommitId),
 }
 
-/// Whether a commit is contained in what is checked out.
+/// Whether a commit is contained in the reader's checkout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Containment {
     Unknown,
@@ -64,14 +64,14 @@ pub enum Containment {
     Missing,
 }
 
-/// What can be asked of the repository that the listener works in.
+/// Questions to the reader's repository.
 pub trait History {
     fn tip(&self, branch: &BranchName) -> Tip;
-    /// Whether the listener's commit contains this one.
+    /// Whether the reader's commit contains this one.
     fn contains(&self, commit: &CommitId) -> Containment;
 }
 
-/// That something was made elsewhere, in words for people and agents.
+/// A note for people and agents that something was made on another branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elsewhere {
     place: MadeAt,
@@ -87,17 +87,17 @@ enum MadeAt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Merged {
     No,
-    /// Git could not be asked, or has not answered yet.
+    /// Git could not be asked or has not answered yet.
     Unknown,
 }
 
-/// A longer branch name is cut for display, in characters.
+/// Longer branch names are cut for display, in characters.
 const NAME_CHARS: usize = 60;
-/// So many digits of a commit are shown.
+/// Digits of a commit hash that are shown.
 const SHORT_COMMIT: usize = 10;
 
 impl fmt::Display for Elsewhere {
-    /// `on branch feature-x, not merged here`.
+    /// For example `on branch feature-x, not merged here`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             MadeAt::Branch(branch) => {
@@ -115,8 +115,7 @@ impl fmt::Display for Elsewhere {
     }
 }
 
-/// Whether something is to be marked that was made at each of these places. What was made again where it is merged, or
-/// where nobody knows, is not.
+/// The mark of a memory that was made at each of these places. `None` if one of them is merged or unknown.
 pub fn elsewhere(made: &[MadeOn], here: &Here, history: &impl History) -> Option<Elsewhere> {
     let mut mark = None;
     for place in made {
@@ -134,14 +133,14 @@ fn mark_of(made: &MadeOn, here: &Here, history: &impl History) -> Option<Elsewhe
         None => {
             let commit = made.commit.as_ref()?;
             let is_here = here.checkout.as_ref().and_then(|here| here.commit.as_ref()) == Some(commit);
-            // Nothing names it: as long as it is not known to be missing there is nothing to say.
+            // A detached commit has no branch name: mark it only if it is known to be missing.
             (!is_here && history.contains(commit) == Containment::Missing)
                 .then(|| Elsewhere { place: MadeAt::Commit(commit.clone()), merged: Merged::No })
         }
     }
 }
 
-/// `None`: it counts as merged.
+/// `None` if the branch counts as merged.
 fn merged_branch(branch: &BranchName, made: &MadeOn, here: &Here, history: &impl History) -> Option<Merged> {
     if here.is_default(branch) {
         return None;
@@ -155,7 +154,7 @@ fn merged_branch(branch: &BranchName, made: &MadeOn, here: &Here, history: &impl
         Tip::Unknown => return Some(Merged::Unknown),
         Tip::At(tip) => tip,
     };
-    // Nothing was committed there since the work began, so its changes lie in no commit that could be merged.
+    // Nothing was committed since the work began, so its changes are in no commit that could be merged.
     if made.touched == Touched::Files && made.base.as_ref() == Some(&tip) {
         return Some(Merged::No);
     }
@@ -179,8 +178,8 @@ impl Here {
 }
 
 impl BranchName {
-    /// Reads a name as git allows it (git-check-ref-format(1)): it can be part of a path and of a line. `None`: it is
-    /// none.
+    /// Parses a branch name by git's rules (git-check-ref-format(1)), so that it is safe in a path and in a line.
+    /// `None` if it is invalid.
     pub fn parse(name: &str) -> Option<Self> {
         const MOST_BYTES: usize = 250;
         let is_odd = |c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c);
@@ -196,7 +195,7 @@ impl BranchName {
 }
 
 impl CommitId {
-    /// Reads a full hash of either length, 40 or 64 digits; `None`: it is none.
+    /// Parses a full hash of 40 or 64 digits.
     pub fn parse(hash: &str) -> Option<Self> {
         let is_hash = matches!(hash.len(), 40 | 64) && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_hash.then(|| Self(hash.to_ascii_lowercase()))
@@ -259,9 +258,9 @@ mod tests {
             check(&x, &here, tip(), Contained, "");
             check(&x, &here, tip(), Unknown, BY_NAME);
             check(&x, &here, Tip::Unknown, Missing, BY_NAME);
-            // Merged by a squash and deleted, or deleted for another reason: nobody knows.
+            // The branch was squashed and deleted, or deleted for another reason; git cannot tell which.
             check(&x, &here, Tip::Gone, Missing, "");
-            // Its last commit is the one that is checked out, whatever git cannot say.
+            // Its tip is the commit that is checked out, even if git cannot answer.
             check(&x, &here, Tip::At(commit(HEAD)), Unknown, "");
         }
         check(&x, &on(Some("x")), tip(), Missing, "");
@@ -286,7 +285,7 @@ mod tests {
         let here = on(Some("main"));
         let at_base = || Tip::At(commit(BASE));
         check(&made("x", Touched::Files), &here, at_base(), Containment::Contained, NOT_MERGED);
-        // Nothing was changed: what it found out holds for the commit, which is here.
+        // No file was changed: the finding belongs to the commit, which is checked out.
         check(&made("x", Touched::Nothing), &here, at_base(), Containment::Contained, "");
         // Committed since, and merged.
         check(&made("x", Touched::Files), &here, Tip::At(commit(TIP)), Containment::Contained, "");

@@ -1,8 +1,8 @@
-//! What an agent is given back: choosing within a budget, and the words.
+//! Assembles the context block for an agent: selects notes within a token budget and renders them.
 //!
-//! A block is Markdown inside `<recall-context>`, marked as notes and not as instructions, because everything in it
-//! was once said by a user, a model or a tool. Stored text can therefore neither close the block nor look like
-//! anything but text: `<`, `>` and `&` are escaped, control and direction characters are dropped.
+//! A block is Markdown inside `<recall-context>`, marked as notes and not as instructions, because users, models and
+//! tools wrote everything in it. Stored text cannot close the block or pose as markup: `<`, `>` and `&` are escaped,
+//! and control and direction characters are dropped.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use super::ids::{ObservationId, Timestamp};
 use super::observation::{Importance, ObservationType};
 use super::tokens::{Measure, estimate};
 
-/// Tokens for each moment; 0 switches it off.
+/// Token budget of each moment. 0 switches the moment off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
     pub start: u32,
@@ -25,7 +25,7 @@ pub struct Budgets {
     pub subagent: u32,
 }
 
-/// When context is given.
+/// The occasion on which context is injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     Start,
@@ -34,7 +34,7 @@ pub enum Moment {
     Prompt,
     /// A file is about to be read or changed.
     File,
-    /// A subagent begins with its task.
+    /// A subagent starts with its task.
     Subagent,
 }
 
@@ -62,21 +62,21 @@ impl Moment {
     }
 }
 
-/// Everything there is to choose from.
+/// The candidates of a block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Material {
     pub project: String,
-    /// At a start the last session's; at a compaction this session's own.
+    /// At a start, the last session's summary; at a compaction, this session's own.
     pub summary: Option<SummaryNote>,
-    /// Where that session stands, while it is fresh.
+    /// The state of that session, while it is fresh.
     pub continuity: Option<Continuity>,
-    /// In any order; `None` of them may be superseded or resolved.
+    /// In any order. None of them is superseded or resolved.
     pub observations: Vec<Note>,
-    /// The file at hand, relative to the project's folder; empty at other moments.
+    /// The file about to be opened, relative to the project's folder. Empty at other moments.
     pub file: String,
 }
 
-/// A summary worth telling.
+/// A candidate summary.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SummaryNote {
     pub id: i64,
@@ -86,11 +86,11 @@ pub struct SummaryNote {
     pub learned: String,
     pub next_steps: String,
     pub at: Timestamp,
-    /// Where its work lies, if not here.
+    /// The branch that its work is on, if that is not merged here.
     pub elsewhere: Option<Elsewhere>,
 }
 
-/// An observation worth telling.
+/// A candidate observation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Note {
     pub id: ObservationId,
@@ -100,48 +100,48 @@ pub struct Note {
     pub facts: Vec<String>,
     pub importance: Importance,
     pub at: Timestamp,
-    /// How well it answers the prompt, 0 to 1; unused at other moments.
+    /// How well it answers the prompt, 0 to 1. Unused at other moments.
     pub relevance: f32,
-    /// Where its work lies, if not here.
+    /// The branch that its work is on, if that is not merged here.
     pub elsewhere: Option<Elsewhere>,
 }
 
-/// What is given, and the record of it.
+/// The rendered block, and the record of what is in it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Block {
-    /// Empty: nothing is said.
+    /// Empty if there is nothing to inject.
     pub text: String,
     pub tokens: u32,
     pub items: Vec<Item>,
 }
 
-/// One thing that was given, and why.
+/// One item of a block, and why it was chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Item {
-    /// `observation`, `summary` or `session` (where it stands).
+    /// `observation`, `summary` or `session` (its state).
     pub kind: &'static str,
     pub id: i64,
     pub title: String,
     pub reason: String,
 }
 
-/// The longest text an agent passes on whole is 10,000 UTF-16 units (Claude Code); the answer's frame and the
-/// agent's own prefix are not counted, so some room is left.
+/// Claude Code passes on at most 10,000 UTF-16 units unshortened. The JSON envelope and the agent's own prefix do not
+/// count; the difference is a reserve.
 const MOST_UNITS: u64 = 9_600;
-/// A prompt gets few notes, or none: it asked one thing.
+/// Notes per prompt: a prompt asks one thing, so few notes are relevant.
 const MOST_FOR_PROMPT: usize = 4;
-/// It is about to be opened: what must be known of it, not its history.
+/// Notes per file: only what must be known before it is opened, not its history.
 const MOST_FOR_FILE: usize = 3;
-/// The part of a start's budget that titles may take; the rest tells more about the weightiest of them.
+/// The share of a start's budget for titles. The rest goes to details of the most important notes.
 const INDEX_SHARE: f64 = 0.6;
-/// The part of the budget up to which a session's own state is told: all but the most useful titles after a
-/// compaction, less at a start, which is about the project.
+/// The share of the budget that a session's own state may fill. After a compaction that is most of it; at a start it
+/// is less, because the block is about the project.
 const COMPACT_STATE_SHARE: f64 = 0.8;
 const START_STATE_SHARE: f64 = 0.6;
-/// An observation's weight at a start halves every this many days.
+/// Days after which an observation's weight at a start is halved.
 const HALF_LIFE_DAYS: f64 = 21.0;
 
-/// Chooses and renders. Says nothing where there is nothing worth saying.
+/// Selects and renders the block of a moment. The block is empty if nothing is worth injecting.
 pub fn assemble(moment: Moment, material: &Material, budget: u32, now: Timestamp) -> Block {
     match moment {
         Moment::Start | Moment::Compact => survey(moment, material, budget, now),
@@ -152,7 +152,7 @@ pub fn assemble(moment: Moment, material: &Material, budget: u32, now: Timestamp
     }
 }
 
-/// A start or a compaction: where things stand, and an index of what is known.
+/// The block of a start or a compaction: the current state, and an index of notes.
 fn survey(moment: Moment, material: &Material, budget: u32, now: Timestamp) -> Block {
     let mut page = Page::open(budget, &format!("recall: memory of {}", plain(&material.project)));
     if moment == Moment::Compact
@@ -172,7 +172,7 @@ fn survey(moment: Moment, material: &Material, budget: u32, now: Timestamp) -> B
     page.close()
 }
 
-/// A resumed session still has its conversation: only what came about since.
+/// The block of a resumed session. It still has its conversation, so only newer notes are listed.
 fn news(material: &Material, budget: u32, now: Timestamp) -> Block {
     let mut page =
         Page::open(budget, &format!("recall: new in {} since this session paused", plain(&material.project)));
@@ -184,7 +184,7 @@ fn news(material: &Material, budget: u32, now: Timestamp) -> Block {
     page.close()
 }
 
-/// A prompt or a task: the few notes that bear on it, told whole.
+/// The block of a prompt or a subagent's task: the few relevant notes in full.
 fn answer(asked: &str, material: &Material, budget: u32, now: Timestamp) -> Block {
     let mut page = Page::open(budget, &format!("recall: notes that may bear on this {asked}"));
     let mut notes: Vec<&Note> = material.observations.iter().collect();
@@ -196,7 +196,7 @@ fn answer(asked: &str, material: &Material, budget: u32, now: Timestamp) -> Bloc
     page.close()
 }
 
-/// A file: the weightiest of what must be known of it, told whole.
+/// The block of a file: the most important notes about it in full.
 fn about_file(material: &Material, budget: u32, now: Timestamp) -> Block {
     let file = plain(&material.file);
     let mut page = Page::open(budget, &format!("recall: known of {file}"));
@@ -215,7 +215,7 @@ fn by_weight(notes: &[Note], now: Timestamp) -> Vec<&Note> {
     notes
 }
 
-/// How much a note is worth at a start: mostly its importance, fading with age but never to nothing.
+/// A note's weight at a start: mainly its importance. It fades with age, but never to zero.
 fn weight(note: &Note, now: Timestamp) -> f64 {
     let days = now.since(note.at) as f64 / 86_400_000.0;
     f64::from(note.importance.get()) * (0.4 + 0.6 * (-days * std::f64::consts::LN_2 / HALF_LIFE_DAYS).exp())
@@ -227,14 +227,14 @@ enum Detail {
     Whole,
 }
 
-/// A block while it is written; a piece that does not fit is left out whole.
+/// A block under construction. A piece that does not fit is left out entirely.
 struct Page {
     text: String,
-    /// Of the text, with what closes the block.
+    /// The measure of the text, including the closing line.
     measure: Measure,
     items: Vec<Item>,
     budget: u32,
-    /// What is written so far but was there before anything was told.
+    /// Length of the text before the first item.
     preamble: usize,
 }
 
@@ -247,7 +247,7 @@ impl Page {
         Self { preamble: text.len(), text, measure, items: Vec::new(), budget }
     }
 
-    /// Adds a piece if it fits, with what closes the block.
+    /// Adds a piece if it fits together with the closing line.
     fn add(&mut self, piece: &str) -> Added {
         self.add_within(piece, self.budget)
     }
@@ -281,7 +281,7 @@ impl Page {
             title: summary.title.clone(),
             reason: reason.to_owned(),
         });
-        // What is still open helps most, so it is the last to be cut.
+        // Open items help most, so they come first and are cut last.
         for (label, text) in [
             ("Open", &summary.next_steps),
             ("Done", &summary.completed),
@@ -295,7 +295,7 @@ impl Page {
         }
     }
 
-    /// After a compaction: where this very session stands.
+    /// The current session's state after a compaction.
     fn state(&mut self, state: &Continuity, summary: Option<&SummaryNote>) {
         let title = summary.map_or(String::new(), |summary| format!(": {}", plain(&summary.title)));
         let prompts = if state.prompts == 1 { "prompt" } else { "prompts" };
@@ -326,7 +326,7 @@ impl Page {
         }
     }
 
-    /// A line, if there is something to say and it fits into the first `share` of the budget.
+    /// Adds a line if it is not empty and fits into the first `share` of the budget.
     fn line(&mut self, label: &str, text: &str, share: f64) {
         let text = plain(text);
         if !text.is_empty() {
@@ -338,7 +338,7 @@ impl Page {
         if self.add("\n## Known (#id, age, type, title, ~tokens in full)\n") == Added::No {
             return;
         }
-        // The titles are measured first, so that the details know what room is left.
+        // Titles are measured first, which leaves the remaining budget to the details.
         let titles_budget = ((f64::from(self.budget) * INDEX_SHARE) as u32).max(self.measure.tokens());
         let mut measure = self.measure;
         let mut lines = Vec::new();
@@ -377,7 +377,7 @@ impl Page {
         }
     }
 
-    /// Ends the block; one in which nothing was told is none.
+    /// Closes the block. A block without items becomes empty.
     fn close(mut self) -> Block {
         if self.items.is_empty() || self.text.len() == self.preamble {
             return Block::default();
@@ -410,7 +410,7 @@ fn index_line(note: &Note, now: Timestamp) -> String {
     format!("- #{} {age} {kind}: {title}{} ~{full}\n", note.id, mark(note.elsewhere.as_ref()))
 }
 
-/// What stands behind a title whose work is not to be found here.
+/// The suffix of a title whose work is not merged here.
 fn mark(elsewhere: Option<&Elsewhere>) -> String {
     elsewhere.map(|elsewhere| format!(" ({})", plain(&elsewhere.to_string()))).unwrap_or_default()
 }
@@ -426,7 +426,7 @@ fn detail_line(note: &Note) -> String {
     if injected.is_empty() { injected } else { format!("  {injected}\n") }
 }
 
-/// How long ago, in the largest unit that says something.
+/// The age in its largest unit, for example `3 days ago`.
 pub fn age(at: Timestamp, now: Timestamp) -> String {
     let minutes = now.since(at) / 60_000;
     match minutes {
@@ -438,7 +438,7 @@ pub fn age(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// Stored text as one line that can be nothing but text.
+/// Stored text as one line that cannot be read as markup.
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for word in text.split(|character: char| character.is_whitespace() || is_invisible(character)) {
@@ -460,14 +460,14 @@ pub fn plain(text: &str) -> String {
     out
 }
 
-/// Text for a person's terminal: one line, without what is not seen.
+/// Stored text as one line for a terminal, without invisible characters.
 pub fn visible(text: &str) -> String {
     let words = text.split(|character: char| character.is_whitespace() || is_invisible(character));
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// Characters that change how text is read without being seen: controls, direction marks and overrides, zero-width
-/// characters, tags, separators of lines.
+/// Invisible characters that change how text is read: controls, direction marks and overrides, zero-width characters,
+/// tags, line separators.
 pub fn is_invisible(character: char) -> bool {
     character.is_control()
         || matches!(character,

@@ -1,29 +1,29 @@
-//! What a session needs to go on when its conversation is gone: told from recall's own rows, for the agent's own
-//! summary comes later than the question, or never.
+//! The state of a session, from which it can go on after its conversation was compacted. It is built from recall's own
+//! rows, because the agent's own summary arrives too late or never.
 
 use super::observation::{Importance, ObservationType};
 
-/// Where a session stands.
+/// The state of a session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Continuity {
     /// The session's row.
     pub session: i64,
     pub prompts: u32,
-    /// What was asked first.
+    /// The first prompt.
     pub goal: String,
-    /// What was asked last, where it was not the first.
+    /// The last prompt, if it is not the first.
     pub asked: Option<String>,
     pub plan: Option<PlanNote>,
     /// Entries of the task list that are not done.
     pub open_tasks: Vec<String>,
-    /// Relative to the project's folder; the latest first.
+    /// Relative to the project's folder, the latest first.
     pub changed_files: Vec<String>,
     pub read_files: Vec<String>,
-    /// Decisions and the like that the session made; the latest first.
+    /// Decisions and similar observations of the session, the latest first.
     pub decided: Vec<String>,
 }
 
-/// A plan as far as it is told.
+/// An excerpt of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanNote {
     pub title: String,
@@ -32,13 +32,13 @@ pub struct PlanNote {
     pub text: String,
 }
 
-/// Of each list so many; the rest is found by asking.
+/// Entries shown of each list. The rest can be asked for.
 const MOST: usize = 12;
-/// Of a text that was typed, and of a plan; in characters.
+/// Lengths of a prompt and of a plan, in characters.
 const PROMPT_CHARS: usize = 400;
 const PLAN_CHARS: usize = 1_500;
 
-/// Whether an observation of this type tells the session itself why it did something.
+/// Whether an observation of this type explains to the session itself why it did something.
 pub fn is_decision(kind: ObservationType, importance: Importance) -> bool {
     match kind {
         ObservationType::Decision | ObservationType::Gotcha | ObservationType::TradeOff => true,
@@ -46,18 +46,18 @@ pub fn is_decision(kind: ObservationType, importance: Importance) -> bool {
     }
 }
 
-/// Who is told.
+/// Who reads the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// The session itself.
     Itself,
-    /// The next one, which also gets the summary and the project's notes.
+    /// The next session. It also gets the summary and the project's notes.
     Successor,
 }
 
 impl Continuity {
-    /// What to tell, each with its label, the most needed first.
-    pub fn lines(&self, listener: Reader) -> Vec<(&'static str, String)> {
+    /// The labelled lines for a reader, the most important first.
+    pub fn lines(&self, reader: Reader) -> Vec<(&'static str, String)> {
         let plan = self.plan.as_ref().map(|plan| {
             let text = shortened(&plan.text, PLAN_CHARS);
             format!("{} ({}): {text}", plan.title, plan.state)
@@ -71,12 +71,12 @@ impl Continuity {
             ("Decided", joined(&self.decided, "; ")),
             ("Files read", joined(&self.read_files, ", ")),
         ];
-        let wanted = |label: &str| match listener {
+        let wanted = |label: &str| match reader {
             Reader::Itself => true,
             Reader::Successor => ["To do", "Plan", "Files changed"].contains(&label),
         };
-        let told = lines.into_iter().filter_map(|(label, text)| Some((label, text?)));
-        told.filter(|(label, text)| wanted(label) && !text.trim().is_empty()).collect()
+        let filled = lines.into_iter().filter_map(|(label, text)| Some((label, text?)));
+        filled.filter(|(label, text)| wanted(label) && !text.trim().is_empty()).collect()
     }
 }
 

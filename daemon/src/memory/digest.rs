@@ -1,8 +1,8 @@
-//! A call in a few lines, for the index: what was done to what, and the beginning and end of what came of it.
+//! Summarizes a tool call for the index: the action and its target, and the head and tail of its output.
 
 use super::material::{Action, CallOutcome};
 
-/// What the index keeps of a call.
+/// What the index stores of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
     pub title: String,
@@ -10,78 +10,82 @@ pub struct Digest {
     pub files: Vec<String>,
 }
 
-/// Characters of an output that are worth finding again, at its beginning and at its end.
+/// Characters that are kept of an output's beginning and of its end.
 const HEAD: usize = 1200;
 const TAIL: usize = 600;
 
-/// Tells a call. Paths beneath `root` are told relative to it.
+/// Summarizes a call. Paths beneath `root` become relative to it.
 pub fn digest(tool: &str, action: &Action, outcome: &CallOutcome, root: Option<&str>) -> Digest {
     let path = |path: &str| relative(path, root);
-    let mut told = match action {
+    let mut digest = match action {
         Action::Read { path: file } => {
             Digest { title: path(file), body: String::new(), files: vec![path(file)] }
         }
         Action::Edit { path: file, changes } => {
             let changed: Vec<_> = changes
                 .iter()
-                .map(|change| format!("{}\n{}", ends(&change.before), ends(&change.after)))
+                .map(|change| format!("{}\n{}", head_and_tail(&change.before), head_and_tail(&change.after)))
                 .collect();
             Digest { title: path(file), body: changed.join("\n"), files: vec![path(file)] }
         }
         Action::Write { path: file, content, .. } => {
-            Digest { title: path(file), body: ends(content), files: vec![path(file)] }
+            Digest { title: path(file), body: head_and_tail(content), files: vec![path(file)] }
         }
         Action::Command { command, description, output } => Digest {
             title: description.clone().unwrap_or_else(|| first_line(command)),
-            body: format!("{}\n{}", ends(command), ends(output)),
+            body: format!("{}\n{}", head_and_tail(command), head_and_tail(output)),
             files: Vec::new(),
         },
         Action::Search { pattern, path: place, output } => {
             let place = place.as_deref().map(path).unwrap_or_default();
             Digest {
                 title: format!("{pattern} {place}").trim().to_owned(),
-                body: ends(output),
+                body: head_and_tail(output),
                 files: Vec::new(),
             }
         }
         Action::Fetch { url, question, output } => Digest {
             title: url.clone(),
-            body: format!("{}\n{}", question.as_deref().unwrap_or_default(), ends(output)),
+            body: format!("{}\n{}", question.as_deref().unwrap_or_default(), head_and_tail(output)),
             files: Vec::new(),
         },
         Action::Delegate { description, prompt, answer } => Digest {
             title: description.clone(),
-            body: format!("{}\n{}", ends(prompt), ends(answer.as_deref().unwrap_or_default())),
+            body: format!(
+                "{}\n{}",
+                head_and_tail(prompt),
+                head_and_tail(answer.as_deref().unwrap_or_default())
+            ),
             files: Vec::new(),
         },
         Action::Ask { exchanges } => pairs("questions", exchanges),
         Action::Tasks { entries } => pairs("tasks", entries),
         Action::Plan { text, path: file } => Digest {
             title: first_line(text),
-            body: ends(text),
+            body: head_and_tail(text),
             files: file.iter().map(|file| path(file)).collect(),
         },
         Action::Other { input, output } => Digest {
             title: String::new(),
-            body: format!("{}\n{}", ends(input), ends(output)),
+            body: format!("{}\n{}", head_and_tail(input), head_and_tail(output)),
             files: Vec::new(),
         },
     };
-    told.title = format!("{tool} {}", told.title).trim().to_owned();
+    digest.title = format!("{tool} {}", digest.title).trim().to_owned();
     if let CallOutcome::Failed { error } = outcome {
-        told.title = format!("{} (failed)", told.title);
-        told.body = format!("{}\n{}", ends(error), told.body);
+        digest.title = format!("{} (failed)", digest.title);
+        digest.body = format!("{}\n{}", head_and_tail(error), digest.body);
     }
-    told.body = told.body.trim().to_owned();
-    told
+    digest.body = digest.body.trim().to_owned();
+    digest
 }
 
 fn pairs(title: &str, pairs: &[(String, String)]) -> Digest {
     let lines: Vec<_> = pairs.iter().map(|(left, right)| format!("{left}: {right}")).collect();
-    Digest { title: title.to_owned(), body: ends(&lines.join("\n")), files: Vec::new() }
+    Digest { title: title.to_owned(), body: head_and_tail(&lines.join("\n")), files: Vec::new() }
 }
 
-/// A path as the project's people say it.
+/// The path relative to the project's folder, if it lies beneath it.
 pub fn relative(path: &str, root: Option<&str>) -> String {
     let beneath = root
         .map(|root| root.trim_end_matches('/'))
@@ -96,8 +100,8 @@ fn first_line(text: &str) -> String {
     text.trim_start().lines().next().unwrap_or_default().chars().take(120).collect()
 }
 
-/// A long text's beginning and end, cut between characters.
-fn ends(text: &str) -> String {
+/// The head and tail of a long text, cut between characters.
+fn head_and_tail(text: &str) -> String {
     let text = text.trim();
     if text.len() <= HEAD + TAIL {
         return text.to_owned();
@@ -112,17 +116,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_command_tells_its_error_first_and_long_output_keeps_both_ends() {
+    fn a_failed_command_puts_its_error_first_and_long_output_keeps_both_ends() {
         let output = format!("BEGIN{}END", "ü".repeat(5000));
         let action = Action::Command { command: "make".to_owned(), description: None, output };
-        let told = digest("Bash", &action, &CallOutcome::Failed { error: "Exit code 2".to_owned() }, None);
-        assert_eq!(told.title, "Bash make (failed)");
-        assert!(told.body.starts_with("Exit code 2\nmake\nBEGIN"));
-        assert!(told.body.ends_with("END") && told.body.len() < 2500);
+        let digest = digest("Bash", &action, &CallOutcome::Failed { error: "Exit code 2".to_owned() }, None);
+        assert_eq!(digest.title, "Bash make (failed)");
+        assert!(digest.body.starts_with("Exit code 2\nmake\nBEGIN"));
+        assert!(digest.body.ends_with("END") && digest.body.len() < 2500);
     }
 
     #[test]
-    fn paths_are_told_relative_to_the_project() {
+    fn paths_are_relative_to_the_project() {
         for (path, root, expected) in [
             ("/p/shop/src/a.js", Some("/p/shop"), "src/a.js"),
             ("/p/shop/src/a.js", Some("/p/shop/"), "src/a.js"),

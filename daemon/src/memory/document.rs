@@ -1,6 +1,7 @@
-//! What can be found: the searchable face of a stored row.
+//! Searchable documents, each derived from a stored row.
 //!
-//! The index is derived. A document carries what is needed to find and rank it; what is shown comes from the store.
+//! The index can be rebuilt from the store. A document carries what is needed to find and rank it; what is shown comes
+//! from the store.
 
 use std::fmt;
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::ids::{AgentName, ProjectKey, SessionId, Timestamp};
 use super::observation::{Importance, ObservationType};
 
-/// Which sort of row a document stands for.
+/// The kind of row that a document stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DocumentKind {
@@ -19,7 +20,7 @@ pub enum DocumentKind {
     Response,
     Plan,
     Activity,
-    /// What the agent made of a conversation that it shortened.
+    /// The agent's own summary of a conversation that it compacted.
     Compaction,
 }
 
@@ -47,8 +48,8 @@ impl DocumentKind {
     }
 }
 
-/// A document's name: its kind and the row's number. People write `123` or `#123` for an observation and a letter
-/// with a number for the rest, e.g. `p12`.
+/// A document's key: its kind and the row's number. People write `123` or `#123` for an observation, and a letter with
+/// a number for the rest, e.g. `p12`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DocumentKey {
     pub kind: DocumentKind,
@@ -56,7 +57,7 @@ pub struct DocumentKey {
 }
 
 impl DocumentKey {
-    /// Reads what people write; `None` if it is no such id.
+    /// Parses what people write. `None` if it is not an id.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim().trim_start_matches('#');
         let mut letters = text.chars();
@@ -82,15 +83,15 @@ impl fmt::Display for DocumentKey {
     }
 }
 
-/// Whether what an observation says still holds.
+/// Whether an observation still holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     #[default]
     Active,
-    /// The problem it tells of is solved.
+    /// The problem it reports is solved.
     Resolved,
-    /// A newer observation says it better or says otherwise.
+    /// A newer observation replaced it.
     Superseded,
 }
 
@@ -107,13 +108,13 @@ impl Status {
     }
 }
 
-/// One row as the index sees it.
+/// A row as it is indexed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     pub key: DocumentKey,
-    /// The identity of the project, not its display name.
+    /// The project's identity, not its display name.
     pub project: ProjectKey,
-    /// The display name (`project:` in a query matches either).
+    /// The project's display name. `project:` in a query matches either.
     pub project_name: String,
     pub agent: AgentName,
     pub session: SessionId,
@@ -121,7 +122,7 @@ pub struct Document {
     pub status: Status,
     pub importance: Importance,
     pub at: Timestamp,
-    /// Relative to the project's folder where they lie beneath it.
+    /// Relative to the project's folder if they lie beneath it.
     pub files: Vec<String>,
     pub title: String,
     pub body: String,

@@ -1,41 +1,42 @@
-//! Earlier statements that a batch may have made outdated: what a model is shown of them, and what its word is worth.
+//! Earlier statements that a batch may have made outdated: which of them a model is shown, and when its answer retires
+//! one.
 //!
-//! A model words a new value in a sentence of its own, from which no subject can be read, and the old value stands beside
-//! it for ever. So it may point at the old one. Its word alone retires nothing, for a page that a tool has read may have
-//! put it there: the new statement must itself name what the old one is about, on the evidence of a file of the old one.
-//! Whoever could write that could as well write the plain form, which takes the old one's place without being asked. Only
-//! values can be pointed at, never what the user said, decided or insisted on.
+//! A model words a new value freely, so often no subject can be parsed from its sentence, and the old value would
+//! remain current. The model may therefore point at the old statement. This alone retires nothing, because a web page
+//! that a tool has read may have suggested it. The new statement must itself name the subject of the old one, and rest
+//! on evidence about one of its files. Whoever can write that could also write the plain form, which supersedes the
+//! old statement anyway. Only values can be pointed at, never what the user said, decided or insisted on.
 
 use super::observation::{ObservationDraft, ObservationType};
 use super::subject::{self, SubjectKey};
 
-/// So many are shown: they cost tokens with each batch.
+/// Statements shown to a model with each batch. They cost tokens.
 pub const MOST_SHOWN: usize = 5;
 
-/// What is as important as what a user has corrected is not pointed at.
+/// Statements of this importance, that of a user's correction, or above cannot be retired this way.
 pub const IMPORTANT: u8 = 8;
 
-/// The sorts that are not pointed at, however they are worded.
+/// Types that cannot be retired this way, however they are worded.
 pub const SETTLED: [ObservationType; 2] = [ObservationType::Decision, ObservationType::Security];
 
-/// A statement from before the batch, about a file that the batch touches.
+/// An earlier statement about a file that the batch touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Earlier {
-    /// Perhaps from a statement before that one, in a plainer form.
+    /// May be inherited from a still earlier statement in a plainer form.
     pub subject: SubjectKey,
     pub title: String,
     pub files: Vec<String>,
 }
 
 impl Earlier {
-    /// Whether it says of something what its value is; nothing else may be pointed at.
+    /// Whether it states the value of something. Only such statements can be retired.
     pub fn is_a_value(&self) -> bool {
         self.subject.named_value().is_some()
     }
 
-    /// The subject that a new observation takes over from it, if it may. Each word by which the value is named stands in
-    /// the new title.
-    pub fn passed_on_to(&self, draft: &ObservationDraft) -> Option<SubjectKey> {
+    /// The subject that a new observation inherits from this one. The new title must contain every word that names the
+    /// value.
+    pub fn inherited_by(&self, draft: &ObservationDraft) -> Option<SubjectKey> {
         let title = subject::words(&draft.title);
         let names_it = self.subject.named_value()?.all(|word| title.iter().any(|said| said == word));
         let mut files = draft.files_read.iter().chain(&draft.files_modified);
@@ -54,7 +55,7 @@ mod tests {
         Some(Earlier { subject, title: title.to_owned(), files })
     }
 
-    /// Whether a new title about this file takes over the subject.
+    /// Whether a new title about this file inherits the subject.
     #[track_caller]
     fn check(old: &str, new: &str, file: &str, expected: bool) {
         let draft = ObservationDraft {
@@ -72,7 +73,7 @@ mod tests {
         };
         let old = earlier(ObservationType::Discovery, old).unwrap();
         let expected = expected.then(|| old.subject.clone());
-        assert_eq!(old.passed_on_to(&draft), expected, "{old:?} {new:?}");
+        assert_eq!(old.inherited_by(&draft), expected, "{old:?} {new:?}");
     }
 
     #[test]
@@ -82,7 +83,7 @@ mod tests {
         check("`max_retries` is 3", new, "src/cart.rs", false);
         check("`max_retries` is 3", "The gateway gives up later now", "src/gateway.rs", false);
         check("`max_connections` is 3", new, "src/gateway.rs", false);
-        // A condition is part of what it is about.
+        // A condition is part of the subject.
         check("`max_retries` is 3 for uploads", new, "src/gateway.rs", false);
         check(
             "`max_retries` is 3 for uploads",

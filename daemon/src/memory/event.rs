@@ -1,33 +1,33 @@
-//! What happened, in the same words whatever the agent.
+//! Hook events, in one form for every agent.
 //!
-//! `agents/` reads an agent's JSON into these values; `session` decides what they mean.
+//! `agents/` parses an agent's JSON into these values; `session` decides what they change.
 
 use super::ids::{CallId, EventId, PromptId, SessionId, Timestamp};
 use super::material::BatchSource;
 use super::order::Order;
 use super::plan::PlanChange;
 
-/// One lifecycle event of one session.
+/// One event that an agent's hook reported about a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookEvent {
     pub session: SessionId,
-    /// The turn it belongs to, where the agent says so.
+    /// The turn it belongs to, if the agent names it.
     pub prompt: Option<PromptId>,
     pub cwd: Option<String>,
     pub transcript_path: Option<String>,
-    /// The name that the agent, or the user in it, has given to the session.
+    /// The session's name, given by the agent or by the user.
     pub title: Option<String>,
-    /// The subagent it happened in; `None` on the main thread.
+    /// The subagent that the event belongs to. `None` on the main thread.
     pub subagent: Option<Subagent>,
-    /// Of a message that somebody sent: by whom and where, as far as the agent says.
+    /// The sender and channel of a message, if the agent names them.
     pub origin: Option<Box<MessageOrigin>>,
     pub what: HookEventKind,
 }
 
-/// Where a message comes from that reached the agent through a channel.
+/// Where a message came from that reached the agent through a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageOrigin {
-    /// Who sent it, in the channel's own words.
+    /// The sender, in the channel's own words.
     pub sender: Option<String>,
     pub channel: Option<String>,
     pub account: Option<String>,
@@ -35,11 +35,12 @@ pub struct MessageOrigin {
     /// When it was sent.
     pub sent_at: Option<Timestamp>,
 }
-/// A longer path is none: no system opens it, and to go up its folders would take as long as its author wants. In bytes.
+/// Longer paths are dropped. No system opens them, and walking up their folders would take time that the sender
+/// controls. In bytes.
 pub const MOST_PATH: usize = 4096;
 
 impl HookEvent {
-    /// The event without paths that are none.
+    /// Drops paths that are too long.
     #[must_use]
     pub fn without_long_paths(mut self) -> Self {
         let drop_long = |path: &mut Option<String>| {
@@ -65,7 +66,7 @@ impl HookEvent {
         self
     }
 
-    /// The event's name in the words of the agents that recall answers.
+    /// The event's name as the agents spell it.
     pub fn name(&self) -> &str {
         match &self.what {
             HookEventKind::SessionStart { .. } => "SessionStart",
@@ -89,14 +90,14 @@ impl HookEvent {
     }
 }
 
-/// A helper that the main agent started.
+/// A subagent that the main agent started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subagent {
     pub id: String,
     pub kind: Option<String>,
 }
 
-/// The happening itself.
+/// What happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HookEventKind {
     SessionStart {
@@ -107,22 +108,22 @@ pub enum HookEventKind {
         text: PromptText,
         source: BatchSource,
     },
-    /// A tool call begins.
+    /// A tool call starts.
     ToolStart(ToolStart),
-    /// A tool call that has ended, well or not.
+    /// A tool call has ended, successfully or not.
     Tool(ToolCall),
-    /// All calls that the model made at once are settled, those too that never ran.
+    /// All calls that the model made at once are settled, including those that never ran.
     ToolBatch(Vec<ToolCall>),
     SubagentStart,
-    /// A subagent ended, with its last words.
+    /// A subagent ended with this last message.
     SubagentStop {
         message: Option<String>,
     },
-    /// The agent is about to shorten its conversation.
+    /// The agent is about to compact its conversation.
     PreCompact {
         trigger: String,
     },
-    /// It has, and this is what it made of it.
+    /// The agent has compacted its conversation into this summary.
     PostCompact {
         trigger: String,
         summary: Option<String>,
@@ -131,7 +132,7 @@ pub enum HookEventKind {
     Stop {
         message: Option<String>,
     },
-    /// The turn ended because the model could not be reached or refused.
+    /// The turn ended because the model was unreachable or refused.
     StopFailure {
         error: String,
         detail: String,
@@ -139,29 +140,29 @@ pub enum HookEventKind {
     SessionEnd {
         reason: String,
     },
-    /// The agent's program goes away, and the session with it until it is back.
+    /// The agent's program exits. Its session is suspended until the program is back.
     SessionSuspend {
         reason: String,
     },
     SessionResume,
-    /// A message has reached the agent's program. It is no prompt: that follows, or not.
+    /// A message has reached the agent's program. It is not a prompt yet and may never become one.
     MessageReceived {
         content: Option<String>,
         /// The agent's own JSON.
         detail: String,
     },
-    /// The agent program's own business, told again elsewhere: accepted, and nothing follows.
+    /// Internal to the agent's program and also reported by another event. It is accepted and ignored.
     Internal {
         name: String,
     },
-    /// Valid, and without a rule of its own; kept as it came.
+    /// A valid event without a rule of its own, stored as it came.
     Other {
         name: String,
         detail: String,
     },
 }
 
-/// Whether a person reads what is said to the user.
+/// Whether a person reads messages to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
     Person,
@@ -192,38 +193,38 @@ impl StartSource {
         Self::ALL.iter().find(|(source, _)| *source == self).map_or("startup", |(_, name)| name)
     }
 
-    /// Reads the agent's word; an unknown or missing one is a plain start.
+    /// Parses the agent's word. An unknown or missing one is a plain start.
     pub fn parse(name: &str) -> Self {
         Self::ALL.iter().find(|(_, known)| *known == name).map_or(Self::Startup, |(source, _)| *source)
     }
 }
 
-/// A prompt's text, or the fact that all of it was private.
+/// The text of a prompt, or a marker that all of it was private.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PromptText {
     Text(String),
     WhollyPrivate,
 }
 
-/// A tool call that was asked for and may be waiting for its permission.
+/// A requested tool call, which may still wait for permission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolStart {
     pub name: String,
     pub use_id: Option<CallId>,
     /// The call's input, the agent's own JSON.
     pub input: String,
-    /// The file that it is about to read or to change, as the agent names it.
+    /// The file that it is about to read or change, as the agent spells it.
     pub file: Option<String>,
-    /// What it gives to a subagent to do.
+    /// The task that it gives to a subagent.
     pub task: Option<SubagentTask>,
 }
 
-/// What a subagent is to do, from the call that starts it.
+/// A subagent's task, from the call that starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubagentTask {
-    /// The kind of subagent that is asked for.
+    /// The requested type of subagent.
     pub kind: String,
-    /// In the caller's words, at most a few thousand bytes of them.
+    /// The caller's words, at most a few thousand bytes.
     pub text: String,
 }
 
@@ -231,17 +232,17 @@ pub struct SubagentTask {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
     pub name: String,
-    /// The agent's id of the call; the second key against double delivery.
+    /// The agent's id of the call, a second key for detecting duplicates.
     pub use_id: Option<CallId>,
     /// The call's input, the agent's own JSON.
     pub input: String,
     pub result: ToolResult,
     pub duration_ms: Option<i64>,
-    /// What it does to a plan or to the task list.
+    /// Its effect on a plan or on the task list.
     pub plan: Option<PlanChange>,
     /// The subagent that it started.
     pub launched: Option<String>,
-    /// The file whose whole content it replaced, as the agent names it.
+    /// The file whose whole content it replaced, as the agent spells it.
     pub rewrote: Option<String>,
 }
 
@@ -250,11 +251,11 @@ pub struct ToolCall {
 pub enum ToolResult {
     /// The agent's own JSON.
     Done(String),
-    /// The agent's text of what went wrong.
+    /// The agent's error message.
     Failed(String),
 }
 
-/// When and where an event was taken, as the shim saw it.
+/// When and where the shim captured an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capture {
     pub event: EventId,

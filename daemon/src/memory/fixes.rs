@@ -1,8 +1,8 @@
-//! How a check came from failing to passing where that took several batches, of one session or of many: it failed,
-//! something was changed, it passes.
+//! How a check came from failing to passing across several batches of one or more sessions: it failed, something was
+//! changed, it passes.
 //!
-//! A pass proves nothing unless something was changed since the check failed last: it may be a test that fails now and
-//! then. So every failing that is known counts, also one that nobody made an observation of.
+//! A pass proves nothing unless something was changed since the last failure; the test may be flaky. So every known
+//! failure counts, even one without an observation.
 
 use super::check::{Changed, CheckStatus, changed, checked};
 use super::ids::{BatchId, EventId, SessionRow, Timestamp};
@@ -10,18 +10,18 @@ use super::lineage::Claim;
 use super::material::BatchMaterial;
 use super::subject::{self, SubjectKey};
 
-/// What a batch leaves for later ones to go on from, by its own evidence: whoever compresses the batch, it is the same.
+/// What a batch leaves as evidence for later batches. It does not depend on the compressor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traces {
     pub failing: Vec<LeftFailing>,
     pub changed: Vec<Changed>,
 }
 
-/// A check that a batch left failing.
+/// A check that failed at the end of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftFailing {
     pub subject: SubjectKey,
-    /// Its last run, and which of the batch's steps that was.
+    /// Its last run, and the index of that run among the batch's steps.
     pub event: EventId,
     pub step: u32,
 }
@@ -41,20 +41,20 @@ pub fn traces(batch: &BatchMaterial) -> Traces {
 pub struct Span {
     pub batch: BatchId,
     pub session: SessionRow,
-    /// Its place among the session's batches.
+    /// The batch's index in its session.
     pub place: u32,
     pub opened: Timestamp,
-    /// `None`: work goes on in it.
+    /// `None` while the batch is open.
     pub closed: Option<Timestamp>,
 }
 
 impl Span {
-    /// What counts as its moment: the end or, while it is open, the beginning.
+    /// The batch's time: its end or, while it is open, its beginning.
     pub fn end(&self) -> Timestamp {
         self.closed.unwrap_or(self.opened)
     }
 
-    /// Whether all of it was done when the other began. Batches of one session follow one another.
+    /// Whether this batch ended before the other began. Batches of one session are ordered by their index.
     fn precedes(&self, other: &Self) -> bool {
         match self.session == other.session {
             true => self.place < other.place,
@@ -63,19 +63,19 @@ impl Span {
     }
 }
 
-/// A batch that left the check failing.
+/// A batch at whose end the check failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing {
     pub by: Span,
     pub step: u32,
 }
 
-/// A file that a batch changed, at last in this step.
+/// A file that a batch changed, and the last step that changed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub by: Span,
     pub step: u32,
-    /// Named as those of a [`Claim`].
+    /// Normalised like those of a [`Claim`].
     pub file: String,
     pub event: String,
 }
@@ -89,7 +89,7 @@ impl Change {
     }
 }
 
-/// What is known of the way to a pass: where the check failed, and what other batches changed, the earliest first.
+/// What led to a pass: where the check failed, and what other batches changed, the earliest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trail<'a> {
     pub failings: &'a [Failing],
@@ -97,15 +97,16 @@ pub struct Trail<'a> {
 }
 
 impl<'a> Trail<'a> {
-    /// What earlier batches than the passing one changed since the claim was made.
+    /// What batches before the passing one changed since the claim was made.
     pub(super) fn since(&self, claim: &Claim, pass: &Span) -> Vec<&'a Change> {
-        let told = self.failings.iter().find(|failing| claim.batch == Some(failing.by.batch));
-        let is_since =
-            |change: &&Change| told.map_or(change.by.opened >= claim.at, |failing| change.follows(failing));
+        let last_failure = self.failings.iter().find(|failing| claim.batch == Some(failing.by.batch));
+        let is_since = |change: &&Change| {
+            last_failure.map_or(change.by.opened >= claim.at, |failing| change.follows(failing))
+        };
         self.changes.iter().filter(|change| change.by.precedes(pass)).filter(is_since).collect()
     }
 
-    /// Whether any of these was changed after the check failed last.
+    /// Whether any of these changes was made after the check last failed.
     pub(super) fn explains(&self, changes: &[&Change], pass: &Span) -> bool {
         let earlier = self.failings.iter().filter(|failing| failing.by.precedes(pass));
         let last = earlier.max_by_key(|failing| (failing.by.opened, failing.by.place));

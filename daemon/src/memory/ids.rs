@@ -1,4 +1,4 @@
-//! Identities: a newtype for every id, so that two numbers in a signature cannot be swapped.
+//! Identifiers: one newtype each, so that two numbers in a signature cannot be swapped.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ row_id! {
     BatchId,
     /// One tool call, subagent event or other happening inside a batch.
     ActivityId,
-    /// An observation. This is the number people cite, as in `#123`.
+    /// An observation. People cite this number, as in `#123`.
     ObservationId,
     /// A session's summary.
     SummaryId,
@@ -40,7 +40,7 @@ row_id! {
     ProjectRow,
 }
 
-/// Defines ids that are texts given by somebody else and never interpreted.
+/// Defines ids that somebody else assigned. Their text is never interpreted.
 macro_rules! text_id {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
         $(#[$doc])*
@@ -75,17 +75,17 @@ text_id! {
     PromptId,
     /// The agent's own id of one tool call (Claude Code: `tool_use_id`).
     CallId,
-    /// Which agent speaks: the first word of the shim's command line, e.g. `claude-code`.
+    /// The agent, by the first word of the shim's command line, e.g. `claude-code`.
     AgentName,
-    /// A branch, without `refs/heads/`. One that a file names is read with [`BranchName::parse`].
+    /// A branch, without `refs/heads/`. Names from files are parsed with [`BranchName::parse`].
     BranchName,
-    /// A commit's full hash. One that a file names is read with [`CommitId::parse`].
+    /// A commit's full hash. Hashes from files are parsed with [`CommitId::parse`].
     CommitId,
-    /// What makes a project the same in every clone and worktree, e.g. `git:github.com/acme/shop`.
+    /// The identity of a project, equal in every clone and worktree, e.g. `git:github.com/acme/shop`.
     ProjectKey,
 }
 
-/// What names a session everywhere: two agents may use the same id.
+/// The full key of a session, because two agents may use the same id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionKey {
     pub agent: AgentName,

@@ -1,9 +1,9 @@
-//! What is said to others about a session: the lifecycle events of recall's own, the same whatever the agent.
+//! The lifecycle events that recall publishes about sessions, the same for every agent.
 //!
-//! They follow from what was committed and from nothing else, so each is said once: an event that is delivered twice
-//! changes nothing the second time and says nothing. Hearing them is for those who listen at that moment. A daemon
-//! that is killed between a commit and its telling leaves them unsaid; the store keeps those about a session's life
-//! and is the record.
+//! They are derived only from committed changes, so each is published once: an event that is delivered twice changes
+//! nothing the second time and publishes nothing. Only current subscribers receive them. If the daemon is killed
+//! between a commit and the publication, the events are lost; the store keeps those about a session's life and is the
+//! record.
 
 use serde_json::{Value, json};
 
@@ -13,23 +13,23 @@ use super::ids::{JobId, ObservationId, SessionId, SessionKey, SummaryId, Timesta
 use super::material::BatchSource;
 use super::observation::ObservationType;
 
-/// One of them.
+/// A published event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LifecycleEvent {
-    /// `None` for what belongs to no session.
+    /// `None` if it belongs to no session.
     pub session: Option<SessionKey>,
     pub at: Timestamp,
     pub what: LifecycleKind,
 }
 
-/// What is said.
+/// The kinds of events, with their data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LifecycleKind {
     SessionStart {
         /// Counted from 1.
         life: u32,
         source: StartSource,
-        /// Its own id after its first life, or that of the session that was cleared away for it.
+        /// After the first life the session's own id; else that of the session that was cleared for it.
         resumed_from: Option<SessionId>,
     },
     SessionSuspend {
@@ -50,11 +50,11 @@ pub enum LifecycleKind {
     BeforeCompaction(Compactions),
     AfterCompaction(Compactions),
     MessageReceived {
-        /// What the prompt is taken for; `None` for a message that is no prompt yet.
+        /// The prompt's source. `None` for a message that is not a prompt yet.
         source: Option<BatchSource>,
-        /// `None` where it was wholly private.
+        /// `None` if it was entirely private.
         content: Option<String>,
-        /// Where the agent names it.
+        /// The origin, if the agent names it.
         origin: Option<Box<MessageOrigin>>,
     },
     BatchClosed {
@@ -75,18 +75,18 @@ pub enum LifecycleKind {
     },
 }
 
-/// Where a session's conversation stands, as it is shortened.
+/// The state of a session's conversation at a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compactions {
     /// Prompts and answers of the whole session.
     pub message_count: u32,
-    /// Of them, those that came since the compaction before.
+    /// Those of them since the previous compaction.
     pub messages_since_last: u32,
-    /// Compactions of the session so far; the one that is told of counts once it is over.
+    /// The session's compactions so far. The current one counts once it is over.
     pub compacted_count: u32,
 }
 
-/// What a session amounts to so far.
+/// Totals of a session so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Prompts and answers of the whole session.
@@ -96,7 +96,7 @@ pub struct Tally {
 }
 
 impl LifecycleKind {
-    /// All names there are.
+    /// All event names.
     pub const NAMES: [&str; 11] = [
         "session_start",
         "session_suspend",
@@ -128,7 +128,7 @@ impl LifecycleKind {
         }
     }
 
-    /// Its public fields: the form in which it is kept and told. Nothing but counts, names and what is asked for.
+    /// The event's public fields, as stored and published: only counts, names and requested content.
     pub fn detail(&self) -> Value {
         match self {
             Self::SessionStart { life, source, resumed_from } => {
@@ -162,7 +162,7 @@ impl LifecycleKind {
     }
 }
 
-/// `from` is the sender, or, where nobody is named, what the prompt is taken for. Of the rest what is known.
+/// `from` is the sender or, if unnamed, the prompt's source. Other fields are present if known.
 fn message(source: Option<BatchSource>, content: Option<&str>, origin: Option<&MessageOrigin>) -> Value {
     let source = source.unwrap_or(BatchSource::User).as_str();
     let sender = origin.and_then(|origin| origin.sender.as_deref());

@@ -1,14 +1,14 @@
-//! When an observation no longer holds: a newer one about the same subject took its place, or work settled it.
+//! Decides when an observation no longer holds: a newer one about the same subject supersedes it, or work resolves it.
 //!
-//! Everything here follows from what is stored and from nothing else, so that it comes out the same in whatever order
-//! results arrive, and comes out again when one of them goes.
+//! The result depends only on what is stored. It is therefore the same in whatever order results arrive, and is
+//! recomputed when one of them is deleted.
 
 use super::check::{CheckStatus, Checked, checked};
 use super::fixes::{Span, Trail};
 use super::ids::{BatchId, EventId, ObservationId, SessionRow, Timestamp};
 use super::material::{Action, BatchMaterial};
 use super::observation::ObservationDraft;
-use super::sameness::lifecycle_json;
+use super::sameness::distinctive_words;
 use super::subject::{self, SubjectKey};
 
 /// Who made an observation.
@@ -18,23 +18,23 @@ pub enum Author {
     Compressor,
 }
 
-/// An observation among others about the same subject.
+/// An observation, compared with others about the same subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub id: ObservationId,
     pub author: Author,
-    /// `None` for what a user said by hand.
+    /// `None` if the user wrote it by hand.
     pub session: Option<SessionRow>,
-    /// Claims of one batch do not take each other's place.
+    /// Claims of one batch do not supersede each other.
     pub batch: Option<BatchId>,
     pub at: Timestamp,
-    /// Names that are equal for equal files.
+    /// Normalised names, equal for equal files.
     pub files: Vec<String>,
 }
 
 impl Claim {
-    /// Whether this one takes the older one's place. Both are about the same subject.
-    fn succeeds(&self, older: &Self) -> bool {
+    /// Whether this claim supersedes the older one. Both are about the same subject.
+    fn supersedes(&self, older: &Self) -> bool {
         let is_later = (self.at, self.id) > (older.at, older.id);
         let may = older.author == Author::Compressor || self.author == Author::User;
         let apart = self.batch.is_none() || self.batch != older.batch;
@@ -42,29 +42,29 @@ impl Claim {
     }
 }
 
-/// Two that name files are about the same only if one of them is.
+/// Claims that both name files must share one.
 fn share_a_file(one: &[String], other: &[String]) -> bool {
     one.is_empty() || other.is_empty() || one.iter().any(|file| other.contains(file))
 }
 
-/// Which claim takes the place of `older`: the first after it that can. `is_undone`: the user would not have it.
+/// The claim that supersedes `older`: the first later one that can. `is_undone` tells whether the user reverted one.
 pub fn successor<'a>(
     older: &Claim,
     claims: &'a [Claim],
     is_undone: impl Fn(ObservationId) -> bool,
 ) -> Option<&'a Claim> {
-    let later = claims.iter().filter(|newer| newer.succeeds(older) && !is_undone(newer.id));
+    let later = claims.iter().filter(|newer| newer.supersedes(older) && !is_undone(newer.id));
     later.min_by_key(|newer| (newer.at, newer.id))
 }
 
-/// How work settles an observation.
+/// How work resolves an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Settling {
-    /// A check that had failed passes after something was changed, be it in an earlier batch.
+    /// A failed check passes after something was changed, possibly in an earlier batch.
     Passed,
-    /// What was left to do is reported done.
+    /// An open task is reported done.
     Done,
-    /// What was not pushed or committed is, in the same session.
+    /// Unpushed or uncommitted work was pushed or committed in the same session.
     Delivered,
 }
 
@@ -81,47 +81,49 @@ impl Settling {
     }
 }
 
-/// What a batch has settled, by its own evidence: whoever compresses the batch, it is the same.
+/// What a batch resolved by its own evidence. It does not depend on the compressor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
     pub subject: SubjectKey,
     pub how: Settling,
-    /// What the batch changed before, relative to the project's folder: for a check perhaps nothing.
+    /// What the batch changed before, relative to the project's folder. Can be empty for a check.
     pub files: Vec<String>,
     pub evidence: Vec<EventId>,
 }
 
-/// The same as it is stored.
+/// A [`Settled`] as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
     pub by: Span,
     pub how: Settling,
-    /// Named as those of a [`Claim`].
+    /// Normalised like those of a [`Claim`].
     pub files: Vec<String>,
     pub evidence: Vec<String>,
 }
 
 impl Settlement {
-    /// Whether this could settle the claim, whatever was changed. What a user said by hand only a user takes back.
+    /// Whether this could resolve the claim, regardless of what was changed. Only the user can retire what they wrote
+    /// by hand.
     pub fn comes_after(&self, claim: &Claim) -> bool {
         let is_later = self.by.end() > claim.at && claim.batch != Some(self.by.batch);
         is_later && claim.author == Author::Compressor
     }
 
-    /// The events that show that this settled the claim; `None`: it did not. `trail` leads to this batch.
+    /// The events that prove that this resolved the claim, or `None`. `trail` leads to this batch.
     pub fn settles(&self, claim: &Claim, trail: &Trail<'_>) -> Option<Vec<String>> {
         if !self.comes_after(claim) {
             return None;
         }
         match self.how {
-            Settling::Passed => self.mends(claim, trail),
+            Settling::Passed => self.passing_evidence(claim, trail),
             Settling::Done => Some(self.evidence.clone()),
             Settling::Delivered => (claim.session == Some(self.by.session)).then(|| self.evidence.clone()),
         }
     }
 
-    /// A pass is explained by what its own batch changed or, else, by what others did since the check failed last.
-    fn mends(&self, claim: &Claim, trail: &Trail<'_>) -> Option<Vec<String>> {
+    /// A pass is explained by its own batch's changes or, failing that, by changes of other batches since the last
+    /// failure.
+    fn passing_evidence(&self, claim: &Claim, trail: &Trail<'_>) -> Option<Vec<String>> {
         let mut before = trail.since(claim, &self.by);
         let is_explained = !self.files.is_empty() || trail.explains(&before, &self.by);
         let is_about_it = |file: &String| claim.files.is_empty() || claim.files.contains(file);
@@ -134,10 +136,10 @@ impl Settlement {
     }
 }
 
-/// Of the calls that changed something, so many are named.
+/// The number of changing calls that are named.
 const MOST_CHANGES: usize = 4;
 
-/// What a batch has settled: checks that pass (if something was changed since they failed), work that its answer or a commit reports done.
+/// What a batch resolved: checks that pass after a change, and work that the answer or a commit reports done.
 pub fn settled(batch: &BatchMaterial) -> Vec<Settled> {
     let mut found: Vec<Settled> = Vec::new();
     let mut add = |settled: Settled| {
@@ -159,9 +161,11 @@ pub fn settled(batch: &BatchMaterial) -> Vec<Settled> {
         let delivered = ["push", "commit"].into_iter().filter(|verb| runs_git(command, verb));
         for verb in delivered.collect::<Vec<_>>() {
             let evidence = vec![step.event];
-            let deeds =
-                command.split(['\'', '"', '\n']).filter(|_| verb == "commit").filter_map(subject::of_deed);
-            deeds.for_each(|subject| {
+            let done = command
+                .split(['\'', '"', '\n'])
+                .filter(|_| verb == "commit")
+                .filter_map(subject::of_completed_task);
+            done.for_each(|subject| {
                 add(Settled { subject, how: Settling::Done, files: Vec::new(), evidence: evidence.clone() });
             });
             if let Some(subject) = subject::of_delivery(verb) {
@@ -171,14 +175,14 @@ pub fn settled(batch: &BatchMaterial) -> Vec<Settled> {
     }
     if let Some(answer) = &batch.response {
         let sentences = answer.text.lines().flat_map(|line| line.split_inclusive(". "));
-        for subject in sentences.filter_map(|said| subject::of_deed(plain(said))) {
+        for subject in sentences.filter_map(|said| subject::of_completed_task(without_bullet(said))) {
             add(Settled { subject, how: Settling::Done, files: Vec::new(), evidence: vec![answer.event] });
         }
     }
     found
 }
 
-/// Whether a command line has `git push` or the like in it; one that only tries does not.
+/// Whether a command line runs `git push` or the like. Dry runs do not count.
 fn runs_git(command: &str, verb: &str) -> bool {
     let runs = |part: &str| {
         let mut words = part.split_whitespace();
@@ -188,13 +192,13 @@ fn runs_git(command: &str, verb: &str) -> bool {
 }
 
 /// A line of an answer without its bullet.
-fn plain(line: &str) -> &str {
+fn without_bullet(line: &str) -> &str {
     line.trim().trim_start_matches(['-', '*', '•', ' '])
 }
 
-/// Says of the one observation that tells of a check left failing what it is about, whoever worded it: the next pass is
-/// to resolve it.
-pub fn aim_at_failing(batch: &BatchMaterial, drafts: &mut [ObservationDraft]) {
+/// Sets the subject of the only observation about a failing check, however it was worded, so that the next pass
+/// resolves it.
+pub fn link_to_failed_check(batch: &BatchMaterial, drafts: &mut [ObservationDraft]) {
     const FAILS: [&str; 5] = ["fail", "fails", "failing", "failed", "broken"];
     let fails = |checked: &Checked| matches!(checked.status, CheckStatus::Failed { .. });
     let Some(last) = checked(batch).pop().filter(fails) else { return };
@@ -213,22 +217,22 @@ pub fn aim_at_failing(batch: &BatchMaterial, drafts: &mut [ObservationDraft]) {
     }
 }
 
-/// Which of a batch's new observations goes on with one that the batch does not make any more, when it is worded anew:
-/// the only one that rests on some of the same and names all that it named, or, where it named nothing, on all of the
-/// same.
-pub fn heir(title: &str, evidence: &[EventId], drafts: &[ObservationDraft]) -> Option<usize> {
-    let names = lifecycle_json(title);
-    let goes_on = |draft: &ObservationDraft| {
+/// Finds the new observation that replaces one which the recompressed batch no longer has: the only one that shares
+/// evidence and contains all code names of the old title or, if that has none, has the same evidence.
+pub fn replacement(title: &str, evidence: &[EventId], drafts: &[ObservationDraft]) -> Option<usize> {
+    let names = distinctive_words(title);
+    let replaces = |draft: &ObservationDraft| {
         let said = format!("{} {} {}", draft.title, draft.narrative, draft.facts.join(" "));
         if names.is_empty() {
             return !evidence.is_empty() && evidence.iter().all(|event| draft.evidence.contains(event));
         }
         let shares = evidence.iter().any(|event| draft.evidence.contains(event));
-        shares && names.is_subset(&lifecycle_json(&said))
+        shares && names.is_subset(&distinctive_words(&said))
     };
-    let mut heirs = drafts.iter().enumerate().filter(|(_, draft)| draft.subject.is_none() && goes_on(draft));
-    let (first, _) = heirs.next()?;
-    heirs.next().is_none().then_some(first)
+    let mut replacements =
+        drafts.iter().enumerate().filter(|(_, draft)| draft.subject.is_none() && replaces(draft));
+    let (first, _) = replacements.next()?;
+    replacements.next().is_none().then_some(first)
 }
 
 #[cfg(test)]

@@ -1,31 +1,32 @@
-//! What a compressor reads: a closed prompt batch, told in the same words whatever the agent.
+//! The input of a compressor: a closed prompt batch, in one form for every agent.
 //!
-//! The store keeps each call as its agent sent it; `agents/` reads it into an [`Action`] when it is needed, so a
-//! better reading of an agent's format reaches old rows too.
+//! The store keeps each call as its agent sent it, and `agents/` parses it into an [`Action`] on demand. A better
+//! parser therefore also improves old rows.
 
 use super::earlier::Earlier;
 use super::ids::{EventId, Timestamp};
 
-/// A closed batch, or a chunk of a long one, with what came directly before it.
+/// A closed batch, or a chunk of a long one, with the answer before it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BatchMaterial {
     pub prompt_number: u32,
     pub source: BatchSource,
-    /// The user's words. Absent for a recovery batch.
+    /// The user's words. Absent in a recovery batch.
     pub prompt: Option<SourcedText>,
-    /// The agent's final answer. Absent when the turn never reached its end.
+    /// The agent's final answer. Absent if the turn never ended.
     pub response: Option<SourcedText>,
-    /// The answer that ended the batch before: what a "yes, do that" refers to.
+    /// The answer before this batch, which a "yes, do that" refers to.
     pub previous_response: Option<String>,
-    /// What was noted before of files that the batch touches and may be outdated now, the newest first. For models.
+    /// Earlier statements about files that the batch touches, which may be outdated now. The newest come first. For
+    /// models.
     pub earlier: Vec<Earlier>,
     /// In the order in which they happened.
     pub steps: Vec<Step>,
-    /// The project's folder: paths beneath it are told relative to it.
+    /// The project's folder. Paths beneath it are shown relative to it.
     pub root: Option<String>,
 }
 
-/// A text and the event that brought it.
+/// A text and the event that delivered it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourcedText {
     pub event: EventId,
@@ -37,7 +38,7 @@ pub struct SourcedText {
 pub enum BatchSource {
     #[default]
     User,
-    /// A machine's prompt: a background agent or shell has ended.
+    /// A machine-made prompt: a background agent or shell has ended.
     AgentNotification,
     /// The agent program itself: a schedule, a loop, a poll.
     System,
@@ -45,7 +46,7 @@ pub enum BatchSource {
     Plan,
     /// Opened for activities that had no batch.
     Recovery,
-    /// The prompt was wholly private: nothing of it is kept.
+    /// The prompt was entirely private; nothing of it is kept.
     Private,
     /// Typed while the agent worked on another prompt.
     Queued,
@@ -71,16 +72,16 @@ impl BatchSource {
     }
 }
 
-/// One thing the agent did.
+/// One action of the agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub event: EventId,
     pub at: Timestamp,
     /// The agent's own name of the tool.
     pub tool: String,
-    /// The call did not succeed; `Action::Command::output` or `Step::error` says how.
+    /// If the call failed, `Action::Command::output` or `Step::error` says how.
     pub outcome: CallOutcome,
-    /// The agent that did it, where it was not the main one.
+    /// The agent that did it, if it was not the main one.
     pub subagent: Option<String>,
     pub action: Action,
 }
@@ -92,27 +93,27 @@ pub enum CallOutcome {
     Failed {
         error: String,
     },
-    /// The user did not let it happen.
+    /// The user denied permission.
     Rejected {
-        /// What they said about it, if anything.
+        /// The user's reason, if any.
         said: Option<String>,
     },
 }
 
 impl CallOutcome {
-    /// Whether nothing came of it.
+    /// Whether the call had no effect.
     pub fn is_failed(&self) -> bool {
         matches!(self, Self::Failed { .. } | Self::Rejected { .. })
     }
 }
 
-/// What a call did, in words that fit every agent. Texts are whole; compressors cut them.
+/// What a call did, in terms that fit every agent. Texts are complete; compressors cut them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     Read {
         path: String,
     },
-    /// Some text of a file was replaced; several replacements of one call stand in order.
+    /// Replacements of text in a file, in order.
     Edit {
         path: String,
         changes: Vec<Change>,
@@ -127,19 +128,19 @@ pub enum Action {
         description: Option<String>,
         output: String,
     },
-    /// Looking for files or for text in files.
+    /// A search for files or for text in files.
     Search {
         pattern: String,
         path: Option<String>,
         output: String,
     },
-    /// A page of the web, or a search of it: then the url is empty and the question is the query.
+    /// A web page, or a web search: then the url is empty and the question is the query.
     Fetch {
         url: String,
         question: Option<String>,
         output: String,
     },
-    /// Work given to a subagent, and what it said at the end.
+    /// Work delegated to a subagent, and its final message.
     Delegate {
         description: String,
         prompt: String,
@@ -171,7 +172,7 @@ pub struct Change {
     pub after: String,
 }
 
-/// Whether a written file was there before.
+/// Whether a written file existed before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteKind {
     Created,
@@ -181,11 +182,11 @@ pub enum WriteKind {
 /// A whole session, for its summary.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionMaterial {
-    /// In order; the last may be without a response.
+    /// In order. The last may have no response.
     pub batches: Vec<BatchMaterial>,
 }
 
-/// Bytes of text in an action: what reading it would cost.
+/// Bytes of text in an action, an estimate of the cost of reading it.
 pub fn size(action: &Action) -> usize {
     let pairs = |pairs: &[(String, String)]| pairs.iter().map(|(left, right)| left.len() + right.len()).sum();
     match action {
@@ -204,11 +205,11 @@ pub fn size(action: &Action) -> usize {
     }
 }
 
-/// Where Claude Code makes a work tree of a session's own, inside of the project that it is one of (EnterWorktree).
+/// The folder inside a project where Claude Code creates a session's own work tree (EnterWorktree).
 const INNER_WORKTREES: &str = ".claude/worktrees/";
 
-/// The path relative to the project, or to the work tree inside of it where it lies in one: both are the same file to
-/// whoever remembers it. `None`: it lies outside, so it is scratch or another project's.
+/// The path relative to the project, or to a work tree inside of it: both are the same file. `None` if it lies
+/// outside, so it is scratch or belongs to another project.
 pub fn beneath(path: &str, root: Option<&str>) -> Option<String> {
     let path = path.replace('\\', "/");
     let Some(root) = root.map(|root| root.replace('\\', "/")) else { return Some(path) };
@@ -216,7 +217,7 @@ pub fn beneath(path: &str, root: Option<&str>) -> Option<String> {
     let head = path.get(..root.len());
     let inside = path.get(root.len()..).and_then(|rest| rest.strip_prefix('/'));
     match (head, inside) {
-        // Drive letters and Windows folders are written in either case.
+        // Drive letters and Windows folders are compared without case.
         (Some(head), Some(inside))
             if head == root || (root.get(1..2) == Some(":") && head.eq_ignore_ascii_case(root)) =>
         {

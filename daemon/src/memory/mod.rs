@@ -1,10 +1,10 @@
-//! What does this event mean, and what is worth keeping of it?
+//! The domain: what an event means, and what of it is kept.
 //!
-//! The domain as plain values, and the functions that move them: ids, lifecycle events, sessions and their prompt
-//! batches, the material that compressors read, observations and summaries.
+//! Plain values and functions on them: ids, hook events, sessions and their prompt batches, the input of compressors,
+//! observations and summaries.
 //!
-//! **Invariant:** nothing here does IO, reads a clock, or knows tokio, SQL or the JSON of any agent. Time arrives
-//! as an argument.
+//! **Invariant:** nothing here does IO, reads a clock, or knows tokio, SQL or the JSON of any agent. Time arrives as
+//! an argument.
 
 pub mod ids;
 pub mod order;

@@ -1,11 +1,11 @@
-//! What is remembered: observations and summaries.
+//! Observations and summaries: the memories themselves.
 
 use serde::{Deserialize, Serialize};
 
 use super::ids::EventId;
 use super::subject::SubjectKey;
 
-/// What sort of knowledge an observation is. The list is closed.
+/// The type of an observation. The list is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ObservationType {
@@ -42,13 +42,13 @@ impl ObservationType {
     }
 }
 
-/// How much an observation matters, 1 (trivia) to 10 (whoever works here must know it).
+/// How much an observation matters, from 1 (trivia) to 10 (everyone working here must know it).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Importance(u8);
 
 impl Importance {
-    /// Brings any number into the range.
+    /// Clamps any number into the range.
     pub fn clamped(value: i64) -> Self {
         Self(u8::try_from(value.clamp(1, 10)).unwrap_or(5))
     }
@@ -58,27 +58,27 @@ impl Importance {
     }
 }
 
-/// What a compressor makes of a batch; the store gives it an id and a time.
+/// An observation as a compressor makes it. The store adds an id and a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservationDraft {
     pub kind: ObservationType,
-    /// One line that stands alone in an index.
+    /// One line that is understandable on its own in an index.
     pub title: String,
     pub subtitle: Option<String>,
     pub narrative: String,
     pub facts: Vec<String>,
     pub concepts: Vec<String>,
-    /// From tool evidence only, relative to the project's folder where they lie beneath it.
+    /// From tool evidence only. Relative to the project's folder if they lie beneath it.
     pub files_read: Vec<String>,
     pub files_modified: Vec<String>,
     pub importance: Importance,
-    /// The events it rests on: activities, the prompt, the response.
+    /// The events it is based on: activities, the prompt, the response.
     pub evidence: Vec<EventId>,
-    /// What it is a statement about, where that can be told for sure: only then may it take another's place.
+    /// The subject of the statement, if it can be parsed for sure. Only then can it supersede another.
     pub subject: Option<SubjectKey>,
 }
 
-/// A session in a few lines; empty fields were not found in it.
+/// A session in a few lines. Empty fields were not found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SummaryDraft {
     pub title: String,

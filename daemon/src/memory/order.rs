@@ -1,11 +1,12 @@
-//! What came first? Events arrive late: they wait in the spool, or hooks of the same moment overtake each other.
+//! The order of events. They arrive late or out of order: they wait in the spool, and concurrent hooks overtake each
+//! other.
 
 use serde::{Deserialize, Serialize};
 
 use super::ids::Timestamp;
 
-/// When an event was taken. The time since boot orders events of one boot, whatever the wall clock did meanwhile;
-/// events of different boots are ordered by the wall clock.
+/// When an event was captured. Time since boot orders events of one boot, even if the wall clock jumps. Events of
+/// different boots are ordered by the wall clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
     pub boot: [u8; 16],
@@ -15,7 +16,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// Whether this was surely earlier. Two events of the same instant are not.
+    /// Whether this was surely earlier. False if both are of the same instant.
     pub fn is_before(&self, other: &Self) -> bool {
         if self.boot == other.boot { self.boot_ns < other.boot_ns } else { self.wall < other.wall }
     }

@@ -1,15 +1,15 @@
-//! Times in which nothing is captured, because the user said so.
+//! Pauses: periods in which the user has turned recording off.
 //!
-//! An event counts by the moment it was taken: one that was taken in a pause is not kept, whenever it arrives.
+//! The capture time of an event decides: one that was captured during a pause is dropped, whenever it arrives.
 
 use serde::{Deserialize, Serialize};
 
 use super::ids::Timestamp;
 
-/// So many pauses are remembered, for events that arrive late.
+/// Pauses that are remembered, for events that arrive late.
 const MOST: usize = 200;
 
-/// A pause; `None`: until it is ended.
+/// A pause. `until` is `None` if it lasts until the user ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
     pub since: Timestamp,
@@ -21,7 +21,7 @@ pub struct Pause {
 pub struct Pauses(Vec<Pause>);
 
 impl Pauses {
-    /// One that began with the world: for where nobody knows what the user said.
+    /// An endless pause, used when the user's setting cannot be read.
     pub fn unknown() -> Self {
         Self(vec![Pause { since: Timestamp(i64::MIN), until: None }])
     }
@@ -30,12 +30,12 @@ impl Pauses {
         self.0.iter().any(|pause| pause.covers(at))
     }
 
-    /// The pause of this moment.
+    /// The pause at this moment.
     pub fn current(&self, now: Timestamp) -> Option<Pause> {
         self.0.iter().rev().find(|pause| pause.covers(now)).copied()
     }
 
-    /// Begins a pause, or says anew when the one of this moment ends.
+    /// Starts a pause, or changes the end of the current one.
     pub fn begin(&mut self, now: Timestamp, until: Option<Timestamp>) {
         match self.0.iter_mut().rev().find(|pause| pause.covers(now)) {
             Some(pause) => pause.until = until,
@@ -45,7 +45,7 @@ impl Pauses {
         self.0.drain(..surplus);
     }
 
-    /// Ends the pause of this moment, if there is one.
+    /// Ends the current pause, if there is one.
     pub fn end(&mut self, now: Timestamp) {
         for pause in self.0.iter_mut().filter(|pause| pause.covers(now)) {
             pause.until = Some(now);
@@ -57,8 +57,8 @@ impl Pause {
     /// A line for the user.
     pub fn in_words(&self) -> &'static str {
         match self.until {
-            None => "paused until `recall ctl resume`; nothing of this session is kept",
-            Some(_) => "paused for a while (`recall ctl status`); nothing of this session is kept",
+            None => "paused until `recall ctl resume`; this session is not recorded",
+            Some(_) => "paused for a while (see `recall ctl status`); this session is not recorded",
         }
     }
 
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_let_go() {
+    fn the_oldest_are_dropped() {
         let mut pauses = Pauses::default();
         for at in 0..500 {
             pauses.begin(Timestamp(at * 10), Some(Timestamp(at * 10 + 1)));

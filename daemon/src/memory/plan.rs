@@ -1,18 +1,18 @@
-//! Plans: what a session means to do, each one text that evolves. A task list is one of its own, see `task_list`.
+//! Plans: texts in which a session describes what it is going to do. The task list has its own module, `task_list`.
 //!
-//! A plan is known by its file, which lies in a folder made for plans, or by the user's approval.
+//! A plan is recognised by its file, which lies in a plan folder, or by the user's approval.
 
 use super::task_list::TaskChange;
 
-/// What a call does to a plan or to the task list.
+/// The effect of a call on a plan or on the task list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanChange {
-    /// A text file was written; this is all of it. It is a plan if it lies where plans do.
+    /// A text file was written with this content. It is a plan if it lies in a plan folder.
     File {
         path: String,
         text: String,
     },
-    /// The user approved a plan. The text is absent where the agent named only the file.
+    /// The user approved a plan. The text is absent if the agent named only the file.
     Approved {
         path: Option<String>,
         text: Option<String>,
@@ -20,28 +20,28 @@ pub enum PlanChange {
     Tasks(TaskChange),
 }
 
-/// How far a plan has come.
+/// The state of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanState {
     Draft,
     Approved,
 }
 
-/// Which plan a prompt asks to carry out.
+/// The plan that a prompt asks to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanReference {
-    /// The file, as it was written: often only the end of its path.
+    /// The file as written in the prompt: often only the end of its path.
     File(String),
     /// The prompt holds the plan itself.
     Text(String),
-    /// The one that was made last: "proceed with the approved plan".
+    /// The latest one: "proceed with the approved plan".
     Last,
 }
 
-/// How Claude Code begins the prompt that carries an approved plan into a fresh conversation.
+/// The beginning of Claude Code's prompt that carries an approved plan into a fresh conversation.
 const CARRY_OUT: &str = "Implement the following plan:";
 
-/// Whether a file at `path` is a plan: it lies beneath one of `folders`, each absolute or the end of a folder's path.
+/// Whether `path` is a plan file: it lies beneath one of `folders`, each absolute or the end of a folder's path.
 pub fn is_plan_file(path: &str, folders: &[String]) -> bool {
     folders.iter().any(|folder| {
         let folder = folder.trim_matches('/');
@@ -53,7 +53,7 @@ pub fn is_plan_file(path: &str, folders: &[String]) -> bool {
     })
 }
 
-/// The plan that a prompt asks to carry out, if it does.
+/// The plan that a prompt asks to carry out, if any.
 pub fn reference(prompt: &str, folders: &[String]) -> Option<PlanReference> {
     if let Some(plan) = prompt.trim_start().strip_prefix(CARRY_OUT) {
         let plan = plan.trim();
@@ -65,13 +65,14 @@ pub fn reference(prompt: &str, folders: &[String]) -> Option<PlanReference> {
         words.map(|word| word.trim_start_matches('@').trim_end_matches(['.', ',', ':', ';', '!', '?']));
     let file =
         paths.find(|path| is_plan_file(path, folders)).map(|path| PlanReference::File(path.to_owned()));
-    file.or_else(|| asks_to_go_on(prompt).then_some(PlanReference::Last))
+    file.or_else(|| asks_to_carry_out(prompt).then_some(PlanReference::Last))
 }
 
-/// So far into a prompt it is told what to do with a plan; a long one speaks of plans for many reasons. In bytes.
+/// Bytes at the beginning of a prompt that are searched for such a request. Longer prompts mention plans for many
+/// reasons.
 const BEGINNING: usize = 240;
 
-/// What is done with a plan by whoever carries it out; the last word of it.
+/// Phrases for carrying out a plan.
 const CARRIES_OUT: [&[&str]; 21] = [
     &["proceed", "with"],
     &["continue", "with"],
@@ -95,9 +96,9 @@ const CARRIES_OUT: [&[&str]; 21] = [
     &["resume"],
     &["finish"],
 ];
-const THE: [&str; 6] = ["the", "this", "that", "your", "our", "my"];
-/// What a plan may be called without being a plan of something.
-const SUCH_AS: [&str; 18] = [
+const DETERMINERS: [&str; 6] = ["the", "this", "that", "your", "our", "my"];
+/// Words that may come before "plan" without naming a plan of something else.
+const QUALIFIERS: [&str; 18] = [
     "approved",
     "agreed",
     "accepted",
@@ -117,19 +118,20 @@ const SUCH_AS: [&str; 18] = [
     "implementation",
     "final",
 ];
-/// What may follow a plan in the same clause: any other word makes it a word of something else, a "plan selector".
+/// Words that may follow "plan" in the same clause. Any other word makes it part of a compound, such as "plan
+/// selector".
 const FOLLOWS: [&str; 22] = [
     "now", "please", "above", "below", "as", "and", "then", "from", "that", "which", "we", "you", "i", "in",
     "with", "to", "exactly", "fully", "step", "for", "until", "on",
 ];
-/// Before an order these make it none.
-const NOT: [&str; 20] = [
+/// Words that negate a request.
+const NEGATIONS: [&str; 20] = [
     "not", "don't", "dont", "never", "before", "without", "until", "if", "when", "while", "why", "how",
     "what", "did", "should", "shall", "stop", "instead", "after", "once",
 ];
 
-/// Whether a prompt asks to carry out the plan, and names it: a bare "proceed" may mean anything.
-fn asks_to_go_on(prompt: &str) -> bool {
+/// Whether a prompt asks to carry out the plan and names it. A bare "proceed" may mean anything.
+fn asks_to_carry_out(prompt: &str) -> bool {
     let beginning = prompt.get(..prompt.floor_char_boundary(BEGINNING)).unwrap_or_default().to_lowercase();
     let clauses = beginning.split(['.', ',', ';', ':', '!', '?', '\n', '(', ')', '—', '–']);
     let clauses: Vec<Vec<&str>> = clauses.map(|clause| words_of(clause).collect()).collect();
@@ -145,22 +147,22 @@ fn carries_out(clause: &[&str]) -> bool {
     (0..clause.len()).any(|at| {
         let (before, rest) = clause.split_at(at);
         let mut after = CARRIES_OUT.iter().filter_map(|words| rest.strip_prefix(*words));
-        !before.iter().any(|word| NOT.contains(word)) && after.any(names_plan)
+        !before.iter().any(|word| NEGATIONS.contains(word)) && after.any(names_plan)
     })
 }
 
-/// "the approved plan", and nothing that makes it another thing.
+/// Matches "the approved plan", without words that make it something else.
 fn names_plan(words: &[&str]) -> bool {
     let Some((the, rest)) = words.split_first() else { return false };
     let Some(at) = rest.iter().position(|word| *word == "plan") else { return false };
     let (kind, after) = (rest.get(..at).unwrap_or_default(), rest.get(at + 1));
     let is_approved = kind.len() <= 3 && kind.first() == Some(&"approved");
-    THE.contains(the)
-        && (is_approved || kind.iter().all(|word| SUCH_AS.contains(word)))
+    DETERMINERS.contains(the)
+        && (is_approved || kind.iter().all(|word| QUALIFIERS.contains(word)))
         && after.is_none_or(|word| FOLLOWS.contains(word))
 }
 
-/// "The plan is approved, go ahead."
+/// Matches "The plan is approved, go ahead."
 fn is_approved(clauses: &[Vec<&str>]) -> bool {
     const APPROVED: [&[&str]; 5] = [
         &["plan", "is", "approved"],
@@ -169,18 +171,19 @@ fn is_approved(clauses: &[Vec<&str>]) -> bool {
         &["approve", "this", "plan"],
         &["approve", "your", "plan"],
     ];
-    const GO: [&[&str]; 5] =
+    const GO_AHEAD: [&[&str]; 5] =
         [&["proceed"], &["go", "ahead"], &["implement", "it"], &["execute", "it"], &["start"]];
     let says = |clause: &Vec<&str>, phrases: &[&[&str]]| {
         let found = |at: usize| {
             phrases.iter().any(|phrase| clause.get(at..).is_some_and(|rest| rest.starts_with(phrase)))
         };
-        !clause.iter().any(|word| NOT.contains(word)) && (0..clause.len()).any(found)
+        !clause.iter().any(|word| NEGATIONS.contains(word)) && (0..clause.len()).any(found)
     };
-    clauses.iter().any(|clause| says(clause, &APPROVED)) && clauses.iter().any(|clause| says(clause, &GO))
+    clauses.iter().any(|clause| says(clause, &APPROVED))
+        && clauses.iter().any(|clause| says(clause, &GO_AHEAD))
 }
 
-/// The first heading, or the first line that says something, at most 100 characters of it.
+/// The first heading, or the first line with text, at most 100 characters.
 pub fn title(text: &str) -> String {
     let mut lines = text.lines().map(|line| line.trim_start_matches('#').trim());
     let line = lines.find(|line| !line.is_empty()).unwrap_or("Plan");

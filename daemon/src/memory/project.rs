@@ -1,35 +1,35 @@
-//! Which project is it? One repository is one project, in whatever clone, worktree or subfolder one works.
+//! Identifies projects. One repository is one project, in every clone, worktree and subfolder.
 //!
-//! A project has several identities of different strength: its remote, its first commit, the folder of its
-//! repository, or a plain path where there is no repository. The strongest one names it; the weaker ones recognise
-//! it before it had a stronger one.
+//! A project has several identities of different strength: its remote, its first commit, the folder of its repository,
+//! or a plain path if there is no repository. The strongest one names it. The weaker ones recognise a project from
+//! before it had a stronger one.
 
 use super::ids::{ProjectKey, ProjectRow};
 
-/// What was read of a repository, or of the lack of one.
+/// What was read of a repository, or of a plain folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepositoryFacts {
-    /// The address of `origin`, else of the first remote.
+    /// The url of `origin`, else of the first remote.
     pub remote: Option<String>,
     pub root_commit: Option<String>,
     /// The folder with the objects, shared by all worktrees.
     pub common_dir: Option<String>,
     /// The folder of the work tree, or the plain folder.
     pub folder: String,
-    /// The repository on this disk that it says it is cloned from.
+    /// The repository on this disk that this one was cloned from.
     pub origin: Option<Box<RepositoryFacts>>,
 }
 
-/// The folder that says which project it is, of those that an event names, the surest first: a bare name says nothing
-/// where another one is a whole path.
-pub fn telling_folder<'a>(named: &[&'a str]) -> &'a str {
-    // On Windows with the letter of a drive; sessions of other machines are read, too.
+/// The folder that identifies the project best, of those that an event names, most reliable first. A complete path
+/// beats a bare name.
+pub fn identifying_folder<'a>(named: &[&'a str]) -> &'a str {
+    // Windows paths start with a drive letter; sessions of other machines are imported, too.
     let is_whole = |folder: &&&str| folder.starts_with('/') || folder.get(1..2) == Some(":");
     let whole = named.iter().find(is_whole);
     whole.or_else(|| named.iter().find(|folder| !folder.is_empty())).copied().unwrap_or_default()
 }
 
-/// The identities of what was found, strongest first; never empty.
+/// The identities, strongest first. Never empty.
 pub fn identities(facts: &RepositoryFacts) -> Vec<ProjectKey> {
     let remote = facts.remote.as_deref().and_then(normalise_remote).map(|remote| format!("git:{remote}"));
     let root = facts.root_commit.as_deref().map(|commit| format!("root:{commit}"));
@@ -40,7 +40,7 @@ pub fn identities(facts: &RepositoryFacts) -> Vec<ProjectKey> {
     [remote, root, Some(folder)].into_iter().flatten().map(ProjectKey).collect()
 }
 
-/// The name people see: the folder of the main work tree, also in a worktree beside it.
+/// The display name: the folder of the main work tree, also in other worktrees.
 pub fn display_name(facts: &RepositoryFacts) -> String {
     let main_tree = facts.common_dir.as_deref().and_then(|dir| dir.strip_suffix("/.git"));
     let separators = ['/', '\\'];
@@ -50,9 +50,9 @@ pub fn display_name(facts: &RepositoryFacts) -> String {
     if name.is_empty() { "/".to_owned() } else { name.to_owned() }
 }
 
-/// A remote's address as `host/path`, the same however it was written; a path stays a path. `None` if empty.
+/// A remote's url as `host/path`, equal for all spellings of one remote. A path stays a path. `None` if empty.
 ///
-/// Credentials, scheme, port and a trailing `.git` do not make another project; the host's case does not either.
+/// Credentials, scheme, port, a trailing `.git` and the case of the host are ignored.
 pub fn normalise_remote(url: &str) -> Option<String> {
     let url = url.trim().trim_end_matches('/');
     let url = url.strip_suffix(".git").unwrap_or(url).trim_end_matches('/');
@@ -81,12 +81,12 @@ pub fn normalise_remote(url: &str) -> Option<String> {
 
 /// Whether a folder may join the project that its remote names.
 ///
-/// A remote is no more than a line in a file that may have come with an archive. The folder has to show that it is a
-/// clone: it was known before, it began with the same commit, or it has got one of the project's commits, whose names
-/// nobody knows who has never had the repository.
+/// The remote is only a line in a file that may have come with an archive. So the folder has to prove that it is a
+/// clone: it was known before, it has the same first commit, or it contains one of the project's commits, whose hashes
+/// nobody knows without access to the repository.
 ///
 /// # Errors
-/// Those of `has_a_commit`, which is asked last.
+/// Those of `has_a_commit`, which is called last.
 pub fn may_join<E>(
     identities: &[ProjectKey],
     project: &Known,
@@ -102,17 +102,17 @@ pub fn may_join<E>(
     if began_otherwise { Ok(false) } else { has_a_commit() }
 }
 
-/// A project that one of the identities points at, with all it was ever seen with.
+/// A known project that one of the identities refers to, with all identities it ever had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     pub project: ProjectRow,
     pub aliases: Vec<ProjectKey>,
 }
 
-/// Which of the known projects it is; `known` in the order of the identities that found them.
+/// Chooses one of the known projects, given in the order of the identities that found them.
 ///
-/// A weaker identity counts only where nothing stronger speaks against it: two forks share their first commit and
-/// are two projects, for each has a remote of its own; a folder that held another repository before is not it.
+/// A weaker identity counts only if no stronger one contradicts it. Two forks share their first commit but have
+/// different remotes, so they are two projects. A folder that held another repository before is a new project.
 pub fn choose(identities: &[ProjectKey], known: &[Known]) -> Option<ProjectRow> {
     let contradicts = |project: &Known| {
         identities.iter().any(|identity| {
@@ -175,7 +175,7 @@ mod tests {
             (["", "C:\\code\\shop", "/"], "C:\\code\\shop"),
             (["", "", ""], ""),
         ] {
-            assert_eq!(telling_folder(&named), expected, "{named:?}");
+            assert_eq!(identifying_folder(&named), expected, "{named:?}");
         }
     }
 
@@ -213,10 +213,10 @@ mod tests {
             let found = may_join(&keys(identities), &known, || Ok::<_, ()>(has_a_commit));
             assert_eq!(found, Ok(expected), "{identities:?} {aliases:?}");
         }
-        // A clone, whose own log does not say how it began.
+        // A clone whose own log does not go back to the first commit.
         check(&["git:a", "dir:/x"], &["git:a", "dir:/y"], true, true);
         check(&["git:a", "dir:/x"], &["git:a", "root:1", "dir:/y"], true, true);
-        // A folder that only says so.
+        // A folder that only claims the remote.
         check(&["git:a", "dir:/x"], &["git:a", "dir:/y"], false, false);
         check(&["git:a", "root:2", "dir:/x"], &["git:a", "root:1", "dir:/y"], true, false);
         check(&["git:a", "root:2", "dir:/x"], &["git:a", "dir:/y"], false, false);

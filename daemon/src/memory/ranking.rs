@@ -1,53 +1,52 @@
-//! How good a memory is as an answer: arithmetic only.
+//! Ranks search results: arithmetic only.
 //!
-//! Two numbers with two purposes. The **score** orders results: what the text says, times factors for what sort of
-//! memory it is, how old, how important, whether it still holds and how near it lies to the work at hand. Factors
-//! multiply, so that none of them can lift a text that does not match, and each can be shown on its own
-//! (`--explain`). The **relevance** decides whether a memory is worth saying unasked. It is built from what the
-//! words tell rather than from the score, lies between 0 and 1 and means the same in a small project and a large
-//! one.
+//! There are two numbers. The **score** orders results: the text match, times factors for the kind of memory, its age,
+//! its importance, its status and its nearness to the work at hand. Factors multiply, so none of them can lift a text
+//! that does not match, and each can be shown on its own (`--explain`). The **relevance** decides whether a memory is
+//! injected without being asked for. It is computed from the matched words rather than from the score, lies between 0
+//! and 1, and means the same in a small project and a large one.
 
 use super::document::{DocumentKind, Status};
 use super::ids::Timestamp;
 use super::observation::Importance;
 
-/// BM25's saturation of repeated words: the usual value.
+/// BM25's saturation of repeated words, at its usual value.
 const K1: f32 = 1.2;
-/// BM25's discount for long texts: the usual value. Tool output is long and says each thing rarely.
+/// BM25's length normalisation, at its usual value. Tool output is long and mentions each thing rarely.
 const B: f32 = 0.75;
-/// How often a word counts that stands in the title, on top of its place in the text.
+/// Extra occurrences that a word in the title counts for, on top of its place in the text.
 const TITLE_REPEATS: f32 = 2.0;
 
-/// How many documents' worth of general expectation are mixed with what was counted: enough that a project of a few
-/// documents does not take every word for a rare one, and nothing beside a large one.
+/// The weight of the expected frequencies, in documents. In a small project it keeps ordinary words from counting as
+/// rare; in a large one it is negligible.
 const EXPECTED_DOCUMENTS: f32 = 1_000.0;
 
-/// One document in so many has a word that tells something: the unit of [`information`].
+/// One document in this many has a distinctive word: the unit of [`information`].
 const TELLING_FREQUENCY: f32 = 300.0;
 
-/// How much of the text's weight hangs on having every word asked for, on top of what each word brings.
+/// The weight of having all query words, on top of what each word adds.
 const COVERAGE_WEIGHT: f32 = 0.4;
-/// What all words standing together as in the query add.
+/// The bonus when all query words are adjacent as in the query.
 const PROXIMITY_WEIGHT: f32 = 0.5;
-/// What a perfect fit right beside a document is worth to it. A question, the work on it and the answer share
-/// their subject and rarely their words.
+/// The bonus for a perfect match close by in time. A question, the work on it and the answer share their subject but
+/// rarely their words.
 const MOMENT_WEIGHT: f32 = 0.6;
-/// How fast that fades: milliseconds after which half is left.
+/// Milliseconds after which half of that bonus is left.
 const MOMENT_HALF_LIFE: f32 = 300_000.0;
 
-/// How common a word is in any project, known before counting.
+/// How common a word is in general, before anything is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Commonness {
-    /// Holds sentences together: "the", "why".
+    /// Grammatical words: "the", "why".
     Function,
-    /// Steers an agent: "run", "tests", "please".
+    /// Words that instruct an agent: "run", "tests", "please".
     Command,
-    /// May name a subject.
+    /// Words that may name a subject.
     Content,
 }
 
 impl Commonness {
-    /// The share of all documents such a word is expected in.
+    /// The expected share of documents with such a word.
     fn expected_share(self) -> f32 {
         match self {
             Self::Function => 0.6,
@@ -57,7 +56,7 @@ impl Commonness {
     }
 }
 
-/// How often a term occurs among the documents that were searched.
+/// How many of the searched documents contain a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frequency {
     /// Documents with the term.
@@ -66,8 +65,8 @@ pub struct Frequency {
     pub population: u32,
 }
 
-/// What seeing a term tells, from 0 (nothing): its inverse document frequency, from the count and the general
-/// expectation together, in units of what a word tells that one document in three hundred has.
+/// A term's inverse document frequency, combined from the count and the expected frequency. 1 is the information of a
+/// word that one document in three hundred contains, 0 is none.
 pub fn information(frequency: Frequency, commonness: Commonness) -> f32 {
     let population = frequency.population as f32 + EXPECTED_DOCUMENTS;
     let documents = frequency.documents.min(frequency.population) as f32
@@ -76,9 +75,9 @@ pub fn information(frequency: Frequency, commonness: Commonness) -> f32 {
     inverse / TELLING_FREQUENCY.ln()
 }
 
-/// How strongly a term speaks in one document, 0 to 1: BM25's term factor.
+/// How prominent a term is in one document, 0 to 1: BM25's term factor.
 ///
-/// `length` and `average_length` are counted in terms; an average of 0 stands for an empty index.
+/// `length` and `average_length` are counted in terms. An average of 0 stands for an empty index.
 pub fn presence(in_text: u32, place: TermField, length: u32, average_length: f32) -> f32 {
     let repeats = match place {
         TermField::Text => 0.0,
@@ -89,31 +88,31 @@ pub fn presence(in_text: u32, place: TermField, length: u32, average_length: f32
     frequency / (frequency + K1 * (1.0 - B + B * relative_length))
 }
 
-/// Where a term was found.
+/// The field in which a term was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TermField {
     Text,
-    /// In the title, which is part of the text.
+    /// In the title, which is also part of the text.
     Title,
 }
 
-/// How well a document's text fits the query.
+/// How well a document's text matches the query.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TextMatch {
-    /// [`presence`] of each term weighted with its information, as a share of what there could be: 0 to 1.
+    /// The [`presence`] of each term weighted by its information, as a share of the maximum, 0 to 1.
     pub strength: f32,
-    /// The information of the terms found, as a share of the query's: 0 to 1.
+    /// The information of the found terms, as a share of the query's, 0 to 1.
     pub coverage: f32,
-    /// The information found, where no term counts for more than one telling word: 0 to the number of terms.
+    /// The information found, with each term capped at one distinctive word: 0 to the number of terms.
     pub evidence: f32,
-    /// The share of what was asked that is found, 0 to 1. Words that only steer an agent are not missed: "please look
-    /// at bcrypt" asks for bcrypt.
+    /// The share of the question that is found, 0 to 1. Instructing words are not required: "please look at bcrypt"
+    /// asks for bcrypt.
     pub answered: f32,
-    /// How many of the query's neighbouring words are neighbours here too: 0 to 1.
+    /// The share of the query's adjacent words that are adjacent here too, 0 to 1.
     pub proximity: f32,
 }
 
-/// What a document is, apart from its text.
+/// The properties of a document apart from its text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DocumentTraits {
     pub kind: DocumentKind,
@@ -123,14 +122,14 @@ pub struct DocumentTraits {
     pub age: i64,
 }
 
-/// The parts of a score. Their product is the score.
+/// The factors of a score, which is their product.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Factors {
     /// 0 to 1, from the words alone.
     pub text: f32,
     pub coverage: f32,
     pub proximity: f32,
-    /// What was said and done around it in its session fits too: 1 and more.
+    /// 1 or more: how well documents close by in time in the same session match.
     pub moment: f32,
     pub kind: f32,
     pub recency: f32,
@@ -138,7 +137,7 @@ pub struct Factors {
     pub status: f32,
 }
 
-/// No product of the factors that need no text exceeds this; a search may skip what cannot reach its results.
+/// An upper bound of the factors without text. A search skips documents that cannot reach its results.
 pub const HIGHEST_TRAIT_FACTOR: f32 = 2.4 * 1.15 * 1.15;
 
 impl Factors {
@@ -155,12 +154,12 @@ impl Factors {
         }
     }
 
-    /// How well the document's own words fit, without what lies around them.
+    /// The match of the document's own words, without its neighbours in time.
     pub fn own_fit(&self) -> f32 {
         self.text * self.coverage * self.proximity
     }
 
-    /// With the fit of what lies around the document, as [`surroundings`] finds it.
+    /// Adds the match of neighbours in time, from [`surroundings`].
     #[must_use]
     pub fn amid(mut self, surroundings: f32) -> Self {
         let own = self.own_fit();
@@ -172,12 +171,12 @@ impl Factors {
         self.named().iter().map(|(_, factor)| factor).product()
     }
 
-    /// The part of the score that no text is needed for.
+    /// The product of the factors that need no text.
     pub fn of_traits(&self) -> f32 {
         self.kind * self.recency * self.importance * self.status
     }
 
-    /// Every factor with the name it is explained by.
+    /// Every factor with its name in `--explain`.
     pub fn named(&self) -> [(&'static str, f32); 8] {
         [
             ("text", self.text),
@@ -192,7 +191,7 @@ impl Factors {
     }
 }
 
-/// What was concluded and said outweighs what was merely done: raw tool output mentions every word once.
+/// Conclusions and messages outweigh actions: raw tool output mentions every word once.
 fn kind_factor(kind: DocumentKind) -> f32 {
     match kind {
         DocumentKind::Observation => 2.4,
@@ -203,8 +202,8 @@ fn kind_factor(kind: DocumentKind) -> f32 {
     }
 }
 
-/// From +15 % for what has just happened towards nothing, half of it after thirty days. Old knowledge is still
-/// knowledge: age decides between equals. A hyperbola, because this is computed for every match.
+/// From +15 % for the newest towards nothing, half of it after thirty days. Old knowledge is still knowledge, so age
+/// only decides between equals. A hyperbola is cheap, and this is computed for every match.
 fn recency_factor(age: i64) -> f32 {
     const HALF_LIFE: f32 = 30.0 * 86_400_000.0;
     1.0 + 0.15 / (1.0 + age.max(0) as f32 / HALF_LIFE)
@@ -218,9 +217,9 @@ fn status_factor(status: Status) -> f32 {
     }
 }
 
-/// For each document of one session the best fit of any other, fading with the time between them.
+/// For each document of a session, the best match of any other, fading with the time between them.
 ///
-/// `moments` are the time and the own fit of each, in order of time.
+/// `moments` are the time and the own match of each document, in order of time.
 pub fn surroundings(moments: &[(Timestamp, f32)]) -> Vec<f32> {
     let mut best = vec![0.0_f32; moments.len()];
     spread(moments.iter().zip(&mut best));
@@ -228,7 +227,7 @@ pub fn surroundings(moments: &[(Timestamp, f32)]) -> Vec<f32> {
     best
 }
 
-/// Carries the best fit so far from document to document.
+/// Carries the best match so far from one document to the next.
 fn spread<'a>(places: impl Iterator<Item = (&'a (Timestamp, f32), &'a mut f32)>) {
     let mut carried = 0.0_f32;
     let mut last: Option<Timestamp> = None;
@@ -241,22 +240,22 @@ fn spread<'a>(places: impl Iterator<Item = (&'a (Timestamp, f32), &'a mut f32)>)
     }
 }
 
-/// Evidence at which half of the doubt is gone, in telling words.
+/// The evidence, in distinctive words, at which half of the doubt is gone.
 const HALF_EVIDENCE: f32 = 0.75;
 
-/// How sure one can be that a text is about what was asked, 0 to 1.
+/// The probability that a text is about the question, 0 to 1.
 ///
-/// It needs both: enough evidence in itself (a single everyday word is no topic) and a fair share of what was asked
-/// (three words of a long prompt are chance).
+/// It requires both enough evidence (a single everyday word is no topic) and a fair share of the question (three words
+/// of a long prompt are chance).
 pub fn relevance(text: TextMatch) -> f32 {
     let evidence = 1.0 - (-text.evidence.max(0.0) / HALF_EVIDENCE).exp2();
     (evidence * text.answered.clamp(0.0, 1.0).sqrt()).clamp(0.0, 1.0)
 }
 
-/// From this relevance on a memory may be given unasked.
+/// The relevance from which a memory may be injected without being asked for.
 ///
-/// Measured on questions about real coding sessions, asked in the right and in every other project: above it lie two
-/// thirds of the right ones, and none of the others nor of two dozen everyday commands.
+/// Measured with questions about real coding sessions, asked in the right and in every other project: two thirds of
+/// the right answers lie above it, and none of the wrong ones or of two dozen everyday commands.
 pub const RELEVANCE_FLOOR: f32 = 0.45;
 
 #[cfg(test)]
@@ -340,7 +339,7 @@ mod tests {
 
     #[test]
     fn relevance_does_not_depend_on_the_size_of_the_memory() {
-        // The same share of documents has the word, in a memory of a hundred and in one of a hundred thousand.
+        // The same share of documents contains the word in a small and in a large memory.
         let at = |population| {
             let word = information(Frequency { documents: population / 50, population }, Commonness::Content);
             relevance(TextMatch { answered: 1.0, evidence: 2.0 * word, ..TextMatch::default() })

@@ -1,14 +1,14 @@
-//! When two observations say the same.
+//! Detects duplicate observations.
 //!
-//! Compressors word the same finding differently each time. Two observations are taken for one only where nothing that
-//! could make them differ does: the same type, nearly the same words, and exactly the same numbers, names of code and
-//! negations. "The limit is 30 s" and "the limit is 60 s" share most words and contradict each other.
+//! Compressors word the same finding differently each time. Two observations are duplicates only if nothing
+//! distinguishes them: the same type, nearly the same words, and exactly the same numbers, code names and negations.
+//! "The limit is 30 s" and "the limit is 60 s" share most words but contradict each other.
 
 use std::collections::BTreeSet;
 
 use super::observation::ObservationType;
 
-/// What is compared of an observation.
+/// The compared parts of an observation.
 #[derive(Clone, Copy, Debug)]
 pub struct Statement<'a> {
     pub kind: ObservationType,
@@ -16,28 +16,28 @@ pub struct Statement<'a> {
     pub narrative: &'a str,
 }
 
-/// Shares of common words, in hundredths.
+/// Minimum shares of common words, in percent.
 const SAME_TITLE: usize = 75;
 const SAME_TEXT: usize = 60;
 
-/// Titles of fewer words are too short to be compared by them.
+/// Titles with fewer words are too short to be compared.
 const FEWEST_WORDS: usize = 3;
 
 const NEGATIONS: [&str; 12] =
     ["no", "not", "never", "none", "without", "nor", "cannot", "kein", "keine", "nicht", "nie", "ohne"];
 
-/// Whether one of the two can go, with its evidence added to the other's.
-pub fn says_the_same(one: Statement<'_>, other: Statement<'_>) -> bool {
+/// Whether the two are duplicates, so that one can be dropped and its evidence added to the other's.
+pub fn is_duplicate(one: Statement<'_>, other: Statement<'_>) -> bool {
     if one.kind != other.kind {
         return false;
     }
     let (title, other_title) = (words(one.title), words(other.title));
     let is_long_enough = title.len().min(other_title.len()) >= FEWEST_WORDS;
-    let (lifecycle_json, other_telling) = (lifecycle_json(one.title), lifecycle_json(other.title));
+    let (distinct, other_distinct) = (distinctive_words(one.title), distinctive_words(other.title));
     is_long_enough
-        && lifecycle_json == other_telling
-        && common(&title, &other_title) >= SAME_TITLE
-        && common(&words(one.narrative), &words(other.narrative)) >= SAME_TEXT
+        && distinct == other_distinct
+        && overlap(&title, &other_title) >= SAME_TITLE
+        && overlap(&words(one.narrative), &words(other.narrative)) >= SAME_TEXT
 }
 
 fn words(text: &str) -> BTreeSet<String> {
@@ -45,21 +45,21 @@ fn words(text: &str) -> BTreeSet<String> {
     words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
 
-/// Whether a word is a number or a name of code.
+/// Whether a word is a number or a code name.
 pub(super) fn is_code(word: &str) -> bool {
     let inner_capital = word.chars().skip(1).any(char::is_uppercase);
     inner_capital || word.contains(['_', '.', '/', ':', '(', '-']) || word.chars().any(|c| c.is_ascii_digit())
 }
 
-/// The words that decide: numbers, names of code, negations.
-pub(super) fn lifecycle_json(text: &str) -> BTreeSet<String> {
+/// The words that must be equal: numbers, code names, negations.
+pub(super) fn distinctive_words(text: &str) -> BTreeSet<String> {
     let words = text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
     let is_negation = |word: &str| word.ends_with("n't") || NEGATIONS.contains(&word.to_lowercase().as_str());
     words.filter(|word| is_code(word) || is_negation(word)).map(str::to_lowercase).collect()
 }
 
-/// How much of both sets is common, in hundredths.
-fn common(one: &BTreeSet<String>, other: &BTreeSet<String>) -> usize {
+/// How much of both sets is common, in percent.
+fn overlap(one: &BTreeSet<String>, other: &BTreeSet<String>) -> usize {
     let both = one.intersection(other).count();
     let any = one.union(other).count();
     (both * 100).checked_div(any).unwrap_or(100)
@@ -73,8 +73,8 @@ mod tests {
     fn check(one: &str, other: &str, expected: bool) {
         let narrative = "Rounding each line lost up to a cent per line, so the total is rounded once.";
         let statement = |title| Statement { kind: ObservationType::Gotcha, title, narrative };
-        assert_eq!(says_the_same(statement(one), statement(other)), expected, "{one:?} {other:?}");
-        assert_eq!(says_the_same(statement(other), statement(one)), expected, "both ways");
+        assert_eq!(is_duplicate(statement(one), statement(other)), expected, "{one:?} {other:?}");
+        assert_eq!(is_duplicate(statement(other), statement(one)), expected, "both ways");
     }
 
     #[test]
@@ -116,8 +116,8 @@ mod tests {
         let one = Statement { kind: ObservationType::Gotcha, title, narrative: "Lines lost cents." };
         let decision = Statement { kind: ObservationType::Decision, ..one };
         let reason = Statement { narrative: "The tax office demands it since this year.", ..one };
-        assert!(says_the_same(one, one));
-        assert!(!says_the_same(one, decision));
-        assert!(!says_the_same(one, reason));
+        assert!(is_duplicate(one, one));
+        assert!(!is_duplicate(one, decision));
+        assert!(!is_duplicate(one, reason));
     }
 }

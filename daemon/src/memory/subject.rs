@@ -1,16 +1,16 @@
-//! What an observation is a statement about, where that can be told for sure.
+//! Parses the subject of an observation, if it can be determined for sure.
 //!
-//! A newer statement may take an older one's place only if both are about the very same thing: `max_retries` is 3, then
-//! 5. Words that are merely alike prove nothing, so a key is read from few plain forms of speech (a thing and its value,
-//! a rule, a question and what was chosen, a check, something to be done), and the rest of the clause is part of it. A
-//! sentence of any other form has no key, and what has no key is never superseded.
+//! A newer statement supersedes an older one only if both have exactly the same subject: `max_retries` is 3, then 5.
+//! Similar words prove nothing. So a key is parsed from a few plain sentence forms (a thing and its value, a rule, a
+//! question and its answer, a check, a task), and the rest of the clause is part of the key. A sentence of any other
+//! form has no key and is never superseded.
 
 use std::fmt;
 
 use super::observation::ObservationType;
 use super::sameness::is_code;
 
-/// Equal for two statements about the same thing. Holds words of the statement.
+/// Equal for two statements about the same subject. Contains words of the statement.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SubjectKey(String);
 
@@ -19,10 +19,10 @@ impl SubjectKey {
         &self.0
     }
 
-    /// The words by which a value is named, with its condition. `None`: it is not about a value.
+    /// The words that name a value, with its condition. `None` if the subject is not a value.
     pub(super) fn named_value(&self) -> Option<impl Iterator<Item = &str>> {
         let (_, named) = self.0.strip_prefix("value: ")?.split_once(": ")?;
-        Some(named.split(' ').map(unmarked).filter(|word| !word.is_empty()))
+        Some(named.split(' ').map(trim_punctuation).filter(|word| !word.is_empty()))
     }
 
     fn new(sort: &str, words: &str) -> Self {
@@ -36,11 +36,11 @@ impl fmt::Display for SubjectKey {
     }
 }
 
-/// Longer things and conditions are whole thoughts, which are seldom worded the same twice.
+/// Longer names and conditions are seldom worded the same twice.
 const MOST_WORDS: usize = 6;
 
-/// What a title is about: a value, a rule of the user's, or something to be done. What the user said and what is left to
-/// do are marked as the built-in compressor does.
+/// The subject of a title: a value, a user's rule, or a task. Rules and tasks carry the built-in compressor's
+/// prefixes.
 pub fn of_title(kind: ObservationType, title: &str) -> Option<SubjectKey> {
     if let Some(open) = title.strip_prefix("Open: ") {
         return of_task(open);
@@ -51,16 +51,16 @@ pub fn of_title(kind: ObservationType, title: &str) -> Option<SubjectKey> {
     rule().or_else(|| clause.value()).or_else(|| clause.new_value())
 }
 
-/// The words of a sentence in lower case, without any marks around them.
+/// The words of a sentence in lower case, without punctuation.
 pub(super) fn words(said: &str) -> Vec<String> {
-    said.split_whitespace().map(|word| unmarked(word).to_lowercase()).collect()
+    said.split_whitespace().map(|word| trim_punctuation(word).to_lowercase()).collect()
 }
 
-fn unmarked(word: &str) -> &str {
+fn trim_punctuation(word: &str) -> &str {
     word.trim_matches(|edge: char| !edge.is_alphanumeric())
 }
 
-/// A question that was put to the user: another answer to the same question is another choice.
+/// A question put to the user. Another answer to the same question is another choice.
 pub fn of_choice(question: &str) -> Option<SubjectKey> {
     let words: Vec<String> = question.split_whitespace().map(bare).filter(|word| !word.is_empty()).collect();
     (words.len() >= 2).then(|| SubjectKey::new("choice", &words.join(" ")))
@@ -71,7 +71,7 @@ pub fn of_check(command: &str) -> SubjectKey {
     SubjectKey::new("check", command)
 }
 
-/// Something that is said to be left to do.
+/// A task that is still open.
 pub fn of_task(said: &str) -> Option<SubjectKey> {
     let clause = Clause::first(said)?;
     let at = clause.words.iter().position(|word| verb(&bare(word)).is_some())?;
@@ -83,9 +83,8 @@ pub fn of_task(said: &str) -> Option<SubjectKey> {
     }
 }
 
-/// Something that is said to be done: `Raised the limit of x`, `x is raised now`. What is wished for, planned or denied
-/// is not done.
-pub fn of_deed(said: &str) -> Option<SubjectKey> {
+/// A task that is reported done: `Raised the limit of x`, `x is raised now`. Wishes, plans and denials do not count.
+pub fn of_completed_task(said: &str) -> Option<SubjectKey> {
     const NOT_DONE: [&str; 14] = [
         "not", "never", "cannot", "should", "would", "could", "will", "must", "need", "needs", "if", "todo",
         "nicht", "yet",
@@ -110,12 +109,12 @@ pub fn of_deed(said: &str) -> Option<SubjectKey> {
     clause.object(at).map(|thing| SubjectKey::new("task", &format!("{} {thing}", verb.base)))
 }
 
-/// What has no name of its own: that the work of the session was committed or pushed.
+/// A subject without a name of its own: the session's work was committed or pushed.
 pub fn of_delivery(verb: &str) -> Option<SubjectKey> {
     matches!(verb, "push" | "commit").then(|| SubjectKey::new("delivery", verb))
 }
 
-/// A verb of work, and how it is said of work done.
+/// A verb of work and its past participle.
 struct Verb {
     base: &'static str,
     done: &'static str,
@@ -159,13 +158,13 @@ fn verb(word: &str) -> Option<Verb> {
     found.map(|(base, done)| Verb { base, done })
 }
 
-/// The first clause of a sentence, word by word as it is written.
+/// The first clause of a sentence, word by word as written.
 struct Clause {
     words: Vec<String>,
 }
 
 impl Clause {
-    /// `None`: it asks.
+    /// `None` if it is a question.
     fn first(said: &str) -> Option<Self> {
         const ENDS: [&str; 11] =
             [", ", "; ", ": ", " — ", " – ", " (", ". ", " because ", " since ", " so ", " but "];
@@ -234,7 +233,7 @@ impl Clause {
                 next += 1;
             }
             let (value, after) = self.value_at(next)?;
-            // `x uses 5 threads` counts something that is not x.
+            // `x uses 5 threads` does not state the value of x.
             if relation == "uses" && value != ValueSort::Name {
                 return None;
             }
@@ -283,7 +282,7 @@ impl Clause {
         (condition.len() <= MOST_WORDS).then(|| SubjectKey::new("value", &key))
     }
 
-    /// The value that begins at this word, and where what follows it begins.
+    /// The value at this word, and the position after it.
     fn value_at(&self, at: usize) -> Option<(ValueSort, usize)> {
         const UNITS: [&str; 20] = [
             "ms",
@@ -334,7 +333,7 @@ impl Clause {
         (is_whole('`') || is_whole('"')).then_some((ValueSort::Name, at + 1))
     }
 
-    /// What the verb at this place is done to, as it is named: after it, or before it where it is said to be done.
+    /// The object of the verb at this position: after it, or before it in the passive.
     fn object(&self, at: usize) -> Option<String> {
         const AWAY: [&str; 12] =
             ["in", "for", "from", "with", "to", "of", "on", "by", "at", "into", "before", "after"];
@@ -360,14 +359,14 @@ impl Clause {
         verb(&self.bare(at)).filter(|verb| verb.done == self.bare(at)).map(|verb| (verb, at))
     }
 
-    /// `Not pushed yet`: nothing else is named.
+    /// Matches `Not pushed yet`, which names nothing else.
     fn is_about_delivery(&self, at: usize) -> bool {
         let verbs = self.words.iter().filter(|word| verb(&bare(word)).is_some()).count();
         verbs == 1 && self.bare(at.wrapping_sub(1)) == "not" && !self.words.iter().any(|word| is_name(word))
     }
 }
 
-/// What sort of thing a value is: a number does not contradict a name.
+/// The type of a value. A number does not contradict a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ValueSort {
     Number,
@@ -385,7 +384,7 @@ impl ValueSort {
     }
 }
 
-/// What has a value: named in code, or in a few words of its own.
+/// The thing that has a value: a code name or a few words.
 fn thing(words: &[String]) -> Option<String> {
     const POINTING: [&str; 14] = [
         "it",
@@ -420,7 +419,7 @@ fn is_courtesy(word: &str) -> bool {
     matches!(word, "please" | "no" | "and" | "but" | "so" | "bitte" | "nein")
 }
 
-/// A name of code, a file, a ticket.
+/// A code name, a file or a ticket.
 fn is_name(word: &str) -> bool {
     let trimmed = word.trim_matches(['"', '\'', ',', '(', ')', '*']);
     let is_number =
@@ -429,7 +428,7 @@ fn is_name(word: &str) -> bool {
     !is_number && (is_ticket || (trimmed.len() > 2 && trimmed.starts_with('`')) || is_code(trimmed))
 }
 
-/// A word in lower case without the marks around it.
+/// A word in lower case without the punctuation around it.
 fn bare(word: &str) -> String {
     let is_edge =
         |edge: char| matches!(edge, '`' | '"' | '\'' | ',' | ';' | ':' | '!' | '?' | '(' | '*' | '“' | '”');

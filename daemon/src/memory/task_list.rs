@@ -1,7 +1,7 @@
-//! A session's task list, kept as Markdown so that it is read, searched and shown like any plan.
+//! A session's task list, stored as Markdown, so that it is read, searched and shown like any plan.
 //!
-//! What it says follows from all that was told of it and from when, not from the order in which it was heard: of each
-//! task the latest news counts, and one that was deleted stays so whenever its creation is heard of.
+//! Updates may arrive in any order; their capture times decide. The latest update of each task counts, and a deleted
+//! task stays deleted even if its creation arrives later.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use super::order::Order;
 /// What a call does to the task list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskChange {
-    /// The whole list anew.
+    /// Replaces the whole list.
     List(Vec<Task>),
     Add {
         id: String,
@@ -41,7 +41,7 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    /// Reads an agent's word; an unknown one is a task that waits.
+    /// Parses an agent's word. An unknown one is a pending task.
     pub fn parse(word: &str) -> Self {
         match word {
             "in_progress" => Self::Running,
@@ -59,7 +59,7 @@ impl TaskState {
         }
     }
 
-    fn of_mark(mark: char) -> Self {
+    fn from_mark(mark: char) -> Self {
         match mark {
             '~' => Self::Running,
             'x' => Self::Done,
@@ -68,18 +68,18 @@ impl TaskState {
     }
 }
 
-/// All that is known of a task list.
+/// The merged state of a task list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskList {
-    /// The last time that all of it was told at once.
-    whole: Option<News<String>>,
-    /// Tasks that were told of one by one, in the order of the first news of each.
+    /// The last update of the whole list.
+    whole: Option<Update<String>>,
+    /// Tasks with updates of their own, in the order of their first updates.
     tasks: Vec<KnownTask>,
 }
 
-/// The latest that was told of something.
+/// A value and the time of its latest update.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct News<T> {
+struct Update<T> {
     value: T,
     at: Order,
 }
@@ -89,13 +89,13 @@ struct KnownTask {
     id: String,
     first: Order,
     latest: Order,
-    /// Absent until the task's creation is heard of, and of one that was deleted.
-    subject: Option<News<String>>,
-    state: Option<News<TaskState>>,
+    /// Absent before the task's creation arrives, and for a deleted task.
+    subject: Option<Update<String>>,
+    state: Option<Update<TaskState>>,
 }
 
 impl TaskList {
-    /// A list of which only the text is known, and when it was last changed.
+    /// A list that is known only as text, and its last change.
     pub fn of_text(text: &str, at: Order) -> Self {
         let mut list = Self::default();
         let mut rest = String::new();
@@ -105,26 +105,26 @@ impl TaskList {
                 let _ = writeln!(rest, "{line}");
                 continue;
             };
-            let state = line.chars().nth(3).map(TaskState::of_mark);
+            let state = line.chars().nth(3).map(TaskState::from_mark);
             list.take(
                 &TaskChange::Update { id: id.to_owned(), subject: Some(subject.to_owned()), state },
                 at,
             );
         }
-        list.whole = (!rest.is_empty()).then_some(News { value: rest, at });
+        list.whole = (!rest.is_empty()).then_some(Update { value: rest, at });
         list
     }
 
-    /// Takes in what was told at a moment.
+    /// Applies a change that was captured at `at`.
     pub fn take(&mut self, change: &TaskChange, at: Order) {
         match change {
-            TaskChange::List(tasks) => learn(&mut self.whole, whole_list(tasks), at),
-            TaskChange::Add { id, subject } => self.learn_of(id, Some(subject), None, at),
-            TaskChange::Update { id, subject, state } => self.learn_of(id, subject.as_ref(), *state, at),
+            TaskChange::List(tasks) => update_if_later(&mut self.whole, whole_list(tasks), at),
+            TaskChange::Add { id, subject } => self.update_task(id, Some(subject), None, at),
+            TaskChange::Update { id, subject, state } => self.update_task(id, subject.as_ref(), *state, at),
         }
     }
 
-    fn learn_of(&mut self, id: &str, subject: Option<&String>, state: Option<TaskState>, at: Order) {
+    fn update_task(&mut self, id: &str, subject: Option<&String>, state: Option<TaskState>, at: Order) {
         let id = one_line(id);
         let known = self.tasks.iter().position(|task| task.id == id).map(|place| self.tasks.remove(place));
         let new = KnownTask { id, first: at, latest: at, subject: None, state: None };
@@ -137,12 +137,12 @@ impl TaskList {
         }
         if let Some(state) = state.filter(|_| !task.is_deleted()) {
             match state {
-                TaskState::Deleted => task.state = Some(News { value: state, at }),
-                _ => learn(&mut task.state, state, at),
+                TaskState::Deleted => task.state = Some(Update { value: state, at }),
+                _ => update_if_later(&mut task.state, state, at),
             }
         }
         match subject.filter(|_| !task.is_deleted()) {
-            Some(subject) => learn(&mut task.subject, one_line(subject), at),
+            Some(subject) => update_if_later(&mut task.subject, one_line(subject), at),
             None if task.is_deleted() => task.subject = None,
             None => {}
         }
@@ -150,12 +150,12 @@ impl TaskList {
         self.tasks.insert(place, task);
     }
 
-    /// One entry a line. What was told before the whole list was is in it, or gone.
+    /// One entry per line. Tasks whose updates are all older than the whole list are in it already, or gone.
     pub fn text(&self) -> String {
         let mut text = self.whole.as_ref().map(|whole| whole.value.clone()).unwrap_or_default();
-        let is_news =
+        let is_newer =
             |task: &&KnownTask| self.whole.as_ref().is_none_or(|whole| whole.at.is_before(&task.latest));
-        for task in self.tasks.iter().filter(is_news).filter(|task| !task.is_deleted()) {
+        for task in self.tasks.iter().filter(is_newer).filter(|task| !task.is_deleted()) {
             let mark = task.state.as_ref().map_or(TaskState::Pending, |state| state.value).mark();
             let _ = match &task.subject {
                 Some(subject) => writeln!(text, "- [{mark}] #{} {}", task.id, subject.value),
@@ -172,10 +172,10 @@ impl KnownTask {
     }
 }
 
-/// Keeps what was told, unless something later is known.
-fn learn<T>(known: &mut Option<News<T>>, value: T, at: Order) {
+/// Sets the value, unless a later one is known.
+fn update_if_later<T>(known: &mut Option<Update<T>>, value: T, at: Order) {
     if known.as_ref().is_none_or(|known| !at.is_before(&known.at)) {
-        *known = Some(News { value, at });
+        *known = Some(Update { value, at });
     }
 }
 
@@ -187,7 +187,7 @@ fn whole_list(tasks: &[Task]) -> String {
     text
 }
 
-/// What of a task list is still to be done, the entries' words.
+/// The texts of the open entries of a task list.
 pub fn open_tasks(list: &str) -> impl Iterator<Item = &str> {
     list.lines().filter_map(|line| line.strip_prefix("- [ ] ").or_else(|| line.strip_prefix("- [~] "))).map(
         |words| words.strip_prefix('#').and_then(|rest| rest.split_once(' ')).map_or(words, |(_, rest)| rest),
@@ -216,16 +216,16 @@ mod tests {
         TaskChange::Update { id: id.into(), subject: None, state: Some(state) }
     }
 
-    /// What the list says when these are heard of in this order, each with when it was told.
-    fn heard(changes: &[(u64, TaskChange)]) -> String {
+    /// The list after these changes arrive in this order, each with its capture time.
+    fn list_after(changes: &[(u64, TaskChange)]) -> String {
         let mut list = TaskList::default();
         changes.iter().for_each(|(moment, change)| list.take(change, at(*moment)));
         list.text()
     }
 
     #[test]
-    fn of_each_task_the_latest_news_counts() {
-        let told = [
+    fn the_latest_update_of_each_task_counts() {
+        let changes = [
             (1, add("1", "Read the\ncart")),
             (2, add("2", "Fix it")),
             (3, update("1", TaskState::Running)),
@@ -235,18 +235,18 @@ mod tests {
             (7, update("2", TaskState::Deleted)),
         ];
         let expected = "- [x] #1 Read the cart\n- [~] #3 Test it\n";
-        assert_eq!(heard(&told), expected);
-        let backwards: Vec<_> = told.iter().rev().cloned().collect();
-        assert_eq!(heard(&backwards), expected);
+        assert_eq!(list_after(&changes), expected);
+        let backwards: Vec<_> = changes.iter().rev().cloned().collect();
+        assert_eq!(list_after(&backwards), expected);
         assert_eq!(open_tasks(expected).collect::<Vec<_>>(), ["Test it"]);
     }
 
     #[test]
-    fn what_was_deleted_stays_so_whenever_it_is_heard_of() {
+    fn a_deleted_task_stays_deleted_in_any_order_of_arrival() {
         let (created, deleted) = ((1, add("1", "Fix it")), (5, update("1", TaskState::Deleted)));
         for others in [vec![], vec![(3, update("1", TaskState::Running))], vec![(7, add("1", "Fix it"))]] {
             let all: Vec<_> = [deleted.clone(), created.clone()].into_iter().chain(others).collect();
-            assert_eq!(heard(&all), "", "{all:?}");
+            assert_eq!(list_after(&all), "", "{all:?}");
         }
         let json = serde_json::to_string(&{
             let mut list = TaskList::default();
@@ -258,19 +258,19 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_list_replaces_what_was_told_before_it() {
+    fn a_whole_list_replaces_earlier_updates() {
         let whole = TaskChange::List(vec![
             Task { subject: "A".into(), state: TaskState::Done },
             Task { subject: "B".into(), state: TaskState::Pending },
             Task { subject: "C".into(), state: TaskState::Deleted },
         ]);
-        let told =
+        let changes =
             [(1, add("1", "Before")), (2, whole), (3, add("2", "After")), (0, TaskChange::List(vec![]))];
-        assert_eq!(heard(&told), "- [x] A\n- [ ] B\n- [ ] #2 After\n");
+        assert_eq!(list_after(&changes), "- [x] A\n- [ ] B\n- [ ] #2 After\n");
     }
 
     #[test]
-    fn a_list_of_which_only_the_text_is_known_goes_on() {
+    fn a_list_restored_from_text_is_updated() {
         let text = "- [ ] Written whole\n- [x] #1 Read it\n- [~] #2 Fix it\n";
         let mut list = TaskList::of_text(text, at(5));
         assert_eq!(list.text(), "- [ ] Written whole\n");
@@ -303,14 +303,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_order_in_which_it_is_heard_of_changes_nothing(
+        fn the_order_of_arrival_changes_nothing(
             changes in prop::collection::vec(any_change(), 1..12),
             shuffle in any::<u64>(),
         ) {
-            let told: Vec<_> = (1..).zip(changes).collect();
-            let mut heard_so = told.clone();
-            heard_so.sort_by_key(|(moment, _)| (moment * 7919) ^ shuffle.rotate_left(*moment as u32));
-            prop_assert_eq!(heard(&told), heard(&heard_so));
+            let changes: Vec<_> = (1..).zip(changes).collect();
+            let mut shuffled = changes.clone();
+            shuffled.sort_by_key(|(moment, _)| (moment * 7919) ^ shuffle.rotate_left(*moment as u32));
+            prop_assert_eq!(list_after(&changes), list_after(&shuffled));
         }
     }
 }

@@ -1,6 +1,6 @@
-//! A git folder, and what lies beneath it. Whoever packed it may have put anything there, so everything is opened step
-//! by step from the folder itself, and a symlink leads nowhere: git makes none there. What other users may have
-//! written is not read either.
+//! Safe access to a git folder. Whoever packed the folder may have put anything there. So everything is opened step by
+//! step from the folder itself, and symlinks are not followed: git creates none there. Files that other users can
+//! write are not read either.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -12,10 +12,10 @@ use super::{Ignored, MOST_BYTES, objects};
 use crate::memory::ids::CommitId;
 use crate::trusted_file::{Folder, Refused};
 
-/// Each is looked up in every pack.
+/// Commits that are looked up. Each is searched in every pack.
 const MOST_LOOKED_FOR: usize = 100;
 
-/// Two are equal where they are the same folder.
+/// Two are equal if they are the same folder on disk.
 #[derive(Clone, Debug)]
 pub struct GitFolder {
     path: PathBuf,
@@ -32,12 +32,12 @@ impl Eq for GitFolder {}
 
 impl GitFolder {
     /// # Errors
-    /// When there is none that counts.
+    /// There is no such folder, or it is not trusted.
     pub(super) fn open(path: PathBuf) -> Result<Self, Refused> {
         Ok(Self { folder: Folder::open(&path)?, path })
     }
 
-    /// A git folder that was known before, if it is still there.
+    /// Opens a git folder that was known before, if it still exists.
     pub fn known(path: &Path) -> Option<Self> {
         Self::open(path.to_owned()).ok().filter(Self::is_one)
     }
@@ -50,8 +50,7 @@ impl GitFolder {
         self.open_file("HEAD").is_ok()
     }
 
-    /// Whether it is one without a `.git` around it: a repository without a work tree looks so, and so does what
-    /// anybody has committed into a work tree.
+    /// Whether it is a bare repository, without a `.git` around it. Anybody can commit such a folder into a work tree.
     pub(super) fn is_bare(&self) -> bool {
         self.is_one() && self.open_file("config").is_ok() && self.is_folder("objects")
     }
@@ -61,12 +60,12 @@ impl GitFolder {
     }
 
     /// # Errors
-    /// When there is no file of this name that counts.
+    /// There is no such file, or it is not trusted.
     pub(super) fn open_file(&self, name: &str) -> Result<File, Refused> {
         self.folder.file(Path::new(name))
     }
 
-    /// The text of a small file, the beginning of a larger one.
+    /// The text of a file, at most its first [`MOST_BYTES`].
     pub(super) fn read(&self, name: &str) -> Option<String> {
         let mut bytes = Vec::new();
         self.open_file(name).ok()?.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
@@ -78,7 +77,7 @@ impl GitFolder {
         found.into_iter().flat_map(|folder| folder.names().collect::<Vec<_>>()).collect()
     }
 
-    /// Those of some files and folders that are there and do not count.
+    /// Which of these files and folders exist but are not trusted.
     pub(super) fn refused(&self, files: &[&str], folders: &[&str]) -> Vec<Ignored> {
         let files = files.iter().map(|name| (name, self.open_file(name).err()));
         let folders = folders.iter().map(|name| (name, self.folder.folder(Path::new(name)).err()));
@@ -87,14 +86,15 @@ impl GitFolder {
         there.map(|(name, why)| Ignored { path: self.path.join(name), why }).collect()
     }
 
-    /// Whether a commit lies among its own objects. Names prove nothing, and what it borrows from elsewhere is not its
-    /// own: it may say that it borrows from anywhere.
+    /// Whether the repository's own objects contain the commit. Names prove nothing, and borrowed objects do not
+    /// count, because a repository can claim to borrow from anywhere.
     pub fn holds(&self, commit: &CommitId) -> bool {
         let found = self.folder.folder(Path::new("objects"));
         found.is_ok_and(|objects| objects::holds(&objects, commit))
     }
 
-    /// Those of some commits that it holds; of many only so many are looked for, those first that it has a name for.
+    /// Which of the commits it contains. Only the first [`MOST_LOOKED_FOR`] are looked up, beginning with those that
+    /// it has a name for.
     pub fn held(&self, known: &[CommitId], names: &[CommitId]) -> impl Iterator<Item = CommitId> {
         let names: HashSet<&CommitId> = names.iter().collect();
         let (named, others): (Vec<_>, Vec<_>) = known.iter().partition(|commit| names.contains(commit));
@@ -103,7 +103,7 @@ impl GitFolder {
         looked_for.into_iter().filter(|commit| self.holds(commit))
     }
 
-    /// The folder that all worktrees of a repository share. Only what lies among its worktrees can be one.
+    /// The folder that all worktrees of a repository share. It must list this folder among its worktrees.
     pub(super) fn common(&self) -> Self {
         let shared = self.read("commondir").map(|relative| self.path.join(relative.trim()));
         let shared = shared.and_then(|path| fs::canonicalize(path).ok());

@@ -1,8 +1,7 @@
-//! Which commit contains which: the one thing that a repository's files do not tell without git.
+//! Asks git which commit contains which. A repository's files do not answer that.
 //!
-//! Git is started in an empty repository of our own that only borrows the other one's objects, so nothing of that one's
-//! settings is read: no hook, no monitor, no command and no address that somebody has written there. It fetches
-//! nothing, and has a deadline.
+//! Git runs in an empty repository of our own that only borrows the other one's objects. So none of the other one's
+//! settings are read: no hook, no monitor, no command and no url. Git fetches nothing and has a deadline.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,10 +11,10 @@ use crate::memory::checkout::Containment;
 use crate::memory::ids::CommitId;
 use crate::process_group::{ProcessGroup, until};
 
-/// A history of a million commits without a graph of them takes some seconds; no answer needs it at once.
+/// A history of a million commits without a commit graph takes several seconds. No caller needs the answer at once.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Whether `head` contains `commit`. Not known where git is missing, too slow, or lacks one of them. Blocks.
+/// Whether `head` contains `commit`. Unknown if git is missing, too slow, or lacks one of them. Blocks.
 pub fn containment(objects: &Path, head: &CommitId, commit: &CommitId) -> Containment {
     ask(objects, head, commit).unwrap_or(Containment::Unknown)
 }
@@ -48,13 +47,13 @@ fn ask(objects: &Path, head: &CommitId, commit: &CommitId) -> Option<Containment
     }
 }
 
-/// A repository without anything in it.
+/// A repository without objects of its own.
 struct EmptyRepository {
     folder: tempfile::TempDir,
 }
 
 impl EmptyRepository {
-    /// For objects that are named as `like` is.
+    /// Uses the hash format of `like`.
     fn new(like: &CommitId) -> std::io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let config = match like.as_str().len() {

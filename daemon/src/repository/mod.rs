@@ -1,13 +1,13 @@
-//! What a folder's repository says about itself, read from its files.
+//! Reads what a folder's repository says about itself from its files.
 //!
-//! Starting git costs more than a whole hook may take, so its files are read as gitrepository-layout(5) and
-//! git-config(5) describe them. Whatever cannot be read is simply not known. Only `history` starts git, for what no
-//! file tells, and an answer waits for it only while it has time.
+//! Starting git takes longer than a whole hook may, so the files are read as gitrepository-layout(5) and git-config(5)
+//! describe them. What cannot be read is unknown. Only `history` starts git, for questions that no file answers, and a
+//! hook waits for it only while it has time.
 //!
-//! Anybody can pack a folder whose `.git` points at somebody else's repository. Such a pointer is followed where the
-//! repository points back; an origin, on this disk or elsewhere, is only told of. Nothing beneath a git folder leads out
-//! of it (`git_folder`), what looks like a repository inside a work tree is part of that, and what other users may have
-//! written does not count.
+//! Anybody can pack a folder whose `.git` points at somebody else's repository. So such a pointer is followed only if
+//! the repository points back, and an origin is only reported. Nothing beneath a git folder leads out of it
+//! (`git_folder`), what looks like a repository inside a work tree is part of that work tree, and files that other
+//! users can write are ignored.
 //!
 //! **Invariant:** reads a handful of small files and never writes.
 
@@ -25,33 +25,33 @@ use crate::memory::project::RepositoryFacts;
 use crate::trusted_file::{self, Links, Refused};
 use git_folder::GitFolder;
 
-/// No file of interest is larger; what is, is read up to here.
+/// Files are read up to this size. None of interest is larger.
 const MOST_BYTES: u64 = 256 * 1024;
-/// A project's own file says little.
+/// The size limit of `.recall.toml`.
 const MOST_PROJECT_FILE: u64 = 64 * 1024;
-/// What points at a git folder is one path.
+/// The size limit of a `.git` file, which contains one path.
 const MOST_POINTER: u64 = 16 * 1024;
-/// A clone of a clone of a clone on one disk; more is a circle.
+/// Local clones of clones that are followed. More are a cycle.
 const MOST_CLONES: u32 = 4;
 
-/// Something that lies where a repository would and does not count.
+/// A file or folder of a repository that is ignored because it is not trusted.
 #[derive(Debug)]
 pub struct Ignored {
     pub path: PathBuf,
     pub why: Refused,
 }
 
-/// Reads what can be known of the project in `folder`.
+/// Reads the identities of the project in `folder`.
 pub fn facts(folder: &Path) -> RepositoryFacts {
     if !folder.is_absolute() || folder.as_os_str().len() > MOST_PATH {
-        // Another system's path, or nonsense; whatever lies below our own folder has nothing to do with it.
+        // A path of another system, or invalid. It must not be resolved relative to our own folder.
         return RepositoryFacts { folder: text(folder), ..Default::default() };
     }
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     follow(&folder, MOST_CLONES)
 }
 
-/// What is not read of the repository around a folder, because of whose it is or what it is.
+/// What is ignored of the repository around a folder, with the reasons.
 pub fn ignored(folder: &Path) -> Vec<Ignored> {
     let mut ignored = Vec::new();
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
@@ -73,7 +73,7 @@ fn follow(folder: &Path, clones: u32) -> RepositoryFacts {
     let root_commit = common_dir.read("logs/HEAD").and_then(|log| first_commit(&log));
     let mut facts = RepositoryFacts {
         remote,
-        // The log is no more than a claim.
+        // The log is only a claim, so the commit must exist.
         root_commit: root_commit.filter(|commit| common_dir.holds(commit)).map(|commit| commit.0),
         common_dir: Some(text(common_dir.path())),
         folder: text(&tree),
@@ -92,8 +92,8 @@ fn origin_on_this_disk(facts: &RepositoryFacts, tree: &Path) -> Option<PathBuf> 
     (Some(text(&origin)) != facts.common_dir && find(&origin, &mut |_| {}).is_some()).then_some(origin)
 }
 
-/// The work tree around `folder` and its git folder. A repository without a work tree is its own; but not inside a work
-/// tree, for there it may have been committed.
+/// The work tree around `folder` and its git folder. A bare repository is its own, except inside a work tree, where it
+/// may have been committed.
 fn find(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Option<(PathBuf, GitFolder)> {
     let mut bare = None;
     for tree in folder.ancestors() {
@@ -113,7 +113,7 @@ fn find(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Option<(PathBuf, Git
     bare.map(|git_dir| (git_dir.path().to_owned(), git_dir))
 }
 
-/// The git folder that a folder's `.git` is or points at; `None` where that is not this work tree's.
+/// The git folder that a folder's `.git` is or points at. `None` if it does not belong to this work tree.
 fn git_dir_of(tree: &Path) -> Result<Option<GitFolder>, Refused> {
     let dot_git = tree.join(".git");
     let found = fs::symlink_metadata(&dot_git)?;
@@ -121,23 +121,23 @@ fn git_dir_of(tree: &Path) -> Result<Option<GitFolder>, Refused> {
         return Ok(Some(GitFolder::open(dot_git)?).filter(GitFolder::is_one));
     }
     let target = if found.is_symlink() {
-        // Whose it is matters as for a file that points somewhere.
+        // The owner matters, as for a file that points somewhere.
         trusted_file::check_owner_of(&dot_git)?;
         dot_git
     } else {
-        // A worktree or submodule: the file points at the folder.
+        // In a worktree or submodule `.git` is a file that contains the path.
         let pointer = trusted_file::read(&dot_git, Links::Refused, MOST_POINTER)?;
         let pointer = String::from_utf8_lossy(&pointer).into_owned();
         let Some(target) = pointer.trim().strip_prefix("gitdir:") else { return Ok(None) };
         tree.join(target.trim())
     };
-    // One that is gone is none.
+    // The target no longer exists.
     let Ok(git_dir) = fs::canonicalize(target) else { return Ok(None) };
     Ok(Some(GitFolder::open(git_dir)?).filter(|git_dir| belongs_to(git_dir, tree)))
 }
 
-/// Whether a git folder is this work tree's: it lies in it, or points back at it, or is nobody's: neither in another
-/// work tree nor without any. What a worktree points back at may have been moved away.
+/// Whether a git folder belongs to this work tree: it lies in it, points back at it, or belongs to no other work tree
+/// and is not bare. The target of a worktree's pointer may have been moved.
 fn belongs_to(git_dir: &GitFolder, tree: &Path) -> bool {
     let path = git_dir.path();
     if path.starts_with(tree) {
@@ -158,7 +158,7 @@ fn belongs_to(git_dir: &GitFolder, tree: &Path) -> bool {
     }
 }
 
-/// The value of a setting in a section without a name of its own.
+/// The value of a setting in a section without a subsection.
 fn setting(config: &str, wanted: &str, key: &str) -> Option<String> {
     let mut within = false;
     for line in config.lines().map(str::trim) {
@@ -173,7 +173,7 @@ fn setting(config: &str, wanted: &str, key: &str) -> Option<String> {
     None
 }
 
-/// The address of `origin`, else of the first remote in the file.
+/// The url of `origin`, else of the first remote in the file.
 fn remote_url(config: &str) -> Option<String> {
     let mut section = None;
     let mut urls: Vec<(String, String)> = Vec::new();
@@ -191,8 +191,8 @@ fn remote_url(config: &str) -> Option<String> {
     urls.into_iter().nth(origin).map(|(_, url)| url)
 }
 
-/// The commit the repository began with, where its own log remembers the beginning: the first entry of a
-/// repository that was not cloned has no commit before it.
+/// The first commit of the repository, if its own log goes back to it: in a repository that was not cloned, the first
+/// entry has no previous commit.
 fn first_commit(log: &str) -> Option<CommitId> {
     let mut words = log.lines().next()?.split_whitespace();
     let (before, first) = (words.next()?, words.next()?);
@@ -200,18 +200,18 @@ fn first_commit(log: &str) -> Option<CommitId> {
     CommitId::parse(first).filter(|_| initial)
 }
 
-/// What lies where a project's own file would.
+/// The state of a project's own file, `.recall.toml`.
 #[derive(Debug)]
 pub enum ProjectFile {
     None,
     Text(String),
-    /// Another user's: as if there were none.
+    /// It belongs to another user and is ignored.
     Foreign(Refused),
-    /// A link, a pipe, too large, open to others, or not to be read.
+    /// A link, a pipe, too large, writable by others, or unreadable.
     Unreadable(Refused),
 }
 
-/// Reads the project's own file in its folder. A link is not followed: it may lead out of the project.
+/// Reads the project's own file in its folder. Links are not followed, since they may lead out of the project.
 pub fn project_file(folder: &Path) -> ProjectFile {
     let path = folder.join(crate::project_file::NAME);
     match trusted_file::read(&path, Links::Refused, MOST_PROJECT_FILE) {
@@ -232,15 +232,15 @@ mod tests {
 
     use super::*;
     use crate::memory::project::{display_name, identities};
-    use crate::repository::objects::tests::leave_commit;
+    use crate::repository::objects::tests::write_commit;
 
-    /// One with a first commit, whose name it says.
+    /// Creates a repository with a first commit and returns the commit's name.
     fn repository(folder: &Path, config: &str) -> String {
         fs::create_dir_all(folder.join(".git/logs")).unwrap();
         fs::create_dir_all(folder.join("src/api")).unwrap();
         fs::write(folder.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
         fs::write(folder.join(".git/config"), config).unwrap();
-        let commit = leave_commit(&folder.join(".git/objects"), "Start").0;
+        let commit = write_commit(&folder.join(".git/objects"), "Start").0;
         fs::write(folder.join(".git/logs/HEAD"), log_of(&commit)).unwrap();
         commit
     }
@@ -353,12 +353,12 @@ mod tests {
             let found = check(&thief.join(".git"), name);
             let own = if name == "HEAD" { "path:" } else { "dir:" };
             assert!(found.len() == 1 && found[0].starts_with(own), "{name}: {found:?}");
-            // One that was committed into a folder.
+            // A bare repository that was committed into a folder.
             fs::create_dir_all(thief.join("src")).unwrap();
             check(&thief.join("src"), name);
             fs::create_dir_all(thief.join("src")).unwrap();
         }
-        // A log that names a commit which is not here.
+        // A log that names a commit which does not exist here.
         fs::create_dir_all(thief.join(".git/logs")).unwrap();
         fs::write(thief.join(".git/HEAD"), "ref: refs/heads/main").unwrap();
         fs::copy(secret.join(".git/logs/HEAD"), thief.join(".git/logs/HEAD")).unwrap();
@@ -446,9 +446,9 @@ mod tests {
         let found = keys(&folder);
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("path:/") && found[0].ends_with("/notes"));
-        // Two folders of the same name are two projects; one that is not there is no error.
+        // Two folders of the same name are two projects. A missing folder is not an error.
         assert_ne!(found, keys(&home.path().join("other/notes")));
-        // Not ours to look up: this very project lies below the test's own folder.
+        // Must not be resolved: this very project lies below the test's own folder.
         assert_eq!(keys(Path::new("C:\\code\\shop")), ["path:C:\\code\\shop"]);
         assert_eq!(keys(Path::new("src")), ["path:src"]);
     }

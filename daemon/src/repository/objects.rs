@@ -1,6 +1,6 @@
-//! Whether a repository has a commit, read from its files: loose objects, and packs (gitformat-pack(5)). A name proves
-//! nothing, in a list of branches as little as in the name of an object's file: the content has to be there that bears
-//! the name. What the repository borrows from elsewhere, or reaches through a link, is not its own.
+//! Checks whether a repository contains a commit, from its files: loose objects and packs (gitformat-pack(5)). A name
+//! proves nothing, be it a ref or an object's file name: the content must hash to it. Borrowed objects and objects
+//! behind links do not count.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,14 +14,14 @@ use sha2::{Digest, Sha256};
 use crate::memory::ids::CommitId;
 use crate::trusted_file::Folder;
 
-/// Packs that are looked into; git itself keeps far fewer.
+/// Packs that are searched. Git itself keeps far fewer.
 const MOST_PACKS: usize = 300;
-/// The text of a commit is a few hundred bytes.
+/// The size limit of a commit's text, which usually has a few hundred bytes.
 const MOST_BYTES: usize = 64 * 1024;
-/// Deltas upon deltas; git makes 50 of them unless told otherwise.
+/// The longest delta chain. Git makes chains of 50 by default.
 const MOST_DELTAS: u32 = 64;
 
-/// Whether a folder of objects holds this commit. What cannot be read does not hold it.
+/// Whether a folder of objects contains this commit. Unreadable objects do not count.
 pub(super) fn holds(objects: &Folder, id: &CommitId) -> bool {
     let Some(hash) = bytes_of(id) else { return false };
     let found = loose(objects, id).or_else(|| packed(objects, &hash));
@@ -33,7 +33,7 @@ fn bytes_of(id: &CommitId) -> Option<Vec<u8>> {
     digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// Whether an object, its header before it, is a commit and bears this name.
+/// Whether an object, including its header, is a commit with this hash.
 fn is_commit(object: &[u8], hash: &[u8]) -> bool {
     object.starts_with(b"commit ")
         && match hash.len() {
@@ -64,16 +64,16 @@ fn packed(objects: &Folder, hash: &[u8]) -> Option<Vec<u8>> {
     Some([format!("commit {}\0", text.len()).as_bytes(), &text].concat())
 }
 
-/// At least as many bytes as any deflated text of this length takes.
+/// An upper bound for the deflated size of a text of this length.
 fn deflated_bytes(length: usize) -> u64 {
     (length + length / 256 + 1024) as u64
 }
 
-/// The index of a pack, version 2: a table of how many names begin with at most each byte, the names in order, a
-/// checksum for each, and where each lies in the pack.
+/// The index of a pack, version 2: a fan-out table, the sorted names, a checksum for each, and the offset of each in
+/// the pack.
 struct Index {
     file: File,
-    /// Bytes of a name.
+    /// Bytes per name.
     width: u64,
     objects: u64,
 }
@@ -91,20 +91,20 @@ impl Index {
         Some(Self { file, width: width as u64, objects })
     }
 
-    /// Where an object lies in the pack.
+    /// The offset of an object in the pack.
     fn offset_of(&self, hash: &[u8]) -> Option<u64> {
         let offsets = Self::NAMES + self.objects * (self.width + 4);
         let offset = number_at(&self.file, offsets + self.place_of(hash)? * 4)?;
         match offset.checked_sub(1 << 31) {
             None => Some(offset),
-            // Too far for four bytes: the number of one of eight.
+            // The offset exceeds four bytes: this is the index of an eight-byte offset.
             Some(large) => {
                 Some(u64::from_be_bytes(bytes_at(&self.file, offsets + self.objects * 4 + large * 8)?))
             }
         }
     }
 
-    /// The how manieth name it is.
+    /// The index of the name.
     fn place_of(&self, hash: &[u8]) -> Option<u64> {
         let first = u64::from(*hash.first()?);
         let mut low = if first == 0 { 0 } else { number_at(&self.file, Self::TABLE + (first - 1) * 4)? };
@@ -129,7 +129,7 @@ struct Pack {
 }
 
 impl Pack {
-    /// The text of the commit that lies here; `None` for an object of another kind.
+    /// The text of the commit at this offset. `None` if the object is of another type.
     fn commit_at(&self, mut offset: u64) -> Option<Vec<u8>> {
         let mut deltas = Vec::new();
         for _ in 0..=MOST_DELTAS {
@@ -157,20 +157,20 @@ impl Pack {
     }
 }
 
-/// What stands before an object in a pack.
+/// The header of an object in a pack.
 struct Entry {
     kind: Kind,
-    /// Of what is inflated.
+    /// Of the inflated data.
     length: usize,
-    /// Bytes of all this.
+    /// Bytes of the header.
     header: u64,
 }
 
 enum Kind {
     Commit,
-    /// What it is a delta of lies so many bytes before it.
+    /// The base is this many bytes before the delta.
     DeltaTo(u64),
-    /// What it is a delta of has this name.
+    /// The base has this name.
     DeltaOf(Vec<u8>),
 }
 
@@ -194,7 +194,7 @@ impl Entry {
                     byte = *rest.next()?;
                     distance = distance.checked_add(1)?.checked_mul(128)? | u64::from(byte & 0x7f);
                 }
-                // It lies before, or this would never end.
+                // The base must come before the delta, else this would not terminate.
                 Kind::DeltaTo(Some(distance).filter(|distance| *distance > 0)?)
             }
             7 => Kind::DeltaOf(rest.by_ref().take(usize::try_from(width).ok()?).copied().collect()),
@@ -205,7 +205,7 @@ impl Entry {
     }
 }
 
-/// What a delta makes of its base: pieces of the base, and pieces of its own.
+/// Applies a delta to its base: it copies parts of the base and inserts new data.
 fn apply(base: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
     let mut rest = delta.iter().copied();
     let mut number = || {
@@ -252,7 +252,7 @@ fn apply(base: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
     (made.len() == to).then_some(made)
 }
 
-/// So many bytes from here on, or as many as there are.
+/// At most this many bytes from this offset on.
 fn read_at(file: &File, offset: u64, most: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; most];
     let mut filled = 0;
@@ -292,28 +292,28 @@ pub(in crate::repository) mod tests {
         format!("{kind} {}\0{text}", text.len()).into_bytes()
     }
 
-    /// Leaves a loose object under the name of another one, or its own.
-    fn leave(objects: &Path, name: &CommitId, object: &[u8]) {
+    /// Writes a loose object under its own or another name.
+    fn write_loose(objects: &Path, name: &CommitId, object: &[u8]) {
         let (folder, rest) = name.as_str().split_at(2);
         fs::create_dir_all(objects.join(folder)).unwrap();
         fs::write(objects.join(folder).join(rest), compress_to_vec_zlib(object, 6)).unwrap();
     }
 
-    /// Leaves a commit of this text in a folder of objects and says its name.
-    pub(in crate::repository) fn leave_commit(objects: &Path, text: &str) -> CommitId {
+    /// Writes a loose commit with this text and returns its name.
+    pub(in crate::repository) fn write_commit(objects: &Path, text: &str) -> CommitId {
         let object = object("commit", text);
         let name = name_of(&object);
-        leave(objects, &name, &object);
+        write_loose(objects, &name, &object);
         name
     }
 
-    /// What stands before an object in a pack.
+    /// The header of an object in a pack.
     fn header(kind: u8, length: usize) -> Vec<u8> {
         assert!(length < 1 << 11);
         vec![0x80 | (kind << 4) | (length & 15) as u8, (length >> 4) as u8]
     }
 
-    /// A pack of a commit, a delta of it by distance, a delta of that by name, and of a blob; with its index.
+    /// Writes a pack with a commit, a delta of it by offset, a delta of that by name, and a blob; with its index.
     fn pack(folder: &Path, texts: [&str; 3], blob: &str) -> [CommitId; 4] {
         let names = texts.map(|text| name_of(&object("commit", text)));
         // All of the base, then what is added.
@@ -374,7 +374,7 @@ pub(in crate::repository) mod tests {
         let home = tempfile::tempdir().unwrap();
         let objects = home.path().join("objects");
         fs::create_dir_all(objects.join("pack")).unwrap();
-        let loose = leave_commit(&objects, "tree 1\n\nloose");
+        let loose = write_commit(&objects, "tree 1\n\nloose");
         let [one, two, three, blob] =
             pack(&objects.join("pack"), ["one", "one two", "one two three"], "blob");
         for commit in [&loose, &one, &two, &three] {
@@ -383,17 +383,17 @@ pub(in crate::repository) mod tests {
         // Everybody has the same file somewhere.
         assert!(!holds(&objects, &blob));
         let empty = object("blob", "");
-        leave(&objects, &name_of(&empty), &empty);
+        write_loose(&objects, &name_of(&empty), &empty);
         assert!(!holds(&objects, &name_of(&empty)));
     }
 
     #[test]
-    fn a_name_is_no_commit() {
+    fn a_name_alone_is_no_commit() {
         let home = tempfile::tempdir().unwrap();
         let objects = home.path().join("objects");
         fs::create_dir_all(objects.join("pack")).unwrap();
         let wanted = name_of(&object("commit", "of somebody else"));
-        leave(&objects, &wanted, &object("commit", "made up"));
+        write_loose(&objects, &wanted, &object("commit", "made up"));
         assert!(!holds(&objects, &wanted));
         let (folder, rest) = wanted.as_str().split_at(2);
         for content in [&b""[..], b"no zlib"] {
@@ -401,7 +401,7 @@ pub(in crate::repository) mod tests {
             assert!(!holds(&objects, &wanted));
         }
         fs::remove_dir_all(objects.join(folder)).unwrap();
-        // In an index without its pack, with one that holds something else, and with one that leads in a circle.
+        // An index without its pack, one whose pack has something else, and one with a cycle.
         fs::write(objects.join("pack/x.idx"), index(&[(wanted.clone(), 0)])).unwrap();
         assert!(!holds(&objects, &wanted));
         let mut circle = header(7, 1);
@@ -423,7 +423,7 @@ pub(in crate::repository) mod tests {
         fs::create_dir_all(objects.join("pack")).unwrap();
         fs::create_dir_all(objects.join("info")).unwrap();
         fs::create_dir_all(lender.join("pack")).unwrap();
-        let loose = leave_commit(&lender, "loose");
+        let loose = write_commit(&lender, "loose");
         let [packed, ..] = pack(&lender.join("pack"), ["one", "one two", "one two three"], "blob");
         let link = |target: PathBuf, name: PathBuf| std::os::unix::fs::symlink(target, name).unwrap();
         fs::write(objects.join("info/alternates"), "../lender\n").unwrap();
@@ -454,7 +454,7 @@ pub(in crate::repository) mod tests {
             for name in ["a.pack", "a.idx"] {
                 let path = objects.join("pack").join(name);
                 let mut bytes = fs::read(&path).unwrap();
-                // Of the index what stands behind the table, too.
+                // In the index also the bytes after the table.
                 let at = if name == "a.idx" { bytes.len() - 1 - place } else { place % bytes.len() };
                 bytes[at] = byte;
                 fs::write(&path, bytes).unwrap();

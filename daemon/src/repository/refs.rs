@@ -1,5 +1,5 @@
-//! What is checked out and where branches stand, read from files as gitrepository-layout(5) describes them: HEAD, loose
-//! refs, packed refs. Refs in a reftable, and whatever cannot be read, are not known.
+//! Reads the current checkout and the branch tips from files, as gitrepository-layout(5) describes them: HEAD, loose
+//! refs and packed refs. Refs in a reftable and unreadable refs are unknown.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -10,29 +10,30 @@ use super::git_folder::GitFolder;
 use crate::memory::checkout::{Checkout, Here, Tip};
 use crate::memory::ids::{BranchName, CommitId};
 
-/// Of the packed refs; branches stand before tags and other remotes.
+/// The size limit of the packed refs. Branches come before tags and other remotes.
 const MOST_PACKED: u64 = 8 << 20;
-/// A ref that names a ref that names a ref; more is a circle.
+/// Symbolic refs that are followed. More are a cycle.
 const MOST_HOPS: u32 = 4;
-/// Remote branches whose tips are told of.
+/// The number of remote branches whose tips are returned.
 const MOST_TIPS: usize = 32;
 
-/// Where somebody works on a project.
+/// Where an agent works on a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkLocation {
-    /// At the moment; the agent may have gone anywhere.
+    /// The current folder. The agent may have gone anywhere.
     pub cwd: Option<String>,
     /// The project's own folder.
     pub root: Option<String>,
 }
 
 impl WorkLocation {
-    /// Of a command that somebody runs there.
+    /// The location of a command that runs in `folder`.
     pub fn at(folder: &Path) -> Self {
         Self { cwd: None, root: Some(folder.to_string_lossy().into_owned()) }
     }
 
-    /// The work tree that counts: the one at hand where it is the project's, a worktree beside it perhaps.
+    /// The refs of the relevant work tree: that of the current folder if it belongs to the project, else the
+    /// project's.
     pub fn refs(&self) -> Option<Refs> {
         let of = |folder: &Option<String>| folder.as_deref().and_then(|folder| Refs::of(Path::new(folder)));
         let root = of(&self.root);
@@ -45,21 +46,21 @@ impl WorkLocation {
     }
 }
 
-/// The refs of a repository, as one of its work trees sees them.
+/// The refs of a repository as seen from one of its work trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refs {
     git_dir: GitFolder,
     common_dir: GitFolder,
 }
 
-/// What a ref's file says.
+/// The content of a ref's file.
 enum Content {
     Commit(CommitId),
     Symbolic(String),
 }
 
 impl Refs {
-    /// `None`: the folder lies in no repository.
+    /// `None` if the folder is in no repository.
     pub fn of(folder: &Path) -> Option<Self> {
         if !folder.is_absolute() {
             return None;
@@ -73,7 +74,7 @@ impl Refs {
         Self { common_dir: git_dir.common(), git_dir: git_dir.clone() }
     }
 
-    /// What is checked out; `None`: it cannot be known.
+    /// The current checkout. `None` if it is unknown.
     pub fn checkout(&self) -> Option<Checkout> {
         match content(&self.git_dir.read("HEAD")?)? {
             Content::Commit(commit) => Some(Checkout { branch: None, commit: Some(commit) }),
@@ -85,13 +86,13 @@ impl Refs {
         }
     }
 
-    /// The same for keeping as evidence: without a commit that the repository has only a name for.
+    /// The current checkout as evidence, without a commit that the repository only has a name for.
     pub fn own_checkout(&self) -> Option<Checkout> {
         let Checkout { branch, commit } = self.checkout()?;
         Some(Checkout { branch, commit: commit.filter(|commit| self.common_dir.holds(commit)) })
     }
 
-    /// What a listener in this work tree has before it.
+    /// The checkout of a reader in this work tree.
     pub fn here(&self) -> Here {
         let default =
             self.common_dir.read("refs/remotes/origin/HEAD").and_then(|text| content(&text)).and_then(
@@ -103,7 +104,7 @@ impl Refs {
         Here { checkout: self.checkout(), default_branch: default }
     }
 
-    /// Where a branch stands: this repository's own, else the remote's as it was last fetched.
+    /// The tip of a local branch, else of the remote's branch as last fetched.
     pub fn tip(&self, branch: &BranchName) -> Tip {
         if self.common_dir.is_folder("reftable") {
             return Tip::Unknown;
@@ -113,8 +114,8 @@ impl Refs {
         tip.map_or(Tip::Gone, Tip::At)
     }
 
-    /// Commits that it has names for: what is and was checked out, and the remote's branches as they were last fetched.
-    /// Whether it has them is another question: [`GitFolder::holds`].
+    /// Commits that it has names for: present and past checkouts, and the remote's branches as last fetched. Whether
+    /// it contains them is checked by [`GitFolder::holds`].
     pub fn named_commits(&self) -> Vec<CommitId> {
         const REMOTE: &str = "refs/remotes/origin";
         let mut commits: Vec<CommitId> = self.checkout().and_then(|it| it.commit).into_iter().collect();
@@ -126,20 +127,20 @@ impl Refs {
         }
         let packed = self.packed().filter(|line| line.contains(" refs/remotes/origin/")).take(MOST_TIPS);
         commits.extend(packed.filter_map(|line| CommitId::parse(line.split(' ').next()?)));
-        // Each line: the commit before, the commit after, and who.
+        // Each line has the previous commit, the new commit and the author.
         let log = self.common_dir.read("logs/HEAD").unwrap_or_default();
         commits.extend(log.lines().filter_map(|line| CommitId::parse(line.split(' ').nth(1)?)));
-        // No commit at all.
+        // All zeros stand for no commit.
         commits.retain(|commit| commit.as_str().bytes().any(|digit| digit != b'0'));
         commits
     }
 
-    /// Where the objects lie.
+    /// The folder of the objects.
     pub fn objects(&self) -> Option<PathBuf> {
         self.common_dir.is_folder("objects").then(|| self.common_dir.path().join("objects"))
     }
 
-    /// Whether part of the history was left out.
+    /// Whether the clone is shallow.
     pub fn is_shallow(&self) -> bool {
         self.common_dir.open_file("shallow").map_or_else(|why| !why.is_absence(), |_| true)
     }
@@ -149,7 +150,7 @@ impl Refs {
         for _ in 0..MOST_HOPS {
             match self.common_dir.read(&name).and_then(|text| content(&text)) {
                 Some(Content::Commit(commit)) => return Some(commit),
-                // It becomes part of a path.
+                // It becomes part of a path, so it must be valid.
                 Some(Content::Symbolic(next)) => name = BranchName::parse(&next)?.0,
                 None => return self.packed_commit(&name),
             }
@@ -187,7 +188,7 @@ mod tests {
     const ONE: &str = "1111111111111111111111111111111111111111";
     const TWO: &str = "2222222222222222222222222222222222222222";
 
-    /// A repository with these files below `.git`.
+    /// Creates a repository with these files below `.git`.
     fn repository(files: &[(&str, &str)]) -> tempfile::TempDir {
         let home = tempfile::tempdir().unwrap();
         for (name, text) in files {
@@ -216,7 +217,7 @@ mod tests {
             format!("# pack-refs with: peeled fully-peeled sorted \n{ONE} refs/heads/main\n^{TWO}\n");
         check(&[main, ("refs/heads/main", ONE)], Some((Some("main"), Some(ONE))));
         check(&[main, ("packed-refs", &packed)], Some((Some("main"), Some(ONE))));
-        // The loose one is the newer one.
+        // The loose ref is newer than the packed one.
         check(&[main, ("packed-refs", &packed), ("refs/heads/main", TWO)], Some((Some("main"), Some(TWO))));
         check(&[main], Some((Some("main"), None)));
         check(&[("HEAD", ONE)], Some((None, Some(ONE))));

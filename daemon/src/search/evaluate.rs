@@ -1,8 +1,8 @@
-//! Answers a request: one pass over the posting lists, then a closer look at the best.
+//! Evaluates a request: one pass over the posting lists, then a second look at the best candidates.
 //!
-//! Term by term, every document's strength and coverage are added up in flat arrays. That is linear in the length
-//! of the posting lists, whatever the query, and gives the frequencies inside the scope, the scores and the total
-//! together. For the best candidates positions are read and the final score is taken apart into its factors.
+//! Term by term, the strength and coverage of every document are summed in flat arrays. This is linear in the length
+//! of the posting lists for every query, and yields the frequencies inside the scope, the scores and the total
+//! together. Positions are read only for the best candidates, whose final scores are split into factors.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -24,29 +24,29 @@ use super::filter::{ConditionBuilder, Conditions, population};
 use super::proximity::{Weighted, closeness};
 use super::request::{Hit, Hits, Request};
 use super::schema::{self, Fields, PackedTraits};
-use super::terms::{self, Wanted};
+use super::terms::{self, QueryTerm};
 
-/// How many candidates get the closer look, unless more hits are asked for.
+/// Candidates that get the second look, unless more hits are asked for.
 const CANDIDATES: usize = 200;
 
 pub(crate) fn evaluate(searcher: &Searcher, fields: &Fields, request: &Request) -> tantivy::Result<Hits> {
-    let wanted = terms::wanted(&request.query);
+    let wanted = terms::query_terms(&request.query);
     if wanted.is_empty() && !(request.query.words.is_empty() && request.query.phrases.is_empty()) {
-        // Signs without a word in them: nothing can be found by them.
+        // The query contains only punctuation, which matches nothing.
         return Ok(Hits::default());
     }
     let terms = terms::select(searcher, fields, wanted)?;
     let segments = Segment::open_all(searcher, fields, request)?;
     let tally = Tally::count(fields, &segments, &terms)?;
-    let (candidates, total) = choose(&segments, &tally, request);
-    let hits = judge(fields, &segments, &tally, candidates, request)?;
+    let (candidates, total) = best_candidates(&segments, &tally, request);
+    let hits = score_candidates(fields, &segments, &tally, candidates, request)?;
     Ok(Hits { hits, total })
 }
 
-/// A segment with everything a request needs of it.
+/// A segment with the columns that a request needs.
 struct Segment<'a> {
     reader: &'a SegmentReader,
-    /// The place of its first document among those of all segments.
+    /// The index of its first document among those of all segments.
     first: DocId,
     population: Option<BitSet>,
     conditions: Conditions,
@@ -102,7 +102,7 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// What has been added up for one document.
+/// The sums for one document.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     strength: f32,
@@ -111,16 +111,16 @@ struct Sum {
     found: u32,
 }
 
-/// The sums of all documents, and what the terms turned out to tell.
+/// The sums of all documents, and the information of the terms.
 struct Tally<'a> {
     terms: Vec<Weighted<'a>>,
     sums: Vec<Sum>,
-    /// What a document could reach that has every term.
+    /// The sum of a document that has every term.
     whole: f32,
 }
 
 impl<'a> Tally<'a> {
-    fn count(fields: &Fields, segments: &[Segment<'_>], terms: &'a [Wanted]) -> tantivy::Result<Self> {
+    fn count(fields: &Fields, segments: &[Segment<'_>], terms: &'a [QueryTerm]) -> tantivy::Result<Self> {
         let documents: usize = segments.iter().map(|segment| segment.reader.max_doc() as usize).sum();
         let mut tokens = 0;
         for segment in segments {
@@ -152,10 +152,11 @@ impl<'a> Tally<'a> {
         Ok(tally)
     }
 
-    /// How the text fits, but for the evidence: see [`Self::with_evidence`].
+    /// The text match without its evidence, see [`Self::with_evidence`].
     fn text_match(&self, document: usize, proximity: f32) -> TextMatch {
         if self.terms.is_empty() {
-            // Only conditions were asked for: every document that fulfils them fits fully, and is evidence of nothing.
+            // Only conditions were asked for. Every document that fulfils them matches fully but is evidence of
+            // nothing.
             return TextMatch { strength: 1.0, coverage: 1.0, ..TextMatch::default() };
         }
         let sum = self.sums.get(document).copied().unwrap_or_default();
@@ -168,8 +169,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Adds what the terms found tell about the subject. Words that only steer an agent support a subject; without
-    /// one they tell nothing.
+    /// Adds the evidence of the found terms. Instructing words support a subject but are no evidence without one.
     fn with_evidence(&self, document: usize, text: TextMatch) -> TextMatch {
         let found = self.sums.get(document).map_or(0, |sum| sum.found);
         let (mut subject, mut support, mut missed) = (0.0, 0.0, 0.0);
@@ -201,11 +201,11 @@ impl<'a> Tally<'a> {
     }
 }
 
-/// Appends the documents with a term and its presence in each.
+/// Appends the documents with a term, and its presence in each.
 fn collect(
     fields: &Fields,
     segment: &Segment<'_>,
-    term: &Wanted,
+    term: &QueryTerm,
     average_length: f32,
     matches: &mut Vec<(u32, f32)>,
 ) -> tantivy::Result<()> {
@@ -233,7 +233,7 @@ fn collect(
     Ok(())
 }
 
-/// A document that may become a hit.
+/// A possible hit.
 #[derive(Clone, Copy)]
 struct Candidate {
     score: f32,
@@ -242,7 +242,7 @@ struct Candidate {
 }
 
 impl Ord for Candidate {
-    /// By score; among equals the later document is the lesser, so that order does not depend on luck.
+    /// By score. Of equal ones the later document is less, so that the order is deterministic.
     fn cmp(&self, other: &Self) -> Ordering {
         self.score
             .total_cmp(&other.score)
@@ -264,12 +264,16 @@ impl PartialEq for Candidate {
 
 impl Eq for Candidate {}
 
-/// The most promising documents that fulfil every condition, and how many fulfil them in all.
-fn choose(segments: &[Segment<'_>], tally: &Tally<'_>, request: &Request) -> (Vec<Candidate>, usize) {
+/// The best documents that fulfil all conditions, and the number of all that do.
+fn best_candidates(
+    segments: &[Segment<'_>],
+    tally: &Tally<'_>,
+    request: &Request,
+) -> (Vec<Candidate>, usize) {
     let most = request.limit.clamp(CANDIDATES, Request::MOST_HITS);
     let mut best: BinaryHeap<Reverse<Candidate>> = BinaryHeap::with_capacity(most + 1);
     let mut total = 0;
-    // A phrase may consist of function words, which are not looked up; its documents are known from the conditions.
+    // A phrase may consist of function words, which are not looked up. Its documents are known from the conditions.
     let any_text = tally.terms.is_empty() || !request.query.phrases.is_empty();
     for (place, segment) in segments.iter().enumerate() {
         for doc in 0..segment.reader.max_doc() {
@@ -298,8 +302,8 @@ fn choose(segments: &[Segment<'_>], tally: &Tally<'_>, request: &Request) -> (Ve
     (best.into_iter().map(|Reverse(candidate)| candidate).collect(), total)
 }
 
-/// Gives the candidates their final score and keeps the best.
-fn judge(
+/// Computes the final scores of the candidates and keeps the best.
+fn score_candidates(
     fields: &Fields,
     segments: &[Segment<'_>],
     tally: &Tally<'_>,
@@ -307,7 +311,7 @@ fn judge(
     request: &Request,
 ) -> tantivy::Result<Vec<Hit>> {
     candidates.sort_unstable_by_key(|candidate| (candidate.segment, candidate.doc));
-    let mut judged: Vec<Judged> = Vec::with_capacity(candidates.len());
+    let mut scored: Vec<ScoredCandidate> = Vec::with_capacity(candidates.len());
     for group in candidates.chunk_by(|a, b| a.segment == b.segment) {
         let Some(segment) = group.first().and_then(|candidate| segments.get(candidate.segment)) else {
             continue;
@@ -318,27 +322,27 @@ fn judge(
             let document = (segment.first + candidate.doc) as usize;
             let text = tally.with_evidence(document, tally.text_match(document, proximity));
             let factors = Factors::new(text, segment.traits(candidate.doc, request.now));
-            judged.push(Judged { candidate: *candidate, text, factors });
+            scored.push(ScoredCandidate { candidate: *candidate, text, factors });
         }
     }
     if !tally.terms.is_empty() {
-        apply_conversation_fit(segments, &mut judged);
+        apply_conversation_fit(segments, &mut scored);
     }
-    for one in &mut judged {
+    for one in &mut scored {
         one.candidate.score = one.factors.score();
     }
     let age_order =
-        |one: &Judged| segments.get(one.candidate.segment).map(|place| place.at(one.candidate.doc));
-    judged.sort_by(|a, b| {
-        // Among equals the newer is first.
+        |one: &ScoredCandidate| segments.get(one.candidate.segment).map(|place| place.at(one.candidate.doc));
+    scored.sort_by(|a, b| {
+        // Of equal ones the newer comes first.
         b.candidate
             .score
             .total_cmp(&a.candidate.score)
             .then_with(|| age_order(b).cmp(&age_order(a)))
             .then_with(|| b.candidate.cmp(&a.candidate))
     });
-    judged.truncate(request.limit.min(Request::MOST_HITS));
-    let hits = judged.into_iter().filter_map(|Judged { candidate, text, factors }| {
+    scored.truncate(request.limit.min(Request::MOST_HITS));
+    let hits = scored.into_iter().filter_map(|ScoredCandidate { candidate, text, factors }| {
         let segment = segments.get(candidate.segment)?;
         let packed = PackedTraits(segment.traits.first(candidate.doc)?);
         Some(Hit {
@@ -353,23 +357,23 @@ fn judge(
     Ok(hits.collect())
 }
 
-/// A candidate after the closer look.
-struct Judged {
+/// A candidate with its final score.
+struct ScoredCandidate {
     candidate: Candidate,
     text: TextMatch,
     factors: Factors,
 }
 
-/// Lets each candidate gain by those around it in its session. Leaves them grouped by session.
-fn apply_conversation_fit(segments: &[Segment<'_>], judged: &mut [Judged]) {
-    let moment = |one: &Judged| {
+/// Adds to each candidate the match of its neighbours in time in the same session. Leaves them grouped by session.
+fn apply_conversation_fit(segments: &[Segment<'_>], scored: &mut [ScoredCandidate]) {
+    let moment = |one: &ScoredCandidate| {
         let place = segments.get(one.candidate.segment)?;
         let at = place.at(one.candidate.doc);
         Some((place.conversation.first(one.candidate.doc)?, at))
     };
-    judged.sort_by_cached_key(|one| (moment(one), one.candidate.segment, one.candidate.doc));
-    let conversation = |one: &Judged| moment(one).map(|(conversation, _)| conversation);
-    for group in judged.chunk_by_mut(|a, b| conversation(a) == conversation(b)) {
+    scored.sort_by_cached_key(|one| (moment(one), one.candidate.segment, one.candidate.doc));
+    let conversation = |one: &ScoredCandidate| moment(one).map(|(conversation, _)| conversation);
+    for group in scored.chunk_by_mut(|a, b| conversation(a) == conversation(b)) {
         let moments: Vec<(Timestamp, f32)> = group
             .iter()
             .map(|one| (moment(one).map_or(Timestamp(0), |(_, at)| at), one.factors.own_fit()))

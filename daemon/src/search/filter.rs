@@ -1,4 +1,4 @@
-//! Conditions on documents, made ready for one segment.
+//! Conditions on documents, compiled for one segment.
 
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
@@ -14,12 +14,12 @@ use super::request::{Request, Scope};
 use super::schema::{self, Fields, PackedTraits};
 use super::tokenizer::{CodeTokenizer, Form};
 
-/// Whether a document fits. Several conditions of one kind are alternatives.
+/// A condition on a document. Several conditions of one kind are alternatives.
 enum Condition {
     Kinds(Column<u64>, u32),
     Types(Column<u64>, u32),
     Since(Column<i64>, i64),
-    /// Texts of a column by their numbers: each range is one text or all texts with a common start.
+    /// Texts of a column by ordinal. Each range is one text, or all texts with a common prefix.
     Texts(Column<u64>, Vec<(Bound<u64>, Bound<u64>)>),
     Among(BitSet),
     Either(Vec<Condition>),
@@ -44,7 +44,7 @@ impl Condition {
     }
 }
 
-/// All conditions of a request in one segment.
+/// All conditions of a request for one segment.
 #[derive(Default)]
 pub(crate) struct Conditions {
     required: Vec<Condition>,
@@ -58,7 +58,7 @@ impl Conditions {
     }
 }
 
-/// Makes a request's conditions ready, segment by segment.
+/// Compiles the conditions of a request, segment by segment.
 pub(crate) struct ConditionBuilder<'a> {
     pub searcher: &'a Searcher,
     pub fields: &'a Fields,
@@ -66,7 +66,7 @@ pub(crate) struct ConditionBuilder<'a> {
 }
 
 impl ConditionBuilder<'_> {
-    /// Everything but the scope.
+    /// Compiles everything except the scope.
     pub(crate) fn build(&self, segment: &SegmentReader) -> tantivy::Result<Conditions> {
         let query = &self.request.query;
         let mut conditions = Conditions::default();
@@ -136,7 +136,7 @@ impl ConditionBuilder<'_> {
     }
 }
 
-/// A phrase is made of the smallest terms: compounds overlap their parts, and single characters their pairs.
+/// A phrase uses the smallest terms only, because compounds overlap their parts, and single characters their pairs.
 fn phrase_terms(field: Field, text: &str) -> Vec<(usize, Term)> {
     let tokens = CodeTokenizer::default().tokens(text);
     let has_pairs = tokens.iter().any(|token| token.form == Form::Pair);
@@ -155,7 +155,7 @@ fn traits(segment: &SegmentReader) -> tantivy::Result<Column<u64>> {
     segment.fast_fields().u64(schema::TRAITS)
 }
 
-/// Documents whose column holds one of the texts.
+/// Documents whose column has one of the texts.
 fn equals(segment: &SegmentReader, column: &str, texts: &[&str]) -> tantivy::Result<Condition> {
     let Some(column) = segment.fast_fields().str(column)? else { return Ok(Condition::Either(Vec::new())) };
     let mut ranges = Vec::new();
@@ -169,7 +169,7 @@ fn equals(segment: &SegmentReader, column: &str, texts: &[&str]) -> tantivy::Res
 
 fn starts_with(segment: &SegmentReader, column: &str, start: &str) -> tantivy::Result<Condition> {
     let Some(column) = segment.fast_fields().str(column)? else { return Ok(Condition::Either(Vec::new())) };
-    // 0xFF is in no UTF-8 text, so this sorts behind every text with that start.
+    // 0xFF is in no UTF-8 text, so this sorts after every text with that prefix.
     let mut behind = start.as_bytes().to_vec();
     behind.push(0xff);
     let range = column
@@ -178,7 +178,7 @@ fn starts_with(segment: &SegmentReader, column: &str, start: &str) -> tantivy::R
     Ok(Condition::Texts(column.ords().clone(), vec![range]))
 }
 
-/// The documents of one segment that belong to the scope and are not deleted. `None`: all of them.
+/// The documents of one segment that are in scope and not deleted. `None` means all.
 pub(crate) fn population(segment: &SegmentReader, scope: &Scope) -> tantivy::Result<Option<BitSet>> {
     let condition = match scope {
         Scope::Everything if !segment.has_deletes() => return Ok(None),

@@ -1,11 +1,11 @@
-//! The index on disk: opening it, writing to it, and knowing when it is no good.
+//! The index on disk: opening, writing, and detecting damage.
 //!
-//! - One [`Writer`] exists per folder; an operating-system lock sees to that and goes when the process goes.
-//! - What was committed is searchable when [`Writer::commit`] returns, and survives the process at any moment.
-//! - A commit carries the schema's version and the caller's high-water mark, so a restart knows where to go on.
-//! - Whatever is wrong with the files is [`OpenIndexError::Unusable`]: the caller takes a fresh index with
-//!   [`Index::recreate`] and fills it from the store. Checksums over every file are compared on opening, because a
-//!   flipped bit in a posting list is otherwise a wrong answer or a panic in the middle of a search.
+//! - One [`Writer`] exists per folder. An operating-system lock ensures it, which ends with the process.
+//! - Everything committed is searchable when [`Writer::commit`] returns, and survives a crash.
+//! - A commit stores the schema version and the caller's high-water mark, so a restart knows where to continue.
+//! - All damage is reported as [`OpenIndexError::Unusable`]. The caller then creates a fresh index with
+//!   [`Index::recreate`] and fills it from the store. Checksums of all files are compared on opening, because a
+//!   flipped bit in a posting list would otherwise be a wrong answer or a panic during a search.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,10 +24,10 @@ use super::request::{Hits, Request};
 use super::schema::{self, Fields, SCHEMA_VERSION};
 use super::tokenizer;
 
-/// The least that tantivy accepts, and enough: documents come one by one.
+/// The minimum that tantivy accepts. It suffices, since documents come one by one.
 const WRITER_MEMORY: usize = 15_000_000;
 
-/// Reads the index. Cheap to clone; clones share one reader and see each commit at once.
+/// Reads the index. Clones are cheap, share one reader, and see each commit at once.
 #[derive(Clone)]
 pub struct Index {
     reader: IndexReader,
@@ -44,7 +44,7 @@ pub struct Writer {
     high_water: i64,
 }
 
-/// Both halves of an opened index.
+/// The reader and the writer of an opened index.
 pub struct Opened {
     pub index: Index,
     pub writer: Writer,
@@ -53,10 +53,10 @@ pub struct Opened {
 /// Why an index could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenIndexError {
-    /// Another process writes to it. Rebuilding would do harm.
+    /// Another process writes to it, so it must not be rebuilt.
     #[error("index {} is in use by another process", path.display())]
     Locked { path: PathBuf },
-    /// The folder itself cannot be made or read, so a rebuilt index could not be put there either.
+    /// The folder itself cannot be created or read, so rebuilding would fail too.
     #[error("cannot use index folder {}", path.display())]
     Folder {
         path: PathBuf,
@@ -68,7 +68,7 @@ pub enum OpenIndexError {
     Unusable { path: PathBuf, why: Unusable },
 }
 
-/// What is wrong with an index that has to be rebuilt.
+/// Why an index has to be rebuilt.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
     #[error("it has schema version {found:?}, this program writes {SCHEMA_VERSION}")]
@@ -86,28 +86,28 @@ pub enum Unusable {
 pub enum IndexError {
     #[error("index: {0}")]
     Engine(#[from] TantivyError),
-    /// Only damaged files make the engine panic: reopen, which finds the damage.
+    /// The engine panicked, which only damaged files cause. Opening the index again finds the damage.
     #[error("index is damaged")]
     Damaged,
 }
 
-/// What a commit carries.
+/// The data stored with a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct CommitNote {
     schema: u32,
     high_water: i64,
 }
 
-/// What tantivy's index begins with.
+/// The file that every tantivy index has.
 const META: &str = "meta.json";
 
 impl Index {
-    /// Whether there is one in `folder`, be it good or bad.
+    /// Whether `folder` has an index, even a damaged one.
     pub fn exists(folder: &Path) -> bool {
         folder.join(META).exists()
     }
 
-    /// Opens the index in `folder` for reading and writing, makes it where there is none.
+    /// Opens the index in `folder` for reading and writing. Creates it if there is none.
     pub fn open(folder: &Path) -> Result<Opened, OpenIndexError> {
         std::fs::create_dir_all(folder)
             .map_err(|source| OpenIndexError::Folder { path: folder.to_owned(), source })?;
@@ -117,9 +117,9 @@ impl Index {
         })
     }
 
-    /// Removes whatever is in `folder` and opens an empty index there. The high-water mark starts at 0.
+    /// Removes the content of `folder` and opens an empty index there, with a high-water mark of 0.
     ///
-    /// The caller must know that nobody uses the old one: after [`OpenIndexError::Unusable`] that is so.
+    /// Nobody may be using the old one. After [`OpenIndexError::Unusable`] nobody is.
     pub fn recreate(folder: &Path) -> Result<Opened, OpenIndexError> {
         let failed = |source| OpenIndexError::Folder { path: folder.to_owned(), source };
         match std::fs::remove_dir_all(folder) {
@@ -129,16 +129,16 @@ impl Index {
         Self::open(folder)
     }
 
-    /// Answers a request from what was last committed.
+    /// Evaluates a request against the last commit.
     pub fn search(&self, request: &Request) -> Result<Hits, IndexError> {
         let searcher = self.reader.searcher();
-        // Files can go bad while they are open; that must cost an answer, not the process.
+        // Files can be damaged while they are open. That may fail a search, but must not end the process.
         catch_unwind(AssertUnwindSafe(|| evaluate(&searcher, &self.fields, request)))
             .map_err(|_| IndexError::Damaged)?
             .map_err(IndexError::from)
     }
 
-    /// Documents that can be found.
+    /// The number of searchable documents.
     pub fn documents(&self) -> u64 {
         self.reader.searcher().num_docs()
     }
@@ -168,7 +168,7 @@ fn open_unguarded(folder: &Path) -> Result<Opened, OpenIndexError> {
     };
     let note = match &index.load_metas().map_err(engine)?.payload {
         Some(payload) => serde_json::from_str::<CommitNote>(payload).ok(),
-        // Made and never committed to: whatever version made it, it is empty.
+        // Created but never committed to, so it is empty, whatever version created it.
         None if index.schema() == schema => Some(CommitNote { schema: SCHEMA_VERSION, high_water: 0 }),
         None => None,
     };
@@ -189,7 +189,7 @@ fn open_unguarded(folder: &Path) -> Result<Opened, OpenIndexError> {
         .build();
     let writer: IndexWriter = index.writer_with_options(options).map_err(engine)?;
     writer.set_merge_policy(Box::new(NoMergePolicy));
-    // Opening the reader opens every segment, so a missing file is noticed here.
+    // The reader opens every segment, which detects missing files.
     let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(engine)?;
     let high_water = note.high_water;
     Ok(Opened {
@@ -198,7 +198,7 @@ fn open_unguarded(folder: &Path) -> Result<Opened, OpenIndexError> {
     })
 }
 
-/// Whether anything but the engine's locks lies there: without its list of segments that is a torn index.
+/// Whether the folder has more than the engine's locks. Without a list of segments that is an incomplete index.
 fn holds_segments(folder: &Path) -> bool {
     std::fs::read_dir(folder).is_ok_and(|entries| {
         entries.flatten().any(|entry| {
@@ -208,19 +208,19 @@ fn holds_segments(folder: &Path) -> bool {
 }
 
 impl Writer {
-    /// Adds a document, in place of the one with its key. Seen after the next commit.
+    /// Adds a document or replaces the one with its key. Visible after the next commit.
     pub fn put(&mut self, document: &Document) -> Result<(), IndexError> {
         self.delete(document.key);
         self.writer.add_document(self.fields.document(document))?;
         Ok(())
     }
 
-    /// Removes a document. Seen after the next commit; its words leave the disk with [`Writer::purge`].
+    /// Removes a document. Visible after the next commit. Its words stay on disk until [`Writer::purge`].
     pub fn delete(&mut self, key: DocumentKey) {
         self.writer.delete_term(self.fields.key_term(key));
     }
 
-    /// Makes everything so far durable and searchable, with the caller's mark of how far the store was followed.
+    /// Makes all changes durable and searchable, together with the caller's high-water mark.
     pub fn commit(&mut self, high_water: i64) -> Result<(), IndexError> {
         let note = serde_json::to_string(&CommitNote { schema: SCHEMA_VERSION, high_water })
             .map_err(TantivyError::from)?;
@@ -233,12 +233,12 @@ impl Writer {
         Ok(())
     }
 
-    /// The mark of the last commit; 0 for a new index.
+    /// The high-water mark of the last commit. 0 for a new index.
     pub fn high_water(&self) -> i64 {
         self.high_water
     }
 
-    /// Removes every document and commits with the mark 0.
+    /// Removes every document and commits with a high-water mark of 0.
     pub fn clear(&mut self) -> Result<(), IndexError> {
         self.merges.finish();
         self.writer.delete_all_documents()?;
@@ -246,15 +246,15 @@ impl Writer {
         self.settle()
     }
 
-    /// Rewrites what holds deleted documents, so that their words are no longer on disk. Commit first. Waits until it
-    /// is done: tens of milliseconds for each ten thousand documents.
+    /// Rewrites segments with deleted documents, so that their words leave the disk. Commit first. Waits for the end,
+    /// which takes tens of milliseconds per ten thousand documents.
     pub fn purge(&mut self) -> Result<(), IndexError> {
         self.merges.expunge(&mut self.writer, &self.index)?;
         self.settle()
     }
 
-    /// Waits for the running merge and lets go of the files that it replaced. Worth a call when there is nothing else
-    /// to do: until the next commit searches hold on to the old ones.
+    /// Waits for the running merge and releases the files that it replaced. For idle times: until the next commit
+    /// searches keep the old files open.
     pub fn settle(&mut self) -> Result<(), IndexError> {
         self.merges.finish();
         self.reader.reload()?;
@@ -310,7 +310,7 @@ mod tests {
         Fixture { folder, opened }
     }
 
-    /// The small memory that most searches below look into.
+    /// A small memory that most searches below use.
     fn shop() -> Fixture {
         let mut gateway =
             observation(2, "Payment gateway retries", "Timeouts of the gateway are retried three times.");
@@ -543,7 +543,7 @@ mod tests {
             opened.writer.put(&observation(row, "one of many", "")).expect("documents are accepted");
             opened.writer.commit(row).expect("commits");
         }
-        // The first merge to start may have left out the last commits; a commit after it takes them in.
+        // The first merge may have started before the last commits. A commit after it includes them.
         for _ in 0..2 {
             opened.writer.settle().expect("settles");
             opened.writer.commit(40).expect("commits");
@@ -558,7 +558,7 @@ mod tests {
     fn purge_takes_forgotten_words_off_the_disk() {
         let Fixture { folder, mut opened } =
             filled(&[observation(1, "zanzibar", ""), observation(2, "other", "")]);
-        // Counted from the dictionary on disk, which does not know about deletions.
+        // Counted in the dictionary on disk, which ignores deletions.
         let on_disk = |opened: &Opened| {
             let term = tantivy::Term::from_field_text(opened.index.fields.text, "zanzibar");
             opened.index.reader.searcher().doc_freq(&term).expect("the dictionary is readable")
@@ -601,7 +601,7 @@ mod tests {
         assert!(matches!(Index::open(&file.join("index")), Err(OpenIndexError::Folder { .. })));
     }
 
-    /// Closes a filled index, damages it, expects that it is called unusable and that a fresh one can take its place.
+    /// Closes a filled index, damages it, and expects it to be unusable and replaceable by a fresh one.
     #[track_caller]
     fn check_damage(damage: impl Fn(&Path), expected: impl Fn(&Unusable) -> bool) {
         let Fixture { folder, opened } = shop();

@@ -1,8 +1,8 @@
-//! When and how segments are merged.
+//! Merges segments.
 //!
-//! The engine would merge on its own threads at moments of its own, and whoever wants a segment rewritten meanwhile
-//! is told that it cannot be found. Here merges start after a commit, one at a time, and can be waited for, so that
-//! "forgotten" means gone from the disk when the call returns.
+//! The engine would merge on its own threads at any time, and a request to rewrite a segment during a merge fails
+//! because the segment cannot be found. Here merges start after a commit, run one at a time, and can be waited for, so
+//! that forgotten text has left the disk when the call returns.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,12 +13,12 @@ use std::thread::{self, Thread};
 use tantivy::indexer::{LogMergePolicy, MergePolicy};
 use tantivy::{FutureResult, IndexWriter, SegmentMeta};
 
-/// Segments of one size are merged from this many on: few segments mean few dictionaries for a search to open.
+/// The number of segments of one size that are merged. Fewer segments mean fewer dictionaries to open per search.
 const SEGMENTS_BEFORE_MERGE: usize = 4;
-/// Segments below this many documents count as one size.
+/// Segments with fewer documents count as one size.
 const SMALLEST_SIZE: u32 = 2_000;
-/// The share of deleted documents at which a segment is rewritten. Never, says the engine's default, and replaced
-/// text would stay on disk for ever.
+/// The share of deleted documents at which a segment is rewritten. The engine's default is never, so replaced text
+/// would stay on disk.
 const DELETED_BEFORE_MERGE: f32 = 0.2;
 
 /// The merges of one writer.
@@ -52,16 +52,16 @@ impl Merges {
         Ok(())
     }
 
-    /// Waits for the running merge. Its failure is no error: the segments are as they were and merge another time.
+    /// Waits for the running merge. A failure is not an error: the segments are unchanged and are merged another time.
     pub(super) fn finish(&mut self) {
-        // Not `FutureResult::wait`: it panics once the result has been polled for.
+        // `FutureResult::wait` panics once the result has been polled.
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         while self.is_running_for(&waker) {
             thread::park();
         }
     }
 
-    /// Rewrites every segment that holds deleted documents, and waits for it.
+    /// Rewrites every segment with deleted documents, and waits for it.
     pub(super) fn expunge(
         &mut self,
         writer: &mut IndexWriter,
@@ -84,7 +84,7 @@ impl Merges {
         self.is_running_for(Waker::noop())
     }
 
-    /// Whether a merge is running; if so, `waker` is told when it ends.
+    /// Whether a merge is running. If so, `waker` is woken when it ends.
     fn is_running_for(&mut self, waker: &Waker) -> bool {
         let Some(merge) = self.running.as_mut() else { return false };
         match Pin::new(merge).poll(&mut Context::from_waker(waker)) {
@@ -100,7 +100,7 @@ impl Merges {
     }
 }
 
-/// Wakes a thread that waits for a merge.
+/// Unparks a thread that waits for a merge.
 struct Unpark(Thread);
 
 impl Wake for Unpark {

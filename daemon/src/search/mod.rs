@@ -1,13 +1,12 @@
-//! Finding things again: the tantivy index over everything the store holds.
+//! Full-text search: the tantivy index over everything in the store.
 //!
-//! The index is derived. It can be thrown away at any time and rebuilt from the store, and whatever is wrong with
-//! it on disk is answered with "rebuild", never with a crash. It stores no text: a hit is a key, and what is shown
-//! is read from the store.
+//! The index is derived. It can be deleted at any time and rebuilt from the store. Damage on disk leads to a rebuild,
+//! never to a crash. The index stores no text: a hit is a key, and its text is read from the store.
 //!
-//! tantivy provides the files, the dictionaries and the posting lists. What a match is worth is decided here and
-//! in [`crate::memory::ranking`], because a memory's score has to mean the same in a project of fifty documents and
-//! in one of fifty thousand: statistics are taken inside the asked scope, and one pass over the posting lists
-//! yields score, coverage and total at once.
+//! tantivy provides the files, the dictionaries and the posting lists. Scores are computed here and in
+//! [`crate::memory::ranking`], because they have to mean the same in a project of fifty documents and of fifty
+//! thousand. Statistics are taken inside the requested scope, and one pass over the posting lists yields score,
+//! coverage and total at once.
 //!
 //! **Invariant:** nothing here is a source of truth, and nothing here reads the clock: `now` is in the request.
 

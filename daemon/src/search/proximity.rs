@@ -1,26 +1,26 @@
-//! How close together a document has the words that the query has close together.
+//! Measures whether words that are close in the query are close in a document, too.
 //!
-//! Positions are read for the best candidates only; they are the costly part of the posting lists.
+//! Positions are the costly part of the posting lists, so they are read for the best candidates only.
 
 use tantivy::postings::Postings;
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, DocSet, SegmentReader, Term};
 
 use super::schema::Fields;
-use super::terms::{Neighbours, Wanted};
+use super::terms::{Neighbours, QueryTerm};
 
-/// Words further apart than this beyond their distance in the query have nothing to do with each other.
+/// Words whose distance exceeds that in the query by more than this are unrelated.
 const FARTHEST: u32 = 10;
-/// Positions read of one term in one document; the first ones are where a text says what it is about.
+/// Positions that are read per term and document. A text names its subject at its beginning.
 const MOST_POSITIONS: usize = 64;
 
-/// A term of the query with what it tells, where it stands in the query.
+/// A query term with its information and its position in the query.
 pub(crate) struct Weighted<'a> {
-    pub term: &'a Wanted,
+    pub term: &'a QueryTerm,
     pub information: f32,
 }
 
-/// The closeness, 0 to 1, of each of `docs`, which are ascending documents of the segment.
+/// The closeness, 0 to 1, of each of `docs`, which are documents of the segment in ascending order.
 pub(crate) fn closeness(
     segment: &SegmentReader,
     fields: &Fields,
@@ -68,7 +68,7 @@ pub(crate) fn closeness(
     Ok(closeness)
 }
 
-/// 1 where the second word follows the first exactly as in the query, falling with every word of difference.
+/// 1 if the distance of the words is the same as in the query, less with every word of difference.
 fn pair_closeness(first: &[u32], second: &[u32], apart: u32) -> f32 {
     let mut nearest = u32::MAX;
     for at in first {

@@ -1,8 +1,8 @@
-//! What people type into a search: words, `"exact phrases"`, `-word` and `key:value` for the known keys.
+//! Parses search queries: words, `"exact phrases"`, `-word` and `key:value` for known keys.
 //!
-//! Nothing is a syntax error. A quote that never closes, a key nobody knows, a value that makes no sense: all of it
-//! is text to look for. [`mistake`] finds values that look like a slip, for whoever can ask the person again. Text that
-//! was not typed as a query, such as a prompt, goes through [`Query::plain`], where a dash is a dash.
+//! There are no syntax errors. An unclosed quote, an unknown key or an invalid value is searched for as text.
+//! [`mistake`] finds values that look like a typo, for callers that can ask the user. Text that was not typed as a
+//! query, such as a prompt, goes through [`Query::plain`], where a dash is a dash.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -12,19 +12,19 @@ use crate::memory::document::DocumentKind;
 use crate::memory::ids::Timestamp;
 use crate::memory::observation::ObservationType;
 
-/// A search as it was meant.
+/// A parsed query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// Looked for in a forgiving way: more of them is better, none is required.
+    /// Optional words. Documents with more of them rank higher.
     pub words: Vec<String>,
-    /// Required, word by word in this order.
+    /// Required phrases.
     pub phrases: Vec<String>,
-    /// A result passes if for each key at least one of its values fits.
+    /// For each key at least one of its values must match.
     pub filters: Vec<Filter>,
     pub without: Without,
 }
 
-/// What no result may have.
+/// What excludes a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Without {
     /// Words and phrases.
@@ -32,33 +32,33 @@ pub struct Without {
     pub filters: Vec<Filter>,
 }
 
-/// A condition on what a document is rather than on what it says.
+/// A condition on a document's properties rather than on its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filter {
     Type(ObservationType),
     Kind(DocumentKind),
-    /// A path or any consecutive part of one: `login.rs`, `auth/login`.
+    /// A path or consecutive parts of one: `login.rs`, `auth/login`.
     File(String),
     /// A project's identity or its display name.
     Project(String),
     Agent(String),
-    /// A session's id or the start of one.
+    /// A session's id or a prefix of one.
     Session(String),
     Since(Since),
 }
 
-/// A point in time as people write it; what it means depends on when it is asked.
+/// A point in time as typed. Relative ones are resolved when the query runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Since(String);
 
 impl Since {
-    /// Reads `2d`, `3w`, `1 month`, `today`, `yesterday`, `2026-11-01` and RFC 3339 times.
+    /// Parses `2d`, `3w`, `1 month`, `today`, `yesterday`, `2026-11-01` and RFC 3339 times.
     pub fn parse(text: &str) -> Option<Self> {
         let since = Self(text.to_owned());
         since.resolve(Timestamp(0), &TimeZone::UTC).map(|_| since)
     }
 
-    /// The earliest time meant. `None` where the calendar does not reach that far.
+    /// The earliest time meant. `None` if the calendar does not reach that far.
     pub fn resolve(&self, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let text = self.0.trim().to_ascii_lowercase();
         let now = Instant::from_millisecond(now.0).ok()?.to_zoned(zone.clone());
@@ -82,19 +82,19 @@ impl Since {
 }
 
 impl Query {
-    /// Takes the text as words only, whatever signs it holds.
+    /// Takes the text as words only, without operators.
     pub fn plain(text: &str) -> Self {
         Self { words: text.split_whitespace().map(str::to_owned).collect(), ..Self::default() }
     }
 
-    /// Everything a result should contain, in the order of the query.
+    /// All words and phrases of the query, in order.
     pub fn wanted_text(&self) -> String {
         let texts: Vec<&str> = self.words.iter().chain(&self.phrases).map(String::as_str).collect();
         texts.join(" ")
     }
 }
 
-/// Reads a query. Never fails; what is no operator is a word.
+/// Parses a query. Never fails: whatever is not an operator is a word.
 pub fn parse(text: &str) -> Query {
     let mut query = Query::default();
     let mut rest = text.trim_start();
@@ -106,19 +106,19 @@ pub fn parse(text: &str) -> Query {
     query
 }
 
-/// A value that a known key does not have: [`parse`] takes the whole for text.
+/// An invalid value of a known key. [`parse`] searches for the whole as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// As it was typed: `type:bugfx`.
+    /// As typed, for example `type:bugfx`.
     pub typed: String,
     pub key: &'static str,
     pub value: String,
-    /// The values there are; empty for a key that takes a time.
+    /// The valid values. Empty for a key that takes a time.
     pub known: Vec<&'static str>,
 }
 
 impl Mistake {
-    /// The known value that is meant, as far as letters tell.
+    /// The closest valid value by spelling, if one is close enough.
     pub fn nearest(&self) -> Option<&'static str> {
         let typed = self.value.to_ascii_lowercase().replace('-', "_");
         let near = self.known.iter().map(|known| (edits(&typed, known), *known));
@@ -127,10 +127,10 @@ impl Mistake {
     }
 }
 
-/// A word further away than this is another word.
+/// The most edits between a typo and the intended word.
 const MOST_EDITS: usize = 3;
 
-/// The first value in a query that its key does not have.
+/// The first invalid value of a known key in a query.
 pub fn mistake(text: &str) -> Option<Mistake> {
     let mut rest = text.trim_start();
     while !rest.is_empty() {
@@ -154,12 +154,12 @@ fn mistake_in(word: &str) -> Option<Mistake> {
         Key::File | Key::Project | Key::Agent | Key::Session => return None,
     };
     let value = value.trim_matches(is_quote);
-    // `type:` alone is how people write, and `std::type::x` how programs do.
+    // `type:` alone is prose, and `std::type::x` is code.
     let is_value = !value.is_empty() && !value.contains(':');
     is_value.then(|| Mistake { typed: word.to_owned(), key, value: value.to_owned(), known })
 }
 
-/// Letters to change, add or leave out to make one word of the other.
+/// The Levenshtein distance between two words.
 fn edits(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -203,10 +203,10 @@ impl Item<'_> {
     }
 }
 
-/// Takes the first item off `text`, which does not start with a space and is not empty.
+/// Removes the first item from `text`, which is not empty and does not start with a space.
 fn take_item(text: &str) -> (Item<'_>, &str) {
     let (polarity, body) = match text.strip_prefix('-') {
-        // `-1` is a number and `--flag` a flag; both are looked for.
+        // `-1` is a number and `--flag` a flag; both are searched for.
         Some(body) if body.starts_with(|c: char| c.is_alphabetic() || is_quote(c)) => {
             (Polarity::Without, body)
         }
@@ -226,7 +226,7 @@ fn is_quote(c: char) -> bool {
     matches!(c, '"' | '\u{201c}' | '\u{201d}')
 }
 
-/// A closed pair of quotes with something in it.
+/// A closed pair of quotes that is not empty.
 fn take_quoted(text: &str) -> Option<(&str, &str)> {
     let inner = text.strip_prefix(is_quote)?;
     let end = inner.find(is_quote)?;
@@ -235,7 +235,7 @@ fn take_quoted(text: &str) -> Option<(&str, &str)> {
     (!phrase.trim().is_empty()).then_some((phrase, after))
 }
 
-/// Up to the next space. A quote inside a word belongs to it.
+/// The text up to the next space. A quote inside a word belongs to it.
 fn take_bare(text: &str) -> (&str, &str) {
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, ""))
@@ -274,7 +274,7 @@ impl Key {
         })
     }
 
-    /// `None` if the value is none of this key's: then the whole is text.
+    /// `None` if the value is invalid for this key, so that the whole is text.
     fn filter(self, value: &str) -> Option<Filter> {
         if value.is_empty() {
             return None;
@@ -298,7 +298,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes a query the way the tables below do.
+    /// Renders a query in the notation of the tables below.
     fn render(query: &Query) -> String {
         let mut items: Vec<String> = query.words.clone();
         items.extend(query.phrases.iter().map(|text| format!("<{text}>")));
@@ -424,7 +424,7 @@ mod tests {
         #[test]
         fn nothing_is_a_syntax_error(text in "\\PC{0,60}|[-a-z:\" 0-9]{0,60}") {
             let query = parse(&text);
-            // Every word of the input turns up somewhere unless it is a filter.
+            // Every word of the input is kept somewhere, unless it is a filter.
             let kept = render(&query);
             for word in text.split_whitespace().filter(|word| word.chars().all(char::is_alphanumeric)) {
                 prop_assert!(kept.contains(word), "{word:?} of {text:?} got lost in {kept:?}");

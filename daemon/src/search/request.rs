@@ -1,4 +1,4 @@
-//! What is asked of the index and what it answers.
+//! Requests to the index, and their results.
 
 use jiff::tz::TimeZone;
 
@@ -15,12 +15,12 @@ pub struct Request {
     pub scope: Scope,
     /// Empty means every kind.
     pub kinds: Vec<DocumentKind>,
-    /// Nothing older, whatever the query says.
+    /// Excludes older documents, whatever the query says.
     pub since: Option<Timestamp>,
     /// At most this many hits; never more than [`Request::MOST_HITS`].
     pub limit: usize,
     pub now: Timestamp,
-    /// Where days begin for `since:`.
+    /// The time zone in which days begin for `since:`.
     pub zone: TimeZone,
 }
 
@@ -42,8 +42,8 @@ impl Request {
     }
 }
 
-/// Whose memory is searched. Words are counted inside the scope: what is rare in one project may be on every line of
-/// another.
+/// The projects that are searched. Word statistics are taken inside the scope, because a word that is rare in one
+/// project may be frequent in another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     Everything,
@@ -55,7 +55,7 @@ pub enum Scope {
 pub struct Hits {
     /// Best first.
     pub hits: Vec<Hit>,
-    /// How many documents match, shown or not.
+    /// The number of matching documents, returned or not.
     pub total: usize,
 }
 
@@ -65,11 +65,11 @@ pub struct Hit {
     pub key: DocumentKey,
     pub at: Timestamp,
     pub score: f32,
-    /// How surely it is about what was asked, 0 to 1, comparable between searches: see
+    /// How likely it is about the question, 0 to 1. Comparable between searches, see
     /// [`crate::memory::ranking::relevance`].
     pub relevance: f32,
-    /// The score taken apart.
+    /// The factors of the score.
     pub factors: Factors,
-    /// The query's terms it has, as they are indexed.
+    /// The query's terms that it has, as indexed.
     pub matched: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What the index keeps of a document, and in which form.
+//! The fields of the index.
 
 use sha2::{Digest, Sha256};
 use tantivy::schema::{
@@ -13,25 +13,25 @@ use crate::memory::observation::{Importance, ObservationType};
 use super::terms::both_ends;
 use super::tokenizer::{self, CodeTokenizer};
 
-/// Counts up whenever documents would be indexed differently: fields, tokenizer, meaning of a field. An index of
-/// another version is rebuilt.
+/// Must be increased whenever documents would be indexed differently: fields, tokenizer, meaning of a field. An index
+/// with another version is rebuilt.
 pub const SCHEMA_VERSION: u32 = 3;
 
-/// Bytes of a body that can be found: its beginning and its end. What is longer is output that nobody wrote, and its
-/// middle would only thin out what the rest says.
+/// Bytes of a body that are indexed: its beginning and its end. Longer bodies are program output, whose middle would
+/// only dilute the statistics.
 pub(super) const LONGEST_HEAD: usize = 49_152;
 pub(super) const LONGEST_TAIL: usize = 16_384;
 
 /// The fields. Columns are named by constants because tantivy opens them by name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields {
-    /// Kind letter and row, e.g. `o123`: what a document is replaced by.
+    /// Kind letter and row, e.g. `o123`. Identifies the document to replace.
     pub key: Field,
     /// Title and body, with positions.
     pub text: Field,
     /// The title again, for its own weight.
     pub title: Field,
-    /// Paths, cut into parts, for `file:`.
+    /// Paths split into parts, for `file:`.
     pub file: Field,
     row: Field,
     traits: Field,
@@ -106,8 +106,8 @@ impl Fields {
     }
 }
 
-/// A number for the document's session. The texts of a column are numbered anew in each segment; this is the same in
-/// all of them, on every machine and in every version of the program.
+/// A number for the document's session. Ordinals of a column differ between segments; this number is the same in all
+/// segments, on every machine and in every version.
 fn conversation(document: &Document) -> u64 {
     let name = format!("{}/{}", document.agent, document.session);
     let digest: [u8; 32] = Sha256::digest(name.as_bytes()).into();
@@ -115,10 +115,10 @@ fn conversation(document: &Document) -> u64 {
     u64::from_le_bytes(*first)
 }
 
-/// Kind, status, importance and type in one column, because ranking wants them together and for every match.
+/// Kind, status, importance and type packed into one column, because ranking needs them together for every match.
 ///
-/// Four bits each, from the lowest: kind, status, importance, type (0: none, else one more than its place in
-/// [`ObservationType::ALL`]).
+/// Four bits each, from the lowest: kind, status, importance, type (0 for none, else its index in
+/// [`ObservationType::ALL`] plus one).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PackedTraits(pub(crate) u64);
 
@@ -146,12 +146,12 @@ impl PackedTraits {
         Importance::clamped(i64::try_from(self.0 >> 8 & 15).unwrap_or(5))
     }
 
-    /// A set with this document's kind alone; see [`kind_bit`].
+    /// A set with only this document's kind, see [`kind_bit`].
     pub(crate) fn kind_set(self) -> u32 {
         1 << (self.0 & 15)
     }
 
-    /// A set with this document's type alone, empty if it has none; see [`type_bit`].
+    /// A set with only this document's type, or empty, see [`type_bit`].
     pub(crate) fn type_set(self) -> u32 {
         match self.0 >> 12 & 15 {
             0 => 0,
@@ -168,12 +168,12 @@ fn type_place(wanted: ObservationType) -> u64 {
     ObservationType::ALL.iter().position(|(kind, _)| *kind == wanted).unwrap_or(0) as u64
 }
 
-/// A kind as a member of a set of kinds.
+/// The bit of a kind in a set of kinds.
 pub(crate) fn kind_bit(kind: DocumentKind) -> u32 {
     1 << kind_place(kind)
 }
 
-/// A type as a member of a set of types.
+/// The bit of a type in a set of types.
 pub(crate) fn type_bit(kind: ObservationType) -> u32 {
     1 << type_place(kind)
 }

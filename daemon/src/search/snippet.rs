@@ -1,4 +1,4 @@
-//! The part of a text that shows why it was found.
+//! Excerpts that show why a document was found.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,16 +11,16 @@ use super::tokenizer::{CodeTokenizer, Token};
 
 const ELISION: char = '…';
 
-/// The stretch of `text` with the most telling words of the query, at most `max_chars` characters long, as plain text
-/// on one line. Cut at word boundaries; an elision mark stands where something was left out and counts as a character.
+/// The window of `text` with the most informative words of the query, as plain text on one line of at most `max_chars`
+/// characters. It is cut at word boundaries. An ellipsis marks omissions and counts as a character.
 pub fn snippet(text: &str, query: &Query, max_chars: usize) -> String {
-    // What is not indexed cannot be the reason for a match.
+    // Only the indexed parts can have matched.
     let text = terms::both_ends(text, LONGEST_HEAD, LONGEST_TAIL);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= max_chars {
         return line;
     }
-    // One elision mark on each side.
+    // One ellipsis on each side.
     let Some(room) = max_chars.checked_sub(2).filter(|room| *room > 0) else { return String::new() };
     let ends: Vec<usize> = line.char_indices().map(|(at, _)| at).chain([line.len()]).collect();
     let start = best_start(&line, query, &ends, room);
@@ -38,7 +38,7 @@ pub fn snippet(text: &str, query: &Query, max_chars: usize) -> String {
 
 /// The character at which the best window begins.
 fn best_start(line: &str, query: &Query, ends: &[usize], room: usize) -> usize {
-    let worth: HashMap<String, f32> = terms::wanted(query)
+    let worth: HashMap<String, f32> = terms::query_terms(query)
         .into_iter()
         .map(|term| {
             let unknown = Frequency { documents: 0, population: 0 };
@@ -52,13 +52,13 @@ fn best_start(line: &str, query: &Query, ends: &[usize], room: usize) -> usize {
         .filter(|token| worth.contains_key(&token.text))
         .map(|token| (char_at(token.span.start), char_at(token.span.end), token))
         .collect();
-    // Some words of what comes before make the match readable.
+    // Some context before the match keeps it readable.
     let lead = room / 5;
     let mut best = (0.0, 0);
     for (index, (start, _, _)) in places.iter().enumerate() {
         let mut seen = HashSet::new();
         let mut sum = 0.0;
-        // The window is short, so this looks at a handful of terms.
+        // The window is short, so this visits only a few terms.
         for (_, end, token) in places.iter().skip(index) {
             if *end > start + room - lead {
                 break;
@@ -74,7 +74,7 @@ fn best_start(line: &str, query: &Query, ends: &[usize], room: usize) -> usize {
     best.1.saturating_sub(lead)
 }
 
-/// Bytes of the window from character `start` on, drawn in to whole words where there are spaces.
+/// The byte range of the window that starts at character `start`, reduced to whole words where there are spaces.
 fn whole_words(line: &str, ends: &[usize], start: usize, room: usize) -> (usize, usize) {
     let last = ends.len().saturating_sub(1);
     let start = start.min(last.saturating_sub(room));
@@ -86,7 +86,7 @@ fn whole_words(line: &str, ends: &[usize], start: usize, room: usize) -> (usize,
         let after = line.get(at..).is_some_and(|tail| tail.starts_with(|c: char| !c.is_whitespace()));
         before && after
     };
-    // A word that takes a third of the window is cut rather than lost.
+    // A word that takes a third of the window is cut rather than dropped.
     let reach = window.len() / 3;
     let head = window.find(' ').filter(|space| inside_word(from) && *space <= reach);
     let tail = window.rfind(' ').filter(|space| inside_word(to) && window.len() - space <= reach);

@@ -1,4 +1,4 @@
-//! Which terms of a query are looked up, and what each is worth.
+//! Selects the terms of a query, and weights them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,32 +12,32 @@ use super::schema::Fields;
 use super::tokenizer::{CodeTokenizer, Form, Token};
 use super::vocabulary::commonness;
 
-/// Terms that take part in a search: one bit each in a `u32`, and past the first two dozen of a long prompt further
-/// words add time rather than meaning.
+/// Terms of a search. Each has a bit in a `u32`, and more than two dozen of a long prompt add time rather than
+/// precision.
 pub(crate) const MOST_TERMS: usize = 24;
 
-/// How many distinct terms of a long text are looked up before choosing: its beginning and its end, where people say
-/// what they want; the middle of a long prompt is mostly pasted.
+/// Distinct terms of a long text that are considered: from its beginning and its end, where people say what they want.
+/// The middle of a long prompt is mostly pasted.
 const MOST_FIRST: usize = 128;
 const MOST_LAST: usize = 48;
 
-/// Bytes read of a long text, from its beginning and from its end, for the same reason.
+/// Bytes of a long text that are read, from its beginning and from its end, for the same reason.
 const LONGEST_HEAD: usize = 16_384;
 const LONGEST_TAIL: usize = 8_192;
 
-/// What a part of a compound counts beside the compound, which is a term too.
+/// The weight of a part of a compound. The compound is a term, too.
 const PART_SHARE: f32 = 0.5;
 
-/// A term to look for.
+/// A term to search for.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Wanted {
+pub(crate) struct QueryTerm {
     pub text: String,
-    /// Where in the query it stands, counted as in documents.
+    /// Its position in the query, counted as in documents.
     pub position: usize,
-    /// How much of its information it contributes, 0 to 1.
+    /// The share of its information that it contributes, 0 to 1.
     pub share: f32,
     pub commonness: Commonness,
-    /// Whether closeness to the next word is worth looking at: compounds overlap their parts.
+    /// Whether closeness to the next word is considered. Compounds overlap their parts.
     pub has_neighbours: Neighbours,
 }
 
@@ -47,14 +47,14 @@ pub(crate) enum Neighbours {
     No,
 }
 
-/// Reads the terms of a query, each once, in order. Function words are left out unless there is nothing else.
-pub(crate) fn wanted(query: &Query) -> Vec<Wanted> {
+/// The terms of a query without duplicates, in order. Function words are left out unless there is nothing else.
+pub(crate) fn query_terms(query: &Query) -> Vec<QueryTerm> {
     let tokens =
         CodeTokenizer::default().tokens(&both_ends(&query.wanted_text(), LONGEST_HEAD, LONGEST_TAIL));
     let pairs: Vec<usize> =
         tokens.iter().filter(|token| token.form == Form::Pair).map(|token| token.position).collect();
     let mut by_text: HashMap<&str, usize> = HashMap::new();
-    let mut terms: Vec<Wanted> = Vec::new();
+    let mut terms: Vec<QueryTerm> = Vec::new();
     for token in &tokens {
         if token.form == Form::Character && is_paired(token.position, &pairs) {
             continue;
@@ -64,7 +64,7 @@ pub(crate) fn wanted(query: &Query) -> Vec<Wanted> {
             Some(known) => known.share = known.share.max(share),
             None => {
                 by_text.insert(&token.text, terms.len());
-                terms.push(Wanted {
+                terms.push(QueryTerm {
                     text: token.text.clone(),
                     position: token.position,
                     share,
@@ -86,7 +86,7 @@ pub(crate) fn wanted(query: &Query) -> Vec<Wanted> {
     terms
 }
 
-/// The text, or the beginning and end of a longer one.
+/// The text or, if it is longer, its beginning and end.
 pub(super) fn both_ends(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
     if text.len() <= head + tail {
         return Cow::Borrowed(text);
@@ -102,7 +102,7 @@ pub(super) fn both_ends(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{first}\n{last}"))
 }
 
-/// Positions of pairs come in ascending order.
+/// `pairs` are in ascending order.
 fn is_paired(position: usize, pairs: &[usize]) -> bool {
     let starts = |at: usize| pairs.binary_search(&at).is_ok();
     starts(position) || position.checked_sub(1).is_some_and(starts)
@@ -115,15 +115,15 @@ fn share(token: &Token) -> f32 {
     }
 }
 
-/// Keeps the most telling terms of many, by how often the whole index has them, in their order.
+/// Selects the most informative terms by their frequency in the whole index, and keeps their order.
 ///
-/// A term the index does not know tells most of all and is kept: that it is missing is what lowers the relevance of
-/// everything else. But unknown terms must not crowd out known ones, so they take a third of the places at most.
+/// A term that the index does not have is the most informative and is kept, because its absence lowers the relevance
+/// of all documents. Unknown terms take at most a third of the places, so that they do not crowd out known ones.
 pub(crate) fn select(
     searcher: &Searcher,
     fields: &Fields,
-    mut terms: Vec<Wanted>,
-) -> tantivy::Result<Vec<Wanted>> {
+    mut terms: Vec<QueryTerm>,
+) -> tantivy::Result<Vec<QueryTerm>> {
     if terms.len() <= MOST_TERMS {
         return Ok(terms);
     }
@@ -160,7 +160,7 @@ mod tests {
 
     #[track_caller]
     fn check(query: &str, expected: &str) {
-        let terms: Vec<String> = wanted(&parse(query))
+        let terms: Vec<String> = query_terms(&parse(query))
             .into_iter()
             .map(|term| format!("{}@{}", term.text, term.position))
             .collect();
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_long_text_keeps_both_ends() {
         let text: Vec<String> = (0..1_000).map(|n| format!("w{n}")).collect();
-        let terms = wanted(&Query::plain(&text.join(" ")));
+        let terms = query_terms(&Query::plain(&text.join(" ")));
         assert_eq!(terms.len(), MOST_FIRST + MOST_LAST);
         assert_eq!(terms.first().map(|term| term.text.as_str()), Some("w0"));
         assert_eq!(terms.last().map(|term| term.text.as_str()), Some("w999"));

@@ -1,14 +1,14 @@
-//! Cuts text into the terms that are indexed and looked for.
+//! Splits text into terms for indexing and searching.
 //!
-//! Prose becomes stemmed words. Code keeps every reading somebody may search by: `src/auth/getUserName.ts` yields
-//! the path, the file name, `getusername` and each of `src auth get user name ts`. Parts stand on consecutive
-//! positions, so a phrase of parts finds an identifier in any spelling, and joined spellings (`max_size`, `maxSize`,
-//! `max-size`) share one compound term. Stemming applies to plain words and parts only; a compound, a hash and
-//! anything with a digit stay as they are.
+//! Prose becomes stemmed words. Code keeps every form that somebody may search for: `src/auth/getUserName.ts` yields
+//! the path, the file name, `getusername` and each of `src auth get user name ts`. Parts have consecutive positions,
+//! so a phrase of parts finds an identifier in any spelling, and joined spellings (`max_size`, `maxSize`, `max-size`)
+//! share one compound term. Only plain words and parts are stemmed; compounds, hashes and anything with a digit are
+//! not.
 //!
 //! Runs of Chinese, Japanese and Korean are indexed as single characters and as overlapping pairs. Accents are
-//! folded, British spellings are written the American way, and the first seven digits of a hexadecimal hash are a
-//! term of their own, because that is how people cite commits.
+//! removed, British spellings are Americanised, and the first seven digits of a hexadecimal hash are a separate term,
+//! because people cite commits that way.
 
 use std::ops::Range;
 
@@ -16,26 +16,26 @@ use tantivy::tokenizer::{
     AsciiFoldingFilter, RawTokenizer, TextAnalyzer, Token as IndexToken, TokenStream, Tokenizer,
 };
 
-/// The name under which the index knows this tokenizer.
+/// The name of this tokenizer in the index.
 pub(crate) const NAME: &str = "recall_code";
 
-/// Words longer than this (bytes) are encoded data rather than language and are left out.
+/// Longer words, in bytes, are encoded data rather than language, and are left out.
 const MAX_WORD: usize = 64;
-/// Compounds longer than this (bytes) are left out; their parts stay.
+/// Longer compounds, in bytes, are left out. Their parts stay.
 const MAX_COMPOUND: usize = 120;
-/// How many digits of a hash git shows by default.
+/// Digits of a hash that git shows by default.
 const SHORT_HASH: usize = 7;
 
-/// What a term is in the text it came from.
+/// The form of a term in its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A word that stands for itself.
+    /// A separate word.
     Word,
-    /// One of the words inside a compound.
+    /// A word inside a compound.
     Part,
-    /// A path, a file name, an identifier: several parts written as one.
+    /// Several parts written as one: a path, a file name, an identifier.
     Compound,
-    /// The short form of a hash that is in the text too.
+    /// The short form of a hash, which is a term too.
     ShortHash,
     /// A single character of a script written without spaces.
     Character,
@@ -43,18 +43,18 @@ pub enum Form {
     Pair,
 }
 
-/// One term and where it stands.
+/// A term and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     pub text: String,
     pub form: Form,
-    /// Counted in parts; a compound shares the position of its first part.
+    /// Counted in parts. A compound shares the position of its first part.
     pub position: usize,
     /// Bytes of the original text.
     pub span: Range<usize>,
 }
 
-/// Cuts text into terms. Cheap to clone; the same analyzer serves documents and queries.
+/// Splits text into terms. Cheap to clone. Documents and queries use the same analyzer.
 #[derive(Clone)]
 pub struct CodeTokenizer {
     folding: TextAnalyzer,
@@ -68,7 +68,7 @@ impl Default for CodeTokenizer {
 }
 
 impl CodeTokenizer {
-    /// Every term of the text, ordered by position, a compound before its parts.
+    /// All terms of the text, ordered by position, a compound before its parts.
     pub fn tokens(&mut self, text: &str) -> Vec<Token> {
         let mut tokens = Vec::new();
         let mut position = 0;
@@ -106,7 +106,7 @@ struct Run {
     script: Script,
 }
 
-/// Walks over the maximal stretches of word characters, with the joiners between them.
+/// Iterates over maximal runs of word characters and the joiners between them.
 struct Runs<'a> {
     text: &'a str,
     at: usize,
@@ -176,12 +176,12 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || is_combining(c)
 }
 
-/// Accents that stand after their letter instead of being part of it.
+/// Accents that follow their letter instead of being part of it.
 fn is_combining(c: char) -> bool {
     ('\u{300}'..='\u{36f}').contains(&c)
 }
 
-/// Scripts written without spaces between words, by their Unicode blocks. Thai and its like are not among them:
+/// Scripts written without spaces between words, by Unicode block. Thai and similar scripts are excluded, because
 /// their words are longer than a pair.
 fn is_unspaced(c: char) -> bool {
     matches!(c,
@@ -205,7 +205,7 @@ fn joiner_len(rest: &str) -> usize {
 
 const PATH_JOINERS: &[u8] = b"/\\:@";
 
-/// Cuts one spaced run.
+/// Splits one spaced run.
 struct Cut<'a> {
     folding: &'a mut TextAnalyzer,
     stemmer: &'a frostem::Stemmer,
@@ -323,8 +323,8 @@ fn camel_spans(word: &str) -> Vec<Range<usize>> {
         let follows_lower = before.is_some_and(|b| b.is_lowercase() || b.is_numeric());
         let ends_acronym = before.is_some_and(char::is_uppercase)
             && chars.peek().is_some_and(|(_, next)| next.is_lowercase());
-        // A hash in capitals or with single capitals in it is no name: digits before a capital cut only after a
-        // lower-case letter was seen in this word.
+        // A hash with capitals in it is not a name: digits before a capital split only after a lower-case letter of
+        // this word.
         if c.is_uppercase() && at > start && (follows_lower || ends_acronym) && has_lowercase(word) {
             spans.push(start..at);
             start = at;
@@ -366,7 +366,7 @@ fn fold(folding: &mut TextAnalyzer, text: &str) -> String {
     if stream.advance() { std::mem::take(&mut stream.token_mut().text) } else { String::new() }
 }
 
-/// Hexadecimal, with letters and digits, and long enough to be cited in short.
+/// Hexadecimal with letters and digits, and long enough to have a short form.
 fn is_hash(word: &str) -> bool {
     word.len() > SHORT_HASH
         && word.bytes().all(|b| b.is_ascii_hexdigit())
@@ -374,21 +374,21 @@ fn is_hash(word: &str) -> bool {
         && word.bytes().any(|b| b.is_ascii_alphabetic())
 }
 
-/// The stem of an English word; anything else comes back as it was.
+/// The stem of an English word. Anything else is returned unchanged.
 fn stem(stemmer: &frostem::Stemmer, word: String) -> String {
     if word.len() < 3 || !word.bytes().all(|b| b.is_ascii_lowercase()) {
         return word;
     }
     let stemmed = stemmer.stem(&americanised(&word)).into_owned();
-    // On the stem, where endings are gone: colours, coloured, colouring.
+    // Applied to the stem, which covers colours, coloured and colouring.
     match stemmed.strip_suffix("our") {
         Some(head) if head.len() >= 3 => format!("{head}or"),
         _ => stemmed,
     }
 }
 
-/// `-ise` and `-yse` with their inflections, written with a z. Words that only look alike (`promise`) change on
-/// both sides and so meet all the same.
+/// Converts `-ise` and `-yse` with their inflections to z. Words that only look alike (`promise`) change in documents
+/// and queries alike, so they still match.
 fn americanised(word: &str) -> String {
     const ENDINGS: [(&str, &str); 12] = [
         ("isations", "izations"),

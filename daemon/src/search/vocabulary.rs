@@ -1,8 +1,8 @@
-//! How telling a word is before any document was counted.
+//! How informative a word is before any document is counted.
 //!
-//! In a young project every word is rare, so counting alone would take "run the tests" for a topic. The lists give
-//! each word the share of documents it is expected in anywhere; [`crate::memory::ranking`] mixes that expectation
-//! with what was counted. No word is ever dropped: a query of nothing but function words still finds something.
+//! In a young project every word is rare, so counts alone would take "run the tests" for a topic. These lists give
+//! each word its expected share of documents, which [`crate::memory::ranking`] combines with the counts. No word is
+//! ever dropped: a query of only function words still finds something.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use crate::memory::ranking::Commonness;
 
 use super::tokenizer::CodeTokenizer;
 
-/// Words that hold sentences together.
+/// Grammatical words.
 const FUNCTION_WORDS: &str = "a about above after again all also am an and any are aren as at be because been \
     before being below between both but by can cannot could couldn d did didn do does doesn doing don down during \
     each either else ever every few for from further get gets got had hadn has hasn have haven having he her here \
@@ -21,7 +21,7 @@ const FUNCTION_WORDS: &str = "a about above after again all also am an and any a
     through to too under until up upon us ve very via was wasn we were weren what when where whether which while \
     who whom whose why will with within without won would wouldn yet you your yours yourself";
 
-/// Words that steer an agent and say nothing about the subject.
+/// Words that instruct an agent and say nothing about the subject.
 const COMMAND_WORDS: &str = "able actually add ahead already another approach ask back better big bit branch bug build call case \
     cause change check clean code comment commit complete continue cool correct create current debug \
     delete describe detail different directory do done easy edit error everything exactly example exist \
@@ -43,10 +43,10 @@ fn stems(words: &str) -> HashSet<String> {
     CodeTokenizer::default().tokens(words).into_iter().map(|token| token.text).collect()
 }
 
-/// Numbers up to this many digits count things or choose from a list; longer ones name something.
+/// Numbers with at most this many digits are counts or choices; longer ones are names.
 const SMALL_NUMBER_DIGITS: usize = 2;
 
-/// Places a term (as the tokenizer writes it).
+/// Classifies a term as the tokenizer returns it.
 pub fn commonness(term: &str) -> Commonness {
     if term.len() <= SMALL_NUMBER_DIGITS && term.bytes().all(|byte| byte.is_ascii_digit()) {
         Commonness::Command

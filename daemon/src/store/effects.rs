@@ -60,7 +60,7 @@ pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
         Effect::FollowCleared => lives::follow_cleared(scene),
         Effect::SetTitle { title } => titles::set(scene, title),
         Effect::Suspend { reason, tally } => lives::suspend(scene, reason, *tally),
-        Effect::TellMessage { content, origin } => {
+        Effect::PublishMessage { content, origin } => {
             let (content, origin) = (content.clone(), origin.clone());
             scene.say(LifecycleKind::MessageReceived { source: None, content, origin });
             Ok(())

@@ -15,7 +15,7 @@ use crate::memory::ids::{ObservationId, ProjectRow, SummaryId, Timestamp};
 use crate::memory::lifecycle::LifecycleKind;
 use crate::memory::lineage::Settled;
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
-use crate::memory::sameness::{Statement, says_the_same};
+use crate::memory::sameness::{Statement, is_duplicate};
 use crate::memory::tokens::estimate;
 
 /// Makes the batch's observations be just these. One that was there under the same title keeps its number, for
@@ -155,7 +155,7 @@ fn known_as(
         let stored = Statement { kind: draft.kind, title: &title, narrative: &narrative };
         let new = Statement { kind: draft.kind, title: &draft.title, narrative: &draft.narrative };
         let made = made_here(row.get(1)?);
-        if within_reach(made) && says_the_same(stored, new) {
+        if within_reach(made) && is_duplicate(stored, new) {
             return Ok(Some((row.get(0)?, made)));
         }
     }

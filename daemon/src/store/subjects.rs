@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::StoreError;
 use crate::memory::ids::EventId;
-use crate::memory::lineage::heir;
+use crate::memory::lineage::replacement;
 use crate::memory::observation::ObservationDraft;
 use crate::memory::subject::SubjectKey;
 
@@ -69,7 +69,7 @@ pub(super) fn with_heirs<'a>(
         }
         let evidence: Vec<String> = serde_json::from_str(&row.get::<_, String>(2)?)?;
         let evidence: Vec<EventId> = evidence.iter().filter_map(|event| event.parse().ok()).collect();
-        let goes_on = heir(&title, &evidence, drafts).and_then(|at| aimed.get_mut(at));
+        let goes_on = replacement(&title, &evidence, drafts).and_then(|at| aimed.get_mut(at));
         if let Some(heir) = goes_on.filter(|heir| heir.subject.is_none()) {
             heir.subject = Some(subject);
         }

@@ -1,17 +1,17 @@
-//! Reads one Claude Code tool call into an [`Action`].
+//! Parses a Claude Code tool call into an [`Action`].
 //!
-//! Tools come and go between versions and results change their shape, so every field is optional here: what is not
-//! understood becomes [`Action::Other`] with the texts as they came, and nothing fails.
+//! Tools and result formats change between versions, so every field is optional. Unknown calls become
+//! [`Action::Other`] with their texts unchanged. Nothing fails.
 
 use serde_json::Value;
 
 use crate::memory::event::{MOST_PATH, SubagentTask};
 use crate::memory::material::{Action, Change, WriteKind};
 
-/// Says what a call did. `input` and `response` are the JSON texts of `tool_input` and `tool_response`; a failed
-/// call has no response.
+/// Parses a call. `input` and `response` are the JSON texts of `tool_input` and `tool_response`. A failed call has no
+/// response.
 ///
-/// A search of the web is a [`Action::Fetch`] without a url, its query being the question.
+/// A web search is a [`Action::Fetch`] without a url, with the query as the question.
 pub fn action(tool_name: &str, input: &str, response: Option<&str>) -> Action {
     let call = Call { input: parse(input), response: response.map_or(Value::Null, parse) };
     match tool_name {
@@ -35,7 +35,7 @@ pub fn action(tool_name: &str, input: &str, response: Option<&str>) -> Action {
     })
 }
 
-/// The file that a call of a file tool is about. Opens the input only for those.
+/// The file that a file tool's call is about. Other tools' inputs are not parsed.
 pub fn file(tool_name: &str, input: &str) -> Option<String> {
     if !matches!(tool_name, "Read" | "NotebookRead" | "Edit" | "MultiEdit" | "Write" | "NotebookEdit") {
         return None;
@@ -43,12 +43,12 @@ pub fn file(tool_name: &str, input: &str) -> Option<String> {
     Call { input: parse(input), response: Value::Null }.path().filter(|path| !path.is_empty())
 }
 
-/// What a subagent that is asked for without a kind is (Claude Code 2.1).
+/// The type of a subagent that is requested without one (Claude Code 2.1).
 const GENERAL_PURPOSE: &str = "general-purpose";
-/// So much of a task says what it is about, in bytes.
+/// Bytes of a task that are kept. They suffice to tell its subject.
 const TASK_BYTES: usize = 2_000;
 
-/// What a call gives to a subagent to do.
+/// The task that a call gives to a subagent.
 pub fn task(tool_name: &str, input: &str) -> Option<SubagentTask> {
     if !matches!(tool_name, "Agent" | "Task") {
         return None;
@@ -67,7 +67,7 @@ pub fn task(tool_name: &str, input: &str) -> Option<SubagentTask> {
     })
 }
 
-/// A call's two sides. A reading is `None` where the one field is missing that the action is about.
+/// The input and response of a call. A parser returns `None` if the essential field is missing.
 struct Call {
     input: Value,
     response: Value,
@@ -154,7 +154,7 @@ impl Call {
         if description.is_none() && prompt.is_none() {
             return None;
         }
-        // A background agent is only launched here; its answer comes with its own event.
+        // A background agent is only started here. Its answer arrives with its own event.
         let answer = blocks(list(&self.response, "content"));
         let answer = answer.trim();
         Some(Action::Delegate {
@@ -167,7 +167,8 @@ impl Call {
     fn ask(&self) -> Option<Action> {
         let answers =
             [&self.response, &self.input].into_iter().find_map(|side| side.get("answers")?.as_object())?;
-        let exchanges = answers.iter().map(|(question, answer)| (question.clone(), spoken(answer))).collect();
+        let exchanges =
+            answers.iter().map(|(question, answer)| (question.clone(), answer_text(answer))).collect();
         Some(Action::Ask { exchanges })
     }
 
@@ -195,12 +196,12 @@ impl Call {
     }
 }
 
-/// JSON where it is JSON, else the text itself.
+/// Parsed JSON, or the text itself.
 fn parse(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_else(|_| Value::String(json.to_owned()))
 }
 
-/// The first of these fields that is there, as text.
+/// The first of these fields that exists, as text.
 fn text(value: &Value, fields: &[&str]) -> Option<String> {
     fields.iter().find_map(|field| match value.get(field)? {
         Value::String(text) => Some(text.clone()),
@@ -217,7 +218,7 @@ fn change(edit: &Value, before: &str, after: &str) -> Option<Change> {
     Some(Change { before: text(edit, &[before]).unwrap_or_default(), after: text(edit, &[after])? })
 }
 
-/// The texts of content blocks, without the agent's own note about the tools used.
+/// The texts of content blocks, without the agent's own note about used tools.
 fn blocks(content: &[Value]) -> String {
     let texts: Vec<&str> = content
         .iter()
@@ -227,16 +228,16 @@ fn blocks(content: &[Value]) -> String {
     texts.join("\n")
 }
 
-/// An answer as the user gave it; several choices are joined.
-fn spoken(answer: &Value) -> String {
+/// The user's answer. Several choices are joined.
+fn answer_text(answer: &Value) -> String {
     match answer {
         Value::String(text) => text.clone(),
-        Value::Array(choices) => choices.iter().map(spoken).collect::<Vec<_>>().join(", "),
+        Value::Array(choices) => choices.iter().map(answer_text).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     }
 }
 
-/// What a result of unknown shape says: its text blocks where it has some, else the JSON itself.
+/// The text of a result of unknown format: its text blocks, else its JSON.
 fn words(response: &str) -> String {
     let value = parse(response);
     let said = match &value {

@@ -1,7 +1,7 @@
-//! Claude Code: its hook payloads in, its hook answers out.
+//! Claude Code: parses hook payloads and renders hook answers.
 //!
-//! Formats: the hooks reference of Claude Code, checked against 2.1.329. Fields come and go between versions, so
-//! every field but the session's id is optional, unknown ones are ignored and unknown events are kept as they came.
+//! Format: the hooks reference of Claude Code, checked against 2.1.329. Fields change between versions. So every field
+//! except the session's id is optional, unknown ones are ignored, and unknown events are stored as they came.
 
 pub mod actions;
 mod plans;
@@ -43,7 +43,7 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     Ok(event(&fields, delivery, session, &name))
 }
 
-/// The event of this name, for hosts too that speak this dialect and name things in ways of their own.
+/// The event of this name. Also used for hosts with this format and their own names.
 pub(super) fn event(fields: &Fields, delivery: &Deliver, session: String, name: &str) -> HookEvent {
     HookEvent {
         session: SessionId(session),
@@ -57,7 +57,7 @@ pub(super) fn event(fields: &Fields, delivery: &Deliver, session: String, name: 
     }
 }
 
-/// A title in one line, at most so many characters of it.
+/// A title as one line, truncated.
 fn one_line(title: &str) -> Option<String> {
     const LONGEST: usize = 120;
     let words = title.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -69,7 +69,7 @@ fn what(name: &str, fields: &Fields, delivery: &Deliver) -> HookEventKind {
     match name {
         "SessionStart" => {
             let source = StartSource::parse(&fields.text("source").unwrap_or_default());
-            // `claude -p` starts without a model; /clear exists only where somebody types.
+            // `claude -p` starts without a model. `/clear` exists only in interactive sessions.
             let is_read = fields.word("model").is_some() || source == StartSource::Clear;
             HookEventKind::SessionStart {
                 source,
@@ -86,7 +86,7 @@ fn what(name: &str, fields: &Fields, delivery: &Deliver) -> HookEventKind {
             None => other(name, delivery),
         },
         "PostToolBatch" => HookEventKind::ToolBatch(settled_calls(fields)),
-        // Compaction runs as a subagent without a type; its words come again with PostCompact.
+        // Compaction runs as a subagent without a type. Its text is repeated by PostCompact.
         "SubagentStop" if fields.text("agent_type").is_some_and(|kind| kind.is_empty()) => {
             HookEventKind::Internal { name: name.to_owned() }
         }
@@ -97,8 +97,8 @@ fn what(name: &str, fields: &Fields, delivery: &Deliver) -> HookEventKind {
             trigger: fields.text("trigger").unwrap_or_default(),
             summary: fields.text("compact_summary").map(|text| summary_of(&text)),
         },
-        // `stop_hook_active` (also spelled `stopHookActive`) says that a hook made the agent go on. A Stop is never
-        // answered, so recall cannot be that hook, and the turn's later words replace its earlier ones anyway.
+        // `stop_hook_active` (also `stopHookActive`) says that a hook made the agent continue. A Stop is never
+        // answered, so that was not recall, and the turn's later answer replaces the earlier one anyway.
         "Stop" => HookEventKind::Stop { message: last_message(fields) },
         "StopFailure" => HookEventKind::StopFailure {
             error: fields.word("error").unwrap_or_else(|| "unknown".to_owned()),
@@ -123,15 +123,15 @@ fn last_message(fields: &Fields) -> Option<String> {
     fields.text("last_assistant_message").map(|text| without_reminders(&text))
 }
 
-/// A compaction's summary without the model's notes to itself before it.
+/// A compaction's summary without the model's preceding analysis.
 fn summary_of(text: &str) -> String {
     let inside = text.split_once("<summary>").map_or(text, |(_, inside)| inside);
     let told = inside.rsplit_once("</summary>").map_or(inside, |(told, _)| told);
     without_reminders(told).trim().to_owned()
 }
 
-/// The calls of a PostToolBatch. Their responses are the texts that the model got. Whether a call ran at all is not
-/// said, so each is read as one that did not; those that did have rows already.
+/// The calls of a PostToolBatch. Their responses are the texts that the model got. It does not say whether a call ran,
+/// so each is read as one that did not; those that did have rows already.
 fn settled_calls(fields: &Fields) -> Vec<ToolCall> {
     let calls = objects(fields.raw("tool_calls").unwrap_or("[]"));
     let named = calls.iter().filter_map(|call| Some((call.word("tool_name")?, call)));
@@ -157,7 +157,7 @@ fn prompt(fields: &Fields, delivery: &Deliver) -> HookEventKind {
     let text = fields.text("prompt").unwrap_or_default();
     let source = match fields.word("source").as_deref() {
         Some("system" | "loop_wakeup" | "schedule_wakeup" | "poll_event") => BatchSource::System,
-        // A background agent or shell has ended; `source` does not tell (2.1.329), the text does.
+        // A background agent or shell has ended. Only the text tells; `source` does not (2.1.329).
         _ if text.trim_start().starts_with("<task-notification>") => BatchSource::AgentNotification,
         _ => BatchSource::User,
     };
@@ -180,15 +180,15 @@ fn tool_start(name: String, fields: &Fields) -> ToolStart {
     }
 }
 
-/// `tool_result` is how hosts built on the Agent SDK spell it.
+/// Hosts built on the Agent SDK say `tool_result`.
 const RESPONSE: &[&str] = &["tool_response", "tool_result"];
 
 fn tool_call(name: String, event: &str, fields: &Fields) -> ToolCall {
     let response = fields.raw_of(RESPONSE);
     let input = fields.raw("tool_input").unwrap_or("{}");
     let failure = match event {
-        "PostToolUseFailure" => Some(failure::words(fields, response)),
-        _ => failure::told(failure::Source::of(&name), fields, response),
+        "PostToolUseFailure" => Some(failure::failure_text(fields, response)),
+        _ => failure::error_text(failure::Source::of(&name), fields, response),
     };
     let done = response.filter(|_| failure.is_none());
     let plan = if failure.is_some() { None } else { plans::change(&name, input, done.unwrap_or("null")) };
@@ -210,7 +210,7 @@ fn tool_call(name: String, event: &str, fields: &Fields) -> ToolCall {
     }
 }
 
-/// Removes `<system-reminder>` blocks: the program's words to the model, not the model's to the user.
+/// Removes `<system-reminder>` blocks, which the program adds for the model.
 fn without_reminders(text: &str) -> String {
     const OPEN: &str = "<system-reminder>";
     const CLOSE: &str = "</system-reminder>";
@@ -224,8 +224,8 @@ fn without_reminders(text: &str) -> String {
     out
 }
 
-/// The events whose output may carry `additionalContext` and that recall answers. A wrong `hookEventName` makes
-/// Claude Code refuse the whole output, so no other event is ever answered.
+/// The events that recall answers with `additionalContext`. A wrong `hookEventName` makes Claude Code refuse the whole
+/// output, so no other event is answered.
 ///
 /// `PreToolUse` is answered without a `permissionDecision`, which would skip the user's own dialog.
 const ANSWERED: [&str; 4] = ["SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart"];

@@ -1,7 +1,7 @@
-//! What a call of Claude Code does to a plan, to the task list or to the set of subagents.
+//! The effects of a Claude Code call on a plan, the task list or the set of subagents.
 //!
-//! In plan mode the agent writes a Markdown file with plain Write and Edit calls and then calls ExitPlanMode, whose
-//! response holds the text that the user approved. Whether a Markdown file is a plan is not decided here.
+//! In plan mode the agent writes a Markdown file with plain Write and Edit calls. Then it calls ExitPlanMode, whose
+//! response has the approved text. Whether a Markdown file is a plan is not decided here.
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +12,13 @@ use super::super::named_file::{self, Refused};
 use crate::memory::plan::{PlanChange, is_plan_file};
 use crate::memory::task_list::{Task, TaskChange, TaskState};
 
-/// A plan is something a person reads; longer files are none. In bytes.
+/// The size limit of a plan. Nobody reads longer ones. In bytes.
 const LONGEST: usize = 256 << 10;
 
-/// Reads a call that succeeded.
+/// Parses a successful call.
 pub(super) fn change(tool: &str, input: &str, response: &str) -> Option<PlanChange> {
     match tool {
-        // Most files are code: they are not taken apart.
+        // Most files are code, and are not parsed.
         "Write" | "Edit" | "MultiEdit" if !input.contains(".md\"") => None,
         "Write" | "Edit" | "MultiEdit" => file(&parse(input), &parse(response)),
         "ExitPlanMode" => Some(approved(&parse(input), &parse(response))),
@@ -29,7 +29,7 @@ pub(super) fn change(tool: &str, input: &str, response: &str) -> Option<PlanChan
     }
 }
 
-/// The id of the subagent that an Agent call has started.
+/// The id of the subagent that an Agent call started.
 pub(super) fn launched(response: &str) -> Option<String> {
     text(&parse(response), "agentId")
 }
@@ -56,7 +56,7 @@ fn file(input: &Value, response: &Value) -> Option<PlanChange> {
     (whole.len() <= LONGEST).then_some(PlanChange::File { path, text: whole })
 }
 
-/// The response carries the file as it was.
+/// The response has the file's previous content.
 fn edited(input: &Value, response: &Value) -> Option<String> {
     let mut whole = text(response, "originalFile").filter(|whole| whole.len() <= LONGEST)?;
     let several = input.get("edits").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -69,18 +69,18 @@ fn edited(input: &Value, response: &Value) -> Option<String> {
     Some(whole)
 }
 
-/// PostToolUse has the text in its response; other versions repeat the input of PreToolUse.
+/// PostToolUse has the text in its response. Other versions repeat the input of PreToolUse.
 fn approved(input: &Value, response: &Value) -> PlanChange {
     let path = text(response, "filePath").or_else(|| text(input, "planFilePath"));
     let text = text(response, "plan").or_else(|| text(input, "plan"));
     PlanChange::Approved { path, text: text.filter(|text| text.len() <= LONGEST) }
 }
 
-/// The text of a plan's file. It lies in the agent's own folder for plans or in one that the user has named; beneath the
-/// user's folder or the project's every step to it is checked, for whoever made the project made its folders.
+/// The text of a plan's file. It must lie in the agent's plan folder or in one that the user configured. Beneath the
+/// user's home and the project every step to it is checked, because the project's author made its folders.
 ///
 /// # Errors
-/// When the file is none that may be read.
+/// The file is not trusted.
 pub(super) fn plan_file(request: &PlanRequest) -> Result<Option<String>, Refused> {
     let path = Path::new(&request.path);
     let own =

@@ -1,14 +1,14 @@
-//! Tells from the words about a failed call that it was the user who did not let it happen.
+//! Detects from a failed call's error text that the user rejected the call.
 
 use crate::agents::Rejected;
 
-/// How Claude Code tells its model; what follows depends on whether the user said why.
+/// Claude Code's text for the model. The rest depends on whether the user gave a reason.
 const REJECTED: &str = "The user doesn't want to proceed with this tool use.";
 
-/// What stands before the user's own words.
+/// The texts before the user's own words.
 const SAID: [&str; 2] = ["the user said:", "reason for the rejection:"];
 
-/// `None`: it failed for another reason. A refusal by a rule or a classifier is nobody's word.
+/// `None` if it failed for another reason. A refusal by a rule or a classifier does not count.
 pub(super) fn rejected(error: &str) -> Option<Rejected> {
     let text = serde_json::from_str::<String>(error).unwrap_or_else(|_| error.to_owned());
     let text = text.trim_start_matches("Error:").trim_start();

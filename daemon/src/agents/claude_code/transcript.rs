@@ -1,7 +1,7 @@
-//! The answer of a turn that ended without telling: it stands in Claude Code's transcript.
+//! Reads the answer of a turn that ended without reporting it from Claude Code's transcript.
 //!
-//! A transcript is a growing file of JSON lines, most of them bookkeeping. User records, results of calls among them,
-//! carry the id of their turn; assistant records follow the turn they belong to, one for each block of a message.
+//! A transcript is a growing file of JSON lines, most of them bookkeeping. User records, including results of calls,
+//! carry the id of their turn. Assistant records follow the turn they belong to, one for each block of a message.
 //! Subagents have files of their own, and older versions mark their records as a side chain.
 
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use serde::Deserialize;
 use super::super::ReplyRequest;
 use super::super::named_file::{self, Refused};
 
-/// The end of a transcript that is read; in bytes. A turn's last words are followed by little but bookkeeping.
+/// Bytes read from the end of a transcript. A turn's last message is followed by little else.
 const TAIL: u64 = 4 << 20;
 
-/// The last words of the turn that is asked for; without an id, of the last turn.
+/// The last message of the requested turn or, without an id, of the last turn.
 ///
 /// # Errors
-/// When the file is none that may be read.
+/// The file is not trusted.
 pub(super) fn reply(request: &ReplyRequest) -> Result<Option<String>, Refused> {
     let projects = folders(request).map(|folder| folder.join("projects"));
     let path = Path::new(&request.transcript);
@@ -71,7 +71,7 @@ struct Block {
     text: Option<String>,
 }
 
-/// A message of the agent that says something.
+/// A non-empty message of the agent.
 struct Words {
     turn: Option<String>,
     message: Option<String>,
@@ -82,7 +82,7 @@ fn last_words(transcript: &str, turn: Option<&str>) -> Option<String> {
     let (mut current, mut turns_are_named) = (None, false);
     let mut found: Option<Words> = None;
     for line in transcript.lines() {
-        // Most lines are large and of no interest; this only spares reading them.
+        // Skips most lines, which are large and irrelevant, before they are parsed.
         if !line.contains("\"user\"") && !line.contains("\"assistant\"") {
             continue;
         }
@@ -107,7 +107,7 @@ fn last_words(transcript: &str, turn: Option<&str>) -> Option<String> {
     Some(super::without_reminders(&found.text).trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Several blocks of one message are one text; another message takes the place of the one before.
+/// Joins blocks of one message. A new message replaces the one before.
 fn joined(before: Option<Words>, mut words: Words) -> Words {
     if let Some(before) = before.filter(|before| words.message.is_some() && before.message == words.message) {
         words.text = format!("{}\n\n{}", before.text, words.text);

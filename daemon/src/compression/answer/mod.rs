@@ -167,7 +167,7 @@ impl Written {
         let handle = self.replaces.as_deref().map(str::trim).unwrap_or_default();
         let mut named = earlier.iter().enumerate().filter(|(at, _)| condense::handle(*at) == handle);
         if let (None, Some((_, earlier))) = (&draft.subject, named.next()) {
-            draft.subject = earlier.passed_on_to(&draft);
+            draft.subject = earlier.inherited_by(&draft);
         }
         Ok(draft)
     }

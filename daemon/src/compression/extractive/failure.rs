@@ -28,9 +28,9 @@ pub(super) fn candidate(batch: &BatchMaterial) -> Option<Candidate> {
 /// The last check that failed and did not pass again: whoever goes on must know.
 pub(super) fn left_failing(batch: &BatchMaterial) -> Option<Candidate> {
     let last = check::checked(batch).pop()?;
-    let CheckStatus::Failed { said } = &last.status else { return None };
+    let CheckStatus::Failed { output } = &last.status else { return None };
     let mut passage = Passage::default();
-    if let Some(complaint) = complaint(said) {
+    if let Some(complaint) = complaint(output) {
         passage.sentences.push(fact(shortened(&complaint, 160)));
     }
     let mut candidate = Candidate::new(CandidateSource::Failing, passage, last.event);

@@ -18,10 +18,10 @@ fn files(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// `older→newer` for each that is superseded.
+/// Expects `older→newer` for each superseded claim.
 #[track_caller]
 fn check(claims: &[Claim], undone: &[(i64, i64)], expected: &[&str]) {
-    let told: Vec<String> = claims
+    let actual: Vec<String> = claims
         .iter()
         .filter_map(|older| {
             let is_undone = |newer: ObservationId| undone.contains(&(older.id.0, newer.0));
@@ -29,13 +29,13 @@ fn check(claims: &[Claim], undone: &[(i64, i64)], expected: &[&str]) {
             Some(format!("{}→{}", older.id, newer.id))
         })
         .collect();
-    assert_eq!(told, expected);
+    assert_eq!(actual, expected);
 }
 
 #[test]
 fn each_is_superseded_by_the_next() {
     check(&[claim(1), claim(2), claim(3)], &[], &["1→2", "2→3"]);
-    // In whatever order they arrive, and whichever of them goes.
+    // In any order of arrival, and with any of them deleted.
     check(&[claim(3), claim(1)], &[], &["1→3"]);
     check(&[claim(1)], &[], &[]);
     check(&[claim(1), claim(2), claim(3)], &[(1, 2)], &["1→3", "2→3"]);
@@ -56,7 +56,7 @@ fn a_user_outranks_a_compressor_and_other_files_are_another_matter() {
 }
 
 #[track_caller]
-fn settles(settlement: &Settlement, claim: &Claim, expected: bool) {
+fn check_settles(settlement: &Settlement, claim: &Claim, expected: bool) {
     let found = settlement.settles(claim, &Trail::default());
     assert_eq!(found.is_some(), expected, "{settlement:?} {claim:?}");
 }
@@ -72,18 +72,18 @@ fn a_problem_is_settled_by_later_work_that_fits() {
     };
     let passed = Settlement { by, how: Settling::Passed, files: files(&["a"]), evidence: Vec::new() };
     let about_a = Claim { files: files(&["a"]), ..claim(1) };
-    settles(&passed, &about_a, true);
-    settles(&passed, &claim(1), true);
-    settles(&passed, &Claim { files: files(&["b"]), ..claim(1) }, false);
-    settles(&passed, &Claim { author: Author::User, ..claim(1) }, false);
-    settles(&passed, &claim(3), false);
-    settles(&passed, &Claim { batch: Some(BatchId(2)), ..claim(1) }, false);
-    settles(&Settlement { files: Vec::new(), ..passed.clone() }, &about_a, false);
+    check_settles(&passed, &about_a, true);
+    check_settles(&passed, &claim(1), true);
+    check_settles(&passed, &Claim { files: files(&["b"]), ..claim(1) }, false);
+    check_settles(&passed, &Claim { author: Author::User, ..claim(1) }, false);
+    check_settles(&passed, &claim(3), false);
+    check_settles(&passed, &Claim { batch: Some(BatchId(2)), ..claim(1) }, false);
+    check_settles(&Settlement { files: Vec::new(), ..passed.clone() }, &about_a, false);
     let done = Settlement { how: Settling::Done, files: Vec::new(), ..passed.clone() };
-    settles(&done, &about_a, true);
+    check_settles(&done, &about_a, true);
     let delivered = Settlement { how: Settling::Delivered, ..done };
-    settles(&delivered, &about_a, false);
-    settles(&Settlement { by: Span { session: SessionRow(1), ..by }, ..delivered }, &about_a, true);
+    check_settles(&delivered, &about_a, false);
+    check_settles(&Settlement { by: Span { session: SessionRow(1), ..by }, ..delivered }, &about_a, true);
 }
 
 fn ran(number: u8, command: &str, outcome: CallOutcome) -> Step {
@@ -105,11 +105,11 @@ fn edited(number: u8, path: &str) -> Step {
 fn batch_settles(steps: Vec<Step>, answer: &str, expected: &[&str]) {
     let response = Some(SourcedText { event: EventId([9; 16]), text: answer.to_owned() });
     let batch = BatchMaterial { steps, response, root: Some("/shop".to_owned()), ..BatchMaterial::default() };
-    let told: Vec<String> = settled(&batch)
+    let actual: Vec<String> = settled(&batch)
         .iter()
         .map(|settled| format!("{} {} {}", settled.how.as_str(), settled.subject, settled.files.join(",")))
         .collect();
-    assert_eq!(told.iter().map(|told| told.trim()).collect::<Vec<_>>(), expected);
+    assert_eq!(actual.iter().map(|actual| actual.trim()).collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_check_that_passes_after_a_change_settles_its_failing() {
     let fails = ran(1, "cargo test", CallOutcome::Failed { error: "Exit code 101".to_owned() });
     batch_settles(vec![fails.clone(), edited(2, "a.rs"), passes()], "", &["passed check: cargo test a.rs"]);
     batch_settles(vec![edited(2, "a.rs"), fails.clone()], "", &[]);
-    // Whether something was changed in an earlier batch is not known here, and what is changed afterwards was not checked.
+    // Changes of earlier batches are not known here, and later changes were not checked.
     batch_settles(vec![passes()], "", &["passed check: cargo test"]);
     batch_settles(vec![passes(), edited(4, "a.rs")], "", &["passed check: cargo test"]);
     batch_settles(vec![fails, passes()], "", &[]);
@@ -152,7 +152,7 @@ fn a_failing_told_in_any_words_is_about_its_check() {
     let batch = BatchMaterial { steps: vec![fails], ..BatchMaterial::default() };
     let aimed = |drafts: &[(&str, u8)]| {
         let mut drafts: Vec<_> = drafts.iter().map(|(title, event)| draft(title, *event)).collect();
-        aim_at_failing(&batch, &mut drafts);
+        link_to_failed_check(&batch, &mut drafts);
         drafts.into_iter().position(|draft| draft.subject == Some(subject::of_check("cargo test")))
     };
     assert_eq!(aimed(&[("Money is kept in cents", 3), ("The cart's tests are failing", 3)]), Some(1));
@@ -179,7 +179,7 @@ fn draft(title: &str, event: u8) -> ObservationDraft {
 
 #[test]
 fn an_heir_names_the_same_and_rests_on_the_same() {
-    let of = |title: &str, drafts: &[ObservationDraft]| heir(title, &[EventId([1; 16])], drafts);
+    let of = |title: &str, drafts: &[ObservationDraft]| replacement(title, &[EventId([1; 16])], drafts);
     let reworded = draft("Requests give up after `max_retries` = 5 tries", 1);
     assert_eq!(of("`max_retries` is 5", &[draft("Other", 1), reworded.clone()]), Some(1));
     assert_eq!(of("`max_retries` is 6", std::slice::from_ref(&reworded)), None);

@@ -1,15 +1,15 @@
-//! `KEY=value` in all its spellings: a telling name, a sign of assignment, and a value beside it.
+//! Parses `KEY=value` in all its spellings: a sensitive name, an assignment operator and a value.
 //!
-//! Environment files, code, YAML, JSON inside text (quotes escaped or not), XML, headers, command-line flags. What is
-//! looked at around a name is bounded, so that a text made of names alone is still read in linear time.
+//! Covers environment files, code, YAML, JSON inside text (quotes escaped or not), XML, headers and command-line
+//! flags. The text examined around a name is bounded, so a text made only of names is still read in linear time.
 
 use std::ops::Range;
 
 use super::byte_set::ByteSet;
 use super::cursor::Cursor;
-use super::plausibility::{Name, ValuePosition, is_drawn, is_secret};
+use super::plausibility::{Name, ValuePosition, is_secret, looks_random};
 
-/// The words that make a name telling, in any spelling of capitals.
+/// Words that make a name sensitive, in any capitalisation.
 pub(super) const WORDS: &[(&str, Name)] = &[
     ("password", Name::Password),
     ("passwd", Name::Password),
@@ -49,11 +49,11 @@ pub(super) const WORDS: &[(&str, Name)] = &[
     ("auth", Name::Login),
 ];
 
-/// Shorter words are parts of others; no letter stands before one.
+/// Shorter words are often parts of others, so no letter may stand before them.
 const SHORT: usize = 4;
 
-/// What may follow the word and leaves the name telling.
-const TAILS: [&str; 15] = [
+/// Suffixes that leave a name sensitive.
+const SUFFIXES: [&str; 15] = [
     "access",
     "key",
     "base64",
@@ -71,22 +71,22 @@ const TAILS: [&str; 15] = [
     "str",
 ];
 
-/// Names that hold a telling word and no secret: .NET's assembly names, positions in a list.
+/// Names with a sensitive word that hold no secret: .NET assembly names, positions in a list.
 const HARMLESS: [&str; 5] = ["public", "next", "page", "continuation", "cancel"];
 
-/// How far to look from a name, in bytes: for its beginning, for its value.
+/// How far to look from a name for its beginning, and for its value, in bytes.
 const NAME: usize = 48;
 const TYPE: usize = 32;
-/// How far to look back for a line's beginning and for a netrc's words.
+/// How far to look back for the beginning of the line, and for the words of a netrc, in bytes.
 const INDENT: usize = 40;
 const NETRC: usize = 96;
 
-/// What names are made of.
+/// Characters of names.
 const NAME_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-.");
-/// What a type is made of that stands between a name and its value.
+/// Characters of a type between a name and its value.
 const TYPE_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_&<>' :[]?");
 
-/// The value that is assigned to the name `key`, if it looks like a secret.
+/// The value assigned to the name `key`, if it looks like a secret.
 pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Range<usize>> {
     let mut at = Cursor { text, at: key.end };
     at.skip_some(b"\\", 8);
@@ -135,7 +135,7 @@ pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Ran
         // `config set //HOST/:_authToken VALUE`
         _ if blanks > 0 && name != Name::Password => {
             let word = text.get(at.run())?.trim_end_matches(['.', ':']);
-            (word.len() >= 20 && is_drawn(word) && is_secret(word, name, ValuePosition::Bare))
+            (word.len() >= 20 && looks_random(word) && is_secret(word, name, ValuePosition::Bare))
                 .then(|| at.at..at.at + word.len())
         }
         // `machine HOST login NAME password WORD` of a netrc.
@@ -146,10 +146,10 @@ pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Ran
     }
 }
 
-/// The whole name, when the word ends it (or nearly so).
+/// The whole name, if the word ends it, possibly with a suffix.
 pub(super) fn key(text: &str, word: &Range<usize>) -> Option<Range<usize>> {
     let mut at = Cursor { text, at: word.end };
-    while let Some(tail) = tail(at) {
+    while let Some(tail) = suffix_length(at) {
         at.at += tail;
         if at.at - word.end > NAME {
             return None;
@@ -172,12 +172,12 @@ pub(super) fn key(text: &str, word: &Range<usize>) -> Option<Range<usize>> {
     (!HARMLESS.iter().any(|part| lower.contains(part))).then_some(start..at.at)
 }
 
-/// What stands between a name and its line's beginning.
+/// What stands between the beginning of the line and a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LineStart {
     /// Nothing.
     Margin,
-    /// Blanks and the dash of a list.
+    /// Blanks and a list dash.
     Indented,
     /// Something else.
     No,
@@ -193,7 +193,7 @@ fn line_start(text: &str, start: usize) -> LineStart {
     }
 }
 
-/// Whether the words before are those of a netrc's entry, on one line or several.
+/// Whether the preceding words form a netrc entry, on one line or several.
 fn is_netrc(text: &str, start: usize) -> bool {
     let from = (start.saturating_sub(NETRC)..=start).find(|at| text.is_char_boundary(*at)).unwrap_or(start);
     let mut words = text.get(from..start).unwrap_or_default().split_ascii_whitespace().rev();
@@ -201,22 +201,22 @@ fn is_netrc(text: &str, start: usize) -> bool {
     words.next() == Some("login")
 }
 
-/// The length of a harmless continuation of a name that stands here.
-fn tail(mut at: Cursor<'_>) -> Option<usize> {
+/// The length of a harmless suffix of a name at this position.
+fn suffix_length(mut at: Cursor<'_>) -> Option<usize> {
     let joint = at.skip_some(b"_-", 1);
     at.peek().filter(u8::is_ascii_alphanumeric)?;
     if at.peek().is_some_and(|byte| byte.is_ascii_digit()) {
         return Some(joint + at.skip_some(b"0123456789", 4));
     }
-    TAILS.iter().find(|tail| at.starts_with(tail)).map(|tail| joint + tail.len())
+    SUFFIXES.iter().find(|tail| at.starts_with(tail)).map(|tail| joint + tail.len())
 }
 
-/// Whether nothing but a value can follow `NAME=`.
+/// Whether only a value can follow `NAME=`.
 fn is_environment(text: &str, key: &Range<usize>, before: Option<u8>, name: Name) -> bool {
     let written = text.get(key.clone()).unwrap_or_default();
     let shouted = !written.bytes().any(|byte| byte.is_ascii_lowercase());
     let alone = matches!(before, None | Some(b'\n' | b' ' | b'\t' | b'"' | b'\''));
-    // `;Password=…` of a connection string, `?token=…` of an address.
+    // `;Password=…` of a connection string, `?token=…` of a url.
     shouted && alone
         || matches!(before, Some(b';' | b'?' | b'&'))
         || (before.is_none() && name == Name::Password)
@@ -229,20 +229,20 @@ fn flag_place(name: Name) -> ValuePosition {
     }
 }
 
-/// A value in quotes or without.
+/// A quoted or unquoted value.
 pub(super) fn value(mut at: Cursor<'_>, name: Name, place: ValuePosition) -> Option<Range<usize>> {
     at.skip_some(b" \t", 8);
     if let Some(range) = quoted(at, name) {
         return Some(range);
     }
     let run = at.run();
-    // Another assignment: judged on its own.
+    // Another assignment, which is examined on its own.
     let value = at.text.get(run)?;
     let is_certain = matches!(place, ValuePosition::Environment | ValuePosition::Line);
     if value.trim_end_matches('=').contains('=') && !is_certain {
         return None;
     }
-    // A call, an index or a path: code.
+    // A call, an index or a path: this is code.
     let end = at.at + value.len();
     if matches!(at.text.as_bytes().get(end), Some(b'(' | b'[' | b'<')) && !is_certain {
         return None;
@@ -250,7 +250,7 @@ pub(super) fn value(mut at: Cursor<'_>, name: Name, place: ValuePosition) -> Opt
     is_secret(value, name, place).then(|| at.whole_run())
 }
 
-/// A value in quotes, escaped ones too, perhaps behind a prefix such as `r` or `&`.
+/// A quoted value, also with escaped quotes or a prefix such as `r` or `&`.
 pub(super) fn quoted(mut at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
     at.skip_some(b" \t", 8);
     if at.text.as_bytes().get(at.at + 1).is_some_and(|next| b"\"'".contains(next)) {
@@ -265,7 +265,7 @@ pub(super) fn quoted(mut at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
     is_secret(value, name, ValuePosition::Quoted).then(|| at.at..at.at + value.len())
 }
 
-/// `token: &str = "…"`: the value stands behind its type.
+/// `token: &str = "…"`: the value follows the type.
 fn after_type(mut at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
     let rest = at.text.as_bytes().get(at.at..)?;
     let length = TYPE_BYTES.run(rest.get(..TYPE).unwrap_or(rest));
@@ -291,7 +291,7 @@ fn preceding(text: &str, start: usize) -> Option<u8> {
 mod tests {
     use super::*;
 
-    /// The value found for the first telling word of the text that has one.
+    /// The value found for the first sensitive word that has one.
     fn found(text: &str) -> Option<&str> {
         let lower = text.to_ascii_lowercase();
         WORDS

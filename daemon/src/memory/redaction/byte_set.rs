@@ -1,11 +1,11 @@
-//! Sets of bytes that answer by one look into a table: values and names are read a byte at a time, and a text made of
-//! names is read many times over.
+//! Byte sets with constant-time lookup in a table. Values and names are read byte by byte, and a text made of names is
+//! read many times.
 
-/// Some of the 256 bytes.
+/// A subset of the 256 bytes.
 pub(super) struct ByteSet([bool; 256]);
 
 impl ByteSet {
-    /// These, and nothing else.
+    /// Exactly these bytes.
     #[allow(clippy::indexing_slicing, reason = "run by the compiler, and a byte is below 256")]
     pub(super) const fn of(bytes: &[u8]) -> Self {
         let mut table = [false; 256];
@@ -17,7 +17,7 @@ impl ByteSet {
         Self(table)
     }
 
-    /// These, and all letters and digits of ASCII.
+    /// These bytes and all ASCII letters and digits.
     #[allow(clippy::indexing_slicing, reason = "run by the compiler, and a byte is below 256")]
     pub(super) const fn alphanumeric_and(bytes: &[u8]) -> Self {
         let Self(mut table) = Self::of(bytes);
@@ -33,7 +33,7 @@ impl ByteSet {
         self.0.get(usize::from(byte)).copied().unwrap_or_default()
     }
 
-    /// How many bytes of the beginning are of the set.
+    /// The length of the longest prefix whose bytes are all in the set.
     pub(super) fn run(&self, bytes: &[u8]) -> usize {
         bytes.iter().position(|byte| !self.has(*byte)).unwrap_or(bytes.len())
     }

@@ -1,25 +1,25 @@
-//! Secrets that stand in a command line behind an option of a known program: `curl -u name:password`, `mysql -ppassword`.
-//! Options that are named after a secret (`--password`) are assignments like others.
+//! Finds secrets after options of known programs: `curl -u name:password`, `mysql -ppassword`. Options named after a
+//! secret (`--password`) are handled as assignments.
 
 use std::ops::Range;
 
 use super::cursor::Cursor;
 use super::http;
 
-/// A program with such options.
+/// A program with options that take secrets.
 #[derive(Debug)]
 pub(super) struct Program {
-    /// As it stands in the command.
+    /// As spelled in the command.
     pub name: &'static str,
     options: &'static [(&'static str, Value)],
 }
 
-/// What stands behind an option, or directly at it.
+/// The form of an option's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value {
     /// A password: `-p WORD`, `-pWORD`.
     Word,
-    /// A password that only counts directly at its option: behind a blank stands something else.
+    /// A password attached to its option. A separate word after the option is something else.
     Attached,
     /// `name:password`
     Login,
@@ -76,16 +76,16 @@ pub(super) const PROGRAMS: &[Program] = &[
     program("snmpwalk ", &[("-A", Word), ("-X", Word)]),
 ];
 
-/// How much of a command is read, in bytes.
+/// How much of a command is examined, in bytes.
 const MOST: usize = 512;
 
-/// The secrets in the command of a program whose name stands at `hit`, and where the reading ended.
+/// The secrets in the command of a program whose name is at `hit`, and where examining ended.
 pub(super) fn secrets(text: &str, hit: Range<usize>, program: &Program) -> (Vec<Range<usize>>, usize) {
     let before = hit.start.checked_sub(1).and_then(|at| text.as_bytes().get(at));
     if before.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(byte)) {
         return (Vec::new(), hit.end);
     }
-    // Behind `mysql` may stand the rest of a name, `mysqldump`.
+    // The hit may be the beginning of a longer name, such as `mysqldump`.
     let start = if program.name.ends_with(' ') { hit.end } else { name_end(text, hit.end) };
     let line = Cursor { text, at: start }.line(MOST);
     let mut found = Vec::new();
@@ -103,7 +103,7 @@ pub(super) fn secrets(text: &str, hit: Range<usize>, program: &Program) -> (Vec<
             match rest.strip_prefix('=').unwrap_or(rest).trim_start_matches(['"', '\'']) {
                 "" if *kind != Attached => waiting = Some(*kind),
                 "" => {}
-                // `--user-agent`, `-port`: another option.
+                // `--user-agent`, `-port`: a different option.
                 _ if option.starts_with("--") && !rest.starts_with('=') => continue,
                 inner => {
                     let at = attached + rest.len() - inner.len();
@@ -137,7 +137,7 @@ fn secret(text: &str, (start, value): (usize, &str), kind: Value) -> Vec<Range<u
     range.filter(|range| text.get(range.clone()).is_some_and(is_password)).into_iter().collect()
 }
 
-/// No variable, no placeholder, no earlier mark, and not the beginning of another option.
+/// Whether it is neither a variable, a placeholder, an earlier mark nor the beginning of another option.
 fn is_password(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let samples = ["pass", "password", "secret", "pwd", "token", "apikey", "api_key"];
@@ -148,19 +148,19 @@ fn is_password(word: &str) -> bool {
         && !lower.contains("xxxx")
 }
 
-/// The words of one command, quotes taken off.
+/// The words of one command without their quotes.
 struct Words<'a> {
     line: &'a str,
     at: usize,
 }
 
 impl Words<'_> {
-    /// Where the next word stands; none at the command's end.
+    /// The range of the next word. `None` at the end of the command.
     fn next_word(&mut self) -> Option<Range<usize>> {
         let bytes = self.line.as_bytes();
         self.at += bytes.get(self.at..)?.iter().take_while(|byte| b" \t".contains(byte)).count();
         let quote = |at: usize| bytes.get(at).copied().filter(|byte| b"\"'".contains(byte));
-        // A quote inside JSON, or inside a quoted command, is escaped.
+        // A quote is escaped inside JSON or inside a quoted command.
         self.at += bytes.get(self.at..)?.iter().take_while(|byte| **byte == b'\\').count();
         if let Some(open) = quote(self.at) {
             let start = self.at + 1;

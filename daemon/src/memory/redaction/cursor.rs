@@ -1,18 +1,18 @@
-//! A place in a text, from which assignments, headers and commands are read on.
+//! A position in a text, from which assignments, headers and commands are parsed.
 
 use std::ops::Range;
 
 use super::beginning;
 use super::byte_set::ByteSet;
 
-/// How much of a value decides about it, in bytes.
+/// Bytes of a value that are examined to judge it.
 const DOUBT: usize = 64;
-/// No value that ends its line is longer.
+/// The longest value that may fill the rest of its line, in bytes.
 const LINE: usize = 512;
-/// What ends a value without quotes. Bytes beyond ASCII do not, so that a range never cuts a character.
+/// Bytes that end an unquoted value. None is beyond ASCII, so a range never splits a character.
 const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\n\r\x0c\"'`,;)}]&<>|([\\");
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
     pub text: &'a str,
@@ -24,7 +24,7 @@ impl<'a> Cursor<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Passes at most `most` of these ASCII bytes and says how many.
+    /// Skips at most `most` of these ASCII bytes and returns their number.
     pub(super) fn skip_some(&mut self, bytes: &[u8], most: usize) -> usize {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         let count = rest.iter().take(most).take_while(|byte| bytes.contains(byte)).count();
@@ -37,7 +37,7 @@ impl<'a> Cursor<'a> {
         here.is_some_and(|here| here.eq_ignore_ascii_case(lower.as_bytes()))
     }
 
-    /// The beginning of an unquoted value: enough of it to decide.
+    /// The beginning of an unquoted value, long enough to judge it.
     pub(super) fn run(&self) -> Range<usize> {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         let length = rest.iter().take(DOUBT).take_while(|byte| !VALUE_ENDS.has(**byte)).count();
@@ -48,14 +48,14 @@ impl<'a> Cursor<'a> {
         self.at..end
     }
 
-    /// All of an unquoted value.
+    /// The complete unquoted value.
     pub(super) fn whole_run(&self) -> Range<usize> {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         let length = rest.iter().take_while(|byte| !VALUE_ENDS.has(**byte)).count();
         self.at..self.at + length
     }
 
-    /// Whether the unquoted value that stands here is the last on its line.
+    /// Whether the unquoted value at this position is the last on its line.
     pub(super) fn ends_line(&self) -> bool {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         let rest = rest.get(..LINE).unwrap_or(rest);
@@ -71,7 +71,7 @@ impl<'a> Cursor<'a> {
             }
     }
 
-    /// The text from here on, at most `most` bytes of it, up to the line's end.
+    /// The text from here to the end of the line, at most `most` bytes.
     pub(super) fn line(&self, most: usize) -> &'a str {
         let rest = beginning(self.text.get(self.at..).unwrap_or_default(), most);
         rest.split(['\n', '\r']).next().unwrap_or_default()

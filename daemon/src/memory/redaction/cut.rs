@@ -1,22 +1,22 @@
-//! What touches the mark of a cut: a secret that was cut in two is no secret of any format any more.
+//! Redacts around a truncation mark, where a secret may have been cut in two and no longer has a known format.
 //!
-//! Nothing tells what stood in the middle, so whatever could be a piece goes: little is lost of a text that has lost its
-//! middle anyway.
+//! The missing middle is unknown, so everything that could be a fragment is redacted. Little is lost, since the text
+//! has lost its middle anyway.
 
 use std::ops::Range;
 
 use super::byte_set::ByteSet;
 use super::key_block;
 
-/// What a secret may be made of.
-const PIECE: ByteSet = ByteSet::alphanumeric_and(b"_-+/.=~%!@#$^&*:");
-/// The longest mark's half, in bytes.
+/// Characters of a secret.
+const FRAGMENT_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-+/.=~%!@#$^&*:");
+/// Half of the longest mark, in bytes.
 const MARK: usize = 64;
-/// A piece of nothing but letters, digits or hexadecimal is none below this.
+/// The minimum length of a fragment of only letters, only digits or only hexadecimal digits.
 const PLAIN: usize = 16;
 
-/// The pieces on both sides of the mark in which `hit` stands.
-pub(super) fn touching(text: &str, hit: Range<usize>) -> Vec<Range<usize>> {
+/// The fragments on both sides of the mark that contains `hit`.
+pub(super) fn fragments_at(text: &str, hit: Range<usize>) -> Vec<Range<usize>> {
     let mark = mark_around(text, hit);
     mark.map(|mark| before(text, mark.start).into_iter().chain(after(text, mark.end)).collect())
         .unwrap_or_default()
@@ -32,34 +32,34 @@ fn mark_around(text: &str, hit: Range<usize>) -> Option<Range<usize>> {
 
 fn before(text: &str, end: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes().get(..end)?;
-    let start = end - bytes.iter().rev().take_while(|byte| PIECE.has(**byte)).count();
-    // A last line of base64 below others is a private key's.
+    let start = end - bytes.iter().rev().take_while(|byte| FRAGMENT_BYTES.has(**byte)).count();
+    // A last line of base64 below others belongs to a private key.
     let lines = key_block::lines_before(text, end, 0).map(|first| first..end);
-    lines.filter(|lines| is_block(text, lines.clone())).or_else(|| piece(text, start..end))
+    lines.filter(|lines| is_block(text, lines.clone())).or_else(|| fragment(text, start..end))
 }
 
 fn after(text: &str, start: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes().get(start..)?;
-    let end = start + PIECE.run(bytes);
+    let end = start + FRAGMENT_BYTES.run(bytes);
     let first = start + bytes.iter().take_while(|byte| key_block::is_base64(**byte)).count();
     let lines = key_block::lines(text, first).map(|last| start..last);
-    lines.filter(|lines| is_block(text, lines.clone())).or_else(|| piece(text, start..end))
+    lines.filter(|lines| is_block(text, lines.clone())).or_else(|| fragment(text, start..end))
 }
 
-/// Whether it is at least two lines, each as wide as those of keys.
+/// Whether the range has at least two lines, each as long as those of keys.
 fn is_block(text: &str, range: Range<usize>) -> bool {
     let block = text.get(range).unwrap_or_default().replace("\\n", "\n");
     let wide = block.lines().filter(|line| (60..=80).contains(&line.trim().len())).count();
     wide >= 1 && block.lines().count() >= 2
 }
 
-/// The range, if it looks like a piece of a secret: letters and digits together, or much without a blank.
-fn piece(text: &str, range: Range<usize>) -> Option<Range<usize>> {
-    let piece = text.get(range.clone())?.trim_end_matches(['.', ':']);
-    let has = |is: fn(&u8) -> bool| piece.bytes().any(|byte| is(&byte));
+/// The range, if it looks like a fragment of a secret: letters mixed with digits, or long without a blank.
+fn fragment(text: &str, range: Range<usize>) -> Option<Range<usize>> {
+    let fragment = text.get(range.clone())?.trim_end_matches(['.', ':']);
+    let has = |is: fn(&u8) -> bool| fragment.bytes().any(|byte| is(&byte));
     let is_mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic);
-    let is_long = piece.len() >= PLAIN && (has(u8::is_ascii_alphabetic) || has(u8::is_ascii_digit));
-    (piece.len() >= 4 && is_mixed || is_long).then_some(range)
+    let is_long = fragment.len() >= PLAIN && (has(u8::is_ascii_alphabetic) || has(u8::is_ascii_digit));
+    (fragment.len() >= 4 && is_mixed || is_long).then_some(range)
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
         let mark = " [... 1000 of 2000 bytes elided by recall ...] ";
         let text = text.replace('§', mark);
         let at = text.find(recall_protocol::elision::ELISION).unwrap();
-        let found = touching(&text, at..at + recall_protocol::elision::ELISION.len());
+        let found = fragments_at(&text, at..at + recall_protocol::elision::ELISION.len());
         assert_eq!(found.into_iter().map(|range| &text[range]).collect::<Vec<_>>(), expected, "{text}");
     }
 

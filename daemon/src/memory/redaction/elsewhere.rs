@@ -1,8 +1,8 @@
-//! Files of projects of which nothing is kept, where a call of another project names them: of such a call its program
-//! and the names stay.
+//! Hides files of excluded projects when a call of another project names them: only the call's program and the file
+//! names are kept.
 //!
-//! Which names those are is not known here: a call's names are collected, somebody looks at them, and what is found
-//! comes back.
+//! This module does not know which projects are excluded. It collects the names in a call; the caller looks them up
+//! and returns those to hide.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,14 +13,14 @@ use super::json_text::{Replacement, Role, StringPlace, rewrite};
 use super::secret_files::mark;
 use crate::memory::event::{HookEvent, HookEventKind, ToolCall, ToolResult, ToolStart};
 
-/// Longer is no path.
+/// Longer texts are not paths.
 const MOST_BYTES: usize = 4096;
-/// So many words without a slash may name files.
+/// Words without a slash that are checked as file names.
 const MOST_WORDS: usize = 500;
 const COMMAND_KEYS: [&str; 6] = ["command", "cmd", "script", "commandline", "args", "code"];
 const MARK: &str = "[redacted:file-content]";
 
-/// Whether what a call gave back is looked at, too.
+/// Whether outputs of calls are examined, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outputs {
     Searched,
@@ -28,8 +28,8 @@ pub enum Outputs {
 }
 
 impl Redactor {
-    /// All that may name a file in an event's calls, each once.
-    pub fn names_of_files(event: &HookEvent, outputs: Outputs) -> Vec<String> {
+    /// All possible file names in an event's calls, without duplicates.
+    pub fn file_names(event: &HookEvent, outputs: Outputs) -> Vec<String> {
         let mut names = Names::default();
         let mut of_call = |call: &ToolCall| {
             names.of_input(&call.input);
@@ -47,8 +47,8 @@ impl Redactor {
         names.list
     }
 
-    /// The event without what its calls have to do with these files.
-    pub fn names_only(event: HookEvent, hidden: &HashSet<String>) -> HookEvent {
+    /// The event without the content of calls that involve these files.
+    pub fn reduce_to_names(event: HookEvent, hidden: &HashSet<String>) -> HookEvent {
         if hidden.is_empty() {
             return event;
         }
@@ -120,7 +120,7 @@ impl Names {
             match role {
                 Role::Value { key } | Role::Element { key } if is_command(key) => {
                     for word in words(text).filter_map(|word| text.get(word)) {
-                        // A document inside a command has words without end.
+                        // A document inside a command can have any number of words.
                         if word.contains('/') || self.list.len() < MOST_WORDS {
                             self.add(word);
                         }
@@ -137,7 +137,7 @@ impl Names {
         });
     }
 
-    /// The folders of what a search or a listing has found: a path at the beginning of a line.
+    /// The folders in the results of a search or a listing: a path at the beginning of a line.
     fn of_output(&mut self, json: &str) {
         let mut of_text = |text: &str| {
             for line in text.lines() {
@@ -161,16 +161,16 @@ impl Names {
     }
 }
 
-/// A string as the name of a file, if it can be one.
+/// The string as a file name, if it can be one.
 fn as_name(text: &str) -> Option<&str> {
     let name = text.strip_prefix("file://").unwrap_or(text);
     let is_one_line = || !name.contains(['\n', '\0']);
-    // A long one without a slash is a text.
+    // A long string without a slash is a text.
     let is_short = name.len() <= 255 || (name.len() <= MOST_BYTES && name.contains('/'));
     (!name.is_empty() && is_short && is_one_line()).then_some(name)
 }
 
-/// The words of a command that may name files.
+/// The words of a command that may be file names.
 fn words(command: &str) -> impl Iterator<Item = Range<usize>> {
     let cuts = |c: char| c.is_whitespace() || "'\"`;|&<>=(),@".contains(c);
     let mut at = 0;
@@ -189,7 +189,7 @@ fn words(command: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// JSON in which of every string only the names of hidden files are left, and of a command its program.
+/// The JSON with only hidden files' names left of each string, and the program left of a command.
 fn only_names<'a>(json: &'a str, hidden: &HashSet<String>) -> Cow<'a, str> {
     rewrite(json, |StringPlace { role, text }| {
         let key = match role {
@@ -224,7 +224,7 @@ fn only_names<'a>(json: &'a str, hidden: &HashSet<String>) -> Cow<'a, str> {
     })
 }
 
-/// The first word that is no assignment, if it looks like a program.
+/// The first word that is not an assignment, if it looks like a program.
 fn program(command: &str) -> Option<Range<usize>> {
     let mut at = 0;
     for word in command.split_whitespace() {

@@ -1,11 +1,11 @@
-//! What HTTP carries: credentials in headers, cookies, and parameters of an address.
+//! Finds secrets of HTTP: credentials in headers, cookies, and url parameters.
 
 use std::ops::Range;
 
 use super::cursor::Cursor;
 use super::plausibility::{Name, ValuePosition, is_secret};
 
-/// Parameters of an address whose value is a secret. Names that tell so everywhere are in `assignment::WORDS`.
+/// Url parameters whose value is a secret. Names that are sensitive everywhere are in `assignment::WORDS`.
 pub(super) const PARAMETERS: &[&str] = &[
     "?key=",
     "&key=",
@@ -29,9 +29,9 @@ pub(super) const PARAMETERS: &[&str] = &[
     "x-goog-signature=",
 ];
 
-/// How much of a header with cookies is read, in bytes.
+/// How much of a cookie header is examined, in bytes.
 const COOKIES: usize = 4096;
-/// What a cookie's name says of its value.
+/// Parts of a cookie's name that mark its value as a secret.
 const TELLING: [&str; 12] = [
     "sess",
     "sid",
@@ -46,7 +46,7 @@ const TELLING: [&str; 12] = [
     "secret",
     "identity",
 ];
-/// Attributes that stand among cookies.
+/// Cookie attributes.
 const ATTRIBUTES: [&str; 6] = ["path", "domain", "expires", "max-age", "samesite", "priority"];
 
 /// The value of the parameter whose `=` ends at `start`.
@@ -55,7 +55,7 @@ pub(super) fn parameter(text: &str, start: usize) -> Option<Range<usize>> {
     is_secret(text.get(at.run())?, Name::Token, ValuePosition::Environment).then(|| at.whole_run())
 }
 
-/// The secret ones among the cookies of a header whose name's `cookie` ends at `end`, and where they end.
+/// The secret cookies of a header whose name's `cookie` ends at `end`, and where they end.
 pub(super) fn cookies(text: &str, end: usize) -> (Vec<Range<usize>>, usize) {
     let mut at = Cursor { text, at: end };
     at.skip_some(b"\\\"'`", 4);
@@ -68,7 +68,7 @@ pub(super) fn cookies(text: &str, end: usize) -> (Vec<Range<usize>>, usize) {
     cookie_list(at)
 }
 
-/// Those of `a=b; c=d`.
+/// The secret cookies in `a=b; c=d`.
 pub(super) fn cookie_list(at: Cursor<'_>) -> (Vec<Range<usize>>, usize) {
     let line = at.line(COOKIES);
     let line = line.split(['"', '\'', '`', '<', '\\']).next().unwrap_or_default();
@@ -113,7 +113,7 @@ pub(super) fn authorization(text: &str, end: usize) -> Option<Range<usize>> {
     credentials(text, at.at + scheme.len())
 }
 
-/// What follows `Bearer `.
+/// The credentials after `Bearer `.
 pub(super) fn credentials(text: &str, start: usize) -> Option<Range<usize>> {
     let mut at = Cursor { text, at: start };
     at.skip_some(b" ", 2);

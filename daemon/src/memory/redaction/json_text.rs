@@ -1,7 +1,7 @@
-//! Rewriting the strings of a JSON text in place: everything else stays byte for byte, and so does its validity.
+//! Rewrites the strings of a JSON text in place. Everything else stays byte for byte, so valid JSON stays valid.
 //!
-//! Nothing is parsed into values: an agent's JSON may be cut off, hold lone surrogates or equal keys, and comes out
-//! the way it went in. What lies outside strings is not looked at, since no secret of ours is a number.
+//! Nothing is parsed into values, because an agent's JSON may be truncated or contain lone surrogates or duplicate
+//! keys, and must come out as it went in. Text outside of strings is skipped, since no secret is a number.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,33 +9,32 @@ use std::ops::Range;
 /// One string of a JSON text.
 pub(super) struct StringPlace<'a> {
     pub role: Role<'a>,
-    /// Its text, escapes resolved; a lone surrogate is U+FFFD.
+    /// Its text with escapes resolved. A lone surrogate becomes U+FFFD.
     pub text: &'a str,
 }
 
-/// What a string is in its JSON text.
+/// The role of a string in its JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role<'a> {
     Key,
-    /// The value of this field.
+    /// The value of the field `key`.
     Value {
         key: &'a str,
     },
-    /// Inside an array, the last field's value or deeper.
+    /// An array element, at any depth below the last field.
     Element {
         key: &'a str,
     },
 }
 
-/// A part of a string's text, and what shall stand there.
+/// A range of a string's text, and its replacement.
 pub(super) struct Replacement {
     pub range: Range<usize>,
     pub text: Cow<'static, str>,
 }
 
-/// Asks `replace` about every string and carries out what it answers: replacements in ascending order that do not
-/// overlap, cut characters or contain quotes, backslashes or control characters. A string that is cut off is asked
-/// about too.
+/// Calls `replace` for every string, also a truncated one, and applies the replacements. They must be in ascending
+/// order, must not overlap or split characters, and must not contain quotes, backslashes or control characters.
 pub(super) fn rewrite<'a>(
     json: &'a str,
     mut replace: impl FnMut(StringPlace<'_>) -> Vec<Replacement>,
@@ -80,7 +79,7 @@ pub(super) fn rewrite<'a>(
     Cow::Owned(out)
 }
 
-/// The raw contents of the string that begins at `start`, up to its quote or the end of the text.
+/// The raw contents of the string that begins at `start`, up to its closing quote or the end of the text.
 fn string_from(json: &str, start: usize) -> &str {
     let rest = json.get(start..).unwrap_or_default();
     let mut at = 0;
@@ -97,11 +96,11 @@ fn string_from(json: &str, start: usize) -> &str {
     rest
 }
 
-/// A string without its escapes, and the way back to where each character stood.
+/// A string without escapes, and a map from its offsets to raw offsets.
 #[derive(Default)]
 struct Decoded {
     text: String,
-    /// Behind each escape: the offset in `text` and the one in the raw string. Empty: there was none.
+    /// After each escape: the offset in `text` and the offset in the raw string. Empty if there are no escapes.
     steps: Vec<(usize, usize)>,
 }
 
@@ -133,7 +132,7 @@ impl Decoded {
     }
 }
 
-/// The character that an escape means, and the escape's length in bytes. What is none means U+FFFD.
+/// The character that an escape stands for, and the escape's length in bytes. An invalid escape becomes U+FFFD.
 fn escape(raw: &str) -> (char, usize) {
     let Some(sign) = raw.chars().nth(1) else { return (char::REPLACEMENT_CHARACTER, raw.len()) };
     let simple = match sign {
@@ -170,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// Every string with its role, and every `needle` replaced by `#`.
+    /// Lists every string with its role, and replaces every `needle` by `#`.
     fn run(json: &str, needle: &str) -> (String, Vec<String>) {
         let mut seen = Vec::new();
         let out = rewrite(json, |place| {

@@ -1,21 +1,21 @@
-//! Private keys in their armour, whole, cut off, or with line breaks written as `\n`.
+//! Finds armoured private keys: complete, truncated, or with line breaks written as `\n`.
 
 use std::ops::Range;
 
 use super::beginning;
 
-/// What begins every armoured key.
+/// The beginning of every armoured key.
 pub(super) const BEGIN: &str = "-----BEGIN ";
-/// What ends it.
+/// The beginning of its end mark.
 pub(super) const END: &str = "-----END ";
-/// What begins the secret half of a PuTTY key.
+/// The beginning of a PuTTY key's private part.
 pub(super) const PUTTY: &str = "Private-Lines:";
 
 const DASHES: &str = "-----";
-/// Fewer characters in a row are words of a text that speaks about keys.
+/// Shorter runs are words of a text about keys.
 const LINE: usize = 16;
 
-/// The key whose armour begins at `start`: up to its end mark, or, where that was cut off, all that looks like it.
+/// The key whose armour begins at `start`, up to its end mark or, if that is missing, up to the last base64 line.
 pub(super) fn armoured(text: &str, start: usize) -> Option<Range<usize>> {
     let label = text.get(start + BEGIN.len()..)?;
     let (label, _) = beginning(label, 64).split_once(DASHES)?;
@@ -37,7 +37,8 @@ pub(super) fn armoured(text: &str, start: usize) -> Option<Range<usize>> {
     lines(text, body).map(|end| start..end)
 }
 
-/// The end of a key whose beginning was cut off: the lines before the end mark at `start`, down to `floor`, and the mark.
+/// The end of a key whose beginning is missing: the lines before the end mark at `start`, down to `floor`, and the
+/// mark.
 pub(super) fn tail(text: &str, start: usize, floor: usize) -> Option<Range<usize>> {
     let label = text.get(start + END.len()..)?;
     let (label, _) = beginning(label, 64).split_once(DASHES)?;
@@ -48,17 +49,17 @@ pub(super) fn tail(text: &str, start: usize, floor: usize) -> Option<Range<usize
     Some(first..start + END.len() + label.len() + DASHES.len())
 }
 
-/// The beginning of the base64 lines that end at `end`, if there is at least one. Nothing before `floor` is read.
+/// The beginning of the base64 lines that end at `end`, if there is at least one. Nothing before `floor` is examined.
 pub(super) fn lines_before(text: &str, end: usize, floor: usize) -> Option<usize> {
     let bytes = text.as_bytes().get(floor..end)?;
     let (mut at, mut first) = (bytes.len(), None);
     loop {
         at -= gap_before(bytes.get(..at)?);
         let length = bytes.get(..at)?.iter().rev().take_while(|byte| is_base64(**byte)).count();
-        // A line break written out as `\n` leaves its letter at the line's beginning.
+        // A line break written as `\n` leaves its `n` at the beginning of the line.
         let escaped = usize::from(at.checked_sub(length + 1).and_then(|at| bytes.get(at)) == Some(&b'\\'));
         let length = length.saturating_sub(escaped);
-        // The last line may be short.
+        // Only the last line may be short.
         if length < LINE && (first.is_some() || length == 0) {
             return first.map(|first: usize| floor + first);
         }
@@ -67,7 +68,7 @@ pub(super) fn lines_before(text: &str, end: usize, floor: usize) -> Option<usize
     }
 }
 
-/// Blanks, line breaks and joining signs at the end.
+/// The length of trailing blanks, line breaks and joining operators.
 fn gap_before(bytes: &[u8]) -> usize {
     let mut at = bytes.len();
     while let Some(last) = at.checked_sub(1) {
@@ -80,8 +81,8 @@ fn gap_before(bytes: &[u8]) -> usize {
     bytes.len() - at
 }
 
-/// The secret half of a PuTTY key.
-pub(super) fn putty(text: &str, start: usize) -> Option<Range<usize>> {
+/// The private part of a PuTTY key.
+pub(super) fn putty_private_part(text: &str, start: usize) -> Option<Range<usize>> {
     let rest = text.get(start + PUTTY.len()..)?;
     let count = rest.bytes().take(12).take_while(|byte| byte.is_ascii_digit() || *byte == b' ').count();
     lines(text, start + PUTTY.len() + count).map(|end| start..end)
@@ -102,7 +103,8 @@ pub(super) fn lines(text: &str, start: usize) -> Option<usize> {
     }
 }
 
-/// Blanks, line breaks (written out too) and the quotes and signs by which code joins lines.
+/// The length of leading blanks, line breaks (also written as `\n`), and the quotes and operators that join lines in
+/// code.
 fn gap(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {

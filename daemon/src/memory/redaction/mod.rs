@@ -1,14 +1,13 @@
-//! Takes secrets out of what agents report, before anything is written, indexed, logged or sent.
+//! Redacts secrets from what agents report, before anything is written, indexed, logged or sent.
 //!
-//! A secret is known by its format (provider tokens, private keys, JWTs), by its place (the password of an address,
-//! an `Authorization` header) or by the name beside it (`KEY=value`). In its place stands `[redacted:KIND]`, always
-//! the same for the same kind, so that equal texts stay equal. Of files that are secret as a whole only the name
-//! stays.
+//! A secret is recognised by its format (provider tokens, private keys, JWTs), its position (the password in a url, an
+//! `Authorization` header) or its name (`KEY=value`). It is replaced by `[redacted:KIND]`, which depends only on the
+//! kind, so that equal texts stay equal. Of files that are secret as a whole only the name is kept.
 //!
-//! Guarantees: JSON stays JSON of the same shape; a text without secrets comes back borrowed; redacting twice changes
-//! nothing more; the time is linear in the text, but for `extra` patterns, which are the user's own.
+//! Guarantees: JSON stays JSON of the same shape. A text without secrets is returned borrowed. Redacting twice changes
+//! nothing more. Time is linear in the text, except for the user's `extra` patterns.
 //!
-//! Out of reach: a secret that nothing tells from a word, one that is split over two strings, and one in base64.
+//! Not detected: a secret that looks like a word, one split over two strings, and one in base64.
 
 mod byte_set;
 mod rules;
@@ -39,7 +38,7 @@ use sha2::{Digest, Sha256};
 
 use self::json_text::{Replacement, Role, StringPlace, rewrite};
 use self::plausibility::{ValuePosition, is_secret};
-use self::scan::{Look, Scanner, Secret};
+use self::scan::{Scanner, SearchScope, Secret};
 use self::secret_files::{Suspect, is_secret_file};
 use super::event::{
     HookEvent, HookEventKind, MessageOrigin, PromptText, Subagent, SubagentTask, ToolCall, ToolResult,
@@ -49,13 +48,13 @@ use super::ids::{CallId, PromptId, SessionId};
 use super::plan::PlanChange;
 use super::task_list::{Task, TaskChange};
 
-/// What the user wants redacted.
+/// The user's redaction settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RedactionPolicy {
     pub mode: RedactionMode,
-    /// Regular expressions of further secrets. Their time is the user's own affair.
+    /// Regular expressions of further secrets. Their running time is the user's responsibility.
     pub extra: Vec<String>,
-    /// Regular expressions; a secret in which one is found is kept.
+    /// Regular expressions. A secret that contains a match is kept.
     pub allow: Vec<String>,
 }
 
@@ -63,11 +62,11 @@ pub struct RedactionPolicy {
 pub enum RedactionMode {
     #[default]
     On,
-    /// Everything is kept as it comes, secret files too.
+    /// Everything is kept unchanged, including secret files.
     Off,
 }
 
-/// Why a policy cannot be carried out. The keys are those of the configuration.
+/// Why a policy is invalid. The keys are those of the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum RedactionError {
     #[error("redaction.{key}: `{pattern}` is no usable pattern: {source}")]
@@ -83,18 +82,20 @@ pub enum RedactionError {
     Automaton(#[from] aho_corasick::BuildError),
 }
 
-/// Compiled patterns larger than this are refused, in bytes.
+/// The size limit of compiled patterns, in bytes.
 const PATTERN_SIZE: usize = 1 << 20;
 
-/// Carries out a policy. Built once, used from any thread.
+/// Applies a policy. Built once, used from any thread.
 pub struct Redactor {
-    /// `None`: switched off.
+    /// `None` if redaction is off.
     scanner: Option<Scanner>,
 }
 
 impl Redactor {
+    /// Compiles a policy.
+    ///
     /// # Errors
-    /// When a pattern of the policy is broken, too large, or matches the empty text.
+    /// A pattern is invalid, too large, or matches the empty text.
     pub fn new(policy: &RedactionPolicy) -> Result<Self, RedactionError> {
         let extra = compile("extra", &policy.extra)?;
         let allow = compile("allow", &policy.allow)?;
@@ -112,7 +113,7 @@ impl Redactor {
     }
 
     fn text_once<'a>(scanner: &Scanner, text: &'a str) -> Cow<'a, str> {
-        let secrets = scanner.secrets(text, Look::Everywhere);
+        let secrets = scanner.secrets(text, SearchScope::Everywhere);
         if secrets.is_empty() {
             return Cow::Borrowed(text);
         }
@@ -127,8 +128,8 @@ impl Redactor {
         Cow::Owned(out)
     }
 
-    /// Redacts the strings of a JSON text, each as what it means and not as it is escaped. A field with a telling name
-    /// is redacted whole. What lies outside strings stays, so a text that is no JSON needs [`Self::redact_bytes`].
+    /// Redacts the strings of a JSON text, with their escapes resolved. The value of a sensitive field is redacted
+    /// entirely. Text outside of strings is kept, so a text that is not JSON needs [`Self::redact_bytes`].
     pub fn redact_json<'a>(&self, json: &'a str) -> Cow<'a, str> {
         let Some(scanner) = &self.scanner else { return Cow::Borrowed(json) };
         if scanner.is_clean_json(json) {
@@ -139,10 +140,10 @@ impl Redactor {
 
     fn json_once<'a>(scanner: &Scanner, json: &'a str) -> Cow<'a, str> {
         rewrite(json, |StringPlace { role, text }| {
-            let secrets = scanner.secrets(text, Look::Everywhere);
+            let secrets = scanner.secrets(text, SearchScope::Everywhere);
             if let Role::Value { key } = role
                 && secrets.is_empty()
-                && let Some(name) = scanner.lifecycle_json(key)
+                && let Some(name) = scanner.name_of_key(key)
                 && is_secret(text, name, ValuePosition::Field)
                 && scanner.counts(text, 0..text.len())
             {
@@ -154,22 +155,22 @@ impl Redactor {
         })
     }
 
-    /// Redacts a payload of which nobody knows what it is: JSON, a part of it, or something else. What is not UTF-8
-    /// becomes U+FFFD where anything is redacted at all.
+    /// Redacts a payload of unknown type: JSON, a part of it, or something else. If anything is redacted, invalid
+    /// UTF-8 becomes U+FFFD.
     pub fn redact_bytes<'a>(&self, payload: &'a [u8]) -> Cow<'a, [u8]> {
         let text = String::from_utf8_lossy(payload);
         let strings = self.redact_payload(&text);
-        // Once more as plain text: a secret may stand outside of what look like strings.
+        // Scanned once more as plain text, because a secret may be outside of what look like strings.
         let all = self.redact_text(&strings);
         if *all == *text { Cow::Borrowed(payload) } else { Cow::Owned(all.into_owned().into_bytes()) }
     }
 
-    /// Redacts every text of an event, and its ids and folders as [`Self::redact_id`] does.
+    /// Redacts every text of an event. Ids and folders are redacted as in [`Self::redact_id`].
     pub fn redact_event(&self, event: HookEvent) -> HookEvent {
         if self.scanner.is_none() {
             return event;
         }
-        // Taken apart field by field, so that a new one has to be thought of here.
+        // Destructured completely, so that a new field does not compile before it is handled here.
         let HookEvent {
             session: SessionId(session),
             prompt,
@@ -257,7 +258,7 @@ impl Redactor {
         HookEvent { session, prompt, cwd, transcript_path, title, subagent, origin, what }
     }
 
-    /// The event without the contents of files that somebody wants left alone, whether redaction is on or off.
+    /// Removes the contents of hidden files from the event, even if redaction is off.
     pub fn hide_files(event: HookEvent, is_hidden: &dyn Fn(&str) -> bool) -> HookEvent {
         let what = match event.what {
             HookEventKind::Tool(call) => HookEventKind::Tool(without_contents(call, is_hidden)),
@@ -317,11 +318,11 @@ impl Redactor {
         }
     }
 
-    /// Redacts an id, a name or a path: what says where something belongs. Only what has a secret's format counts, and a
-    /// few digits of its hash stand in the mark, so that two ids that differ in a secret stay two.
+    /// Redacts an id, a name or a path. Only secrets with a known format count. A short hash in the mark keeps two ids
+    /// distinct that differ only in a secret.
     pub fn redact_id<'a>(&self, id: &'a str) -> Cow<'a, str> {
         let Some(scanner) = &self.scanner else { return Cow::Borrowed(id) };
-        let secrets = scanner.secrets(id, Look::FormatsOnly);
+        let secrets = scanner.secrets(id, SearchScope::FormatsOnly);
         if secrets.is_empty() {
             return Cow::Borrowed(id);
         }
@@ -349,7 +350,7 @@ impl Redactor {
         text.map(|text| self.owned_text(text))
     }
 
-    /// An error is the agent's plain text, or its JSON where it gave no text.
+    /// An error is plain text, or JSON if the agent gave no text.
     fn redact_error(&self, error: String) -> String {
         if error.starts_with(['{', '[', '"']) && serde_json::from_str::<serde::de::IgnoredAny>(&error).is_ok()
         {
@@ -358,7 +359,7 @@ impl Redactor {
         self.owned_text(error)
     }
 
-    /// A whole hook payload, secret files included.
+    /// Redacts a whole hook payload, including contents of secret files.
     fn redact_payload<'a>(&self, json: &'a str) -> Cow<'a, str> {
         if self.scanner.is_none() || !secret_files::is_named(json, &is_secret_file) {
             return self.redact_json(json);
@@ -375,7 +376,7 @@ impl Redactor {
     }
 }
 
-/// A call without the content of a file that it names.
+/// The call without the contents of a hidden file that it names.
 fn without_contents(call: ToolCall, is_hidden: &dyn Fn(&str) -> bool) -> ToolCall {
     if !secret_files::is_named(&call.input, is_hidden) {
         return call;
@@ -398,8 +399,8 @@ fn input_without_contents(input: String, is_hidden: &dyn Fn(&str) -> bool) -> St
     }
 }
 
-/// Repeats until nothing changes: a secret that another one touched may be free only when that is gone. Bounded, since
-/// a user's own pattern may find itself in the mark.
+/// Repeats until nothing changes, because removing one secret may expose an adjacent one. The number of passes is
+/// bounded, since a user's pattern may match the mark.
 fn settled<'a>(text: &'a str, once: impl for<'b> Fn(&'b str) -> Cow<'b, str>) -> Cow<'a, str> {
     const MOST: usize = 4;
     let Cow::Owned(mut redacted) = once(text) else { return Cow::Borrowed(text) };
@@ -410,7 +411,7 @@ fn settled<'a>(text: &'a str, once: impl for<'b> Fn(&'b str) -> Cow<'b, str>) ->
     Cow::Owned(redacted)
 }
 
-/// At most the first `most` bytes of a text, cut between characters.
+/// The first `most` bytes of a text at most, cut between characters.
 fn beginning(text: &str, most: usize) -> &str {
     (0..4).find_map(|back| text.get(..most.checked_sub(back)?)).unwrap_or(text)
 }
@@ -429,7 +430,7 @@ fn compile(key: &'static str, patterns: &[String]) -> Result<Vec<Regex>, Redacti
     patterns.iter().map(compile).collect()
 }
 
-/// What stands in a secret's place. Free of characters that JSON would escape.
+/// The replacement of a secret. It has no characters that JSON would escape.
 fn mark(kind: &str) -> String {
     ["[redacted:", kind, "]"].concat()
 }

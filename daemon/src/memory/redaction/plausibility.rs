@@ -1,46 +1,46 @@
-//! Whether a value beside a telling name is a secret, or code, a placeholder or prose.
+//! Judges whether a value beside a sensitive name is a secret, or rather code, a placeholder or prose.
 //!
-//! Nothing but the name says so here, and code is full of `token = next_token()` and `password: String`. A value
-//! counts when it looks drawn by chance, or, where the place leaves no other reading (an environment file, a JSON
-//! field of a call), when it is merely no placeholder.
+//! Only the name hints at a secret here, and code is full of `token = next_token()` and `password: String`. So a value
+//! must look random. Where only a value can stand (an environment file, a JSON field of a call), any value counts that
+//! is not a placeholder.
 
 use super::beginning;
 use super::byte_set::ByteSet;
 
-/// What the name promises.
+/// The kind of secret that a name announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name {
-    /// Chosen by a person: short, and perhaps a word.
+    /// Chosen by a person: short, possibly a word.
     Password,
-    /// Made by a machine, and never anything but secret: API keys, client secrets.
+    /// Generated, and always secret: API keys, client secrets.
     Key,
-    /// Made by a machine; the word has other meanings in code.
+    /// Generated, but the word has other meanings in code.
     Token,
     /// `user:password` in base64, or a token.
     Login,
 }
 
-/// Where the value stands.
+/// Where the value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValuePosition {
     /// In quotes beside the name, as in code.
     Quoted,
-    /// Without quotes: perhaps an expression.
+    /// Unquoted, possibly an expression.
     Bare,
-    /// Without quotes, and nothing but it on the rest of its line, as in YAML and property files.
+    /// Unquoted and alone on the rest of its line, as in YAML and property files.
     Line,
-    /// Without quotes beside the name, in a log line or a sentence. Or an expression.
+    /// Unquoted beside the name, in a log line, a sentence or an expression.
     Sentence,
     /// `NAME=value` as in environment files, connection strings and query strings.
     Environment,
-    /// The value of a JSON field of the call itself.
+    /// The value of a JSON field in the call itself.
     Field,
 }
 
-/// So many bytes decide; what follows them is more of the same.
+/// Bytes of a value that are examined.
 const SAMPLE: usize = 64;
 
-/// Decides for one value. Looks at its first 64 bytes only.
+/// Judges a value by its first [`SAMPLE`] bytes.
 pub(super) fn is_secret(value: &str, name: Name, place: ValuePosition) -> bool {
     let value = beginning(value, SAMPLE);
     let has_shape = match (name, place) {
@@ -71,7 +71,7 @@ pub(super) fn is_secret(value: &str, name: Name, place: ValuePosition) -> bool {
     has_shape && !is_reference(value) && !is_placeholder(value)
 }
 
-/// Names something else: a variable, a template, a path, a call, an earlier redaction.
+/// Whether it refers to something: a variable, a template, a path, a call, an earlier redaction.
 fn is_reference(value: &str) -> bool {
     let starts =
         ["$", "{", "<", "%", "(", "[", "/", "./", "../", "~/", "@", "&", "*", "process.env", "os.", "env."];
@@ -79,9 +79,9 @@ fn is_reference(value: &str) -> bool {
     starts.iter().any(|start| value.starts_with(start)) || holds.iter().any(|part| value.contains(part))
 }
 
-/// Stands for a secret that its author did not write down.
+/// Whether it stands for a secret that was left out.
 fn is_placeholder(value: &str) -> bool {
-    const HOLDS: [&str; 16] = [
+    const CONTAINED: [&str; 16] = [
         "example",
         "changeme",
         "change_me",
@@ -99,7 +99,7 @@ fn is_placeholder(value: &str) -> bool {
         "replace",
         "insert",
     ];
-    const WHOLE: [&str; 14] = [
+    const EXACT: [&str; 14] = [
         "password",
         "passwd",
         "secret",
@@ -116,11 +116,11 @@ fn is_placeholder(value: &str) -> bool {
         "optional",
     ];
     let lower = value.to_ascii_lowercase();
-    HOLDS.iter().any(|part| lower.contains(part)) || WHOLE.contains(&lower.as_str())
+    CONTAINED.iter().any(|part| lower.contains(part)) || EXACT.contains(&lower.as_str())
 }
 
-/// Whether a value looks drawn by chance, by itself alone.
-pub(super) fn is_drawn(value: &str) -> bool {
+/// Whether a value by itself looks random.
+pub(super) fn looks_random(value: &str) -> bool {
     let sample = beginning(value, SAMPLE);
     is_random(sample)
         && is_mixed(sample)
@@ -128,7 +128,7 @@ pub(super) fn is_drawn(value: &str) -> bool {
         && !is_placeholder(sample)
 }
 
-/// Hexadecimal digits, letters among them, and not one repeated.
+/// Hexadecimal digits with letters, and not one digit repeated.
 fn is_hex(value: &str) -> bool {
     value.len() >= 16
         && value.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -137,7 +137,7 @@ fn is_hex(value: &str) -> bool {
         && entropy(value) >= 1.5
 }
 
-/// Many unusual signs among letters and digits, as in a key of Django.
+/// Many unusual symbols between letters and digits, as in a Django key.
 fn is_sign_rich(value: &str) -> bool {
     let signs = b"!@#$%^&*()=+";
     signs.iter().filter(|sign| value.as_bytes().contains(sign)).count() >= 4
@@ -154,7 +154,7 @@ fn is_login(value: &str) -> bool {
     value.len() >= 8 && text(&plain) && colon.is_some_and(|at| at > 0 && at + 1 < plain.len())
 }
 
-/// What this base64 means; nothing, where it is none.
+/// The decoded base64. Empty if it is invalid.
 fn base64(value: &str) -> Vec<u8> {
     let digit = |byte: u8| match byte {
         b'A'..=b'Z' => Some(byte - b'A'),
@@ -175,7 +175,7 @@ fn base64(value: &str) -> Vec<u8> {
     out
 }
 
-/// What stands behind a name in a declaration or a form's label and is no value: types and words about values.
+/// Types and descriptions that follow a name in a declaration or a form label, and are not values.
 fn is_type(value: &str) -> bool {
     const TYPES: [&str; 40] = [
         "str",
@@ -226,7 +226,7 @@ fn is_type(value: &str) -> bool {
         || is_expression(value)
 }
 
-/// A member, or a name that carries a number: algorithms, types, the second of two passwords.
+/// Members, and names with a number: algorithms, types, the second of two passwords.
 fn is_expression(value: &str) -> bool {
     const NAMES: [&str; 18] = [
         "pass", "sha", "md5", "base64", "base32", "pbkdf", "argon", "bcrypt", "scrypt", "utf", "x509",
@@ -240,17 +240,17 @@ fn is_expression(value: &str) -> bool {
         || ["&&", "||", "==", "!=", "=>", "?:", "..", "->"].iter().any(|sign| value.contains(sign))
 }
 
-/// No blanks and none of the signs that code is made of.
+/// No blanks and no code punctuation.
 fn is_one_word(value: &str) -> bool {
     WORD_BYTES.run(value.as_bytes()) == value.len() && value.len() > 1
 }
 
-/// What a word of its own is made of.
+/// Characters of a single word.
 const WORD_BYTES: ByteSet = ByteSet::alphanumeric_and(b"!#$%&*+,-./:;=?@[]^_~");
-/// Unusual among letters.
+/// Symbols that are unusual between letters.
 const SIGNS: ByteSet = ByteSet::of(b"!@#$%^&*+=?~");
 
-/// The characters of tokens, hexadecimal and all base64 alphabets.
+/// Characters of tokens, of hexadecimal and of all base64 alphabets.
 const TOKEN_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-+/.~:!@#$%^&*");
 
 fn is_token(value: &str) -> bool {
@@ -258,7 +258,7 @@ fn is_token(value: &str) -> bool {
     TOKEN_BYTES.run(padding) == padding.len()
 }
 
-/// A digit or an unusual sign among letters, or nothing but digits.
+/// Letters with digits or unusual symbols, or only digits.
 fn is_mixed(value: &str) -> bool {
     let digits = value.bytes().filter(u8::is_ascii_digit).count();
     let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
@@ -267,7 +267,7 @@ fn is_mixed(value: &str) -> bool {
     letters > 0 && (digits > 0 || signs > 0) || digits == value.len()
 }
 
-/// Letters, capitals and digits follow each other as chance would have it and not as in words and names.
+/// Letters, capitals and digits alternate as in random text, not as in words and names.
 fn is_random(value: &str) -> bool {
     let (mut length, mut changes, mut last) = (0_usize, 0_usize, Class::Other);
     for byte in value.bytes() {
@@ -279,7 +279,7 @@ fn is_random(value: &str) -> bool {
     changes * 5 >= length && entropy(value) >= 3.0
 }
 
-/// What a byte is in a value.
+/// The class of a byte in a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Other,
@@ -289,7 +289,7 @@ enum Class {
 }
 
 impl Class {
-    /// By a look into a table: this is asked of every byte that may be of a secret.
+    /// A table lookup, because it is called for every byte of a possible secret.
     fn of(byte: u8) -> Self {
         const CLASSES: [Class; 256] = Class::table();
         CLASSES.get(usize::from(byte)).copied().unwrap_or(Self::Other)
@@ -312,7 +312,7 @@ impl Class {
     }
 }
 
-/// A change between small letters, capitals and digits; a capital that begins a word is none.
+/// Whether lower case, upper case and digits alternate here. A capital that begins a word does not count.
 fn is_change(left: Class, right: Class) -> bool {
     left != right
         && left != Class::Other
@@ -320,7 +320,7 @@ fn is_change(left: Class, right: Class) -> bool {
         && (left, right) != (Class::Capital, Class::Small)
 }
 
-/// Shannon's entropy of the value's bytes, in bits per byte.
+/// The Shannon entropy of the value's bytes, in bits per byte.
 fn entropy(value: &str) -> f64 {
     let mut counts = [0_u32; 256];
     for byte in value.bytes() {
@@ -328,7 +328,7 @@ fn entropy(value: &str) -> f64 {
             *count += 1;
         }
     }
-    // At most SAMPLE bytes: exact as a float.
+    // At most [`SAMPLE`] bytes, so the conversion is exact.
     let total = value.len() as f64;
     counts
         .iter()

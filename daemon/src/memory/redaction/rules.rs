@@ -1,20 +1,20 @@
-//! The token formats that providers give their secrets, as a table.
+//! The token formats of providers, as a table.
 //!
-//! Each rule says where to look (literals that the prefilter finds in one pass) and what to look for (a pattern that
-//! must match from there on). Sources: the providers' public descriptions of their token formats.
+//! Each rule has literals, which the prefilter finds in one pass, and a pattern that must match from there. Sources:
+//! the providers' public descriptions of their token formats.
 //!
-//! The whole scan stays linear whatever the text, because a pattern fails within a bounded number of bytes. One that may
-//! read far before it fails is [`Start::OncePerRun`].
+//! The scan is linear because a pattern fails within a bounded number of bytes. A pattern that may read further before
+//! it fails is marked [`Start::OncePerRun`].
 
-/// How one kind of secret looks.
+/// The format of one kind of secret.
 pub(super) struct Rule {
     /// Names the replacement: `[redacted:KIND]`.
     pub kind: &'static str,
-    /// At least one of them stands in every secret of this kind, at its beginning or after `lead`.
+    /// Every secret of this kind contains one of them, at its beginning or after `lead`.
     pub literals: &'static [&'static str],
     /// The whole secret, from its first character.
     pub pattern: &'static str,
-    /// What of the secret stands before the literal.
+    /// The part of the secret before the literal.
     pub lead: Lead,
     /// Where the secret may begin.
     pub start: Start,
@@ -23,11 +23,11 @@ pub(super) struct Rule {
 /// Where a secret may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// Nothing else looks so: also directly after a letter, `_` or `-`.
+    /// Also directly after a letter, `_` or `-`, because the literal is distinctive.
     Anywhere,
-    /// The literal is short or the end of a word: no letter or digit stands before.
+    /// Not after a letter or digit, because the literal is short or the end of a word.
     Word,
-    /// Anywhere, but only the first literal of a run of token characters is tried.
+    /// Anywhere, but only the first literal in a run of token characters is tried.
     OncePerRun,
 }
 
@@ -50,7 +50,7 @@ const fn word(kind: &'static str, literals: &'static [&'static str], pattern: &'
     Rule { kind, literals, pattern, lead: Lead::Nothing, start: Start::Word }
 }
 
-/// All of them. `\b` here is the ASCII one: the scanner switches Unicode off.
+/// All rules. `\b` is the ASCII one here, since the scanner switches Unicode off.
 pub(super) const RULES: &[Rule] = &[
     // Code hosting and packages.
     rule("github-token", &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], r"gh[pousr]_[A-Za-z0-9]{36,}"),
@@ -236,7 +236,7 @@ pub(super) const RULES: &[Rule] = &[
     word("clickup-token", &["pk_"], r"pk_[0-9]{6,10}_[A-Z0-9]{32}\b"),
     rule("ubidots-key", &["BBFF-"], r"BBFF-[A-Za-z0-9]{30}\b"),
     // Standards.
-    // A private key in base64, as kubeconfig files have it. What follows `BEGIN ` tells the kind of key.
+    // A private key in base64, as in kubeconfig files. The text after `BEGIN ` is the kind of key.
     rule(
         "private-key",
         &[
@@ -252,7 +252,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { kind: "jwt", literals: &["eyJ"], pattern: JWT, lead: Lead::Nothing, start: Start::OncePerRun },
 ];
 
-/// Signed, with a header and a claim in JSON, or encrypted, in five parts.
+/// Signed, with header and claims in JSON, or encrypted, in five parts.
 const JWT: &str = r"eyJ[A-Za-z0-9_-]{8,}\.(?:eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}|[A-Za-z0-9_-]*\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})";
 const SLACK: &str = r"xox[abceoprsd]-[A-Za-z0-9%/+=-]{20,}";
 const DOPPLER: &str = r"dp\.(?:pt|ct|scim|audit|st|sa)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}\b";

@@ -1,10 +1,10 @@
-//! Finding the secrets of one text.
+//! Finds the secrets of a text.
 //!
-//! One pass looks for all literals at once (an Aho-Corasick automaton); only where one stands is anything else tried:
-//! a provider's pattern, anchored there, or a reader of bounded reach. A second pass looks at long runs of token
-//! characters, for what no literal begins. Patterns are compiled at their first use, since most never see a literal of
-//! theirs. Time is linear in the text: patterns run without backtracking, and each fails within a bounded number of
-//! bytes or is tried once per run.
+//! One pass searches all literals at once with an Aho-Corasick automaton. Only at a hit is anything else tried: a
+//! provider's pattern, anchored there, or a parser with bounded reach. A second pass examines long runs of token
+//! characters for secrets without a literal. Patterns are compiled on first use, since most are never needed. Time is
+//! linear in the text: patterns run without backtracking, and each fails within a bounded number of bytes or is tried
+//! once per run.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -18,7 +18,7 @@ use super::plausibility::Name;
 use super::rules::{Lead, RULES, Rule, Start};
 use super::{assignment, command_line, cut, http, key_block, sentence, shapes, url};
 
-/// A secret, where it stands and how it is called in the mark.
+/// A secret: its range, and its kind for the mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Secret {
     pub range: Range<usize>,
@@ -26,7 +26,7 @@ pub(super) struct Secret {
     certainty: Certainty,
 }
 
-/// What tells that it is one; where two overlap, the surer one names it.
+/// The evidence for a secret, in order of certainty. If two overlap, the more certain one names the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Certainty {
     Format,
@@ -34,10 +34,10 @@ enum Certainty {
     Name,
 }
 
-/// What a literal may be the beginning of.
+/// What a literal may announce.
 #[derive(Clone, Copy, Debug)]
 enum Meaning {
-    /// The rule of that number.
+    /// The rule with this index.
     Rule(usize),
     Word(Name),
     Url,
@@ -52,11 +52,11 @@ enum Meaning {
     Elision,
 }
 
-/// Which secrets are looked for.
+/// Which secrets are searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum SearchScope {
     Everywhere,
-    /// Those with a format of their own: in ids and paths a name says nothing of what stands beside it.
+    /// Only those with a known format: ids and paths have no meaningful names beside values.
     FormatsOnly,
 }
 
@@ -64,9 +64,9 @@ pub(super) enum Look {
 pub(super) struct Scanner {
     literals: AhoCorasick,
     meanings: Vec<Meaning>,
-    /// Beside each literal, in the spelling it must have; `None`: any.
+    /// Parallel to the literals: the exact spelling, or `None` if any capitalisation matches.
     spellings: Vec<Option<&'static str>>,
-    /// Beside `RULES`, filled at first use.
+    /// Parallel to `RULES`, compiled on first use.
     patterns: Vec<OnceLock<Option<Regex>>>,
     shapes: shapes::Shapes,
     extra: Vec<Regex>,
@@ -75,24 +75,24 @@ pub(super) struct Scanner {
 
 /// The longest `lead` of a rule, in bytes.
 const LEAD: usize = 16;
-/// No rule's secret begins with fewer bytes of these in a row.
+/// Every rule's secret begins with at least this many of these bytes.
 const SHORTEST: usize = 16;
 const SECRET_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-./+=%:~$");
-/// What a run of [`Start::OncePerRun`] is made of.
+/// Characters of a run for [`Start::OncePerRun`].
 const RUN_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-");
 
-/// How far a text has been read, so that nothing reads it twice.
+/// How far the text has been examined, so that nothing is read twice.
 #[derive(Default)]
 struct Progress {
-    /// Inside a secret of known format nothing is looked for.
-    covered: usize,
-    /// Inside a value no names of further values are: a text of nested ones would be read once for each.
-    valued: usize,
-    /// The end of a run in which a far-reaching rule has been tried.
-    tried: usize,
-    /// The ends of what a command and a header with cookies has been read for.
-    commanded: usize,
-    cookies: usize,
+    /// The end of the last secret of a known format. Nothing is searched inside of one.
+    secret_end: usize,
+    /// The end of the last value. Names inside of a value are skipped, else nested ones would be read once for each.
+    value_end: usize,
+    /// The end of the last run in which a far-reaching rule was tried.
+    run_end: usize,
+    /// The ends of the last command and of the last cookie header that were examined.
+    command_end: usize,
+    cookies_end: usize,
 }
 
 impl Scanner {
@@ -128,18 +128,18 @@ impl Scanner {
         Ok(Self { literals, meanings, spellings, patterns, shapes: shapes::Shapes::default(), extra, allow })
     }
 
-    /// Whether the text cannot hold a secret, whatever its strings are decoded to. Cheaper than looking.
+    /// Whether the text surely has no secret after decoding its strings. Cheaper than scanning.
     pub(super) fn is_clean_json(&self, json: &str) -> bool {
         self.extra.is_empty()
             && !self.literals.is_match(json)
-            // Letters or slashes may hide in escapes.
+            // Letters and slashes may be escaped.
             && !json.contains("\\u")
             && !json.contains("\\/")
             && !shapes::may_hold(json)
     }
 
-    /// What a field's name promises of its value.
-    pub(super) fn lifecycle_json(&self, key: &str) -> Option<Name> {
+    /// The kind of secret that a field's name announces.
+    pub(super) fn name_of_key(&self, key: &str) -> Option<Name> {
         self.literals.find_overlapping_iter(key).find_map(|found| {
             match self.meanings.get(found.pattern().as_usize()) {
                 Some(Meaning::Word(name)) => assignment::key(key, &found.range()).map(|_| *name),
@@ -148,16 +148,16 @@ impl Scanner {
         })
     }
 
-    /// All secrets, in order, none overlapping another.
-    pub(super) fn secrets(&self, text: &str, look: Look) -> Vec<Secret> {
+    /// All secrets in order, without overlaps.
+    pub(super) fn secrets(&self, text: &str, scope: SearchScope) -> Vec<Secret> {
         let mut found: Vec<Secret> = Vec::new();
         let mut progress = Progress::default();
         for hit in self.literals.find_overlapping_iter(text) {
             let number = hit.pattern().as_usize();
             let Some(meaning) = self.meanings.get(number) else { continue };
-            if hit.start() < progress.covered
-                || (hit.start() < progress.valued && matches!(meaning, Meaning::Word(_)))
-                || (look == Look::FormatsOnly && !meaning.is_format())
+            if hit.start() < progress.secret_end
+                || (hit.start() < progress.value_end && matches!(meaning, Meaning::Word(_)))
+                || (scope == SearchScope::FormatsOnly && !meaning.is_format())
                 || self.spellings.get(number).is_some_and(|spelling| {
                     spelling.is_some_and(|spelling| text.get(hit.range()) != Some(spelling))
                 })
@@ -165,7 +165,7 @@ impl Scanner {
                 continue;
             }
             let before = found.len();
-            self.look(text, hit.range(), *meaning, &mut progress, &mut found);
+            self.examine_hit(text, hit.range(), *meaning, &mut progress, &mut found);
             let mut at = before;
             while let Some(secret) = found.get(at) {
                 if !self.counts(text, secret.range.clone()) {
@@ -173,14 +173,14 @@ impl Scanner {
                     continue;
                 }
                 match secret.certainty {
-                    Certainty::Format => progress.covered = progress.covered.max(secret.range.end),
-                    Certainty::Name => progress.valued = progress.valued.max(secret.range.end),
+                    Certainty::Format => progress.secret_end = progress.secret_end.max(secret.range.end),
+                    Certainty::Name => progress.value_end = progress.value_end.max(secret.range.end),
                     Certainty::ValuePosition => {}
                 }
                 at += 1;
             }
         }
-        let shaped = self.shapes.find(text, look).into_iter().map(|(range, kind)| {
+        let shaped = self.shapes.find(text, scope).into_iter().map(|(range, kind)| {
             let certainty = if kind == shapes::UNNAMED { Certainty::Name } else { Certainty::Format };
             Secret { range, kind, certainty }
         });
@@ -198,7 +198,7 @@ impl Scanner {
         joined(found)
     }
 
-    fn look(
+    fn examine_hit(
         &self,
         text: &str,
         hit: Range<usize>,
@@ -224,29 +224,29 @@ impl Scanner {
             Meaning::Word(name) => {
                 let Some(key) = assignment::key(text, &hit) else { return };
                 let assigned = assignment::assigned(text, &key, name);
-                add(assigned.or_else(|| sentence::said(text, key.end, name)), name.kind(), Name);
+                add(assigned.or_else(|| sentence::stated_value(text, key.end, name)), name.kind(), Name);
             }
             Meaning::Url => add(url::password(text, hit.start), "url-password", ValuePosition),
             Meaning::KeyBlock => add(key_block::armoured(text, hit.start), "private-key", Format),
             Meaning::KeyEnd => {
-                add(key_block::tail(text, hit.start, progress.covered), "private-key", Format);
+                add(key_block::tail(text, hit.start, progress.secret_end), "private-key", Format);
             }
-            Meaning::PuttyKey => add(key_block::putty(text, hit.start), "private-key", Format),
+            Meaning::PuttyKey => add(key_block::putty_private_part(text, hit.start), "private-key", Format),
             Meaning::Authorization => add(http::authorization(text, hit.end), "authorization", ValuePosition),
             Meaning::Bearer => add(http::credentials(text, hit.end), "authorization", ValuePosition),
             Meaning::Parameter => add(http::parameter(text, hit.end), "parameter", ValuePosition),
-            Meaning::Cookie if hit.start >= progress.cookies => {
+            Meaning::Cookie if hit.start >= progress.cookies_end => {
                 let (cookies, end) = http::cookies(text, hit.end);
-                progress.cookies = end;
+                progress.cookies_end = end;
                 cookies.into_iter().for_each(|range| add(Some(range), "cookie", ValuePosition));
             }
-            Meaning::Program(program) if hit.start >= progress.commanded => {
+            Meaning::Program(program) if hit.start >= progress.command_end => {
                 let (secrets, end) = command_line::secrets(text, hit, program);
-                progress.commanded = end;
+                progress.command_end = end;
                 secrets.into_iter().for_each(|range| add(Some(range), "password", ValuePosition));
             }
             Meaning::Elision => {
-                cut::touching(text, hit)
+                cut::fragments_at(text, hit)
                     .into_iter()
                     .for_each(|range| add(Some(range), "cut-secret", ValuePosition));
             }
@@ -254,8 +254,7 @@ impl Scanner {
         }
     }
 
-    /// The secret of the rule's format whose literal stands at `at`. One that follows another without a gap begins
-    /// where that ended.
+    /// The secret of the rule's format for the literal at `at`. It may follow another secret without a gap.
     fn by_rule(
         &self,
         text: &str,
@@ -276,9 +275,9 @@ impl Scanner {
         }
         match rule.start {
             Start::Anywhere => {}
-            Start::Word if start == progress.covered || begins_token(text.as_bytes(), start) => {}
-            Start::OncePerRun if start >= progress.tried => {
-                progress.tried = start + RUN_BYTES.run(text.as_bytes().get(start..)?);
+            Start::Word if start == progress.secret_end || begins_token(text.as_bytes(), start) => {}
+            Start::OncePerRun if start >= progress.run_end => {
+                progress.run_end = start + RUN_BYTES.run(text.as_bytes().get(start..)?);
             }
             Start::Word | Start::OncePerRun => return None,
         }
@@ -288,7 +287,7 @@ impl Scanner {
         Some(start..start + end)
     }
 
-    /// Whether what was found is not on the user's list of exceptions.
+    /// Whether the secret is not on the user's list of exceptions.
     pub(super) fn counts(&self, text: &str, range: Range<usize>) -> bool {
         let Some(part) = text.get(range) else { return false };
         !part.is_empty() && !self.allow.iter().any(|pattern| pattern.is_match(part))
@@ -302,7 +301,7 @@ impl Meaning {
 }
 
 impl Name {
-    /// The word in the mark.
+    /// The kind as written in the mark.
     pub(super) fn kind(self) -> &'static str {
         match self {
             Self::Password | Self::Login => "password",
@@ -316,8 +315,8 @@ fn run_before(before: &[u8], is: fn(&u8) -> bool) -> usize {
     before.iter().rev().take(LEAD).take_while(|byte| is(byte)).count()
 }
 
-/// Whether a word begins at `start`. A line break written as `\n`, a percent escape, a colour's code and an option's
-/// letter are no part of it.
+/// Whether a word begins at `start`. A line break written as `\n`, a percent escape, a colour code and an option's
+/// letter do not belong to the word.
 fn begins_token(text: &[u8], start: usize) -> bool {
     let back = |count: usize| start.checked_sub(count).and_then(|at| text.get(at)).copied();
     match back(1) {
@@ -331,14 +330,14 @@ fn begins_token(text: &[u8], start: usize) -> bool {
     }
 }
 
-/// Whether this ends like `\x1b[31`, however the escape is written.
+/// Whether it ends with a colour code such as `\x1b[31`, in any spelling of the escape.
 fn ends_colour(before: &[u8]) -> bool {
     let codes =
         before.iter().rev().take(12).take_while(|byte| byte.is_ascii_digit() || **byte == b';').count();
     before.len().checked_sub(codes + 1).and_then(|at| before.get(at)) == Some(&b'[')
 }
 
-/// Makes one of those that overlap, from the first's beginning to the last's end.
+/// Merges overlapping secrets.
 fn joined(sorted: Vec<Secret>) -> Vec<Secret> {
     let mut out: Vec<Secret> = Vec::with_capacity(sorted.len());
     for secret in sorted {

@@ -1,25 +1,25 @@
-//! Files that are secret as a whole: `.env`, private keys, credential stores. Of a call that opens one, tool and
-//! path stay and the content goes.
+//! Redacts the contents of files that are secret as a whole: `.env`, private keys, credential stores. Of a call that
+//! opens one, tool and path are kept and the content is removed.
 //!
-//! Agents name their fields differently, so the decision rests on what all share: a field whose name speaks of a
-//! path, or of a command, holding the name of such a file.
+//! Agents name their fields differently. So the decision rests on what they share: a field for a path or a command
+//! that contains the name of such a file.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use super::json_text::{Replacement, Role, StringPlace, rewrite};
 
-/// What stands in the place of a content.
+/// Replaces a content.
 const MARK: &str = "[redacted:file-content]";
 const MARK_BETWEEN: &str = " [redacted:file-content] ";
 const MARK_BEHIND: &str = " [redacted:file-content]";
 
-/// What may be a secret file's content.
+/// Which strings may hold the content of a secret file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Suspect {
-    /// All strings but paths, and of commands all but the program and the file's name.
+    /// All strings except paths. Of commands all except the program and the file's name.
     Everything,
-    /// Fields that usually carry a content, in a payload that says other things too.
+    /// Fields that usually hold content, in a payload with other data, too.
     ContentFields,
 }
 
@@ -37,7 +37,7 @@ const PATH_KEYS: [&str; 18] = [
     "uri",
     "source",
     "destination",
-    // What is searched, as a pattern of names.
+    // A search pattern for file names.
     "glob",
     "globs",
     "include",
@@ -71,10 +71,10 @@ const CONTENT_KEYS: [&str; 24] = [
     "description",
     "explanation",
 ];
-/// What editors and people put behind the name of a copy.
+/// Suffixes of copies made by editors and people.
 const COPIES: [&str; 8] = [".bak", ".backup", ".orig", ".old", ".save", ".swp", ".tmp", ".copy"];
 
-/// Whether a file of this name holds nothing but secrets. Both kinds of slashes separate folders.
+/// Whether a file with this name contains only secrets. Slashes and backslashes both separate folders.
 pub(super) fn is_secret_file(path: &str) -> bool {
     let lower = path.trim_end_matches(['/', '\\']).to_ascii_lowercase();
     let lower = lower.trim_end_matches(['~', '*']);
@@ -141,14 +141,13 @@ pub(super) fn is_secret_file(path: &str) -> bool {
         || is_mounted(lower)
 }
 
-/// Whether it is one of the secrets that containers find as files.
+/// Whether it is a secret mounted into a container.
 fn is_mounted(path: &str) -> bool {
     let inside = path.find("/run/secrets/").map(|at| at + "/run/secrets/".len());
     inside.is_some_and(|at| path.len() > at)
 }
 
-/// Whether this JSON, a call's input or a whole payload, names a file whose content is not to be kept, in a field for
-/// paths or in a command.
+/// Whether this JSON, a call's input or a whole payload, names a hidden file in a field for paths or in a command.
 pub(super) fn is_named(json: &str, is_hidden: &dyn Fn(&str) -> bool) -> bool {
     let mut found = false;
     rewrite(json, |StringPlace { role, text }| {
@@ -163,8 +162,8 @@ pub(super) fn is_named(json: &str, is_hidden: &dyn Fn(&str) -> bool) -> bool {
     found
 }
 
-/// The JSON with every suspect string's text exchanged for a mark. Of a command the program stays, and the names of the
-/// files.
+/// The JSON with the text of every suspect string replaced by a mark. Of a command the program and the file names are
+/// kept.
 pub(super) fn without_contents<'a>(
     json: &'a str,
     suspect: Suspect,
@@ -200,15 +199,15 @@ pub(super) fn without_contents<'a>(
     })
 }
 
-/// What is said instead of a text that may be a secret file's content.
+/// Replaces a text that may be the content of a secret file.
 pub(super) fn mark() -> String {
     MARK.to_owned()
 }
 
-/// No more names of one command are kept.
+/// File names that are kept of one command.
 const MOST_NAMES: usize = 8;
 
-/// Where a command names files whose content is not to be kept.
+/// The ranges of hidden file names in a command.
 fn names(command: &str, is_hidden: &dyn Fn(&str) -> bool) -> Vec<Range<usize>> {
     let parts = |c: char| c.is_whitespace() || "'\"`;|&<>=(){}[],:@".contains(c);
     let mut found = Vec::new();
@@ -224,7 +223,7 @@ fn names(command: &str, is_hidden: &dyn Fn(&str) -> bool) -> Vec<Range<usize>> {
     found
 }
 
-/// `item.key`, `.data.key`, `c.env`: a member in a program that stands in the command, not a file.
+/// `item.key`, `.data.key`, `c.env`: a member access in inline code, not a file.
 fn is_member(command: &str, word: &Range<usize>) -> bool {
     let name = command.get(word.clone()).unwrap_or_default();
     let Some((stem, "key" | "env")) = name.rsplit_once('.') else { return false };
@@ -234,7 +233,7 @@ fn is_member(command: &str, word: &Range<usize>) -> bool {
     !stem.is_empty() && !name.contains(['/', '\\']) && (stem.starts_with('.') || in_code)
 }
 
-/// Takes out of a command all but its program and the files' names.
+/// Removes everything from a command except its program and the file names.
 fn without_input(command: &str, files: &[Range<usize>]) -> Vec<Replacement> {
     let first = files.first().map_or(0, |file| file.start);
     let program = program(command, first);
@@ -258,7 +257,7 @@ fn without_input(command: &str, files: &[Range<usize>]) -> Vec<Replacement> {
     replacements
 }
 
-/// The program of the simple command in which the file at `file` is named: its first word that is no variable.
+/// The program of the simple command that contains `file`: its first word that is not an assignment.
 fn program(command: &str, file: usize) -> Option<Range<usize>> {
     let (mut start, mut quote, mut in_document) = (0, None, false);
     let mut characters = command.get(..file)?.char_indices().peekable();
@@ -287,7 +286,7 @@ fn program(command: &str, file: usize) -> Option<Range<usize>> {
     None
 }
 
-/// Whether this can be nothing but the name of a program.
+/// Whether the word can only be the name of a program.
 fn is_program(word: &str) -> bool {
     const LONGEST: usize = 48;
     !word.is_empty()

@@ -1,7 +1,8 @@
-//! Secrets in sentences: "the password is hunter2", "set the token to …". A name, a few words, a word that links, a value.
+//! Finds secrets in sentences, such as "the password is hunter2" and "set the token to …": a name, a few words, a
+//! linking word, a value.
 //!
-//! Sentences speak about passwords more often than they tell one, so a plain word counts only where the sentence ends
-//! with it, and only if it says nothing about a password.
+//! Sentences mention passwords more often than they contain one. So a plain word counts only at the end of the
+//! sentence, and only if it does not describe a password.
 
 use std::ops::Range;
 
@@ -9,14 +10,14 @@ use super::assignment;
 use super::cursor::Cursor;
 use super::plausibility::{Name, ValuePosition, is_secret};
 
-/// How far from its name a value stands, in bytes and in words.
+/// The distance of a value from its name, in bytes and in words.
 const REACH: usize = 96;
 const WORDS: usize = 7;
 
 const LINKS: [&str; 10] = ["is", "was", "to", "ist", "lautet", "war", "auf", "equals", "=", "be"];
-/// Words that may stand between the link and the value.
+/// Words between the linking word and the value.
 const FILLERS: [&str; 9] = ["now", "still", "currently", "just", "set", "to", "jetzt", "called", ":"];
-/// How words end that say something about a password.
+/// Endings of words that describe a password.
 const ENDINGS: [&str; 24] = [
     "ed", "ing", "ent", "ble", "ary", "al", "ive", "ect", "ty", "en", "ful", "ous", "ic", "less", "ly",
     "ong", "lid", "ak", "et", "one", "own", "ort", "ull", "ay",
@@ -48,8 +49,8 @@ const ABOUT: [&str; 24] = [
     "unsafe",
 ];
 
-/// The value that a sentence tells of the name that ends at `start`.
-pub(super) fn said(text: &str, start: usize, name: Name) -> Option<Range<usize>> {
+/// The value that a sentence assigns to the name that ends at `start`.
+pub(super) fn stated_value(text: &str, start: usize, name: Name) -> Option<Range<usize>> {
     let at = Cursor { text, at: start };
     if !(at.starts_with(" ") || at.starts_with(": ")) {
         return None;
@@ -100,7 +101,7 @@ fn ends_sentence(text: &str, end: usize) -> bool {
     rest.is_empty() || rest.starts_with('\n')
 }
 
-/// A plain word that is no statement about a password.
+/// Whether a plain word is not a description of a password.
 fn is_telling(word: &str) -> bool {
     word.len() >= 6
         && word.bytes().all(|byte| byte.is_ascii_lowercase())
@@ -115,7 +116,7 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: Option<&str>) {
         let word = text.find("password").unwrap();
-        let found = said(text, word + "password".len(), Name::Password);
+        let found = stated_value(text, word + "password".len(), Name::Password);
         assert_eq!(found.and_then(|range| text.get(range)), expected, "{text}");
     }
 

@@ -1,7 +1,7 @@
-//! Secrets that no literal begins: tokens of a known shape, values drawn by chance that are assigned to a name, and the
-//! secret key beside an AWS id.
+//! Finds secrets without a literal: tokens of a known shape, random values assigned to a name, and the secret key
+//! beside an AWS id.
 //!
-//! A pass of its own finds the long runs of token characters; it looks at every twentieth byte until it meets one.
+//! A separate pass finds long runs of token characters. It examines every twentieth byte until it hits one.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -10,28 +10,28 @@ use regex::Regex;
 
 use super::beginning;
 use super::byte_set::ByteSet;
-use super::plausibility::is_drawn;
-use super::scan::Look;
+use super::plausibility::looks_random;
+use super::scan::SearchScope;
 
-/// The kind of a value that only its assignment tells.
+/// The kind of a value that is known only by its assignment.
 pub(super) const UNNAMED: &str = "secret";
 
-/// Shorter runs are no secret by their shape alone.
+/// Shorter runs are not secrets by their shape alone.
 const SHORTEST: usize = 20;
 const RUN: ByteSet = ByteSet::alphanumeric_and(b"_.~+/-");
-/// What separates a token from a path or from base64 around it.
+/// Characters that separate a token from a surrounding path or base64.
 const JOINTS: [char; 2] = ['/', '+'];
 
-/// A token without a beginning of its own.
+/// A token format without a literal.
 struct Shape {
     kind: &'static str,
-    /// How long it is, in bytes.
+    /// Minimum and maximum length, in bytes.
     length: (usize, usize),
     pattern: &'static str,
 }
 
 const SHAPES: &[Shape] = &[
-    // The bot's id in base64, a time, a signature.
+    // The bot's id in base64, a timestamp, a signature.
     Shape {
         kind: "discord-token",
         length: (57, 80),
@@ -44,7 +44,7 @@ const SHAPES: &[Shape] = &[
     Shape { kind: "mailchimp-key", length: (36, 37), pattern: r"[a-f0-9]{32}-us[0-9]{1,2}" },
 ];
 
-/// Names of what is drawn by chance, or computed, and no secret.
+/// Names of values that are random or computed but not secret.
 const HARMLESS: [&str; 46] = [
     "id",
     "ids",
@@ -93,24 +93,24 @@ const HARMLESS: [&str; 46] = [
     "signature",
     "class",
 ];
-/// Names whose value in hexadecimal is a secret.
+/// Names whose hexadecimal value is a secret.
 const KEYS: [&str; 8] = ["key", "auth", "salt", "seed", "hmac", "pepper", "pat", "signing"];
 
-/// How far from an AWS id its secret stands, in bytes.
+/// The distance of an AWS secret key from its id, in bytes.
 const BESIDE: usize = 200;
 /// The length of an AWS secret key.
 const AWS: usize = 40;
 const AWS_BYTES: ByteSet = ByteSet::alphanumeric_and(b"+/");
-/// How long a value may be that only its assignment tells. Longer ones are data.
+/// Lengths of a value that is known only by its assignment. Longer ones are data.
 const VALUE: Range<usize> = 24..200;
 
-/// Filled at first use, beside `SHAPES`.
+/// Parallel to `SHAPES`, compiled on first use.
 #[derive(Default)]
 pub(super) struct Shapes(OnceLock<Vec<(&'static Shape, Option<Regex>)>>);
 
 impl Shapes {
-    /// The secrets and their kinds.
-    pub(super) fn find(&self, text: &str, look: Look) -> Vec<(Range<usize>, &'static str)> {
+    /// The ranges and kinds of the secrets.
+    pub(super) fn find(&self, text: &str, scope: SearchScope) -> Vec<(Range<usize>, &'static str)> {
         let mut found = Vec::new();
         for run in (Runs { bytes: text.as_bytes(), at: 0 }) {
             let Some(written) =
@@ -126,7 +126,7 @@ impl Shapes {
                 );
                 start += part.len() + 1;
             }
-            if found.len() == before && look == Look::Everywhere {
+            if found.len() == before && scope == SearchScope::Everywhere {
                 found.extend(assigned(text, &run).map(|range| (range, UNNAMED)));
             }
         }
@@ -136,7 +136,7 @@ impl Shapes {
     fn shape(&self, part: &str) -> Option<(Range<usize>, &'static str)> {
         let from = part.len() - part.trim_start_matches(['_', '.', '-', '~']).len();
         let part = part.get(from..)?.trim_end_matches(['_', '.', '-', '~']);
-        // A colour's code, an option's letter, a line break written out: at most so much stands before.
+        // Bytes before the token that may belong to a colour code, an option's letter or an escaped line break.
         const BEFORE: usize = 4;
         let is_near = |shape: &Shape| (shape.length.0..=shape.length.1 + BEFORE).contains(&part.len());
         if !SHAPES.iter().any(is_near) {
@@ -148,12 +148,13 @@ impl Shapes {
         let shapes = self.0.get_or_init(|| SHAPES.iter().map(compile).collect());
         shapes.iter().filter(|(shape, _)| is_near(shape)).find_map(|(shape, pattern)| {
             let range = pattern.as_ref()?.captures(part)?.get(1)?.range();
-            is_drawn(part.get(range.clone())?).then_some((from + range.start..from + range.end, shape.kind))
+            looks_random(part.get(range.clone())?)
+                .then_some((from + range.start..from + range.end, shape.kind))
         })
     }
 }
 
-/// Whether a text may hold one of these, whatever its strings are decoded to.
+/// Whether a text may contain one of these after decoding its strings.
 pub(super) fn may_hold(text: &str) -> bool {
     let runs = Runs { bytes: text.as_bytes(), at: 0 };
     runs.filter_map(|run| text.get(run)).any(|run| {
@@ -162,12 +163,12 @@ pub(super) fn may_hold(text: &str) -> bool {
     })
 }
 
-/// The value in which the run stands, if it is one that is assigned to a name and was drawn by chance.
+/// The value around the run, if it is random and assigned to a name.
 fn assigned(text: &str, run: &Range<usize>) -> Option<Range<usize>> {
     let head = text.get(..run.start)?;
     let unquoted = head.trim_end_matches(['"', '\'', '`', '\\']);
     let is_quoted = unquoted.len() < head.len();
-    // More than a quote and its escapes: something else.
+    // Longer than a quote and its escapes, so it is something else.
     if head.len() - unquoted.len() > 4 {
         return None;
     }
@@ -190,14 +191,14 @@ fn assigned(text: &str, run: &Range<usize>) -> Option<Range<usize>> {
     let is_hex = value.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_key = KEYS.iter().any(|key| name.ends_with(key));
     let counts = if is_hex {
-        is_key && value.len() >= 32 && is_drawn(value)
+        is_key && value.len() >= 32 && looks_random(value)
     } else {
-        is_drawn(value) && is_dense(value)
+        looks_random(value) && is_dense(value)
     };
     counts.then_some(range)
 }
 
-/// Capitals, small letters and digits, and none of the words and separators of names and paths.
+/// Upper case, lower case and digits, without the words and separators of names and paths.
 fn is_dense(value: &str) -> bool {
     let count = |is: fn(&u8) -> bool| value.bytes().filter(is).count();
     let (digits, capitals, small) =
@@ -206,7 +207,7 @@ fn is_dense(value: &str) -> bool {
     digits >= 3 && capitals >= 3 && small >= 3 && signs * 10 <= value.len()
 }
 
-/// The name before the sign of assignment in which `head` ends.
+/// The name before the assignment operator at the end of `head`.
 fn name(head: &str) -> Option<&str> {
     let head = head.trim_end_matches([' ', '\t']);
     let head = head
@@ -232,7 +233,7 @@ fn in_part(part: &str, offset: usize) -> Option<Range<usize>> {
     while at < bytes.len() {
         let length = AWS_BYTES.run(bytes.get(at..)?);
         let run = part.get(at..at + length)?;
-        if length == AWS && is_dense(run) && is_drawn(run) {
+        if length == AWS && is_dense(run) && looks_random(run) {
             return Some(offset + at..offset + at + length);
         }
         at += length + 1;
@@ -243,7 +244,7 @@ fn in_part(part: &str, offset: usize) -> Option<Range<usize>> {
     None
 }
 
-/// The runs of at least [`SHORTEST`] bytes.
+/// Runs of at least [`SHORTEST`] bytes.
 struct Runs<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -288,7 +289,10 @@ mod tests {
     fn values_drawn_by_chance_go_where_they_are_assigned() {
         let shapes = Shapes::default();
         let found = |text: &str| {
-            shapes.find(text, Look::Everywhere).first().map(|(range, _)| text[range.clone()].to_owned())
+            shapes
+                .find(text, SearchScope::Everywhere)
+                .first()
+                .map(|(range, _)| text[range.clone()].to_owned())
         };
         for text in [
             "x = \"a8Kd93jfLs02mQpz71XcV5uT\"",

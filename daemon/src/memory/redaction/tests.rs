@@ -1,4 +1,4 @@
-//! What redaction promises, from outside: planted secrets go, code stays, shapes hold, and nothing makes it slow.
+//! Tests redaction as a whole: planted secrets are removed, code is kept, JSON keeps its shape, and time stays linear.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ fn redactor() -> Redactor {
     Redactor::new(&RedactionPolicy::default()).unwrap()
 }
 
-/// Fills a template such as `ghp_{a36}` with characters drawn by a fixed sequence, so that no token stands in a source.
+/// Expands a template such as `ghp_{a36}` with pseudo-random characters, so that no token is in the source.
 fn planted(template: &str, seed: u64) -> String {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut draw = |alphabet: &[u8]| {
@@ -38,7 +38,7 @@ fn planted(template: &str, seed: u64) -> String {
     out + rest
 }
 
-/// Kind, and the secret's template.
+/// The kind and template of each secret.
 const PLANTED: &[(&str, &str)] = &[
     ("github-token", "ghp_{a36}"),
     ("github-token", "gho_{a36}"),
@@ -178,7 +178,7 @@ const PLANTED: &[(&str, &str)] = &[
     ("private-key", "Private-Lines: 2\n{a64}\n{a64}"),
 ];
 
-/// Ways in which a secret stands in what agents report.
+/// Contexts in which agents report a secret.
 const SURROUNDINGS: &[&str] = &[
     "§",
     "found §, and more",
@@ -224,11 +224,11 @@ fn planted_secrets_of_every_kind_go() {
             }
         }
     }
-    // No format is known for certain in every surrounding: `é8Q~` might be the middle of a word.
+    // Not every context is unambiguous: `é8Q~` might be the middle of a word.
     assert!(missed.len() * 50 <= tried, "{} of {tried} missed:\n{}", missed.len(), missed.join("\n"));
 }
 
-/// A secret's template, and texts in which only a name or a place tells that it is one: in prose, an assignment, JSON, a
+/// A secret's template, and texts in which only a name or a position reveals it: prose, an assignment, JSON, a
 /// command, a log line.
 const PLACED: &[(&str, &[&str])] = &[
     (
@@ -777,7 +777,7 @@ fn of_secret_files_only_the_name_is_kept() {
     }
 }
 
-/// Texts that make a careless scanner read them again and again. Quadratic time would not come to an end here.
+/// Texts that a careless scanner would read again and again. Quadratic time would not finish here.
 #[test]
 fn hostile_texts_come_to_an_end() {
     const SIZE: usize = 256 << 10;
@@ -826,7 +826,7 @@ fn hostile_texts_come_to_an_end() {
     }
 }
 
-/// Pieces that come together to secrets, near misses and marks.
+/// Fragments of secrets, near misses and marks.
 fn fragments() -> impl Strategy<Value = String> {
     let planted_ones = (0..PLANTED.len(), any::<u64>()).prop_map(|(at, seed)| planted(PLANTED[at].1, seed));
     let others = proptest::sample::select(vec![
@@ -878,7 +878,7 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
-/// The value with every text replaced by nothing.
+/// The value with every text replaced by the empty one.
 fn shape(value: &serde_json::Value) -> serde_json::Value {
     use serde_json::Value;
     match value {

@@ -1,47 +1,46 @@
-//! How prompts, turns and answers lie to each other, from nothing but when they happened.
+//! Assigns turns and answers to prompts, from their capture times alone.
 //!
-//! While events arrive in order, the rules of `turn` and `answer` come to the same one event after another. When a
-//! prompt arrives late, what was decided without it is decided here anew, so that it does not matter in which order
-//! things were heard of.
+//! For events in order, `transition` and `answer` reach the same result one event at a time. When a prompt arrives
+//! late, the assignment is recomputed here, so that the order of arrival does not matter.
 
 use super::{Batch, Period, Response, Session, TurnResponse};
 use crate::memory::ids::{EventId, PromptId};
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
 
-/// What a batch comes to.
+/// The assignment of one batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Arranged {
-    /// The turn it runs as.
+    /// The turn that it runs as.
     pub(super) turn: Option<PromptId>,
-    pub(super) course: Course,
+    pub(super) progress: Progress,
     pub(super) answer: Option<TurnResponse>,
-    /// Answers of which nothing is kept, for the batch is private.
+    /// Answers that are dropped because the batch is private.
     pub(super) hidden: Vec<EventId>,
 }
 
-/// How far a batch has come.
+/// The progress of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Course {
-    /// Its prompt has not come yet at the moment that is looked at.
-    Unborn,
-    /// Typed while another ran.
+pub(super) enum Progress {
+    /// Its prompt comes later than the moment being processed.
+    NotYetTyped,
+    /// Its prompt was queued while another batch ran.
     Waiting,
     Running,
-    /// The agent has ended it.
+    /// The agent has answered it.
     Answered,
-    /// Another turn has begun or ended since.
-    Left,
+    /// Another turn began or ended after it.
+    Abandoned,
 }
 
 enum Fact<'a> {
     Opens(usize),
-    /// A turn without a prompt of its own is heard of.
+    /// The first event of a turn that has no prompt of its own.
     Seen(&'a PromptId),
     Answers(&'a TurnResponse),
 }
 
-/// What each batch of the session comes to, in their order.
+/// The assignment of each batch of the session, in their order.
 pub(super) fn arrange(session: &Session) -> Vec<Arranged> {
     let given = answers(session);
     let mut facts: Vec<(Order, Fact<'_>)> =
@@ -52,18 +51,18 @@ pub(super) fn arrange(session: &Session) -> Vec<Arranged> {
     for answer in &given {
         insert(&mut facts, answer.at, Fact::Answers(answer));
     }
-    let mut course = Arrangement::new(&session.batches);
+    let mut arrangement = Arrangement::new(&session.batches);
     for (_, fact) in facts {
         match fact {
-            Fact::Opens(at) => course.open(at),
-            Fact::Seen(turn) => course.see(turn),
-            Fact::Answers(answer) => course.answer(answer),
+            Fact::Opens(at) => arrangement.open(at),
+            Fact::Seen(turn) => arrangement.start_turn(turn),
+            Fact::Answers(answer) => arrangement.answer(answer),
         }
     }
-    course.arranged
+    arrangement.arranged
 }
 
-/// When each batch of the session ran.
+/// The period in which each batch of the session ran.
 pub(super) fn periods(session: &Session) -> Vec<Period> {
     let period = |batch: &Batch| Period {
         seq: batch.seq,
@@ -73,7 +72,7 @@ pub(super) fn periods(session: &Session) -> Vec<Period> {
     session.batches.iter().map(period).collect()
 }
 
-/// All answers that are known, each once.
+/// All known answers, without duplicates.
 fn answers(session: &Session) -> Vec<TurnResponse> {
     let mut all = session.spare.clone();
     for batch in &session.batches {
@@ -86,7 +85,7 @@ fn answers(session: &Session) -> Vec<TurnResponse> {
     all
 }
 
-/// After everything that is not later.
+/// Inserts after all facts that are not later.
 fn insert<'a>(facts: &mut Vec<(Order, Fact<'a>)>, at: Order, fact: Fact<'a>) {
     let place = facts.iter().rposition(|(known, _)| !at.is_before(known)).map_or(0, |before| before + 1);
     facts.insert(place, (at, fact));
@@ -99,16 +98,17 @@ struct Arrangement<'a> {
 
 impl<'a> Arrangement<'a> {
     fn new(batches: &'a [Batch]) -> Self {
-        let unborn = Arranged { turn: None, course: Course::Unborn, answer: None, hidden: Vec::new() };
-        Self { batches, arranged: vec![unborn; batches.len()] }
+        let not_yet_typed =
+            Arranged { turn: None, progress: Progress::NotYetTyped, answer: None, hidden: Vec::new() };
+        Self { batches, arranged: vec![not_yet_typed; batches.len()] }
     }
 
-    fn is(&self, course: Course) -> impl Fn(&Arranged) -> bool + use<> {
-        move |arranged| arranged.course == course
+    fn is(&self, progress: Progress) -> impl Fn(&Arranged) -> bool + use<> {
+        move |arranged| arranged.progress == progress
     }
 
     fn running(&self) -> Option<usize> {
-        self.arranged.iter().rposition(self.is(Course::Running))
+        self.arranged.iter().rposition(self.is(Progress::Running))
     }
 
     fn open(&mut self, at: usize) {
@@ -120,34 +120,35 @@ impl<'a> Arrangement<'a> {
                 && self.arranged.get(*host).is_some_and(|host| host.turn == turn)
                 && self.batches.get(*host).is_some_and(|host| host.source != BatchSource::Recovery)
         });
-        let (turn, course) = match host {
-            Some(_) => (None, Course::Waiting),
+        let (turn, progress) = match host {
+            Some(_) => (None, Progress::Waiting),
             None => {
-                self.leave(|_| true);
-                (turn, Course::Running)
+                self.abandon(|_| true);
+                (turn, Progress::Running)
             }
         };
         if let Some(arranged) = self.arranged.get_mut(at) {
-            (arranged.turn, arranged.course) = (turn, course);
+            (arranged.turn, arranged.progress) = (turn, progress);
         }
     }
 
-    /// What was typed meanwhile is the next turn.
-    fn see(&mut self, turn: &PromptId) {
+    /// A queued prompt becomes the next turn.
+    fn start_turn(&mut self, turn: &PromptId) {
         let is_known = self.arranged.iter().any(|arranged| arranged.turn.as_ref() == Some(turn));
-        let Some(waiting) = self.arranged.iter().position(self.is(Course::Waiting)).filter(|_| !is_known)
+        let Some(waiting) = self.arranged.iter().position(self.is(Progress::Waiting)).filter(|_| !is_known)
         else {
             return;
         };
-        self.leave(|arranged| arranged.course == Course::Running);
+        self.abandon(|arranged| arranged.progress == Progress::Running);
         if let Some(arranged) = self.arranged.get_mut(waiting) {
-            (arranged.turn, arranged.course) = (Some(turn.clone()), Course::Running);
+            (arranged.turn, arranged.progress) = (Some(turn.clone()), Progress::Running);
         }
     }
 
     fn answer(&mut self, answer: &TurnResponse) {
         let of_turn = |arranged: &Arranged| answer.prompt.is_some() && arranged.turn == answer.prompt;
-        let ran = |arranged: &Arranged| !matches!(arranged.course, Course::Unborn | Course::Waiting);
+        let ran =
+            |arranged: &Arranged| !matches!(arranged.progress, Progress::NotYetTyped | Progress::Waiting);
         let own = self.arranged.iter().rposition(of_turn);
         let at = own.or_else(|| self.running()).or_else(|| {
             let has_run = |(arranged, batch): (&Arranged, &Batch)| {
@@ -158,12 +159,12 @@ impl<'a> Arrangement<'a> {
         });
         let Some(target) = at.and_then(|at| self.arranged.get(at)) else { return };
         if answer.prompt.is_some() && target.turn.is_some() && target.turn != answer.prompt {
-            // A turn of which no prompt is known has ended, so no other one runs.
-            return self.leave(|arranged| arranged.course == Course::Running);
+            // The answer ends a turn without a known prompt, so no other turn is running.
+            return self.abandon(|arranged| arranged.progress == Progress::Running);
         }
         for (place, (arranged, batch)) in self.arranged.iter_mut().zip(self.batches).enumerate() {
-            if Some(place) == at || arranged.course == Course::Waiting {
-                arranged.course = Course::Answered;
+            if Some(place) == at || arranged.progress == Progress::Waiting {
+                arranged.progress = Progress::Answered;
                 match batch.source {
                     BatchSource::Private => arranged.hidden.push(answer.event),
                     _ => arranged.answer = Some(answer.clone()),
@@ -172,10 +173,13 @@ impl<'a> Arrangement<'a> {
         }
     }
 
-    fn leave(&mut self, which: impl Fn(&Arranged) -> bool) {
+    fn abandon(&mut self, which: impl Fn(&Arranged) -> bool) {
         let unfinished = |arranged: &&mut Arranged| {
-            matches!(arranged.course, Course::Running | Course::Waiting) && which(arranged)
+            matches!(arranged.progress, Progress::Running | Progress::Waiting) && which(arranged)
         };
-        self.arranged.iter_mut().filter(unfinished).for_each(|arranged| arranged.course = Course::Left);
+        self.arranged
+            .iter_mut()
+            .filter(unfinished)
+            .for_each(|arranged| arranged.progress = Progress::Abandoned);
     }
 }

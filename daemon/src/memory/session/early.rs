@@ -1,8 +1,7 @@
-//! What was done before anything was asked: the session was heard of in the middle of a turn, or its first prompt was
-//! told of late.
+//! Calls from before the first known prompt: recall started in the middle of a turn, or the first prompt arrived late.
 //!
-//! Such calls belong to the first prompt, as what comes without a prompt does. They stand apart from it, in a recovery
-//! batch, as long as there is none, where they were answered before it came, and where it is private.
+//! Such calls belong to the first prompt, like everything without a prompt. They form a separate recovery batch while
+//! there is no prompt, if they were answered before it came, and if it is private.
 
 use super::arrange::periods;
 use super::transition::Transition;
@@ -12,7 +11,7 @@ use crate::memory::ids::PromptId;
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
 
-/// The first call of a turn, or of what names none, that the first batch holds though its prompt came later.
+/// The first call of a turn, or of those without a turn, that the first batch holds although its prompt came later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EarlyCall {
     pub turn: Option<PromptId>,
@@ -20,8 +19,8 @@ pub struct EarlyCall {
 }
 
 impl Transition<'_> {
-    /// The recovery batch becomes that of the session's first prompt, which arrives in order. `None`: it stands apart,
-    /// or there is none.
+    /// Turns the recovery batch into that of the session's first prompt, which arrives in order. `None` if it stays
+    /// separate or does not exist.
     pub(super) fn adopt_in_order(
         &mut self,
         source: BatchSource,
@@ -41,13 +40,13 @@ impl Transition<'_> {
         if let Some(batch) = self.session.batches.first_mut() {
             batch.state = BatchState::Open;
         }
-        // Nothing moves; but what was done may have made it a plan's batch.
+        // Nothing moves, but the calls may have made it a plan's batch.
         let (periods, among) = (periods(&self.session), vec![seq]);
         self.effects.push(Effect::Rearrange { periods, among, hidden: Vec::new() });
         Some(seq)
     }
 
-    /// Remembers that a call lies in the first batch, if it came before its prompt.
+    /// Records a call that lies in the first batch but came before its prompt.
     pub(super) fn remember_early(&mut self, event: &HookEvent, at: usize) {
         let order = self.capture.order;
         let Some(first) = self.session.batches.first().filter(|_| at == 0) else { return };
@@ -62,27 +61,26 @@ impl Transition<'_> {
         }
     }
 
-    /// Takes what was done before the first prompt out of its batch, where it stands apart from it.
-    pub(super) fn part_early(&mut self) {
-        if let Some(early) = self.session.standing_apart().cloned() {
-            self.part(early);
+    /// Separates the calls before the first prompt from its batch if required.
+    pub(super) fn separate_early(&mut self) {
+        if let Some(early) = self.session.first_to_separate().cloned() {
+            self.separate(early);
         }
     }
 
-    /// The same before a private prompt that is about to take the first place: what was done before it is not hidden
-    /// with what it asked for.
-    pub(super) fn part_from_private(&mut self, turn: Option<&PromptId>) {
+    /// Separates them before a private prompt becomes the first, so that earlier work is not hidden with it.
+    pub(super) fn separate_from_private(&mut self, turn: Option<&PromptId>) {
         let order = self.capture.order;
         if self.session.batches.first().is_none_or(|first| !order.is_before(&first.opened)) {
             return;
         }
-        let early = self.session.first_call_but(turn).filter(|early| early.at.is_before(&order));
+        let early = self.session.first_call_of_other_turn(turn).filter(|early| early.at.is_before(&order));
         if let Some(early) = early.cloned() {
-            self.part(early);
+            self.separate(early);
         }
     }
 
-    fn part(&mut self, early: EarlyCall) {
+    fn separate(&mut self, early: EarlyCall) {
         let (seq, source, state) = (self.next_seq(), BatchSource::Recovery, BatchState::Open);
         let turn = early.turn;
         self.effects.push(Effect::OpenBatch {
@@ -109,7 +107,7 @@ impl Transition<'_> {
         self.rearrange(0, Some(0));
     }
 
-    /// What the recovery batch was answered with may have been told of before its first call.
+    /// Finds the recovery batch's answer, which may have arrived before its first call.
     pub(super) fn find_early_answer(&mut self) {
         let waits = |first: &Batch| {
             first.source == BatchSource::Recovery
@@ -121,8 +119,8 @@ impl Transition<'_> {
         }
     }
 
-    /// What came before the first prompt after one has arrived late.
-    pub(super) fn settle_early(&mut self) {
+    /// Decides again about the early calls after a prompt arrived late.
+    pub(super) fn reassign_early(&mut self) {
         let batches = &self.session.batches;
         let Some(first) = batches.first() else { return };
         let (is_recovery, opened) = (first.source == BatchSource::Recovery, first.opened);
@@ -131,12 +129,12 @@ impl Transition<'_> {
         self.session.early.retain(|early| {
             (is_recovery || early.at.is_before(&opened)) && !early.turn.as_ref().is_some_and(has_batch)
         });
-        self.part_early();
+        self.separate_early();
     }
 }
 
 impl Batch {
-    /// Whether it is a recovery batch that a prompt of this source takes over, which was typed at `at`.
+    /// Whether this is a recovery batch that a prompt of this source, typed at `at`, takes over.
     pub(super) fn may_be_adopted(&self, source: BatchSource, at: &Order) -> bool {
         let is_answered = matches!(&self.response, Response::Known(answer) if answer.at.is_before(at));
         self.source == BatchSource::Recovery && source != BatchSource::Private && !is_answered
@@ -144,10 +142,10 @@ impl Batch {
 }
 
 impl Session {
-    /// The first call that shall not lie in the first prompt's batch.
-    fn standing_apart(&self) -> Option<&EarlyCall> {
+    /// The first call that must not lie in the first prompt's batch.
+    fn first_to_separate(&self) -> Option<&EarlyCall> {
         let first = self.batches.first()?;
-        let early = self.first_call_but(first.prompt.as_ref())?;
+        let early = self.first_call_of_other_turn(first.prompt.as_ref())?;
         let is_answered = self.spare.iter().any(|answer| {
             let is_its = answer.prompt.is_none() || early.turn.is_none() || answer.prompt == early.turn;
             let is_anothers =
@@ -157,8 +155,8 @@ impl Session {
         (first.source == BatchSource::Private || is_answered).then_some(early)
     }
 
-    /// The first call that lies with the first prompt and is of another turn than this.
-    fn first_call_but(&self, turn: Option<&PromptId>) -> Option<&EarlyCall> {
+    /// The first call in the first prompt's batch that belongs to another turn than this.
+    fn first_call_of_other_turn(&self, turn: Option<&PromptId>) -> Option<&EarlyCall> {
         self.batches.first().filter(|first| first.source != BatchSource::Recovery)?;
         let strange = self.early.iter().filter(|early| early.turn.is_none() || early.turn.as_ref() != turn);
         strange.reduce(|one, other| if other.at.is_before(&one.at) { other } else { one })

@@ -1,4 +1,4 @@
-//! What follows from an event, in words that the store turns into rows.
+//! The effects of an event, which the store turns into rows.
 
 use super::{BatchState, Seq, SessionStatus};
 use crate::memory::event::{MessageOrigin, StartSource, Subagent, SubagentTask, ToolCall, ToolResult};
@@ -9,7 +9,7 @@ use crate::memory::order::Order;
 use crate::memory::plan::{PlanReference, PlanState};
 use crate::memory::task_list::TaskChange;
 
-/// What shall be stored. The store applies the effects of one event in one transaction.
+/// A change to store. The effects of one event are applied in one transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// A life begins: the first, or the next after completion.
@@ -17,15 +17,15 @@ pub enum Effect {
         life: u32,
         source: StartSource,
     },
-    /// The daemon was away while the session lived; here it is heard of again.
+    /// The session continues after the daemon was away.
     Resume {
         status: SessionStatus,
         suspended_for_ms: i64,
     },
-    /// The session began because another one was cleared away, which is heard of only now.
+    /// The session began because another one was cleared, which is known only now.
     FollowCleared,
     SetStatus(SessionStatus),
-    /// The agent names the session; the latest name counts, before any that recall makes up.
+    /// The agent names the session. The latest name counts, and takes precedence over titles made by recall.
     SetTitle {
         title: String,
     },
@@ -34,11 +34,11 @@ pub enum Effect {
         number: u32,
         source: BatchSource,
         state: BatchState,
-        /// The turn it runs as.
+        /// The turn that it runs as.
         prompt_id: Option<PromptId>,
         prompt: Option<NewPrompt>,
     },
-    /// A waiting batch begins to run, as the turn of this id.
+    /// A queued batch starts, as the turn of this id.
     RunBatch {
         seq: Seq,
         prompt_id: PromptId,
@@ -47,7 +47,7 @@ pub enum Effect {
         seq: Seq,
         why: CloseReason,
     },
-    /// What was done before any prompt was known has got its prompt: the recovery batch becomes that prompt's.
+    /// The prompt of a recovery batch is now known: the batch becomes that prompt's.
     AdoptRecovery {
         seq: Seq,
         number: u32,
@@ -55,37 +55,37 @@ pub enum Effect {
         prompt_id: Option<PromptId>,
         prompt: NewPrompt,
     },
-    /// A prompt arrived late: later ones move up by one.
+    /// A prompt arrived late, so later ones move up by one.
     Renumber {
         seq: Seq,
         number: u32,
     },
-    /// The batch runs as another turn than it was taken for, or as none: it was typed while another one ran.
+    /// The batch runs as a different turn than assumed, or as none because it was queued while another one ran.
     SetTurn {
         seq: Seq,
         turn: Option<PromptId>,
     },
-    /// What was done in the batches `among` goes where it belongs: see [`Period`]. What then lies in a batch of `hidden`
-    /// loses its content; closed batches that lost or gained something are compressed anew.
+    /// Moves the activities of the batches `among` to where they belong, see [`Period`]. Activities that end up in a
+    /// batch of `hidden` lose their content. Closed batches that changed are recompressed.
     Rearrange {
         periods: Vec<Period>,
         among: Vec<Seq>,
         hidden: Vec<Seq>,
     },
-    /// The batch's answer is another's: it is kept as an activity until that one is known.
+    /// The batch's answer belongs to another batch. It is kept as an activity until that one is known.
     SetAside {
         seq: Seq,
     },
-    /// An answer that was kept as an activity has found its batch.
+    /// Assigns an answer that was kept as an activity to its batch.
     TakeAnswer {
         seq: Seq,
         event: EventId,
     },
-    /// An answer that was kept as an activity is worth nothing any more: its turn has a later one, or is private.
+    /// Drops an answer that was kept as an activity: its turn has a later one or is private.
     DropAnswer {
         event: EventId,
     },
-    /// What was typed while the agent worked was answered by the same words.
+    /// Prompts that were queued during a turn share its answer.
     ShareAnswer {
         from: Seq,
         to: Seq,
@@ -96,25 +96,27 @@ pub enum Effect {
         text: String,
         prompt_id: Option<PromptId>,
     },
-    /// `seq` is `None` before the session's first batch, which takes such activities over.
+    /// `seq` is `None` before the session's first batch, which takes over such activities.
     AddActivity {
         seq: Option<Seq>,
         activity: NewActivity,
     },
-    /// The answer to a turn whose end was never told, as the agent's transcript has it. One that is told replaces it.
+    /// The answer of a turn without an end event, recovered from the agent's transcript. A reported answer replaces
+    /// it.
     RecoverReply {
         seq: Seq,
         text: String,
     },
-    /// A call begins; until its end the batch is in the middle of something.
+    /// A call starts. Until it ends the batch is busy.
     BeginCall {
         call: RunningCall,
     },
-    /// Calls are over.
+    /// Calls have ended.
     EndCalls {
         calls: Vec<CallId>,
     },
-    /// Calls that were settled together, each kept only where it has no row of its own: it was refused before it ran.
+    /// Calls that were settled together. Only those without a row of their own are stored: they were refused before
+    /// they ran.
     AddRefused {
         seq: Option<Seq>,
         activities: Vec<NewActivity>,
@@ -124,14 +126,14 @@ pub enum Effect {
         prompt: Option<PromptId>,
         subagent: Subagent,
     },
-    /// A subagent's last words, `None` where they are private or it had none.
+    /// A subagent's final message. `None` if it is private or missing.
     EndSubagent {
         seq: Option<Seq>,
         prompt: Option<PromptId>,
         subagent: Subagent,
         message: Option<String>,
     },
-    /// The call that started a subagent.
+    /// Links a subagent to the call that started it.
     LinkSubagent {
         subagent: String,
         call: CallId,
@@ -141,22 +143,22 @@ pub enum Effect {
         prompt: Option<PromptId>,
         trigger: String,
         message_count: u32,
-        /// Messages since the compaction before.
+        /// Messages since the previous compaction.
         since_last: u32,
     },
-    /// `summary` is `None` where something private may be in it.
+    /// `summary` is `None` if it may contain something private.
     EndCompaction {
         seq: Option<Seq>,
         prompt: Option<PromptId>,
         trigger: String,
         message_count: u32,
-        /// Messages since the compaction before.
+        /// Messages since the previous compaction.
         since_last: u32,
         summary: Option<String>,
     },
-    /// A private prompt has arrived late: the agent's summaries of what came after it tell of it.
+    /// A private prompt arrived late, so the agent's later summaries may describe it.
     HideCompactions,
-    /// What a file or an approval says of a plan. Without a text only its state is news.
+    /// A plan from a file or an approval. Without a text only its state changes.
     KeepPlan {
         seq: Option<Seq>,
         prompt: Option<PromptId>,
@@ -169,46 +171,46 @@ pub enum Effect {
         prompt: Option<PromptId>,
         change: TaskChange,
     },
-    /// The batch works on a plan that is already known.
+    /// The batch works on a known plan.
     CarryOut {
         seq: Seq,
         plan: PlanReference,
     },
-    /// It turned out who or what started the batch.
+    /// The source of the batch is known now.
     SetSource {
         seq: Seq,
         source: BatchSource,
     },
-    /// Something that is no activity but tells the compressor more: answers of the user, the task list.
+    /// Further material for the compressor that is not an activity: answers of the user, the task list.
     AddAside {
         seq: Seq,
         event: EventId,
-        /// Its turn, by the agent's own word; so below.
+        /// The turn as the agent names it. The same in the variants below.
         prompt: Option<PromptId>,
         call: ToolCall,
     },
-    /// The batch's observations shall be made, or made anew.
+    /// Requests (re)compression of the batch.
     CompressBatch {
         seq: Seq,
     },
-    /// What an open batch has so far shall be compressed; it goes on.
+    /// Requests compression of an open batch, which goes on.
     FlushChunk {
         seq: Seq,
     },
-    /// The batch goes on, or waits, after all.
+    /// The batch continues or waits after all.
     SetState {
         seq: Seq,
         state: BatchState,
     },
-    /// The session's summary shall be made, or made anew.
+    /// Requests the session's summary, also if there is one.
     Summarize,
-    /// The agent's program goes away; the life goes on when it is back.
+    /// The agent's program exits. The life continues when it is back.
     Suspend {
         reason: String,
         tally: Tally,
     },
-    /// A message has reached the agent's program: others are told, and nothing is stored of it here.
-    TellMessage {
+    /// A message has reached the agent's program. It is published but not stored here.
+    PublishMessage {
         content: Option<String>,
         origin: Option<Box<MessageOrigin>>,
     },
@@ -219,7 +221,7 @@ pub enum Effect {
     },
 }
 
-/// What becomes of the work on a batch.
+/// Whether work on a batch begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     Begins,
@@ -227,8 +229,8 @@ pub enum Work {
 }
 
 impl Effect {
-    /// The batch whose work begins or ends here: what is checked out then is where it is done. What merely closes a
-    /// batch that was left, a next prompt or the passing of time, may come after somebody has switched branches.
+    /// The batch whose work begins or ends with this effect, so the current checkout is that of the work. Batches
+    /// closed by the next prompt or by time are excluded, because the branch may have been switched since.
     #[deny(clippy::wildcard_enum_match_arm)]
     pub fn work(&self) -> Option<(Seq, Work)> {
         match self {
@@ -275,34 +277,34 @@ impl Effect {
             | Self::SetState { .. }
             | Self::Summarize
             | Self::Suspend { .. }
-            | Self::TellMessage { .. }
+            | Self::PublishMessage { .. }
             | Self::Complete { .. } => None,
         }
     }
 }
 
-/// A tool call without a result yet.
+/// A tool call without a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningCall {
     pub id: CallId,
-    /// The subagent that makes it; `None` on the main thread.
+    /// The subagent that makes it. `None` on the main thread.
     pub subagent: Option<String>,
-    /// What it gives to a subagent to do; none of it where the turn is private.
+    /// The task that it gives to a subagent. `None` if the turn is private.
     pub task: Option<SubagentTask>,
 }
 
-/// When a batch ran. What was done belongs to the batch of its turn; what names no turn, or one that nobody knows, to
-/// the batch that ran when it was done, or to the first.
+/// The period in which a batch ran. An activity belongs to the batch of its turn. If its turn is missing or unknown,
+/// it belongs to the batch that ran at the time, else to the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Period {
     pub seq: Seq,
     pub turn: Option<PromptId>,
-    /// `None`: it was typed while another ran, and its own turn never came.
+    /// `None` if it was queued while another batch ran and its own turn never came.
     pub since: Option<Order>,
 }
 
 impl Period {
-    /// Where something belongs that was done at `at`, in the turn of this id. `periods` are in the order of their prompts.
+    /// The batch of an activity that happened at `at` in this turn. `periods` are in the order of their prompts.
     pub fn seat(periods: &[Self], turn: Option<&PromptId>, at: &Order) -> Option<Seq> {
         let of_turn = periods.iter().rev().find(|period| turn.is_some() && period.turn.as_ref() == turn);
         let ran = |period: &&Self| period.since.is_some_and(|since| !at.is_before(&since));
@@ -311,14 +313,14 @@ impl Period {
     }
 }
 
-/// A prompt's row. `text` is `None` where it was wholly private.
+/// A prompt's row. `text` is `None` if it was entirely private.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPrompt {
     pub event: EventId,
     pub text: Option<String>,
-    /// The turn that the agent named with it: for what was typed while the agent worked, the running one.
+    /// The turn that the agent named with it. For a queued prompt that is the running turn.
     pub asked_in: Option<PromptId>,
-    /// Who sent it, and where, as far as the agent says. It is told to others and not stored.
+    /// Sender and channel, if the agent names them. Published, not stored.
     pub origin: Option<Box<MessageOrigin>>,
 }
 
@@ -326,7 +328,7 @@ pub struct NewPrompt {
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewActivity {
     pub event: EventId,
-    /// The turn it belongs to, by the agent's own word.
+    /// The turn that the agent names.
     pub prompt: Option<PromptId>,
     pub subagent: Option<Subagent>,
     pub content: ActivityContent,
@@ -340,7 +342,7 @@ pub enum ActivityContent {
         name: String,
         detail: String,
     },
-    /// It happened in a private batch: only that it did.
+    /// Content of a private batch. Only the fact is kept.
     Hidden {
         name: String,
     },
@@ -350,7 +352,7 @@ pub enum ActivityContent {
 pub enum CloseReason {
     Stop,
     NextPrompt,
-    /// The model could not be reached or refused.
+    /// The model was unreachable or refused.
     StopFailure,
     SessionEnd,
     Idle,

@@ -1,13 +1,13 @@
-//! When a batch that goes on is compressed.
+//! Decides when an open batch is compressed.
 //!
-//! Each time it is compressed as a whole, for what came later may change what came before. So the pieces grow with the
-//! batch: one of thousands of activities is read three times over and not once for every fifty of them.
+//! Each time the whole batch is compressed, because later work may change what earlier work meant. So the interval
+//! grows with the batch: one of thousands of activities is read three times over, not once for every fifty of them.
 
-/// An amount of activities.
+/// A number of activities and their size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     pub activities: u32,
-    /// Of their inputs and responses.
+    /// The bytes of their inputs and responses.
     pub bytes: u64,
 }
 
@@ -15,18 +15,18 @@ pub struct Load {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Growth {
     pub compressed: Load,
-    /// What came since.
+    /// What was added since.
     pub fresh: Load,
 }
 
 impl Growth {
-    /// One more activity of so many bytes.
+    /// Adds an activity of this size.
     pub fn add(&mut self, bytes: u64) {
         self.fresh.activities = self.fresh.activities.saturating_add(1);
         self.fresh.bytes = self.fresh.bytes.saturating_add(bytes);
     }
 
-    /// Whether what came is as much as a chunk, and as half of what is compressed.
+    /// Whether the new part is as large as a chunk and as half of the compressed part.
     pub fn is_due(&self, chunk: Load) -> bool {
         self.fresh.activities >= chunk.activities.max(self.compressed.activities / 2)
             || self.fresh.bytes >= chunk.bytes.max(self.compressed.bytes / 2)
@@ -43,7 +43,7 @@ impl Growth {
 mod tests {
     use super::*;
 
-    /// After how many activities of a kilobyte a batch is compressed.
+    /// The numbers of activities, of one kilobyte each, after which a batch is compressed.
     fn due_at(chunk: Load, until: u32) -> Vec<u32> {
         let mut growth = Growth::default();
         let mut is_due = |_: &u32| {

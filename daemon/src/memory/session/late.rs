@@ -1,6 +1,6 @@
-//! A prompt that arrives after what came after it: it waited in the spool, or was overtaken.
+//! Inserts prompts that arrive after later events, because they waited in the spool or were overtaken.
 
-use super::arrange::{Arranged, Course, arrange, periods};
+use super::arrange::{Arranged, Progress, arrange, periods};
 use super::transition::Transition;
 use super::{
     Batch, BatchState, CloseReason, Effect, Growth, NewPrompt, Order, Response, Seq, Session, SessionStatus,
@@ -9,17 +9,16 @@ use super::{
 use crate::memory::ids::PromptId;
 use crate::memory::material::BatchSource;
 
-/// Where a late prompt has found its place.
+/// The position of a late prompt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum LatePosition {
-    /// Nothing was asked since, and it was not answered.
+    /// No prompt followed, and it was not answered.
     Last,
     Earlier,
 }
 
 impl Transition<'_> {
-    /// Puts a prompt that arrived late into its place: what was done and answered since goes where it would have gone,
-    /// and later prompts move up by one.
+    /// Inserts a late prompt. Activities and answers after it are reassigned, and later prompts move up by one.
     pub(super) fn insert_late(
         &mut self,
         source: BatchSource,
@@ -28,7 +27,7 @@ impl Transition<'_> {
     ) -> (Seq, LatePosition) {
         let order = self.capture.order;
         if source == BatchSource::Private {
-            self.part_from_private(asked_in.as_ref());
+            self.separate_from_private(asked_in.as_ref());
         }
         let batches = &self.session.batches;
         let place = batches.iter().take_while(|batch| !order.is_before(&batch.opened)).count();
@@ -45,7 +44,7 @@ impl Transition<'_> {
         self.renumber();
         self.rearrange(place, Some(place));
         let batches = self.session.batches.len();
-        self.settle_early();
+        self.reassign_early();
         let place = place + (self.session.batches.len() - batches);
         let is_last = place + 1 == self.session.batches.len();
         let runs = self.session.batches.get(place).is_some_and(|batch| batch.state != BatchState::Closed);
@@ -78,7 +77,7 @@ impl Transition<'_> {
         seq
     }
 
-    /// Gives the recovery batch at `at` the prompt that it lacked.
+    /// Gives the recovery batch at `at` its missing prompt.
     pub(super) fn adopt_recovery(
         &mut self,
         at: usize,
@@ -88,7 +87,7 @@ impl Transition<'_> {
     ) -> Seq {
         let seq = self.next_seq();
         let Some(batch) = self.session.batches.get_mut(at) else { return seq };
-        // The turn that it was taken for is known as one that was heard of.
+        // The turn assumed so far becomes a turn that was seen without a prompt.
         let seq = batch.seq;
         batch.source = source;
         batch.opened = self.capture.order;
@@ -110,19 +109,19 @@ impl Transition<'_> {
         }
     }
 
-    /// Decides anew what was decided of the batches from `place` on without what has just arrived, which may be the
-    /// prompt of the batch at `new`.
+    /// Recomputes the assignment of the batches from `place` on after a late arrival, which may be the prompt of the
+    /// batch at `new`.
     pub(super) fn rearrange(&mut self, place: usize, new: Option<usize>) {
         let arranged = arrange(&self.session);
         let moved = self.set_turns(&arranged);
         self.set_aside(&arranged);
-        // An answer alone moves nothing.
+        // An answer alone moves no activities.
         if new.is_some() || !moved.is_empty() {
-            self.reseat(moved.iter().copied().chain([place]).min().unwrap_or(place));
+            self.move_activities(moved.iter().copied().chain([place]).min().unwrap_or(place));
         }
         let answered = self.take_answers(&arranged);
         let anew: Vec<usize> = moved.into_iter().chain(new).collect();
-        self.settle(&arranged, &anew);
+        self.set_states(&arranged, &anew);
         for at in answered.into_iter().chain(new) {
             if self.session.batches.get(at).is_some_and(|batch| batch.state == BatchState::Closed) {
                 self.compress(at);
@@ -132,8 +131,8 @@ impl Transition<'_> {
         self.effects.push(Effect::Summarize);
     }
 
-    /// Nothing is moved that was done before: the last batch that ran until `place` is the first to look at.
-    fn reseat(&mut self, place: usize) {
+    /// Earlier activities do not move, so the first batch to consider is the last that ran until `place`.
+    fn move_activities(&mut self, place: usize) {
         let mut before = self.session.batches.iter().take(place);
         let first = before.rposition(|batch| self.session.ran_since(batch).is_some()).unwrap_or(0);
         let among = self.session.batches.get(first..).unwrap_or_default();
@@ -143,7 +142,7 @@ impl Transition<'_> {
         self.effects.push(Effect::Rearrange { periods: periods(&self.session), among, hidden });
     }
 
-    /// The turns that batches run as. Returns the batches that run as another one now.
+    /// Sets the turns of the batches. Returns those whose turn changed.
     fn set_turns(&mut self, arranged: &[Arranged]) -> Vec<usize> {
         let mut moved = Vec::new();
         for (at, (batch, to)) in self.session.batches.iter_mut().zip(arranged).enumerate() {
@@ -167,7 +166,7 @@ impl Transition<'_> {
         moved
     }
 
-    /// Takes away answers that are another batch's.
+    /// Removes answers that belong to another batch.
     fn set_aside(&mut self, arranged: &[Arranged]) {
         for (at, to) in arranged.iter().enumerate() {
             let Some(batch) = self.session.batches.get_mut(at) else { continue };
@@ -177,20 +176,20 @@ impl Transition<'_> {
             }
             batch.response = Response::Missing;
             self.effects.push(Effect::SetAside { seq: batch.seq });
-            if self.session.holder(&known).is_some() {
+            if self.session.batch_with(&known).is_some() {
                 self.effects.push(Effect::DropAnswer { event: known.event });
             } else {
-                self.session.keep_spare(known);
+                self.session.remember_unassigned(known);
             }
         }
     }
 
-    /// Gives batches the answers that are theirs. Returns those that got one.
+    /// Assigns answers to their batches. Returns the batches that got one.
     fn take_answers(&mut self, arranged: &[Arranged]) -> Vec<usize> {
         let mut answered = Vec::new();
         for (at, to) in arranged.iter().enumerate() {
             let Some(answer) = &to.answer else { continue };
-            let holder = self.session.holder(answer);
+            let holder = self.session.batch_with(answer);
             let Some(batch) = self.session.batches.get_mut(at) else { continue };
             let seq = batch.seq;
             if holder == Some(seq) || matches!(&batch.response, Response::Known(known) if known == answer) {
@@ -207,34 +206,34 @@ impl Transition<'_> {
         answered
     }
 
-    /// Of one turn only the last words are kept, and of a private one none.
+    /// Drops all but the last answer of each turn, and all answers of private ones.
     fn drop_answers(&mut self, arranged: &[Arranged]) {
         let held: Vec<&TurnResponse> = arranged.iter().filter_map(|to| to.answer.as_ref()).collect();
         let is_held = |spare: &TurnResponse| held.iter().any(|answer| answer.event == spare.event);
-        let is_worthless = |spare: &TurnResponse| {
+        let is_superseded = |spare: &TurnResponse| {
             arranged.iter().any(|to| to.hidden.contains(&spare.event))
-                || held.iter().any(|answer| answer.is_of_turn_of(spare))
+                || held.iter().any(|answer| answer.is_same_turn_as(spare))
         };
         let spare = std::mem::take(&mut self.session.spare).into_iter().filter(|spare| !is_held(spare));
-        let (gone, kept) = spare.partition::<Vec<_>, _>(is_worthless);
+        let (gone, kept) = spare.partition::<Vec<_>, _>(is_superseded);
         self.session.spare = kept;
         self.effects.extend(gone.into_iter().map(|answer| Effect::DropAnswer { event: answer.event }));
     }
 
-    /// Opens and closes: what is over stays so, unless it was taken for another turn.
-    fn settle(&mut self, arranged: &[Arranged], anew: &[usize]) {
+    /// Opens and closes batches. A closed one stays closed unless its turn changed.
+    fn set_states(&mut self, arranged: &[Arranged], anew: &[usize]) {
         let is_over = self.session.status == SessionStatus::Completed
             || self.session.ended.is_some_and(|ended| !ended.is_before(&self.capture.order));
         for (at, to) in arranged.iter().enumerate() {
             let Some(batch) = self.session.batches.get_mut(at) else { continue };
             let is_anew = anew.contains(&at);
             let (seq, state) = (batch.seq, batch.state);
-            let wanted = match to.course {
-                Course::Answered => (BatchState::Closed, CloseReason::Stop),
-                Course::Running if !is_over => (BatchState::Open, CloseReason::NextPrompt),
-                Course::Waiting if !is_over => (BatchState::Waiting, CloseReason::NextPrompt),
-                Course::Running | Course::Waiting => (BatchState::Closed, CloseReason::SessionEnd),
-                Course::Left | Course::Unborn => (BatchState::Closed, CloseReason::NextPrompt),
+            let wanted = match to.progress {
+                Progress::Answered => (BatchState::Closed, CloseReason::Stop),
+                Progress::Running if !is_over => (BatchState::Open, CloseReason::NextPrompt),
+                Progress::Waiting if !is_over => (BatchState::Waiting, CloseReason::NextPrompt),
+                Progress::Running | Progress::Waiting => (BatchState::Closed, CloseReason::SessionEnd),
+                Progress::Abandoned | Progress::NotYetTyped => (BatchState::Closed, CloseReason::NextPrompt),
             };
             match wanted {
                 (BatchState::Closed, why) if state != BatchState::Closed => self.close(at, why),
@@ -253,8 +252,8 @@ impl Transition<'_> {
 }
 
 impl Session {
-    /// Remembers when a turn was first heard of. Whether it had not been heard of so early.
-    pub(super) fn sight(&mut self, turn: &PromptId, at: Order) -> bool {
+    /// Records when a turn was first seen. Returns whether this is earlier than known.
+    pub(super) fn record_first_seen(&mut self, turn: &PromptId, at: Order) -> bool {
         match self.turns_seen.iter_mut().find(|seen| seen.turn == *turn) {
             Some(seen) if !at.is_before(&seen.at) => return false,
             Some(seen) => seen.at = at,

@@ -1,11 +1,11 @@
-//! What an event means for its session and the session's prompt batches.
+//! The session's state machine: what an event changes in a session and its prompt batches.
 //!
 //! [`Session::on_event`] is a function from state and event to state and effects. The session actor calls it and
-//! hands the effects to the writer; nothing here waits, writes or knows the time.
+//! passes the effects to the writer. Nothing here waits, writes or reads the clock.
 //!
-//! Batches are named by a number that the session gives out ([`Seq`]), not by a row's, so that an effect can name a
-//! batch that is not yet stored. They stand in the order in which their prompts were typed: an event that arrives
-//! late takes the place it would have had.
+//! Batches are named by a number that the session assigns ([`Seq`]) and not by a row's id, so that an effect can name
+//! a batch that is not stored yet. They are ordered by the time of their prompts; a late event is inserted where it
+//! belongs.
 
 mod effect;
 mod growth;
@@ -31,23 +31,23 @@ pub use effect::{ActivityContent, CloseReason, Effect, NewActivity, NewPrompt, P
 pub use growth::{Growth, Load};
 use transition::Transition;
 
-/// A session that begins within so long of another's clearing continues it, in milliseconds either way: both are told
-/// of by hooks that run at the same moment.
+/// The longest time between the clearing of a session and the start of the one that continues it, in milliseconds.
+/// Their hooks run concurrently, so either may be first.
 pub const CLEAR_WITHIN_MS: i64 = 60_000;
 
-/// A batch's name in its session, given out from 1 in order of arrival.
+/// A batch's number in its session, assigned from 1 in order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub u32);
 
-/// Where a session is in its life.
+/// The phase of a session's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SessionStatus {
-    /// It has started and nothing was asked yet.
+    /// It has started and has no prompt yet.
     #[default]
     Initialized,
     Active,
-    /// The daemon stopped while it lived; its next event resumes it.
+    /// The daemon stopped during its life. Its next event resumes it.
     Suspended,
     Completed,
 }
@@ -69,17 +69,17 @@ impl SessionStatus {
     }
 }
 
-/// What is remembered of a batch while its session lives.
+/// The state of a batch while its session lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     pub seq: Seq,
-    /// The number of its prompt; for a recovery batch, of the prompt before it.
+    /// The number of its prompt; for a recovery batch, that of the prompt before it.
     pub number: u32,
     pub opened: Order,
-    /// The turn it runs as.
+    /// The turn that it runs as.
     pub prompt: Option<PromptId>,
-    /// The turn that the agent named with the prompt. Where it is another than `prompt`, the prompt was typed while
-    /// that turn ran.
+    /// The turn that the agent named with the prompt. If it differs from `prompt`, the prompt was queued during that
+    /// turn.
     pub asked_in: Option<PromptId>,
     pub source: BatchSource,
     pub state: BatchState,
@@ -89,82 +89,82 @@ pub struct Batch {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchState {
-    /// Typed while another batch ran; activities do not come here yet.
+    /// Queued while another batch ran. It gets no activities yet.
     Waiting,
     Open,
     Closed,
 }
 
-/// Whether the agent's answer to a batch is known.
+/// Whether a batch's answer is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
     Missing,
-    /// Read from the agent's transcript: whatever is told of it later is truer.
+    /// Read from the agent's transcript. A reported answer replaces it.
     Recovered,
     Known(TurnResponse),
 }
 
-/// An answer of the agent's, without its words.
+/// The identity of an agent's answer, without its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnResponse {
     pub event: EventId,
     pub at: Order,
-    /// For which turn, by the agent's own word.
+    /// Its turn, as the agent names it.
     pub prompt: Option<PromptId>,
 }
 
-/// A turn that was heard of before any prompt of its id, and when first.
+/// A turn that was seen before any prompt of its id, and the time of its first event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnSeen {
     pub turn: PromptId,
     pub at: Order,
 }
 
-/// A session as its actor holds it.
+/// The state of a session, as its actor holds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Session {
     pub status: SessionStatus,
-    /// Which life this is, from 1; 0 before the first event.
+    /// The current life, from 1. 0 before the first event.
     pub life: u32,
-    /// Prompts so far; the next one gets the next number.
+    /// Prompts so far. The next one gets the next number.
     pub prompts: u32,
-    /// In the order in which they were opened.
+    /// In the order of their prompts.
     pub batches: Vec<Batch>,
-    /// Answers that are no batch's, kept as activities: their prompts may still come.
+    /// Answers without a batch, kept as activities because their prompts may still arrive.
     pub spare: Vec<TurnResponse>,
-    /// What was done before the first prompt, and lies in the first batch.
+    /// Calls from before the first prompt that lie in the first batch.
     pub early: Vec<EarlyCall>,
-    /// Turns that were heard of though no prompt has their id: what was typed while the agent worked runs as one.
+    /// Turns without a prompt of their id. A queued prompt runs as such a turn.
     pub turns_seen: Vec<TurnSeen>,
     pub last_event: Timestamp,
-    /// The latest event so far; what was taken before it comes late.
+    /// The latest event so far. An event captured before it is late.
     pub latest: Option<Order>,
-    /// When the last life ended: what is older belongs to it and begins no other.
+    /// When the last life ended. Older events belong to it and begin no new one.
     pub ended: Option<Order>,
     /// When the current life began.
     pub begun: Timestamp,
-    /// Since when the daemon was away, while the session is suspended.
+    /// Since when the daemon has been away, while the session is suspended.
     pub suspended: Option<Timestamp>,
-    /// Calls that were begun and have no result yet.
+    /// Calls that have started and have no result yet.
     pub calls: Vec<RunningCall>,
     /// Messages at the last compaction.
     pub compacted: u32,
 }
 
-/// What the agent waits to be told.
+/// The context that the agent waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Context for a session that starts.
+    /// Context for a starting session.
     Start(StartSource, Audience),
     /// Memory relevant to this prompt.
     Prompt(String),
-    /// What is known of this file, as the agent names it: it is about to be read or changed.
+    /// Notes about this file, as the agent spells it: it is about to be read or changed.
     File(String),
-    /// Memory relevant to what a subagent is to do. It begins without any of its caller's.
+    /// Memory relevant to a subagent's task. The subagent has none of its caller's context.
     Task(String),
 }
 
-/// What follows from an event.
+/// The result of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     pub next: Session,
@@ -172,14 +172,14 @@ pub struct Decision {
     pub ask: Option<Ask>,
 }
 
-/// What the user's configuration says about capturing.
+/// The user's configuration of recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturePolicy {
-    /// Tools whose calls make no activity.
+    /// Tools whose calls are not recorded.
     pub skip_tools: Vec<String>,
-    /// Where plans lie, see [`super::plan::is_plan_file`].
+    /// Plan folders, see [`super::plan::is_plan_file`].
     pub plan_folders: Vec<String>,
-    /// With so much in it a batch is compressed though it goes on.
+    /// The size at which an open batch is compressed.
     pub chunk: Load,
 }
 
@@ -190,33 +190,33 @@ pub struct IdlePolicy {
     pub session_ms: i64,
 }
 
-/// The time, as somebody sees it who has not always been looking.
+/// The current time, and since when events could be seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watch {
     pub now: Timestamp,
-    /// Since when. A suspended session was not silent before: nobody could hear it.
+    /// When watching began. The silence of a suspended session before that does not count.
     pub since: Timestamp,
 }
 
 impl Batch {
-    /// Whether a turn is another than the batch's by the agent's own words.
-    pub fn is_strange_to(&self, turn: Option<&PromptId>) -> bool {
+    /// Whether the agent names a different turn than the batch's.
+    pub fn is_of_other_turn(&self, turn: Option<&PromptId>) -> bool {
         turn.is_some() && self.prompt.is_some() && turn != self.prompt.as_ref()
     }
 
-    /// Whether its prompt was typed while another turn ran.
+    /// Whether its prompt was queued during another turn.
     fn waited(&self) -> bool {
         self.asked_in.is_some() && self.prompt != self.asked_in
     }
 
-    /// Whether what is done in a turn is nobody's business, as far as is known.
+    /// Whether this turn is private, as far as known.
     fn is_private_in(&self, turn: Option<&PromptId>) -> bool {
-        self.source == BatchSource::Private && !self.is_strange_to(turn)
+        self.source == BatchSource::Private && !self.is_of_other_turn(turn)
     }
 }
 
 impl Session {
-    /// Decides what `event` means.
+    /// Processes an event.
     #[must_use]
     pub fn on_event(self, event: &HookEvent, capture: Capture, policy: &CapturePolicy) -> Decision {
         let ended = self.ended;
@@ -233,7 +233,7 @@ impl Session {
         Decision { next: turn.session, effects: turn.effects, ask }
     }
 
-    /// Decides what the passing of time means. Closing by time is provisional: the next event goes on.
+    /// Processes the passing of time. Closing by time is provisional: the next event continues.
     #[must_use]
     pub fn on_idle(self, watch: Watch, policy: IdlePolicy) -> Decision {
         let (closes, ends) = (self.closes_by_time(watch, policy), self.ends_by_time(watch, policy));
@@ -241,7 +241,7 @@ impl Session {
         let mut effects = Vec::new();
         if closes {
             effects.extend(next.close_unfinished(CloseReason::Idle));
-            // The end of the life asks for one itself.
+            // The end of the life requests a summary itself.
             if !effects.is_empty() && !ends {
                 effects.push(Effect::Summarize);
             }
@@ -252,7 +252,7 @@ impl Session {
             effects.extend([Effect::Complete { reason: "idle".to_owned(), tally }, Effect::Summarize]);
             next.status = SessionStatus::Completed;
             next.suspended = None;
-            // It ended with the last that was heard of it.
+            // It ended with its last event.
             next.ended = next.latest;
         }
         Decision { next, effects, ask: None }
@@ -280,22 +280,22 @@ impl Session {
         watch.now.since(since)
     }
 
-    /// The open batch that `event` is about to close, or to leave, without an answer to it.
-    pub fn left_unanswered_by(&self, event: &HookEvent) -> Option<&Batch> {
+    /// The open batch that `event` is about to close or leave without an answer.
+    pub fn unanswered_batch_before(&self, event: &HookEvent) -> Option<&Batch> {
         let batch = self.unanswered()?;
         let leaves = match &event.what {
             HookEventKind::Prompt { .. } => event.prompt.is_none() || event.prompt != batch.prompt,
             HookEventKind::SessionEnd { .. } => true,
             HookEventKind::SessionStart { source, .. } => *source != StartSource::Compact,
-            HookEventKind::Stop { .. } if batch.is_strange_to(event.prompt.as_ref()) => true,
+            HookEventKind::Stop { .. } if batch.is_of_other_turn(event.prompt.as_ref()) => true,
             HookEventKind::Stop { message } => message.as_ref().is_none_or(|text| text.trim().is_empty()),
             _ => false,
         };
         leaves.then_some(batch)
     }
 
-    /// The same for the passing of time.
-    pub fn left_unanswered_by_time(&self, watch: Watch, policy: IdlePolicy) -> Option<&Batch> {
+    /// The open batch that is about to be closed by time without an answer.
+    pub fn unanswered_batch_on_idle(&self, watch: Watch, policy: IdlePolicy) -> Option<&Batch> {
         self.unanswered().filter(|_| self.closes_by_time(watch, policy))
     }
 
@@ -307,7 +307,7 @@ impl Session {
         self.running().filter(has_answer)
     }
 
-    /// The reply that was found for the running batch.
+    /// Stores the reply that was found for the running batch.
     #[must_use]
     pub fn with_reply(mut self, text: &str) -> (Self, Option<Effect>) {
         let running = self.batches.iter_mut().rev().find(|batch| batch.state == BatchState::Open);
@@ -318,7 +318,7 @@ impl Session {
         (self, effect)
     }
 
-    /// What the session amounts to at a moment.
+    /// Totals of the session at a moment.
     pub fn tally(&self, at: Timestamp) -> Tally {
         Tally { message_count: self.messages(), life_ms: at.since(self.begun) }
     }
@@ -331,13 +331,13 @@ impl Session {
         self.batches.iter().map(of).sum()
     }
 
-    /// Whether anything could still change by the mere passing of time.
+    /// Whether the passing of time can change nothing more.
     pub fn is_at_rest(&self) -> bool {
         self.status == SessionStatus::Completed
             && self.batches.iter().all(|batch| batch.state == BatchState::Closed)
     }
 
-    /// Closes what is open and forgets that something waited.
+    /// Closes open batches and drops queued ones.
     fn close_unfinished(&mut self, why: CloseReason) -> Vec<Effect> {
         let unfinished = self.batches.iter_mut().filter(|batch| batch.state != BatchState::Closed);
         unfinished
@@ -351,7 +351,7 @@ impl Session {
             .collect()
     }
 
-    /// Since when a batch ran; `None`: it was typed while another did, and its turn never came.
+    /// Since when a batch ran. `None` if it was queued during another turn and its own never came.
     fn ran_since(&self, batch: &Batch) -> Option<Order> {
         if !batch.waited() {
             return Some(batch.opened);

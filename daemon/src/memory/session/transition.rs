@@ -1,4 +1,4 @@
-//! One event on its way through the rules: what it means for the session's life, its batches and its answer.
+//! The processing of one event: its changes to the session's life and batches, and the context it asks for.
 
 use super::late::LatePosition;
 use super::{
@@ -10,13 +10,13 @@ use crate::memory::ids::PromptId;
 use crate::memory::material::BatchSource;
 use crate::memory::plan::{PlanReference, PlanState, reference};
 
-/// One event on its way through the rules.
+/// The processing of one event.
 pub(super) struct Transition<'a> {
     pub(super) session: Session,
     pub(super) effects: Vec<Effect>,
     pub(super) capture: Capture,
     pub(super) policy: &'a CapturePolicy,
-    /// It comes after the end of the life it belongs to, and must not begin another.
+    /// The event came after the end of the life it belongs to, and must not begin another.
     pub(super) belongs_to_ended_life: bool,
 }
 
@@ -26,14 +26,14 @@ impl Transition<'_> {
             HookEventKind::SessionStart { source, audience } => {
                 self.begin(*source);
                 if *source == StartSource::Clear && self.is_late() && self.session.life == 1 {
-                    // Something that happened later has begun the life, and nobody knew how it came about.
+                    // A later event has begun the life, before the source was known.
                     self.effects.push(Effect::FollowCleared);
                 }
                 if *source != StartSource::Compact && !self.is_late() {
-                    // Another process: what the last one was doing is over.
+                    // A new process, so calls of the last one are over.
                     self.end_calls(|_| true);
                 }
-                // A subagent whose own conversation was shortened is not the session.
+                // A subagent that compacted its own conversation is not the session.
                 return event.subagent.is_none().then_some(Ask::Start(*source, *audience));
             }
             HookEventKind::Prompt { text, source } => {
@@ -74,7 +74,7 @@ impl Transition<'_> {
             HookEventKind::MessageReceived { content, detail } => {
                 let is_open = self.note(event, "MessageReceived", detail);
                 let (content, origin) = (content.clone().filter(|_| is_open), event.origin.clone());
-                self.effects.push(Effect::TellMessage { content, origin });
+                self.effects.push(Effect::PublishMessage { content, origin });
             }
             HookEventKind::PreCompact { trigger } => self.compaction_begins(event, trigger),
             HookEventKind::PostCompact { trigger, summary } => {
@@ -88,7 +88,7 @@ impl Transition<'_> {
         None
     }
 
-    /// A session starts or is continued. Other live sessions are nobody's business here.
+    /// Starts or continues the session. Other live sessions are not affected.
     pub(super) fn begin(&mut self, source: StartSource) {
         match self.session.status {
             _ if self.session.life == 0 => self.begin_life(source),
@@ -106,7 +106,7 @@ impl Transition<'_> {
         self.effects.push(Effect::BeginLife { life: self.session.life, source });
     }
 
-    /// The daemon is back; the session may never have noticed.
+    /// The daemon is back. The session may not have noticed.
     fn resume(&mut self) {
         let since = self.session.suspended.take().unwrap_or(self.session.last_event);
         let status = match self.session.batches.is_empty() {
@@ -117,10 +117,10 @@ impl Transition<'_> {
         self.effects.push(Effect::Resume { status, suspended_for_ms: self.capture.at.since(since) });
     }
 
-    /// The agent's program goes away. What there is is worked up, for nobody knows when it is back.
+    /// The agent's program exits. Open batches are compressed now, because it may not come back.
     fn suspend(&mut self, reason: &str) {
         if self.session.status == SessionStatus::Suspended {
-            // It is away already: told twice, or the daemon was.
+            // It is suspended already: a duplicate, or the daemon was away.
             return;
         }
         self.begin(StartSource::Resume);
@@ -138,7 +138,7 @@ impl Transition<'_> {
     fn session_end(&mut self, reason: &str) {
         let older = |batch: &Batch| self.capture.order.is_before(&batch.opened);
         if self.session.status == SessionStatus::Completed || self.session.batches.iter().any(older) {
-            // It has ended already, or gone on since: a late word of it neither ends nor begins a life.
+            // It has ended already or continued since. A late end neither ends nor begins a life.
             return;
         }
         self.begin(StartSource::Resume);
@@ -150,7 +150,7 @@ impl Transition<'_> {
         self.effects.extend([Effect::Complete { reason: reason.to_owned(), tally }, Effect::Summarize]);
     }
 
-    /// Whether something that happened later is known already.
+    /// Whether a later event has been processed already.
     pub(super) fn is_late(&self) -> bool {
         self.session.latest.is_some_and(|latest| self.capture.order.is_before(&latest))
     }
@@ -160,7 +160,7 @@ impl Transition<'_> {
         self.effects.push(Effect::SetStatus(status));
     }
 
-    /// Sees that the session lives and works, whatever was missed before.
+    /// Activates the session, whatever events were missed before.
     pub(super) fn activate(&mut self) {
         self.begin(StartSource::Resume);
         if !matches!(self.session.status, SessionStatus::Active | SessionStatus::Completed) {
@@ -169,7 +169,7 @@ impl Transition<'_> {
     }
 
     fn open(&mut self, event: &HookEvent, text: &PromptText, source: BatchSource) -> Option<Ask> {
-        // A prompt that carries the running turn's id was typed while the agent works.
+        // A prompt with the running turn's id was queued while the agent works.
         let queued = event.prompt.is_some()
             && self.session.running().is_some_and(|running| {
                 running.prompt == event.prompt && running.source != BatchSource::Recovery
@@ -206,7 +206,7 @@ impl Transition<'_> {
                 self.effects.push(Effect::HideCompactions);
             }
             self.carry_out(seq, plan);
-            // Where another prompt followed, or the life ended, its time is over: there is nobody to answer.
+            // If another prompt followed, or the life ended, nobody waits for context.
             return if place == LatePosition::Last { self.ask(source, text) } else { None };
         }
         if let Some(seq) = self.adopt_in_order(source, event.prompt.as_ref(), &prompt) {
@@ -214,7 +214,7 @@ impl Transition<'_> {
             return self.ask(source, text);
         }
         if !queued {
-            // What still ran was interrupted; subagents work on in the background.
+            // Running calls were interrupted; subagents go on in the background.
             self.end_calls(|call| call.subagent.is_none());
             self.leave_unfinished();
         }
@@ -224,14 +224,14 @@ impl Transition<'_> {
         self.ask(source, text)
     }
 
-    /// The turn that ran has ended without a word. A crash after this moment leaves a summary with it.
+    /// The running turn ended without an answer. The summary is requested now, in case of a crash.
     fn leave_unfinished(&mut self) {
         let closed = self.session.close_unfinished(CloseReason::NextPrompt);
         let summarize = (!closed.is_empty()).then_some(Effect::Summarize);
         self.effects.extend(closed.into_iter().chain(summarize));
     }
 
-    /// Ties the batch to the plan that its prompt speaks of.
+    /// Links the batch to the plan that its prompt refers to.
     fn carry_out(&mut self, seq: Seq, plan: Option<PlanReference>) {
         let Some(plan) = plan else { return };
         if let PlanReference::Text(text) = &plan {
@@ -243,7 +243,7 @@ impl Transition<'_> {
         }
     }
 
-    /// A person's prompt is answered; a machine's is not.
+    /// Only prompts of a person ask for context.
     fn ask(&self, source: BatchSource, text: Option<String>) -> Option<Ask> {
         match source {
             BatchSource::User | BatchSource::Queued | BatchSource::Plan => text.map(Ask::Prompt),
@@ -288,17 +288,17 @@ impl Transition<'_> {
         self.session.batches.len() - 1
     }
 
-    /// The batch an event belongs to: that of its prompt id even when closed; else one that waited for just this
-    /// turn; else the one that ran at its time; else the first. `None` where the session has none.
+    /// The batch of an event: that of its prompt id, even if closed; else a queued one that runs as this turn; else
+    /// the one that ran at the time; else the first. `None` if the session has no batch.
     pub(super) fn batch_of(&mut self, prompt: Option<&PromptId>) -> Option<usize> {
         if let Some(id) = prompt {
-            self.see(id);
+            self.record_turn(id);
             let batches = &self.session.batches;
-            // The newest of that id: a compaction or a resumed turn may have opened it again.
+            // The newest with that id: a compaction or a resumed turn may have opened it again.
             if let Some(known) = batches.iter().rposition(|batch| batch.prompt.as_ref() == Some(id)) {
                 return Some(known);
             }
-            // What was done before it was typed is none of its turn.
+            // Events from before a prompt was typed do not belong to its turn.
             let may_run = |batch: &Batch| {
                 batch.state == BatchState::Waiting && !self.capture.order.is_before(&batch.opened)
             };
@@ -308,7 +308,7 @@ impl Transition<'_> {
         }
         let order = self.capture.order;
         let batches = &self.session.batches;
-        // What was typed meanwhile ran only if its turn came.
+        // A queued prompt ran only if its turn came.
         let ran = |batch: &Batch| self.session.ran_since(batch).is_some_and(|since| !order.is_before(&since));
         let running = batches
             .iter()
@@ -316,15 +316,15 @@ impl Transition<'_> {
         running.or_else(|| batches.iter().rposition(ran)).or_else(|| (!batches.is_empty()).then_some(0))
     }
 
-    /// A turn is heard of. Where no prompt has its id, what was typed while another ran may have run as this one.
-    fn see(&mut self, turn: &PromptId) {
+    /// Records a turn. If no prompt has its id, a queued one may have run as this turn.
+    fn record_turn(&mut self, turn: &PromptId) {
         let order = self.capture.order;
         let is_own = |batch: &Batch| !batch.waited() && batch.asked_in.as_ref() == Some(turn);
         if self.session.batches.iter().any(is_own) {
             return;
         }
-        let is_new = self.session.sight(turn, order);
-        // What ran later by all that was known may have run as this turn.
+        let is_new = self.session.record_first_seen(turn, order);
+        // A prompt assumed to have run later may have run as this turn.
         let not_yet_ran = |batch: &Batch| {
             self.session.ran_since(batch).is_none_or(|since| order.is_before(&since))
                 && !order.is_before(&batch.opened)
@@ -335,7 +335,7 @@ impl Transition<'_> {
         }
     }
 
-    /// The interrupted turn is over; what was typed meanwhile is the turn of `id`.
+    /// The interrupted turn is over. The queued prompt becomes the turn of `id`.
     fn run_waiting(&mut self, waiting: usize, id: &PromptId) -> usize {
         if let Some(open) = self.session.batches.iter().rposition(|batch| batch.state == BatchState::Open) {
             self.close(open, CloseReason::NextPrompt);
@@ -349,7 +349,7 @@ impl Transition<'_> {
         waiting
     }
 
-    /// The turn is over without an answer; the program's words about it are no answer of the model's.
+    /// The turn ended without an answer. The program's error text is not the model's answer.
     fn stop_failure(&mut self, event: &HookEvent, error: &str, detail: &str) {
         self.note(event, &format!("StopFailure {error}"), detail);
         let Some(at) = self.batch_of(event.prompt.as_ref()) else { return };
@@ -361,7 +361,8 @@ impl Transition<'_> {
         self.effects.push(Effect::Summarize);
     }
 
-    /// Keeps an event that has no rule. It never opens a batch. `false`: it is private, so only that it came.
+    /// Stores an event without a rule. It never opens a batch. Returns `false` if it is private, so that only the fact
+    /// is stored.
     pub(super) fn note(&mut self, event: &HookEvent, name: &str, detail: &str) -> bool {
         self.begin(StartSource::Resume);
         let batch = self.batch_of(event.prompt.as_ref()).and_then(|at| self.session.batches.get(at));

@@ -1,4 +1,4 @@
-//! What is done within a turn: calls, subagents, plans, and the shortening of the conversation.
+//! Events within a turn: calls, subagents, plans and compactions.
 
 use super::transition::Transition;
 use super::{
@@ -11,7 +11,7 @@ use crate::memory::material::BatchSource;
 use crate::memory::plan::{PlanChange, PlanState, is_plan_file};
 
 impl Session {
-    /// Forgets running calls, and says which.
+    /// Removes running calls, and returns which.
     pub(super) fn end_calls(&mut self, over: impl Fn(&RunningCall) -> bool) -> Option<Effect> {
         let (ended, left) = std::mem::take(&mut self.calls).into_iter().partition::<Vec<_>, _>(over);
         self.calls = left;
@@ -26,7 +26,7 @@ impl Transition<'_> {
     }
 
     pub(super) fn call_begins(&mut self, event: &HookEvent, call: &ToolStart) {
-        // One that arrives late may be over already.
+        // A late one may have ended already.
         let Some(id) = call.use_id.clone().filter(|_| !self.is_late()) else { return };
         if self.session.status == SessionStatus::Completed
             || self.session.calls.iter().any(|call| call.id == id)
@@ -40,8 +40,8 @@ impl Transition<'_> {
         self.effects.push(Effect::BeginCall { call });
     }
 
-    /// The file that the main agent is about to open. A subagent has a conversation of its own, so that nothing told
-    /// there were told here; of a private turn nothing is looked up, for what is given is written down.
+    /// The file that the main agent is about to open. `None` for subagents, which have separate conversations, and for
+    /// private turns, because injections are recorded.
     pub(super) fn file_in_view(&self, event: &HookEvent, call: &ToolStart) -> Option<Ask> {
         if self.is_in_private(event) || self.is_late() || event.subagent.is_some() {
             return None;
@@ -60,8 +60,8 @@ impl Transition<'_> {
         }
     }
 
-    /// What the subagent that begins is to do. Its start does not name the call that asked for it; of several at once
-    /// for the same kind each may be meant.
+    /// The task of a starting subagent. Its start event does not name the calling tool call, so any of several
+    /// concurrent calls for the same type may be meant.
     fn task_of(&self, subagent: &Subagent) -> Option<String> {
         let kind = subagent.kind.as_deref()?;
         let tasks = self.session.calls.iter().filter_map(|call| call.task.as_ref());
@@ -75,7 +75,7 @@ impl Transition<'_> {
         self.end_calls(|running| call.use_id.as_ref() == Some(&running.id));
         let skipped = self.policy.skip_tools.contains(&call.name);
         let at = match self.batch_of(event.prompt.as_ref()) {
-            Some(0) if !skipped && self.is_before_all(event) => self.take_early(event),
+            Some(0) if !skipped && self.is_before_first_prompt(event) => self.add_early_call(event),
             Some(at) => at,
             None if skipped => return self.plan_changes(None, event, call),
             None => self.open_recovery(event),
@@ -108,7 +108,7 @@ impl Transition<'_> {
             self.effects.push(Effect::LinkSubagent { subagent: subagent.clone(), call: use_id.clone() });
         }
         if closed && !private {
-            // Background work goes on after Stop: the batch's observations are made anew with it.
+            // Background work continues after the end of the turn, so the batch is recompressed.
             self.effects.extend([Effect::CompressBatch { seq }, Effect::Summarize]);
         }
         if !private {
@@ -116,8 +116,8 @@ impl Transition<'_> {
         }
     }
 
-    /// Whether it was done before anything that is known was asked, and not in one of its turns.
-    fn is_before_all(&mut self, event: &HookEvent) -> bool {
+    /// Whether it happened before the first known prompt, and not in one of its turns.
+    fn is_before_first_prompt(&mut self, event: &HookEvent) -> bool {
         let Some(first) = self.session.batches.first_mut() else { return true };
         let is_earlier = self.capture.order.is_before(&first.opened);
         let is_own = event.prompt.is_some() && event.prompt == first.prompt;
@@ -127,10 +127,10 @@ impl Transition<'_> {
         is_earlier && !is_own && first.source != BatchSource::Recovery
     }
 
-    /// Something that was done before the first prompt, and is heard of after it.
-    fn take_early(&mut self, event: &HookEvent) -> usize {
+    /// Handles a call from before the first prompt that arrives after it.
+    fn add_early_call(&mut self, event: &HookEvent) -> usize {
         self.remember_early(event, 0);
-        self.part_early();
+        self.separate_early();
         0
     }
 
@@ -156,7 +156,7 @@ impl Transition<'_> {
         }
     }
 
-    /// A long batch is compressed piece by piece, so that a crash costs little of it.
+    /// Compresses a long batch in steps, so that a crash costs little of it.
     fn grow(&mut self, at: usize, call: &ToolCall) {
         let chunk = self.policy.chunk;
         let Some(batch) = self.session.batches.get_mut(at) else { return };
@@ -167,7 +167,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Everything that the model asked for at once is settled. What has a row of its own is known from it.
+    /// Handles a batch of settled calls. Those with a row of their own are known already.
     pub(super) fn settled_calls(&mut self, event: &HookEvent, calls: &[ToolCall]) {
         self.end_calls(|running| calls.iter().any(|call| call.use_id.as_ref() == Some(&running.id)));
         let batch = self.batch_of(event.prompt.as_ref()).and_then(|at| self.session.batches.get(at));
@@ -206,7 +206,8 @@ impl Transition<'_> {
         }
     }
 
-    /// The conversation is about to be shortened: what there is is worked up now, for it may be all that is left.
+    /// The conversation is about to be compacted. Open batches are compressed now, because this may be the last
+    /// chance.
     pub(super) fn compaction_begins(&mut self, event: &HookEvent, trigger: &str) {
         self.begin(StartSource::Resume);
         let seq = self.seq_of(event);
@@ -217,7 +218,7 @@ impl Transition<'_> {
         self.flush_open();
     }
 
-    /// Has what there is of open batches worked up, and the session summed up.
+    /// Requests compression of open batches, and the session's summary.
     pub(super) fn flush_open(&mut self) {
         let open = self.session.batches.iter_mut();
         for batch in
@@ -237,7 +238,7 @@ impl Transition<'_> {
         let message_count = self.session.messages();
         let since_last = message_count.saturating_sub(self.session.compacted);
         self.session.compacted = message_count;
-        // The agent's summary tells of the private prompts before it, too.
+        // The agent's summary may also describe the private prompts before it.
         let is_told = |batch: &Batch| {
             batch.source == BatchSource::Private && !self.capture.order.is_before(&batch.opened)
         };
@@ -269,7 +270,7 @@ impl Transition<'_> {
         };
         self.effects.push(Effect::KeepPlan { seq, prompt: event.prompt.clone(), path, text, state });
         let batch = self.session.batches.iter_mut().find(|batch| Some(batch.seq) == seq);
-        // Also where it is one already: what made it one may have been another batch's since.
+        // Also if it works on a plan already, because that call may have moved to another batch since.
         if let Some(batch) = batch.filter(|it| matches!(it.source, BatchSource::User | BatchSource::Plan)) {
             batch.source = BatchSource::Plan;
             self.effects.push(Effect::SetSource { seq: batch.seq, source: BatchSource::Plan });

@@ -53,7 +53,7 @@ fn a_rule_and_its_contrary_are_one_subject() {
 
 #[track_caller]
 fn task(open: &str, done: &str, is_settled: bool) {
-    let (open_key, done_key) = (of_title(ObservationType::Decision, open), of_deed(done));
+    let (open_key, done_key) = (of_title(ObservationType::Decision, open), of_completed_task(done));
     assert_eq!(open_key.is_some() && open_key == done_key, is_settled, "{open_key:?} {done_key:?}");
 }
 

@@ -1,4 +1,4 @@
-//! The rules as stories: a line an event, and what becomes of the batches.
+//! The session's rules as scripts: one event per line, and the resulting batches.
 
 mod table;
 
@@ -23,9 +23,10 @@ fn policy() -> CapturePolicy {
     }
 }
 
-/// Reads one line of a story: `start`, `prompt p1 text`, `queued p1 text`, `private p1`, `machine p1`,
-/// `call p1 Bash c1`, `tool p1 Bash c1`, `settled p1 c1 c2`, `plan p1 FILE text`, `give p1 c1 explore text`, `helper p1`, `helped p1 text`,
-/// `failed p1`, `internal p1`, `compact p1`, `compacted p1`, `stop p1 text`, `note p1`, `leave restart`, `return`, `end other`, `wait 300`. A dash stands for no prompt id.
+/// Reads one line of a script: `start`, `prompt p1 text`, `queued p1 text`, `private p1`, `machine p1`, `call p1 Bash
+/// c1`, `tool p1 Bash c1`, `settled p1 c1 c2`, `plan p1 FILE text`, `give p1 c1 explore text`, `helper p1`, `helped p1
+/// text`, `failed p1`, `internal p1`, `compact p1`, `compacted p1`, `stop p1 text`, `note p1`, `leave restart`,
+/// `return`, `end other`, `wait 300`. A dash stands for no prompt id.
 fn event(line: &str) -> Option<HookEvent> {
     let mut words = line.split_whitespace();
     let mut kind = words.next().unwrap();
@@ -178,19 +179,19 @@ fn play(story: &str) -> (Session, Vec<Effect>) {
         }
         let decision = match event(line) {
             Some(event) => {
-                // `@3 prompt …` was taken before the fourth line and arrives now.
+                // `@3 prompt …` was captured before the fourth line and arrives now.
                 let place = line.strip_prefix('@').and_then(|rest| rest.split_whitespace().next());
                 let boot_ns =
                     place.map_or(number as u64 * 10, |place| place.parse::<u64>().unwrap() * 10 - 5);
                 let order = Order { boot: [1; 16], boot_ns, wall: at };
-                // The event's id tells its time.
+                // The event's id contains its time.
                 let id = (u128::from(boot_ns) << 64) + number as u128;
                 let capture = Capture { event: EventId(id.to_be_bytes()), at, order };
                 session.on_event(&event, capture, &policy())
             }
             None => {
                 at.0 += line.strip_prefix("wait ").unwrap().parse::<i64>().unwrap() * 1000;
-                // A suspended session is heard again from the end of the wait on.
+                // A suspended session is watched again from the end of the wait on.
                 let since = if session.suspended.is_some() { at } else { Timestamp(0) };
                 session.on_idle(Watch { now: at, since }, IDLE)
             }
@@ -202,25 +203,25 @@ fn play(story: &str) -> (Session, Vec<Effect>) {
     (session, effects)
 }
 
-/// The batches as the effects leave them: `1 closed(stop) user [Read] 'answer'`.
+/// The batches after the effects: `1 closed(stop) user [Read] 'answer'`.
 fn batches(effects: &[Effect]) -> String {
-    let mut told = Told::default();
-    effects.iter().for_each(|effect| told.apply(effect));
-    let lines = told.rows.iter().enumerate().map(|(number, Row { source, state, calls, answer, .. })| {
+    let mut rows = Rows::default();
+    effects.iter().for_each(|effect| rows.apply(effect));
+    let lines = rows.rows.iter().enumerate().map(|(number, Row { source, state, calls, answer, .. })| {
         let mut calls: Vec<_> = calls.iter().collect();
         calls.sort_by_key(|call| call.event.0);
         let names: Vec<_> = calls.into_iter().map(|call| call.name.as_str()).collect();
-        let answer = answer.map(|event| format!(" '{}'", told.texts[&event.0])).unwrap_or_default();
+        let answer = answer.map(|event| format!(" '{}'", rows.texts[&event.0])).unwrap_or_default();
         format!("{} {state} {source} [{}]{answer}", number + 1, names.join(" "))
     });
     lines.collect::<Vec<_>>().join("; ")
 }
 
-/// What a store would hold.
+/// The rows that a store would hold.
 #[derive(Default)]
-struct Told {
+struct Rows {
     rows: Vec<Row>,
-    /// The words of answers.
+    /// The texts of answers.
     texts: HashMap<[u8; 16], String>,
 }
 
@@ -246,7 +247,7 @@ impl Call {
     }
 }
 
-impl Told {
+impl Rows {
     fn row(&mut self, seq: Seq) -> &mut Row {
         &mut self.rows[seq.0 as usize - 1]
     }
@@ -340,8 +341,8 @@ fn a_prompt_opens_a_batch_and_what_follows_belongs_to_it() {
 }
 
 #[test]
-fn a_closed_batch_still_gets_what_is_its_own() {
-    // A background agent works on after Stop.
+fn a_closed_batch_still_gets_its_own_activities() {
+    // A background agent continues after the turn's end.
     check(
         "start; prompt p1 a; stop p1 x; tool p1 Bash; machine p2; stop p2 y",
         "1 closed(stop) user [Bash] 'x'; 2 closed(stop) agent_notification [] 'y'",
@@ -357,7 +358,7 @@ fn a_prompt_typed_meanwhile_waits_for_the_answer() {
         "start; prompt p1 a; prompt p1 b; tool p1 Read; stop p1 both",
         "1 closed(stop) user [Read] 'both'; 2 closed(stop) queued [] 'both'",
     );
-    // Interrupted: what was typed becomes the next turn.
+    // Interrupted: the queued prompt becomes the next turn.
     check(
         "start; prompt p1 a; prompt p1 b; tool p2 Read; stop p2 second",
         "1 closed(next_prompt) user []; 2 closed(stop) queued [Read] 'second'",
@@ -378,7 +379,7 @@ fn nothing_of_a_private_prompt_is_kept() {
 }
 
 #[test]
-fn a_call_without_any_prompt_opens_a_recovery_batch_and_a_note_never_does() {
+fn a_call_without_a_prompt_opens_a_recovery_batch_but_another_event_does_not() {
     check("tool - Read; stop - x", "1 closed(stop) recovery [Read] 'x'");
     check("start; note -; note -; prompt p1 a", "1 open user []");
     check("start; tool - TodoWrite", "");
@@ -392,13 +393,13 @@ fn skipped_tools_make_no_activity_but_tell_the_batch() {
 }
 
 #[test]
-fn the_last_word_of_a_turn_that_went_on_counts() {
+fn the_last_answer_of_a_turn_counts() {
     check("start; prompt p1 a; stop p1 first; stop p1 second", "1 closed(stop) user [] 'second'");
     check("start; prompt p1 a; end other; stop p1 late", "1 closed(session_end) user [] 'late'");
 }
 
 #[test]
-fn silence_closes_first_the_batch_and_then_the_life() {
+fn idle_time_closes_the_batch_and_then_the_life() {
     check("start; prompt p1 a; wait 299", "1 open user []");
     check("start; prompt p1 a; wait 301", "1 closed(idle) user []");
     let (session, effects) = play("start; prompt p1 a; wait 301; wait 3600; wait 3600");
@@ -445,7 +446,7 @@ fn only_a_start_a_users_prompt_a_file_and_a_subagents_task_are_answered() {
     assert_eq!(ask("prompt p1 a; call p1 Bash c1; call p1 Edit c2 /shop/cart.rs"), file());
     let task = |text: &str| Some(Ask::Task(text.to_owned()));
     assert_eq!(ask("start; prompt p1 a; give p1 c1 explore look at it; helper p1"), task("look at it"));
-    // Which of two of the same kind begins is not said.
+    // The start of a subagent does not name its call, so either of the two may be meant.
     let two = "start; prompt p1 a; give p1 c1 explore look; give p1 c2 explore find; helper p1";
     assert_eq!(ask(two), task("find\nlook"));
     for silent in [
@@ -471,13 +472,13 @@ fn numbers(session: &Session) -> Vec<(u32, u32)> {
 }
 
 #[test]
-fn what_arrives_late_takes_its_place() {
+fn a_late_event_is_inserted_in_order() {
     // A call between two prompts belongs to the first of them.
     check(
         "start; prompt - a; prompt - b; @2 tool - Read",
         "1 closed(next_prompt) user [Read]; 2 open user []",
     );
-    // A prompt between a prompt and its next call takes over what was done since.
+    // A prompt between another and its next call takes over the later calls.
     let story = "start; prompt - a; tool - Read; tool - Bash; prompt - d; @3 prompt - late";
     let (session, effects) = play(story);
     assert_eq!(
@@ -486,10 +487,10 @@ fn what_arrives_late_takes_its_place() {
     );
     assert_eq!(numbers(&session), [(1, 1), (3, 2), (2, 3)]);
     assert_eq!(session.prompts, 3);
-    // The next prompt is the fourth, and its place is the last.
+    // The next prompt is the fourth and comes last.
     let (session, _) = play(&format!("{story}; prompt - e"));
     assert_eq!(numbers(&session), [(1, 1), (3, 2), (2, 3), (4, 4)]);
-    // Before all others; and a private one hides what it takes over.
+    // Before all others. A private one hides what it takes over.
     let (session, effects) = play("start; prompt - a; tool - Read; @1 private -");
     assert_eq!(numbers(&session), [(2, 1), (1, 2)]);
     assert!(batches(&effects).ends_with("2 closed(next_prompt) private []"));
@@ -500,7 +501,7 @@ fn a_late_prompt_gets_the_answer_that_was_given_to_it() {
     let (session, _) = play("start; prompt p1 a; stop p2 second; @2 prompt p2 b; prompt p3 c");
     let known = |batch: &Batch| matches!(batch.response, Response::Known { .. });
     assert_eq!(session.batches.iter().map(known).collect::<Vec<_>>(), [false, true, false]);
-    // An answer to a turn nobody knows yet does not replace another turn's own.
+    // An answer to an unknown turn does not replace that of another turn.
     check("start; prompt p1 a; stop p1 first; stop p2 second", "1 closed(stop) user [(Stop)] 'first'");
 }
 
@@ -510,7 +511,7 @@ fn a_late_prompt_adopts_what_was_done_before_any_was_known() {
     let shown: Vec<_> = session.batches.iter().map(|batch| (batch.source, batch.number)).collect();
     assert_eq!(shown, [(BatchSource::User, 1), (BatchSource::User, 2)]);
     assert!(matches!(session.batches[0].response, Response::Known { .. }));
-    // The next one takes its own out of it.
+    // The next one takes its own calls out of it.
     let story = "start; tool - Read; tool - Bash; @1 prompt - a; @2 prompt - b";
     assert_eq!(numbers(&play(story).0), [(1, 1), (2, 2)]);
     check(story, "1 closed(next_prompt) user [Read]; 2 open user [Bash]");
@@ -525,16 +526,16 @@ fn the_first_prompt_adopts_what_was_done_before_it() {
     let (session, effects) = play("start; tool - Read; wait 301; prompt - a; prompt - b");
     assert_eq!(numbers(&session), [(1, 1), (2, 2)]);
     assert_eq!(batches(&effects), "1 closed(next_prompt) user [Read]; 2 open user []");
-    // Heard of late.
+    // Arrives late.
     check("start; prompt - a; @1 tool - Read", "1 open user [Read]");
     check("start; prompt p2 a; @1 tool p1 Read", "1 open user [Read]");
     check("start; tool - Read; tool - Bash; @2 prompt - a", "1 open user [Read Bash]");
-    // A turn that was answered is one of its own, and nobody's calls are hidden for a prompt that came later.
+    // An answered turn stays separate, and its calls are not hidden for a later prompt.
     let story = "start; tool - Read; stop - x; prompt - a";
     check(story, "1 closed(stop) recovery [Read] 'x'; 2 open user []");
     let private = "1 closed(next_prompt) recovery [Read]; 2 open private []";
     check("start; tool - Read; private -", private);
-    // The same where the parting is heard of late.
+    // The same if the answer arrives late.
     let story = "start; tool - Read; prompt - a; @2 stop - x";
     check(story, "1 open user []; 2 closed(stop) recovery [Read] 'x'");
     assert_eq!(numbers(&play(story).0), [(2, 0), (1, 1)]);
@@ -548,9 +549,9 @@ fn the_first_prompt_adopts_what_was_done_before_it() {
     assert_eq!(play(story).0.batches.iter().map(|batch| batch.number).collect::<Vec<_>>(), [1, 2]);
 }
 
-/// A crash after any of these moments finds a summary, or a job for one.
+/// A crash at any of these moments finds a summary or a job for one.
 #[test]
-fn whatever_closes_a_turn_asks_for_a_summary() {
+fn every_end_of_a_turn_requests_a_summary() {
     let asks = |story: &str, last: &str| {
         let before = play(story).1.len();
         let effects = play(&format!("{story}; {last}")).1;
@@ -577,12 +578,12 @@ fn whatever_closes_a_turn_asks_for_a_summary() {
 }
 
 #[test]
-fn an_older_answer_is_kept_beside_the_later_one() {
+fn an_older_answer_is_kept_as_an_activity() {
     check(
         "start; prompt - a; tool - Read; stop - second; @2 stop - first",
         "1 closed(stop) user [(Stop) Read] 'second'",
     );
-    // The turn itself has a later, truer word.
+    // The turn itself has a later answer.
     check(
         "start; prompt p1 a; tool p1 Read; stop p1 second; @2 stop p1 first",
         "1 closed(stop) user [Read] 'second'",
@@ -590,7 +591,7 @@ fn an_older_answer_is_kept_beside_the_later_one() {
 }
 
 #[test]
-fn what_belongs_to_an_ended_life_begins_no_other() {
+fn events_of_an_ended_life_begin_no_other() {
     let (session, _) = play("start; prompt p1 a; end other; @2 tool p1 Read; @2 stop p1 late");
     assert_eq!((session.status, session.life), (SessionStatus::Completed, 1));
     let (session, _) = play("start; prompt p1 a; stop p1 x; prompt p2 b; @3 end other");
@@ -641,12 +642,12 @@ fn any_line() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_order_of_events_leaves_a_sound_session(lines in prop::collection::vec(any_line(), 1..40)) {
+    fn any_order_of_events_leaves_a_consistent_session(lines in prop::collection::vec(any_line(), 1..40)) {
         let (session, effects) = play(&lines.join("; "));
         let open = session.batches.iter().filter(|batch| batch.state == BatchState::Open).count();
         prop_assert!(open <= 1);
         prop_assert!(session.batches.windows(2).all(|pair| !pair[1].opened.is_before(&pair[0].opened)));
-        // Every effect names a batch that was opened before it.
+        // Every effect names a batch that was opened before.
         let mut opened = 0;
         let mut lives = 0i32;
         for effect in &effects {

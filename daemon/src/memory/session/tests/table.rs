@@ -1,10 +1,10 @@
-//! Every state against every event: what becomes of the session.
+//! Every state with every event, and the resulting state.
 
 use std::fmt::Write as _;
 
 use super::*;
 
-/// The states, each as the story that leads there. Suspension comes from outside of any story.
+/// The states, each with the script that leads there. Suspension comes from outside of any script.
 const STATES: [(&str, &str); 6] = [
     ("unknown", ""),
     ("initialized", "start"),
@@ -38,7 +38,7 @@ const EVENTS: [&str; 20] = [
 ];
 
 #[test]
-fn every_state_meets_every_event() {
+fn every_event_in_every_state() {
     let mut table = String::new();
     for (name, story) in STATES {
         let _ = writeln!(table, "## {name}");
@@ -58,7 +58,7 @@ fn every_state_meets_every_event() {
     insta::assert_snapshot!("table", table);
 }
 
-/// An effect's name, with what tells it from others of its kind.
+/// An effect's name with its distinguishing data.
 fn in_short(effect: &Effect) -> String {
     let batch = |name: &str, seq: &Seq| format!("{name} {}", seq.0);
     match effect {
@@ -89,7 +89,7 @@ fn in_short(effect: &Effect) -> String {
 }
 
 #[test]
-fn a_life_is_paused_only_by_a_daemon_and_its_time_is_told() {
+fn a_suspended_life_is_resumed_with_its_pause() {
     let (_, effects) = play("start; prompt p1 a; suspend; wait 7200; tool p1 Read");
     let resumed: Vec<_> = effects
         .iter()
@@ -99,7 +99,7 @@ fn a_life_is_paused_only_by_a_daemon_and_its_time_is_told() {
         })
         .collect();
     assert_eq!(resumed, [7200]);
-    // Nobody listened before the daemon was back: an hour counts from then.
+    // Events could not arrive before the daemon was back, so the hour counts from then.
     let (mut session, _) = play("start; prompt p1 a; suspend");
     let back = Timestamp(100_000_000);
     let watch = |seconds: i64| Watch { now: Timestamp(back.0 + seconds * 1000), since: back };
@@ -137,7 +137,7 @@ fn a_host_that_goes_away_suspends_and_the_next_event_resumes() {
     check(&format!("{asked}; leave a; tool p1 Read"), SessionStatus::Active, "flush 1; a after 1; back");
     check(&format!("{asked}; leave a; end"), SessionStatus::Completed, "flush 1; a after 1; back; end");
     check(&format!("{asked}; leave a; leave b"), suspended, "flush 1; a after 1");
-    // Neither what is over nor what comes late suspends anything.
+    // Ended sessions and late events are not suspended.
     check("start; end; @1 leave a", SessionStatus::Completed, "end");
     check(&format!("{asked}; @1 leave a"), SessionStatus::Active, "");
     let (session, _) = play(&format!("{asked}; leave a"));
@@ -145,17 +145,17 @@ fn a_host_that_goes_away_suspends_and_the_next_event_resumes() {
 }
 
 #[test]
-fn work_that_is_known_to_run_keeps_its_batch_open() {
+fn a_running_call_keeps_its_batch_open() {
     check("start; prompt p1 a; call p1 Bash c1; wait 900", "1 open user []");
     check("start; prompt p1 a; call p1 Bash c1; tool p1 Bash c1; wait 301", "1 closed(idle) user [Bash]");
     check("start; prompt p1 a; call p1 Bash c1; settled p1 c1; wait 301", "1 closed(idle) user []");
-    // A turn that is over runs nothing, and nothing runs for longer than a session may be silent.
+    // A closed turn runs nothing, and nothing runs for longer than a session may be silent.
     check(
         "start; prompt p1 a; call p1 Bash c1; prompt p2 b; wait 301",
         "1 closed(next_prompt) user []; 2 closed(idle) user []",
     );
     check("start; prompt p1 a; call p1 Bash c1; wait 3601", "1 closed(idle) user []");
-    // A call whose end was told first does not run.
+    // A call whose end arrived first does not run.
     let (session, _) = play("start; prompt p1 a; tool p1 Bash c1; @2 call p1 Bash c1");
     assert_eq!(session.calls, []);
 }
@@ -195,7 +195,7 @@ fn a_plan_makes_a_plan_batch() {
 }
 
 #[test]
-fn a_subagents_words_are_its_own() {
+fn a_subagents_answer_does_not_end_the_turn() {
     let (_, effects) = play("start; prompt p1 a; helper p1; helped p1 Found it; stop p1 mine");
     let said = effects.iter().find_map(|effect| match effect {
         Effect::EndSubagent { subagent, message, .. } => {
@@ -227,23 +227,23 @@ fn a_compaction_counts_what_it_shortens_and_hides_what_is_private() {
 }
 
 #[test]
-fn a_reply_from_the_transcript_gives_way_to_one_that_is_told() {
+fn a_reported_reply_replaces_one_from_the_transcript() {
     let (session, _) = play("start; prompt p1 a; tool p1 Read");
     let next = event("prompt p2 b").unwrap();
-    assert_eq!(session.left_unanswered_by(&next).map(|batch| batch.seq), Some(Seq(1)));
-    assert_eq!(session.left_unanswered_by(&event("prompt p1 queued").unwrap()), None);
-    assert_eq!(session.left_unanswered_by(&event("stop p1 words").unwrap()), None);
-    assert!(session.left_unanswered_by(&event("stop p1").unwrap()).is_some());
-    assert!(session.left_unanswered_by(&event("end other").unwrap()).is_some());
-    assert_eq!(session.left_unanswered_by(&event("start compact").unwrap()), None);
-    assert_eq!(play("start; private p1").0.left_unanswered_by(&next), None);
+    assert_eq!(session.unanswered_batch_before(&next).map(|batch| batch.seq), Some(Seq(1)));
+    assert_eq!(session.unanswered_batch_before(&event("prompt p1 queued").unwrap()), None);
+    assert_eq!(session.unanswered_batch_before(&event("stop p1 words").unwrap()), None);
+    assert!(session.unanswered_batch_before(&event("stop p1").unwrap()).is_some());
+    assert!(session.unanswered_batch_before(&event("end other").unwrap()).is_some());
+    assert_eq!(session.unanswered_batch_before(&event("start compact").unwrap()), None);
+    assert_eq!(play("start; private p1").0.unanswered_batch_before(&next), None);
     let watch = |ms| Watch { now: Timestamp(ms), since: Timestamp(0) };
-    assert_eq!(session.left_unanswered_by_time(watch(200_000), IDLE), None);
-    assert!(session.left_unanswered_by_time(watch(400_000), IDLE).is_some());
+    assert_eq!(session.unanswered_batch_on_idle(watch(200_000), IDLE), None);
+    assert!(session.unanswered_batch_on_idle(watch(400_000), IDLE).is_some());
 
     let (session, effect) = session.with_reply("Half done.");
     assert_eq!(effect, Some(Effect::RecoverReply { seq: Seq(1), text: "Half done.".to_owned() }));
-    assert_eq!(session.left_unanswered_by(&next), None);
+    assert_eq!(session.unanswered_batch_before(&next), None);
     let order = Order { boot: [1; 16], boot_ns: 1_000, wall: Timestamp(9) };
     let capture = Capture { event: EventId([7; 16]), at: Timestamp(9), order };
     let told = session.on_event(&event("stop p1 All done.").unwrap(), capture, &policy());

@@ -11,4 +11,5 @@ pub mod connection;
 pub mod follow;
 pub mod answers;
 pub mod queries;
+pub mod requests;
 pub mod run;

@@ -26,10 +26,11 @@ pub fn run(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    Ok(match answer.read()? {
+    match answer.read()? {
         session::Why::Session(answer) => injections(out, &answer)?,
         session::Why::Given(answer) => given(out, &answer)?,
-    })
+    }
+    Ok(())
 }
 
 /// What a session was given.

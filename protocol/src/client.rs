@@ -143,7 +143,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::wire::Query;
+    use crate::query::{Ping, Query};
 
     const SOON: Duration = Duration::from_secs(20);
 
@@ -160,9 +160,10 @@ mod tests {
             frame::decode_frame::<Request>(&request).expect("decodes")
         });
         let mut connection = Connection::open_socket(&socket, Deadline::after(SOON)).expect("connects");
-        let reply = connection.ask(&Request::Query(Query::Ping), Deadline::after(SOON)).expect("answer");
+        let reply =
+            connection.ask(&Request::Query(Query::Ping(Ping)), Deadline::after(SOON)).expect("answer");
         assert_eq!(reply, Reply::Busy);
-        assert_eq!(daemon.join().expect("daemon"), Request::Query(Query::Ping));
+        assert_eq!(daemon.join().expect("daemon"), Request::Query(Query::Ping(Ping)));
     }
 
     #[test]

@@ -111,9 +111,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::wire::{
-        Deliver, EventId, Explain, Filter, Flags, ForgetStep, Forgettable, Query, Remark, ShimContext,
+    use crate::query::{
+        Context, Explain, Filter, Flush, Follow, Forget, ForgetStep, Forgettable, Ping, Query, Remember,
+        Search, Unreadable, Why,
     };
+    use crate::wire::{Deliver, ErrorKind, EventId, Flags, ShimContext};
 
     fn any_deliver() -> impl Strategy<Value = Deliver> {
         (
@@ -144,26 +146,22 @@ mod tests {
             (proptest::option::of(".{0,20}"), proptest::option::of(any::<i64>()), any::<Option<u32>>())
                 .prop_map(|(project, since_ms, limit)| Filter { project, since_ms, limit });
         prop_oneof![
-            Just(Query::Ping),
-            Just(Query::Flush),
-            ".{0,20}".prop_map(|id| Query::Why { id }),
+            Just(Query::from(Ping)),
+            Just(Query::from(Flush)),
+            ".{0,20}".prop_map(|id| Why { id }.into()),
             (proptest::option::of(".{0,20}"), proptest::collection::vec(".{0,20}", 0..3))
-                .prop_map(|(session, kinds)| Query::Follow { session, kinds }),
-            (".{0,50}", filter).prop_map(|(text, filter)| Query::Search {
-                text,
-                filter,
-                explain: Explain::Yes
+                .prop_map(|(session, kinds)| Follow { session, kinds }.into()),
+            (".{0,50}", filter, proptest::option::of(".{0,20}")).prop_map(|(text, filter, folder)| {
+                Search { text, filter, explain: Explain::Yes, folder }.into()
             }),
             (".{0,50}", proptest::option::of(".{0,50}"))
-                .prop_map(|(cwd, prompt)| Query::Context { cwd, prompt }),
+                .prop_map(|(cwd, prompt)| Context { cwd, prompt }.into()),
             (proptest::collection::vec(".{0,9}", 0..4), any::<Option<i64>>()).prop_map(|(ids, since_ms)| {
-                Query::Forget {
-                    what: Forgettable { ids, since_ms, ..Forgettable::default() },
-                    step: ForgetStep::Forget,
-                }
+                let what = Forgettable { ids, since_ms, ..Forgettable::default() };
+                Forget { what, unreadable: Unreadable::Goes, step: ForgetStep::Forget }.into()
             }),
             (".{0,50}", any::<Option<u8>>()).prop_map(|(text, importance)| {
-                Query::Remember(Remark { text, importance, ..Remark::default() })
+                Remember { text, importance, ..Remember::default() }.into()
             }),
         ]
     }
@@ -183,7 +181,11 @@ mod tests {
             Just(Reply::ShuttingDown),
             ".{0,50}".prop_map(Reply::Invalid),
             bytes().prop_map(Reply::Json),
-            (".{0,50}", ".{0,50}").prop_map(|(what, hint)| Reply::Failed { what, hint }),
+            (".{0,50}", ".{0,50}").prop_map(|(what, hint)| Reply::Failed {
+                kind: ErrorKind::Conflict,
+                what,
+                hint
+            }),
             bytes().prop_map(|stdout| Reply::Unsaved { stdout }),
         ]
     }
@@ -222,7 +224,7 @@ mod tests {
 
     #[test]
     fn bytes_left_over_are_an_error() {
-        let mut bytes = encode(&Request::Query(Query::Ping)).expect("fits");
+        let mut bytes = encode(&Request::Query(Query::Ping(Ping))).expect("fits");
         bytes.push(0);
         assert!(matches!(decode::<Request>(&bytes), Err(DecodeError::TrailingBytes { read: 8, len: 9 })));
     }

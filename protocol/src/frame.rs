@@ -21,11 +21,11 @@ use crate::codec::{self, DecodeError, EncodeError, MAX_BODY, Message};
 use crate::planted::{Fault, planted};
 
 /// The version this build writes.
-pub const PROTOCOL_VERSION: u8 = 1;
+pub const PROTOCOL_VERSION: u8 = 2;
 /// The oldest version this build reads.
-pub const MIN_VERSION: u8 = 1;
+pub const MIN_VERSION: u8 = 2;
 /// The newest version this build reads.
-pub const MAX_VERSION: u8 = 1;
+pub const MAX_VERSION: u8 = 2;
 /// Bytes before the body.
 pub const HEADER_LEN: usize = 5;
 
@@ -290,7 +290,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::wire::{Query, Reply, Request};
+    use crate::query::{Ping, Query};
+    use crate::wire::{Reply, Request};
 
     const SOON: Duration = Duration::from_secs(20);
 
@@ -302,22 +303,23 @@ mod tests {
 
     #[test]
     fn a_frame_has_the_documented_bytes() {
-        let frame = encode_frame(&Request::Query(Query::Ping)).expect("fits");
-        assert_eq!(frame, [8, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0]);
+        let frame = encode_frame(&Request::Query(Query::Ping(Ping))).expect("fits");
+        assert_eq!(frame, [8, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0]);
     }
 
     #[test]
     fn headers_are_checked_before_they_are_believed() {
-        assert_eq!(parse_header([5, 0, 0, 0, 1]), Ok(Header { len: 5, version: 1 }));
-        assert_eq!(parse_header([0, 0, 0, 1, 1]), Ok(Header { len: MAX_BODY, version: 1 }));
-        assert_eq!(parse_header([1, 0, 0, 1, 1]), Err(HeaderError::TooBig { len: MAX_BODY as u64 + 1 }));
+        assert_eq!(parse_header([5, 0, 0, 0, 2]), Ok(Header { len: 5, version: 2 }));
+        assert_eq!(parse_header([0, 0, 0, 1, 2]), Ok(Header { len: MAX_BODY, version: 2 }));
+        assert_eq!(parse_header([1, 0, 0, 1, 2]), Err(HeaderError::TooBig { len: MAX_BODY as u64 + 1 }));
         assert_eq!(
-            parse_header([255, 255, 255, 255, 1]),
+            parse_header([255, 255, 255, 255, 2]),
             Err(HeaderError::TooBig { len: u64::from(u32::MAX) })
         );
         assert_eq!(parse_header([255, 255, 255, 255, 0]), Err(HeaderError::UnknownVersion { version: 0 }));
-        assert_eq!(parse_header([5, 0, 0, 0, 2]), Err(HeaderError::UnknownVersion { version: 2 }));
-        assert!(header(MAX_BODY + 1, 1).is_err());
+        assert_eq!(parse_header([5, 0, 0, 0, 1]), Err(HeaderError::UnknownVersion { version: 1 }));
+        assert_eq!(parse_header([5, 0, 0, 0, 3]), Err(HeaderError::UnknownVersion { version: 3 }));
+        assert!(header(MAX_BODY + 1, 2).is_err());
     }
 
     #[test]

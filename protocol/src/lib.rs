@@ -7,6 +7,7 @@
 //! **Invariant:** no async runtime, no regex, no JSON tree, no database.
 
 pub mod wire;
+pub mod query;
 
 pub mod codec;
 pub mod frame;

@@ -8,6 +8,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::query::Query;
+
 /// The id of an event, made by the shim: six bytes of time, so that the newest ids are adjacent in an index and
 /// storing one touches a cached page, and ten random bytes. An event that is delivered twice is stored once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -168,8 +170,8 @@ pub enum Reply {
     Invalid(String),
     /// The answer to a query: one JSON object in the documented shape.
     Json(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// A query failed: what happened, and what the user can do.
-    Failed { what: String, hint: String },
+    /// A query failed: of which kind, what happened, and what the user can do.
+    Failed { kind: ErrorKind, what: String, hint: String },
     /// The disk takes its time: the answer that an [`Reply::Ack`] would have brought, for an event that is not durable
     /// yet. Whoever sent it keeps it as if nobody had answered; a sender that does not know this reply does the same.
     Unsaved {
@@ -178,174 +180,21 @@ pub enum Reply {
     },
 }
 
-/// Administration and reading. Times are milliseconds since 1970; absent means unbounded.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Query {
-    Ping,
-    Status,
-    /// Answers when all that was accepted before is stored, compressed once and searchable.
-    Flush,
-    /// Drain, suspend live sessions, commit the index, exit.
-    Stop,
-    Sessions(Filter),
-    /// One session by the agent's id or an unambiguous beginning of it.
-    Session {
-        id: String,
-    },
-    Jobs(Filter),
-    Search {
-        text: String,
-        filter: Filter,
-        explain: Explain,
-    },
-    /// An observation (`123`, `#123`) or another document (`p12`, `r12`, `s12`, `a12`).
-    Show {
-        id: String,
-    },
-    /// What happened around a document or in a session, in order of time.
-    Timeline {
-        id: String,
-        before: u32,
-        after: u32,
-    },
-    /// What the next session in `cwd` would be given; with a prompt, what that prompt would be given.
-    Context {
-        cwd: String,
-        prompt: Option<String>,
-    },
-    /// What was injected into a session, when and why; of an observation, who was given it.
-    Why {
-        id: String,
-    },
-    /// Forgets for good, or says what would go.
-    Forget {
-        what: Forgettable,
-        step: ForgetStep,
-    },
-    /// Keeps what the user says.
-    Remember(Remark),
-    /// Says whether observations (`123`, `#123`) still hold.
-    Mark {
-        ids: Vec<String>,
-        validity: Validity,
-    },
-    /// From now on nothing is captured and nothing given back; absent: until `Resume`.
-    Pause {
-        until_ms: Option<i64>,
-    },
-    Resume,
-    /// The jobs that were given up.
-    DeadJobs(Filter),
-    /// Tries dead and waiting jobs at once: this one, or all. Providers that were left alone are asked again.
-    Retry {
-        job: Option<i64>,
-    },
-    /// What models have cost in the last days, today included.
-    Stats {
-        days: u32,
-    },
-    /// Answers more than once: with a first `Json`, from which on everything is heard, then with one for each event
-    /// until the client goes or the daemon stops, which the last answer says.
-    Follow {
-        /// Only of sessions whose id begins so.
-        session: Option<String>,
-        /// Only events of these names; empty: all.
-        kinds: Vec<String>,
-    },
-    /// As [`Self::Search`], asked in a folder: what was made on a branch that is not merged there is marked.
-    SearchFrom {
-        /// Absolute.
-        folder: String,
-        text: String,
-        filter: Filter,
-        explain: Explain,
-    },
-    /// As [`Self::Show`], asked in a folder.
-    ShowFrom {
-        folder: String,
-        id: String,
-    },
-    /// As [`Self::Timeline`], asked in a folder.
-    TimelineFrom {
-        folder: String,
-        id: String,
-        before: u32,
-        after: u32,
-    },
-    /// Which project a folder is taken for, and why not for another that it names.
-    Identity {
-        folder: String,
-    },
-    /// As [`Self::Forget`], and what cannot be read goes too: nobody can say what it is of.
-    ForgetUnreadable {
-        what: Forgettable,
-        step: ForgetStep,
-    },
-}
-
-/// What shall be forgotten: the documents of `ids`, or one session, or all that fits the rest.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Forgettable {
-    /// Ids as [`Query::Show`] takes them.
-    pub ids: Vec<String>,
-    /// The agent's id of a session or an unambiguous beginning of it.
-    pub session: Option<String>,
-    /// As [`Filter::project`].
-    pub project: Option<String>,
-    /// From this moment on.
-    pub since_ms: Option<i64>,
-    /// Before this moment.
-    pub until_ms: Option<i64>,
-    /// Texts that must all occur, whatever their case.
-    pub words: Vec<String>,
-}
-
-/// Whether it is meant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ForgetStep {
-    /// Only count and name what would go.
-    #[default]
-    Preview,
-    Forget,
-}
-
-/// What a user wants kept. Whatever is absent the daemon chooses.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Remark {
-    pub text: String,
-    pub title: Option<String>,
-    /// One of the types of observations.
-    pub kind: Option<String>,
-    /// A known project's name or identity, or an absolute folder.
-    pub project: String,
-    /// Absolute, or relative to the project's folder.
-    pub files: Vec<String>,
-    /// 1 to 10.
-    pub importance: Option<u8>,
-}
-
-/// Whether an observation still holds.
+/// Why a query failed, for programs: exit codes and the errors of other protocols follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Validity {
-    Active,
-    Resolved,
-}
-
-/// Whether a result says how its score came about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Explain {
-    #[default]
-    No,
-    Yes,
-}
-
-/// What most reading commands can be narrowed by.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Filter {
-    /// A project's display name, its identity, or an absolute folder whose project is meant.
-    pub project: Option<String>,
-    pub since_ms: Option<i64>,
-    pub limit: Option<u32>,
+pub enum ErrorKind {
+    /// What was named does not exist.
+    NotFound,
+    /// The request makes no sense as it was written.
+    Invalid,
+    /// Work is not done yet, or too many ask: try again.
+    Busy,
+    /// A part of the daemon does not answer.
+    Unavailable,
+    /// The request makes sense, but not for what is stored now.
+    Conflict,
+    /// Something failed that the request has no part in.
+    Internal,
 }
 
 #[cfg(test)]

@@ -10,10 +10,12 @@ use std::path::Path;
 
 use recall_protocol::codec::Message;
 use recall_protocol::frame::{decode_frame, encode_frame};
-use recall_protocol::wire::{
-    Deliver, EventId, Explain, Filter, Flags, ForgetStep, Forgettable, Query, Remark, Reply, Request,
-    ShimContext, Validity,
+use recall_protocol::query::{
+    Context, Explain, Filter, Flush, Follow, Forget, ForgetStep, Forgettable, Identity, Jobs, Mark, Pause,
+    Ping, Query, Remember, Resume, Retry, Search, Session, Sessions, Show, Stats, Status, Stop, Timeline,
+    Unreadable, Validity, WhichJobs, Why,
 };
+use recall_protocol::wire::{Deliver, ErrorKind, EventId, Flags, Reply, Request, ShimContext};
 
 #[track_caller]
 fn check<M: Message + PartialEq + std::fmt::Debug>(name: &str, message: &M) {
@@ -42,13 +44,8 @@ fn forgettable() -> Forgettable {
     }
 }
 
-fn search_from() -> Query {
-    let (folder, text) = ("/home/dev/shop".to_owned(), "cart total".to_owned());
-    Query::SearchFrom { folder, text, filter: filter(), explain: Explain::No }
-}
-
-fn remark() -> Remark {
-    Remark {
+fn remark() -> Remember {
+    Remember {
         text: "Totals are rounded once.".to_owned(),
         title: Some("Rounding".to_owned()),
         kind: Some("decision".to_owned()),
@@ -59,7 +56,7 @@ fn remark() -> Remark {
 }
 
 #[test]
-fn requests_of_version_1() {
+fn requests_of_version_2() {
     let deliver = Deliver {
         event_id: EventId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]),
         agent: "claude-code".to_owned(),
@@ -76,50 +73,50 @@ fn requests_of_version_1() {
         payload: br#"{"hook_event_name":"UserPromptSubmit","prompt":"hello"}"#.to_vec(),
         flags: Flags::STRIPPED.with(Flags::SHORTENED),
     };
-    check("v1-request-deliver.bin", &Request::Deliver(deliver));
-    let queries = [
-        ("ping", Query::Ping),
-        ("status", Query::Status),
-        ("flush", Query::Flush),
-        ("stop", Query::Stop),
-        ("sessions", Query::Sessions(filter())),
-        ("session", Query::Session { id: "76fb".to_owned() }),
-        ("jobs", Query::Jobs(Filter::default())),
-        ("search", Query::Search { text: "cart total".to_owned(), filter: filter(), explain: Explain::Yes }),
-        ("show", Query::Show { id: "#123".to_owned() }),
-        ("timeline", Query::Timeline { id: "p12".to_owned(), before: 3, after: 4 }),
-        ("context", Query::Context { cwd: "/home/dev/shop".to_owned(), prompt: None }),
-        ("why", Query::Why { id: "76fb".to_owned() }),
-        ("forget", Query::Forget { what: forgettable(), step: ForgetStep::Forget }),
-        ("remember", Query::Remember(remark())),
-        ("mark", Query::Mark { ids: vec!["#12".to_owned()], validity: Validity::Resolved }),
-        ("pause", Query::Pause { until_ms: Some(1_795_000_000_000) }),
-        ("resume", Query::Resume),
-        ("dead-jobs", Query::DeadJobs(filter())),
-        ("retry", Query::Retry { job: Some(7) }),
-        ("stats", Query::Stats { days: 30 }),
-        ("follow", Query::Follow { session: Some("76fb".to_owned()), kinds: vec!["session_end".to_owned()] }),
-        ("search-from", search_from()),
-        ("show-from", Query::ShowFrom { folder: "/home/dev/shop".to_owned(), id: "#123".to_owned() }),
+    check("v2-request-deliver.bin", &Request::Deliver(deliver));
+    let folder = || Some("/home/dev/shop".to_owned());
+    let queries: [(&str, Query); 21] = [
+        ("ping", Ping.into()),
+        ("status", Status.into()),
+        ("sessions", Sessions { filter: filter() }.into()),
+        ("session", Session { id: "76fb".to_owned() }.into()),
+        ("jobs", Jobs { which: WhichJobs::Dead, filter: filter() }.into()),
+        ("stats", Stats { days: 30 }.into()),
         (
-            "timeline-from",
-            Query::TimelineFrom {
-                folder: "/home/dev/shop".to_owned(),
-                id: "p12".to_owned(),
-                before: 3,
-                after: 4,
-            },
+            "search",
+            Search {
+                text: "cart total".to_owned(),
+                filter: filter(),
+                explain: Explain::Yes,
+                folder: folder(),
+            }
+            .into(),
         ),
-        ("identity", Query::Identity { folder: "/home/dev/shop".to_owned() }),
-        ("forget-unreadable", Query::ForgetUnreadable { what: forgettable(), step: ForgetStep::Preview }),
+        ("show", Show { id: "#123".to_owned(), folder: folder() }.into()),
+        ("timeline", Timeline { id: "p12".to_owned(), before: 3, after: 4, folder: None }.into()),
+        ("context", Context { cwd: "/home/dev/shop".to_owned(), prompt: None }.into()),
+        ("why", Why { id: "76fb".to_owned() }.into()),
+        ("identity", Identity { folder: "/home/dev/shop".to_owned() }.into()),
+        ("flush", Flush.into()),
+        ("stop", Stop.into()),
+        ("pause", Pause { until_ms: Some(1_795_000_000_000) }.into()),
+        ("resume", Resume.into()),
+        ("retry", Retry { job: Some(7) }.into()),
+        (
+            "forget",
+            Forget { what: forgettable(), unreadable: Unreadable::Goes, step: ForgetStep::Forget }.into(),
+        ),
+        ("remember", remark().into()),
+        ("mark", Mark { ids: vec!["#12".to_owned()], validity: Validity::Resolved }.into()),
+        ("follow", Follow { session: Some("76fb".to_owned()), kinds: vec!["session_end".to_owned()] }.into()),
     ];
     for (name, query) in queries {
-        check(&format!("v1-query-{name}.bin"), &Request::Query(query));
+        check(&format!("v2-query-{name}.bin"), &Request::Query(query));
     }
 }
 
 #[test]
-fn replies_of_version_1() {
+fn replies_of_version_2() {
     let replies = [
         ("ack", Reply::Ack { stdout: b"{}".to_vec() }),
         ("duplicate", Reply::Duplicate { stdout: Vec::new() }),
@@ -129,10 +126,17 @@ fn replies_of_version_1() {
         ("shutting-down", Reply::ShuttingDown),
         ("invalid", Reply::Invalid("no agent".to_owned())),
         ("json", Reply::Json(br#"{"results":[]}"#.to_vec())),
-        ("failed", Reply::Failed { what: "no such id".to_owned(), hint: "try search".to_owned() }),
+        (
+            "failed",
+            Reply::Failed {
+                kind: ErrorKind::Conflict,
+                what: "no such id".to_owned(),
+                hint: "try search".to_owned(),
+            },
+        ),
         ("unsaved", Reply::Unsaved { stdout: b"{}".to_vec() }),
     ];
     for (name, reply) in replies {
-        check(&format!("v1-reply-{name}.bin"), &reply);
+        check(&format!("v2-reply-{name}.bin"), &reply);
     }
 }

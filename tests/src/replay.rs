@@ -8,7 +8,8 @@ use std::time::Duration;
 use recall_protocol::boot::{self, BootStamp};
 use recall_protocol::client::Connection;
 use recall_protocol::frame::Deadline;
-use recall_protocol::wire::{Deliver, EventId, Query, Reply, Request};
+use recall_protocol::query::Session;
+use recall_protocol::wire::{Deliver, EventId, Reply, Request};
 use serde_json::{Value, json};
 
 use crate::faults::handover::Handover;
@@ -181,7 +182,7 @@ fn memory(stage: &Stage, recording: &Recording, deliveries: &[Deliver]) -> Value
     let deadline = || Deadline::after(PATIENCE);
     let mut connection = Connection::open_socket(&stage.socket(), deadline()).unwrap();
     let sessions = recording.sessions().into_iter().map(|id| {
-        let asked = Request::Query(Query::Session { id: id.to_owned() });
+        let asked = Request::Query(Session { id: id.to_owned() }.into());
         let Ok(Reply::Json(told)) = connection.ask(&asked, deadline()) else { panic!("no session {id}") };
         let mut session = comparable(serde_json::from_slice(&told).unwrap(), &places);
         for list in ["observations", "plans"] {

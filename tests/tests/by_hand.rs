@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use recall_protocol::client::Connection;
 use recall_protocol::frame::Deadline;
-use recall_protocol::wire::{Query, Remark, Reply, Request};
+use recall_protocol::query::Remember;
+use recall_protocol::wire::{Reply, Request};
 use recall_tests::{Stage, masked, masked_text};
 use serde_json::{Value, json};
 
@@ -227,8 +228,8 @@ fn private_text_in_a_remark_is_not_kept() {
     let mut connection = Connection::open_socket(&stage.socket(), deadline()).unwrap();
     let mut ask = |text: &str| {
         let project = stage.project().to_string_lossy().into_owned();
-        let remark = Remark { text: text.to_owned(), project, ..Remark::default() };
-        connection.ask(&Request::Query(Query::Remember(remark)), deadline()).unwrap()
+        let remark = Remember { text: text.to_owned(), project, ..Remember::default() };
+        connection.ask(&Request::Query(remark.into()), deadline()).unwrap()
     };
     assert!(matches!(ask("Harbour <private>heliotrope"), Reply::Json(_)));
     assert!(matches!(ask(" <private>heliotrope"), Reply::Failed { .. }));

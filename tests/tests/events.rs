@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use recall_protocol::client::Connection;
 use recall_protocol::frame::Deadline;
-use recall_protocol::wire::{Query, Reply, Request};
+use recall_protocol::query::Follow;
+use recall_protocol::wire::{Reply, Request};
 use recall_tests::Stage;
 use serde_json::{Value, json};
 
@@ -162,8 +163,8 @@ fn a_follower_that_does_not_read_is_told_how_much_it_missed_and_holds_nobody_up(
     let stage = Stage::new().daemon();
     let deadline = || Deadline::after(Duration::from_secs(60));
     let connection = Connection::open_socket(&stage.socket(), deadline()).unwrap();
-    let query = Query::Follow { session: None, kinds: vec!["message_received".to_owned()] };
-    let mut slow = connection.follow(&Request::Query(query), deadline()).unwrap();
+    let query = Follow { session: None, kinds: vec!["message_received".to_owned()] };
+    let mut slow = connection.follow(&Request::Query(query.into()), deadline()).unwrap();
     let mut heard = || match slow.wait().unwrap() {
         Reply::Json(line) => serde_json::from_slice::<Value>(&line).unwrap(),
         other => panic!("{other:?}"),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use recall_protocol::environment::stays;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::handle::ActorHandle;
@@ -43,7 +43,7 @@ pub enum SubscriberMessage {
 }
 
 /// What `recall ctl status` shows of subscriptions, since the daemon started.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubscriberCounters {
     pub subscriptions: usize,
     /// Commands that were started, or should have been.

@@ -1,5 +1,6 @@
 //! Talking to the daemon from the command line.
 
+use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,12 +10,13 @@ use recall_protocol::client::{Answers, ConnectError, Connection};
 use recall_protocol::environment::DAEMON_SETTINGS;
 use recall_protocol::frame::Deadline;
 use recall_protocol::paths::Paths;
+use recall_protocol::query::Follow;
 use recall_protocol::search_path;
-use recall_protocol::wire::{Query, Reply, Request};
-use serde_json::Value;
+use recall_protocol::wire::{Reply, Request as Frame};
 
 use super::failure::Failure;
 use super::terminal;
+use crate::server::requests::Request;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -35,10 +37,23 @@ pub struct Client {
     connection: Connection,
 }
 
-/// An answer as it came, for programs, and as people may read it: stored texts without what would steer a terminal.
-pub struct Answer {
+/// The answer to a request, as it came.
+pub struct Answer<R: Request> {
+    /// JSON, for programs.
     pub bytes: Vec<u8>,
-    pub value: Value,
+    request: PhantomData<R>,
+}
+
+impl<R: Request> Answer<R> {
+    /// The answer as people may read it: stored texts without what would steer a terminal.
+    ///
+    /// # Errors
+    /// When the daemon is of another version and answers in another shape.
+    pub fn read(&self) -> anyhow::Result<R::Response> {
+        let mut value = serde_json::from_slice(&self.bytes).context("reading the daemon's answer")?;
+        terminal::defuse(&mut value);
+        serde_json::from_value(value).context("reading the daemon's answer")
+    }
 }
 
 impl Client {
@@ -61,34 +76,30 @@ impl Client {
 
     /// # Errors
     /// When the daemon refuses, or does not answer.
-    pub fn ask(&mut self, query: Query) -> anyhow::Result<Answer> {
-        self.ask_within(query, ANSWER_WITHIN)
+    pub fn ask<R: Request>(&mut self, request: R) -> anyhow::Result<Answer<R>> {
+        self.ask_within(request, ANSWER_WITHIN)
     }
 
     /// Asks what is answered again and again.
     ///
     /// # Errors
     /// When the daemon cannot be asked.
-    pub fn follow(self, query: Query) -> anyhow::Result<Answers> {
-        let request = Request::Query(query);
+    pub fn follow(self, request: Follow) -> anyhow::Result<Answers> {
+        let request = Frame::Query(request.into());
         self.connection.follow(&request, Deadline::after(ANSWER_WITHIN)).context("asking the daemon")
     }
 
     /// # Errors
     /// As [`Client::ask`].
-    pub fn ask_within(&mut self, query: Query, within: Duration) -> anyhow::Result<Answer> {
+    pub fn ask_within<R: Request>(&mut self, request: R, within: Duration) -> anyhow::Result<Answer<R>> {
         let reply =
-            self.connection.ask(&Request::Query(query), Deadline::after(within)).map_err(|error| {
+            self.connection.ask(&Frame::Query(request.into()), Deadline::after(within)).map_err(|error| {
                 Failure::unreachable(format!("The daemon gave no answer: {error}"))
                     .hint("`recall doctor` looks what is wrong; the daemon's log says more.")
             })?;
         match reply {
-            Reply::Json(bytes) => {
-                let mut value = serde_json::from_slice(&bytes).context("reading the daemon's answer")?;
-                terminal::defuse(&mut value);
-                Ok(Answer { bytes, value })
-            }
-            Reply::Failed { what, hint } => Err(Failure::failed(what).hint(hint).into()),
+            Reply::Json(bytes) => Ok(Answer { bytes, request: PhantomData }),
+            Reply::Failed { kind, what, hint } => Err(Failure::refused(kind, what).hint(hint).into()),
             Reply::Version { min, max } => Err(Failure::unreachable(format!(
                 "The daemon speaks protocol {min} to {max}, this program another"
             ))

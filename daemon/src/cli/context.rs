@@ -3,11 +3,12 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::wire::Query;
+use recall_protocol::query::Context;
 
 use super::client::{Client, Start};
 use super::failure::Failure;
-use super::terminal::{DIM, number, text};
+use super::terminal::DIM;
+use crate::server::answers::found::Silence;
 
 #[derive(Debug, Args)]
 pub struct ContextArgs {
@@ -28,22 +29,24 @@ pub fn run(args: &ContextArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let folder = std::path::absolute(&args.cwd).map_err(|error| {
         Failure::usage(format!("{:?} is no folder: {error}", args.cwd)).hint("Name a folder with --cwd.")
     })?;
-    let query = Query::Context { cwd: folder.to_string_lossy().into_owned(), prompt: args.prompt.clone() };
+    let query = Context { cwd: folder.to_string_lossy().into_owned(), prompt: args.prompt.clone() };
     let answer = Client::connect(Start::IfNeeded)?.ask(query)?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    let context = text(&answer.value, "text");
-    if context.is_empty() {
-        let why = match text(&answer.value, "silent") {
-            "paused" => "recall is paused. It goes on with `recall ctl resume`.",
-            "excluded" => "this project is excluded, by `capture.exclude` or by its own `.recall.toml`.",
-            _ => "recall knows nothing that bears on it yet.",
+    let context = answer.read()?;
+    if context.block.text.is_empty() {
+        let why = match context.silent {
+            Some(Silence::Paused) => "recall is paused. It goes on with `recall ctl resume`.",
+            Some(Silence::Excluded) => {
+                "this project is excluded, by `capture.exclude` or by its own `.recall.toml`."
+            }
+            None => "recall knows nothing that bears on it yet.",
         };
         return Ok(writeln!(out, "Nothing would be said: {why}")?);
     }
-    writeln!(out, "{context}")?;
-    let tokens = number(&answer.value, "tokens");
+    writeln!(out, "{}", context.block.text)?;
+    let tokens = context.block.tokens;
     Ok(writeln!(out, "{DIM}about {tokens} tokens{DIM:#}")?)
 }

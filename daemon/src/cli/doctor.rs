@@ -11,8 +11,8 @@ use recall_protocol::folder::{self, FolderError, FolderState};
 use recall_protocol::frame::Deadline;
 use recall_protocol::losses::Losses;
 use recall_protocol::paths::Paths;
+use recall_protocol::query::{Identity, Ping, Status};
 use recall_protocol::spool::Spool;
-use recall_protocol::wire::Query;
 use serde::Serialize;
 
 use super::client::{Client, Start, this_folder, this_program};
@@ -21,13 +21,15 @@ use super::install::hook_settings::HookSwitch;
 use super::install::inspection::{self, AgentReport, EventState, Presence, SettingsState};
 use super::install::second_settings::SecondCommands;
 use super::keeping;
-use super::terminal::{BOLD, DIM, ERROR, GOOD, WARNING, text};
+use super::terminal::{self, BOLD, DIM, ERROR, GOOD, WARNING};
+use crate::actors::subscriber::SubscriberCounters;
 use crate::app::capture_rules::project_files;
 use crate::app::clock;
 use crate::config::Config;
 use crate::project_file::Captured;
 use crate::repository::{self, Ignored};
-use crate::server::answers::status::RepairAnswer;
+use crate::server::answers::found::{IdentityAnswer, UnprovenClaimAnswer};
+use crate::server::answers::status::{PingAnswer, RepairAnswer, StatusAnswer};
 use crate::server::run::{self, foreign_files, repair_note};
 use crate::service;
 use crate::store::recent_repairs;
@@ -247,16 +249,15 @@ fn project(findings: &mut Vec<Finding>) {
 
 /// Why the folder at hand stands alone, where it names a project that it is not believed to be of.
 fn identity(paths: &Paths, findings: &mut Vec<Finding>) {
-    let query = Query::Identity { folder: this_folder() };
+    let request = Identity { folder: this_folder() };
     // A daemon that is not there, or of another version, is told of elsewhere.
     let Ok(answer) = Client::connect_at(paths, Start::Never)
-        .and_then(|mut client| client.ask_within(query, ANSWER_WITHIN))
+        .and_then(|mut client| client.ask_within(request, ANSWER_WITHIN)?.read())
     else {
         return;
     };
-    let Some(doubted) = answer.value.get("doubted").filter(|doubted| doubted.is_object()) else { return };
-    let (folder, project) = (text(&answer.value, "folder"), text(&answer.value, "project"));
-    let (remote, other) = (text(doubted, "remote"), text(doubted, "project"));
+    let IdentityAnswer { folder, project, doubted: Some(doubted) } = answer else { return };
+    let UnprovenClaimAnswer { remote, project: other, .. } = doubted;
     let mut area = Area { name: "project", findings };
     area.note(
         format!(
@@ -272,12 +273,8 @@ fn identity(paths: &Paths, findings: &mut Vec<Finding>) {
 fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
     let mut area = Area { name: "daemon", findings };
     match Connection::open(paths, Deadline::after(ANSWER_WITHIN)) {
-        Ok(_) => match Client::connect_at(paths, Start::Never)
-            .and_then(|mut client| client.ask_within(Query::Status, ANSWER_WITHIN))
-        {
-            Ok(answer) => {
-                let version = text(&answer.value, "version").to_owned();
-                let pid = super::terminal::number(&answer.value, "pid");
+        Ok(_) => match Client::connect_at(paths, Start::Never).and_then(|mut client| status(&mut client)) {
+            Ok((PingAnswer { version, pid }, status)) => {
                 area.good(format!("running and answering: version {version}, pid {pid}"));
                 if version != env!("CARGO_PKG_VERSION") {
                     area.note(
@@ -285,27 +282,9 @@ fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
                         "`recall ctl stop` ends it; the next hook starts the new one.",
                     );
                 }
-                if let Some(paused) = answer.value.get("paused").filter(|paused| paused.is_object()) {
-                    area.note(super::ctl::pause::sentence(paused), "`recall ctl resume` ends it.");
+                if let Some(status) = status {
+                    trouble(&mut area, &status);
                 }
-                let dead =
-                    answer.value.pointer("/jobs/dead").and_then(serde_json::Value::as_i64).unwrap_or(0);
-                if dead > 0 {
-                    area.note(format!("{dead} compression jobs were given up"), "See `recall ctl jobs`.");
-                }
-                let twice = answer
-                    .value
-                    .pointer("/events/told_twice")
-                    .and_then(serde_json::Value::as_i64)
-                    .unwrap_or(0);
-                if twice > 0 {
-                    area.note(
-                        format!("{twice} calls and prompts were told by two hooks, and stored and answered once"),
-                        "An agent runs recall's hooks twice: from the user's and a project's settings, or because it \
-                         also reads another agent's. Keep one of them.",
-                    );
-                }
-                subscriptions(&mut area, &answer.value["subscribe"]);
             }
             Err(error) => area.bad(
                 format!("{error:#}"),
@@ -325,14 +304,43 @@ fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The commands of `[[subscribe]]`, where they fail.
-fn subscriptions(area: &mut Area<'_>, subscribe: &serde_json::Value) {
-    let count = |key| super::terminal::number(subscribe, key);
-    let (failures, dropped) = (count("failures"), count("dropped"));
-    if failures > 0 {
-        let last = text(subscribe, "last_failure");
+/// Who answers, and how it is; `None` where a daemon of another version says that in another shape.
+fn status(client: &mut Client) -> anyhow::Result<(PingAnswer, Option<StatusAnswer>)> {
+    let ping = client.ask_within(Ping, ANSWER_WITHIN)?.read()?;
+    match client.ask_within(Status, ANSWER_WITHIN)?.read() {
+        Ok(status) => Ok((ping, Some(status))),
+        Err(_) if ping.version != env!("CARGO_PKG_VERSION") => Ok((ping, None)),
+        Err(error) => Err(error),
+    }
+}
+
+/// What a running daemon says of itself that somebody should look at.
+fn trouble(area: &mut Area<'_>, status: &StatusAnswer) {
+    if status.paused.is_some() {
+        area.note(super::ctl::pause::sentence(status.paused.as_ref()), "`recall ctl resume` ends it.");
+    }
+    let dead = status.jobs.dead;
+    if dead > 0 {
+        area.note(format!("{dead} compression jobs were given up"), "See `recall ctl jobs`.");
+    }
+    let twice = status.events.told_twice;
+    if twice > 0 {
         area.note(
-            format!("{failures} of {} subscribed commands failed: {last}", count("runs")),
+            format!("{twice} calls and prompts were told by two hooks, and stored and answered once"),
+            "An agent runs recall's hooks twice: from the user's and a project's settings, or because it \
+             also reads another agent's. Keep one of them.",
+        );
+    }
+    subscriptions(area, &status.subscribe);
+}
+
+/// The commands of `[[subscribe]]`, where they fail.
+fn subscriptions(area: &mut Area<'_>, subscribe: &SubscriberCounters) {
+    let SubscriberCounters { runs, failures, dropped, .. } = *subscribe;
+    if failures > 0 {
+        let last = subscribe.last_failure.as_deref().unwrap_or_default();
+        area.note(
+            format!("{failures} of {runs} subscribed commands failed: {last}"),
             "See [[subscribe]] in config.toml.",
         );
     }
@@ -355,9 +363,8 @@ fn database(paths: &Paths, findings: &mut Vec<Finding>) {
         area.good(format!("{}, no damage found in the last week", paths.database().display()));
     }
     for repair in repairs {
-        let told = serde_json::to_value(RepairAnswer::from(repair)).unwrap_or_default();
         area.note(
-            super::terminal::repair(&told),
+            terminal::repair(&RepairAnswer::from(repair)),
             "What came between the two is only in the damaged file: `sqlite3 FILE .recover` may read some of it.",
         );
     }

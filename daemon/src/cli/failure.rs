@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use recall_protocol::wire::ErrorKind;
+
 /// The exit codes that scripts may rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitKind {
@@ -23,6 +25,20 @@ impl ExitKind {
     }
 }
 
+impl From<ErrorKind> for ExitKind {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
+            // The command line could be read; what it names cannot be done.
+            ErrorKind::NotFound
+            | ErrorKind::Invalid
+            | ErrorKind::Busy
+            | ErrorKind::Conflict
+            | ErrorKind::Internal => Self::Failed,
+            ErrorKind::Unavailable => Self::Unreachable,
+        }
+    }
+}
+
 /// A failure as the user reads it. Wrap it in `anyhow` like any error; `main` finds it again by downcasting.
 #[derive(Debug)]
 pub struct Failure {
@@ -36,6 +52,11 @@ pub struct Failure {
 impl Failure {
     pub fn failed(what: impl Into<String>) -> Self {
         Self { kind: ExitKind::Failed, what: what.into(), hint: None }
+    }
+
+    /// What the daemon refused.
+    pub fn refused(kind: ErrorKind, what: impl Into<String>) -> Self {
+        Self { kind: kind.into(), what: what.into(), hint: None }
     }
 
     pub fn usage(what: impl Into<String>) -> Self {
@@ -60,3 +81,22 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_follow_from_the_kind_of_a_refusal() {
+        let code = |kind: ErrorKind| ExitKind::from(kind).code();
+        let failed = [
+            ErrorKind::NotFound,
+            ErrorKind::Invalid,
+            ErrorKind::Busy,
+            ErrorKind::Conflict,
+            ErrorKind::Internal,
+        ];
+        assert!(failed.into_iter().all(|kind| code(kind) == 1));
+        assert_eq!(code(ErrorKind::Unavailable), 3);
+    }
+}

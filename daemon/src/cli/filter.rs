@@ -1,7 +1,7 @@
 //! The options that narrow what a reading command shows.
 
 use clap::Args;
-use recall_protocol::wire::Filter;
+use recall_protocol::query::Filter;
 
 use super::failure::Failure;
 use crate::app::clock;

@@ -3,14 +3,14 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::wire::{ForgetStep, Forgettable, Query};
-use serde_json::Value;
+use recall_protocol::query::{Forget, ForgetStep, Forgettable, Unreadable};
 
 use super::client::{Client, FLUSH_WITHIN, Start};
 use super::consent::{Answer, Consent};
 use super::failure::Failure;
 use super::filter::{project, since};
-use super::terminal::{self, ACCENT, BOLD, DIM, WARNING, list, number, text};
+use super::terminal::{self, ACCENT, BOLD, DIM, WARNING};
+use crate::server::answers::by_hand::{ForgetAnswer, UnreadableAnswer};
 
 #[derive(Debug, Args)]
 pub struct ForgetArgs {
@@ -51,14 +51,13 @@ pub struct ForgetArgs {
 pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let what = args.what()?;
     let mut client = Client::connect(Start::IfNeeded)?;
-    let query = |step| match args.unreadable {
-        true => Query::ForgetUnreadable { what: what.clone(), step },
-        false => Query::Forget { what: what.clone(), step },
-    };
-    let preview = client.ask_within(query(ForgetStep::Preview), FLUSH_WITHIN)?;
-    if is_nothing(&preview.value) && !args.json {
+    let unreadable = if args.unreadable { Unreadable::Goes } else { Unreadable::Stays };
+    let request = |step| Forget { what: what.clone(), unreadable, step };
+    let answer = client.ask_within(request(ForgetStep::Preview), FLUSH_WITHIN)?;
+    let preview = answer.read()?;
+    if is_nothing(&preview) && !args.json {
         writeln!(out, "Nothing of that is remembered.")?;
-        return Ok(unreadable(out, &preview.value)?);
+        return Ok(tell_unreadable(out, &preview.unreadable)?);
     }
     let mut input = std::io::stdin().lock();
     let consent = match (args.dry_run, args.yes) {
@@ -67,22 +66,23 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         (false, false) => Consent::at_terminal(&mut input),
     };
     if args.json && args.dry_run {
-        out.write_all(&preview.bytes)?;
+        out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
     if consent.shows_changes() {
-        show(out, &preview.value)?;
+        show(out, &preview)?;
     }
     if consent.obtain("Forget this for good?", out)? == Answer::Leave {
         return Ok(());
     }
-    let done = client.ask_within(query(ForgetStep::Forget), FLUSH_WITHIN)?;
+    let done = client.ask_within(request(ForgetStep::Forget), FLUSH_WITHIN)?;
     if args.json {
         out.write_all(&done.bytes)?;
         return Ok(writeln!(out)?);
     }
-    writeln!(out, "Forgotten: {}.", counts(&done.value))?;
-    Ok(unreadable(out, &done.value)?)
+    let done = done.read()?;
+    writeln!(out, "Forgotten: {}.", counts(&done))?;
+    Ok(tell_unreadable(out, &done.unreadable)?)
 }
 
 impl ForgetArgs {
@@ -117,57 +117,67 @@ fn texts(query: &str) -> Vec<String> {
     texts
 }
 
-type Kind = (&'static str, &'static str, &'static str);
+/// How many there are, and what one and several are called.
+type Counted = (u64, &'static str, &'static str);
 
-const KINDS: [Kind; 10] = [
-    ("sessions", "session", "sessions"),
-    ("observations", "observation", "observations"),
-    ("summaries", "summary", "summaries"),
-    ("prompts", "prompt", "prompts"),
-    ("responses", "answer", "answers"),
-    ("plans", "plan", "plans"),
-    ("activities", "call", "calls"),
-    ("unparsed", "unreadable event", "unreadable events"),
-    ("spool_files", "unreadable spool file", "unreadable spool files"),
-    ("asides", "aside", "asides"),
-];
-
-/// What cannot be read and stays.
-const UNREADABLE: [Kind; 3] = [
-    ("events", "event", "events"),
-    ("damaged_files", "damaged spool file", "damaged spool files"),
-    ("other_version_files", "spool file of another version", "spool files of another version"),
-];
-
-fn is_nothing(answer: &Value) -> bool {
-    KINDS.iter().all(|(key, ..)| number(answer, key) == 0) && list(answer, "items").is_empty()
+/// What of an answer can be listed one by one.
+fn listed(answer: &ForgetAnswer) -> [Counted; 6] {
+    let counts = &answer.counts;
+    [
+        (counts.observations as u64, "observation", "observations"),
+        (counts.summaries as u64, "summary", "summaries"),
+        (counts.prompts as u64, "prompt", "prompts"),
+        (counts.responses as u64, "answer", "answers"),
+        (counts.plans as u64, "plan", "plans"),
+        (counts.activities as u64, "call", "calls"),
+    ]
 }
 
-fn counts(answer: &Value) -> String {
-    let parts = counted(answer, &KINDS);
+/// All that is counted.
+fn counted(answer: &ForgetAnswer) -> Vec<Counted> {
+    let counts = &answer.counts;
+    let mut all = vec![(counts.sessions as u64, "session", "sessions")];
+    all.extend(listed(answer));
+    all.extend([
+        (counts.unparsed as u64, "unreadable event", "unreadable events"),
+        (answer.spool_files, "unreadable spool file", "unreadable spool files"),
+        (counts.asides as u64, "aside", "asides"),
+    ]);
+    all
+}
+
+fn is_nothing(answer: &ForgetAnswer) -> bool {
+    counted(answer).iter().all(|(count, ..)| *count == 0) && answer.items.iter().flatten().next().is_none()
+}
+
+fn counts(answer: &ForgetAnswer) -> String {
+    let parts = in_words(&counted(answer));
     if parts.is_empty() { "nothing".to_owned() } else { parts }
 }
 
-fn counted(answer: &Value, kinds: &[Kind]) -> String {
-    let counted = |(key, one, many): &Kind| match number(answer, key) {
+fn in_words(counted: &[Counted]) -> String {
+    let words = |(count, one, many): &Counted| match count {
         0 => None,
         1 => Some(format!("1 {one}")),
         count => Some(format!("{count} {many}")),
     };
-    kinds.iter().filter_map(counted).collect::<Vec<_>>().join(", ")
+    counted.iter().filter_map(words).collect::<Vec<_>>().join(", ")
 }
 
 /// Names what may hold something of it and stays, for nobody can say.
-fn unreadable(out: &mut dyn Write, answer: &Value) -> std::io::Result<()> {
-    let stays = &answer["unreadable"];
-    let parts = counted(stays, &UNREADABLE);
+fn tell_unreadable(out: &mut dyn Write, stays: &UnreadableAnswer) -> std::io::Result<()> {
+    let parts = in_words(&[
+        (stays.events as u64, "event", "events"),
+        (stays.damaged_files, "damaged spool file", "damaged spool files"),
+        (stays.other_version_files, "spool file of another version", "spool files of another version"),
+    ]);
     if !parts.is_empty() {
         writeln!(
             out,
             "{WARNING}Cannot be read, and stays:{WARNING:#} {parts}. Nobody can say whose that is; with --unreadable it goes too."
         )?;
     }
-    if number(stays, "waiting_files") > 0 {
+    if stays.waiting_files > 0 {
         writeln!(
             out,
             "{WARNING}Some events in the spool cannot be stored at this moment.{WARNING:#} Run this again when `recall ctl status` shows none."
@@ -176,20 +186,19 @@ fn unreadable(out: &mut dyn Write, answer: &Value) -> std::io::Result<()> {
     Ok(())
 }
 
-fn show(out: &mut dyn Write, answer: &Value) -> std::io::Result<()> {
+fn show(out: &mut dyn Write, answer: &ForgetAnswer) -> std::io::Result<()> {
     writeln!(out, "{BOLD}This would be forgotten:{BOLD:#} {}", counts(answer))?;
-    let items = list(answer, "items");
+    let items = answer.items.as_deref().unwrap_or_default();
     for item in items {
-        let (id, kind) = (terminal::id(item), text(item, "kind"));
-        writeln!(out, "  {ACCENT}{id}{ACCENT:#} {DIM}{kind}{DIM:#} {}", text(item, "title"))?;
+        let id = terminal::id(item.id);
+        writeln!(out, "  {ACCENT}{id}{ACCENT:#} {DIM}{}{DIM:#} {}", item.kind, item.title)?;
     }
-    let listed = ["observations", "summaries", "prompts", "responses", "plans", "activities"];
-    let counted: i64 = listed.iter().map(|key| number(answer, key)).sum();
-    let more = counted - i64::try_from(items.len()).unwrap_or(counted);
+    let all: u64 = listed(answer).iter().map(|(count, ..)| count).sum();
+    let more = all.saturating_sub(items.len() as u64);
     if more > 0 {
         writeln!(out, "  {DIM}and {more} more{DIM:#}")?;
     }
-    unreadable(out, answer)
+    tell_unreadable(out, &answer.unreadable)
 }
 
 #[cfg(test)]

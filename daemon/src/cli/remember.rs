@@ -5,12 +5,12 @@ use std::io::{Read, Write};
 use anyhow::Context;
 use clap::Args;
 use recall_protocol::privacy::strip_text;
-use recall_protocol::wire::{Query, Remark};
+use recall_protocol::query::Remember;
 
 use super::client::{Client, Start};
 use super::failure::Failure;
 use super::filter::project;
-use super::terminal::{self, ACCENT, list, text};
+use super::terminal::ACCENT;
 
 #[derive(Debug, Args)]
 pub struct RememberArgs {
@@ -54,7 +54,7 @@ pub fn run(args: &RememberArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         };
         return Err(failure.into());
     }
-    let remark = Remark {
+    let remark = Remember {
         text: visible.text.trim().to_owned(),
         title: args.title.as_deref().map(|title| strip_text(title).text.into_owned()),
         kind: args.kind.clone(),
@@ -62,13 +62,13 @@ pub fn run(args: &RememberArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         files: args.file.iter().map(|file| absolute(file)).collect::<anyhow::Result<_>>()?,
         importance: args.importance,
     };
-    let answer = Client::connect(Start::IfNeeded)?.ask(Query::Remember(remark))?;
+    let answer = Client::connect(Start::IfNeeded)?.ask(remark)?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    for item in list(&answer.value, "items") {
-        writeln!(out, "Remembered as {ACCENT}{}{ACCENT:#}: {}", terminal::id(item), text(item, "title"))?;
+    for item in answer.read()?.items {
+        writeln!(out, "Remembered as {ACCENT}#{}{ACCENT:#}: {}", item.id, item.title)?;
     }
     Ok(())
 }

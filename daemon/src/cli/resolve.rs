@@ -4,10 +4,10 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::wire::{Query, Validity};
+use recall_protocol::query::{Mark, Validity};
 
 use super::client::{Client, Start};
-use super::terminal::{self, ACCENT, list, text};
+use super::terminal::ACCENT;
 
 #[derive(Debug, Args)]
 pub struct ResolveArgs {
@@ -26,14 +26,13 @@ pub struct ResolveArgs {
 /// When the daemon does not answer, or one of the ids is no observation.
 pub fn run(args: &ResolveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let validity = if args.reopen { Validity::Active } else { Validity::Resolved };
-    let answer = Client::connect(Start::IfNeeded)?.ask(Query::Mark { ids: args.id.clone(), validity })?;
+    let answer = Client::connect(Start::IfNeeded)?.ask(Mark { ids: args.id.clone(), validity })?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    for item in list(&answer.value, "items") {
-        let (status, title) = (text(item, "status"), text(item, "title"));
-        writeln!(out, "{ACCENT}{}{ACCENT:#} is {status}: {title}", terminal::id(item))?;
+    for item in answer.read()?.items {
+        writeln!(out, "{ACCENT}#{}{ACCENT:#} is {}: {}", item.id, item.status, item.title)?;
     }
     Ok(())
 }

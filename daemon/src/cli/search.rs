@@ -4,14 +4,14 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::wire::{Explain, Query};
-use serde_json::Value;
+use recall_protocol::query::{Explain, Search};
 
 use super::client::{Client, Start, this_folder};
 use super::failure::Failure;
 use super::filter::FilterArgs;
-use super::terminal::{self, ACCENT, BOLD, DIM, WARNING, list, number, text};
+use super::terminal::{self, ACCENT, BOLD, DIM, WARNING};
 use crate::search::query::{Mistake, mistake};
+use crate::server::answers::found::{SearchAnswer, SearchResult};
 
 #[derive(Debug, Args)]
 pub struct SearchArgs {
@@ -58,13 +58,13 @@ pub fn run(args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     refuse_slips(&text)?;
     let filter = args.filter.filter()?;
     let explain = if args.explain { Explain::Yes } else { Explain::No };
-    let query = Query::SearchFrom { folder: this_folder(), text, filter, explain };
+    let query = Search { text, filter, explain, folder: Some(this_folder()) };
     let answer = Client::connect(Start::IfNeeded)?.ask(query)?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    tell(out, &answer.value)
+    Ok(tell(out, &answer.read()?)?)
 }
 
 /// Says what cannot have been meant: a person is there to ask again.
@@ -90,25 +90,23 @@ fn refuse_slips(query: &str) -> anyhow::Result<()> {
         .into())
 }
 
-fn tell(out: &mut dyn Write, answer: &Value) -> anyhow::Result<()> {
-    let results = list(answer, "results");
-    for result in results {
+fn tell(out: &mut dyn Write, answer: &SearchAnswer) -> std::io::Result<()> {
+    for result in &answer.results {
         entry(out, result)?;
     }
-    let (shown, total) = (results.len(), number(answer, "total"));
+    let (shown, total, took) = (answer.results.len(), answer.total, answer.took_ms);
     if shown == 0 {
         writeln!(out, "Nothing found.")?;
     } else {
-        let took = number(answer, "took_ms");
         writeln!(out, "{DIM}{shown} of {total}, {took} ms. `recall show ID` tells more.{DIM:#}")?;
     }
-    if answer.get("degraded").and_then(Value::as_bool).unwrap_or_default() {
+    if answer.degraded {
         writeln!(
             out,
             "{WARNING}The index is being made anew: plain words were compared, activities were left out.{WARNING:#}"
         )?;
     }
-    if let Some(first) = list(answer, "config_errors").first().and_then(Value::as_str) {
+    if let Some(first) = answer.config_errors.first() {
         writeln!(
             out,
             "{WARNING}config.toml has errors: {first}. `recall doctor` names them and says what follows.{WARNING:#}"
@@ -117,34 +115,26 @@ fn tell(out: &mut dyn Write, answer: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn entry(out: &mut dyn Write, result: &Value) -> std::io::Result<()> {
-    let kind = match text(result, "type") {
-        "" => text(result, "kind"),
-        observation => observation,
-    };
-    let (id, time) = (terminal::id(result), terminal::time(result, "created_at"));
-    let (title, project) = (text(result, "title"), text(result, "project"));
+fn entry(out: &mut dyn Write, result: &SearchResult) -> std::io::Result<()> {
+    let kind = result.observation_type.as_ref().unwrap_or(&result.kind);
+    let (id, time) = (terminal::id(result.id), terminal::time(result.created_at));
+    let (title, project) = (&result.title, &result.project);
     writeln!(out, "{ACCENT}{id}{ACCENT:#} {BOLD}{title}{BOLD:#}")?;
-    let status = Some(text(result, "status")).filter(|status| !matches!(*status, "" | "active"));
+    let status = result.status.as_deref().filter(|status| *status != "active");
     let status = status.map(|status| format!(", {status}")).unwrap_or_default();
-    writeln!(out, "   {DIM}{kind}, {project}, {time}{status}{DIM:#}{}", terminal::elsewhere(result))?;
-    let snippet = text(result, "snippet");
-    if !snippet.is_empty() && snippet != title {
-        writeln!(out, "   {snippet}")?;
+    let elsewhere = terminal::elsewhere(result.made_on.elsewhere.as_deref());
+    writeln!(out, "   {DIM}{kind}, {project}, {time}{status}{DIM:#}{elsewhere}")?;
+    if !result.snippet.is_empty() && result.snippet != *title {
+        writeln!(out, "   {}", result.snippet)?;
     }
-    if let Some(why) = result.get("why") {
-        let factors: Vec<String> = why
-            .get("factors")
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
-            .map(|(name, value)| format!("{name} {:.2}", value.as_f64().unwrap_or_default()))
-            .collect();
-        let score = result.get("score").and_then(Value::as_f64).unwrap_or_default();
-        let relevance = why.get("relevance").and_then(Value::as_f64).unwrap_or_default();
-        let matched: Vec<&str> = list(why, "matched").iter().filter_map(Value::as_str).collect();
-        writeln!(out, "   {DIM}score {score:.3} = {}{DIM:#}", factors.join(" x "))?;
-        writeln!(out, "   {DIM}relevance {relevance:.2}, matched {}{DIM:#}", matched.join(" "))?;
+    if let Some(why) = &result.why {
+        let factor = |(name, value): (&String, &serde_json::Value)| {
+            format!("{name} {:.2}", value.as_f64().unwrap_or_default())
+        };
+        let factors: Vec<String> = why.factors.iter().map(factor).collect();
+        writeln!(out, "   {DIM}score {:.3} = {}{DIM:#}", result.score, factors.join(" x "))?;
+        let matched = why.matched.join(" ");
+        writeln!(out, "   {DIM}relevance {:.2}, matched {matched}{DIM:#}", why.relevance)?;
     }
     Ok(())
 }

@@ -3,11 +3,13 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::wire::Query;
-use serde_json::Value;
+use recall_protocol::query::Show;
 
 use super::client::{Client, Start, this_folder};
-use super::terminal::{self, ACCENT, BOLD, DIM, list, number, text};
+use super::terminal::{self, ACCENT, BOLD, DIM};
+use crate::server::answers::Moment;
+use crate::server::answers::found::{ObservationAnswer, ShownItem, SummaryAnswer};
+use crate::server::answers::lineage::LineageAnswer;
 
 /// Of a commit's name so many digits are shown.
 const COMMIT_DIGITS: usize = 10;
@@ -24,57 +26,62 @@ pub struct ShowArgs {
 /// # Errors
 /// When the daemon does not answer or there is no such thing.
 pub fn run(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let answer = Client::connect(Start::IfNeeded)?
-        .ask(Query::ShowFrom { folder: this_folder(), id: args.id.clone() })?;
+    let answer =
+        Client::connect(Start::IfNeeded)?.ask(Show { id: args.id.clone(), folder: Some(this_folder()) })?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    for item in list(&answer.value, "items") {
-        if item.get("narrative").is_some() {
-            observation(out, item)?;
-        } else if item.get("request").is_some() {
-            summary(out, item)?;
-        } else {
-            writeln!(out, "{ACCENT}{}{ACCENT:#} {DIM}{}{DIM:#}", terminal::id(item), origin(item))?;
-            checkout(out, item)?;
-            writeln!(out, "\n{}", text(item, "text"))?;
+    for item in answer.read()?.items {
+        match item {
+            ShownItem::Observation(item) => observation(out, &item)?,
+            ShownItem::Summary(item) => summary(out, &item)?,
+            ShownItem::Plan(item) => {
+                let (id, origin) = (terminal::id(item.id), origin(item.created_at, &[&item.kind], None));
+                writeln!(out, "{ACCENT}{id}{ACCENT:#} {DIM}{origin}{DIM:#}")?;
+                let made_on = item.made_on;
+                checkout(out, &made_on.branch, &made_on.commit, &made_on.elsewhere)?;
+                writeln!(out, "\n{}", item.text)?;
+            }
+            ShownItem::Document(item) => {
+                let parts = [item.kind.as_ref(), &item.project];
+                let (id, origin) =
+                    (terminal::id(item.id), origin(item.created_at, &parts, item.session_id.as_deref()));
+                writeln!(out, "{ACCENT}{id}{ACCENT:#} {DIM}{origin}{DIM:#}")?;
+                let made_on = item.made_on;
+                checkout(out, &made_on.branch, &made_on.commit, &made_on.elsewhere)?;
+                writeln!(out, "\n{}", item.text)?;
+            }
         }
     }
     Ok(())
 }
 
-fn origin(item: &Value) -> String {
-    let mut parts = vec![terminal::time(item, "created_at")];
-    for key in ["type", "kind", "project", "origin"] {
-        parts.extend(Some(text(item, key).to_owned()).filter(|part| !part.is_empty()));
-    }
-    let session = text(item, "session_id");
-    if !session.is_empty() {
-        parts.push(format!("session {session}"));
-    }
+fn origin(at: Moment, words: &[&str], session: Option<&str>) -> String {
+    let mut parts = vec![terminal::time(at)];
+    parts.extend(words.iter().filter(|word| !word.is_empty()).map(|word| (*word).to_owned()));
+    parts.extend(session.map(|session| format!("session {session}")));
     parts.join(", ")
 }
 
-fn observation(out: &mut dyn Write, item: &Value) -> std::io::Result<()> {
-    writeln!(out, "{ACCENT}{}{ACCENT:#} {BOLD}{}{BOLD:#}", terminal::id(item), text(item, "title"))?;
-    let (status, importance) = (text(item, "status"), number(item, "importance"));
-    writeln!(out, "{DIM}{}, importance {importance}, {status}{DIM:#}", origin(item))?;
-    checkout(out, item)?;
-    list(item, "lineage").iter().try_for_each(|entry| lineage(out, entry))?;
-    for part in [text(item, "subtitle"), text(item, "narrative")] {
+fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result<()> {
+    writeln!(out, "{ACCENT}#{}{ACCENT:#} {BOLD}{}{BOLD:#}", item.id, item.title)?;
+    let words = [item.observation_type.as_ref(), &item.origin];
+    let origin = origin(item.created_at, &words, item.session_id.as_deref());
+    writeln!(out, "{DIM}{origin}, importance {}, {}{DIM:#}", item.importance, item.status)?;
+    checkout(out, &item.branch, &item.commit, &item.elsewhere)?;
+    item.lineage.iter().try_for_each(|entry| lineage(out, entry))?;
+    for part in [item.subtitle.as_deref().unwrap_or_default(), &item.narrative] {
         if !part.is_empty() {
             writeln!(out, "\n{part}")?;
         }
     }
-    let texts = |key| list(item, key).iter().filter_map(Value::as_str).collect::<Vec<_>>();
-    let facts = texts("facts");
-    if !facts.is_empty() {
+    if !item.facts.is_empty() {
         writeln!(out)?;
-        facts.iter().try_for_each(|fact| writeln!(out, "- {fact}"))?;
+        item.facts.iter().try_for_each(|fact| writeln!(out, "- {fact}"))?;
     }
-    for (label, key) in [("Concepts", "concepts"), ("Changed", "files_modified"), ("Read", "files_read")] {
-        let values = texts(key);
+    let lists = [("Concepts", &item.concepts), ("Changed", &item.files_modified), ("Read", &item.files_read)];
+    for (label, values) in lists {
         if !values.is_empty() {
             writeln!(out, "{DIM}{label}:{DIM:#} {}", values.join(", "))?;
         }
@@ -83,46 +90,46 @@ fn observation(out: &mut dyn Write, item: &Value) -> std::io::Result<()> {
 }
 
 /// What was checked out where it was made, if that is known.
-fn checkout(out: &mut dyn Write, item: &Value) -> std::io::Result<()> {
-    let commit = text(item, "commit");
-    let made_on = match (text(item, "branch"), commit.get(..COMMIT_DIGITS).unwrap_or(commit)) {
-        ("", "") => return Ok(()),
-        (branch, "") => format!("made on branch {branch}"),
-        ("", commit) => format!("made at commit {commit}"),
-        (branch, commit) => format!("made on branch {branch} at commit {commit}"),
+fn checkout(
+    out: &mut dyn Write,
+    branch: &Option<String>,
+    commit: &Option<String>,
+    elsewhere: &Option<String>,
+) -> std::io::Result<()> {
+    let commit = commit.as_deref().map(|commit| commit.get(..COMMIT_DIGITS).unwrap_or(commit));
+    let made_on = match (branch, commit) {
+        (None, None) => return Ok(()),
+        (Some(branch), None) => format!("made on branch {branch}"),
+        (None, Some(commit)) => format!("made at commit {commit}"),
+        (Some(branch), Some(commit)) => format!("made on branch {branch} at commit {commit}"),
     };
-    writeln!(out, "{DIM}{made_on}{DIM:#}{}", terminal::elsewhere(item))
+    writeln!(out, "{DIM}{made_on}{DIM:#}{}", terminal::elsewhere(elsewhere.as_deref()))
 }
 
 /// One line for what took its place or settled it, or what it took the place of.
-fn lineage(out: &mut dyn Write, entry: &Value) -> std::io::Result<()> {
-    let said = match text(entry, "relation") {
+fn lineage(out: &mut dyn Write, entry: &LineageAnswer) -> std::io::Result<()> {
+    let said = match entry.relation.as_ref() {
         "superseded_by" => "Superseded by",
         "supersedes" => "Supersedes",
         _ => "Resolved",
     };
-    let other = entry.get("id").and_then(Value::as_i64).map(|_| terminal::id(entry)).unwrap_or_default();
-    let title = Some(text(entry, "title")).filter(|title| !title.is_empty());
-    let work = Some(text(entry, "session_id")).filter(|session| !session.is_empty());
-    let work = work.map(|session| format!(" (session {session}, prompt {})", number(entry, "prompt_number")));
-    let told: Vec<&str> =
-        [other.as_str(), title.unwrap_or_default()].into_iter().filter(|part| !part.is_empty()).collect();
-    let why = match told.is_empty() {
-        true => text(entry, "reason").to_owned(),
-        false => told.join(" "),
+    let work = entry
+        .session_id
+        .as_ref()
+        .map(|session| format!(" (session {session}, prompt {})", entry.prompt_number.unwrap_or_default()));
+    let title = entry.title.clone().filter(|title| !title.is_empty());
+    let told: Vec<String> = entry.id.map(|id| format!("#{id}")).into_iter().chain(title).collect();
+    let (colon, why) = match told.is_empty() {
+        true => (":", entry.reason.to_string()),
+        false => ("", told.join(" ")),
     };
-    writeln!(
-        out,
-        "{said}{} {why}{DIM}{}{DIM:#}",
-        if told.is_empty() { ":" } else { "" },
-        work.unwrap_or_default()
-    )
+    writeln!(out, "{said}{colon} {why}{DIM}{}{DIM:#}", work.unwrap_or_default())
 }
 
-fn summary(out: &mut dyn Write, item: &Value) -> std::io::Result<()> {
-    writeln!(out, "{ACCENT}{}{ACCENT:#} {BOLD}{}{BOLD:#}", terminal::id(item), text(item, "title"))?;
-    writeln!(out, "{DIM}{}{DIM:#}", origin(item))?;
-    checkout(out, item)?;
+fn summary(out: &mut dyn Write, item: &SummaryAnswer) -> std::io::Result<()> {
+    writeln!(out, "{ACCENT}{}{ACCENT:#} {BOLD}{}{BOLD:#}", terminal::id(item.id), item.title)?;
+    writeln!(out, "{DIM}{}{DIM:#}", origin(item.created_at, &[], Some(&item.session_id)))?;
+    checkout(out, &item.branch, &item.commit, &item.elsewhere)?;
     fields(out, item)
 }
 
@@ -130,16 +137,15 @@ fn summary(out: &mut dyn Write, item: &Value) -> std::io::Result<()> {
 ///
 /// # Errors
 /// When the output cannot be written.
-pub fn fields(out: &mut dyn Write, summary: &Value) -> std::io::Result<()> {
-    for (label, key) in [
-        ("Asked", "request"),
-        ("Looked at", "investigated"),
-        ("Learned", "learned"),
-        ("Done", "completed"),
-        ("Open", "next_steps"),
-        ("Notes", "notes"),
+pub fn fields(out: &mut dyn Write, summary: &SummaryAnswer) -> std::io::Result<()> {
+    for (label, value) in [
+        ("Asked", &summary.request),
+        ("Looked at", &summary.investigated),
+        ("Learned", &summary.learned),
+        ("Done", &summary.completed),
+        ("Open", &summary.next_steps),
+        ("Notes", &summary.notes),
     ] {
-        let value = text(summary, key);
         if !value.is_empty() {
             writeln!(out, "{BOLD}{label}:{BOLD:#} {value}")?;
         }

@@ -6,6 +6,9 @@ use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 
 use crate::memory::context::is_invisible;
+use crate::memory::document::DocumentKind;
+use crate::server::answers::status::RepairAnswer;
+use crate::server::answers::{Moment, PublicId};
 
 pub const BOLD: Style = Style::new().bold();
 pub const DIM: Style = Style::new().dimmed();
@@ -14,34 +17,18 @@ pub const GOOD: Style = AnsiColor::Green.on_default();
 pub const WARNING: Style = AnsiColor::Yellow.on_default();
 pub const ACCENT: Style = AnsiColor::Cyan.on_default();
 
-/// A text of an answer, or "" where it has none.
-pub fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// A whole number of an answer, or 0.
-pub fn number(value: &Value, key: &str) -> i64 {
-    value.get(key).and_then(Value::as_i64).unwrap_or_default()
-}
-
-/// The entries of a list of an answer.
-pub fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
-    value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
-}
-
 /// An id as people cite it.
-pub fn id(value: &Value) -> String {
-    match value.get("id") {
-        Some(Value::Number(number)) => format!("#{number}"),
-        Some(Value::String(id)) => id.clone(),
-        _ => String::new(),
+pub fn id(id: PublicId) -> String {
+    match id.0.kind {
+        DocumentKind::Observation => format!("#{}", id.0.row),
+        _ => id.0.to_string(),
     }
 }
 
 /// A time as people read it: the local minute.
-pub fn time(value: &Value, key: &str) -> String {
-    let parsed = text(value, key).parse::<jiff::Timestamp>();
-    let local = parsed.map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
+pub fn time(moment: Moment) -> String {
+    let local =
+        jiff::Timestamp::from_millisecond(moment.0.0).map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
     local.map(|time| time.strftime("%Y-%m-%d %H:%M").to_string()).unwrap_or_default()
 }
 
@@ -62,25 +49,22 @@ pub fn defuse(value: &mut Value) {
 }
 
 /// Where something was made that is not to be found here, to stand behind what is said of it; or nothing.
-pub fn elsewhere(value: &Value) -> String {
-    match text(value, "elsewhere") {
-        "" => String::new(),
-        elsewhere => format!(" {WARNING}({elsewhere}){WARNING:#}"),
-    }
+pub fn elsewhere(mark: Option<&str>) -> String {
+    mark.map(|mark| format!(" {WARNING}({mark}){WARNING:#}")).unwrap_or_default()
 }
 
 /// What was done about a damaged database, as `status` tells it.
-pub fn repair(value: &Value) -> String {
-    let (at, damaged) = (time(value, "at"), text(value, "damaged"));
-    let instead = match time(value, "restored_from") {
-        none if none.is_empty() => "there was no backup, memory began anew".to_owned(),
-        made => format!("the backup of {made} was restored"),
+pub fn repair(repair: &RepairAnswer) -> String {
+    let (at, damaged) = (time(repair.at), &repair.damaged);
+    let instead = match repair.restored_from {
+        None => "there was no backup, memory began anew".to_owned(),
+        Some(made) => format!("the backup of {} was restored", time(made)),
     };
     format!("{at}: the database was damaged; {instead}. The damaged file is kept at {damaged}")
 }
 
 /// Bytes as people read them.
-pub fn bytes(count: i64) -> String {
+pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 4] = ["B", "KiB", "MiB", "GiB"];
     let mut value = count as f64;
     let mut unit = 0;

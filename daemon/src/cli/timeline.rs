@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::wire::Query;
+use recall_protocol::query::Timeline;
 
 use super::client::{Client, Start, this_folder};
-use super::terminal::{self, ACCENT, DIM, list, text};
+use super::terminal::{self, ACCENT, DIM};
 
 #[derive(Debug, Args)]
 pub struct TimelineArgs {
@@ -27,19 +27,16 @@ pub struct TimelineArgs {
 /// When the daemon does not answer or there is no such thing.
 pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let (id, before, after) = (args.id.clone(), args.before, args.after);
-    let query = Query::TimelineFrom { folder: this_folder(), id, before, after };
+    let query = Timeline { id, before, after, folder: Some(this_folder()) };
     let answer = Client::connect(Start::IfNeeded)?.ask(query)?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    for item in list(&answer.value, "items") {
-        let kind = match text(item, "type") {
-            "" => text(item, "kind"),
-            observation => observation,
-        };
-        let (time, id) = (terminal::time(item, "created_at"), terminal::id(item));
-        let (title, mark) = (text(item, "title"), terminal::elsewhere(item));
+    for item in answer.read()?.items {
+        let kind = item.observation_type.as_deref().unwrap_or(&item.kind);
+        let (time, id) = (terminal::time(item.created_at), item.id.map(terminal::id).unwrap_or_default());
+        let (title, mark) = (&item.title, terminal::elsewhere(item.made_on.elsewhere.as_deref()));
         writeln!(out, "{DIM}{time}{DIM:#} {ACCENT}{id:>6}{ACCENT:#} {kind:11} {title}{mark}")?;
     }
     Ok(())

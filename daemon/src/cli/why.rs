@@ -3,11 +3,11 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::wire::Query;
-use serde_json::Value;
+use recall_protocol::query::Why;
 
 use super::client::{Client, Start};
-use super::terminal::{self, ACCENT, BOLD, DIM, list, number, text};
+use super::terminal::{self, ACCENT, BOLD, DIM};
+use crate::server::answers::session::{self, WhyAnswer, WhyGivenAnswer};
 
 #[derive(Debug, Args)]
 pub struct WhyArgs {
@@ -21,49 +21,45 @@ pub struct WhyArgs {
 /// # Errors
 /// When the daemon does not answer or there is no such session.
 pub fn run(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let answer = Client::connect(Start::IfNeeded)?.ask(Query::Why { id: args.id.clone() })?;
+    let answer = Client::connect(Start::IfNeeded)?.ask(Why { id: args.id.clone() })?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    if answer.value.get("given").is_some() {
-        return Ok(given(out, &answer.value)?);
+    match answer.read()? {
+        session::Why::Session(answer) => injections(out, &answer)?,
+        session::Why::Given(answer) => given(out, &answer)?,
     }
-    let injections = list(&answer.value, "injections");
-    if injections.is_empty() {
-        return Ok(writeln!(out, "Session {} was given nothing.", text(&answer.value, "session_id"))?);
+    Ok(())
+}
+
+/// What a session was given.
+fn injections(out: &mut dyn Write, answer: &WhyAnswer) -> std::io::Result<()> {
+    if answer.injections.is_empty() {
+        return writeln!(out, "Session {} was given nothing.", answer.session_id);
     }
-    for injection in injections {
-        let (moment, tokens) = (text(injection, "moment"), number(injection, "tokens"));
-        let file = injection["file"].as_str().map(|file| format!(" {file}")).unwrap_or_default();
-        writeln!(
-            out,
-            "{BOLD}{} at {moment}{file}{BOLD:#} {DIM}~{tokens} tokens{DIM:#}",
-            terminal::time(injection, "at")
-        )?;
-        for item in list(injection, "items") {
-            writeln!(
-                out,
-                "  {ACCENT}{}{ACCENT:#} {} {DIM}({}){DIM:#}",
-                terminal::id(item),
-                text(item, "title"),
-                text(item, "reason")
-            )?;
+    for injection in &answer.injections {
+        let (moment, tokens) = (&injection.moment, injection.tokens);
+        let file = injection.file.as_ref().map(|file| format!(" {file}")).unwrap_or_default();
+        let at = terminal::time(injection.at);
+        writeln!(out, "{BOLD}{at} at {moment}{file}{BOLD:#} {DIM}~{tokens} tokens{DIM:#}")?;
+        for item in &injection.items {
+            let (id, title) = (item.id.map(terminal::id).unwrap_or_default(), &item.title);
+            writeln!(out, "  {ACCENT}{id}{ACCENT:#} {title} {DIM}({}){DIM:#}", item.reason)?;
         }
     }
     Ok(())
 }
 
 /// To whom one thing was given.
-fn given(out: &mut dyn Write, answer: &Value) -> std::io::Result<()> {
-    let given = list(answer, "given");
-    writeln!(out, "{ACCENT}{}{ACCENT:#} {BOLD}{}{BOLD:#}", terminal::id(answer), text(answer, "title"))?;
-    if given.is_empty() {
+fn given(out: &mut dyn Write, answer: &WhyGivenAnswer) -> std::io::Result<()> {
+    writeln!(out, "{ACCENT}{}{ACCENT:#} {BOLD}{}{BOLD:#}", terminal::id(answer.id), answer.title)?;
+    if answer.given.is_empty() {
         return writeln!(out, "It was given to no session yet.");
     }
-    for one in given {
-        let (at, session, moment) = (terminal::time(one, "at"), text(one, "session_id"), text(one, "moment"));
-        writeln!(out, "  {at} at {moment} to session {session} {DIM}({}){DIM:#}", text(one, "reason"))?;
+    for one in &answer.given {
+        let (at, session, moment) = (terminal::time(one.at), &one.session_id, &one.moment);
+        writeln!(out, "  {at} at {moment} to session {session} {DIM}({}){DIM:#}", one.reason)?;
     }
     Ok(())
 }

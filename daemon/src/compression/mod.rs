@@ -17,9 +17,10 @@ pub mod provider;
 pub mod model;
 pub mod chain;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::memory::ids::{JobId, ProjectRow, Timestamp};
 use crate::memory::material::{BatchMaterial, SessionMaterial};
@@ -133,12 +134,12 @@ pub trait Compressor: Send + Sync + 'static {
 }
 
 /// A provider as `recall ctl status` shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProviderState {
     /// `provider:model`.
     pub name: String,
     /// `closed`: it is asked. `open`: it is left alone for a while. `barred`: until somebody has seen to it.
-    pub circuit: &'static str,
+    pub circuit: Cow<'static, str>,
 }
 
 /// The compressor that a policy asks for.

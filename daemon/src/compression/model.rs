@@ -387,7 +387,7 @@ impl Compressor for ModelCompressor {
     }
 
     fn providers(&self) -> Vec<ProviderState> {
-        vec![ProviderState { name: self.origin(), circuit: self.breaker().state() }]
+        vec![ProviderState { name: self.origin(), circuit: self.breaker().state().into() }]
     }
 }
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 use interprocess::local_socket::tokio::Stream;
 use interprocess::local_socket::traits::StreamCommon as _;
 use recall_protocol::frame::{self, FrameError, HEADER_LEN, Header, HeaderError, MAX_VERSION, MIN_VERSION};
-use recall_protocol::wire::{Deliver, Query, Reply, Request};
+use recall_protocol::query::{Follow, Query};
+use recall_protocol::wire::{Deliver, Reply, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -63,7 +64,7 @@ pub async fn serve(mut stream: Stream, reception: ConnectionContext) {
                 receipt = Some(given);
                 take(deliver, &reception, injection_receipt).await
             }
-            Request::Query(Query::Follow { session, kinds }) => {
+            Request::Query(Query::Follow(Follow { session, kinds })) => {
                 return follow::serve(&mut stream, &EventFilter { session, kinds }, &reception).await;
             }
             Request::Query(query) => queries::answer(query, &reception).await,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use interprocess::local_socket::tokio::Stream;
 use recall_protocol::frame::encode_frame;
-use recall_protocol::wire::Reply;
+use recall_protocol::wire::{ErrorKind, Reply};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::broadcast::error::RecvError;
@@ -36,7 +36,8 @@ impl EventFilter {
     fn refusal(&self) -> Option<Reply> {
         let unknown = self.kinds.iter().find(|kind| !LifecycleKind::NAMES.contains(&kind.as_str()))?;
         let hint = format!("There are {}.", LifecycleKind::NAMES.join(", "));
-        Some(Reply::Failed { what: format!("There are no events named {unknown:?}"), hint })
+        let what = format!("There are no events named {unknown:?}");
+        Some(Reply::Failed { kind: ErrorKind::Invalid, what, hint })
     }
 }
 

@@ -12,4 +12,5 @@ pub mod connection;
 pub mod follow;
 pub mod answers;
 pub mod queries;
+pub mod requests;
 pub mod run;

@@ -29,7 +29,8 @@ use recall_protocol::client::Connection;
 use recall_protocol::environment::DAEMON_SETTINGS;
 use recall_protocol::frame::Deadline;
 use recall_protocol::paths::Paths;
-use recall_protocol::wire::{Deliver, Explain, Filter, Flags, Query, Reply, Request, ShimContext};
+use recall_protocol::query::{Explain, Filter, Flush, Query, Search, Status};
+use recall_protocol::wire::{Deliver, Flags, Reply, Request, ShimContext};
 use recall_tests::has_faults;
 use serde_json::{Value, json};
 
@@ -109,9 +110,9 @@ impl Services {
         Connection::open(&self.paths, Deadline::after(Duration::from_secs(5))).unwrap()
     }
 
-    fn ask(&self, query: Query) -> Value {
+    fn ask(&self, query: impl Into<Query>) -> Value {
         let deadline = Deadline::after(Duration::from_secs(600));
-        match self.connect().ask(&Request::Query(query), deadline).unwrap() {
+        match self.connect().ask(&Request::Query(query.into()), deadline).unwrap() {
             Reply::Json(bytes) => serde_json::from_slice(&bytes).unwrap(),
             other => panic!("{other:?}"),
         }
@@ -149,7 +150,7 @@ fn shim_times(shim: &Path, runs: usize) {
         let (p50, p99) = (percentile(times, 50.0), percentile(times, 99.0));
         println!("| {name} | {p50:.2} | {p99:.2} | {:.2}x |", p50 / nothing);
     }
-    let stored = services.ask(Query::Status)["events"]["stored"].clone();
+    let stored = services.ask(Status)["events"]["stored"].clone();
     println!("\nstored of {}: {stored}", 2 * runs);
 }
 
@@ -188,7 +189,7 @@ fn throughput() {
     });
     let seconds = begun.elapsed().as_secs_f64();
     let rate = (CLIENTS * EVENTS_PER_CLIENT) as f64 / seconds;
-    let status = services.ask(Query::Status);
+    let status = services.ask(Status);
     assert_eq!(status["events"]["stored"], CLIENTS * EVENTS_PER_CLIENT);
     println!(
         "\ndurable events a second from {CLIENTS} clients: {rate:.0} (each acknowledged after an fsync)"
@@ -220,7 +221,7 @@ fn at_size(size: usize) {
     populate(&services.paths, size);
     let begun = Instant::now();
     services.start();
-    services.ask(Query::Flush);
+    services.ask(Flush);
     let built = begun.elapsed().as_secs_f64();
 
     let mut random = Random(7);
@@ -228,7 +229,7 @@ fn at_size(size: usize) {
         let text = random.words(3);
         let begun = Instant::now();
         let filter = Filter { limit: Some(10), ..Filter::default() };
-        services.ask(Query::Search { text, filter, explain: Explain::No });
+        services.ask(Search { text, filter, explain: Explain::No, folder: None });
         begun.elapsed()
     });
     let mut connection = services.connect();
@@ -268,7 +269,7 @@ fn at_size(size: usize) {
             "hook_event_name": "UserPromptSubmit", "prompt": prompt}))
         .0
     });
-    let status = services.ask(Query::Status);
+    let status = services.ask(Status);
     assert_eq!(status["observations"], size);
     if before_their_commit > 0 {
         eprintln!("{before_their_commit} answers were given before their commits, for the disk stalled");

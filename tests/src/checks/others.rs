@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use recall_protocol::codec::MAX_BODY;
 use recall_protocol::frame::{PROTOCOL_VERSION, decode_frame, encode_frame};
+use recall_protocol::query::Ping;
 use recall_protocol::spool::SpoolName;
-use recall_protocol::wire::{Query, Reply, Request};
+use recall_protocol::wire::{Reply, Request};
 use serde_json::{Value, json};
 
 use crate::faults::handover::paths;
@@ -41,7 +42,7 @@ pub fn answer_to(socket: &Path, bytes: &[u8]) -> Vec<u8> {
 
 /// `test` is the name of the test that calls: it is called again as the other user.
 pub fn another_user_gets_no_word_out_of_the_daemon(stage: Stage, test: &str) {
-    let ping = encode_frame(&Request::Query(Query::Ping)).unwrap();
+    let ping = encode_frame(&Request::Query(Ping.into())).unwrap();
     if intruder::role().is_some() {
         println!("answered {} bytes", answer_to(&intruder::socket(), &ping).len());
         return;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use recall_protocol::client::Connection;
 use recall_protocol::frame::Deadline;
-use recall_protocol::wire::{Query, Reply, Request};
+use recall_protocol::query::Session;
+use recall_protocol::wire::{Reply, Request};
 use serde_json::Value;
 
 use super::script::{self, Step};
@@ -93,7 +94,7 @@ impl Oracle {
         let accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
         let mut verdict = Verdict::default();
         for (session, steps) in accepted.iter() {
-            let query = Request::Query(Query::Session { id: session.clone() });
+            let query = Request::Query(Session { id: session.clone() }.into());
             let deadline = Deadline::after(PATIENCE);
             let mut connection = Connection::open_socket(&stage.socket(), deadline).unwrap();
             match connection.ask(&query, deadline) {

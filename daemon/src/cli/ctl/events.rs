@@ -3,12 +3,15 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::wire::{Query, Reply};
-use serde_json::Value;
+use recall_protocol::query::Follow;
+use recall_protocol::wire::Reply;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
 
 use crate::cli::client::{Client, Start};
 use crate::cli::failure::Failure;
-use crate::cli::terminal::{BOLD, DIM, WARNING, defuse, number, text};
+use crate::cli::terminal::{BOLD, DIM, WARNING, defuse};
 
 #[derive(Debug, Args)]
 pub struct EventsArgs {
@@ -29,7 +32,7 @@ pub struct EventsArgs {
 /// # Errors
 /// When no daemon answers, or it is gone without a word.
 pub fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let query = Query::Follow { session: args.session.clone(), kinds: args.kinds.clone() };
+    let query = Follow { session: args.session.clone(), kinds: args.kinds.clone() };
     let mut answers = Client::connect(Start::Never)?.follow(query)?;
     loop {
         let reply = answers.wait().map_err(|error| {
@@ -44,12 +47,14 @@ pub fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             Reply::Json(bytes) => {
                 let mut event = serde_json::from_slice(&bytes)?;
                 defuse(&mut event);
-                tell(out, &event)?;
+                tell(out, &serde_json::from_value(event)?)?;
             }
             Reply::ShuttingDown => {
                 return if args.json { Ok(()) } else { Ok(writeln!(out, "The daemon has stopped.")?) };
             }
-            Reply::Failed { what, hint } => return Err(Failure::failed(what).hint(hint).into()),
+            Reply::Failed { kind, what, hint } => {
+                return Err(Failure::refused(kind, what).hint(hint).into());
+            }
             Reply::Busy => {
                 return Err(Failure::failed("Too many follow the events already")
                     .hint("End one of the others.")
@@ -64,26 +69,41 @@ pub fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
 }
 
+/// One line of what is followed. What is said of an event has fields of its own.
+#[derive(Deserialize)]
+struct FollowedEvent {
+    event: String,
+    #[serde(default)]
+    at: String,
+    #[serde(default)]
+    session_id: Option<String>,
+    #[serde(default, rename = "agent")]
+    _agent: Option<IgnoredAny>,
+    #[serde(default)]
+    lagged: u64,
+    #[serde(flatten)]
+    fields: Map<String, Value>,
+}
+
 /// Tells of one event. Its texts are free of what steers a terminal.
-fn tell(out: &mut dyn Write, event: &Value) -> std::io::Result<()> {
-    match text(event, "event") {
+fn tell(out: &mut dyn Write, followed: &FollowedEvent) -> std::io::Result<()> {
+    match followed.event.as_str() {
         "following" => writeln!(out, "{DIM}Following; Ctrl-C ends it.{DIM:#}"),
         "lagged" => {
-            let missed = number(event, "lagged");
+            let missed = followed.lagged;
             writeln!(out, "{WARNING}up to {missed} happenings were missed{WARNING:#}")
         }
         name => {
-            let (time, session) = (local_second(text(event, "at")), text(event, "session_id"));
-            writeln!(out, "{DIM}{time}{DIM:#}  {BOLD}{name}{BOLD:#}  {session}  {}", fields(event))
+            let session = followed.session_id.as_deref().unwrap_or_default();
+            let (time, fields) = (local_second(&followed.at), fields(&followed.fields));
+            writeln!(out, "{DIM}{time}{DIM:#}  {BOLD}{name}{BOLD:#}  {session}  {fields}")
         }
     }
 }
 
 /// The event's own fields in one line.
-fn fields(event: &Value) -> String {
-    let own = |key: &&String| !["event", "session_id", "agent", "at"].contains(&key.as_str());
-    let fields = event.as_object().into_iter().flatten();
-    let told = fields.filter(|(key, value)| own(key) && !value.is_null());
+fn fields(fields: &Map<String, Value>) -> String {
+    let told = fields.iter().filter(|(_, value)| !value.is_null());
     told.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
 }
 

@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::wire::Query;
+use recall_protocol::query::Flush;
 
 use crate::cli::client::{Client, FLUSH_WITHIN, Start};
-use crate::cli::terminal::{WARNING, number};
+use crate::cli::terminal::WARNING;
 
 #[derive(Debug, Args)]
 pub struct FlushArgs {
@@ -18,17 +18,14 @@ pub struct FlushArgs {
 /// # Errors
 /// When the daemon does not answer, or work is not done within five minutes.
 pub fn run(args: &FlushArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let answer = Client::connect(Start::Never)?.ask_within(Query::Flush, FLUSH_WITHIN)?;
+    let answer = Client::connect(Start::Never)?.ask_within(Flush, FLUSH_WITHIN)?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    writeln!(
-        out,
-        "Everything is stored, compressed and searchable ({} ms).",
-        number(&answer.value, "took_ms")
-    )?;
-    let left = number(&answer.value, "spooled_left");
+    let flushed = answer.read()?;
+    writeln!(out, "Everything is stored, compressed and searchable ({} ms).", flushed.took_ms)?;
+    let left = flushed.spooled_left;
     if left > 0 {
         writeln!(
             out,

@@ -3,11 +3,11 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::wire::Query;
+use recall_protocol::query::{Jobs, WhichJobs};
 
 use crate::cli::client::{Client, Start};
 use crate::cli::filter::FilterArgs;
-use crate::cli::terminal::{list, number, table, text};
+use crate::cli::terminal::table;
 
 #[derive(Debug, Args)]
 pub struct JobsArgs {
@@ -25,22 +25,24 @@ pub struct JobsArgs {
 /// When the daemon does not answer or refuses.
 pub fn run(args: &JobsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let filter = args.filter.filter()?;
-    let query = if args.dead { Query::DeadJobs(filter) } else { Query::Jobs(filter) };
-    let answer = Client::connect(Start::Never)?.ask(query)?;
+    let which = if args.dead { WhichJobs::Dead } else { WhichJobs::All };
+    let answer = Client::connect(Start::Never)?.ask(Jobs { which, filter })?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    let rows: Vec<Vec<String>> = list(&answer.value, "jobs")
-        .iter()
+    let rows: Vec<Vec<String>> = answer
+        .read()?
+        .jobs
+        .into_iter()
         .map(|job| {
             vec![
-                number(job, "id").to_string(),
-                text(job, "kind").to_owned(),
-                text(job, "status").to_owned(),
-                number(job, "attempts").to_string(),
-                text(job, "session_id").to_owned(),
-                text(job, "error").to_owned(),
+                job.id.to_string(),
+                job.kind,
+                job.status,
+                job.attempts.to_string(),
+                job.session_id,
+                job.error.unwrap_or_default(),
             ]
         })
         .collect();

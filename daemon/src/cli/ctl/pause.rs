@@ -3,13 +3,13 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::wire::Query;
-use serde_json::Value;
+use recall_protocol::query::{Pause, Resume};
 
 use crate::app::clock;
 use crate::cli::client::{Client, Start};
 use crate::cli::failure::Failure;
 use crate::cli::terminal;
+use crate::server::answers::status::PauseAnswer;
 
 #[derive(Debug, Args)]
 pub struct PauseArgs {
@@ -32,33 +32,33 @@ pub struct ResumeArgs {
 /// When the duration makes no sense, no daemon answers, or the pause cannot be written down.
 pub fn pause(args: &PauseArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let until_ms = args.duration.as_deref().map(end_of).transpose()?;
-    let answer = Client::connect(Start::Never)?.ask(Query::Pause { until_ms })?;
+    let answer = Client::connect(Start::Never)?.ask(Pause { until_ms })?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    Ok(writeln!(out, "{}", sentence(answer.value.get("paused").unwrap_or(&Value::Null)))?)
+    Ok(writeln!(out, "{}", sentence(answer.read()?.paused.as_ref()))?)
 }
 
 /// # Errors
 /// When no daemon answers, or the end of the pause cannot be written down.
 pub fn resume(args: &ResumeArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let answer = Client::connect(Start::Never)?.ask(Query::Resume)?;
+    let answer = Client::connect(Start::Never)?.ask(Resume)?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    Ok(writeln!(out, "{}", sentence(answer.value.get("paused").unwrap_or(&Value::Null)))?)
+    Ok(writeln!(out, "{}", sentence(answer.read()?.paused.as_ref()))?)
 }
 
 /// What a pause means, for people.
-pub fn sentence(paused: &Value) -> String {
-    match (paused.is_object(), terminal::time(paused, "until")) {
-        (false, _) => "recall captures".to_owned(),
-        (true, none) if none.is_empty() => {
-            "recall is paused until `recall ctl resume`: nothing is kept or given".to_owned()
+pub fn sentence(pause: Option<&PauseAnswer>) -> String {
+    match pause.map(|pause| pause.until) {
+        None => "recall captures".to_owned(),
+        Some(None) => "recall is paused until `recall ctl resume`: nothing is kept or given".to_owned(),
+        Some(Some(until)) => {
+            format!("recall is paused until {}: nothing is kept or given", terminal::time(until))
         }
-        (true, until) => format!("recall is paused until {until}: nothing is kept or given"),
     }
 }
 

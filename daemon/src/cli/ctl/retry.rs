@@ -3,10 +3,9 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::wire::Query;
+use recall_protocol::query::Retry;
 
 use crate::cli::client::{Client, Start};
-use crate::cli::terminal::number;
 
 #[derive(Debug, Args)]
 pub struct RetryArgs {
@@ -20,12 +19,12 @@ pub struct RetryArgs {
 /// # Errors
 /// When the daemon does not answer, or there is no such job.
 pub fn run(args: &RetryArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let answer = Client::connect(Start::Never)?.ask(Query::Retry { job: args.job })?;
+    let answer = Client::connect(Start::Never)?.ask(Retry { job: args.job })?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    let said = match number(&answer.value, "retried") {
+    let said = match answer.read()?.retried {
         0 => "No job waits or was given up.".to_owned(),
         1 => "1 job is tried again.".to_owned(),
         jobs => format!("{jobs} jobs are tried again."),

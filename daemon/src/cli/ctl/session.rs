@@ -3,12 +3,12 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::wire::Query;
-use serde_json::Value;
+use recall_protocol::query::Session;
 
 use crate::cli::client::{Client, Start};
 use crate::cli::show::fields;
-use crate::cli::terminal::{self, ACCENT, BOLD, DIM, list, number, text, time};
+use crate::cli::terminal::{self, ACCENT, BOLD, DIM};
+use crate::server::answers::session::{ActivityAnswer, PlanAnswer, SessionAnswer};
 use crate::server::answers::shortened;
 
 #[derive(Debug, Args)]
@@ -23,63 +23,55 @@ pub struct SessionArgs {
 /// # Errors
 /// When the daemon does not answer or there is no such session.
 pub fn run(args: &SessionArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let answer = Client::connect(Start::Never)?.ask(Query::Session { id: args.id.clone() })?;
+    let answer = Client::connect(Start::Never)?.ask(Session { id: args.id.clone() })?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    Ok(tell(out, &answer.value)?)
+    Ok(tell(out, &answer.read()?)?)
 }
 
-fn tell(out: &mut dyn Write, session: &Value) -> std::io::Result<()> {
-    let title = match text(session, "title") {
-        "" => "(no title yet)",
-        title => title,
-    };
+fn tell(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()> {
+    let title = session.title.as_deref().filter(|title| !title.is_empty()).unwrap_or("(no title yet)");
     writeln!(out, "{BOLD}{title}{BOLD:#}")?;
-    let (id, agent, project) =
-        (text(session, "session_id"), text(session, "agent"), text(session, "project"));
-    let (status, started) = (text(session, "status"), time(session, "started_at"));
-    writeln!(out, "{DIM}{agent} session {id}, {project}, {status}, since {started}{DIM:#}")?;
-    for batch in list(session, "batches") {
-        let prompt = match text(batch, "prompt") {
-            "" => format!("({})", text(batch, "source")),
+    let SessionAnswer { session_id, agent, project, status, .. } = session;
+    let started = terminal::time(session.started_at);
+    writeln!(out, "{DIM}{agent} session {session_id}, {project}, {status}, since {started}{DIM:#}")?;
+    for batch in &session.batches {
+        let prompt = match batch.prompt.as_deref().unwrap_or_default() {
+            "" => format!("({})", batch.source),
             prompt => one_line(prompt),
         };
-        writeln!(out, "\n{ACCENT}{}.{ACCENT:#} {prompt}", number(batch, "prompt_number"))?;
-        let calls = list(batch, "activities");
-        if !calls.is_empty() {
-            writeln!(out, "   {DIM}{}{DIM:#}", tally(calls))?;
+        writeln!(out, "\n{ACCENT}{}.{ACCENT:#} {prompt}", batch.prompt_number)?;
+        if !batch.activities.is_empty() {
+            writeln!(out, "   {DIM}{}{DIM:#}", tally(&batch.activities))?;
         }
-        let response = text(batch, "response");
-        if !response.is_empty() {
+        if let Some(response) = batch.response.as_deref().filter(|response| !response.is_empty()) {
             writeln!(out, "   → {}", one_line(response))?;
         }
     }
-    tell_plans(out, list(session, "plans"))?;
-    let observations = list(session, "observations");
-    if !observations.is_empty() {
+    tell_plans(out, &session.plans)?;
+    if !session.observations.is_empty() {
         writeln!(out, "\n{BOLD}Observed{BOLD:#}")?;
     }
-    for observation in observations {
-        let (id, kind) = (terminal::id(observation), text(observation, "type"));
-        writeln!(out, "  {ACCENT}{id}{ACCENT:#} {kind}: {}", text(observation, "title"))?;
+    for observation in &session.observations {
+        let (id, kind) = (observation.id, &observation.observation_type);
+        writeln!(out, "  {ACCENT}#{id}{ACCENT:#} {kind}: {}", observation.title)?;
     }
-    if let Some(summary) = session.get("summary").filter(|summary| summary.is_object()) {
+    if let Some(summary) = &session.summary {
         writeln!(out, "\n{BOLD}In short{BOLD:#}")?;
         fields(out, summary)?;
     }
     Ok(())
 }
 
-fn tell_plans(out: &mut dyn Write, plans: &[Value]) -> std::io::Result<()> {
+fn tell_plans(out: &mut dyn Write, plans: &[PlanAnswer]) -> std::io::Result<()> {
     if !plans.is_empty() {
         writeln!(out, "\n{BOLD}Planned{BOLD:#}")?;
     }
     for plan in plans {
-        let (id, state) = (terminal::id(plan), text(plan, "state"));
-        let state = if text(plan, "kind") == "tasks" { String::new() } else { format!("{state}: ") };
-        writeln!(out, "  {ACCENT}{id}{ACCENT:#} {state}{}", text(plan, "title"))?;
+        let state = if plan.kind == "tasks" { String::new() } else { format!("{}: ", plan.state) };
+        writeln!(out, "  {ACCENT}{}{ACCENT:#} {state}{}", terminal::id(plan.id), plan.title)?;
     }
     Ok(())
 }
@@ -89,10 +81,10 @@ fn one_line(text: &str) -> String {
 }
 
 /// How often which tool was called, in the order of their first call.
-fn tally(calls: &[Value]) -> String {
+fn tally(calls: &[ActivityAnswer]) -> String {
     let mut counts: Vec<(&str, usize, usize)> = Vec::new();
     for call in calls {
-        let (name, failed) = (text(call, "tool_name"), call.get("failed") == Some(&Value::Bool(true)));
+        let (name, failed) = (call.tool_name.as_str(), call.failed);
         match counts.iter_mut().find(|(known, ..)| *known == name) {
             Some((_, count, failures)) => {
                 *count += 1;

@@ -3,11 +3,11 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::wire::Query;
+use recall_protocol::query::Sessions;
 
 use crate::cli::client::{Client, Start};
 use crate::cli::filter::FilterArgs;
-use crate::cli::terminal::{list, number, table, text, time};
+use crate::cli::terminal::{table, time};
 
 #[derive(Debug, Args)]
 pub struct SessionsArgs {
@@ -21,22 +21,24 @@ pub struct SessionsArgs {
 /// # Errors
 /// When the daemon does not answer or refuses.
 pub fn run(args: &SessionsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let answer = Client::connect(Start::Never)?.ask(Query::Sessions(args.filter.filter()?))?;
+    let answer = Client::connect(Start::Never)?.ask(Sessions { filter: args.filter.filter()? })?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    let rows: Vec<Vec<String>> = list(&answer.value, "sessions")
-        .iter()
+    let rows: Vec<Vec<String>> = answer
+        .read()?
+        .sessions
+        .into_iter()
         .map(|session| {
             vec![
-                text(session, "session_id").to_owned(),
-                text(session, "project").to_owned(),
-                text(session, "status").to_owned(),
-                time(session, "started_at"),
-                number(session, "prompts").to_string(),
-                number(session, "activities").to_string(),
-                text(session, "title").to_owned(),
+                session.session_id,
+                session.project,
+                session.status,
+                time(session.started_at),
+                session.prompts.to_string(),
+                session.activities.to_string(),
+                session.title.unwrap_or_default(),
             ]
         })
         .collect();

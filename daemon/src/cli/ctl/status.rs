@@ -3,12 +3,13 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::wire::Query;
-use serde_json::Value;
+use recall_protocol::query::Status;
 
 use super::pause::sentence;
+use crate::actors::subscriber::SubscriberCounters;
 use crate::cli::client::{Client, Start};
-use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes, list, number, text};
+use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes};
+use crate::server::answers::status::{CompressionState, ConfigAnswer, StatusAnswer};
 
 #[derive(Debug, Args)]
 pub struct StatusArgs {
@@ -20,69 +21,53 @@ pub struct StatusArgs {
 /// # Errors
 /// When the daemon does not answer.
 pub fn run(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let answer = Client::connect(Start::Never)?.ask(Query::Status)?;
+    let answer = Client::connect(Start::Never)?.ask(Status)?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    Ok(tell(out, &answer.value)?)
+    Ok(tell(out, &answer.read()?)?)
 }
 
-fn tell(out: &mut dyn Write, status: &Value) -> std::io::Result<()> {
-    let null = Value::Null;
-    let part = |key: &str| status.get(key).unwrap_or(&null);
-    let (sessions, events, jobs) = (part("sessions"), part("events"), part("jobs"));
-    let (index, compression, size) = (part("index"), part("compression"), part("bytes"));
+fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
+    let StatusAnswer { sessions, events, jobs, index, compression, bytes: size, .. } = status;
     writeln!(
         out,
         "{BOLD}recall {}{BOLD:#} {GOOD}running{GOOD:#}, pid {}, up {}, {} resident",
-        text(status, "version"),
-        number(status, "pid"),
-        duration(number(status, "uptime_s")),
-        bytes(number(status, "rss_bytes"))
+        status.version,
+        status.pid,
+        duration(status.uptime_s),
+        bytes(status.rss_bytes)
     )?;
-    writeln!(out, "  memory       {}", text(status, "home"))?;
-    if part("paused").is_object() {
-        let count = number(events, "paused");
-        writeln!(out, "  {WARNING}{}; {count} events were let go{WARNING:#}", sentence(part("paused")))?;
+    writeln!(out, "  memory       {}", status.home)?;
+    if status.paused.is_some() {
+        let (pause, count) = (sentence(status.paused.as_ref()), events.paused);
+        writeln!(out, "  {WARNING}{pause}; {count} events were let go{WARNING:#}")?;
     }
-    config(out, part("config"))?;
-    writeln!(out, "  sessions     {} live, {} in all", number(sessions, "live"), number(sessions, "total"))?;
+    config(out, &status.config)?;
+    writeln!(out, "  sessions     {} live, {} in all", sessions.live, sessions.total)?;
     writeln!(
         out,
         "  events       {} stored, {} came twice, {} wait in the spool, {} unreadable",
-        number(events, "stored"),
-        number(events, "duplicates"),
-        number(events, "spooled"),
-        number(events, "unparsed")
+        events.stored, events.duplicates, events.spooled, events.unparsed
     )?;
-    if number(events, "told_twice") > 0 {
-        let count = number(events, "told_twice");
+    if events.told_twice > 0 {
+        let count = events.told_twice;
         writeln!(
             out,
             "  {WARNING}told twice   {count} of them by a second hook: see `recall doctor`{WARNING:#}"
         )?;
     }
-    if number(events, "dropped") > 0 {
+    if events.dropped > 0 {
         writeln!(
             out,
             "  {WARNING}dropped      {} events: the spool was full or could not be written{WARNING:#}",
-            number(events, "dropped")
+            events.dropped
         )?;
     }
-    writeln!(
-        out,
-        "  remembered   {} observations, {} summaries",
-        number(status, "observations"),
-        number(status, "summaries")
-    )?;
-    writeln!(
-        out,
-        "  index        {} documents, {} behind",
-        number(index, "documents"),
-        number(index, "behind")
-    )?;
-    if matches!(text(index, "state"), "absent" | "rebuilding") {
+    writeln!(out, "  remembered   {} observations, {} summaries", status.observations, status.summaries)?;
+    writeln!(out, "  index        {} documents, {} behind", index.documents, index.behind)?;
+    if matches!(index.state.as_ref(), "absent" | "rebuilding") {
         writeln!(
             out,
             "  {WARNING}the index is being made anew; searching compares plain words meanwhile{WARNING:#}"
@@ -91,45 +76,39 @@ fn tell(out: &mut dyn Write, status: &Value) -> std::io::Result<()> {
     writeln!(
         out,
         "  compression  {}, {} waiting, {} running, {} retrying, {} done, {} dead",
-        text(compression, "backend"),
-        number(jobs, "pending"),
-        number(jobs, "running"),
-        number(jobs, "retrying"),
-        number(jobs, "done"),
-        number(jobs, "dead")
+        compression.backend, jobs.pending, jobs.running, jobs.retrying, jobs.done, jobs.dead
     )?;
-    if text(compression, "circuit") == "open" {
+    if compression.circuit == "open" {
         writeln!(
             out,
             "  {WARNING}compression pauses after too many crashes; events are stored all the same{WARNING:#}"
         )?;
     }
     budget(out, compression)?;
-    subscriptions(out, part("subscribe"))?;
-    for repair in list(status, "healed") {
+    subscriptions(out, &status.subscribe)?;
+    for repair in &status.healed {
         writeln!(out, "  {WARNING}healed       {}{WARNING:#}", terminal::repair(repair))?;
     }
     writeln!(
         out,
         "  on disk      {} database, {} index, {} spool, {} log",
-        bytes(number(size, "database")),
-        bytes(number(size, "index")),
-        bytes(number(size, "spool")),
-        bytes(number(size, "log"))
+        bytes(size.database),
+        bytes(size.index),
+        bytes(size.spool),
+        bytes(size.log)
     )
 }
 
 /// What is wrong with the configuration, and what of it waits.
-fn config(out: &mut dyn Write, config: &Value) -> std::io::Result<()> {
-    for error in list(config, "errors").iter().filter_map(Value::as_str) {
-        writeln!(out, "  {ERROR}config       {}, {error}{ERROR:#}", text(config, "file"))?;
+fn config(out: &mut dyn Write, config: &ConfigAnswer) -> std::io::Result<()> {
+    for error in &config.errors {
+        writeln!(out, "  {ERROR}config       {}, {error}{ERROR:#}", config.file)?;
     }
-    if let Some(consequence) = config.get("consequence").and_then(Value::as_str) {
+    if let Some(consequence) = &config.consequence {
         writeln!(out, "  {WARNING}             {consequence}{WARNING:#}")?;
     }
-    let waiting: Vec<_> = list(config, "after_restart").iter().filter_map(Value::as_str).collect();
-    if !waiting.is_empty() {
-        let waiting = waiting.join("], [");
+    if !config.after_restart.is_empty() {
+        let waiting = config.after_restart.join("], [");
         writeln!(
             out,
             "  {WARNING}config       [{waiting}] has changed: `recall ctl stop`, and the next hook starts with it{WARNING:#}"
@@ -139,54 +118,50 @@ fn config(out: &mut dyn Write, config: &Value) -> std::io::Result<()> {
 }
 
 /// What models have cost today, and what is wrong with them.
-fn budget(out: &mut dyn Write, compression: &Value) -> std::io::Result<()> {
-    let dollars = |key: &str| compression.get(key).and_then(Value::as_f64).unwrap_or(0.0);
-    let (spent, cap) = (number(compression, "tokens_today"), number(compression, "tokens_per_day"));
-    if spent > 0 || cap > 0 || dollars("usd_per_day") > 0.0 {
+fn budget(out: &mut dyn Write, compression: &CompressionState) -> std::io::Result<()> {
+    let (spent, cap) = (compression.tokens_today, compression.tokens_per_day);
+    if spent > 0 || cap > 0 || compression.usd_per_day > 0.0 {
         let of = |cap: String, is_set: bool| if is_set { format!(" of {cap}") } else { String::new() };
         let tokens = format!("{spent}{} tokens", of(cap.to_string(), cap > 0));
-        let usd_cap = of(format!("{:.2}", dollars("usd_per_day")), dollars("usd_per_day") > 0.0);
-        writeln!(out, "  today        {tokens}, {:.4}{usd_cap} USD", dollars("usd_today"))?;
+        let usd_cap = of(format!("{:.2}", compression.usd_per_day), compression.usd_per_day > 0.0);
+        writeln!(out, "  today        {tokens}, {:.4}{usd_cap} USD", compression.usd_today)?;
     }
-    for provider in
-        list(compression, "providers").iter().filter(|provider| text(provider, "circuit") != "closed")
-    {
-        let name = text(provider, "name");
-        let how = match text(provider, "circuit") {
+    for provider in compression.providers.iter().filter(|provider| provider.circuit != "closed") {
+        let name = &provider.name;
+        let how = match provider.circuit.as_ref() {
             "barred" => "has refused and is not asked again before `recall ctl retry`",
             _ => "is left alone for a while",
         };
         writeln!(out, "  {WARNING}{name} {how}{WARNING:#}")?;
     }
-    let trouble = compression.get("trouble").filter(|trouble| trouble.is_object());
-    if let Some(trouble) = trouble {
+    if let Some(trouble) = &compression.trouble {
         writeln!(
             out,
             "  {WARNING}models have failed since {} at {} jobs: {}; the built-in compressor does their work \
              meanwhile{WARNING:#}",
-            terminal::time(trouble, "since"),
-            number(trouble, "jobs"),
-            text(trouble, "error")
+            terminal::time(trouble.since),
+            trouble.jobs,
+            trouble.error
         )?;
     }
     Ok(())
 }
 
 /// The user's commands, where something is wrong with them.
-fn subscriptions(out: &mut dyn Write, subscribe: &Value) -> std::io::Result<()> {
-    let (failures, dropped) = (number(subscribe, "failures"), number(subscribe, "dropped"));
+fn subscriptions(out: &mut dyn Write, subscribe: &SubscriberCounters) -> std::io::Result<()> {
+    let (failures, dropped) = (subscribe.failures, subscribe.dropped);
     if failures + dropped > 0 {
         writeln!(
             out,
             "  {WARNING}subscribed   {failures} of {} commands failed, {dropped} events were too many: {}{WARNING:#}",
-            number(subscribe, "runs"),
-            text(subscribe, "last_failure")
+            subscribe.runs,
+            subscribe.last_failure.as_deref().unwrap_or_default()
         )?;
     }
     Ok(())
 }
 
-fn duration(seconds: i64) -> String {
+fn duration(seconds: u64) -> String {
     match seconds {
         ..60 => format!("{seconds} s"),
         60..3600 => format!("{} min", seconds / 60),

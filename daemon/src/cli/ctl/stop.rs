@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use recall_protocol::paths::{LockNote, Paths};
-use recall_protocol::wire::Query;
+use recall_protocol::query::Stop;
 
 use crate::cli::client::{Client, Start};
 use crate::cli::failure::Failure;
@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub fn run(args: &StopArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     let pid = LockNote::read(&paths.lock_file()).map(|note| note.pid);
-    let answer = Client::connect_at(&paths, Start::Never)?.ask(Query::Stop)?;
+    let answer = Client::connect_at(&paths, Start::Never)?.ask(Stop)?;
     let deadline = Instant::now() + GONE_WITHIN;
     // The system drops the lock when the process ends. Another pid in it: the service manager started the next.
     while Instance::claim(&paths.lock_file()).is_err() {

@@ -11,13 +11,15 @@ use std::io::Write;
 use anyhow::Context;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use recall_protocol::wire::{Filter, Query};
+use recall_protocol::query::{Explain, Filter, Flush, Search, Session};
 use serde_json::{Value, json};
 
 use super::client::this_program;
 use super::failure::Failure;
 use super::show::fields;
-use super::terminal::{self, ACCENT, BOLD, DIM, GOOD, list, text};
+use super::terminal::{self, ACCENT, BOLD, DIM, GOOD};
+use crate::server::answers::found::SearchAnswer;
+use crate::server::answers::session::SessionAnswer;
 use stage::DemoStage;
 
 #[derive(Debug, Args)]
@@ -49,16 +51,17 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         out.flush()?;
     }
     let played = play(&mut stage, &events)?;
-    stage.ask(Query::Flush)?;
+    stage.ask(Flush)?;
 
     let session_id = text(events.first().unwrap_or(&Value::Null), "session_id").to_owned();
-    let session = stage.ask(Query::Session { id: session_id })?;
-    let search = Query::Search {
+    let session = stage.ask(Session { id: session_id })?;
+    let search = Search {
         text: "rounding".to_owned(),
         filter: Filter { limit: Some(3), ..Filter::default() },
-        explain: recall_protocol::wire::Explain::No,
+        explain: Explain::No,
+        folder: None,
     };
-    let found = stage.ask(search)?;
+    let found = stage.ask(search)?.read()?;
     let cwd = text(events.first().unwrap_or(&Value::Null), "cwd");
     let start = json!({"session_id": "the-next-session", "cwd": cwd, "hook_event_name": "SessionStart", "source": "startup",
                        "model": "claude"});
@@ -73,12 +76,14 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             .hint("This is a bug: the demo's memory is known.")
     })?;
     if args.json {
+        let mut session: Value = serde_json::from_slice(&session.bytes).context("reading the session")?;
+        terminal::defuse(&mut session);
         let told = json!({"session": session, "compacted": played.compacted, "context": context,
                           "notice": text(&answer.stdout, "systemMessage")});
         serde_json::to_writer(&mut *out, &told)?;
         return Ok(writeln!(out)?);
     }
-    tell(out, &events, &played, &session)?;
+    tell(out, &events, &played, &session.read()?)?;
     if let Some(given) = &played.compacted {
         writeln!(out, "\n{BOLD}What it got back in its midst, when its conversation was shortened{BOLD:#}")?;
         quote(out, given)?;
@@ -95,6 +100,11 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         "\n{GOOD}It remembered.{GOOD:#} Connect your agents with `recall install`; look around with `recall --help`."
     )?;
     Ok(())
+}
+
+/// A text of a hook event or of a hook's answer, or "" where it has none.
+fn text<'a>(event: &'a Value, key: &str) -> &'a str {
+    event.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn recording() -> anyhow::Result<Vec<Value>> {
@@ -133,33 +143,38 @@ fn play(stage: &mut DemoStage, events: &[Value]) -> anyhow::Result<Played> {
     Ok(Played { slowest_ms: times.last().copied().unwrap_or_default(), median_ms, compacted })
 }
 
-fn tell(out: &mut dyn Write, events: &[Value], played: &Played, session: &Value) -> std::io::Result<()> {
+fn tell(
+    out: &mut dyn Write,
+    events: &[Value],
+    played: &Played,
+    session: &SessionAnswer,
+) -> std::io::Result<()> {
     let Played { median_ms, slowest_ms, .. } = played;
     writeln!(
         out,
         "{GOOD}played{GOOD:#} {} hook events, {median_ms:.1} ms each in the median, {slowest_ms:.1} ms the slowest",
         events.len()
     )?;
-    for batch in list(session, "batches").iter().filter(|batch| text(batch, "source") == "user") {
-        writeln!(out, "\n{BOLD}It was asked{BOLD:#} {}", text(batch, "prompt"))?;
-        writeln!(out, "{BOLD}and answered{BOLD:#} {}", text(batch, "response"))?;
+    for batch in session.batches.iter().filter(|batch| batch.source == "user") {
+        writeln!(out, "\n{BOLD}It was asked{BOLD:#} {}", batch.prompt.as_deref().unwrap_or_default())?;
+        writeln!(out, "{BOLD}and answered{BOLD:#} {}", batch.response.as_deref().unwrap_or_default())?;
     }
     writeln!(out, "\n{BOLD}What recall made of it, without any model{BOLD:#}")?;
-    for observation in list(session, "observations") {
-        let (id, kind) = (terminal::id(observation), text(observation, "type"));
-        writeln!(out, "  {ACCENT}{id}{ACCENT:#} {kind}: {}", text(observation, "title"))?;
+    for observation in &session.observations {
+        let (id, kind) = (observation.id, &observation.observation_type);
+        writeln!(out, "  {ACCENT}#{id}{ACCENT:#} {kind}: {}", observation.title)?;
     }
-    if let Some(summary) = session.get("summary").filter(|summary| summary.is_object()) {
+    if let Some(summary) = &session.summary {
         writeln!(out)?;
         fields(out, summary)?;
     }
     Ok(())
 }
 
-fn found_lines(out: &mut dyn Write, found: &Value) -> std::io::Result<()> {
+fn found_lines(out: &mut dyn Write, found: &SearchAnswer) -> std::io::Result<()> {
     writeln!(out, "\n{BOLD}recall search rounding{BOLD:#}")?;
-    for result in list(found, "results") {
-        writeln!(out, "  {ACCENT}{}{ACCENT:#} {}", terminal::id(result), text(result, "title"))?;
+    for result in &found.results {
+        writeln!(out, "  {ACCENT}{}{ACCENT:#} {}", terminal::id(result.id), result.title)?;
     }
     Ok(())
 }

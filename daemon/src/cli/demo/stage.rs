@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use recall_protocol::paths::Paths;
-use recall_protocol::wire::Query;
+use recall_protocol::query::Stop;
 use serde_json::Value;
 
-use crate::cli::client::{Client, FLUSH_WITHIN, Start};
+use crate::cli::client::{Answer, Client, FLUSH_WITHIN, Start};
 use crate::cli::failure::Failure;
+use crate::server::requests::Request;
 
 const START_WITHIN: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
@@ -102,13 +103,13 @@ impl DemoStage {
 
     /// # Errors
     /// When the daemon does not answer.
-    pub(super) fn ask(&mut self, query: Query) -> anyhow::Result<Value> {
-        Ok(Client::connect_at(&self.paths, Start::Never)?.ask_within(query, FLUSH_WITHIN)?.value)
+    pub(super) fn ask<R: Request>(&mut self, request: R) -> anyhow::Result<Answer<R>> {
+        Client::connect_at(&self.paths, Start::Never)?.ask_within(request, FLUSH_WITHIN)
     }
 
     /// Ends the daemon; the home goes with this value.
     pub(super) fn close(&mut self) {
-        let _ = self.ask(Query::Stop);
+        let _ = self.ask(Stop);
         let deadline = Instant::now() + START_WITHIN;
         while matches!(self.daemon.try_wait(), Ok(None)) && Instant::now() < deadline {
             std::thread::sleep(POLL);

@@ -1,13 +1,14 @@
 //! What was found: a search, a document, a timeline, what an agent would be told, and whose memory that is.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::lineage::LineageAnswer;
-use super::{MadeOnAnswer, Moment, PublicId, TextAnswer, shortened};
+use super::session::PlanAnswer;
+use super::{MadeOnAnswer, Moment, PublicId, Text, TextAnswer, shortened};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::store::{ObservationRow, SummaryRow, TimelineRow};
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct SearchAnswer {
     pub results: Vec<SearchResult>,
     pub total: usize,
@@ -15,18 +16,18 @@ pub struct SearchAnswer {
     /// The index is damaged or being made anew: the texts themselves were searched, for their plain words.
     pub degraded: bool,
     /// What is wrong with `config.toml`; absent where nothing is.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub config_errors: Vec<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct SearchResult {
     pub id: PublicId,
-    pub kind: &'static str,
+    pub kind: Text,
     #[serde(rename = "type")]
-    pub observation_type: Option<&'static str>,
+    pub observation_type: Option<Text>,
     /// Of an observation: `active`, `resolved` or `superseded`.
-    pub status: Option<&'static str>,
+    pub status: Option<Text>,
     pub title: String,
     pub snippet: String,
     pub project: String,
@@ -42,7 +43,7 @@ pub struct SearchResult {
 }
 
 /// How a score came about: the product of its factors.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct Explanation {
     pub relevance: f32,
     pub factors: serde_json::Map<String, serde_json::Value>,
@@ -50,17 +51,17 @@ pub struct Explanation {
 }
 
 /// `context`.
-#[derive(Serialize)]
-pub struct ContextAnswer<T: Serialize> {
+#[derive(Serialize, Deserialize)]
+pub struct ContextAnswer {
     #[serde(flatten)]
-    pub block: TextAnswer<T>,
+    pub block: TextAnswer<InjectedItem>,
     /// Why nothing would be said whatever is known; absent where nothing forbids it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub silent: Option<Silence>,
 }
 
 /// What keeps recall silent.
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Silence {
     Paused,
@@ -68,12 +69,12 @@ pub enum Silence {
     Excluded,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct ObservationAnswer {
     pub id: i64,
     pub uuid: String,
     #[serde(rename = "type")]
-    pub observation_type: &'static str,
+    pub observation_type: Text,
     pub title: String,
     pub subtitle: Option<String>,
     pub narrative: String,
@@ -82,7 +83,7 @@ pub struct ObservationAnswer {
     pub files_read: Vec<String>,
     pub files_modified: Vec<String>,
     pub importance: u8,
-    pub status: &'static str,
+    pub status: Text,
     pub superseded_by: Option<i64>,
     pub origin: String,
     pub session_id: Option<String>,
@@ -96,7 +97,7 @@ pub struct ObservationAnswer {
     pub elsewhere: Option<String>,
     /// What took its place or settled it, and what it took the place of; only where it is shown by itself, and there
     /// is any.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lineage: Vec<LineageAnswer>,
 }
 
@@ -109,7 +110,7 @@ impl From<ObservationRow> for ObservationAnswer {
             elsewhere: None,
             id: row.id.0,
             uuid: row.uuid,
-            observation_type: row.kind.as_str(),
+            observation_type: row.kind.as_str().into(),
             title: row.title,
             subtitle: row.subtitle,
             narrative: row.narrative,
@@ -118,7 +119,7 @@ impl From<ObservationRow> for ObservationAnswer {
             files_read: row.files_read,
             files_modified: row.files_modified,
             importance: row.importance.get(),
-            status: row.status.as_str(),
+            status: row.status.as_str().into(),
             superseded_by: row.superseded_by.map(|id| id.0),
             origin: row.origin,
             session_id: row.session.map(|session| session.0),
@@ -130,7 +131,7 @@ impl From<ObservationRow> for ObservationAnswer {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct SummaryAnswer {
     pub id: PublicId,
     pub session_id: String,
@@ -169,10 +170,10 @@ impl From<SummaryRow> for SummaryAnswer {
 }
 
 /// Any other stored text: a prompt, an answer, an activity.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct DocumentAnswer {
     pub id: PublicId,
-    pub kind: &'static str,
+    pub kind: Text,
     pub title: String,
     pub text: String,
     pub project: String,
@@ -183,7 +184,7 @@ pub struct DocumentAnswer {
     pub made_on: MadeOnAnswer,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct TimelineItem {
     pub id: Option<PublicId>,
     pub kind: String,
@@ -212,8 +213,29 @@ impl TimelineItem {
     }
 }
 
+/// One thing that `show` shows. What is told apart by its fields is not tagged.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ShownItem {
+    Observation(Box<ObservationAnswer>),
+    Summary(SummaryAnswer),
+    Plan(PlanAnswer),
+    Document(DocumentAnswer),
+}
+
+/// One thing that was given, and why.
+#[derive(Serialize, Deserialize)]
+pub struct InjectedItem {
+    /// `observation`, `summary` or `session` (where it stands).
+    pub kind: String,
+    /// What `show` opens; null: there is nothing left to open.
+    pub id: Option<PublicId>,
+    pub title: String,
+    pub reason: String,
+}
+
 /// Which project a folder is taken for.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct IdentityAnswer {
     /// The folder of its work tree.
     pub folder: String,
@@ -222,7 +244,7 @@ pub struct IdentityAnswer {
 }
 
 /// A project that a folder names as its own without showing a commit of it.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct UnprovenClaimAnswer {
     /// What its `.git/config` names, without credentials.
     pub remote: String,

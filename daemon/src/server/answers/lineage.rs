@@ -1,16 +1,17 @@
 //! Why an observation holds no longer, as others read it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::Text;
 use crate::memory::lineage::Settling;
 use crate::store::{LineageRow, Relation};
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct LineageAnswer {
     /// `superseded_by`, `supersedes` or `resolved`.
-    pub relation: &'static str,
+    pub relation: Text,
     /// In words, e.g. that the check passes which had failed.
-    pub reason: &'static str,
+    pub reason: Text,
     /// The other observation, where there is one.
     pub id: Option<i64>,
     pub title: Option<String>,
@@ -33,6 +34,7 @@ impl From<LineageRow> for LineageAnswer {
         };
         let (id, title) = row.other.map(|(id, title)| (id.0, title)).unzip();
         let (session_id, prompt_number) = row.work.map(|(session, number)| (session.0, number)).unzip();
+        let (relation, reason) = (relation.into(), reason.into());
         Self { relation, reason, id, title, session_id, prompt_number, evidence: row.evidence }
     }
 }

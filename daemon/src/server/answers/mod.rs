@@ -1,15 +1,22 @@
 //! The shapes that other programs may rely on: fields are added, never renamed. Times are RFC 3339.
 
-use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::Timestamp;
 
+pub mod by_hand;
 pub mod found;
 pub mod lineage;
 pub mod session;
 pub mod status;
+
+/// A word of the daemon's own; owned where it was read from an answer.
+pub type Text = Cow<'static, str>;
 
 /// A point in time as others read it.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +27,14 @@ impl Serialize for Moment {
         // Out of the calendar's range is damage; the beginning of time says so as well as anything.
         let time = jiff::Timestamp::from_millisecond(self.0.0).unwrap_or_default();
         serializer.collect_str(&time)
+    }
+}
+
+impl<'de> Deserialize<'de> for Moment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        let time: jiff::Timestamp = text.parse().map_err(D::Error::custom)?;
+        Ok(Self(Timestamp(time.as_millisecond())))
     }
 }
 
@@ -36,17 +51,34 @@ impl Serialize for PublicId {
     }
 }
 
+impl<'de> Deserialize<'de> for PublicId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Observation(i64),
+            Other(String),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Observation(row) => Ok(Self(DocumentKey { kind: DocumentKind::Observation, row })),
+            Written::Other(text) => {
+                DocumentKey::parse(&text).map(Self).ok_or_else(|| D::Error::custom("no document's id"))
+            }
+        }
+    }
+}
+
 /// Where something was made; as in [`ObservationAnswer`].
-#[derive(Default, Serialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub struct MadeOnAnswer {
     pub branch: Option<String>,
     pub commit: Option<String>,
     pub elsewhere: Option<String>,
 }
 
-/// `show` and `timeline`.
-#[derive(Serialize)]
-pub struct TextAnswer<T: Serialize> {
+/// A text for an agent, and what it was made of.
+#[derive(Serialize, Deserialize)]
+pub struct TextAnswer<T> {
     pub text: String,
     pub tokens: u32,
     pub items: Vec<T>,
@@ -95,6 +127,59 @@ fn levels(json: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[track_caller]
+    fn check_read_back<T: Serialize + serde::de::DeserializeOwned>(json: serde_json::Value) -> T {
+        let answer: T = serde_json::from_value(json.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&answer).unwrap().to_string(), json.to_string());
+        answer
+    }
+
+    #[test]
+    fn times_and_ids_are_read_as_they_are_written() {
+        let moment: Moment = check_read_back("2026-11-01T12:00:00.123Z".into());
+        assert_eq!(moment.0, Timestamp(1_793_534_400_123));
+        let PublicId(observation) = check_read_back(12.into());
+        assert_eq!((observation.kind, observation.row), (DocumentKind::Observation, 12));
+        let PublicId(prompt) = check_read_back("p3".into());
+        assert_eq!((prompt.kind, prompt.row), (DocumentKind::Prompt, 3));
+        assert!(serde_json::from_str::<PublicId>("\"x\"").is_err());
+    }
+
+    #[test]
+    fn what_is_shown_is_told_apart_by_its_fields() {
+        let summary: found::ShownItem = check_read_back(serde_json::json!({
+            "id": "s1", "session_id": "76fb", "title": "T", "request": "R", "investigated": "", "learned": "",
+            "completed": "", "next_steps": "", "notes": "", "created_at": "2026-11-01T12:00:00Z",
+            "branch": "main", "commit": null, "elsewhere": null}));
+        assert!(matches!(summary, found::ShownItem::Summary(_)));
+        let plan: found::ShownItem = check_read_back(serde_json::json!({
+            "id": "l1", "kind": "plan", "path": null, "title": "T", "state": "draft", "text": "X",
+            "prompt_numbers": [1], "created_at": "2026-11-01T12:00:00Z", "updated_at": "2026-11-01T12:00:00Z",
+            "branch": null, "commit": null, "elsewhere": null}));
+        assert!(matches!(plan, found::ShownItem::Plan(_)));
+        let document: found::ShownItem = check_read_back(serde_json::json!({
+            "id": "p1", "kind": "prompt", "title": "T", "text": "X", "project": "shop", "session_id": null,
+            "prompt_number": 1, "created_at": "2026-11-01T12:00:00Z", "branch": null, "commit": null,
+            "elsewhere": null}));
+        assert!(matches!(document, found::ShownItem::Document(_)));
+    }
+
+    #[test]
+    fn a_call_keeps_its_json_and_an_answer_of_why_its_kind() {
+        let call: session::ActivityAnswer = check_read_back(serde_json::json!({
+            "event_id": "00", "kind": "tool", "tool_name": "Bash", "tool_use_id": null, "failed": true,
+            "input": {"z": 1, "a": [2]}, "response": "text", "subagent": null, "duration_ms": 5,
+            "at": "2026-11-01T12:00:00Z"}));
+        assert!(call.failed);
+        let why: session::Why =
+            check_read_back(serde_json::json!({"id": 4, "kind": "observation", "title": "T", "given": []}));
+        assert!(matches!(why, session::Why::Given(_)));
+        let why: session::Why = check_read_back(serde_json::json!({"session_id": "76fb", "injections": [
+            {"at": "2026-11-01T12:00:00Z", "moment": "start", "tokens": 7, "items": [
+                {"kind": "session", "id": null, "title": "T", "reason": "R"}]}]}));
+        assert!(matches!(why, session::Why::Session(_)));
+    }
 
     #[test]
     fn levels_are_counted_outside_strings() {

@@ -1,22 +1,22 @@
 //! Sessions, and all that is known of one: its batches, plans, subagents, lives, and what it was told.
 
-use serde::Serialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::found::{ObservationAnswer, SummaryAnswer};
-use super::{MadeOnAnswer, Moment, PublicId, json_or_text};
+use super::found::{InjectedItem, ObservationAnswer, SummaryAnswer};
+use super::{MadeOnAnswer, Moment, PublicId, Text, json_or_text};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::store::{
-    ActivityRow, BatchRow, CompactionRow, InjectionRow, LifeEventRow, PlanRow, SessionInfo, SubagentRow,
+    ActivityRow, BatchRow, CompactionRow, GivenRow, InjectionRow, LifeEventRow, PlanRow, SessionInfo,
+    SubagentRow,
 };
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct SessionsAnswer {
     pub sessions: Vec<SessionLine>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct SessionLine {
     pub session_id: String,
     pub agent: String,
@@ -45,7 +45,7 @@ impl From<SessionInfo> for SessionLine {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct SessionAnswer {
     pub session_id: String,
     pub agent: String,
@@ -75,11 +75,11 @@ pub struct SessionAnswer {
     pub injections: Vec<InjectionAnswer>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct BatchAnswer {
     pub prompt_number: u32,
-    pub source: &'static str,
-    pub status: &'static str,
+    pub source: Text,
+    pub status: Text,
     pub prompt: Option<String>,
     pub prompt_event_id: Option<String>,
     pub response: Option<String>,
@@ -94,8 +94,8 @@ impl BatchAnswer {
     pub fn new(row: BatchRow, activities: Vec<ActivityRow>) -> Self {
         Self {
             prompt_number: row.prompt_number,
-            source: row.source.as_str(),
-            status: if row.status == "closed" { "closed" } else { "open" },
+            source: row.source.as_str().into(),
+            status: Text::from(if row.status == "closed" { "closed" } else { "open" }),
             prompt: row.prompt,
             prompt_event_id: row.prompt_event.map(|event| event.to_string()),
             response: row.response,
@@ -107,7 +107,7 @@ impl BatchAnswer {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct ActivityAnswer {
     pub event_id: String,
     pub kind: String,
@@ -140,7 +140,7 @@ impl From<ActivityRow> for ActivityAnswer {
 }
 
 /// A plan, or the task list; also what `recall show` tells of one.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct PlanAnswer {
     pub id: PublicId,
     /// `plan` or `tasks`.
@@ -176,7 +176,7 @@ impl PlanAnswer {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct SubagentAnswer {
     pub agent_id: String,
     pub agent_type: Option<String>,
@@ -205,7 +205,7 @@ impl SubagentAnswer {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct LifeEventAnswer {
     pub life: u32,
     pub event: String,
@@ -225,7 +225,7 @@ impl From<LifeEventRow> for LifeEventAnswer {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct CompactionAnswer {
     pub id: PublicId,
     /// `auto` or `manual`.
@@ -247,26 +247,65 @@ impl From<CompactionRow> for CompactionAnswer {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct InjectionAnswer {
     pub at: Moment,
     pub moment: String,
     pub tokens: u32,
     /// Each with the id that `show` opens.
-    pub items: Vec<Value>,
+    pub items: Vec<InjectedItem>,
     /// At the moment `file`: which.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }
 
 impl InjectionAnswer {
-    pub fn new(row: InjectionRow, items: Vec<Value>) -> Self {
+    pub fn new(row: InjectionRow, items: Vec<InjectedItem>) -> Self {
         Self { at: Moment(row.at), moment: row.moment, tokens: row.tokens, items, file: row.file }
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct WhyAnswer {
     pub session_id: String,
     pub injections: Vec<InjectionAnswer>,
+}
+
+/// To whom something was given.
+#[derive(Serialize, Deserialize)]
+pub struct WhyGivenAnswer {
+    pub id: PublicId,
+    pub kind: Text,
+    pub title: String,
+    /// The latest first.
+    pub given: Vec<GivenAnswer>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct GivenAnswer {
+    pub session_id: String,
+    pub agent: String,
+    pub at: Moment,
+    pub moment: String,
+    pub reason: String,
+}
+
+impl From<GivenRow> for GivenAnswer {
+    fn from(row: GivenRow) -> Self {
+        Self {
+            session_id: row.session.id.0,
+            agent: row.session.agent.0,
+            at: Moment(row.at),
+            moment: row.moment,
+            reason: row.reason,
+        }
+    }
+}
+
+/// `why`, of a session or of something that was given. What is told apart by its fields is not tagged.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Why {
+    Session(WhyAnswer),
+    Given(WhyGivenAnswer),
 }

@@ -1,9 +1,9 @@
 //! How the daemon is: what it holds, what waits, what is spent.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::Moment;
+use super::{Moment, Text};
 use crate::actors::subscriber::SubscriberCounters;
 use crate::app::clock;
 use crate::app::pause::PauseSwitch;
@@ -11,12 +11,12 @@ use crate::compression::ProviderState;
 use crate::memory::budget::{Assumed, Usage};
 use crate::store::{CompressionTrouble, JobRow, Repair, SpendingRow};
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct JobsAnswer {
     pub jobs: Vec<JobLine>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct JobLine {
     pub id: i64,
     pub kind: String,
@@ -45,9 +45,9 @@ impl From<JobRow> for JobLine {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct StatusAnswer {
-    pub version: &'static str,
+    pub version: Text,
     pub pid: u32,
     pub uptime_s: u64,
     pub protocol: u8,
@@ -69,19 +69,19 @@ pub struct StatusAnswer {
 }
 
 /// The configuration that the daemon follows.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct ConfigAnswer {
     pub file: String,
     /// All that is wrong with it, with lines.
     pub errors: Vec<String>,
     /// What follows from the errors; null without any.
-    pub consequence: Option<&'static str>,
+    pub consequence: Option<Text>,
     /// Parts that have changed since the daemon started and count after a restart.
-    pub after_restart: Vec<&'static str>,
+    pub after_restart: Vec<Text>,
 }
 
 /// A damaged database that was replaced.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct RepairAnswer {
     pub at: Moment,
     pub why: String,
@@ -104,8 +104,42 @@ impl From<Repair> for RepairAnswer {
     }
 }
 
+/// `ping`.
+#[derive(Serialize, Deserialize)]
+pub struct PingAnswer {
+    pub version: Text,
+    pub pid: u32,
+}
+
+/// `ctl stop`.
+#[derive(Serialize, Deserialize)]
+pub struct StopAnswer {
+    pub stopping: bool,
+}
+
+/// `ctl retry`.
+#[derive(Serialize, Deserialize)]
+pub struct RetryAnswer {
+    pub retried: u64,
+}
+
+/// `ctl flush`: what was waited for.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct FlushAnswer {
+    pub spooled_stored: u64,
+    /// Spool files that cannot be stored now.
+    pub spooled_left: u64,
+    pub took_ms: u64,
+}
+
+/// `ctl pause` and `ctl resume`.
+#[derive(Serialize, Deserialize)]
+pub struct CaptureAnswer {
+    pub paused: Option<PauseAnswer>,
+}
+
 /// That nothing is captured, and until when; no end: until somebody says so.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct PauseAnswer {
     pub since: Moment,
     pub until: Option<Moment>,
@@ -119,7 +153,7 @@ impl PauseAnswer {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct SessionCounts {
     pub live: i64,
     pub total: i64,
@@ -127,7 +161,7 @@ pub struct SessionCounts {
 
 /// `duplicates` since the daemon started; `spooled`: files that wait now; `dropped`: events that
 /// could be kept nowhere.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct EventCounts {
     pub stored: i64,
     pub duplicates: u64,
@@ -142,7 +176,7 @@ pub struct EventCounts {
     pub unparsed: i64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct JobCounts {
     pub pending: i64,
     pub running: i64,
@@ -151,21 +185,21 @@ pub struct JobCounts {
     pub dead: i64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct IndexState {
     pub documents: u64,
     /// Log entries that the index does not hold yet.
     pub behind: i64,
     /// `complete`, `rebuilding` or `absent`.
-    pub state: &'static str,
+    pub state: Text,
     /// How often it was made anew since the daemon started.
     pub rebuilds: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct CompressionState {
     pub backend: String,
-    pub circuit: &'static str,
+    pub circuit: Text,
     pub tokens_today: u64,
     pub usd_today: f64,
     /// 0: no cap.
@@ -178,7 +212,7 @@ pub struct CompressionState {
     pub trouble: Option<TroubleAnswer>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct TroubleAnswer {
     pub since: Moment,
     pub jobs: i64,
@@ -191,14 +225,14 @@ impl From<CompressionTrouble> for TroubleAnswer {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct StatsAnswer {
     /// The earliest first; a day without calls is left out.
     pub spending: Vec<SpendingLine>,
     pub total: SpendingTotal,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct SpendingLine {
     /// In the user's own time zone.
     pub day: String,
@@ -207,7 +241,7 @@ pub struct SpendingLine {
     pub total: SpendingTotal,
 }
 
-#[derive(Clone, Copy, Default, Serialize)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub struct SpendingTotal {
     pub calls: i64,
     pub tokens_in: u64,
@@ -252,7 +286,7 @@ pub fn dollars(micro_usd: u64) -> f64 {
     micro_usd as f64 / 1_000_000.0
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct ByteCounts {
     pub database: u64,
     pub index: u64,

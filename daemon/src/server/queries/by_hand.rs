@@ -4,11 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use recall_protocol::privacy::strip_text;
-use recall_protocol::wire::{Remark, Validity};
+use recall_protocol::query::{Mark, Remember, Validity};
+use recall_protocol::wire::ErrorKind;
 use rusqlite::Connection;
 
 use super::show::{load, parse_id};
-use super::{QueryResult, Refused, blocking, json, read};
+use super::{Answer, Refused, blocking, read};
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::services::Services;
 use crate::app::clock;
@@ -20,7 +21,7 @@ use crate::memory::subject;
 use crate::memory::tokens::estimate;
 use crate::repository;
 use crate::server::answers::found::ObservationAnswer;
-use crate::server::answers::status::PauseAnswer;
+use crate::server::answers::status::{CaptureAnswer, PauseAnswer};
 use crate::server::answers::{TextAnswer, shortened};
 use crate::store::{self, MarkObservations, ObservationRow, ProjectInfo, Remembered};
 
@@ -32,7 +33,7 @@ const INDEXED_WITHIN: Duration = Duration::from_secs(2);
 /// A remark is a note, not a document.
 const MOST_CHARS: usize = 8_000;
 
-pub(super) async fn remember(services: &Services, remark: Remark) -> QueryResult {
+pub(super) async fn remember(services: &Services, remark: Remember) -> Answer<TextAnswer<ObservationAnswer>> {
     let asked = services.clone();
     let said = tokio::task::spawn_blocking(move || remembered(&asked, remark));
     let said = said.await.map_err(|_| unanswered())??;
@@ -45,7 +46,8 @@ pub(super) async fn remember(services: &Services, remark: Remark) -> QueryResult
     show(services, vec![id]).await
 }
 
-pub(super) async fn mark(services: &Services, ids: Vec<String>, validity: Validity) -> QueryResult {
+pub(super) async fn mark(services: &Services, request: Mark) -> Answer<TextAnswer<ObservationAnswer>> {
+    let Mark { ids, validity } = request;
     let asked = services.clone();
     let found = tokio::task::spawn_blocking(move || {
         read(&asked, |db| ids.iter().map(|id| markable(db, id, validity)).collect::<Result<Vec<_>, _>>())
@@ -60,11 +62,12 @@ pub(super) async fn mark(services: &Services, ids: Vec<String>, validity: Validi
 }
 
 fn unanswered() -> Refused {
-    Refused::new("The daemon could not answer", "Its log says more.")
+    Refused::new(ErrorKind::Internal, "The daemon could not answer", "Its log says more.")
 }
 
 fn not_written(error: impl std::fmt::Display) -> Refused {
     Refused::new(
+        ErrorKind::Internal,
         format!("Nothing was changed: {error}"),
         "Try again in a moment; the daemon's log says more.",
     )
@@ -75,6 +78,7 @@ fn markable(db: &Connection, id: &str, validity: Validity) -> Result<Observation
     let key = parse_id(id)?;
     if key.kind != DocumentKind::Observation {
         return Err(Refused::new(
+            ErrorKind::Invalid,
             format!("{key} is no observation"),
             "Only observations are resolved: 12 or #12.",
         ));
@@ -84,6 +88,7 @@ fn markable(db: &Connection, id: &str, validity: Validity) -> Result<Observation
     let by = row.and_then(|row| row.superseded_by.filter(|_| row.status == Status::Superseded));
     match by.filter(|_| validity == Validity::Resolved) {
         Some(by) => Err(Refused::new(
+            ErrorKind::Conflict,
             format!("Observation {key} was superseded by {by}"),
             format!(
                 "Resolve that one: `recall resolve {by}`. If {key} holds: `recall resolve --reopen {key}`."
@@ -94,7 +99,7 @@ fn markable(db: &Connection, id: &str, validity: Validity) -> Result<Observation
 }
 
 /// The observations as they are now.
-async fn show(services: &Services, ids: Vec<ObservationId>) -> QueryResult {
+async fn show(services: &Services, ids: Vec<ObservationId>) -> Answer<TextAnswer<ObservationAnswer>> {
     let services = services.clone();
     let rows: Vec<ObservationRow> =
         tokio::task::spawn_blocking(move || read(&services, |db| Ok(store::observations_by_id(db, &ids)?)))
@@ -102,25 +107,29 @@ async fn show(services: &Services, ids: Vec<ObservationId>) -> QueryResult {
             .map_err(|_| unanswered())??;
     let text = rows.iter().map(|row| format!("#{} {}", row.id, row.title)).collect::<Vec<_>>().join("\n");
     let items: Vec<ObservationAnswer> = rows.into_iter().map(Into::into).collect();
-    json(&TextAnswer { tokens: estimate(&text), text, items })
+    Ok(TextAnswer { tokens: estimate(&text), text, items })
 }
 
-fn remembered(services: &Services, remark: Remark) -> Result<Remembered, Refused> {
+fn remembered(services: &Services, remark: Remember) -> Result<Remembered, Refused> {
     let redactor = services.ingest.redactor.get();
     let redact = |text: &str| redactor.redact_text(&strip_text(text).text).trim().to_owned();
     let text = redact(&remark.text);
     if text.is_empty() && !remark.text.trim().is_empty() {
-        return Err(Refused::new("All of it is private, so nothing was kept", "Say what may be remembered."));
+        return Err(Refused::new(
+            ErrorKind::Invalid,
+            "All of it is private, so nothing was kept",
+            "Say what may be remembered.",
+        ));
     }
     if text.is_empty() || text.chars().count() > MOST_CHARS {
         let what = format!("There is nothing to remember, or more than {MOST_CHARS} characters");
-        return Err(Refused::new(what, "Say it in a sentence or a few."));
+        return Err(Refused::new(ErrorKind::Invalid, what, "Say it in a sentence or a few."));
     }
     let kind = match remark.kind.as_deref() {
         None => ObservationType::Discovery,
         Some(name) => ObservationType::parse(name).ok_or_else(|| {
             let known = ObservationType::ALL.map(|(_, name)| name).join(", ");
-            Refused::new(format!("{name:?} is no type"), format!("There are {known}."))
+            Refused::new(ErrorKind::Invalid, format!("{name:?} is no type"), format!("There are {known}."))
         })?,
     };
     let title = match remark.title.as_deref().map(redact).filter(|title| !title.is_empty()) {
@@ -170,10 +179,12 @@ impl RemarkProject {
         match (found.pop(), found.is_empty()) {
             (Some(only), true) => Ok(Self { project: vec![only.key], project_name: only.name, folder: None }),
             (Some(_), false) => Err(Refused::new(
+                ErrorKind::Conflict,
                 format!("Several projects are called {named:?}"),
                 "Name the folder: --project /path/to/it.",
             )),
             (None, _) => Err(Refused::new(
+                ErrorKind::NotFound,
                 format!("Nothing is remembered of a project {named:?}"),
                 "Name its folder, or run this in it.",
             )),
@@ -189,7 +200,7 @@ impl RemarkProject {
 }
 
 /// `recall ctl pause` and `resume`.
-pub(super) async fn switch_capture(services: &Services, switch: Switch) -> QueryResult {
+pub(super) async fn switch_capture(services: &Services, switch: Switch) -> Answer<CaptureAnswer> {
     let services = services.clone();
     blocking(move || {
         let pauses = &services.ingest.pauses;
@@ -199,11 +210,12 @@ pub(super) async fn switch_capture(services: &Services, switch: Switch) -> Query
         };
         switched.map_err(|error| {
             Refused::new(
+                ErrorKind::Internal,
                 format!("Capture is as it was: {error}"),
                 "Look at the state folder's permissions and space.",
             )
         })?;
-        json(&serde_json::json!({"paused": PauseAnswer::now(pauses)}))
+        Ok(CaptureAnswer { paused: PauseAnswer::now(pauses) })
     })
     .await
 }

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use recall_protocol::query::Context;
+
 use super::given::public_items;
-use super::{QueryResult, blocking, json, read};
+use super::{Answer, blocking, read};
 use crate::actors::services::Services;
 use crate::app::clock;
 use crate::app::context_lookup::ContextRequest;
@@ -19,7 +21,8 @@ use crate::server::answers::TextAnswer;
 use crate::server::answers::found::{ContextAnswer, Silence};
 use crate::store::{self, ProjectInfo, StoreError};
 
-pub(super) async fn context(services: &Services, cwd: String, prompt: Option<String>) -> QueryResult {
+pub(super) async fn context(services: &Services, request: Context) -> Answer<ContextAnswer> {
+    let Context { cwd, prompt } = request;
     let ingest = &services.ingest;
     let silent = match ingest.pauses.current(clock::now()) {
         Some(_) => Some(Silence::Paused),
@@ -28,14 +31,14 @@ pub(super) async fn context(services: &Services, cwd: String, prompt: Option<Str
         }
     };
     if silent.is_some() {
-        let block = TextAnswer::<()> { text: String::new(), tokens: 0, items: Vec::new() };
-        return json(&ContextAnswer { block, silent });
+        let block = TextAnswer { text: String::new(), tokens: 0, items: Vec::new() };
+        return Ok(ContextAnswer { block, silent });
     }
     let services = services.clone();
     blocking(move || context_in(&services, &cwd, prompt)).await
 }
 
-fn context_in(services: &Services, cwd: &str, prompt: Option<String>) -> QueryResult {
+fn context_in(services: &Services, cwd: &str, prompt: Option<String>) -> Answer<ContextAnswer> {
     let facts = repository::facts(Path::new(cwd));
     let (identity, known) = services.readers.read(|db| {
         let identity = identify(db, &facts)?;
@@ -61,5 +64,5 @@ fn context_in(services: &Services, cwd: &str, prompt: Option<String>) -> QueryRe
     let items = serde_json::to_string(&block.items).map_err(StoreError::from)?;
     let items = read(services, |db| Ok(public_items(db, &items, clock::now())?))?;
     let block = TextAnswer { text: block.text, tokens: block.tokens, items };
-    json(&ContextAnswer { block, silent: None })
+    Ok(ContextAnswer { block, silent: None })
 }

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use recall_protocol::wire::ErrorKind;
 use tokio::time::{Instant, timeout};
 
+use super::Refused;
 use crate::actors::housekeeper_message::HousekeeperMessage;
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::services::Services;
 use crate::app::ports::{Drained, NoAnswer};
 use crate::app::settings::Look;
+use crate::server::answers::status::FlushAnswer;
 use crate::store;
 
 /// A machine that is asleep or a model that hangs must not hold a script for ever.
@@ -20,15 +22,6 @@ const RESTARTED_WITHIN: Duration = Duration::from_secs(30);
 const SPOOL_WITHIN: Duration = Duration::from_secs(2);
 /// The bus tells when a job is done; this is for the event that nobody heard.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-
-/// What was waited for.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Flushed {
-    pub spooled_stored: u64,
-    /// Spool files that cannot be stored now.
-    pub spooled_left: u64,
-    pub took_ms: u64,
-}
 
 /// Why it did not return in time.
 #[derive(Debug, thiserror::Error)]
@@ -43,9 +36,21 @@ pub enum FlushError {
     Store(#[from] store::StoreError),
 }
 
+impl From<FlushError> for Refused {
+    fn from(error: FlushError) -> Self {
+        let kind = match &error {
+            FlushError::NoAnswer(_) => ErrorKind::Unavailable,
+            FlushError::StillDraining | FlushError::StillWorking(_) => ErrorKind::Busy,
+            FlushError::Store(_) => ErrorKind::Internal,
+        };
+        let what = format!("Not everything is done: {error}");
+        Self::new(kind, what, "See `recall ctl status` and `recall ctl jobs`.")
+    }
+}
+
 /// # Errors
 /// When part of the daemon does not answer, or work is not done within five minutes.
-pub async fn flush(services: &Services) -> Result<Flushed, FlushError> {
+pub async fn flush(services: &Services) -> Result<FlushAnswer, FlushError> {
     let started = Instant::now();
     // Whoever changes the configuration and waits may rely on it.
     let settings = services.ingest.settings.clone();
@@ -56,7 +61,7 @@ pub async fn flush(services: &Services) -> Result<Flushed, FlushError> {
     services.answers.settle().await;
     wait_for_jobs(services, started + WITHIN).await?;
     wait_for_index(services, started + WITHIN).await?;
-    Ok(Flushed {
+    Ok(FlushAnswer {
         spooled_stored: drained.stored,
         spooled_left: drained.left,
         took_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),

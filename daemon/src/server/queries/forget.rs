@@ -1,68 +1,36 @@
 //! `recall forget`: what is meant, what would go, and forgetting it.
 
-use recall_protocol::wire::{Filter, ForgetStep, Forgettable};
+use recall_protocol::query::{self, Filter, Forget, ForgetStep, Forgettable};
+use recall_protocol::wire::ErrorKind;
 use rusqlite::Connection;
-use serde::Serialize;
 
 use super::session::one_session;
 use super::show::{load, parse_id};
-use super::{QueryResult, Refused, blocking, json, projects, read};
+use super::{Answer, Refused, blocking, projects, read};
 use crate::actors::services::Services;
 use crate::app::clock;
 use crate::app::documents::title_and_text;
 use crate::app::forgetting::{ForgetError, Request, SpoolFiles};
 use crate::memory::ids::{SessionKey, Timestamp};
+use crate::server::answers::by_hand::{ForgetAnswer, ForgetItem, UnreadableAnswer};
 use crate::server::answers::{PublicId, shortened};
-use crate::store::{
-    Criteria, ForgottenCounts, Selection, Unreadable, find_rows_to_forget, load_document, unreadable_events,
-};
+use crate::store::{Criteria, Selection, Unreadable, find_rows_to_forget, load_document, unreadable_events};
 
 /// So many titles are shown of what would go.
 const SHOWN: usize = 20;
 const TITLE_CHARS: usize = 100;
 
-/// How much is meant or gone.
-#[derive(Serialize)]
-struct ForgetAnswer {
-    #[serde(flatten)]
-    counts: ForgottenCounts,
-    /// Files in the spool that hold no event that could be stored.
-    spool_files: u64,
-    /// What stays because nobody can say whose it is.
-    unreadable: UnreadableAnswer,
-    /// The first of what would go; only where nothing has gone yet.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    items: Option<Vec<ForgetItem>>,
-}
-
-#[derive(Serialize)]
-struct UnreadableAnswer {
-    /// Events that are kept as they came.
-    events: usize,
-    damaged_files: u64,
-    other_version_files: u64,
-    /// Events in the spool that cannot be stored at this moment.
-    waiting_files: u64,
-}
-
-#[derive(Serialize)]
-struct ForgetItem {
-    id: PublicId,
-    kind: &'static str,
-    title: String,
-}
-
-pub(super) async fn forget(
-    services: &Services,
-    what: Forgettable,
-    unreadable: Unreadable,
-    step: ForgetStep,
-) -> QueryResult {
+pub(super) async fn forget(services: &Services, request: Forget) -> Answer<ForgetAnswer> {
+    let Forget { what, unreadable, step } = request;
+    let unreadable = match unreadable {
+        query::Unreadable::Stays => Unreadable::Stays,
+        query::Unreadable::Goes => Unreadable::Goes,
+    };
     let now = clock::now();
     let asked = services.clone();
     // Before anything is looked up: a session or a project may be known by what waits alone.
     services.forgetting.store_what_waits().await.map_err(|error| not_done(&error))?;
-    let request = blocking_on(move || {
+    let request = blocking(move || {
         let what = read(&asked, |db| selection(db, &what, unreadable))?;
         Ok(Request { what, unreadable })
     })
@@ -76,37 +44,40 @@ pub(super) async fn forget(
                 services.forgetting.forget(request.clone()).await.map_err(|error| not_done(&error))?;
             let left = spool_files(services, &request, now).await?;
             let stays = Request { unreadable: Unreadable::Stays, ..request };
-            let events = blocking_on(move || {
+            let events = blocking(move || {
                 read(&asked, |db| {
                     Ok(unreadable_events(db, &stays.what, &find_rows_to_forget(db, &stays.what)?)?.len())
                 })
             });
             let all = |files: SpoolFiles| files.meant + files.damaged + files.other_version;
-            json(&ForgetAnswer {
+            Ok(ForgetAnswer {
                 counts: forgotten.counts,
                 spool_files: all(before).saturating_sub(all(left)),
-                unreadable: UnreadableAnswer::new(events.await?, left),
+                unreadable: what_stays(events.await?, left),
                 items: None,
             })
         }
     }
 }
 
-async fn blocking_on<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
-) -> Result<T, Refused> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Refused::new("The daemon could not answer", "Its log says more."))?
-}
-
 fn not_done(error: &ForgetError) -> Refused {
-    Refused::new(format!("Not done: {error}"), "Run the same command again; the daemon's log says more.")
+    let kind = match error {
+        ForgetError::StillDraining => ErrorKind::Busy,
+        ForgetError::NotForgotten(_) | ForgetError::Spool(_) | ForgetError::TracesLeft(_) => {
+            ErrorKind::Internal
+        }
+    };
+    Refused::new(
+        kind,
+        format!("Not done: {error}"),
+        "Run the same command again; the daemon's log says more.",
+    )
 }
 
 /// What the spool holds; where whole sessions go, before they do.
 async fn spool_files(services: &Services, request: &Request, now: Timestamp) -> Result<SpoolFiles, Refused> {
     let (services, request) = (services.clone(), request.clone());
-    blocking_on(move || {
+    blocking(move || {
         let sessions = read(&services, |db| Ok(find_rows_to_forget(db, &request.what)?.session_keys(db)?))?;
         looked_through(&services, &request, &sessions, now)
     })
@@ -122,18 +93,16 @@ fn looked_through(
     services.forgetting.spool_files(request, sessions, now).map_err(|error| not_done(&error.into()))
 }
 
-impl UnreadableAnswer {
-    fn new(events: usize, files: SpoolFiles) -> Self {
-        Self {
-            events,
-            damaged_files: files.damaged,
-            other_version_files: files.other_version,
-            waiting_files: files.waiting,
-        }
+fn what_stays(events: usize, files: SpoolFiles) -> UnreadableAnswer {
+    UnreadableAnswer {
+        events,
+        damaged_files: files.damaged,
+        other_version_files: files.other_version,
+        waiting_files: files.waiting,
     }
 }
 
-fn preview(services: &Services, request: &Request, now: Timestamp) -> QueryResult {
+fn preview(services: &Services, request: &Request, now: Timestamp) -> Answer<ForgetAnswer> {
     let (counts, items, stays, sessions) = read(services, |db| {
         let mut to_forget = find_rows_to_forget(db, &request.what)?;
         let mut stays = unreadable_events(db, &request.what, &to_forget)?;
@@ -151,15 +120,15 @@ fn preview(services: &Services, request: &Request, now: Timestamp) -> QueryResul
             let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
             items.push(ForgetItem {
                 id: PublicId(key),
-                kind: key.kind.as_str(),
+                kind: key.kind.as_str().into(),
                 title: shortened(&title, TITLE_CHARS),
             });
         }
         Ok((to_forget.counts(), items, stays.len(), to_forget.session_keys(db)?))
     })?;
     let files = looked_through(services, request, &sessions, now)?;
-    let (spool_files, unreadable) = (files.meant, UnreadableAnswer::new(stays, files));
-    json(&ForgetAnswer { counts, spool_files, unreadable, items: Some(items) })
+    let (spool_files, unreadable) = (files.meant, what_stays(stays, files));
+    Ok(ForgetAnswer { counts, spool_files, unreadable, items: Some(items) })
 }
 
 /// What a user means. Ids stand alone, and so does a session; the rest narrows each other.
@@ -185,6 +154,7 @@ fn selection(db: &Connection, what: &Forgettable, unreadable: Unreadable) -> Res
         }
         (true, None, false) if alone => Ok(Selection::Matching(Criteria::default())),
         _ => Err(Refused::new(
+            ErrorKind::Invalid,
             "It is not clear what shall be forgotten",
             "Name ids, or one --session, or any of --project, --since, --until and --query.",
         )),

@@ -1,17 +1,21 @@
-//! What can be asked over the socket, and the answers in JSON. Reading goes to read-only connections on threads
-//! that may block; a query changes nothing.
+//! Answers to what is asked over the socket. Reading goes to read-only connections on threads that may block.
+//! `requests` says what each request is answered with.
 
 use std::path::Path;
 
-use recall_protocol::wire::{Filter, Query, Reply};
+use recall_protocol::query::{
+    Context, Filter, Flush, Forget, Mark, Pause, Ping, Query, Remember, Resume, Retry, Status, Stop,
+};
+use recall_protocol::wire::{ErrorKind, Reply};
 use rusqlite::Connection;
-use serde::Serialize;
 
+use super::answers::status::{PingAnswer, StopAnswer};
 use super::connection_context::ConnectionContext;
+use super::requests::{Command, ReadRequest, Request};
 use crate::actors::services::Services;
 use crate::app::identity::project_of;
 use crate::memory::ids::{JobId, Timestamp};
-use crate::store::{self, Jobs, ProjectInfo, StoreError, Unreadable};
+use crate::store::{self, ProjectInfo, StoreError};
 
 mod by_hand;
 mod context;
@@ -47,6 +51,7 @@ const MOST_ROWS: u32 = 10_000;
 
 /// Why a query has no answer, in words for the user.
 pub(super) struct Refused {
+    kind: ErrorKind,
     what: String,
     hint: String,
     /// Where it was the database.
@@ -54,8 +59,8 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    pub(super) fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: hint.into(), cause: None }
+    pub(super) fn new(kind: ErrorKind, what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { kind, what: what.into(), hint: hint.into(), cause: None }
     }
 }
 
@@ -63,81 +68,99 @@ impl From<StoreError> for Refused {
     fn from(error: StoreError) -> Self {
         let what = format!("The database refused: {error}");
         let hint = "Run `recall doctor`; the daemon's log says more.";
-        Self { cause: Some(error), ..Self::new(what, hint) }
+        Self { cause: Some(error), ..Self::new(ErrorKind::Internal, what, hint) }
     }
 }
+
+/// What a handler answers.
+pub(super) type Answer<T> = Result<T, Refused>;
 
 /// Answers a query. Never fails: a refusal is an answer.
 pub async fn answer(query: Query, reception: &ConnectionContext) -> Reply {
-    let services = reception.services.clone();
-    let answer = match query {
-        Query::Ping => {
-            json(&serde_json::json!({"version": env!("CARGO_PKG_VERSION"), "pid": std::process::id()}))
-        }
-        Query::Status => status(reception).await,
-        Query::Flush => match flush(&services).await {
-            Ok(flushed) => json(&flushed),
-            Err(error) => Err(Refused::new(
-                format!("Not everything is done: {error}"),
-                "See `recall ctl status` and `recall ctl jobs`.",
-            )),
-        },
-        Query::Stop => {
+    let services = &reception.services;
+    match query {
+        Query::Ping(Ping) => read_reply::<Ping>(Ok(PingAnswer {
+            version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+        })),
+        Query::Status(Status) => read_reply::<Status>(status(reception).await),
+        Query::Context(request) => read_reply::<Context>(context(services, request).await),
+        Query::Sessions(request) => read_with(services, request, sessions).await,
+        Query::Session(request) => read_with(services, request, session).await,
+        Query::Jobs(request) => read_with(services, request, jobs).await,
+        Query::Stats(request) => read_with(services, request, stats).await,
+        Query::Search(request) => read_with(services, request, search).await,
+        Query::Show(request) => read_with(services, request, show).await,
+        Query::Timeline(request) => read_with(services, request, timeline).await,
+        Query::Why(request) => read_with(services, request, why).await,
+        Query::Identity(request) => read_with(services, request, identity).await,
+        Query::Flush(Flush) => command_reply::<Flush>(flush(services).await.map_err(Refused::from)),
+        Query::Stop(Stop) => {
             // Somebody has asked already if it is full.
             let _ = reception.stop.try_send(());
-            json(&serde_json::json!({"stopping": true}))
+            command_reply::<Stop>(Ok(StopAnswer { stopping: true }))
         }
-        Query::Sessions(filter) => blocking(move || sessions(&services, &filter)).await,
-        Query::Session { id } => blocking(move || session(&services, &id)).await,
-        Query::Jobs(filter) => blocking(move || jobs(&services, Jobs::All, &filter)).await,
-        Query::DeadJobs(filter) => blocking(move || jobs(&services, Jobs::Dead, &filter)).await,
-        Query::Retry { job } => retry(&services, job.map(JobId)).await,
-        Query::Stats { days } => blocking(move || stats(&services, days)).await,
-        Query::Search { text, filter, explain } => {
-            blocking(move || search(&services, &text, (&filter, explain), None)).await
+        Query::Pause(Pause { until_ms }) => {
+            let switch = Switch::Pause { until: until_ms.map(Timestamp) };
+            command_reply::<Pause>(switch_capture(services, switch).await)
         }
-        Query::SearchFrom { folder, text, filter, explain } => {
-            blocking(move || search(&services, &text, (&filter, explain), Some(&folder))).await
-        }
-        Query::Show { id } => blocking(move || show(&services, &id, None)).await,
-        Query::ShowFrom { folder, id } => blocking(move || show(&services, &id, Some(&folder))).await,
-        Query::Timeline { id, before, after } => {
-            blocking(move || timeline(&services, &id, (before, after), None)).await
-        }
-        Query::TimelineFrom { folder, id, before, after } => {
-            blocking(move || timeline(&services, &id, (before, after), Some(&folder))).await
-        }
-        Query::Identity { folder } => blocking(move || identity(&services, &folder)).await,
-        Query::Context { cwd, prompt } => context(&services, cwd, prompt).await,
-        Query::Why { id } => blocking(move || why(&services, &id)).await,
-        Query::Forget { what, step } => forget(&services, what, Unreadable::Stays, step).await,
-        Query::ForgetUnreadable { what, step } => forget(&services, what, Unreadable::Goes, step).await,
-        Query::Remember(remark) => remember(&services, remark).await,
-        Query::Mark { ids, validity } => mark(&services, ids, validity).await,
-        Query::Pause { until_ms } => {
-            switch_capture(&services, Switch::Pause { until: until_ms.map(Timestamp) }).await
-        }
-        Query::Resume => switch_capture(&services, Switch::Resume).await,
+        Query::Resume(Resume) => command_reply::<Resume>(switch_capture(services, Switch::Resume).await),
+        Query::Retry(Retry { job }) => command_reply::<Retry>(retry(services, job.map(JobId)).await),
+        Query::Forget(request) => command_reply::<Forget>(forget(services, request).await),
+        Query::Remember(request) => command_reply::<Remember>(remember(services, request).await),
+        Query::Mark(request) => command_reply::<Mark>(mark(services, request).await),
         // It has many answers; a connection sees to it by itself.
-        Query::Follow { .. } => Err(Refused::new("Events are followed on a connection of their own", "")),
-    };
-    match answer {
-        Ok(bytes) => Reply::Json(bytes),
-        Err(Refused { what, hint, .. }) => Reply::Failed { what, hint },
+        Query::Follow(_) => {
+            let what = "Events are followed on a connection of their own";
+            refusal(Refused::new(ErrorKind::Invalid, what, ""))
+        }
     }
 }
 
-pub(super) type QueryResult = Result<Vec<u8>, Refused>;
-
-pub(super) async fn blocking(work: impl FnOnce() -> QueryResult + Send + 'static) -> QueryResult {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
-        tracing::error!("a query panicked");
-        Err(Refused::new("The daemon could not answer", "This is a bug; its log says more."))
-    })
+/// Answers a request that changes nothing, on a thread that may block.
+async fn read_with<R: ReadRequest + Send + 'static>(
+    services: &Services,
+    request: R,
+    handler: fn(&Services, R) -> Answer<R::Response>,
+) -> Reply {
+    let services = services.clone();
+    read_reply::<R>(blocking(move || handler(&services, request)).await)
 }
 
-pub(super) fn json(value: &impl Serialize) -> QueryResult {
-    serde_json::to_vec(value).map_err(|error| Refused::new(format!("Cannot write the answer: {error}"), ""))
+fn read_reply<R: ReadRequest>(answer: Answer<R::Response>) -> Reply {
+    reply::<R>(answer)
+}
+
+fn command_reply<R: Command>(answer: Answer<R::Response>) -> Reply {
+    reply::<R>(answer)
+}
+
+fn reply<R: Request>(answer: Answer<R::Response>) -> Reply {
+    match answer.and_then(|response| serde_json::to_vec(&response).map_err(Refused::from)) {
+        Ok(json) => Reply::Json(json),
+        Err(refused) => refusal(refused),
+    }
+}
+
+fn refusal(Refused { kind, what, hint, .. }: Refused) -> Reply {
+    Reply::Failed { kind, what, hint }
+}
+
+impl From<serde_json::Error> for Refused {
+    fn from(error: serde_json::Error) -> Self {
+        Self::new(ErrorKind::Internal, format!("Cannot write the answer: {error}"), "")
+    }
+}
+
+/// Runs what may block on a thread for it.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Answer<T> + Send + 'static,
+) -> Answer<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
+        tracing::error!("a query panicked");
+        let what = "The daemon could not answer";
+        Err(Refused::new(ErrorKind::Internal, what, "This is a bug; its log says more."))
+    })
 }
 
 pub(super) fn limit(filter: &Filter) -> u32 {
@@ -154,7 +177,11 @@ pub(super) fn projects(db: &Connection, filter: &Filter) -> Result<Option<Vec<Pr
     };
     if found.is_empty() {
         let what = format!("Nothing is remembered of a project {name:?}");
-        return Err(Refused::new(what, "`recall ctl sessions` shows the projects there are."));
+        return Err(Refused::new(
+            ErrorKind::NotFound,
+            what,
+            "`recall ctl sessions` shows the projects there are.",
+        ));
     }
     Ok(Some(found))
 }

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use recall_protocol::wire::{Explain, Filter};
+use recall_protocol::query::{Explain, Filter, Search};
 
 use super::marks::Marks;
 use super::show::DocumentContext;
-use super::{QueryResult, Refused, json, limit, projects, read};
+use super::{Answer, Refused, limit, projects, read};
 use crate::actors::services::Services;
 use crate::app::clock;
 use crate::app::documents::title_and_text;
@@ -39,28 +39,25 @@ struct Findings {
     total: usize,
 }
 
-/// `folder`: where the question is asked, if that is known.
-pub(super) fn search(
-    services: &Services,
-    text: &str,
-    (filter, explain): (&Filter, Explain),
-    folder: Option<&str>,
-) -> QueryResult {
+pub(super) fn search(services: &Services, request: Search) -> Answer<SearchAnswer> {
     let started = Instant::now();
-    let query = query::parse(text);
-    let scope = read(services, |db| projects(db, filter))?;
+    let Search { text, filter, explain, folder } = request;
+    let query = query::parse(&text);
+    let scope = read(services, |db| projects(db, &filter))?;
     let by_index = match services.context_lookup.index.state() {
-        IndexState::Complete(index) => ask_index(services, &index, &query, scope.as_deref(), filter, explain),
+        IndexState::Complete(index) => {
+            ask_index(services, &index, &query, scope.as_deref(), &filter, explain)
+        }
         IndexState::Absent | IndexState::Filling(_) => None,
     };
     let degraded = by_index.is_none();
     let findings = match by_index {
         Some(findings) => findings,
-        None => read_texts(services, &query, scope.as_deref(), filter)?,
+        None => read_texts(services, &query, scope.as_deref(), &filter)?,
     };
     let results = read(services, |db| {
         let mut results = Vec::new();
-        let mut marks = Marks::new(services, db, folder)?;
+        let mut marks = Marks::new(services, db, folder.as_deref())?;
         for found in findings.found {
             // Gone since it was indexed: not found.
             let Some(row) = store::load_document(db, found.key)? else { continue };
@@ -69,9 +66,9 @@ pub(super) fn search(
             results.push(SearchResult {
                 made_on: marks.place(place.project_row, found.key)?,
                 id: PublicId(found.key),
-                kind: found.key.kind.as_str(),
-                observation_type: place.observation_type,
-                status: place.status,
+                kind: found.key.kind.as_str().into(),
+                observation_type: place.observation_type.map(Into::into),
+                status: place.status.map(Into::into),
                 title,
                 snippet: snippet(&body, &query, SNIPPET_CHARS),
                 project: place.project,
@@ -87,7 +84,7 @@ pub(super) fn search(
     })?;
     let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let config_errors = services.ingest.settings.report().problems.clone();
-    json(&SearchAnswer { results, total: findings.total, took_ms, degraded, config_errors })
+    Ok(SearchAnswer { results, total: findings.total, took_ms, degraded, config_errors })
 }
 
 /// `None`: the index has failed, and the indexer knows.

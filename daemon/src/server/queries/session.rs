@@ -1,11 +1,12 @@
 //! `recall ctl sessions` and `recall ctl session`.
 
-use recall_protocol::wire::Filter;
+use recall_protocol::query::{Session, Sessions};
+use recall_protocol::wire::ErrorKind;
 use rusqlite::Connection;
 
 use super::given::injections;
 use super::marks::checkout;
-use super::{QueryResult, Refused, json, limit, projects, read};
+use super::{Answer, Refused, limit, projects, read};
 use crate::actors::services::Services;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::{ProjectRow, SessionRow, Timestamp};
@@ -20,14 +21,14 @@ use crate::store::{self, SessionInfo, StoreError};
 /// A session is called so between a Stop and the first result of its jobs. It is no state: nothing waits for it.
 const SUMMARIZING: &str = "summarizing";
 
-pub(super) fn sessions(services: &Services, filter: &Filter) -> QueryResult {
+pub(super) fn sessions(services: &Services, Sessions { filter }: Sessions) -> Answer<SessionsAnswer> {
     let found: Result<Vec<SessionInfo>, Refused> = read(services, |db| {
         let rows: Option<Vec<ProjectRow>> =
-            projects(db, filter)?.map(|found| found.iter().map(|project| project.row).collect());
-        let found = store::session_list(db, rows.as_deref(), filter.since_ms.map(Timestamp), limit(filter))?;
+            projects(db, &filter)?.map(|found| found.iter().map(|project| project.row).collect());
+        let found = store::session_list(db, rows.as_deref(), filter.since_ms.map(Timestamp), limit(&filter))?;
         Ok(found.into_iter().map(|info| named(db, info)).collect::<Result<_, _>>()?)
     });
-    json(&SessionsAnswer { sessions: found?.into_iter().map(Into::into).collect() })
+    Ok(SessionsAnswer { sessions: found?.into_iter().map(Into::into).collect() })
 }
 
 /// With the name of what it does at the moment.
@@ -42,18 +43,23 @@ pub(super) fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refu
     let mut found = store::find_sessions(db, id)?;
     match found.len() {
         0 => Err(Refused::new(
+            ErrorKind::NotFound,
             format!("There is no session {id:?}"),
             "`recall ctl sessions` lists those there are.",
         )),
         1 => Ok(found.remove(0)),
         _ if found.iter().all(|session| session.id.as_str() == id) => Ok(found.remove(0)),
-        _ => Err(Refused::new(format!("Several sessions begin with {id:?}"), "Give more of the id.")),
+        _ => Err(Refused::new(
+            ErrorKind::Conflict,
+            format!("Several sessions begin with {id:?}"),
+            "Give more of the id.",
+        )),
     }
 }
 
-pub(super) fn session(services: &Services, id: &str) -> QueryResult {
-    let answer = read(services, |db| {
-        let info = named(db, one_session(db, id)?)?;
+pub(super) fn session(services: &Services, Session { id }: Session) -> Answer<SessionAnswer> {
+    read(services, |db| {
+        let info = named(db, one_session(db, &id)?)?;
         let mut batches = Vec::new();
         for batch in store::batches(db, info.row)? {
             let activities = store::session_activities(db, info.row, Some(batch.id))?;
@@ -90,8 +96,7 @@ pub(super) fn session(services: &Services, id: &str) -> QueryResult {
             started_at: Moment(info.started_at),
             ended_at: info.ended_at.map(Moment),
         })
-    })?;
-    json(&answer)
+    })
 }
 
 fn plans(db: &Connection, session: SessionRow) -> Result<Vec<PlanAnswer>, StoreError> {

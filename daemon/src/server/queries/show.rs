@@ -1,15 +1,17 @@
 //! `recall show`: one document, and where it belongs.
 
+use recall_protocol::query::Show;
+use recall_protocol::wire::ErrorKind;
 use rusqlite::Connection;
 
 use super::marks::Marks;
-use super::{QueryResult, Refused, json, read};
+use super::{Answer, Refused, read};
 use crate::actors::services::Services;
 use crate::app::documents::title_and_text;
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::{ProjectRow, Timestamp};
 use crate::memory::tokens::estimate;
-use crate::server::answers::found::{DocumentAnswer, ObservationAnswer, SummaryAnswer};
+use crate::server::answers::found::{DocumentAnswer, ObservationAnswer, ShownItem, SummaryAnswer};
 use crate::server::answers::session::PlanAnswer;
 use crate::server::answers::{Moment, PublicId, TextAnswer};
 use crate::store::{self, DocumentRow, SessionInfo, StoreError};
@@ -68,6 +70,7 @@ impl DocumentContext {
 pub(super) fn parse_id(id: &str) -> Result<DocumentKey, Refused> {
     DocumentKey::parse(id).ok_or_else(|| {
         Refused::new(
+            ErrorKind::Invalid,
             format!("{id:?} is no id"),
             "An observation's id is a number (123 or #123); others are a letter and a number (p12, r12, s12, l12, a12, c12).",
         )
@@ -77,16 +80,17 @@ pub(super) fn parse_id(id: &str) -> Result<DocumentKey, Refused> {
 pub(super) fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Refused> {
     store::load_document(db, key)?.ok_or_else(|| {
         let what = format!("There is no {} {key}", key.kind.as_str());
-        Refused::new(what, "`recall search WORDS` finds what there is.")
+        Refused::new(ErrorKind::NotFound, what, "`recall search WORDS` finds what there is.")
     })
 }
 
-pub(super) fn show(services: &Services, id: &str, folder: Option<&str>) -> QueryResult {
-    let key = parse_id(id)?;
+pub(super) fn show(services: &Services, request: Show) -> Answer<TextAnswer<ShownItem>> {
+    let Show { id, folder } = request;
+    let key = parse_id(&id)?;
     let (row, place, made_on, lineage) = read(services, |db| {
         let row = load(db, key)?;
         let place = DocumentContext::of(db, &row)?;
-        let made_on = Marks::new(services, db, folder)?.place(place.project_row, key)?;
+        let made_on = Marks::new(services, db, folder.as_deref())?.place(place.project_row, key)?;
         let lineage = match &row {
             DocumentRow::Observation { row, .. } => store::lineage(db, row.id)?,
             _ => Vec::new(),
@@ -97,26 +101,24 @@ pub(super) fn show(services: &Services, id: &str, folder: Option<&str>) -> Query
     let mark = made_on.elsewhere.as_ref().map(|elsewhere| format!(" ({elsewhere})")).unwrap_or_default();
     let text = format!("{title}{mark}\n\n{body}");
     let tokens = estimate(&text);
-    match row {
+    let (text, item) = match row {
         DocumentRow::Observation { row, .. } => {
             let lineage = lineage.into_iter().map(Into::into).collect();
             let item = ObservationAnswer { elsewhere: made_on.elsewhere, lineage, ..(*row).into() };
-            json(&TextAnswer { text, tokens, items: vec![item] })
+            (text, ShownItem::Observation(Box::new(item)))
         }
         DocumentRow::Summary { row, .. } => {
             let item = SummaryAnswer { elsewhere: made_on.elsewhere, ..(*row).into() };
-            json(&TextAnswer { text, tokens, items: vec![item] })
+            (text, ShownItem::Summary(item))
         }
-        DocumentRow::Plan { row, .. } => {
-            json(&TextAnswer { text: body, tokens, items: vec![PlanAnswer::new(*row, made_on)] })
-        }
+        DocumentRow::Plan { row, .. } => (body, ShownItem::Plan(PlanAnswer::new(*row, made_on))),
         DocumentRow::Prompt { .. }
         | DocumentRow::Response { .. }
         | DocumentRow::Activity { .. }
         | DocumentRow::Compaction { .. } => {
             let item = DocumentAnswer {
                 id: PublicId(key),
-                kind: key.kind.as_str(),
+                kind: key.kind.as_str().into(),
                 title,
                 text: body.clone(),
                 project: place.project,
@@ -125,7 +127,8 @@ pub(super) fn show(services: &Services, id: &str, folder: Option<&str>) -> Query
                 created_at: Moment(place.at),
                 made_on,
             };
-            json(&TextAnswer { text: body, tokens, items: vec![item] })
+            (body, ShownItem::Document(item))
         }
-    }
+    };
+    Ok(TextAnswer { text, tokens, items: vec![item] })
 }

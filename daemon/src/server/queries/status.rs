@@ -7,7 +7,7 @@ use std::time::Duration;
 use recall_protocol::frame::PROTOCOL_VERSION;
 use recall_protocol::losses::Losses;
 
-use super::{QueryResult, blocking, json};
+use super::{Answer, blocking};
 use crate::actors::compression::{CompressionCounters, CompressionMessage};
 use crate::actors::indexer::{IndexCounters, IndexerMessage};
 use crate::actors::services::Services;
@@ -25,7 +25,7 @@ use crate::store::{self, CompressionTrouble, Statistics, recent_repairs};
 
 const OBSERVE_WITHIN: Duration = Duration::from_secs(2);
 
-pub(super) async fn status(reception: &ConnectionContext) -> QueryResult {
+pub(super) async fn status(reception: &ConnectionContext) -> Answer<StatusAnswer> {
     let services = &reception.services;
     let observed = Observed {
         compression: services
@@ -51,7 +51,7 @@ struct Observed {
     subscribe: SubscriberCounters,
 }
 
-fn put_together(reception: &ConnectionContext, observed: Observed) -> QueryResult {
+fn put_together(reception: &ConnectionContext, observed: Observed) -> Answer<StatusAnswer> {
     let (services, paths) = (&reception.services, &reception.home);
     let Observed { compression, index, subscribe } = observed;
     let today = clock::day_of(clock::now());
@@ -61,8 +61,8 @@ fn put_together(reception: &ConnectionContext, observed: Observed) -> QueryResul
     })?;
     let report = services.ingest.settings.report();
     let spool = services.spool.settle().unwrap_or_default();
-    json(&StatusAnswer {
-        version: env!("CARGO_PKG_VERSION"),
+    Ok(StatusAnswer {
+        version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
         uptime_s: reception.started_at.elapsed().as_secs(),
         protocol: PROTOCOL_VERSION,
@@ -82,9 +82,9 @@ fn put_together(reception: &ConnectionContext, observed: Observed) -> QueryResul
             documents: services.context_lookup.index.index().map_or(0, |index| index.documents()),
             behind: (newest - index.high_water).max(0),
             state: match services.context_lookup.index.state() {
-                IndexState::Absent => "absent",
-                IndexState::Filling(_) => "rebuilding",
-                IndexState::Complete(_) => "complete",
+                IndexState::Absent => "absent".into(),
+                IndexState::Filling(_) => "rebuilding".into(),
+                IndexState::Complete(_) => "complete".into(),
             },
             rebuilds: index.rebuilds,
         },
@@ -101,8 +101,8 @@ fn put_together(reception: &ConnectionContext, observed: Observed) -> QueryResul
         config: ConfigAnswer {
             file: paths.config_file().to_string_lossy().into_owned(),
             errors: report.problems.clone(),
-            consequence: report.consequence,
-            after_restart: report.after_restart.clone(),
+            consequence: report.consequence.map(Into::into),
+            after_restart: report.after_restart.iter().map(|part| (*part).into()).collect(),
         },
         healed: recent_repairs(&repair_note(paths), clock::now()).into_iter().map(Into::into).collect(),
     })
@@ -131,7 +131,7 @@ fn compression_state(
     let caps = services.config.compression.caps;
     CompressionState {
         backend: services.backend.clone(),
-        circuit: counters.circuit.as_str(),
+        circuit: counters.circuit.as_str().into(),
         tokens_today: spent.tokens(),
         usd_today: dollars(spent.micro_usd),
         tokens_per_day: caps.tokens,

@@ -1,9 +1,11 @@
 //! `recall timeline`: what happened around a moment.
 
+use recall_protocol::query::Timeline;
+
 use super::marks::Marks;
 use super::session::one_session;
 use super::show::{DocumentContext, load};
-use super::{QueryResult, Refused, json, read};
+use super::{Answer, Refused, read};
 use crate::actors::services::Services;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::tokens::estimate;
@@ -11,26 +13,22 @@ use crate::server::answers::found::TimelineItem;
 use crate::server::answers::{PublicId, TextAnswer};
 use crate::store::{self, TimelineRow};
 
-/// `id`: a document's, or a session's. `folder`: where the question is asked, if that is known.
-pub(super) fn timeline(
-    services: &Services,
-    id: &str,
-    around: (u32, u32),
-    folder: Option<&str>,
-) -> QueryResult {
+/// Around a document, or in a session.
+pub(super) fn timeline(services: &Services, request: Timeline) -> Answer<TextAnswer<TimelineItem>> {
+    let Timeline { id, before, after, folder } = request;
     let items = read(services, |db| {
-        let (project, at) = match DocumentKey::parse(id) {
+        let (project, at) = match DocumentKey::parse(&id) {
             Some(key) => {
                 let place = DocumentContext::of(db, &load(db, key)?)?;
                 (place.project_row, place.at)
             }
             None => {
-                let session = one_session(db, id)?;
+                let session = one_session(db, &id)?;
                 (session.project.row, session.started_at)
             }
         };
-        let mut marks = Marks::new(services, db, folder)?;
-        let rows = store::timeline(db, project, at, around)?.into_iter();
+        let mut marks = Marks::new(services, db, folder.as_deref())?;
+        let rows = store::timeline(db, project, at, (before, after))?.into_iter();
         let item = |row: TimelineRow| {
             let made_on = row.key().map(|key| marks.place(project, key)).transpose()?;
             Ok(TimelineItem::new(row, made_on.unwrap_or_default()))
@@ -39,7 +37,7 @@ pub(super) fn timeline(
     })?;
     let lines: Vec<String> = items.iter().map(timeline_line).collect();
     let text = lines.join("\n");
-    json(&TextAnswer { tokens: estimate(&text), text, items })
+    Ok(TextAnswer { tokens: estimate(&text), text, items })
 }
 
 fn timeline_line(item: &TimelineItem) -> String {

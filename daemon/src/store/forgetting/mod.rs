@@ -13,7 +13,7 @@ mod removal;
 mod tombstones;
 
 use rusqlite::Connection;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{StoreError, empty_log_now};
 use crate::memory::document::DocumentKey;
@@ -70,7 +70,7 @@ impl Selection {
 }
 
 /// How much of what people see is meant, or gone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForgottenCounts {
     pub observations: usize,
     pub summaries: usize,

@@ -1,0 +1,254 @@
+//! What can be asked of the daemon: one type for each request, and the enum that travels.
+//!
+//! The answers are JSON; the daemon's library says which type answers which request. Times are milliseconds since
+//! 1970; absent means unbounded. The rules of evolution are those of [`crate::wire`].
+
+use serde::{Deserialize, Serialize};
+
+/// Declares the enum that travels and the conversion of each request into it.
+macro_rules! queries {
+    ($($(#[$doc:meta])* $name:ident,)+) => {
+        /// Administration and reading.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum Query {
+            $($(#[$doc])* $name($name),)+
+        }
+
+        $(impl From<$name> for Query {
+            fn from(request: $name) -> Self {
+                Self::$name(request)
+            }
+        })+
+    };
+}
+
+queries! {
+    Ping,
+    Status,
+    Sessions,
+    Session,
+    Jobs,
+    Stats,
+    Search,
+    Show,
+    Timeline,
+    Context,
+    Why,
+    Identity,
+    Flush,
+    Stop,
+    Pause,
+    Resume,
+    Retry,
+    Forget,
+    Remember,
+    Mark,
+    Follow,
+}
+
+/// Is somebody there, and of which version?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ping;
+
+/// How the daemon is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sessions {
+    pub filter: Filter,
+}
+
+/// One session by the agent's id or an unambiguous beginning of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    pub id: String,
+}
+
+/// Compression jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Jobs {
+    pub which: WhichJobs,
+    pub filter: Filter,
+}
+
+/// What models have cost in the last days, today included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stats {
+    pub days: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Search {
+    pub text: String,
+    pub filter: Filter,
+    pub explain: Explain,
+    /// Where the question is asked, absolute: what was made on a branch that is not merged there is marked.
+    pub folder: Option<String>,
+}
+
+/// An observation (`123`, `#123`) or another document (`p12`, `r12`, `s12`, `a12`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Show {
+    pub id: String,
+    /// As [`Search::folder`].
+    pub folder: Option<String>,
+}
+
+/// What happened around a document or in a session, in order of time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timeline {
+    pub id: String,
+    pub before: u32,
+    pub after: u32,
+    /// As [`Search::folder`].
+    pub folder: Option<String>,
+}
+
+/// What the next session in `cwd` would be given; with a prompt, what that prompt would be given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Context {
+    pub cwd: String,
+    pub prompt: Option<String>,
+}
+
+/// What was injected into a session, when and why; of an observation, who was given it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Why {
+    pub id: String,
+}
+
+/// Which project a folder is taken for, and why not for another that it names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    pub folder: String,
+}
+
+/// Answers when all that was accepted before is stored, compressed once and searchable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flush;
+
+/// Drain, suspend live sessions, commit the index, exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stop;
+
+/// From now on nothing is captured and nothing given back; absent: until [`Resume`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    pub until_ms: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resume;
+
+/// Tries dead and waiting jobs at once: this one, or all. Providers that were left alone are asked again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    pub job: Option<i64>,
+}
+
+/// Forgets for good, or says what would go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forget {
+    pub what: Forgettable,
+    pub unreadable: Unreadable,
+    pub step: ForgetStep,
+}
+
+/// Keeps what the user says. Whatever is absent the daemon chooses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remember {
+    pub text: String,
+    pub title: Option<String>,
+    /// One of the types of observations.
+    pub kind: Option<String>,
+    /// A known project's name or identity, or an absolute folder.
+    pub project: String,
+    /// Absolute, or relative to the project's folder.
+    pub files: Vec<String>,
+    /// 1 to 10.
+    pub importance: Option<u8>,
+}
+
+/// Says whether observations (`123`, `#123`) still hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    pub ids: Vec<String>,
+    pub validity: Validity,
+}
+
+/// Answers more than once: with a first `Json`, from which on everything is heard, then with one for each event
+/// until the client goes or the daemon stops, which the last answer says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Follow {
+    /// Only of sessions whose id begins so.
+    pub session: Option<String>,
+    /// Only events of these names; empty: all.
+    pub kinds: Vec<String>,
+}
+
+/// Which jobs are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WhichJobs {
+    All,
+    /// Those that were given up.
+    Dead,
+}
+
+/// What shall be forgotten: the documents of `ids`, or one session, or all that fits the rest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forgettable {
+    /// Ids as [`Show`] takes them.
+    pub ids: Vec<String>,
+    /// The agent's id of a session or an unambiguous beginning of it.
+    pub session: Option<String>,
+    /// As [`Filter::project`].
+    pub project: Option<String>,
+    /// From this moment on.
+    pub since_ms: Option<i64>,
+    /// Before this moment.
+    pub until_ms: Option<i64>,
+    /// Texts that must all occur, whatever their case.
+    pub words: Vec<String>,
+}
+
+/// Whether what cannot be read goes too: nobody can say what it is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unreadable {
+    #[default]
+    Stays,
+    Goes,
+}
+
+/// Whether it is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ForgetStep {
+    /// Only count and name what would go.
+    #[default]
+    Preview,
+    Forget,
+}
+
+/// Whether an observation still holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Validity {
+    Active,
+    Resolved,
+}
+
+/// Whether a result says how its score came about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Explain {
+    #[default]
+    No,
+    Yes,
+}
+
+/// What most reading commands can be narrowed by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filter {
+    /// A project's display name, its identity, or an absolute folder whose project is meant.
+    pub project: Option<String>,
+    pub since_ms: Option<i64>,
+    pub limit: Option<u32>,
+}

@@ -24,6 +24,11 @@ pub fn number(value: &Value, key: &str) -> i64 {
     value.get(key).and_then(Value::as_i64).unwrap_or_default()
 }
 
+/// "1 job", "2 jobs".
+pub fn counted(count: i64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
 /// The entries of a list of an answer.
 pub fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
@@ -142,6 +147,11 @@ mod tests {
             serde_json::json!({"a": ["\u{1b}[2Jx\u{7}", {"b": "one\r\ntwo\tthree\u{202e}"}], "n": 1});
         defuse(&mut answer);
         assert_eq!(answer, serde_json::json!({"a": ["[2Jx", {"b": "one\ntwo\tthree"}], "n": 1}));
+    }
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!([0, 1, 2].map(|count| counted(count, "job", "jobs")), ["0 jobs", "1 job", "2 jobs"]);
     }
 
     #[test]

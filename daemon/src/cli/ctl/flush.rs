@@ -6,7 +6,7 @@ use clap::Args;
 use recall_protocol::wire::Query;
 
 use crate::cli::client::{Client, FLUSH_WITHIN, Start};
-use crate::cli::terminal::{WARNING, number};
+use crate::cli::terminal::{WARNING, counted, number};
 
 #[derive(Debug, Args)]
 pub struct FlushArgs {
@@ -23,17 +23,14 @@ pub fn run(args: &FlushArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    writeln!(
-        out,
-        "Everything is stored, compressed and searchable ({} ms).",
-        number(&answer.value, "took_ms")
-    )?;
-    let left = number(&answer.value, "spooled_left");
+    let (took, left) = (number(&answer.value, "took_ms"), number(&answer.value, "spooled_left"));
     if left > 0 {
+        let events = counted(left, "event", "events");
         writeln!(
             out,
-            "{WARNING}{left} spooled events could not be stored now and stay in the spool.{WARNING:#}"
+            "{WARNING}{events} could not be stored now and stay in the spool; the daemon's log says why.{WARNING:#}"
         )?;
     }
-    Ok(())
+    let what = if left > 0 { "Everything else" } else { "Everything" };
+    Ok(writeln!(out, "{what} is stored, compressed and searchable ({took} ms).")?)
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::pause::sentence;
 use crate::cli::client::{Client, Start};
-use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes, list, number, text};
+use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes, counted, list, number, text};
 
 #[derive(Debug, Args)]
 pub struct StatusArgs {
@@ -66,20 +66,20 @@ fn tell(out: &mut dyn Write, status: &Value) -> std::io::Result<()> {
     if number(events, "dropped") > 0 {
         writeln!(
             out,
-            "  {WARNING}dropped      {} events: the spool was full or could not be written{WARNING:#}",
-            number(events, "dropped")
+            "  {WARNING}dropped      {}: the spool was full or could not be written{WARNING:#}",
+            counted(number(events, "dropped"), "event", "events")
         )?;
     }
     writeln!(
         out,
-        "  remembered   {} observations, {} summaries",
-        number(status, "observations"),
-        number(status, "summaries")
+        "  remembered   {}, {}",
+        counted(number(status, "observations"), "observation", "observations"),
+        counted(number(status, "summaries"), "summary", "summaries")
     )?;
     writeln!(
         out,
-        "  index        {} documents, {} behind",
-        number(index, "documents"),
+        "  index        {}, {} behind",
+        counted(number(index, "documents"), "document", "documents"),
         number(index, "behind")
     )?;
     if matches!(text(index, "state"), "absent" | "rebuilding") {
@@ -162,10 +162,10 @@ fn budget(out: &mut dyn Write, compression: &Value) -> std::io::Result<()> {
     if let Some(trouble) = trouble {
         writeln!(
             out,
-            "  {WARNING}models have failed since {} at {} jobs: {}; the built-in compressor does their work \
+            "  {WARNING}models have failed since {} on {}: {}; the built-in compressor does their work \
              meanwhile{WARNING:#}",
             terminal::time(trouble, "since"),
-            number(trouble, "jobs"),
+            counted(number(trouble, "jobs"), "job", "jobs"),
             text(trouble, "error")
         )?;
     }

@@ -25,10 +25,10 @@ pub fn run(args: &FlushArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let (took, left) = (number(&answer.value, "took_ms"), number(&answer.value, "spooled_left"));
     if left > 0 {
-        let events = counted(left, "event", "events");
+        let (events, stay) = (counted(left, "event", "events"), if left == 1 { "stays" } else { "stay" });
         writeln!(
             out,
-            "{WARNING}{events} could not be stored now and stay in the spool; the daemon's log says why.{WARNING:#}"
+            "{WARNING}{events} could not be stored now and {stay} in the spool; the daemon's log says why.{WARNING:#}"
         )?;
     }
     let what = if left > 0 { "Everything else" } else { "Everything" };

@@ -12,8 +12,8 @@
 //! | nobody listens: start the daemon, once in 10 s ([`launch`]); only a session's start waits for it | 1 s |
 //! | print the answer, whole or not at all ([`output`]) | 20 ms |
 //!
-//! Whatever happens, the exit code is 0 and stderr stays empty: agents show it to the user, feed it to the model, or
-//! take it for a refusal. Stdout is what the daemon rendered, or what the agent takes for "nothing to say"
+//! Whatever happens at a hook, the exit code is 0 and stderr stays empty: agents show it to the user, feed it to the
+//! model, or take it for a refusal. Only an unknown option without an agent's name is answered there. Stdout is what the daemon rendered, or what the agent takes for "nothing to say"
 //! ([`agent`]). A missing agent name means `claude-code`, whose older versions run the program without its arguments.
 //!
 //! **Invariant:** no runtime, no regular expressions, no JSON tree, no command line parser.
@@ -25,10 +25,12 @@ mod launch;
 mod output;
 mod usage;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use agent::Agent;
 use recall_protocol::core_dump;
+use usage::Invocation;
 
 fn main() -> ExitCode {
     // Even a panic must not block the agent or print anything.
@@ -36,12 +38,18 @@ fn main() -> ExitCode {
 
     core_dump::disable();
 
-    let mut arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
-    let (agent, event_name) = (arguments.next(), arguments.next().unwrap_or_default());
-    if let Some(answer) = usage::answer([agent.as_deref().unwrap_or_default(), &event_name]) {
-        output::print(answer.as_bytes());
-        return ExitCode::SUCCESS;
-    }
+    let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    let (agent, event_name) = match Invocation::of(arguments) {
+        Invocation::Event { agent, event_name } => (agent, event_name),
+        Invocation::Answer(text) => {
+            output::print(text.as_bytes());
+            return ExitCode::SUCCESS;
+        }
+        Invocation::UnknownOption(text) => {
+            let _ = std::io::stderr().write_all(text.as_bytes());
+            return ExitCode::SUCCESS;
+        }
+    };
     let agent = Agent::named(agent);
     if std::env::var_os("RECALL_DISABLE").is_some_and(|value| value == "1") {
         output::print(agent.silence(&event_name).as_bytes());

@@ -1,4 +1,7 @@
-//! The answers to options, for people who run the shim by hand. Names of agents and events never begin with a dash.
+//! Reads the arguments: the agent's and the event's names, and the options of a person who runs the shim by hand.
+//!
+//! A host puts a hook's stdout into the model's context, and several show its stderr. So only `--help` and `--version`
+//! are answered on stdout, and an unknown option beside an agent's name is passed over: the event matters more.
 
 const VERSION: &str = concat!("recall-shim ", env!("CARGO_PKG_VERSION"), "\n");
 
@@ -15,32 +18,83 @@ Options:
 For everything else there is `recall --help`.
 ";
 
-/// The answer to an option among the arguments.
-pub(crate) fn answer(arguments: [&str; 2]) -> Option<String> {
-    let option = arguments.into_iter().find(|argument| argument.starts_with('-'))?;
-    Some(match option {
-        "-h" | "--help" => HELP.to_owned(),
-        "-V" | "--version" => VERSION.to_owned(),
-        // Quoted, so that it cannot control a terminal.
-        unknown => format!("recall-shim: there is no option {unknown:?}\n\n{HELP}"),
-    })
+/// What the arguments ask for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Invocation {
+    /// One event; without an agent's name, the default agent's.
+    Event { agent: Option<String>, event_name: String },
+    /// An option that is answered on stdout.
+    Answer(&'static str),
+    /// An unknown option and no agent's name: this is said on stderr.
+    UnknownOption(String),
+}
+
+impl Invocation {
+    /// Options count wherever they stand. A bare `-` or `--` is neither an option nor a name.
+    pub(crate) fn of(arguments: impl Iterator<Item = String>) -> Self {
+        let (mut names, mut unknown) = (Vec::new(), None);
+        for argument in arguments {
+            match argument.as_str() {
+                "-h" | "--help" => return Self::Answer(HELP),
+                "-V" | "--version" => return Self::Answer(VERSION),
+                "-" | "--" => {}
+                option if option.starts_with('-') => unknown = unknown.or(Some(argument)),
+                _ => names.push(argument),
+            }
+        }
+        let mut names = names.into_iter();
+        match (names.next(), unknown) {
+            // Nothing of it is printed that would steer a terminal.
+            (None, Some(option)) => Self::UnknownOption(format!(
+                "recall-shim: no such option: {option:?}\nRun `recall-shim --help` for the options.\n"
+            )),
+            (agent, _) => Self::Event { agent, event_name: names.next().unwrap_or_default() },
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn of(arguments: &[&str]) -> Invocation {
+        Invocation::of(arguments.iter().map(|&argument| argument.to_owned()))
+    }
+
+    fn event(agent: &str, event_name: &str) -> Invocation {
+        let agent = Some(agent.to_owned()).filter(|agent| !agent.is_empty());
+        Invocation::Event { agent, event_name: event_name.to_owned() }
+    }
+
     #[test]
-    fn options_are_answered_and_names_are_not() {
+    fn help_and_the_version_are_answered_wherever_they_stand() {
         for help in ["-h", "--help"] {
-            assert_eq!(answer([help, ""]).as_deref(), Some(HELP));
-            assert_eq!(answer(["claude-code", help]).as_deref(), Some(HELP));
+            for arguments in
+                [&[help][..], &["claude-code", help], &["claude-code", "Stop", help], &["--x", help]]
+            {
+                assert_eq!(of(arguments), Invocation::Answer(HELP), "{arguments:?}");
+            }
         }
-        assert_eq!(answer(["--version", ""]).as_deref(), Some(VERSION));
-        let unknown = answer(["--agent", "claude-code"]).expect("told");
-        assert!(unknown.starts_with("recall-shim: there is no option \"--agent\"\n"), "{unknown}");
-        assert_eq!(answer(["claude-code", "SessionStart"]), None);
-        assert_eq!(answer(["from-the-future", ""]), None);
-        assert_eq!(answer(["", ""]), None);
+        assert_eq!(of(&["claude-code", "Stop", "x", "--version"]), Invocation::Answer(VERSION));
+    }
+
+    #[test]
+    fn an_unknown_option_is_answered_only_without_an_agents_name() {
+        let Invocation::UnknownOption(said) = of(&["--agent"]) else { panic!("an unknown option") };
+        assert!(said.starts_with("recall-shim: no such option: \"--agent\"\n"), "{said}");
+        assert_eq!(of(&["claude-code", "--foo"]), event("claude-code", ""));
+        assert_eq!(of(&["--foo", "claude-code", "Stop"]), event("claude-code", "Stop"));
+        assert_eq!(of(&["claude-code", "--foo", "Stop"]), event("claude-code", "Stop"));
+    }
+
+    #[test]
+    fn names_and_bare_dashes_are_no_options() {
+        assert_eq!(of(&[]), event("", ""));
+        assert_eq!(of(&["from-the-future"]), event("from-the-future", ""));
+        assert_eq!(of(&["claude-code", "SessionStart"]), event("claude-code", "SessionStart"));
+        for dashes in ["-", "--"] {
+            assert_eq!(of(&[dashes]), event("", ""));
+            assert_eq!(of(&["claude-code", dashes, "Stop"]), event("claude-code", "Stop"));
+        }
     }
 }

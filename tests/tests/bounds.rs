@@ -67,6 +67,8 @@ fn a_spool_file_of_another_version_waits_for_who_understands_it() {
     stage.spool(&late);
     let flushed = stage.json(["ctl", "flush"]);
     assert_eq!(flushed["spooled_left"], 1, "{flushed}");
+    let people = stage.recall(["ctl", "flush"]).stdout;
+    assert!(people.starts_with("1 event could not be stored now and stays in the spool"), "{people}");
     assert_eq!(stage.spooled(), [file.as_path()]);
     let counted = events(&stage);
     assert_eq!((&counted["stored"], &counted["spooled"]), (&json!(2), &json!(1)), "{counted}");

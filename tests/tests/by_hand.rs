@@ -22,6 +22,21 @@ fn remembered() -> Stage {
     stage
 }
 
+#[test]
+fn what_is_private_in_a_files_name_is_not_kept() {
+    let stage = Stage::new().daemon();
+    let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let other = format!("src/{secret}.rs");
+    let mut remark = vec!["remember", REMARK];
+    for file in ["src/<private>x</private>/y.rs", "<private>z</private>", &other] {
+        remark.extend(["--file", file]);
+    }
+    assert_eq!(stage.recall(remark).code(), 0);
+    let files = stage.json(["show", "1"])["items"][0]["files_read"].to_string();
+    assert!(!files.contains("private") && !files.contains(secret) && files.contains("y.rs"), "{files}");
+    assert_eq!(files.matches(',').count(), 1, "{files}");
+}
+
 fn start(stage: &Stage, session: &str) -> String {
     stage
         .hook(&stage.event(session, "SessionStart", json!({"source": "startup", "model": "claude"})))
@@ -288,7 +303,7 @@ fn a_question_that_cannot_be_meant_is_told_what_is_wrong() {
     check(&stage, &["ctl", "sessions", "-n", "0"], &["0", "1.."]);
     check(&stage, &["search", "cart", "type:bugfx"], &["no type \"bugfx\"", "type:bugfix", "quote it"]);
     check(&stage, &["search", "kind:answers"], &["no kind \"answers\"", "There are observation"]);
-    check(&stage, &["search", "since:someday"], &["\"someday\" is no time"]);
+    check(&stage, &["search", "since:someday"], &["Invalid time \"someday\": try 2h, yesterday, 2026-11-01"]);
     for fine in ["type:bugfix", "\"type:bugfx\"", "file:x foo:bar", "-type:change cart"] {
         assert_eq!(stage.recall(["search", fine]).code(), 0, "{fine}");
     }

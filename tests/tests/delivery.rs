@@ -252,6 +252,24 @@ fn sigint_is_a_clean_stop() {
 }
 
 #[test]
+fn after_a_clean_stop_the_next_session_starts_a_daemon_at_once() {
+    let stage = Stage::new();
+    let start = |session: &str| {
+        let mut shim = stage.command("recall-shim");
+        shim.arg("claude-code").env_remove("RECALL_NO_DAEMON_START");
+        let event = stage.event(session, "SessionStart", json!({"source": "startup"}));
+        run(shim, event.to_string().as_bytes());
+    };
+    for session in ["one", "two"] {
+        start(session);
+        let stamp = std::fs::metadata(stage.home().join("state/daemon-start")).unwrap();
+        // Found only where this hook has started it.
+        assert_eq!((stage.recall(["ctl", "status"]).code(), stamp.len()), (0, 1), "{session}");
+        assert_eq!(stage.recall(["ctl", "stop"]).code(), 0);
+    }
+}
+
+#[test]
 fn of_two_daemons_one_serves() {
     let stage = Stage::new().daemon();
     let pid = stage.json(["ctl", "status"])["pid"].clone();

@@ -55,8 +55,8 @@ pub(super) struct PendingRequest {
     /// The event that asks.
     pub(super) event: EventId,
     pub(super) look: LookupTime,
-    /// Of a start: until when its hook waits.
-    pub(super) until: Instant,
+    /// Of a start.
+    times: AnswerTimes,
     pub(super) injection_receipt: InjectionReceipt,
     pub(super) pending: PendingAnswer,
 }
@@ -91,16 +91,43 @@ impl PendingRequest {
             }
         };
         let waited = match &ask {
-            Ask::Start(..) => waited(deliver).filter(|waited| *waited < within).unwrap_or_default(),
-            _ => Duration::ZERO,
+            Ask::Start(..) => waited(deliver),
+            _ => None,
         };
-        let until = Instant::now() + within.saturating_sub(waited);
-        Some(Self { ask, event: deliver.event_id, look, until, injection_receipt, pending: answers.begin() })
+        let times = AnswerTimes::of(within, waited.unwrap_or_default());
+        Some(Self { ask, event: deliver.event_id, look, times, injection_receipt, pending: answers.begin() })
+    }
+}
+
+/// When a start's answer falls back on the index of titles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AnswerTimes {
+    /// From here on the titles are looked up beside the whole answer.
+    titles: Instant,
+    /// From here on they are given if they are ready.
+    until: Instant,
+}
+
+impl AnswerTimes {
+    /// `within`: the time for an answer; `waited`: what the hook has waited already. Reading the titles and sending
+    /// the answer take time as well. So once half of it is over, the answer waits neither for the commit nor for the
+    /// whole. A hook that has waited for longer than for an answer has started the daemon, and has more patience.
+    fn of(within: Duration, waited: Duration) -> Self {
+        let now = Instant::now();
+        if waited >= within / 2 && waited < within {
+            return Self { titles: now, until: now };
+        }
+        let waited = if waited < within { waited } else { Duration::ZERO };
+        let reserve = within / RESERVE;
+        Self {
+            titles: now + (within / UNSAVED_AFTER).saturating_sub(waited),
+            until: now + within.saturating_sub(waited + reserve),
+        }
     }
 }
 
 /// For how long a hook has waited since it took its event. On a busy machine much of its time has passed before anything
-/// is looked up. One that has waited for longer than for an answer has started the daemon, and has more patience.
+/// is looked up.
 fn waited(deliver: &Deliver) -> Option<Duration> {
     let now = BootStamp::now();
     let is_same_boot = now.boot_id == deliver.boot_id;
@@ -109,6 +136,8 @@ fn waited(deliver: &Deliver) -> Option<Duration> {
 
 /// Of the time there is for an answer, the commit gets one part in so many; then the answer goes without it.
 const UNSAVED_AFTER: u32 = 3;
+/// The last of so many parts is kept for writing the answer and for its way to the hook.
+const RESERVE: u32 = 9;
 
 /// What was found for somebody who asks; as long as this is held, nobody else of the session is told anything.
 struct LookedUp {
@@ -297,8 +326,6 @@ impl PendingReply {
     ) -> (Option<LookedUp>, Option<Result<EventOutcome, WriteFailed>>) {
         let injected = Arc::clone(&self.injected).lock_owned().await;
         let mut committed = None;
-        let within = self.context.context_lookup.answer_within;
-        let begins = asked.until.checked_sub(within - within / UNSAVED_AFTER).unwrap_or(asked.until);
         let context_reply = {
             let whole = async {
                 let result = stored.as_mut().await;
@@ -306,7 +333,8 @@ impl PendingReply {
                 committed = Some(result);
                 if is_stored { Some(self.context_reply(asked, &injected).await) } else { None }
             };
-            whole_or(whole, || self.titles(asked, injected.clone()), (begins, asked.until)).await
+            whole_or(whole, || self.titles(asked, injected.clone()), (asked.times.titles, asked.times.until))
+                .await
         };
         (context_reply.map(|context_reply| LookedUp { injected, context_reply }), committed)
     }
@@ -463,6 +491,32 @@ mod tests {
         check(5, 100, false, 15).await;
         check(40, 100, false, 40).await;
         check(40, 20, true, 40).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_that_has_waited_for_half_of_its_time_gets_what_is_ready_first() {
+        let within = Duration::from_millis(45);
+        let times = |waited: u64| {
+            let times = AnswerTimes::of(within, Duration::from_millis(waited));
+            let from_now = |at: Instant| at.duration_since(Instant::now()).as_millis();
+            (from_now(times.titles), from_now(times.until))
+        };
+        assert_eq!(times(0), (15, 40));
+        assert_eq!(times(10), (5, 30));
+        assert_eq!(times(20), (0, 20));
+        assert_eq!(times(23), (0, 0));
+        assert_eq!(times(44), (0, 0));
+        assert_eq!(times(300), (15, 40), "it has started the daemon");
+
+        let late = AnswerTimes::of(within, Duration::from_millis(30));
+        let begun = Instant::now();
+        let after = async |ms: u64, found: &'static str| {
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+            found
+        };
+        let titles = async || Some(after(4, "titles").await);
+        let found = whole_or(after(12, "whole"), titles, (late.titles, late.until)).await;
+        assert_eq!((found, begun.elapsed().as_millis()), ("titles", 4));
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,14 +9,15 @@ use super::json::{self, Fields, objects};
 /// Flags that mean failure if true.
 const FAILED: [&str; 2] = ["is_error", "isError"];
 /// Flags that mean failure if false.
-const SUCCEEDED: [&str; 1] = ["success"];
+const SUCCEEDED: [&str; 2] = ["success", "ok"];
 /// Fields with an error message. An empty one is not an error.
 const ERRORS: [&str; 2] = ["error", "error_message"];
 /// Fields with the status of the call; [`FAILURES`] are the values that mean failure.
 const STATUSES: [&str; 3] = ["status", "result_type", "resultType"];
 const FAILURES: [&str; 9] =
     ["error", "errored", "fail", "failed", "failure", "denied", "rejected", "timeout", "timed_out"];
-const EXIT_CODES: [&str; 4] = ["exit_code", "exitCode", "return_code", "returnCode"];
+const EXIT_CODES: [&str; 7] =
+    ["exit_code", "exitCode", "return_code", "returnCode", "returncode", "exit_status", "exitStatus"];
 /// Fields with the program's output, or with the part of it that the model got.
 const OUTPUTS: [&str; 7] =
     ["stdout", "stderr", "output", "result", "content", "text_result_for_llm", "llmContent"];
@@ -40,7 +41,7 @@ impl Source {
 /// The agent's words about a failure. `None` if no failure is reported. `payload` is the hook's JSON, `response` that
 /// of the call's result.
 pub fn error_text(source: Source, payload: &Fields, response: Option<&str>) -> Option<String> {
-    let result = response.map(Reading::of).unwrap_or_default();
+    let result = response.map(|response| Reading::from(source, response)).unwrap_or_default();
     let in_result = match source {
         Source::Agent => result.status(),
         Source::Server => result.protocol_status(),
@@ -53,17 +54,22 @@ pub fn error_text(source: Source, payload: &Fields, response: Option<&str>) -> O
             exit_code(payload).or(in_result).is_some_and(|code| code != 0)
         }
     };
-    failed.then(|| failure_text(payload, response))
+    failed.then(|| text_of_failure(payload, response, &result))
 }
 
 /// The text about a call that is known to have failed.
 pub fn failure_text(payload: &Fields, response: Option<&str>) -> String {
-    let result = response.map(Reading::of).unwrap_or_default();
+    text_of_failure(payload, response, &response.map(Reading::of).unwrap_or_default())
+}
+
+fn text_of_failure(payload: &Fields, response: Option<&str>, result: &Reading) -> String {
     let mut said: Vec<String> = error(payload).into_iter().collect();
     if said.is_empty() {
         said.extend(exit_code(payload).or(result.exit_code()).map(|code| format!("Exit code {code}")));
         said.extend(result.texts());
-        said.extend(response.and_then(text_of));
+        // A string with a result inside has been read as that.
+        let is_read = |response: &&str| response.starts_with('"') && !result.objects.is_empty();
+        said.extend(response.filter(|response| !is_read(response)).and_then(text_of));
     }
     if said.is_empty() { response.unwrap_or_default().to_owned() } else { said.join("\n") }
 }
@@ -81,6 +87,15 @@ struct Reading {
 }
 
 impl Reading {
+    /// Some hosts hand a server's result on as a string with its JSON inside.
+    fn from(source: Source, response: &str) -> Self {
+        let inner = (source == Source::Server).then(|| json::string(response)).flatten();
+        match inner.filter(|inner| inner.trim_start().starts_with('{')) {
+            Some(inner) => Self::of(inner.trim_start()),
+            None => Self::of(response),
+        }
+    }
+
     fn of(response: &str) -> Self {
         let objects = match response.as_bytes().first() {
             Some(b'{') => Fields::read(response.as_bytes()).into_iter().collect(),
@@ -115,11 +130,20 @@ impl Reading {
 }
 
 fn is_flagged(object: &Fields) -> bool {
-    FAILED.iter().any(|flag| object.raw(flag) == Some("true"))
+    FAILED.iter().any(|flag| says(object, flag, "true"))
+}
+
+/// Whether a flag has this value. Some hosts write theirs in quotes.
+fn says(object: &Fields, flag: &str, value: &str) -> bool {
+    object.raw(flag).is_some_and(|raw| unquoted(raw).eq_ignore_ascii_case(value))
+}
+
+fn unquoted(raw: &str) -> &str {
+    raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')).unwrap_or(raw).trim()
 }
 
 fn status(object: &Fields) -> Option<Status> {
-    let says = |names: &[&str], value: &str| names.iter().any(|name| object.raw(name) == Some(value));
+    let says = |names: &[&str], value: &str| names.iter().any(|name| says(object, name, value));
     let status = STATUSES.iter().filter_map(|field| object.word(field));
     let mut status = status.map(|word| word.to_ascii_lowercase());
     if says(&FAILED, "true")
@@ -151,7 +175,10 @@ fn error(object: &Fields) -> Option<String> {
 }
 
 fn exit_code(object: &Fields) -> Option<i64> {
-    let code = |object: &Fields, names: &[&str]| names.iter().find_map(|name| object.number(name));
+    let code = |object: &Fields, names: &[&str]| {
+        let quoted = |name: &str| unquoted(object.raw(name)?).parse().ok();
+        names.iter().find_map(|name| object.number(name).or_else(|| quoted(name)))
+    };
     code(object, &EXIT_CODES).or_else(|| {
         // OpenCode's field.
         let inner = object.raw("metadata").filter(|raw| raw.starts_with('{'))?;
@@ -199,6 +226,13 @@ mod tests {
             (r#"{"exit_code":1,"output":"1 failing"}"#, "Exit code 1\n1 failing"),
             (r#"{"exitCode":101,"stdout":"a","stderr":"b"}"#, "Exit code 101\na\nb"),
             (r#"{"output":"x","metadata":{"exit":3}}"#, "Exit code 3\nx"),
+            (r#"{"returncode":3,"stdout":"x"}"#, "Exit code 3\nx"),
+            (r#"{"exit_status":1}"#, "Exit code 1"),
+            (r#"{"exitStatus":1}"#, "Exit code 1"),
+            (r#"{"exit_code":"2","stderr":"x"}"#, "Exit code 2\nx"),
+            (r#"{"is_error":"true","output":"x"}"#, "x"),
+            (r#"{"ok":false,"output":"x"}"#, "x"),
+            (r#"{"success":"False","output":"x"}"#, "x"),
             (r#"{"status":"failed","output":"x"}"#, "x"),
             (r#"{"status":"Error"}"#, r#"{"status":"Error"}"#),
             (r#"{"result_type":"failure","text_result_for_llm":"x"}"#, "x"),
@@ -223,6 +257,11 @@ mod tests {
             r#"{"task":{"status":"failed"}}"#,
             r#"{"code":404}"#,
             r#"{"exit_code":null}"#,
+            r#"{"exit_code":"0","is_error":"false","ok":"true"}"#,
+            r#"{"exit_code":""}"#,
+            r#"{"exit_status":"running","returncode":0}"#,
+            // The text of a file or of a command.
+            r#""{\"isError\":true}""#,
             r#""is_error: true""#,
             "null",
             "7",
@@ -257,5 +296,11 @@ mod tests {
             Some("no"),
         );
         check("mcp__ci__build", r#"{"error":"gone"}"#, "{}", Some("gone"));
+        let result = |flag| {
+            let result = format!(r#"{{"content":[{{"type":"text","text":"no"}}],"isError":{flag}}}"#);
+            serde_json::Value::String(result).to_string()
+        };
+        check("mcp__ci__build", "{}", &result("true"), Some("no"));
+        check("mcp__ci__build", "{}", &result("false"), None);
     }
 }

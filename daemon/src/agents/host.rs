@@ -101,9 +101,16 @@ impl Payload {
 
     /// A non-empty text. Ids may be numbers.
     fn word(&self, names: &[&str]) -> Option<String> {
+        word(self.raw(names)?)
+    }
+
+    /// Who is named by these fields. Some hosts write an object with an id and names.
+    fn person(&self, names: &[&str]) -> Option<String> {
         let raw = self.raw(names)?;
-        let number = || raw.parse::<i64>().ok().map(|number| number.to_string());
-        string(raw).or_else(number).filter(|text| !text.is_empty())
+        match Fields::read(raw.as_bytes()) {
+            Ok(person) => ["id", "username", "name"].iter().find_map(|name| word(person.raw(name)?)),
+            Err(_) => word(raw),
+        }
     }
 
     fn name(&self, delivery: &Deliver) -> Option<String> {
@@ -122,15 +129,21 @@ impl Payload {
 
     fn origin(&self) -> Option<Box<MessageOrigin>> {
         let origin = MessageOrigin {
-            sender: self.word(&["from", "sender_id", "senderId"]),
+            sender: self.person(&["from", "sender_id", "senderId"]),
             channel: self.word(&["channel_id", "channelId", "channel"]),
             account: self.word(&["account_id", "accountId", "account"]),
             conversation: self.word(&["conversation_id", "conversationId", "conversation", "chatId"]),
             sent_at: self.raw(&["timestamp"]).and_then(time),
         };
-        // A channel without a sender describes the agent, not a message.
-        origin.sender.is_some().then(|| Box::new(origin))
+        let places = [&origin.sender, &origin.channel, &origin.account, &origin.conversation];
+        places.iter().any(|id| id.is_some()).then(|| Box::new(origin))
     }
+}
+
+/// A text that says something, or a number.
+fn word(raw: &str) -> Option<String> {
+    let number = || raw.parse::<i64>().ok().map(|number| number.to_string());
+    string(raw).or_else(number).filter(|text| !text.is_empty())
 }
 
 /// Milliseconds or seconds since 1970, or RFC 3339.
@@ -327,5 +340,19 @@ mod tests {
         let sender = read("UserPromptSubmit", &prompt).origin.and_then(|origin| origin.sender);
         assert_eq!(sender.as_deref(), Some("4711"));
         assert_eq!(read("UserPromptSubmit", &json!({"session_id": "s", "prompt": "go"})).origin, None);
+        for (from, expected) in [
+            (json!({"id": 5, "name": "Ann"}), Some("5")),
+            (json!({"username": "ann", "name": "Ann"}), Some("ann")),
+            (json!({"id": null, "name": "Ann"}), Some("Ann")),
+            (json!({"bot": true}), None),
+        ] {
+            let message = json!({"session_id": "s", "content": "hi", "from": from, "channelId": "C7"});
+            let origin = read("message_received", &message).origin.expect("a channel");
+            assert_eq!(
+                (origin.sender.as_deref(), origin.channel.as_deref()),
+                (expected, Some("C7")),
+                "{from}"
+            );
+        }
     }
 }

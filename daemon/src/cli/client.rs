@@ -95,7 +95,7 @@ impl Client {
         let reply =
             self.connection.ask(&Frame::Query(request.into()), Deadline::after(within)).map_err(|error| {
                 Failure::unreachable(format!("The daemon gave no answer: {error}"))
-                    .hint("`recall doctor` looks what is wrong; the daemon's log says more.")
+                    .hint("Run `recall doctor` to see what is wrong; the daemon's log says more.")
             })?;
         match reply {
             Reply::Json(bytes) => Ok(Answer { bytes, request: PhantomData }),
@@ -126,9 +126,9 @@ fn unreachable(error: &ConnectError, paths: &Paths) -> anyhow::Error {
                 .hint(format!("Somebody put a socket in {}; remove it.", paths.runtime_dir().display()))
         }
         ConnectError::Deadline => Failure::unreachable("The daemon does not answer")
-            .hint("`recall doctor` looks what is wrong; the daemon's log says more."),
+            .hint("Run `recall doctor` to see what is wrong; the daemon's log says more."),
         other => Failure::unreachable(format!("Cannot reach the daemon: {other}"))
-            .hint("`recall doctor` looks what is wrong."),
+            .hint("Run `recall doctor` to see what is wrong."),
     };
     failure.into()
 }

@@ -37,11 +37,9 @@ impl FilterArgs {
 pub(super) fn since(text: &str) -> anyhow::Result<i64> {
     let meant =
         Since::parse(text).and_then(|since| since.resolve(clock::now(), &jiff::tz::TimeZone::system()));
-    meant.map(|time| time.0).ok_or_else(|| {
-        Failure::usage(format!("{text:?} is no time"))
-            .hint("Times are written like 2d, 3 weeks, yesterday, 2026-11-01 or 2026-11-01T12:00:00Z.")
-            .into()
-    })
+    meant
+        .map(|time| time.0)
+        .ok_or_else(|| Failure::usage(format!("Invalid time {text:?}: try 2h, yesterday, 2026-11-01")).into())
 }
 
 /// A folder, written in whatever way, becomes absolute; a name stays a name.

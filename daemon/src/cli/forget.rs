@@ -97,7 +97,7 @@ impl ForgetArgs {
         };
         let asks_for_words = !self.query.is_empty() && what.words.is_empty();
         if (what == Forgettable::default() && !self.unreadable) || asks_for_words {
-            return Err(Failure::usage("Nothing is named that shall be forgotten")
+            return Err(Failure::usage("Specify what to forget")
                 .hint("Name ids, or one --session, or any of --project, --since, --until and --query, or --unreadable.")
                 .into());
         }

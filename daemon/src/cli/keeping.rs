@@ -63,5 +63,5 @@ pub fn warn() {
         let _ = writeln!(err, "{WARNING}warning:{WARNING:#} {}.", lost_sentence(&news));
         losses.told();
     }
-    let _ = writeln!(err, "  hint: `recall doctor` looks what is wrong.");
+    let _ = writeln!(err, "  hint: Run `recall doctor` to see what is wrong.");
 }

@@ -77,16 +77,16 @@ fn refuse_slips(query: &str) -> anyhow::Result<()> {
     let Some(mistake) = mistake(query) else { return Ok(()) };
     let Mistake { typed, key, value, known } = &mistake;
     let what = match known.is_empty() {
-        true => format!("{value:?} is no time"),
+        true => format!("Invalid time {value:?}: try 2h, yesterday, 2026-11-01"),
         false => format!("There is no {key} {value:?}"),
     };
     let instead = match (mistake.nearest(), known.is_empty()) {
         (Some(nearest), _) => format!("Did you mean {key}:{nearest}?"),
         (None, false) => format!("There are {}.", known.join(", ")),
-        (None, true) => "Times are written like 2d, yesterday or 2026-11-01.".to_owned(),
+        (None, true) => String::new(),
     };
     Err(Failure::usage(what)
-        .hint(format!("{instead} To look for the text itself, quote it: '\"{typed}\"'."))
+        .hint(format!("{instead} To look for the text itself, quote it: '\"{typed}\"'.").trim_start())
         .into())
 }
 

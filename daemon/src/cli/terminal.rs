@@ -17,6 +17,13 @@ pub const GOOD: Style = AnsiColor::Green.on_default();
 pub const WARNING: Style = AnsiColor::Yellow.on_default();
 pub const ACCENT: Style = AnsiColor::Cyan.on_default();
 
+/// "1 job", "2 jobs".
+pub fn counted(count: impl TryInto<i64>, one: &str, several: &str) -> String {
+    // A number beyond what fits is many.
+    let count = count.try_into().unwrap_or(i64::MAX);
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
 /// An id as people cite it.
 pub fn id(id: PublicId) -> String {
     match id.0.kind {
@@ -126,6 +133,11 @@ mod tests {
             serde_json::json!({"a": ["\u{1b}[2Jx\u{7}", {"b": "one\r\ntwo\tthree\u{202e}"}], "n": 1});
         defuse(&mut answer);
         assert_eq!(answer, serde_json::json!({"a": ["[2Jx", {"b": "one\ntwo\tthree"}], "n": 1}));
+    }
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!([0, 1, 2].map(|count| counted(count, "job", "jobs")), ["0 jobs", "1 job", "2 jobs"]);
     }
 
     #[test]

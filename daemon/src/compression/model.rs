@@ -81,6 +81,16 @@ impl From<Failure> for CompressionError {
     }
 }
 
+/// What a call has brought.
+enum Answer<T> {
+    Read(T),
+    /// `text`: what the model has said, where the provider's answer had it.
+    Unreadable {
+        text: Option<String>,
+        problem: String,
+    },
+}
+
 /// One job on its way: for whom, and since when.
 struct Job<'a> {
     job_context: &'a JobContext<'a>,
@@ -150,6 +160,7 @@ impl ModelCompressor {
                 Failure::Other(CompressionError::Failed(why))
             }
             ProviderError::Unacceptable { why } => Failure::Material(why),
+            ProviderError::Unreadable { why } => Failure::Unreadable(why),
             ProviderError::Barred { why } => Failure::Other(CompressionError::Refused(why)),
         })
     }
@@ -182,7 +193,9 @@ impl ModelCompressor {
                 let usage = reply.tokens.unwrap_or_else(guessed).usage(self.backend.prices);
                 Cost::Known(Usage { micro_usd: reply.micro_usd.unwrap_or(usage.micro_usd), ..usage })
             }
-            Err(ProviderError::Trouble { paid: Paid::Perhaps, .. }) => Cost::AtMost,
+            Err(ProviderError::Trouble { paid: Paid::Perhaps, .. } | ProviderError::Unreadable { .. }) => {
+                Cost::AtMost
+            }
             Err(_) => Cost::Known(Usage::default()),
         }
     }
@@ -191,7 +204,9 @@ impl ModelCompressor {
         let mut breaker = self.breaker();
         match answered {
             // It has looked at the request: the way is open.
-            Ok(_) | Err(ProviderError::Unacceptable { .. }) => breaker.succeeded(),
+            Ok(_) | Err(ProviderError::Unacceptable { .. } | ProviderError::Unreadable { .. }) => {
+                breaker.succeeded();
+            }
             Err(ProviderError::Trouble { wait_ms, .. }) => breaker.failed(now, *wait_ms),
             Err(ProviderError::Barred { why }) => breaker.bar(why),
         }
@@ -240,19 +255,38 @@ impl ModelCompressor {
         read: impl Fn(&str) -> Result<T, Unusable>,
     ) -> Result<T, Failure> {
         self.may_ask(job)?;
-        let first = self.call(question, job)?.text;
-        let problem = match read(&first) {
-            Ok(result) => return Ok(result),
-            Err(Unusable(problem)) => problem,
+        let (first, problem) = match self.answer(question, job, &read)? {
+            Answer::Read(result) => return Ok(result),
+            Answer::Unreadable { text, problem } => (text, problem),
+        };
+        self.may_ask(job)?;
+        // Without a text there is nothing to mend.
+        let again = first.map(|first| prompt::repair(question, &first, &problem));
+        match self.answer(again.as_ref().unwrap_or(question), job, &read)? {
+            Answer::Read(result) => Ok(result),
+            Answer::Unreadable { problem, .. } => {
+                Err(Failure::Unreadable(format!("the model's answer could not be used, twice: {problem}")))
+            }
+        }
+    }
+
+    /// One call and its answer. An answer that cannot be read counts, whether the model or its provider is to blame.
+    fn answer<T>(
+        &self,
+        question: &Question,
+        job: &Job<'_>,
+        read: impl Fn(&str) -> Result<T, Unusable>,
+    ) -> Result<Answer<T>, Failure> {
+        let (text, problem) = match self.call(question, job) {
+            Ok(reply) => match read(&reply.text) {
+                Ok(result) => return Ok(Answer::Read(result)),
+                Err(Unusable(problem)) => (Some(reply.text), problem),
+            },
+            Err(Failure::Unreadable(problem)) => (None, problem),
+            Err(other) => return Err(other),
         };
         self.was_unreadable(job, &problem);
-        self.may_ask(job)?;
-        let again = prompt::repair(question, &first, &problem);
-        let second = self.call(&again, job)?.text;
-        read(&second).map_err(|Unusable(problem)| {
-            self.was_unreadable(job, &problem);
-            Failure::Unreadable(format!("the model's answer could not be used, twice: {problem}"))
-        })
+        Ok(Answer::Unreadable { text, problem })
     }
 
     fn of_batch(

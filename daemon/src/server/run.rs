@@ -1,6 +1,8 @@
 //! The life of the daemon, from top to bottom.
 
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,6 +101,7 @@ pub async fn run_with(
     spool.create_folders()?;
     let mut instance = Instance::claim(&paths.lock_file())?;
     let socket = paths.socket()?.to_owned();
+    let start_stamp = paths.start_stamp();
     // Before anybody can connect: whoever kills this daemon from now on leaves the note that tells the next of it.
     if let Err(error) = instance.announce(&socket) {
         tracing::warn!(%error, "the lock file does not say where the daemon listens");
@@ -175,8 +178,27 @@ pub async fn run_with(
         let _ = std::fs::remove_file(&socket);
     }
     instance.retract();
+    if outcome.is_ok() {
+        forget_start(&start_stamp);
+    }
     tracing::info!("stopped");
     outcome
+}
+
+/// The shim starts no daemon for some seconds after a start that it has tried, as that start may have failed. This
+/// one has not: the next hook may start another at once. An empty stamp is a new one. It is not removed, for a shim
+/// may hold its lock.
+fn forget_start(stamp: &Path) {
+    let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+    match OpenOptions::new().write(true).custom_flags(flags).open(stamp) {
+        Ok(stamp) => {
+            if let Err(error) = stamp.set_len(0) {
+                tracing::warn!(%error, "the next hook may wait some seconds before it starts a daemon");
+            }
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => tracing::warn!(%error, "cannot open the stamp of the last start"),
+    }
 }
 
 /// What other users have put in the places of recall's own files while they could.

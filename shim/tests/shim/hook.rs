@@ -263,6 +263,18 @@ fn beside_a_daemon(home: &Home, script: &str) -> PathBuf {
     bin.join("recall-shim")
 }
 
+/// The shim without a daemon that it could start: beside the one under test there may be a real one, which would
+/// outlive its test.
+fn without_a_daemon(home: &Home, arguments: &[&str]) -> Command {
+    let shim = home.dir.path().join("recall-shim");
+    fs::hard_link(env!("CARGO_BIN_EXE_recall-shim"), &shim)
+        .or_else(|_| fs::copy(env!("CARGO_BIN_EXE_recall-shim"), &shim).map(drop))
+        .expect("is there");
+    let mut command = home.shim_at(&shim, arguments);
+    command.env_remove("RECALL_NO_DAEMON_START").env("PATH", home.dir.path());
+    command
+}
+
 /// A pipe by name through which a script tells the test something.
 struct Told {
     path: PathBuf,
@@ -364,13 +376,7 @@ fn a_session_start_waits_for_the_daemon_it_starts() {
 #[test]
 fn a_missing_daemon_is_no_error() {
     let home = Home::new();
-    // A shim of its own: beside the one under test there may be a real daemon to start.
-    let shim = home.dir.path().join("recall-shim");
-    fs::hard_link(env!("CARGO_BIN_EXE_recall-shim"), &shim)
-        .or_else(|_| fs::copy(env!("CARGO_BIN_EXE_recall-shim"), &shim).map(drop))
-        .expect("is there");
-    let mut command = home.shim_at(&shim, &["gemini-cli", "SessionStart"]);
-    command.env_remove("RECALL_NO_DAEMON_START").env("PATH", home.dir.path());
+    let mut command = without_a_daemon(&home, &["gemini-cli", "SessionStart"]);
     assert_eq!(finish(feed(command.spawn().expect("starts"), START)).stdout, "{}");
     assert_eq!(home.only_spooled().payload, START);
 }
@@ -413,8 +419,8 @@ fn an_option_answers_a_person_and_starts_nothing() {
         (&["--help"][..], "Usage: recall-shim AGENT [EVENT]"),
         (&["-h"], "Usage: recall-shim AGENT [EVENT]"),
         (&["claude-code", "--help"], "Usage: recall-shim AGENT [EVENT]"),
+        (&["claude-code", "Stop", "--help"], "Usage: recall-shim AGENT [EVENT]"),
         (&["--version"], concat!("recall-shim ", env!("CARGO_PKG_VERSION"))),
-        (&["--agent", "claude-code"], "there is no option \"--agent\""),
     ] {
         let home = Home::new();
         let mut child = home.shim(arguments).env_remove("RECALL_NO_DAEMON_START").spawn().expect("starts");
@@ -424,6 +430,28 @@ fn an_option_answers_a_person_and_starts_nothing() {
         assert!(run.stdout.contains(said), "{arguments:?}: {}", run.stdout);
         drop(stdin);
         assert!(!home.dir.path().join("home").exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn an_unknown_option_alone_is_answered_on_stderr_only() {
+    let home = Home::new();
+    let mut child = home.shim(&["--foo"]).env_remove("RECALL_NO_DAEMON_START").spawn().expect("starts");
+    let stdin = child.stdin.take();
+    let output = child.wait_with_output().expect("ends");
+    drop(stdin);
+    assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("no such option: \"--foo\""), "{said}");
+    assert!(!home.dir.path().join("home").exists());
+}
+
+#[test]
+fn an_unknown_option_beside_an_agents_name_keeps_the_event() {
+    for arguments in [&["claude-code", "--foo"][..], &["--foo", "claude-code"], &["claude-code", "--"]] {
+        let home = Home::new();
+        assert_eq!(home.run(arguments, STOP).stdout, "", "{arguments:?}");
+        assert_eq!(home.only_spooled().agent, "claude-code");
     }
 }
 
@@ -454,8 +482,7 @@ fn nothing_is_written_into_a_spool_of_another_user() {
             fs::set_permissions(base.join(name), fs::Permissions::from_mode(0o777)).expect("chmod");
             std::os::unix::fs::chown(base.join(name), Some(65534), Some(65534)).expect("chown");
         }
-        let mut command = home.shim(&["claude-code"]);
-        command.env_remove("RECALL_NO_DAEMON_START");
+        let mut command = without_a_daemon(&home, &["claude-code"]);
         assert_eq!(finish(feed(command.spawn().expect("starts"), STOP)).stdout, "");
         let names = |folder: &str| {
             let entries = fs::read_dir(base.join(folder)).expect("lists");

@@ -44,7 +44,7 @@ fn what_always_fails_is_given_up_and_says_why() {
     let status = stage.json(["ctl", "status"]);
     assert!(status["compression"]["trouble"]["error"].as_str().unwrap().contains("503"), "{status}");
     let people = stage.recall(["ctl", "status"]).stdout;
-    assert!(people.contains("models have failed since"), "{people}");
+    assert!(people.contains("models have failed since") && people.contains(" on 1 job: "), "{people}");
 }
 
 #[test]

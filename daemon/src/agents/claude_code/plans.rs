@@ -71,7 +71,8 @@ fn edited(input: &Value, response: &Value) -> Option<String> {
 
 /// PostToolUse has the text in its response. Other versions repeat the input of PreToolUse.
 fn approved(input: &Value, response: &Value) -> PlanChange {
-    let path = text(response, "filePath").or_else(|| text(input, "planFilePath"));
+    let names = ["filePath", "file_path", "planFilePath"];
+    let path = names.iter().find_map(|name| text(response, name)).or_else(|| text(input, "planFilePath"));
     let text = text(response, "plan").or_else(|| text(input, "plan"));
     PlanChange::Approved { path, text: text.filter(|text| text.len() <= LONGEST) }
 }
@@ -155,7 +156,10 @@ mod tests {
         let response = r##"{"plan":"# P","filePath":"/p.md"}"##;
         assert_eq!(change("ExitPlanMode", "{}", response), approved(Some("/p.md"), Some("# P")));
         assert_eq!(change("ExitPlanMode", r#"{"plan":"P"}"#, "null"), approved(None, Some("P")));
-        assert_eq!(change("ExitPlanMode", "{}", r#"{"filePath":"/p.md"}"#), approved(Some("/p.md"), None));
+        for name in ["filePath", "file_path", "planFilePath"] {
+            let response = format!(r#"{{"{name}":"/p.md"}}"#);
+            assert_eq!(change("ExitPlanMode", "{}", &response), approved(Some("/p.md"), None));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `recall ctl events --follow`: what happens to sessions, as it happens.
 
+use std::fmt::Write as _;
 use std::io::Write;
 
 use clap::Args;
@@ -12,6 +13,7 @@ use serde_json::{Map, Value};
 use crate::cli::client::{Client, Start};
 use crate::cli::failure::Failure;
 use crate::cli::terminal::{BOLD, DIM, WARNING, defuse};
+use crate::memory::context::is_invisible;
 
 #[derive(Debug, Args)]
 pub struct EventsArgs {
@@ -41,8 +43,7 @@ pub fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         })?;
         match reply {
             Reply::Json(bytes) if args.json => {
-                out.write_all(&bytes)?;
-                writeln!(out)?;
+                writeln!(out, "{}", escaped(&String::from_utf8_lossy(&bytes)))?;
             }
             Reply::Json(bytes) => {
                 let mut event = serde_json::from_slice(&bytes)?;
@@ -94,8 +95,9 @@ fn tell(out: &mut dyn Write, followed: &FollowedEvent) -> std::io::Result<()> {
             writeln!(out, "{WARNING}up to {missed} happenings were missed{WARNING:#}")
         }
         name => {
-            let session = followed.session_id.as_deref().unwrap_or_default();
+            let session = one_line(followed.session_id.as_deref().unwrap_or_default());
             let (time, fields) = (local_second(&followed.at), fields(&followed.fields));
+            let name = one_line(name);
             writeln!(out, "{DIM}{time}{DIM:#}  {BOLD}{name}{BOLD:#}  {session}  {fields}")
         }
     }
@@ -104,10 +106,66 @@ fn tell(out: &mut dyn Write, followed: &FollowedEvent) -> std::io::Result<()> {
 /// The event's own fields in one line.
 fn fields(fields: &Map<String, Value>) -> String {
     let told = fields.iter().filter(|(_, value)| !value.is_null());
-    told.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    told.map(|(key, value)| format!("{}={value}", one_line(key))).collect::<Vec<_>>().join(" ")
+}
+
+/// A field that stands in one line: an event must not be able to forge another.
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r', '\t'], " ")
+}
+
+/// JSON whose texts show what is in them: what is not seen or steers a terminal is written as `\uXXXX`. JSON has such
+/// characters only in its strings.
+fn escaped(json: &str) -> String {
+    if !json.contains(is_invisible) {
+        return json.to_owned();
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for character in json.chars() {
+        if is_invisible(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(character);
+        }
+    }
+    out
 }
 
 fn local_second(at: &str) -> String {
     let local = at.parse::<jiff::Timestamp>().map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
     local.map(|time| time.strftime("%H:%M:%S").to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line_whatever_stands_in_it() {
+        let forged = "s\n12:00:00  session_end  other";
+        let mut event = json!({"event": forged, "session_id": forged, "at": "", "reason": forged, forged: 1});
+        defuse(&mut event);
+        let event: FollowedEvent = serde_json::from_value(event).unwrap();
+        let mut out = Vec::new();
+        tell(&mut out, &event).unwrap();
+        let told = String::from_utf8(out).unwrap();
+        assert_eq!(told.matches(['\n', '\r']).count(), 1, "{told:?}");
+    }
+
+    #[test]
+    fn json_hides_nothing_and_means_the_same() {
+        let hostile = "a\u{9b}2J\u{202e}\u{200b}\u{2028}\u{2029}\u{3164}\u{115f}\u{e0041}\u{fc}\n";
+        let plain = json!({"reason": hostile}).to_string();
+        let shown = escaped(&plain);
+        assert!(
+            !shown.contains(is_invisible) && shown.contains("\\u009b2J\\u202e") && shown.contains('\u{fc}'),
+            "{shown}"
+        );
+        assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), json!({"reason": hostile}));
+        assert_eq!(escaped("{\"a\":1}"), "{\"a\":1}");
+    }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use recall_protocol::query::Flush;
 
 use crate::cli::client::{Client, FLUSH_WITHIN, Start};
-use crate::cli::terminal::WARNING;
+use crate::cli::terminal::{WARNING, counted};
 
 #[derive(Debug, Args)]
 pub struct FlushArgs {
@@ -24,13 +24,14 @@ pub fn run(args: &FlushArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         return Ok(writeln!(out)?);
     }
     let flushed = answer.read()?;
-    writeln!(out, "Everything is stored, compressed and searchable ({} ms).", flushed.took_ms)?;
-    let left = flushed.spooled_left;
+    let (took, left) = (flushed.took_ms, flushed.spooled_left);
     if left > 0 {
+        let (events, stay) = (counted(left, "event", "events"), if left == 1 { "stays" } else { "stay" });
         writeln!(
             out,
-            "{WARNING}{left} spooled events could not be stored now and stay in the spool.{WARNING:#}"
+            "{WARNING}{events} could not be stored now and {stay} in the spool; the daemon's log says why.{WARNING:#}"
         )?;
     }
-    Ok(())
+    let what = if left > 0 { "Everything else" } else { "Everything" };
+    Ok(writeln!(out, "{what} is stored, compressed and searchable ({took} ms).")?)
 }

@@ -8,7 +8,7 @@ use recall_protocol::query::Status;
 use super::pause::sentence;
 use crate::actors::subscriber::SubscriberCounters;
 use crate::cli::client::{Client, Start};
-use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes};
+use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes, counted};
 use crate::server::answers::status::{CompressionState, ConfigAnswer, StatusAnswer};
 
 #[derive(Debug, Args)]
@@ -61,12 +61,22 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
     if events.dropped > 0 {
         writeln!(
             out,
-            "  {WARNING}dropped      {} events: the spool was full or could not be written{WARNING:#}",
-            events.dropped
+            "  {WARNING}dropped      {}: the spool was full or could not be written{WARNING:#}",
+            counted(events.dropped, "event", "events")
         )?;
     }
-    writeln!(out, "  remembered   {} observations, {} summaries", status.observations, status.summaries)?;
-    writeln!(out, "  index        {} documents, {} behind", index.documents, index.behind)?;
+    writeln!(
+        out,
+        "  remembered   {}, {}",
+        counted(status.observations, "observation", "observations"),
+        counted(status.summaries, "summary", "summaries")
+    )?;
+    writeln!(
+        out,
+        "  index        {}, {} behind",
+        counted(index.documents, "document", "documents"),
+        index.behind
+    )?;
     if matches!(index.state.as_ref(), "absent" | "rebuilding") {
         writeln!(
             out,
@@ -137,10 +147,10 @@ fn budget(out: &mut dyn Write, compression: &CompressionState) -> std::io::Resul
     if let Some(trouble) = &compression.trouble {
         writeln!(
             out,
-            "  {WARNING}models have failed since {} at {} jobs: {}; the built-in compressor does their work \
+            "  {WARNING}models have failed since {} on {}: {}; the built-in compressor does their work \
              meanwhile{WARNING:#}",
             terminal::time(trouble.since),
-            trouble.jobs,
+            counted(trouble.jobs, "job", "jobs"),
             trouble.error
         )?;
     }

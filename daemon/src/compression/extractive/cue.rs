@@ -219,7 +219,7 @@ const NEXT_STEPS: &str = "next step, next steps, next actions, action items, fol
         follow ups, todo, todos, to-do, to-dos, left to do, still to do, what's left, what is left, what remains, \
         what's next, what is next, what's open, what is open, still open, still missing, open items, open points, \
         open ends, open tasks, open questions, open issues, open todos, remaining work, remaining steps, \
-        remaining tasks, remaining items, outstanding work, outstanding items, outstanding tasks, not done yet, \
+        remaining tasks, remaining items, outstanding work, outstanding items, outstanding tasks, not done, not done yet, \
         not yet done, up next, nächste schritte, nächster schritt, noch offen, noch zu tun, offene punkte, \
         offene fragen, offene aufgaben, was noch fehlt, verbleibende schritte";
 

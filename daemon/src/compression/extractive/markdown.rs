@@ -4,6 +4,8 @@
 //! Tables and code blocks are left out (the prose around them says what they show); a short command is kept as it is
 //! often the only exact statement of how something is done.
 
+use std::borrow::Cow;
+
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use super::sentence;
@@ -65,11 +67,33 @@ impl Passage {
 /// The passages of a Markdown text, in order. Plain text is Markdown too.
 pub(super) fn passages(text: &str) -> Vec<Passage> {
     let cut = sentence::floor_boundary(text, LONGEST);
+    let text = with_dashes(text.get(..cut).unwrap_or_default());
     let mut reader = Reader::default();
-    for event in Parser::new_ext(text.get(..cut).unwrap_or_default(), Options::ENABLE_TABLES) {
+    for event in Parser::new_ext(&text, Options::ENABLE_TABLES) {
         reader.take(event);
     }
     reader.finish()
+}
+
+/// Marks of list items that Markdown does not know.
+const LIST_MARKS: [&str; 3] = ["• ", "– ", "◦ "];
+
+/// The text with such marks as Markdown writes them.
+fn with_dashes(text: &str) -> Cow<'_, str> {
+    if !LIST_MARKS.iter().any(|mark| text.contains(mark)) {
+        return Cow::Borrowed(text);
+    }
+    let lines = text.split_inclusive('\n').map(|line| {
+        let unindented = line.trim_start_matches([' ', '\t']);
+        match LIST_MARKS.iter().find_map(|mark| unindented.strip_prefix(mark)) {
+            Some(item) => {
+                let indent = line.get(..line.len() - unindented.len()).unwrap_or_default();
+                Cow::Owned(format!("{indent}- {item}"))
+            }
+            None => Cow::Borrowed(line),
+        }
+    });
+    Cow::Owned(lines.collect())
 }
 
 /// A block's text with the length of the bold text it begins with.

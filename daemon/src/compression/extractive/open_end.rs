@@ -134,7 +134,10 @@ fn listed(passages: &[Passage]) -> Vec<String> {
         let mut under = false;
         for sentence in &passage.sentences {
             match sentence.role {
-                Role::Prose => under = cue::names_next_steps(&sentence.text),
+                Role::Prose => {
+                    under = cue::names_next_steps(&sentence.text);
+                    steps.extend(in_one_line(&sentence.text));
+                }
                 Role::Item if under => steps.extend(step(&sentence.text)),
                 Role::Item => {}
             }
@@ -144,6 +147,16 @@ fn listed(passages: &[Passage]) -> Vec<String> {
         }
     }
     steps
+}
+
+/// The steps of a line like "Next: write the docs; ship it".
+fn in_one_line(text: &str) -> Vec<String> {
+    let Some((heading, rest)) = text.split_once(": ") else { return Vec::new() };
+    // One word is a name or an address.
+    if !cue::names_next_steps(heading) || rest.split_whitespace().count() < 2 {
+        return Vec::new();
+    }
+    rest.split("; ").filter_map(step).collect()
 }
 
 /// The items of a passage about what is next; its sentences, where it has none.
@@ -309,6 +322,29 @@ mod tests {
             &["Push the branch, then release."],
         );
         steps("Next:\n- [x] Fix it\n- [ ] Push it\n- ~~Test it~~\n- None", &["Push it"]);
+    }
+
+    #[test]
+    fn a_list_is_one_whatever_its_marks_and_its_length() {
+        for mark in ["•", "–", "◦", "-", "*"] {
+            let list = format!("{mark} Push the branch\n{mark} Ask Ada");
+            steps(&format!("Rounded.\n\nNext steps:\n{list}"), &["Push the branch", "Ask Ada"]);
+            steps(&format!("Rounded.\n\nNext steps:\n\n{list}\n"), &["Push the branch", "Ask Ada"]);
+        }
+        for heading in [
+            "Open:\n- ",
+            "Next:\n- ",
+            "**Open:**\n- ",
+            "## Not done\n\n- ",
+            "## Next\n\n",
+            "Open:\n",
+            "Next: ",
+        ] {
+            steps(&format!("The total is rounded.\n\n{heading}Write the docs."), &["Write the docs."]);
+        }
+        steps("Rounded. Next steps: write the docs; ship it", &["write the docs", "ship it"]);
+        steps("The server runs.\n\nOpen: http://localhost:3000", &[]);
+        steps("Note: the next step is yours.", &[]);
     }
 
     #[test]

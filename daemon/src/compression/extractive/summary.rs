@@ -19,7 +19,7 @@ use super::sentence::shortened;
 use super::shell;
 use super::statement::{self, Medium};
 use crate::memory::check;
-use crate::memory::material::{Action, BatchMaterial, SessionMaterial};
+use crate::memory::material::{Action, BatchMaterial, CallOutcome, SessionMaterial};
 use crate::memory::observation::{ObservationType, SummaryDraft};
 
 /// Bytes of each field.
@@ -195,7 +195,7 @@ fn title(asked: &[String], observed: &[Vec<Composed>], statements: &Statements) 
 fn investigated(batches: &[&BatchMaterial]) -> String {
     let mut files = WordTally::default();
     for step in batches.iter().flat_map(|batch| &batch.steps) {
-        if let Action::Read { path } = &step.action {
+        if let (Action::Read { path }, CallOutcome::Done) = (&step.action, &step.outcome) {
             files.count(identifier::file_name(path));
         }
     }

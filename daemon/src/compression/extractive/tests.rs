@@ -60,6 +60,11 @@ impl Batch {
         self.step(CallOutcome::Done, Action::Read { path: format!("{ROOT}/{path}") })
     }
 
+    fn read_in_vain(self, path: &str) -> Self {
+        let failed = CallOutcome::Failed { error: "File does not exist.".to_owned() };
+        self.step(failed, Action::Read { path: format!("{ROOT}/{path}") })
+    }
+
     fn ran(self, command: &str, output: &str) -> Self {
         let action =
             Action::Command { command: command.to_owned(), description: None, output: output.to_owned() };
@@ -321,7 +326,7 @@ fn what_the_answer_before_said_is_not_said_again() {
 
 #[test]
 fn a_summary_tells_request_findings_work_and_open_ends() {
-    let first = Batch::asked("Please find out why the export times out for big tenants").read("app/export.py").answered(
+    let first = Batch::asked("Please find out why the export times out for big tenants").read("app/export.py").read_in_vain("app/exports.py").answered(
         "**Root cause:** `export_rows` loads all rows before the first byte is written, so nginx gives up after 60 s.",
     );
     let second = Batch::asked("fix it")

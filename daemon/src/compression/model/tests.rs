@@ -170,6 +170,31 @@ fn unreadable(calls: usize) -> Vec<Result<Reply, ProviderError>> {
     (0..calls).map(|_| Ok(said("I cannot help with that."))).collect()
 }
 
+/// An HTML page, half an answer, an error under a good status.
+#[test]
+fn an_answer_of_the_provider_that_cannot_be_read_counts_like_the_models_own() {
+    let why = "the provider's answer is no JSON";
+    let page = || Err(ProviderError::Unreadable { why: why.to_owned() });
+    let book = Book::default();
+    let stubborn = Scripted::answering((0..20).map(|_| page()));
+    let compressor = stubborn.compressor();
+    for _ in 0..5 {
+        let refused = compressor.observe(&batch(&["a", "b", "c", "d"]), &book.job_context());
+        assert!(
+            matches!(&refused, Err(CompressionError::Refused(said)) if said.contains(why)),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(stubborn.calls(), 3);
+    assert!(book.settled().iter().all(|usage| usage.tokens_in > 100), "it may have cost all that it could");
+
+    let mended = Scripted::answering([page()]);
+    let made = mended.compressor().observe(&batch(&["ok"]), &book.job_context()).unwrap();
+    assert_eq!((made.result.len(), mended.calls()), (1, 2));
+    let asked = mended.asked.lock().unwrap();
+    assert_eq!(asked[0].user, asked[1].user, "there is nothing to mend");
+}
+
 #[test]
 fn answers_that_cannot_be_read_cost_three_calls_at_most_whatever_the_batch_and_however_often_it_is_tried() {
     let book = Book::default();

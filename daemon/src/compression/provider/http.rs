@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use super::retry_after::{wait_ms, wait_of_ms};
 use super::{Paid, ProviderError, ProviderSetupError};
 use crate::faults::{Fault, planted};
+use crate::memory::context::visible;
 use crate::memory::ids::Timestamp;
 
 /// How long a call may take and how much it may bring.
@@ -160,8 +161,13 @@ fn judged(answer: HttpAnswer, now: Timestamp) -> Result<Value, HttpError> {
     let body: Option<Value> = serde_json::from_slice(&answer.body).ok();
     let status = answer.status;
     if (200..300).contains(&status) {
-        return body
-            .ok_or_else(|| trouble("the provider's answer is no JSON".to_owned(), Paid::Perhaps).into());
+        return match body {
+            None => Err(unreadable("the provider's answer is no JSON".to_owned()).into()),
+            Some(body) => match said_error(&body) {
+                Some(said) => Err(unreadable(format!("the provider answers with an error: {said}")).into()),
+                None => Ok(body),
+            },
+        };
     }
     let code = body.as_ref().map(code).unwrap_or_default();
     let detail = if code.is_empty() { String::new() } else { format!(" ({code})") };
@@ -197,6 +203,17 @@ fn says(body: Option<&Value>, known: &str) -> bool {
     let texts =
         ["code", "type", "message"].map(|key| error.and_then(|error| error.get(key)).and_then(Value::as_str));
     texts.into_iter().flatten().any(|text| text.contains(known))
+}
+
+/// The message of an error that came where an answer was expected, in one line and not at length.
+fn said_error(body: &Value) -> Option<String> {
+    const LONGEST: usize = 120;
+    let error = body.get("error").filter(|error| !error.is_null())?;
+    if ["choices", "content"].iter().any(|answer| body.get(answer).is_some()) {
+        return None;
+    }
+    let message = error.get("message").unwrap_or(error).as_str();
+    Some(visible(message.unwrap_or("it does not say which")).chars().take(LONGEST).collect())
 }
 
 /// The error's own short name. Its message is left out: it may quote the request.
@@ -236,6 +253,10 @@ fn broken(error: &reqwest::Error) -> ProviderError {
 
 fn trouble(why: String, paid: Paid) -> ProviderError {
     ProviderError::Trouble { why, wait_ms: None, paid }
+}
+
+fn unreadable(why: String) -> ProviderError {
+    ProviderError::Unreadable { why }
 }
 
 fn unacceptable(why: String) -> ProviderError {

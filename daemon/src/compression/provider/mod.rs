@@ -56,6 +56,9 @@ pub enum ProviderError {
     /// This request will not be answered, others may be.
     #[error("{why}")]
     Unacceptable { why: String },
+    /// It has answered, and nothing can be made of the answer; it may have to be paid for.
+    #[error("{why}")]
+    Unreadable { why: String },
     /// No request will be answered before a person has seen to it.
     #[error("{why}")]
     Barred { why: String },

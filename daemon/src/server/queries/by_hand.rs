@@ -137,7 +137,8 @@ fn remembered(services: &Services, remark: Remember) -> Result<Remembered, Refus
         None => one_line(text.lines().next().unwrap_or_default()),
     };
     let at_home = RemarkProject::of(services, &remark.project)?;
-    let files = remark.files.iter().map(|file| at_home.relative(file)).collect();
+    let files = remark.files.iter().map(|file| at_home.relative(&redact(file)));
+    let files = files.filter(|file| !file.is_empty()).collect();
     let draft = ObservationDraft {
         kind,
         subject: subject::of_title(kind, &title),

@@ -162,6 +162,25 @@ async fn a_connection_that_is_reset_is_trouble_that_may_have_cost() {
     assert_eq!(call(address).await.trouble(), ("the connection broke".to_owned(), None, Paid::Perhaps));
 }
 
+#[tokio::test]
+async fn a_good_status_without_an_answer_is_unreadable() {
+    let said = |why: &str| Err(ProviderError::Unreadable { why: why.to_owned() });
+    for body in ["<html>Sign in</html>", "", r#"{"choices": [{"mess"#] {
+        assert_eq!(answered(200, "", body.to_owned()).await.result, said("the provider's answer is no JSON"));
+    }
+    for (body, why) in [
+        (r#"{"error":{"message":"no\npe"}}"#, "no pe"),
+        (r#"{"error":"nope"}"#, "nope"),
+        (r#"{"error":{"code":7}}"#, "it does not say which"),
+    ] {
+        let expected = format!("the provider answers with an error: {why}");
+        assert_eq!(answered(200, "", body.to_owned()).await.result, said(&expected));
+    }
+    for body in [r#"{"choices":[],"error":"x"}"#, r#"{"error":null}"#] {
+        assert!(answered(200, "", body.to_owned()).await.result.is_ok(), "{body}");
+    }
+}
+
 /// `headers`, each ended by `;`.
 #[track_caller]
 fn waits(status: u16, headers: &str, called: Called, expected: Option<u64>) {

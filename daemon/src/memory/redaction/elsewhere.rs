@@ -216,7 +216,11 @@ fn only_names<'a>(json: &'a str, hidden: &HashSet<String>) -> Cow<'a, str> {
             let is_one = text.get(word.range.clone()).is_some_and(|text| !text.contains(char::is_whitespace));
             is_one && word.is_path && word.names.iter().any(|name| hidden.contains(name))
         });
-        named.extend(spelled.map(|word| word.range));
+        // Where a piece of it is named already, that stays.
+        let is_new =
+            |range: &Range<usize>| named.iter().all(|it| it.end <= range.start || range.end <= it.start);
+        let spelled: Vec<_> = spelled.map(|word| word.range).filter(is_new).collect();
+        named.extend(spelled);
         named.sort_by_key(|word| word.start);
         let mut kept: Vec<Range<usize>> = program(text).into_iter().collect();
         for word in named {

@@ -61,6 +61,15 @@ pub struct Loaded {
     /// All mistakes in the file, by line.
     pub problems: Vec<Problem>,
     exclusions: Understood,
+    earlier: Earlier,
+}
+
+/// Whether there ever was a file without a mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Earlier {
+    Unknown,
+    /// What it forbids is in force.
+    Held,
 }
 
 /// A command that runs on lifecycle events.
@@ -121,7 +130,12 @@ impl Config {
                 let Loaded { config: Self { excluded, .. }, exclusions, .. } = Self::parse_bytes(bytes);
                 let config = Self { excluded, ..Self::default() };
                 let what = format!("{why}, so only capture.exclude of it counts");
-                Loaded { config, problems: vec![Problem { line: 0, what }], exclusions }
+                Loaded {
+                    config,
+                    problems: vec![Problem { line: 0, what }],
+                    exclusions,
+                    earlier: Earlier::Unknown,
+                }
             }
             Err(why @ Refused::Io(_)) => {
                 Loaded::broken(Loaded::from(Self::default()), &format!("it cannot be read: {why}"))
@@ -148,7 +162,9 @@ impl Config {
     pub fn obeyed(path: &Path, note: &Path) -> Loaded {
         let mut loaded = Self::load(path);
         if !loaded.problems.is_empty() {
-            last_good::keep_restrictions(&mut loaded.config, loaded.exclusions, LastGood::read(note));
+            let last = LastGood::read(note);
+            loaded.earlier = if last.is_some() { Earlier::Held } else { Earlier::Unknown };
+            last_good::keep_restrictions(&mut loaded.config, loaded.exclusions, last);
         }
         loaded
     }
@@ -174,6 +190,7 @@ impl Config {
             config: reading.written.into_config(),
             problems: reading.problems,
             exclusions: reading.exclusions,
+            earlier: Earlier::Unknown,
         }
     }
 }
@@ -181,18 +198,21 @@ impl Config {
 impl From<Config> for Loaded {
     /// A configuration without mistakes.
     fn from(config: Config) -> Self {
-        Self { config, problems: Vec::new(), exclusions: Understood::Whole }
+        Self { config, problems: Vec::new(), exclusions: Understood::Whole, earlier: Earlier::Unknown }
     }
 }
 
 impl Loaded {
     /// The consequence of the problems, in words for the user.
     pub fn consequence(&self) -> &'static str {
-        match self.config.excluded {
-            Excluded::Everything => {
+        match (&self.config.excluded, self.earlier) {
+            (Excluded::Everything, _) => {
                 "Nothing is captured: capture.exclude cannot be read, and nobody can tell which projects it names."
             }
-            Excluded::Projects(_) => {
+            (Excluded::Projects(_), Earlier::Unknown) => {
+                "What can be read counts, the rest is at its default."
+            }
+            (Excluded::Projects(_), Earlier::Held) => {
                 "What can be read counts, the rest is at its default; the exclusions of the last file without errors \
                  stay in force."
             }
@@ -504,9 +524,18 @@ mod tests {
         problem("[compression]\nbackend = 'openai'\n", "compression.model is missing");
         problem("[compression]\nfallback = ['openai']\n", "compression.openai.model is missing");
         problem(&compression("proxy = 'socks5://x'"), "compression.proxy must begin");
-        for here in
-            ["http://127.0.0.1:1", "http://localhost:1/v1", "https://[::1]", "http://[::ffff:127.0.0.1]"]
-        {
+        for here in [
+            "http://127.0.0.1:1",
+            "http://localhost:1/v1",
+            "https://[::1]",
+            "http://[::ffff:127.0.0.1]",
+            "https://[::]:1",
+            "https://0.0.0.0:1",
+            "https://[::ffff:0.0.0.0]",
+            "https://LOCALHOST.:1",
+            "https://models.localhost:1",
+            "https://models.localhost.",
+        ] {
             let proxied = format!("base_url = '{here}'\nproxy = 'http://proxy.example:3128'");
             problem(&compression(&proxied), "compression.base_url is on this machine");
         }
@@ -522,7 +551,7 @@ mod tests {
 
     #[test]
     fn a_mistake_costs_its_own_key_and_all_are_named_at_once() {
-        let Loaded { config, problems, exclusions } = Config::parse(
+        let Loaded { config, problems, exclusions, .. } = Config::parse(
             "[capture]\nexclude = ['~/clients/*', 7, 'shop']\nchunk_kb = 0\n[context]\nstart_token = 5\n\
              prompt_tokens = 70\n[timers]\nbatch_idle_s = 'x'\nretention_days = 30\n[nowhere]\na = 1\n\
              [redaction]\nextra = ['(', 'ACME-1']\n",
@@ -575,6 +604,16 @@ mod tests {
             let loaded = Config::parse(text);
             assert_eq!(loaded.exclusions, Understood::Partly, "{text}: {loaded:?}");
         }
+        // The keys of a table whose header is torn are none by themselves.
+        let lines = |text: &str| -> Vec<usize> {
+            Config::parse(text).problems.iter().map(|problem| problem.line).collect()
+        };
+        assert_eq!(lines("[capture\nexclude = ['a']\n"), [1]);
+        assert_eq!(
+            lines("[timers]\nbatch_idle_s = 5\n[capture\nexclude = ['a']\nx = 1\n[context]\ny = 1\n"),
+            [3, 7]
+        );
+        assert_eq!(lines("exclude = ['a']\n[capture\n"), [1, 2]);
         // A list under a misspelled section was still meant.
         check("[captrue]\nexclude = ['a']\n", Understood::Whole, &["a"]);
         check("exclude = ['a']\n", Understood::Whole, &["a"]);
@@ -592,8 +631,9 @@ mod tests {
             Config::in_force(&file, &note)
         };
         // Without an earlier file the readable part counts, and unreadable exclusions exclude everything.
-        let first = in_force(b"[capture]\nexclude = ['a']\nchunk_kb = 0\n").config;
-        assert_eq!(excluded(&first), ["a"]);
+        let first = in_force(b"[capture]\nexclude = ['a']\nchunk_kb = 0\n");
+        assert_eq!(excluded(&first.config), ["a"]);
+        assert!(!first.consequence().contains("last file"), "{}", first.consequence());
         for text in [&b"[capture]\nexclude = 'a'\n"[..], b"capture = 5", b"exclude = ['\xff']", b"[capture"] {
             let everything = in_force(text).config.excluded == Excluded::Everything;
             assert_eq!(everything, text != b"[capture", "{}", String::from_utf8_lossy(text));
@@ -610,6 +650,7 @@ mod tests {
               [redaction]\nenabled = false\nallow = ['x']\n",
         );
         assert_eq!(excluded(&broken.config), ["c", "a", "b"]);
+        assert!(broken.consequence().contains("the last file without errors"), "{}", broken.consequence());
         assert_eq!(broken.config.capture.skip_tools, ["T"]);
         assert_eq!(broken.config.redaction, good.config.redaction);
         // The file cannot be read at all.

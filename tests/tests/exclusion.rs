@@ -62,6 +62,7 @@ fn every_folder_that_an_event_names_is_asked() {
         delivery.payload.truncate(end);
         delivery
     };
+    let too_long = format!("{}{}", excluded.display(), "/.".repeat(2_100));
     let of_excluded = [
         event(&stage, &other, None, absolute, "a"),
         event(&stage, &other, absolute, other.to_str(), "b"),
@@ -76,6 +77,13 @@ fn every_folder_that_an_event_names_is_asked() {
         event(&stage, &other, None, link.to_str(), "k"),
         event(&stage, &other, link.to_str(), None, "l"),
         cut_off(&excluded),
+        event(&stage, &other, None, Some("~/clients/acme"), "m"),
+        event(&stage, &other, Some("~/clients/acme/src"), None, "n"),
+        event(&stage, &other, None, Some(&format!("file://{}", excluded.display())), "o"),
+        event(&stage, &other, None, Some(&format!("file://localhost{}", excluded.display())), "p"),
+        event(&stage, &other, None, Some(&too_long), "q"),
+        event(&stage, Path::new(&too_long), None, other.to_str(), "r"),
+        event(&stage, &other, Some(&too_long), other.to_str(), "s"),
     ];
     stage.deliver(&of_excluded);
     counts(&stage, 0, of_excluded.len() as u64);
@@ -121,6 +129,48 @@ fn work_trees_and_clones_of_an_excluded_folder_are_excluded() {
     let other = Repository::init(&beside(&stage, "other"));
     stage.deliver(&[in_folder(&stage, &other.0)]);
     counts(&stage, 1, 2 * folders.len() as u64);
+}
+
+#[test]
+fn whatever_a_clone_calls_its_origin_the_excluded_one_is_asked() {
+    let (stage, excluded) = stage();
+    let main = Repository::init(&excluded);
+    let home = stage.user_home();
+    let url = excluded.display().to_string();
+    let spellings: [&[&[&str]]; 7] = [
+        &[
+            &["remote", "set-url", "origin", "https://example.com/x.git"],
+            &["remote", "add", "upstream", &url],
+        ],
+        &[
+            &["remote", "set-url", "origin", "https://example.com/x.git"],
+            &["remote", "set-url", "--push", "origin", &url],
+        ],
+        &[
+            &["remote", "set-url", "origin", "client:acme"],
+            &["config", &format!("url.{}/.insteadOf", home.join("clients").display()), "client:"],
+        ],
+        &[&["remote", "set-url", "origin", &format!("file://localhost{url}")]],
+        &[&["remote", "set-url", "origin", "link"]],
+        &[&["remote", "remove", "origin"], &["config", "include.path", "more"]],
+        &[&["remote", "remove", "origin"], &["config", "include.path", "../../more"]],
+    ];
+    std::fs::write(home.join("more"), format!("[remote \"a\"]\nurl = {url}\n")).unwrap();
+    for (number, commands) in spellings.iter().enumerate() {
+        let folder = home.join(format!("copy-{number}"));
+        main.git(&["clone", "-q", ".", folder.to_str().unwrap()]);
+        let copy = Repository(folder);
+        symlink(&excluded, copy.0.join("link")).unwrap();
+        std::fs::copy(home.join("more"), copy.0.join(".git/more")).unwrap();
+        commands.iter().for_each(|command| drop(copy.git(command)));
+        stage.deliver(&[in_folder(&stage, &copy.0)]);
+        counts(&stage, 0, number as u64 + 1);
+    }
+    // A git folder that lies elsewhere is asked, though it says not whose it is.
+    let pointer = beside(&stage, "pointer");
+    std::fs::write(pointer.join(".git"), format!("gitdir: {url}/.git")).unwrap();
+    stage.deliver(&[in_folder(&stage, &pointer)]);
+    counts(&stage, 0, spellings.len() as u64 + 1);
 }
 
 #[test]
@@ -185,6 +235,11 @@ fn of_a_call_elsewhere_only_the_name_is_kept() {
         bash("cat $HOME/clients/acme/plan.txt".to_owned()),
         bash("cd ../clients/acme && cat plan.txt".to_owned()),
         bash("cat link.txt".to_owned()),
+        bash("cd ../clients && cat acme/plan.txt".to_owned()),
+        bash("pushd ../clients; cat acme/plan.txt".to_owned()),
+        bash("D=../clients; cat $D/acme/plan.txt".to_owned()),
+        bash("cat \"../clients\"/acme/plan.txt".to_owned()),
+        bash("cat ../clien\\ts/'acme'/plan.txt".to_owned()),
     ];
     let mut deliveries = Vec::new();
     for (number, (tool, input)) in calls.iter().enumerate() {
@@ -213,7 +268,10 @@ fn of_a_call_elsewhere_only_the_name_is_kept() {
     let inputs: Vec<String> = activities.iter().map(|activity| activity["input"].to_string()).collect();
     assert_eq!(inputs.len(), calls.len(), "{session}");
     for input in &inputs {
-        assert!(["acme", "silent", "link.txt"].iter().any(|name| input.contains(name)), "{input}");
+        assert!(
+            ["acme", "silent", "link.txt", "cat [redacted"].iter().any(|name| input.contains(name)),
+            "{input}"
+        );
     }
     assert!(inputs.iter().any(|input| input.contains("python3")), "{inputs:?}");
     assert!(!in_database(&stage, "heron"));

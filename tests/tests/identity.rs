@@ -343,6 +343,16 @@ fn a_folder_that_names_a_remote_is_told_nothing_of_it() {
     std::fs::write(pointer.join(".git"), format!("gitdir: {}", stage.project().join(".git").display()))
         .unwrap();
     stays_out(&stage, &pointer, "pointer");
+    // By the pointer of a worktree that was removed and not pruned.
+    let victim = Repository(stage.project());
+    let tree = beside("vwt");
+    victim.git(&["worktree", "add", "-q", tree.to_str().unwrap(), "-b", "gone"]);
+    let back = std::fs::read(tree.join(".git")).unwrap();
+    std::fs::remove_dir_all(&tree).unwrap();
+    let stale = beside("stale/shop");
+    std::fs::create_dir_all(&stale).unwrap();
+    std::fs::write(stale.join(".git"), back).unwrap();
+    stays_out(&stage, &stale, "stale");
     // What it does is not told to the other either.
     assert_eq!(
         stage.json(["ctl", "sessions", "--project", stage.project().to_str().unwrap()])["sessions"]
@@ -386,6 +396,13 @@ fn the_doctor_explains_why_a_folder_stands_alone() {
         let said = doctor(&believed);
         assert!(!said.contains("shows no commit"), "{said}");
     }
+    // A git folder elsewhere, as `git init --separate-git-dir` makes it, is nobody's until it points back.
+    let apart = Repository(stage.user_home().join("apart"));
+    std::fs::create_dir(&apart.0).unwrap();
+    apart.git(&["init", "-q", "--separate-git-dir", "../apart.git"]);
+    assert!(doctor(&apart.0).contains("which does not point back"));
+    apart.git(&["config", "core.worktree", apart.0.to_str().unwrap()]);
+    assert!(!doctor(&apart.0).contains("which does not point back"));
     let local = Repository::init(&stage.user_home().join("local/shop"));
     local.git(&["remote", "add", "origin", stage.project().to_str().unwrap()]);
     assert!(doctor(&local.0).contains("shows no commit of that"));

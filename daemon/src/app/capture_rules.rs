@@ -1,19 +1,22 @@
 //! What may be captured where: the user's excluded projects, and what a project says of itself.
 //!
 //! Every folder that an event names is asked, as it is named and as it is resolved, with the repository around it, its
-//! main work tree and the repositories on this disk that it was cloned from: one that is excluded is enough. Asked for
+//! main work tree, the repositories on this disk that it was cloned from, and all others that its files mention: one that
+//! is excluded is enough. Asked for
 //! each event, so what was found for a folder is believed for a moment.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use globset::GlobSet;
 
 use crate::config::Excluded;
-use crate::memory::project::{RepositoryFacts, display_name, identities};
+use crate::memory::project::{RepositoryFacts, display_name, identities, normalise_remote};
 use crate::project_file::{Captured, NAME, ProjectRules, excluded_projects};
+use crate::repository::mentions::{decoded, strip_file_scheme, without_dots};
 use crate::repository::{self, ProjectFile};
 
 /// So long a folder is not looked at again.
@@ -142,6 +145,19 @@ impl CaptureRules {
         let set = Arc::new(ExcludedSet::new(excluded, &self.home));
         *self.excluded.write().unwrap_or_else(PoisonError::into_inner) = set;
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// A folder as a client may name it, as a path: `~` and `file://` are resolved.
+    pub fn spelled_out<'a>(&self, named: &'a str) -> Cow<'a, str> {
+        if let Some(path) = strip_file_scheme(named) {
+            return Cow::Owned(decoded(path));
+        }
+        match named.strip_prefix('~') {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                Cow::Owned(format!("{}{rest}", self.home.display()))
+            }
+            _ => Cow::Borrowed(named),
+        }
     }
 
     /// What holds in a folder.
@@ -348,20 +364,6 @@ pub fn whole(path: &str, folder: &Path) -> PathBuf {
     }
 }
 
-fn without_dots(path: &Path) -> PathBuf {
-    let mut whole = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                whole.pop();
-            }
-            part => whole.push(part),
-        }
-    }
-    whole
-}
-
 /// Without links, as far as the path is there.
 fn resolved(path: &Path) -> PathBuf {
     let found = path.ancestors().find_map(|there| Some((there, there.canonicalize().ok()?)));
@@ -386,7 +388,7 @@ pub fn project_files(folder: &Path, facts: &RepositoryFacts, home: &Path) -> Vec
             break;
         }
     }
-    for facts in std::iter::successors(Some(facts), |facts| facts.origin.as_deref()) {
+    for facts in facts.asked() {
         roots.extend(trees_of(facts));
     }
     let mut files: Vec<(PathBuf, ProjectRules)> = Vec::new();
@@ -427,22 +429,16 @@ fn names_of(named: &Path, resolved: &Path, facts: &RepositoryFacts, home: &Path)
         names.extend(parents.filter_map(Path::file_name).map(|name| name.to_string_lossy().into_owned()));
     }
     // What a folder only says of itself counts, too: it makes recall do less.
-    for facts in std::iter::successors(Some(facts), |facts| facts.origin.as_deref()) {
+    for facts in facts.asked() {
         names.extend(trees_of(facts).map(text));
         names.extend(facts.common_dir.clone());
         names.push(display_name(facts));
         names.extend(identities(facts).into_iter().map(|key| key.0));
-        names.extend(origin_path(facts).as_deref().map(text));
+        names.extend(facts.mentions.paths.iter().cloned());
+        let addresses = facts.mentions.addresses.iter().filter_map(|address| normalise_remote(address));
+        names.extend(addresses.map(|address| format!("git:{address}")));
     }
     names
-}
-
-/// The path that a repository was cloned from, whether it is there or not.
-fn origin_path(facts: &RepositoryFacts) -> Option<PathBuf> {
-    let remote = facts.remote.as_deref()?;
-    let path = remote.strip_prefix("file://").unwrap_or(remote);
-    let is_path = path.starts_with('/') || path.starts_with("./") || path.starts_with("../");
-    is_path.then(|| whole(path, Path::new(&facts.folder)))
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub struct Counters {
 impl<P: Ports> Ingest<P> {
     /// Stores an event and says what its sender shall be told. Never fails: what cannot be taken is BUSY.
     pub async fn take(&self, mut deliver: Deliver, recipient: Recipient) -> Reply {
-        forget_long_paths(&mut deliver.context);
+        let context = forget_long_paths(&mut deliver.context);
         if self.pauses.covers(Timestamp(deliver.captured_at_ms)) {
             self.counters.paused.fetch_add(1, Ordering::Relaxed);
             return Reply::Ack { stdout: self.paused_answer(&deliver) };
@@ -72,8 +72,12 @@ impl<P: Ports> Ingest<P> {
         let Some(mut parsed) = self.parse(deliver).await else {
             return self.counted(Reply::Busy);
         };
-        let event_rules =
-            self.capture_rules.event_rules(parsed.folders(), std::mem::take(&mut parsed.names)).await;
+        // Where it would have led nobody can tell.
+        if [context, parsed.own_folder].contains(&Folders::Dropped) && self.capture_rules.exclude_anything() {
+            return self.let_go(&parsed.deliver);
+        }
+        let folders = parsed.folders(&self.capture_rules);
+        let event_rules = self.capture_rules.event_rules(folders, std::mem::take(&mut parsed.names)).await;
         if event_rules.captured() == Captured::No {
             return self.let_go(&parsed.deliver);
         }
@@ -120,7 +124,8 @@ impl<P: Ports> Ingest<P> {
             tracing::error!(event = %deliver.event_id, "an event crashed its session twice and is kept as it came");
             let event = Err("it crashed its session twice".to_owned());
             let deliver = without_private_text(deliver);
-            return Some(Parsed { deliver, event, names: Vec::new() });
+            let own_folder = length_of_folder(&deliver, &event);
+            return Some(Parsed { deliver, event, own_folder, names: Vec::new() });
         }
         let outputs = if self.capture_rules.exclude_anything() { Outputs::Searched } else { Outputs::Left };
         if deliver.payload.len() <= LARGE {
@@ -180,14 +185,33 @@ struct ReadableEvent {
     second: Option<[u8; 16]>,
 }
 
+/// Whether all folders that are named are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Folders {
+    Known,
+    /// One was too long to be a path.
+    Dropped,
+}
+
 /// A path that is none would be gone up folder by folder.
-fn forget_long_paths(context: &mut ShimContext) {
+fn forget_long_paths(context: &mut ShimContext) -> Folders {
     let is_long = |path: &String| path.len() > MOST_PATH;
+    context.config_dir.take_if(|path| is_long(path));
+    let project = context.project_dir.take_if(|path| is_long(path));
     if is_long(&context.cwd) {
         context.cwd.clear();
+        return Folders::Dropped;
     }
-    context.project_dir.take_if(|path| is_long(path));
-    context.config_dir.take_if(|path| is_long(path));
+    if project.is_some() { Folders::Dropped } else { Folders::Known }
+}
+
+/// Of the folder that the payload names.
+fn length_of_folder(deliver: &Deliver, event: &Result<HookEvent, String>) -> Folders {
+    let is_long = match event {
+        Ok(event) => event.cwd.as_ref().is_some_and(|cwd| cwd.len() > MOST_PATH),
+        Err(_) => json_field::field(&deliver.payload, "cwd").is_some_and(|cwd| cwd.len() > MOST_PATH),
+    };
+    if is_long { Folders::Dropped } else { Folders::Known }
 }
 
 /// A delivery that was looked into.
@@ -195,6 +219,7 @@ struct Parsed {
     deliver: Deliver,
     /// Or why it is none.
     event: Result<HookEvent, String>,
+    own_folder: Folders,
     /// All that may name a file in its calls.
     names: Vec<String>,
 }
@@ -202,15 +227,18 @@ struct Parsed {
 impl Parsed {
     /// Where the agent works, as its hook and its event say: the project's folder, the one that the hook stands in, and
     /// the one of the payload. The first says what the project is called.
-    fn folders(&self) -> Vec<PathBuf> {
+    fn folders(&self, capture_rules: &CaptureRules) -> Vec<PathBuf> {
         let context = &self.deliver.context;
-        let here = PathBuf::from(&context.cwd);
+        let here = PathBuf::from(capture_rules.spelled_out(&context.cwd).as_ref());
         let named = match &self.event {
             Ok(event) => event.cwd.clone(),
             Err(_) => json_field::field(&self.deliver.payload, "cwd").map(|cwd| cwd.into_owned()),
         };
-        let made_whole =
-            |named: &str| Some(named).filter(|named| !named.is_empty()).map(|named| whole(named, &here));
+        let named = named.filter(|named| named.len() <= MOST_PATH);
+        let made_whole = |named: &str| {
+            let named = Some(named).filter(|named| !named.is_empty())?;
+            Some(whole(&capture_rules.spelled_out(named), &here))
+        };
         let project = context.project_dir.as_deref().and_then(made_whole);
         let own = named.as_deref().and_then(made_whole);
         let mut folders = Vec::new();
@@ -260,9 +288,10 @@ fn without_private_text(deliver: Deliver) -> Deliver {
 fn parse(deliver: Deliver, outputs: Outputs) -> Parsed {
     let deliver = without_private_text(deliver);
     let event = (agents::spec(&deliver.agent).read)(&deliver).map_err(|error| parse_error(&error));
+    let own_folder = length_of_folder(&deliver, &event);
     let event = event.map(HookEvent::without_long_paths);
     let names = event.as_ref().map_or_else(|_| Vec::new(), |event| Redactor::file_names(event, outputs));
-    Parsed { deliver, event, names }
+    Parsed { deliver, event, own_folder, names }
 }
 
 fn cleanse(

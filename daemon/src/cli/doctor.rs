@@ -232,6 +232,24 @@ fn project(findings: &mut Vec<Finding>) {
              out of it: somebody else could decide what is remembered here. `chown` and `chmod go-w` make it yours.",
         );
     }
+    if let Some(target) = &facts.mentions.pointed_at {
+        area.note(
+            format!(
+                "{} is a project of its own: its .git points at {target}, which does not point back",
+                facts.folder
+            ),
+            "Anybody can write such a pointer, so nothing of that repository's project is told here. `git worktree repair` \
+             mends a worktree that was moved; `git config core.worktree \"$PWD\"` in the folder itself mends one whose git \
+             folder lies elsewhere.",
+        );
+    }
+    for unread in &facts.mentions.unread {
+        area.note(
+            format!("{}: its .git/config includes a file that is not read: {unread}", facts.folder),
+            "Remotes that are named there are not compared with capture.exclude. If one of them leads to an excluded \
+             project, exclude this folder too.",
+        );
+    }
     for (root, rules) in files {
         let root = root.display();
         if rules.captured == Captured::No && rules.complaints.is_empty() {

@@ -220,7 +220,7 @@ impl WrittenEndpoint {
 
     fn is_on_this_machine(&self) -> bool {
         let url = self.base_url.as_ref().and_then(|url| reqwest::Url::parse(url).ok());
-        url.is_some_and(|url| is_loopback(&url))
+        url.is_some_and(|url| may_be_this_machine(&url))
     }
 
     fn backend(&self, kind: BackendKind) -> Backend {
@@ -281,6 +281,14 @@ fn check_base_url(text: &str) -> Result<(), String> {
 fn is_loopback(url: &reqwest::Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_loopback())
+}
+
+/// Whether what is sent there may be meant for this machine. A name beneath `localhost` need not be, so this opens no
+/// way: see [`is_loopback`] for what may be sent in the clear.
+fn may_be_this_machine(url: &reqwest::Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).trim_end_matches('.');
+    let is_unspecified = || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_unspecified());
+    host == "localhost" || host.ends_with(".localhost") || is_loopback(url) || is_unspecified()
 }
 
 fn check_dollars(key: &str, value: f64, problems: &mut Vec<String>) {

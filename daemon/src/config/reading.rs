@@ -20,6 +20,12 @@ pub struct Problem {
     pub what: String,
 }
 
+impl Problem {
+    fn is_of_unknown_key(&self) -> bool {
+        self.what.starts_with("unknown field")
+    }
+}
+
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.line {
@@ -80,6 +86,17 @@ pub(super) fn read(text: &str) -> Reading {
         }
     }
     let Reader { kept, mut problems, mut exclusions, unknown_key_patterns, .. } = reader;
+    if !is_toml {
+        let torn: Vec<usize> = errors
+            .iter()
+            .filter_map(|error| error.span())
+            .map(|span| line_of(text, span.start))
+            .filter(|line| is_header(text, *line))
+            .collect();
+        problems.retain(|problem| {
+            !problem.is_of_unknown_key() || !torn.contains(&header_above(text, problem.line))
+        });
+    }
     let mut written = match Written::deserialize(Deserializer::from(Spanned::new(0..text.len(), kept))) {
         Ok(written) => written,
         Err(error) => {
@@ -265,6 +282,16 @@ fn exclusions_are_whole(text: &str, table: &DeTable<'_>) -> bool {
 
 fn names_exclusions(text: &str) -> bool {
     text.lines().any(|line| line.split('#').next().is_some_and(|code| code.contains("exclude")))
+}
+
+/// Whether a line, from 1, begins a table.
+fn is_header(text: &str, line: usize) -> bool {
+    text.lines().nth(line.saturating_sub(1)).is_some_and(|line| line.trim_start().starts_with('['))
+}
+
+/// The line of the header that a line stands under; 0 where there is none.
+fn header_above(text: &str, line: usize) -> usize {
+    (1..line).rev().find(|line| is_header(text, *line)).unwrap_or(0)
 }
 
 fn line_of(text: &str, offset: usize) -> usize {

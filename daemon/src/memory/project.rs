@@ -18,6 +18,35 @@ pub struct RepositoryFacts {
     pub folder: String,
     /// The repository on this disk that this one was cloned from.
     pub origin: Option<Box<RepositoryFacts>>,
+    pub mentions: Mentions,
+}
+
+/// What the files of a repository say of others. It proves nothing: only what makes recall do less asks it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mentions {
+    /// The git folder that its `.git` points at, where that does not point back.
+    pub pointed_at: Option<String>,
+    /// The addresses of all its remotes, as they are written and as they are used.
+    pub addresses: Vec<String>,
+    /// Those of them that are paths of this disk, whether there is anything or not.
+    pub paths: Vec<String>,
+    /// The repositories there, the one that is pointed at, and the one around it.
+    pub repositories: Vec<RepositoryFacts>,
+    /// What the configuration includes and is not read, with the reason.
+    pub unread: Vec<String>,
+}
+
+impl RepositoryFacts {
+    /// These facts, those of the origins, and those of all repositories that any of them mentions.
+    pub fn asked(&self) -> impl Iterator<Item = &Self> {
+        let mut left = vec![self];
+        std::iter::from_fn(move || {
+            let next = left.pop()?;
+            left.extend(next.mentions.repositories.iter().rev());
+            left.extend(next.origin.as_deref());
+            Some(next)
+        })
+    }
 }
 
 /// The folder that identifies the project best, of those that an event names, most reliable first. A complete path

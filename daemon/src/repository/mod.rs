@@ -4,14 +4,17 @@
 //! describe them. What cannot be read is unknown. Only `history` starts git, for questions that no file answers, and a
 //! hook waits for it only while it has time.
 //!
-//! Anybody can pack a folder whose `.git` points at somebody else's repository. So such a pointer is followed only if
-//! the repository points back, and an origin is only reported. Nothing beneath a git folder leads out of it
-//! (`git_folder`), what looks like a repository inside a work tree is part of that work tree, and files that other
-//! users can write are ignored.
+//! Anybody can pack a folder whose `.git` points at somebody else's repository. Such a pointer is followed where the
+//! repository points back, to this very place. Otherwise the folder counts by its path alone, and the repository is only
+//! mentioned: so are all remotes, on this disk or elsewhere (`mentions`). Nothing beneath a git folder leads out
+//! of it (`git_folder`), what looks like a repository inside a work tree is part of that, and what other users may have
+//! written does not count.
 //!
 //! **Invariant:** reads a handful of small files and never writes.
 
+mod git_config;
 pub mod git_folder;
+pub mod mentions;
 pub mod refs;
 mod objects;
 pub mod history;
@@ -21,9 +24,11 @@ use std::path::{Path, PathBuf};
 
 use crate::memory::event::MOST_PATH;
 use crate::memory::ids::CommitId;
-use crate::memory::project::RepositoryFacts;
+use crate::memory::project::{Mentions, RepositoryFacts};
 use crate::trusted_file::{self, Links, Refused};
+use git_config::Setting;
 use git_folder::GitFolder;
+use mentions::Survey;
 
 /// Files are read up to this size. None of interest is larger.
 const MOST_BYTES: u64 = 256 * 1024;
@@ -48,7 +53,7 @@ pub fn facts(folder: &Path) -> RepositoryFacts {
         return RepositoryFacts { folder: text(folder), ..Default::default() };
     }
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    follow(&folder, MOST_CLONES)
+    follow(&folder, MOST_CLONES, &mut Survey::default())
 }
 
 /// What is ignored of the repository around a folder, with the reasons.
@@ -64,23 +69,52 @@ pub fn ignored(folder: &Path) -> Vec<Ignored> {
     ignored
 }
 
-fn follow(folder: &Path, clones: u32) -> RepositoryFacts {
-    let Some((tree, git_dir)) = find(folder, &mut |_| {}) else {
-        return RepositoryFacts { folder: text(folder), ..Default::default() };
-    };
+/// What lies around a folder.
+enum Place {
+    /// A work tree and its git folder.
+    Repository(PathBuf, GitFolder),
+    /// A folder whose `.git` points at a git folder that does not point back.
+    Unproven(PathBuf, GitFolder),
+    Plain,
+}
+
+fn follow(folder: &Path, clones: u32, survey: &mut Survey) -> RepositoryFacts {
+    match place(folder, &mut |_| {}) {
+        Place::Repository(tree, git_dir) => facts_of(&tree, &git_dir, clones, survey),
+        Place::Unproven(tree, git_dir) => {
+            let target = git_dir.common();
+            let around = tree.parent().map(|parent| survey.visit(parent, clones));
+            let pointed_at = facts_of(target.path(), &target, clones, survey);
+            RepositoryFacts {
+                folder: text(&tree),
+                mentions: Mentions {
+                    pointed_at: Some(text(git_dir.path())),
+                    repositories: std::iter::once(pointed_at).chain(around.flatten()).collect(),
+                    ..Mentions::default()
+                },
+                ..RepositoryFacts::default()
+            }
+        }
+        Place::Plain => RepositoryFacts { folder: text(folder), ..RepositoryFacts::default() },
+    }
+}
+
+fn facts_of(tree: &Path, git_dir: &GitFolder, clones: u32, survey: &mut Survey) -> RepositoryFacts {
     let common_dir = git_dir.common();
-    let remote = common_dir.read("config").and_then(|config| remote_url(&config));
+    let config = git_config::parse(&common_dir.read("config").unwrap_or_default());
     let root_commit = common_dir.read("logs/HEAD").and_then(|log| first_commit(&log));
     let mut facts = RepositoryFacts {
-        remote,
-        // The log is only a claim, so the commit must exist.
+        remote: remote_url(&config),
+        // The log is no more than a claim.
         root_commit: root_commit.filter(|commit| common_dir.holds(commit)).map(|commit| commit.0),
         common_dir: Some(text(common_dir.path())),
-        folder: text(&tree),
+        folder: text(tree),
         origin: None,
+        mentions: Mentions::default(),
     };
-    let origin = origin_on_this_disk(&facts, &tree).filter(|_| clones > 0);
-    facts.origin = origin.map(|origin| Box::new(follow(&origin, clones - 1)));
+    let origin = origin_on_this_disk(&facts, tree).filter(|_| clones > 0);
+    facts.origin = origin.map(|origin| Box::new(follow(&origin, clones - 1, survey)));
+    facts.mentions = mentions::of(&facts, git_dir, config, clones, survey);
     facts
 }
 
@@ -95,10 +129,22 @@ fn origin_on_this_disk(facts: &RepositoryFacts, tree: &Path) -> Option<PathBuf> 
 /// The work tree around `folder` and its git folder. A bare repository is its own, except inside a work tree, where it
 /// may have been committed.
 fn find(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Option<(PathBuf, GitFolder)> {
+    match place(folder, ignored) {
+        Place::Repository(tree, git_dir) => Some((tree, git_dir)),
+        Place::Unproven(..) | Place::Plain => None,
+    }
+}
+
+/// What `folder` lies in. A repository without a work tree is its own; but not inside a work tree, for there it may have
+/// been committed.
+fn place(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Place {
     let mut bare = None;
     for tree in folder.ancestors() {
         match git_dir_of(tree) {
-            Ok(Some(git_dir)) => return Some((tree.to_owned(), git_dir)),
+            Ok(Some(git_dir)) if belongs_to(&git_dir, tree) => {
+                return Place::Repository(tree.to_owned(), git_dir);
+            }
+            Ok(Some(git_dir)) => return Place::Unproven(tree.to_owned(), git_dir),
             Ok(None) => {}
             Err(why) if why.is_absence() => {}
             Err(why) => ignored(Ignored { path: tree.join(".git"), why }),
@@ -110,10 +156,10 @@ fn find(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Option<(PathBuf, Git
             }
         }
     }
-    bare.map(|git_dir| (git_dir.path().to_owned(), git_dir))
+    bare.map_or(Place::Plain, |git_dir| Place::Repository(git_dir.path().to_owned(), git_dir))
 }
 
-/// The git folder that a folder's `.git` is or points at. `None` if it does not belong to this work tree.
+/// The git folder that a folder's `.git` is or points at.
 fn git_dir_of(tree: &Path) -> Result<Option<GitFolder>, Refused> {
     let dot_git = tree.join(".git");
     let found = fs::symlink_metadata(&dot_git)?;
@@ -133,62 +179,29 @@ fn git_dir_of(tree: &Path) -> Result<Option<GitFolder>, Refused> {
     };
     // The target no longer exists.
     let Ok(git_dir) = fs::canonicalize(target) else { return Ok(None) };
-    Ok(Some(GitFolder::open(git_dir)?).filter(|git_dir| belongs_to(git_dir, tree)))
+    Ok(Some(GitFolder::open(git_dir)?))
 }
 
-/// Whether a git folder belongs to this work tree: it lies in it, points back at it, or belongs to no other work tree
-/// and is not bare. The target of a worktree's pointer may have been moved.
+/// Whether a git folder is this work tree's: it lies right in it or points back at it. One that points at something
+/// else, at what is gone, or at nothing proves nothing.
 fn belongs_to(git_dir: &GitFolder, tree: &Path) -> bool {
     let path = git_dir.path();
-    if path.starts_with(tree) {
+    if path.parent() == Some(tree) {
         return true;
     }
     if let Some(back) = git_dir.read("gitdir") {
-        let back = path.join(back.trim());
-        return fs::canonicalize(&back).map_or(!back.exists(), |back| back == tree.join(".git"));
+        return fs::canonicalize(path.join(back.trim())).is_ok_and(|back| back == tree.join(".git"));
     }
-    let config = git_dir.read("config").unwrap_or_default();
-    let worktree = setting(&config, "core", "worktree").map(|tree| path.join(tree));
-    match worktree.and_then(|tree| fs::canonicalize(tree).ok()) {
-        Some(back) => back == tree,
-        None => {
-            let is_bare = setting(&config, "core", "bare").is_some_and(|bare| bare != "false");
-            !is_bare && !path.iter().any(|part| part == ".git")
-        }
-    }
+    let config = git_config::parse(&git_dir.read("config").unwrap_or_default());
+    let worktree = config.iter().rev().find(|setting| setting.is("core", "worktree"));
+    worktree.is_some_and(|back| fs::canonicalize(path.join(&back.value)).is_ok_and(|back| back == tree))
 }
 
-/// The value of a setting in a section without a subsection.
-fn setting(config: &str, wanted: &str, key: &str) -> Option<String> {
-    let mut within = false;
-    for line in config.lines().map(str::trim) {
-        if let Some(header) = line.strip_prefix('[') {
-            within = header.trim_end_matches(']').trim().eq_ignore_ascii_case(wanted);
-        } else if let Some((name, value)) = line.split_once('=').filter(|_| within)
-            && name.trim().eq_ignore_ascii_case(key)
-        {
-            return Some(value.trim().trim_matches('"').to_owned());
-        }
-    }
-    None
-}
-
-/// The url of `origin`, else of the first remote in the file.
-fn remote_url(config: &str) -> Option<String> {
-    let mut section = None;
-    let mut urls: Vec<(String, String)> = Vec::new();
-    for line in config.lines().map(str::trim) {
-        if let Some(header) = line.strip_prefix('[') {
-            section =
-                header.strip_prefix("remote \"").and_then(|rest| rest.split('"').next()).map(str::to_owned);
-        } else if let (Some(remote), Some((key, value))) = (&section, line.split_once('='))
-            && key.trim().eq_ignore_ascii_case("url")
-        {
-            urls.push((remote.clone(), value.trim().trim_matches('"').to_owned()));
-        }
-    }
-    let origin = urls.iter().position(|(remote, _)| remote == "origin").unwrap_or(0);
-    urls.into_iter().nth(origin).map(|(_, url)| url)
+/// The address of `origin`, else of the first remote in the file.
+fn remote_url(config: &[Setting]) -> Option<String> {
+    let mut urls = config.iter().filter(|setting| setting.is("remote", "url"));
+    let origin = urls.clone().find(|setting| setting.subsection == "origin");
+    origin.or_else(|| urls.next()).map(|setting| setting.value.clone())
 }
 
 /// The first commit of the repository, if its own log goes back to it: in a repository that was not cloned, the first
@@ -412,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_submodule_and_a_git_folder_elsewhere_are_their_trees() {
+    fn a_submodule_and_a_git_folder_elsewhere_are_their_trees_where_they_point_back() {
         let home = tempfile::tempdir().unwrap();
         let (module, tree) = (home.path().join("shop/.git/modules/coins"), home.path().join("shop/coins"));
         fs::create_dir_all(&module).unwrap();
@@ -421,12 +434,56 @@ mod tests {
         fs::write(module.join("config"), "[core]\n\tworktree = ../../../coins\n").unwrap();
         fs::write(tree.join(".git"), "gitdir: ../.git/modules/coins").unwrap();
         assert!(keys(&tree)[0].ends_with("/.git/modules/coins"), "{:?}", keys(&tree));
+        // As `git init --separate-git-dir` makes it: nothing in it says whose it is.
         let (apart, other) = (home.path().join("apart.git"), home.path().join("other"));
         fs::create_dir_all(&apart).unwrap();
-        fs::create_dir_all(&other).unwrap();
+        fs::create_dir_all(other.join("src")).unwrap();
         fs::write(apart.join("HEAD"), "ref: refs/heads/main").unwrap();
-        fs::write(other.join(".git"), format!("gitdir: {}", apart.display())).unwrap();
+        let pointer = format!("gitdir: {}", apart.display());
+        let own = format!("path:{}", fs::canonicalize(&other).unwrap().display());
+        fs::write(apart.join("config"), "[core]\n\tbare = false\n").unwrap();
+        fs::write(other.join(".git"), &pointer).unwrap();
+        assert_eq!(keys(&other.join("src")), [own.clone()]);
+        let target = fs::canonicalize(&apart).unwrap();
+        let facts_of_other = facts(&other);
+        assert_eq!(facts_of_other.mentions.pointed_at, Some(text(&target)));
+        // Who asks what may be kept is told of it all the same.
+        assert!(facts_of_other.asked().any(|facts| facts.common_dir == Some(text(&target))));
+        fs::remove_file(other.join(".git")).unwrap();
+        symlink(&apart, other.join(".git")).unwrap();
+        assert_eq!(keys(&other.join("src")), [own]);
+        fs::write(apart.join("config"), format!("[core]\n\tworktree = {}\n", other.display())).unwrap();
         assert!(keys(&other)[0].ends_with("/apart.git"), "{:?}", keys(&other));
+        // The folder with the work trees of a repository that lies in it.
+        let within = home.path().join("within");
+        fs::create_dir_all(within.join(".bare")).unwrap();
+        fs::write(within.join(".bare/HEAD"), "ref: refs/heads/main").unwrap();
+        fs::write(within.join(".bare/config"), "[core]\n\tbare = true\n").unwrap();
+        fs::write(within.join(".git"), "gitdir: ./.bare").unwrap();
+        assert!(keys(&within)[0].ends_with("/within/.bare"), "{:?}", keys(&within));
+    }
+
+    #[test]
+    fn a_worktree_that_is_gone_lends_its_name_to_nobody() {
+        let home = tempfile::tempdir().unwrap();
+        let (shop, thief) = (home.path().join("shop"), home.path().join("thief"));
+        repository(&shop, "[remote \"origin\"]\n\turl = git@github.com:acme/secret\n");
+        let stale = shop.join(".git/worktrees/gone");
+        fs::create_dir_all(&stale).unwrap();
+        fs::create_dir_all(&thief).unwrap();
+        fs::write(stale.join("commondir"), "../..\n").unwrap();
+        fs::write(stale.join("HEAD"), "ref: refs/heads/gone").unwrap();
+        fs::write(stale.join("gitdir"), home.path().join("gone/.git").to_str().unwrap()).unwrap();
+        fs::write(thief.join(".git"), format!("gitdir: {}", stale.display())).unwrap();
+        assert_eq!(keys(&thief), [format!("path:{}", fs::canonicalize(&thief).unwrap().display())]);
+        let shop = text(&fs::canonicalize(shop.join(".git")).unwrap());
+        assert!(facts(&thief).asked().any(|facts| facts.common_dir.as_ref() == Some(&shop)));
+        // Inside another repository it is still its own.
+        fs::create_dir_all(home.path().join(".git/objects")).unwrap();
+        fs::write(home.path().join(".git/HEAD"), "ref: refs/heads/main").unwrap();
+        assert!(keys(&thief)[0].starts_with("path:"));
+        let around = text(&fs::canonicalize(home.path().join(".git")).unwrap());
+        assert!(facts(&thief).asked().any(|facts| facts.common_dir.as_ref() == Some(&around)));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::ops::Range;
 use super::Redactor;
 use super::json_text::{Replacement, Role, StringPlace, rewrite};
 use super::secret_files::mark;
+use super::shell_words;
 use crate::memory::event::{HookEvent, HookEventKind, ToolCall, ToolResult, ToolStart};
 
 /// Longer texts are not paths.
@@ -125,6 +126,11 @@ impl Names {
                             self.add(word);
                         }
                     }
+                    for name in shell_words::read(text).into_iter().flat_map(|word| word.names) {
+                        if name.contains('/') || self.list.len() < MOST_WORDS {
+                            self.add(&name);
+                        }
+                    }
                 }
                 Role::Value { .. } | Role::Element { .. } => {
                     if let Some(name) = as_name(text) {
@@ -202,10 +208,23 @@ fn only_names<'a>(json: &'a str, hidden: &HashSet<String>) -> Cow<'a, str> {
         if !is_command(key) {
             return vec![Replacement { range: 0..text.len(), text: Cow::Borrowed(MARK) }];
         }
+        let mut named: Vec<Range<usize>> = words(text)
+            .filter(|word| text.get(word.clone()).is_some_and(|name| hidden.contains(name)))
+            .collect();
+        let spelled = shell_words::read(text).into_iter().filter(|word| {
+            // One with blanks may hold more than a name.
+            let is_one = text.get(word.range.clone()).is_some_and(|text| !text.contains(char::is_whitespace));
+            is_one && word.is_path && word.names.iter().any(|name| hidden.contains(name))
+        });
+        // Where a piece of it is named already, that stays.
+        let is_new =
+            |range: &Range<usize>| named.iter().all(|it| it.end <= range.start || range.end <= it.start);
+        let spelled: Vec<_> = spelled.map(|word| word.range).filter(is_new).collect();
+        named.extend(spelled);
+        named.sort_by_key(|word| word.start);
         let mut kept: Vec<Range<usize>> = program(text).into_iter().collect();
-        for word in words(text) {
-            let is_news = kept.last().is_none_or(|last| last.end <= word.start);
-            if is_news && text.get(word.clone()).is_some_and(|name| hidden.contains(name)) {
+        for word in named {
+            if kept.last().is_none_or(|last| last.end <= word.start) {
                 kept.push(word);
             }
         }
@@ -280,10 +299,29 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_spelled_oddly_keeps_nothing_else() {
+        let hidden: HashSet<String> = ["../x/a/f", "../x/a/ the heron"].map(str::to_owned).into();
+        for (command, left) in [
+            ("cd ../x && cat a/f heron", Some("a/f")),
+            (r#"cat "../x"/a/f heron"#, Some("/a/f")),
+            (r"cat ../\x/a/f heron", None),
+            ("D=../x; cat $D/a/f heron", Some("$D/a/f")),
+            ("cat '../x/a/ the heron'", None),
+        ] {
+            let json = serde_json::json!({ "command": command }).to_string();
+            assert!(names_one(&json, &hidden), "{command}");
+            let once = only_names(&json, &hidden);
+            assert!(!once.contains("heron"), "{once}");
+            assert!(left.is_none_or(|left| once.contains(left)), "{once}");
+        }
+    }
+
+    #[test]
     fn names_are_found_wherever_they_stand() {
         let mut names = Names::default();
         names.of_input(r#"{"path":"/x/plan.txt","pattern":"~/x/","command":"cp -r a=../x/a @f 'b c'"}"#);
-        assert_eq!(names.list, ["/x/plan.txt", "~/x/", "cp", "a", "../x/a", "f", "b", "c"]);
+        let expected = ["/x/plan.txt", "~/x/", "cp", "a", "../x/a", "f", "b", "c", "a=../x/a", "@f", "b c"];
+        assert_eq!(names.list, expected);
         let mut names = Names::default();
         names.of_output(
             r#"{"content":"/x/plan.txt:3:heron\nsrc/a.rs:1:b\n/x/b.txt:1:c","filenames":["y/z"]}"#,

@@ -20,6 +20,7 @@ mod command_line;
 mod key_block;
 mod url;
 mod shapes;
+mod shell_words;
 mod cut;
 mod json_text;
 mod secret_files;

@@ -305,7 +305,7 @@ impl Name {
     /// The word in the mark.
     pub(super) fn kind(self) -> &'static str {
         match self {
-            Self::Password | Self::Login => "password",
+            Self::Password | Self::Login | Self::Pass | Self::Pair => "password",
             Self::Key => "secret",
             Self::Token => "token",
         }

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::byte_set::ByteSet;
 use super::cursor::Cursor;
-use super::plausibility::{Name, ValuePosition, is_secret, looks_random};
+use super::plausibility::{Name, ValuePosition, is_broken, is_secret, looks_random};
 
 /// Words that make a name sensitive, in any capitalisation.
 pub(super) const WORDS: &[(&str, Name)] = &[
@@ -20,6 +20,11 @@ pub(super) const WORDS: &[(&str, Name)] = &[
     ("pwd", Name::Password),
     ("pw", Name::Password),
     ("_pass", Name::Password),
+    ("pass", Name::Pass),
+    ("credentials", Name::Pair),
+    ("creds", Name::Pair),
+    ("api key", Name::Key),
+    ("access key", Name::Key),
     ("secret", Name::Key),
     ("apikey", Name::Key),
     ("api_key", Name::Key),
@@ -88,21 +93,29 @@ const TYPE_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_&<>' :[]?");
 
 /// The value assigned to the name `key`, if it looks like a secret.
 pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Range<usize>> {
+    if name == Name::Pair {
+        return pair(text, key.end);
+    }
     let mut at = Cursor { text, at: key.end };
     at.skip_some(b"\\", 8);
-    at.skip_some(b"\"'`", 1);
+    let key_is_quoted = at.skip_some(b"\"'`", 1) > 0;
     at.skip_some(b"]", 1);
+    let is_certain = is_certain(text, key);
     let blanks = at.skip_some(b" \t", 8);
     let before = preceding(text, key.start);
     match at.peek()? {
         b'=' => {
             at.skip_some(b"=", 3);
             let arrow = at.skip_some(b">", 1);
+            if is_certain && let Some(range) = quoted_as(at, name, ValuePosition::Certain) {
+                return Some(range);
+            }
             let spaced = blanks + arrow + at.skip_some(b" \t", 8) > 0;
             let place = match (spaced, line_start(text, key.start)) {
                 (false, _) if is_environment(text, key, before, name) => ValuePosition::Environment,
                 (false, LineStart::Margin) if at.ends_line() => ValuePosition::Line,
                 (true, LineStart::Margin) if at.ends_line() => ValuePosition::Sentence,
+                (false, _) if is_certain && stands_alone(at, before) => ValuePosition::Certain,
                 (false, _) => ValuePosition::Sentence,
                 (true, _) => ValuePosition::Bare,
             };
@@ -115,6 +128,15 @@ pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Ran
             }
             at.skip_some(b"=", 1);
             let spaced = at.skip_some(b" \t", 8) > 0;
+            if key_is_quoted
+                && is_certain
+                && let Some(range) = quoted_as(at, name, ValuePosition::Certain)
+            {
+                return Some(range);
+            }
+            if let Some(block) = block_scalar(at) {
+                return value(block, name, ValuePosition::Line);
+            }
             let place = match line_start(text, key.start) {
                 LineStart::Margin | LineStart::Indented if spaced && at.ends_line() => ValuePosition::Line,
                 _ => ValuePosition::Sentence,
@@ -127,11 +149,22 @@ pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Ran
         }
         b'>' if before == Some(b'<') => {
             at.at += 1;
-            value(at, name, ValuePosition::Bare).or_else(|| element(at, name))
+            let place = if is_certain { ValuePosition::Certain } else { ValuePosition::Quoted };
+            value(at, name, ValuePosition::Bare).or_else(|| element(at, name, place))
         }
         // `--password hunter2`, and SQL's `PASSWORD 'hunter2'`.
         _ if blanks > 0 && text.get(key.clone())?.starts_with("--") => value(at, name, flag_place(name)),
-        b'\'' if blanks > 0 && name == Name::Password => quoted(at, name),
+        b'\'' if blanks > 0 && name == Name::Password => quoted(at, name)
+            .or_else(|| shouted(text, key).then(|| quoted_as(at, name, ValuePosition::Certain))?),
+        // `<add key="ApiSecret" value="…">`
+        b'v' if key_is_quoted && blanks > 0 && at.starts_with("value=") => {
+            at.at += "value=".len();
+            quoted_as(at, name, if is_certain { ValuePosition::Certain } else { ValuePosition::Quoted })
+        }
+        // `ENV DB_PASSWORD swordfish`
+        _ if blanks > 0 && shouted(text, key) && is_dockerfile(text, key.start) => {
+            value(at, name, ValuePosition::Environment)
+        }
         // `config set //HOST/:_authToken VALUE`
         _ if blanks > 0 && name != Name::Password => {
             let word = text.get(at.run())?.trim_end_matches(['.', ':']);
@@ -222,10 +255,60 @@ fn is_environment(text: &str, key: &Range<usize>, before: Option<u8>, name: Name
         || (before.is_none() && name == Name::Password)
 }
 
+/// Whether the name says password or secret and nothing more.
+fn is_certain(text: &str, key: &Range<usize>) -> bool {
+    let written = text.as_bytes().get(key.clone()).unwrap_or_default();
+    ["password", "passwd", "pwd", "secret", "passphrase"].iter().any(|word| {
+        let tail = written.len().checked_sub(word.len()).and_then(|from| written.get(from..));
+        tail.is_some_and(|tail| tail.eq_ignore_ascii_case(word.as_bytes()))
+    })
+}
+
+/// Whether `name=value` is a word of its own, as in a log line or behind a command's option, and no argument of a call.
+fn stands_alone(at: Cursor<'_>, before: Option<u8>) -> bool {
+    let after = at.text.as_bytes().get(at.run().end);
+    matches!(before, None | Some(b'\n' | b' ' | b'\t' | b'"' | b'\'' | b'='))
+        && matches!(after, None | Some(b'\n' | b'\r' | b' ' | b'"' | b'\'' | b'\\'))
+}
+
+fn shouted(text: &str, key: &Range<usize>) -> bool {
+    let written = text.as_bytes().get(key.clone()).unwrap_or_default();
+    written.iter().any(u8::is_ascii_uppercase) && !written.iter().any(u8::is_ascii_lowercase)
+}
+
+/// Whether `ENV` or `ARG` stands before, as in a Dockerfile.
+fn is_dockerfile(text: &str, start: usize) -> bool {
+    let head = text.as_bytes().get(..start).unwrap_or_default();
+    [b"ENV ", b"ARG "].iter().any(|word| head.ends_with(*word))
+}
+
+/// Where the value of YAML's `key: >-` or `key: |` begins, on the next line.
+fn block_scalar(mut at: Cursor<'_>) -> Option<Cursor<'_>> {
+    (at.skip_some(b">|", 1) > 0).then_some(())?;
+    at.skip_some(b"-+", 1);
+    at.skip_some(b"\r", 1);
+    (at.skip_some(b"\n", 1) > 0 && at.skip_some(b" ", 32) > 0).then_some(at)
+}
+
+/// The password of `credentials: user/password`.
+fn pair(text: &str, start: usize) -> Option<Range<usize>> {
+    let mut at = Cursor { text, at: start };
+    at.skip_some(b"\\\"'`", 3);
+    let link = [" are ", " is ", ": ", ":", " = ", "="].into_iter().find(|link| at.starts_with(link))?;
+    at.at += link.len();
+    at.skip_some(b" \\\"'`", 4);
+    let run = text.get(at.run())?;
+    let cut = run.find(['/', ':']).filter(|cut| *cut > 0)?;
+    let start = at.at + cut + 1;
+    let password = run.get(cut + 1..)?.trim_end_matches(['.', ',', ';']);
+    (is_broken(password) && is_secret(password, Name::Password, ValuePosition::Sentence))
+        .then(|| start..start + password.len())
+}
+
 fn flag_place(name: Name) -> ValuePosition {
     match name {
         Name::Password => ValuePosition::Quoted,
-        Name::Key | Name::Token | Name::Login => ValuePosition::Environment,
+        Name::Key | Name::Token | Name::Login | Name::Pass | Name::Pair => ValuePosition::Environment,
     }
 }
 
@@ -247,11 +330,17 @@ pub(super) fn value(mut at: Cursor<'_>, name: Name, place: ValuePosition) -> Opt
     if matches!(at.text.as_bytes().get(end), Some(b'(' | b'[' | b'<')) && !is_certain {
         return None;
     }
-    is_secret(value, name, place).then(|| at.whole_run())
+    let is_one = is_secret(value, name, place)
+        || (place == ValuePosition::Certain && is_secret(value, name, ValuePosition::Sentence));
+    is_one.then(|| at.whole_run())
 }
 
 /// A quoted value, also with escaped quotes or a prefix such as `r` or `&`.
-pub(super) fn quoted(mut at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
+pub(super) fn quoted(at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
+    quoted_as(at, name, ValuePosition::Quoted)
+}
+
+pub(super) fn quoted_as(mut at: Cursor<'_>, name: Name, place: ValuePosition) -> Option<Range<usize>> {
     at.skip_some(b" \t", 8);
     if at.text.as_bytes().get(at.at + 1).is_some_and(|next| b"\"'".contains(next)) {
         at.skip_some(b"rbuL@&", 1);
@@ -262,7 +351,9 @@ pub(super) fn quoted(mut at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
     let rest = at.text.get(at.at..)?;
     let end = rest.find([char::from(quote), '\n'])?;
     let value = rest.get(..end)?.trim_end_matches('\\');
-    is_secret(value, name, ValuePosition::Quoted).then(|| at.at..at.at + value.len())
+    let is_one = is_secret(value, name, place)
+        || (place == ValuePosition::Certain && is_secret(value, name, ValuePosition::Quoted));
+    is_one.then(|| at.at..at.at + value.len())
 }
 
 /// `token: &str = "…"`: the value follows the type.
@@ -277,9 +368,9 @@ fn after_type(mut at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
 }
 
 /// `<password>hunter2</password>`
-fn element(at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
+fn element(at: Cursor<'_>, name: Name, place: ValuePosition) -> Option<Range<usize>> {
     let run = at.run();
-    is_secret(at.text.get(run)?, name, ValuePosition::Quoted).then(|| at.whole_run())
+    is_secret(at.text.get(run)?, name, place).then(|| at.whole_run())
 }
 
 /// The byte before `start`.

@@ -12,6 +12,9 @@ const LINE: usize = 512;
 /// Bytes that end an unquoted value. None is beyond ASCII, so a range never splits a character.
 const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\n\r\x0c\"'`,;)}]&<>|([\\");
 
+/// What the name of a parameter is made of.
+const NAME: ByteSet = ByteSet::alphanumeric_and(b"_-.;");
+
 /// A position in a text.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
@@ -40,7 +43,7 @@ impl<'a> Cursor<'a> {
     /// The beginning of an unquoted value, long enough to judge it.
     pub(super) fn run(&self) -> Range<usize> {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        let length = rest.iter().take(DOUBT).take_while(|byte| !VALUE_ENDS.has(**byte)).count();
+        let length = value_length(rest.get(..DOUBT).unwrap_or(rest));
         let mut end = self.at + length;
         while !self.text.is_char_boundary(end) {
             end -= 1;
@@ -51,7 +54,7 @@ impl<'a> Cursor<'a> {
     /// The complete unquoted value.
     pub(super) fn whole_run(&self) -> Range<usize> {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        let length = rest.iter().take_while(|byte| !VALUE_ENDS.has(**byte)).count();
+        let length = value_length(rest);
         self.at..self.at + length
     }
 
@@ -59,7 +62,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn ends_line(&self) -> bool {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         let rest = rest.get(..LINE).unwrap_or(rest);
-        let value = rest.iter().take_while(|byte| !VALUE_ENDS.has(**byte)).count();
+        let value = value_length(rest);
         let after = rest.get(value..).unwrap_or_default();
         let blanks = after.iter().take_while(|byte| b" \t\r".contains(byte)).count();
         value > 0
@@ -75,5 +78,23 @@ impl<'a> Cursor<'a> {
     pub(super) fn line(&self, most: usize) -> &'a str {
         let rest = beginning(self.text.get(self.at..).unwrap_or_default(), most);
         rest.split(['\n', '\r']).next().unwrap_or_default()
+    }
+}
+
+/// How long an unquoted value is that begins here. An ampersand ends it where another parameter follows, or an operator.
+fn value_length(rest: &[u8]) -> usize {
+    let mut length = 0;
+    loop {
+        length +=
+            rest.get(length..).unwrap_or_default().iter().take_while(|byte| !VALUE_ENDS.has(**byte)).count();
+        let after = rest.get(length + 1..).unwrap_or_default();
+        let is_inside = rest.get(length) == Some(&b'&')
+            && after.first().is_some_and(u8::is_ascii_alphanumeric)
+            && rest.get(..length).unwrap_or_default().iter().take(DOUBT).any(u8::is_ascii_digit)
+            && after.get(after.iter().take(DOUBT).take_while(|byte| NAME.has(**byte)).count()) != Some(&b'=');
+        if !is_inside {
+            return length;
+        }
+        length += 1;
     }
 }

@@ -18,6 +18,10 @@ pub(super) enum Name {
     Token,
     /// `user:password` in base64, or a token.
     Login,
+    /// `pass`: a password, or a verb. Only what no word looks like counts.
+    Pass,
+    /// `credentials`: a user's name and a password together.
+    Pair,
 }
 
 /// Where the value is.
@@ -35,6 +39,9 @@ pub(super) enum ValuePosition {
     Environment,
     /// The value of a JSON field in the call itself.
     Field,
+    /// Beside a name that says password or secret and nothing else, where a value is a value: a JSON key, an XML
+    /// element, a quoted assignment, `password=word` in a log line. A word counts, too.
+    Certain,
 }
 
 /// Bytes of a value that are examined.
@@ -43,14 +50,31 @@ const SAMPLE: usize = 64;
 /// Judges a value by its first [`SAMPLE`] bytes.
 pub(super) fn is_secret(value: &str, name: Name, place: ValuePosition) -> bool {
     let value = beginning(value, SAMPLE);
+    if place == ValuePosition::Certain
+        && matches!(name, Name::Password | Name::Key)
+        && is_plain_value(value)
+        && !is_reference(value)
+        && !is_placeholder(value)
+    {
+        return true;
+    }
     let has_shape = match (name, place) {
+        (Name::Pass, _) => {
+            value.len() >= 8 && is_one_word(value) && is_broken(value) && !is_expression(value)
+        }
+        (Name::Pair, _) => false,
         (Name::Login, _) => is_login(value) || value.len() >= 16 && is_token(value) && is_random(value),
         (Name::Password | Name::Key, ValuePosition::Field) => value.len() >= 4 && !value.contains("://"),
         (Name::Password, ValuePosition::Environment) => value.len() >= 4 && is_one_word(value),
         (Name::Password, ValuePosition::Line) => value.len() >= 4 && is_one_word(value) && !is_type(value),
         (Name::Password, ValuePosition::Quoted) => value.len() >= 6 && is_one_word(value) && is_mixed(value),
         (Name::Password, ValuePosition::Sentence) => {
-            value.len() >= 6 && is_one_word(value) && is_mixed(value) && !is_expression(value)
+            value.len() >= 6
+                && is_one_word(value)
+                && (is_mixed(value) && !is_expression(value) || is_phrase(value))
+        }
+        (Name::Key, ValuePosition::Sentence) if is_broken(value) && value.len() >= 10 => {
+            value.bytes().filter(u8::is_ascii_digit).count() >= 2 && !is_expression(value)
         }
         (Name::Key, ValuePosition::Environment | ValuePosition::Line) => {
             value.len() >= 8 && is_one_word(value) && is_mixed(value)
@@ -58,10 +82,12 @@ pub(super) fn is_secret(value: &str, name: Name, place: ValuePosition) -> bool {
         (Name::Token, ValuePosition::Environment | ValuePosition::Line) => {
             value.len() >= 12 && is_token(value) && is_mixed(value)
         }
-        (Name::Key, ValuePosition::Quoted) if is_sign_rich(value) => {
+        (Name::Key, ValuePosition::Quoted | ValuePosition::Certain)
+            if is_sign_rich(value) || is_long_and_signed(value) =>
+        {
             return value.len() >= 20 && !is_placeholder(value);
         }
-        (_, ValuePosition::Bare | ValuePosition::Sentence) => {
+        (_, ValuePosition::Bare | ValuePosition::Sentence | ValuePosition::Certain) => {
             value.len() >= 12 && is_token(value) && (is_random(value) || is_hex(value))
         }
         (_, ValuePosition::Quoted) | (Name::Token, ValuePosition::Field) => {
@@ -77,6 +103,85 @@ fn is_reference(value: &str) -> bool {
         ["$", "{", "<", "%", "(", "[", "/", "./", "../", "~/", "@", "&", "*", "process.env", "os.", "env."];
     let holds = ["${", "$(", "{{", "{}", "[redacted:", "::", "()", "://", "->"];
     starts.iter().any(|start| value.starts_with(start)) || holds.iter().any(|part| value.contains(part))
+}
+
+/// A word, or more than one, beside a name that leaves no other reading. No type, no word about passwords, no name.
+fn is_plain_value(value: &str) -> bool {
+    const NAMES: [&str; 17] = [
+        "pass",
+        "secret",
+        "pwd",
+        "token",
+        "credential",
+        "user",
+        "input",
+        "value",
+        "prompt",
+        "arg",
+        "config",
+        "hash",
+        "string",
+        "encrypt",
+        "keyring",
+        "vault",
+        "valid",
+    ];
+    let word = value.trim_end_matches(['.', ',', ';', ':', '!', '?']);
+    let lower = word.to_ascii_lowercase();
+    word.len() >= 6
+        && is_one_word(word)
+        && word.bytes().any(|byte| byte.is_ascii_alphanumeric())
+        && word.bytes().next().is_some_and(|byte| !b"#.:-".contains(&byte))
+        && !word.contains(['/', '_'])
+        && !NAMES.iter().any(|name| lower.contains(name))
+        && !is_type(word)
+}
+
+/// Four words with hyphens, as people choose them for a passphrase.
+fn is_phrase(value: &str) -> bool {
+    let value = value.trim_end_matches(['.', ',', ';', ':', '!', '?']);
+    let words = || value.split('-');
+    words().count() >= 4
+        && words().all(|word| word.len() >= 3 && word.bytes().all(|byte| byte.is_ascii_lowercase()))
+        && !["pass", "secret", "form", "user", "token"].iter().any(|part| value.contains(part))
+}
+
+/// Letters that digits or signs interrupt, without the joints of names and paths: `hunter2hunter2`, `Tr0ub4dor`.
+pub(super) fn is_broken(value: &str) -> bool {
+    let value = value.trim_end_matches(['.', ',', ';', ':', '?', '…']);
+    let is_letter = |byte: u8| byte.is_ascii_alphabetic();
+    let letters = value.bytes().filter(|byte| is_letter(*byte)).count();
+    let digits = value.bytes().filter(u8::is_ascii_digit).count();
+    let breaks = value
+        .as_bytes()
+        .windows(2)
+        .filter(|two| matches!(two, [a, b] if is_letter(*a) != is_letter(*b)))
+        .count();
+    letters >= 3
+        && digits > 0
+        && (breaks >= 2 || digits >= 2 && value.len() >= 10)
+        && !value.contains(['_', '-', '/', '.', ':', ',', ';', '[', ']'])
+}
+
+/// Letters alone whose capitals stand as chance would have it: several in a row, and single small ones between them.
+fn is_shuffled(value: &str) -> bool {
+    let (mut unusual, mut letters) = (0_usize, 0_usize);
+    let mut run = (Class::Other, 0_usize);
+    let is_unusual = |(class, length): (Class, usize)| {
+        (class == Class::Capital && length >= 2) || (class == Class::Small && length == 1)
+    };
+    for byte in value.bytes() {
+        let class = Class::of(byte);
+        letters += usize::from(class != Class::Other);
+        if class == run.0 {
+            run.1 += 1;
+        } else {
+            unusual += usize::from(is_unusual(run));
+            run = (class, 1);
+        }
+    }
+    unusual += usize::from(is_unusual(run));
+    letters >= 16 && unusual * 8 >= letters && unusual >= 3 && entropy(value) >= 3.5
 }
 
 /// Whether it stands for a secret that was left out.
@@ -144,6 +249,16 @@ fn is_sign_rich(value: &str) -> bool {
         && value.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"'`{}<>;,".contains(&byte))
         && value.bytes().any(|byte| byte.is_ascii_digit())
         && entropy(value) >= 3.5
+}
+
+/// A long one with few of those signs.
+fn is_long_and_signed(value: &str) -> bool {
+    value.len() >= 32
+        && value.bytes().any(|byte| SIGNS.has(byte) || b"()".contains(&byte))
+        && value.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"'`{}<>;,/".contains(&byte))
+        && value.bytes().filter(u8::is_ascii_digit).count() >= 3
+        && is_random(value)
+        && entropy(value) >= 4.0
 }
 
 /// `user:password` in base64.
@@ -222,7 +337,7 @@ fn is_type(value: &str) -> bool {
     let is_capital = value.as_bytes().first().is_some_and(u8::is_ascii_uppercase);
     let lower = value.to_ascii_lowercase();
     TYPES.contains(&lower.trim_end_matches(['!', '?', '.', ':']))
-        || (is_capital && value.bytes().all(|byte| byte.is_ascii_alphabetic()))
+        || (is_capital && value.bytes().all(|byte| byte.is_ascii_alphabetic()) && !is_shuffled(value))
         || is_expression(value)
 }
 
@@ -232,12 +347,26 @@ fn is_expression(value: &str) -> bool {
         "pass", "sha", "md5", "base64", "base32", "pbkdf", "argon", "bcrypt", "scrypt", "utf", "x509",
         "oauth", "ed25519", "hash", "aes", "uint", "hex", "arg",
     ];
+    let value = value.trim_end_matches(['.', ',', ';', ':', '!', '?', '…']);
     let lower = value.to_ascii_lowercase();
-    value.contains('.')
+    is_member(value)
         || value.matches(':').count() > 1
         || (NAMES.iter().any(|name| lower.starts_with(name))
             && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
         || ["&&", "||", "==", "!=", "=>", "?:", "..", "->"].iter().any(|sign| value.contains(sign))
+}
+
+/// `settings.password`: names with dots between them, or a version. Digits and capitals together are no name's.
+fn is_member(value: &str) -> bool {
+    let is_name = |part: &str| {
+        part.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let has = |is: fn(&u8) -> bool| value.bytes().any(|byte| is(&byte));
+    let is_version = value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    value.contains('.')
+        && (is_version
+            || value.split('.').all(is_name) && !(has(u8::is_ascii_digit) && has(u8::is_ascii_uppercase)))
 }
 
 /// No blanks and no code punctuation.
@@ -264,7 +393,7 @@ fn is_mixed(value: &str) -> bool {
     let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
     let signs = value.bytes().filter(|byte| SIGNS.has(*byte)).count();
     // A version number has dots and no letters.
-    letters > 0 && (digits > 0 || signs > 0) || digits == value.len()
+    letters > 0 && (digits > 0 || signs > 0) || digits == value.len() || is_shuffled(value)
 }
 
 /// Letters, capitals and digits alternate as in random text, not as in words and names.
@@ -276,7 +405,7 @@ fn is_random(value: &str) -> bool {
         changes += usize::from(is_change(last, class));
         last = class;
     }
-    changes * 5 >= length && entropy(value) >= 3.0
+    changes * 5 >= length && entropy(value) >= 3.0 || is_shuffled(value)
 }
 
 /// The class of a byte in a value.

@@ -304,7 +304,7 @@ impl Name {
     /// The kind as written in the mark.
     pub(super) fn kind(self) -> &'static str {
         match self {
-            Self::Password | Self::Login => "password",
+            Self::Password | Self::Login | Self::Pass | Self::Pair => "password",
             Self::Key => "secret",
             Self::Token => "token",
         }

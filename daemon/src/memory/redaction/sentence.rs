@@ -14,9 +14,24 @@ use super::plausibility::{Name, ValuePosition, is_secret};
 const REACH: usize = 96;
 const WORDS: usize = 7;
 
-const LINKS: [&str; 10] = ["is", "was", "to", "ist", "lautet", "war", "auf", "equals", "=", "be"];
+const LINKS: [&str; 13] =
+    ["is", "was", "to", "ist", "lautet", "war", "auf", "equals", "=", "be", "→", "->", "=>"];
 /// Words between the linking word and the value.
-const FILLERS: [&str; 9] = ["now", "still", "currently", "just", "set", "to", "jetzt", "called", ":"];
+const FILLERS: [&str; 13] = [
+    "now",
+    "still",
+    "currently",
+    "just",
+    "set",
+    "to",
+    "jetzt",
+    "called",
+    ":",
+    "changed",
+    "reset",
+    "updated",
+    "rotated",
+];
 /// Endings of words that describe a password.
 const ENDINGS: [&str; 24] = [
     "ed", "ing", "ent", "ble", "ary", "al", "ive", "ect", "ty", "en", "ful", "ous", "ic", "less", "ly",
@@ -56,6 +71,11 @@ pub(super) fn stated_value(text: &str, start: usize, name: Name) -> Option<Range
         return None;
     }
     let line = at.line(REACH);
+    if matches!(name, Name::Password | Name::Pass)
+        && let Some(range) = directly(text, start)
+    {
+        return Some(range);
+    }
     let mut linked = line.starts_with(": ");
     let mut at = start;
     for part in line.split(' ').take(WORDS) {
@@ -74,6 +94,20 @@ pub(super) fn stated_value(text: &str, start: usize, name: Name) -> Option<Range
         }
     }
     None
+}
+
+/// `log in with password hunter2hunter2`, `password (hunter2hunter2)`: the value follows its name at once.
+fn directly(text: &str, start: usize) -> Option<Range<usize>> {
+    let mut at = Cursor { text, at: start };
+    at.skip_some(b" ", 1);
+    at.skip_some(b"(", 1);
+    if let Some(range) = assignment::quoted(at, Name::Pass) {
+        return Some(range);
+    }
+    let word = text.get(at.run())?.trim_end_matches(['.', ',', '!', '?', ':']);
+    let end = at.at + word.len();
+    let is_code = matches!(text.as_bytes().get(end), Some(b'(' | b'[' | b'<' | b'{'));
+    (!is_code && is_secret(word, Name::Pass, ValuePosition::Sentence)).then_some(at.at..end)
 }
 
 fn value(text: &str, at: usize, name: Name) -> Option<Range<usize>> {
@@ -97,8 +131,11 @@ fn value(text: &str, at: usize, name: Name) -> Option<Range<usize>> {
 }
 
 fn ends_sentence(text: &str, end: usize) -> bool {
-    let rest = text.get(end..).unwrap_or_default().trim_start_matches(['.', '!']);
-    rest.is_empty() || rest.starts_with('\n')
+    const GOES_ON: [&str; 8] =
+        [" so use", " so you", ", use", ", so use", " use that", " and use", " and the user", ", user"];
+    let rest = text.get(end..).unwrap_or_default();
+    let after = rest.trim_start_matches(['.', '!']);
+    after.is_empty() || after.starts_with('\n') || GOES_ON.iter().any(|words| rest.starts_with(words))
 }
 
 /// Whether a plain word is not a description of a password.

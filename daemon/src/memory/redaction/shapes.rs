@@ -182,10 +182,17 @@ fn assigned(text: &str, run: &Range<usize>) -> Option<Range<usize>> {
     if !VALUE.contains(&value.len()) || !is_closed {
         return None;
     }
-    let name = name(unquoted)?.to_ascii_lowercase();
+    let written = name(unquoted)?;
+    let name = written.to_ascii_lowercase();
     let mut words =
         name.split(['_', '-', '.']).map(|word| word.trim_end_matches(|c: char| c.is_ascii_digit()));
-    if name.contains("64") || words.any(|word| HARMLESS.iter().any(|harmless| word.ends_with(harmless))) {
+    // A hash in an environment file is hexadecimal or base64; one of letters and digits alone is a key.
+    let is_named_hash = written.ends_with("_HASH")
+        && (32..64).contains(&value.len())
+        && value.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if !is_named_hash
+        && (name.contains("64") || words.any(|word| HARMLESS.iter().any(|harmless| word.ends_with(harmless))))
+    {
         return None;
     }
     let is_hex = value.bytes().all(|byte| byte.is_ascii_hexdigit());

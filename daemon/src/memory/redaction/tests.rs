@@ -419,6 +419,104 @@ const PLACED: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// Wordings and commands in which secrets got through, each with the secret between `§`.
+const TOLD: &[&str] = &[
+    // A dot or a full stop in the value.
+    "my password=§hunter2hunter2§.",
+    "pw=§hunter2hunter2§.",
+    "password=§Tr0ub.4dor9§",
+    "I used password=§Okapi55mouse§. Done.",
+    "secret=§hunter2hunter2§; foo",
+    // Letters alone.
+    "password=§FBLbklMUuHnaqgmiXcvQWEpoRTzu§",
+    "Authorization: Bearer §RuSPPwkVqLmBBnTxYzHHdfGkWQrs§",
+    "api_key = \"§FBLbklMUuHnaqgmiXcvQWEpoRTzu§\"",
+    // Sentences.
+    "pass: §s3cr3tPassw0rd§",
+    "pass=§s3cr3tPassw0rd§ x",
+    "pass is §s3cr3tPassw0rd§",
+    "log in with password §hunter2hunter2§",
+    "with password §c0rrectH0rse§ and go",
+    "use password \"§Quot3dPw12§\"",
+    "password (§hunter2hunter2§)",
+    "password → §Arr0wSecret9§",
+    "password was changed to §N3wSecret42§",
+    "api key is §9f8e7d6c5b4a3928§",
+    "the password is §swordfish§ so use that",
+    "credentials: admin/§S3cr3tWord9§",
+    "the password is §Tr0ub4dor&3xyz§",
+    "password: §correcthorse§\n",
+    "my password=§correct-horse-battery-staple§",
+    // Words where structure leaves no other reading.
+    "{\"password\":\"§swordfish§\"}",
+    "{\\\"password\\\":\\\"§swordfish§\\\"}",
+    "{'password': '§swordfish§'}",
+    "password => \"§swordfish§\"",
+    "db_password = \"§swordfish§\"",
+    "<password>§swordfish§</password>",
+    "<add key=\"ApiSecret\" value=\"§swordfish§\">",
+    "ENV DB_PASSWORD §swordfish§",
+    "2026-01-02 INFO login password=§swordfish§ ok",
+    "SECRET_KEY = '§76dEk2lq9va(=!9AW7xPz5mNr3Tq8sLd4§'",
+    "client_secret: >-\n  §a8Kd93jfLs02mQpz71Xc§\n",
+    "DEPLOY_HASH=§a8Kd93jfLs02mQpz71XcV5uT9wBq4Rn6Ye8Gh2Jk1Lm3§\n",
+];
+
+#[test]
+fn what_a_wording_or_a_command_tells_goes() {
+    let redactor = redactor();
+    let mut missed = Vec::new();
+    for template in TOLD {
+        let secret = template.split('§').nth(1).unwrap();
+        let text = template.replace('§', "");
+        let json = serde_json::json!({ "stdout": text }).to_string();
+        for redacted in [redactor.redact_text(&text), redactor.redact_json(&json)] {
+            // Of a secret that is cut short, nothing stays either.
+            if redacted.contains(&secret[secret.len() - 5..]) || !redacted.contains("[redacted:") {
+                missed.push(format!("{text:?}: {redacted:?}"));
+            }
+        }
+    }
+    assert!(missed.is_empty(), "{} missed:\n{}", missed.len(), missed.join("\n"));
+}
+
+/// Texts that look like those and tell nothing.
+const UNTOLD: &[&str] = &[
+    "login(user=me, password=settings.password)",
+    "login(password=self.password1)",
+    "connect(user, password=password, host=host)",
+    "    password=passwd,",
+    "{\"password\": \"string\"}",
+    "{\"password\": \"Passwort\"}",
+    "{\"password\": \"Enter your password\"}",
+    "{\"password\": \"********\"}",
+    "{\"password\": \"${DB_PASSWORD}\"}",
+    "{'password': 'db_password'}",
+    "{\"secret\": \"varchar\"}",
+    "<password>${db.password}</password>",
+    "the tests pass: 12 of 13",
+    "pass: first, pass=2",
+    "pass = next_pass2(pass1)",
+    "all checks pass in 12.5s",
+    "password argon2id, password field2 and password base64-encoded",
+    "the password is too short, so use a longer one",
+    "credentials: include",
+    "credentials: same-origin/none",
+    "getUserNameFromToken parseHTTPRequestForURLAndXML",
+    "token = parseHTTPRequestForURLAndXMLDocument",
+    "GIT_HASH=9f86d081884c7d659a2feaa0c55ad0159f86d081",
+    "secret: |\n  see the manual\n",
+    "a&b&c=d",
+];
+
+#[test]
+fn texts_that_only_look_like_those_stay() {
+    let redactor = redactor();
+    let lost =
+        UNTOLD.iter().map(|text| redactor.redact_text(text)).filter(|text| text.contains("[redacted:"));
+    assert_eq!(lost.collect::<Vec<_>>(), Vec::<String>::new());
+}
+
 #[test]
 fn secrets_that_a_name_or_a_place_tells_go_from_wherever_they_stand() {
     let redactor = redactor();

@@ -40,6 +40,7 @@ fn no_secret_is_kept_of_an_id_a_name_a_folder_or_a_branch() {
     let folder = stage.project().join(&token);
     let _inside = Repository::init(&folder);
     Repository::init(&stage.project()).git(&["checkout", "-q", "-b", &format!("fix/{token}")]);
+    stage.hook_bytes(&[&token, "Stop"], br#"{"session_id": "of-an-agent", "prompt_id": "p1"}"#);
     let session = format!("session-{token}");
     let fields = |more: serde_json::Value| {
         let mut fields = json!({"cwd": folder, "prompt_id": token, "agent_type": token,

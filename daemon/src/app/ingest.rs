@@ -65,6 +65,8 @@ impl<P: Ports> Ingest<P> {
     /// Stores an event and says what its sender shall be told. Never fails: what cannot be taken is BUSY.
     pub async fn take(&self, mut deliver: Deliver, recipient: Recipient) -> Reply {
         let context = forget_long_paths(&mut deliver.context);
+        // The name comes from a command line, where anything may stand.
+        deliver.agent = self.redactor.get().redact_id(&deliver.agent).into_owned();
         if self.pauses.covers(Timestamp(deliver.captured_at_ms)) {
             self.counters.paused.fetch_add(1, Ordering::Relaxed);
             return Reply::Ack { stdout: self.paused_answer(&deliver) };

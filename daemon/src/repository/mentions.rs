@@ -233,10 +233,10 @@ mod tests {
         std::fs::create_dir(home.path().join("clone")).unwrap();
         let paths = |address: &str| paths_of(address, home.path());
         assert_eq!(paths("clone"), [home.path().join("clone")]);
-        assert_eq!(paths("other"), [PathBuf::new(); 0]);
+        assert_eq!(paths("other"), Vec::<PathBuf>::new());
         assert!(paths("file://localhost/x/a%62").contains(&PathBuf::from("/x/ab")));
         assert!(paths("/x/shop").contains(&PathBuf::from("/x/shop.git")));
-        assert_eq!(paths("https://example.com/x"), [PathBuf::new(); 0]);
+        assert_eq!(paths("https://example.com/x"), Vec::<PathBuf>::new());
         assert_eq!(decoded("%4%%41é%zz"), "%4%Aé%zz");
     }
 

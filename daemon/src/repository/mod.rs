@@ -443,7 +443,7 @@ mod tests {
         let own = format!("path:{}", fs::canonicalize(&other).unwrap().display());
         fs::write(apart.join("config"), "[core]\n\tbare = false\n").unwrap();
         fs::write(other.join(".git"), &pointer).unwrap();
-        assert_eq!(keys(&other.join("src")), [own.clone()]);
+        assert_eq!(keys(&other.join("src")), std::slice::from_ref(&own));
         let target = fs::canonicalize(&apart).unwrap();
         let facts_of_other = facts(&other);
         assert_eq!(facts_of_other.mentions.pointed_at, Some(text(&target)));

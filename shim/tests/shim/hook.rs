@@ -116,13 +116,16 @@ fn a_socket_that_only_the_lock_file_names_is_found() {
 fn every_other_answer_leads_to_the_spool() {
     let frame = |reply: &Reply| encode_frame(reply).expect("fits");
     let mut newer = acknowledge("{}");
-    newer[4] = 2;
+    newer[4] = frame::PROTOCOL_VERSION + 1;
     let mut longer = acknowledge("{}");
     longer.push(0);
     let answers = [
         ("busy", frame(&Reply::Busy)),
         ("too big", frame(&Reply::TooBig)),
-        ("version", frame(&Reply::Version { min: 2, max: 3 })),
+        (
+            "version",
+            frame(&Reply::Version { min: frame::PROTOCOL_VERSION + 1, max: frame::PROTOCOL_VERSION + 2 }),
+        ),
         ("shutting down", frame(&Reply::ShuttingDown)),
         ("invalid", frame(&Reply::Invalid("no".to_owned()))),
         ("an answer to a query", frame(&Reply::Json(b"{}".to_vec()))),

@@ -108,11 +108,11 @@ pub fn what_an_agent_said_is_in_no_log(stage: Stage, filter: &str, to_stderr: bo
     stage.hook(&stage.event("one", "Stop", answer));
     stage.hook_bytes(&["claude-code"], format!(r#"{{"prompt": "{CANARY}"#).as_bytes());
     stage.hook_bytes(&["claude-code"], format!(r#"{{"session_id": "{CANARY}", "prompt": 7}}"#).as_bytes());
-    answer_to(&stage.socket(), format!("\x16\0\0\0\x01{CANARY}").as_bytes());
+    answer_to(&stage.socket(), format!("\x16\0\0\0\x02{CANARY}").as_bytes());
     let spool = stage.home().join("state/spool/new");
     std::fs::create_dir_all(&spool).unwrap();
     let name = format!("000000000000001-{}", "0".repeat(32));
-    std::fs::write(spool.join(name), format!("\x16\0\0\0\x01{CANARY}")).unwrap();
+    std::fs::write(spool.join(name), format!("\x16\0\0\0\x02{CANARY}")).unwrap();
     stage.flush();
     let found = stage.json(["search", CANARY]);
     assert_ne!(found["total"], 0, "it was heard");

@@ -221,8 +221,8 @@ mod tests {
 
     #[test]
     fn headings_that_say_something_are_titles() {
-        for lifecycle_json in ["The cache is never invalidated", "A stale lease is renewed, not dropped"] {
-            assert!(is_telling(lifecycle_json), "{lifecycle_json}");
+        for sentence in ["The cache is never invalidated", "A stale lease is renewed, not dropped"] {
+            assert!(is_telling(sentence), "{sentence}");
         }
         for label in ["Root cause, in short", "Fix (two lines)", "Why", "Key features"] {
             assert!(!is_telling(label), "{label}");

@@ -20,7 +20,7 @@ use serde::Deserialize;
 use recall::memory::document::{Document, DocumentKey, DocumentKind, Status};
 use recall::memory::ids::{AgentName, ProjectKey, SessionId, Timestamp};
 use recall::memory::observation::Importance;
-use recall::search::{Index, Opened, Query, Request, Scope};
+use recall::search::{Index, Opened, Query, Request, Scope, search};
 
 #[derive(Parser)]
 struct Arguments {
@@ -138,7 +138,7 @@ fn answer_questions(docs: &Path, folder: &Path, show_relevance: bool) -> anyhow:
         let mut request = Request::new(Query::plain(&question.query), Timestamp(0));
         request.scope = Scope::Project(ProjectKey(question.scope.clone()));
         request.limit = question.k;
-        let hits = index.search(&request)?;
+        let hits = search(&[&index], &request)?;
         let found: Vec<&String> = hits.hits.iter().filter_map(|hit| ids.get(&hit.key.row)).collect();
         serde_json::to_writer(&mut out, &serde_json::json!({"qid": question.qid, "ids": found}))?;
         writeln!(out)?;
@@ -156,7 +156,7 @@ fn write_relevance(index: &Index, question: &Question, scopes: &[String]) -> any
         let mut request = Request::new(Query::plain(&question.query), Timestamp(0));
         request.scope = Scope::Project(ProjectKey(scope.clone()));
         request.kinds = vec![DocumentKind::Prompt, DocumentKind::Response];
-        let best = index.search(&request)?.hits.iter().map(|hit| hit.relevance).fold(0.0, f32::max);
+        let best = search(&[index], &request)?.hits.iter().map(|hit| hit.relevance).fold(0.0, f32::max);
         let place = if *scope == question.scope { "own" } else { "other" };
         writeln!(std::io::stderr(), "{place} {best:.3} {}", question.query)?;
     }
@@ -223,7 +223,7 @@ mod synthetic {
                     let mut request = Request::new(Query::plain(&numbers.text(words)), Timestamp(0));
                     request.scope = scope.clone();
                     let asked = Instant::now();
-                    index.search(&request)?;
+                    search(&[&index], &request)?;
                     times.push(asked.elapsed());
                 }
                 times.sort();

@@ -12,6 +12,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use crate::agents::AGENTS;
 use crate::compression::policy::CompressionPolicy;
 use crate::memory::context::Budgets;
 use crate::memory::lifecycle::LifecycleKind;
@@ -95,14 +96,14 @@ impl Subscription {
         let unknown = self.events.iter().filter(|event| !LifecycleKind::NAMES.contains(&event.as_str()));
         let mut problems: Vec<_> = unknown
             .map(|event| {
-                format!("subscribe.events: there is no {event:?}, only {}", LifecycleKind::NAMES.join(", "))
+                format!("subscribe.events: unknown event {event:?}, use {}", LifecycleKind::NAMES.join(", "))
             })
             .collect();
         if self.events.is_empty() {
             problems.push("subscribe.events is empty".to_owned());
         }
         if self.program().is_empty() {
-            problems.push("subscribe.command names no program".to_owned());
+            problems.push("subscribe.command is empty".to_owned());
         }
         problems
     }
@@ -129,7 +130,7 @@ impl Config {
                     std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
                 let Loaded { config: Self { excluded, .. }, exclusions, .. } = Self::parse_bytes(bytes);
                 let config = Self { excluded, ..Self::default() };
-                let what = format!("{why}, so only capture.exclude of it counts");
+                let what = format!("{why}; only its capture.exclude is used");
                 Loaded {
                     config,
                     problems: vec![Problem { line: 0, what }],
@@ -138,7 +139,7 @@ impl Config {
                 }
             }
             Err(why @ Refused::Io(_)) => {
-                Loaded::broken(Loaded::from(Self::default()), &format!("it cannot be read: {why}"))
+                Loaded::broken(Loaded::from(Self::default()), &format!("cannot read it: {why}"))
             }
             // Another user's file, or not a regular file: it cannot say what to exclude.
             Err(why) => Loaded {
@@ -179,7 +180,7 @@ impl Config {
         if LastGood::read(note).as_ref() != Some(&good)
             && let Err(error) = good.write(note)
         {
-            tracing::warn!(%error, "what the configuration forbids is not remembered for the time it has a mistake");
+            tracing::warn!(%error, "cannot save the configuration's restrictions for the case that it becomes invalid");
         }
         loaded
     }
@@ -206,11 +207,9 @@ impl Loaded {
     /// The consequence of the problems, in words for the user.
     pub fn consequence(&self) -> &'static str {
         match (&self.config.excluded, self.earlier) {
-            (Excluded::Everything, _) => {
-                "Nothing is captured: capture.exclude cannot be read, and nobody can tell which projects it names."
-            }
+            (Excluded::Everything, _) => "Recording is off because capture.exclude cannot be read.",
             (Excluded::Projects(_), Earlier::Unknown) => {
-                "What can be read counts, the rest is at its default."
+                "Valid settings are used; the rest have their defaults."
             }
             (Excluded::Projects(_), Earlier::Held) => {
                 "What can be read counts, the rest is at its default; the exclusions of the last file without errors \
@@ -261,10 +260,9 @@ struct WrittenCapture {
 
 impl Default for WrittenCapture {
     fn default() -> Self {
-        let tools = ["ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite", "AskUserQuestion"];
         Self {
-            skip_tools: tools.map(str::to_owned).to_vec(),
-            plan_folders: [".claude/plans", ".cursor/plans"].map(str::to_owned).to_vec(),
+            skip_tools: AGENTS.skipped_tools(),
+            plan_folders: AGENTS.plan_folders(),
             chunk_activities: 50,
             chunk_kb: 200,
             exclude: Vec::new(),
@@ -373,13 +371,13 @@ impl Written {
             .chain(self.compression.ranges())
             .filter(|(_, value, range)| !range.contains(value))
             .map(|(key, value, range)| {
-                format!("{key} is {value}, it must be {} to {}", range.start(), range.end())
+                format!("{key} is {value}; it must be {} to {}", range.start(), range.end())
             })
             .collect();
         problems.extend(self.compression.problems());
         problems.extend(self.subscribe.iter().flat_map(Subscription::problems));
         if self.capture.plan_folders.iter().any(|folder| folder.trim_matches('/').is_empty()) {
-            problems.push("capture.plan_folders holds an empty name, or the whole file system".to_owned());
+            problems.push("capture.plan_folders must not contain an empty name or /".to_owned());
         }
         problems.extend(
             excluded_projects(&self.capture.exclude).err().map(|error| format!("capture.exclude: {error}")),
@@ -396,6 +394,8 @@ impl Written {
             capture: CapturePolicy {
                 skip_tools: self.capture.skip_tools,
                 plan_folders: self.capture.plan_folders,
+                // Each session has those of its agent.
+                plan_prompts: &[],
                 chunk: Load {
                     activities: self.capture.chunk_activities,
                     bytes: u64::from(self.capture.chunk_kb) * 1000,
@@ -430,7 +430,7 @@ impl Written {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compression::policy::KeySource;
+    use crate::providers::KeySource;
 
     #[track_caller]
     fn problem(text: &str, expected: &str) {
@@ -469,13 +469,13 @@ mod tests {
             "[timers]\nbatch_idle_s = 0\n[compression]\nconcurrency = 99\n",
             "compression.concurrency is 99",
         );
-        problem("[capture]\nplan_folders = ['/']\n", "capture.plan_folders holds an empty name");
+        problem("[capture]\nplan_folders = ['/']\n", "capture.plan_folders must not contain an empty name");
         problem("[capture]\nchunk_kb = 0\n", "capture.chunk_kb is 0");
         problem(
             "[[subscribe]]\nevents = ['session_over']\ncommand = ['x']\n",
             "session_start, session_suspend",
         );
-        problem("[[subscribe]]\nevents = []\ncommand = []\n", "subscribe.command names no program");
+        problem("[[subscribe]]\nevents = []\ncommand = []\n", "subscribe.command is empty");
         problem("[[subscribe]]\nevents = ['session_end']\ncommand = 'x'\n", "line 3");
         problem("[redaction]\nextra = ['ok', '(']\n", "redaction.extra: `(` is no usable pattern");
         problem("[capture]\nexclude = ['[']\n", "capture.exclude: ");
@@ -514,10 +514,10 @@ mod tests {
     #[test]
     fn what_would_send_memory_in_the_clear_or_a_key_astray_is_refused() {
         let compression = |keys: &str| format!("[compression]\nbackend = 'openai'\nmodel = 'm'\n{keys}\n");
-        problem(&compression("base_url = 'http://192.168.1.7:11434'"), "base_url must be https");
-        problem(&compression("base_url = 'http://localhost.evil.example'"), "base_url must be https");
-        problem(&compression("base_url = 'https://me:secret@example.com'"), "must not hold a name");
-        problem(&compression("base_url = 'ftp://127.0.0.1'"), "base_url must be https");
+        problem(&compression("base_url = 'http://192.168.1.7:11434'"), "base_url must use https");
+        problem(&compression("base_url = 'http://localhost.evil.example'"), "base_url must use https");
+        problem(&compression("base_url = 'https://me:secret@example.com'"), "must not contain a user name");
+        problem(&compression("base_url = 'ftp://127.0.0.1'"), "base_url must use https");
         problem(&compression("api_key_env = 'A'\napi_key_file = '/b'"), "several keys");
         problem(&compression("api_key_file = 'key'"), "must be an absolute path");
         problem(&compression("usd_per_day = -1.0"), "compression.usd_per_day is -1");

@@ -10,6 +10,7 @@ pub mod agents;
 pub mod project_file;
 pub mod repository;
 pub mod store;
+pub mod providers;
 pub mod search;
 pub mod compression;
 pub mod config;
@@ -18,3 +19,6 @@ pub mod actors;
 pub mod server;
 pub mod service;
 pub mod cli;
+
+#[cfg(test)]
+mod made_up_agent;

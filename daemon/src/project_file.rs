@@ -50,7 +50,7 @@ impl ProjectRules {
     pub fn parse(text: &str) -> Self {
         let table: Table = match text.parse() {
             Ok(table) => table,
-            Err(_) => return Self::nothing(format!("{NAME} is no TOML, so nothing is kept of this project")),
+            Err(_) => return Self::nothing(format!("{NAME} is invalid; recording is off here")),
         };
         let mut rules = Self::default();
         for (key, value) in &table {

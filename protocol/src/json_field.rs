@@ -9,10 +9,10 @@ use std::borrow::Cow;
 use crate::json_scan::{Cleaned, Escape, RunEnd, string_run};
 use crate::wire::Flags;
 
-/// Whether the prompt in a cleaned payload was entirely private.
-pub fn is_wholly_private(cleaned: &Cleaned) -> bool {
+/// Whether the prompt in a cleaned payload was entirely private. `prompt_field` is the agent's name of its field.
+pub fn is_wholly_private(cleaned: &Cleaned, prompt_field: &str) -> bool {
     cleaned.flags.contains(Flags::STRIPPED)
-        && field(&cleaned.payload, "prompt").is_some_and(|prompt| prompt.trim().is_empty())
+        && field(&cleaned.payload, prompt_field).is_some_and(|prompt| prompt.trim().is_empty())
 }
 
 /// The string in the top-level field `name`. `None` if there is no such field, it is not a string, or the bytes are

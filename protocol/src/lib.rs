@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** no async runtime, no regex, no JSON tree, no database.
 
+pub mod agents;
 pub mod wire;
 pub mod query;
 

@@ -14,6 +14,15 @@ macro_rules! queries {
             $($(#[$doc])* $name($name),)+
         }
 
+        impl Query {
+            /// What is asked, without what it is about.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$name(_) => stringify!($name),)+
+                }
+            }
+        }
+
         $(impl From<$name> for Query {
             fn from(request: $name) -> Self {
                 Self::$name(request)

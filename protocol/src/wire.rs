@@ -91,7 +91,7 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deliver {
     pub event_id: EventId,
-    /// The agent's id as given on the shim's command line, e.g. `claude-code`.
+    /// The agent's id as given on the shim's command line.
     pub agent: String,
     /// The event's name from the command line. Empty if the payload has it.
     pub event_name: String,
@@ -113,9 +113,9 @@ pub struct Deliver {
 pub struct ShimContext {
     pub pid: u32,
     pub cwd: String,
-    /// The project's folder as the agent names it (`CLAUDE_PROJECT_DIR`).
+    /// The project's folder, from the agent's variable.
     pub project_dir: Option<String>,
-    /// The agent's config folder if the user moved it (`CLAUDE_CONFIG_DIR`).
+    /// The agent's config folder if the user moved it.
     pub config_dir: Option<String>,
 }
 

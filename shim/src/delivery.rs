@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
+use recall_protocol::agents::{AgentRow, Wait};
 use recall_protocol::boot::{self, BootStamp};
 use recall_protocol::client::{ConnectError, Connection};
 use recall_protocol::frame::{self, Deadline};
@@ -33,6 +34,7 @@ const START_POLL: Duration = Duration::from_millis(1);
 
 /// An event to be delivered.
 pub(crate) struct Event {
+    agent: &'static AgentRow,
     deliver: Request,
     spool_name: SpoolName,
     /// When stdin was complete.
@@ -63,7 +65,7 @@ enum NoAnswer {
 impl Event {
     pub(crate) fn new(agent: &Agent, event_name: String, cleaned: Cleaned) -> Self {
         let complete = Instant::now();
-        let wholly_private = is_wholly_private(&cleaned);
+        let wholly_private = is_wholly_private(&cleaned, agent.row().prompt_field);
         let Cleaned { payload, mut flags } = cleaned;
         if wholly_private {
             flags = flags.with(Flags::WHOLLY_PRIVATE);
@@ -87,15 +89,15 @@ impl Event {
             flags,
         };
         let spool_name = SpoolName::new(captured_at_ms, event_id);
-        Self { deliver: Request::Deliver(deliver), spool_name, complete }
+        Self { agent: agent.row(), deliver: Request::Deliver(deliver), spool_name, complete }
     }
 
     /// The event's name from the command line, else from the payload; empty if both lack it. Reads the whole payload,
     /// so it is called only if needed.
-    pub(crate) fn name(&self) -> Cow<'_, str> {
+    fn name(&self) -> Cow<'_, str> {
         match &self.deliver {
             Request::Deliver(deliver) if deliver.event_name.is_empty() => {
-                field(&deliver.payload, "hook_event_name").unwrap_or_default()
+                field(&deliver.payload, self.agent.event_field).unwrap_or_default()
             }
             Request::Deliver(deliver) => Cow::Borrowed(&deliver.event_name),
             Request::Query(_) => Cow::Borrowed(""),
@@ -110,7 +112,7 @@ impl Event {
         match ask(&paths, &frame, Deadline::from_instant(self.complete, self.answer_time())) {
             Ok(answered) => return Some(self.ensure_kept(&paths, &frame, answered)),
             Err(NoAnswer::NoAcknowledgement) => {}
-            Err(NoAnswer::NothingListens) if starts_session(&self.name()) => {
+            Err(NoAnswer::NothingListens) if self.wait() == Wait::Start => {
                 let time = match launch::start_daemon(&paths) {
                     Launch::JustTried(since) => START_TIME.checked_sub(since),
                     Launch::TriedBefore | Launch::NotOurs => None,
@@ -146,8 +148,22 @@ impl Event {
     fn answer_time(&self) -> Duration {
         match std::env::var("RECALL_ANSWER_MS").ok().and_then(|text| text.parse().ok()) {
             Some(ms) => Duration::from_millis(u64::clamp(ms, 10, 10_000)),
-            None if only_reports(&self.name()) => REPORT_TIME,
-            None => ANSWER_TIME,
+            None => match self.wait() {
+                Wait::Report => REPORT_TIME,
+                Wait::Start | Wait::Answer => ANSWER_TIME,
+            },
+        }
+    }
+
+    fn wait(&self) -> Wait {
+        self.agent.wait(&self.name())
+    }
+
+    /// What is printed if there is no answer.
+    pub(crate) fn silence(&self) -> &'static str {
+        match self.agent.silence_at {
+            [] => self.agent.silence,
+            _ => self.agent.silence(&self.name()),
         }
     }
 }
@@ -206,24 +222,6 @@ fn keep(paths: &Paths, name: &SpoolName, frame: &[u8]) {
     }
 }
 
-/// Whether an event is the start of a session, in any agent's spelling.
-fn starts_session(event: &str) -> bool {
-    letters(event) == "sessionstart"
-}
-
-/// Whether an event only reports and hardly ever has an answer, in any agent's spelling. Notes about a file that a
-/// tool opens are injected with a later call if this one misses them. An event with another name may be a prompt.
-fn only_reports(event: &str) -> bool {
-    let letters = letters(event);
-    letters.ends_with("end")
-        || ["tool", "stop", "compact", "permission", "notification"].iter().any(|word| letters.contains(word))
-}
-
-/// Makes `SessionStart`, `sessionStart` and `session_start` equal.
-fn letters(event: &str) -> String {
-    event.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use recall_protocol::json_scan::clean;
@@ -243,45 +241,12 @@ mod tests {
     fn a_prompt_of_private_text_alone_is_flagged() {
         let check = |payload: &str, expected: bool| {
             let cleaned = clean(payload.as_bytes());
-            assert_eq!(is_wholly_private(&cleaned), expected, "{payload}");
+            assert_eq!(is_wholly_private(&cleaned, "prompt"), expected, "{payload}");
         };
         check(r#"{"prompt":"<private>secret</private>"}"#, true);
         check(r#"{"prompt":" \n<private>secret"}"#, true);
         check(r#"{"prompt":"a <private>secret</private>"}"#, false);
         check(r#"{"prompt":""}"#, false);
         check(r#"{"x":"<private>secret"}"#, false);
-    }
-
-    #[test]
-    fn session_starts_have_many_spellings() {
-        for event in ["SessionStart", "sessionStart", "session_start", "session-start"] {
-            assert!(starts_session(event), "{event}");
-        }
-        for event in ["", "SessionEnd", "SessionStarted", "Session"] {
-            assert!(!starts_session(event), "{event}");
-        }
-    }
-
-    #[test]
-    fn reports_are_told_from_questions() {
-        for event in [
-            "PreToolUse",
-            "post_tool_use",
-            "PostToolUseFailure",
-            "Stop",
-            "SubagentStop",
-            "SessionEnd",
-            "PreCompact",
-            "Notification",
-            "PermissionRequest",
-            "afterTool",
-        ] {
-            assert!(only_reports(event), "{event}");
-        }
-        for event in
-            ["SessionStart", "SubagentStart", "UserPromptSubmit", "beforeSubmitPrompt", "BeforeAgent", ""]
-        {
-            assert!(!only_reports(event), "{event}");
-        }
     }
 }

@@ -14,7 +14,7 @@
 //!
 //! Whatever happens at a hook, the exit code is 0 and stderr stays empty: agents show it to the user, feed it to the
 //! model, or take it for a refusal. Only an unknown option without an agent's name is answered there. Stdout is what the daemon rendered, or what the agent takes for "nothing to say"
-//! ([`agent`]). A missing agent name means `claude-code`, whose older versions run the program without its arguments.
+//! ([`recall_protocol::agents`]).
 //!
 //! **Invariant:** no runtime, no regular expressions, no JSON tree, no command line parser.
 
@@ -52,18 +52,13 @@ fn main() -> ExitCode {
     };
     let agent = Agent::named(agent);
     if std::env::var_os("RECALL_DISABLE").is_some_and(|value| value == "1") {
-        output::print(agent.silence(&event_name).as_bytes());
+        output::print(agent.row().silence(&event_name).as_bytes());
         return ExitCode::SUCCESS;
     }
 
     let cleaned = input::read(rustix::stdio::stdin());
     let event = delivery::Event::new(&agent, event_name, cleaned);
     let answer = event.deliver().unwrap_or_default();
-    if answer.is_empty() {
-        let name = if agent.silence_depends_on_event() { event.name() } else { "".into() };
-        output::print(agent.silence(&name).as_bytes());
-    } else {
-        output::print(&answer);
-    }
+    output::print(if answer.is_empty() { event.silence().as_bytes() } else { &answer });
     ExitCode::SUCCESS
 }

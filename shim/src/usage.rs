@@ -3,20 +3,26 @@
 //! A host puts a hook's stdout into the model's context, and several show its stderr. So only `--help` and `--version`
 //! are answered on stdout, and an unknown option beside an agent's name is passed over: the event matters more.
 
+use recall_protocol::agents::DEFAULT;
+
 const VERSION: &str = concat!("recall-shim ", env!("CARGO_PKG_VERSION"), "\n");
 
-const HELP: &str = "\
+fn help() -> String {
+    format!(
+        "\
 Usage: recall-shim AGENT [EVENT]
 
 Hands one event of a coding agent to recall. Agents run this at their hooks and write the event's JSON to stdin;
-`recall install` sets that up. AGENT is `claude-code` if it is not given. Always exits with 0.
+`recall install` sets that up. AGENT is `{DEFAULT}` if it is not given. Always exits with 0.
 
 Options:
   -h, --help     Print this
   -V, --version  Print the version
 
 For everything else there is `recall --help`.
-";
+"
+    )
+}
 
 /// What the arguments ask for.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,7 +30,7 @@ pub(crate) enum Invocation {
     /// One event; without an agent's name, the default agent's.
     Event { agent: Option<String>, event_name: String },
     /// An option that is answered on stdout.
-    Answer(&'static str),
+    Answer(String),
     /// An unknown option and no agent's name: this is said on stderr.
     UnknownOption(String),
 }
@@ -35,8 +41,8 @@ impl Invocation {
         let (mut names, mut unknown) = (Vec::new(), None);
         for argument in arguments {
             match argument.as_str() {
-                "-h" | "--help" => return Self::Answer(HELP),
-                "-V" | "--version" => return Self::Answer(VERSION),
+                "-h" | "--help" => return Self::Answer(help()),
+                "-V" | "--version" => return Self::Answer(VERSION.to_owned()),
                 "-" | "--" => {}
                 option if option.starts_with('-') => unknown = unknown.or(Some(argument)),
                 _ => names.push(argument),
@@ -68,14 +74,14 @@ mod tests {
 
     #[test]
     fn help_and_the_version_are_answered_wherever_they_stand() {
-        for help in ["-h", "--help"] {
+        for option in ["-h", "--help"] {
             for arguments in
-                [&[help][..], &["claude-code", help], &["claude-code", "Stop", help], &["--x", help]]
+                [&[option][..], &["claude-code", option], &["claude-code", "Stop", option], &["--x", option]]
             {
-                assert_eq!(of(arguments), Invocation::Answer(HELP), "{arguments:?}");
+                assert_eq!(of(arguments), Invocation::Answer(help()), "{arguments:?}");
             }
         }
-        assert_eq!(of(&["claude-code", "Stop", "x", "--version"]), Invocation::Answer(VERSION));
+        assert_eq!(of(&["claude-code", "Stop", "x", "--version"]), Invocation::Answer(VERSION.to_owned()));
     }
 
     #[test]

@@ -492,7 +492,7 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
         (r"\bscore \d\.\d+", "score [n]"),
         (r"this one knows \d+", "this one knows [n]"),
         // How often a word occurs counts rows of the index that were replaced and are not merged away yet.
-        (r"\b(recency|moment|text) \d\.\d+", "$1 [n]"),
+        (r"\b(recency|moment|text|fit) \d\.\d+", "$1 [n]"),
         (r"\b\d+\.\d+\.\d+\b", "[version]"),
         (r"\bjust now\b|\b\d+ min ago\b", "[age]"),
         (r"(?m)[ \t]+$", ""),
@@ -506,8 +506,9 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
 }
 
 fn mask(value: &Value, key: &str, stage: &Stage) -> Value {
-    const VARYING: [&str; 18] = [
+    const VARYING: [&str; 19] = [
         "uuid",
+        "samples",
         "created_at",
         "started_at",
         "ended_at",

@@ -183,8 +183,7 @@ fn a_query_is_never_a_syntax_error() {
     let stage = Stage::new().daemon();
     stage.discount_session("first");
     stage.flush();
-    for query in ["\"", "(((", "a AND", "type:", "file:/", "*", "~^:\\", "-", "[1 TO", "never:since", "🧾"]
-    {
+    for query in ["\"", "(((", "a AND", "file:/", "*", "~^:\\", "-", "[1 TO", "never:since", "🧾"] {
         let said = stage.recall(["search", "--json", "--", query]);
         assert_eq!(said.code(), 0, "{query}: {said:?}");
         assert!(said.json()["results"].is_array(), "{query}");
@@ -234,7 +233,7 @@ fn a_daemon_that_never_answers() {
     let report = doctor.json();
     let daemon = report["findings"].as_array().unwrap().iter().find(|each| each["area"] == "daemon").unwrap();
     assert_eq!(daemon["health"], "bad", "{daemon}");
-    assert!(daemon["what"].as_str().unwrap().contains("gave no answer"), "{daemon}");
+    assert!(daemon["what"].as_str().unwrap().contains("did not answer"), "{daemon}");
     // The agent does not wait for it, and nothing is lost.
     let hook = stage.hook(&stage.event("one", "Stop", json!({})));
     assert_eq!(hook.stdout, "");
@@ -260,7 +259,7 @@ fn a_daemon_that_hangs_up() {
     let said = stage.recall(["ctl", "status"]);
     rude.join().unwrap();
     assert_eq!(said.code(), 3, "{said:?}");
-    assert!(said.stderr.contains("The daemon gave no answer"), "{said:?}");
+    assert!(said.stderr.contains("The daemon did not answer"), "{said:?}");
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn a_spool_file_of_another_version_waits_for_who_understands_it() {
     let flushed = stage.json(["ctl", "flush"]);
     assert_eq!(flushed["spooled_left"], 1, "{flushed}");
     let people = stage.recall(["ctl", "flush"]).stdout;
-    assert!(people.starts_with("1 event could not be stored now and stays in the spool"), "{people}");
+    assert!(people.starts_with("1 event could not be stored and stays in the spool"), "{people}");
     assert_eq!(stage.spooled(), [file.as_path()]);
     let counted = events(&stage);
     assert_eq!((&counted["stored"], &counted["spooled"]), (&json!(2), &json!(1)), "{counted}");
@@ -133,7 +133,7 @@ fn a_full_spool_refuses_counts_and_recovers() {
     let counted = events(&stage);
     assert_eq!((&counted["stored"], &counted["dropped"]), (&json!(1), &json!(2)), "{counted}");
     let said = stage.recall(["ctl", "status"]);
-    assert!(said.stdout.contains("2 events: the spool was full"), "{said:?}");
+    assert!(said.stdout.contains("2 events; the spool was full"), "{said:?}");
     let said = stage.recall(["doctor"]);
     assert!(said.stdout.contains("2 events"), "{said:?}");
     stage.kill_daemon();

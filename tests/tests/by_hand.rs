@@ -109,6 +109,8 @@ fn what_makes_no_sense_is_refused_in_words() {
         (&["remember", "x", "--project", "nowhere"], 1, "nowhere"),
         (&["remember", "  "], 2, "nothing to remember"),
         (&["remember", "x", "--importance", "11"], 2, "11"),
+        (&["remember", "-", "more", "words"], 2, "`-` stands alone"),
+        (&["remember", "more", "words", "-"], 2, "`-` stands alone"),
         (&["resolve", "p1"], 1, "no observation"),
         (&["resolve", "99"], 1, "99"),
         (&["why", "#99"], 1, "99"),
@@ -132,7 +134,7 @@ fn nothing_is_kept_or_given_in_a_pause_and_it_survives_a_restart() {
     assert_eq!(told.context(), "");
     assert!(told.stdout.contains("recall ctl resume"), "the user is told: {told:?}");
     assert_eq!(ask(&stage, "one", "Why does the staging gateway drop idle connections?"), "");
-    assert!(stage.recall(["doctor"]).stdout.contains("paused"));
+    assert!(stage.recall(["doctor"]).stdout.contains("Paused"));
     assert_eq!(stage.json(["context"])["silent"], "paused");
     assert!(stage.recall(["context"]).stdout.contains("recall is paused"));
     stage.stop_daemon();
@@ -257,8 +259,14 @@ fn what_was_given_is_named_by_the_id_that_show_opens() {
     let stage = Stage::new().daemon();
     stage.discount_session("one");
     stage.flush();
-    start(&stage, "two");
+    let told = start(&stage, "two");
     stage.flush();
+    // The heading of the last session names it too, and `why` by the same id.
+    let (_, heading) = told.split_once("\n## Last session (").unwrap_or_else(|| panic!("{told}"));
+    let (id, _) = heading.split_once("), ").unwrap_or_else(|| panic!("{told}"));
+    assert!(stage.recall(["show", id]).stdout.contains("Add a percentage discount"), "{id}: {told}");
+    let why = stage.recall(["why", "two"]).stdout;
+    assert!(why.lines().any(|line| line.trim_start().starts_with(&format!("{id} "))), "{id}: {why}");
     let injections = [
         stage.json(["why", "two"])["injections"].clone(),
         stage.json(["ctl", "session", "two"])["injections"].clone(),
@@ -297,14 +305,41 @@ fn a_question_that_cannot_be_meant_is_told_what_is_wrong() {
         assert_eq!((said.code(), said.stdout.as_str()), (2, ""), "{arguments:?}: {said:?}");
         assert!(words.iter().all(|word| said.stderr.contains(word)), "{arguments:?}: {said:?}");
     }
-    check(&stage, &["search", ""], &["nothing to search for"]);
-    check(&stage, &["search", " "], &["nothing to search for"]);
-    check(&stage, &["search", "cart", "-n", "0"], &["0", "1.."]);
-    check(&stage, &["ctl", "sessions", "-n", "0"], &["0", "1.."]);
-    check(&stage, &["search", "cart", "type:bugfx"], &["no type \"bugfx\"", "type:bugfix", "quote it"]);
-    check(&stage, &["search", "kind:answers"], &["no kind \"answers\"", "There are observation"]);
+    check(&stage, &["search", ""], &["query is empty"]);
+    check(&stage, &["search", " "], &["query is empty"]);
+    check(&stage, &["search", "cart", "-n", "0"], &["'0' for '--limit <N>'", "a whole number from 1 on"]);
+    check(&stage, &["ctl", "sessions", "-n", "0"], &["'0' for '--limit <N>'", "a whole number from 1 on"]);
+    check(&stage, &["search", "cart", "-n", "x"], &["'x' for '--limit <N>'", "a whole number from 1 on"]);
+    check(&stage, &["search", "cart", "type:bugfx"], &["Unknown type \"bugfx\"", "type:bugfix", "quote it"]);
+    check(&stage, &["search", "kind:answers"], &["Unknown kind \"answers\"", "Known: observation"]);
+    check(&stage, &["search", "cart", "type:"], &["type: without a value", "Known: ", "bugfix", "quote it"]);
+    check(&stage, &["search", "kind:\"\""], &["kind: without a value"]);
+    check(&stage, &["search", "since:"], &["since: without a value", "try 2h, yesterday"]);
     check(&stage, &["search", "since:someday"], &["Invalid time \"someday\": try 2h, yesterday, 2026-11-01"]);
-    for fine in ["type:bugfix", "\"type:bugfx\"", "file:x foo:bar", "-type:change cart"] {
+    for fine in ["type:bugfix", "\"type:bugfx\"", "\"type:\"", "file:x foo:bar", "-type:change cart"] {
         assert_eq!(stage.recall(["search", fine]).code(), 0, "{fine}");
+    }
+}
+
+#[test]
+fn a_search_says_which_session_agent_or_project_nobody_knows() {
+    let stage = Stage::new().daemon();
+    stage.discount_session("one");
+    stage.flush();
+    for (query, sentence) in [
+        ("cart session:nope", "No session is known whose id begins with \"nope\"."),
+        ("cart agent:nobody", "No agent \"nobody\" is known."),
+        ("cart project:nowhere", "No project \"nowhere\" is known."),
+    ] {
+        let said = stage.recall(["search", query]);
+        assert_eq!((said.code(), said.stdout.contains(sentence)), (0, true), "{query}: {said:?}");
+        assert!(said.stdout.contains("Nothing found."), "{query}: {said:?}");
+        let answer = stage.json(["search", query]);
+        assert_eq!((&answer["total"], &answer["results"]), (&json!(0), &json!([])), "{query}");
+    }
+    for known in ["cart session:on", "cart agent:claude-code", "cart agent:Claude-Code", "cart -session:nope"]
+    {
+        let said = stage.recall(["search", known]);
+        assert!(said.stdout.contains("discount") && !said.stdout.contains("is known"), "{known}: {said:?}");
     }
 }

@@ -44,7 +44,7 @@ fn a_mistake_elsewhere_cancels_no_exclusion_and_everybody_says_so() {
     assert_eq!(lines, ["line 3", "line 5", "line 7"], "{status}");
     // There never was one without.
     assert_eq!(
-        status["config"]["consequence"], "What can be read counts, the rest is at its default.",
+        status["config"]["consequence"], "Valid settings are used; the rest have their defaults.",
         "{status}"
     );
     let told = stage.recall(["ctl", "status"]).stdout;
@@ -112,10 +112,10 @@ fn where_nobody_can_tell_what_is_excluded_nothing_is_kept() {
     counts(&stage, 0, 1);
     let start = stage.event("one", "SessionStart", json!({"source": "startup", "model": "claude"}));
     let notice = stage.hook(&start).stdout;
-    assert!(notice.contains("Nothing is captured") && notice.contains("line 2"), "{notice}");
+    assert!(notice.contains("Recording is off") && notice.contains("line 2"), "{notice}");
     let status = stage.recall(["ctl", "status"]).stdout;
-    assert!(status.contains("Nothing is captured"), "{status}");
-    assert!(stage.recall(["doctor"]).stdout.contains("Nothing is captured"));
+    assert!(status.contains("Recording is off"), "{status}");
+    assert!(stage.recall(["doctor"]).stdout.contains("Recording is off"));
     // Mended while the daemon runs.
     write(&stage, "[capture]\nexclude = ['else']\n");
     stage.flush();

@@ -275,7 +275,7 @@ fn of_two_daemons_one_serves() {
     let pid = stage.json(["ctl", "status"])["pid"].clone();
     let said = stage.recall(["daemon"]);
     assert_eq!(said.code(), 0, "{said:?}");
-    assert!(said.stdout.contains(&format!("Another daemon is running (pid {pid})")), "{said:?}");
+    assert!(said.stdout.contains(&format!("Another daemon is already running (pid {pid})")), "{said:?}");
     assert_eq!(stage.json(["ctl", "status"])["pid"], pid);
     stage.hook(&prompt(&stage, "Still there?", "p1"));
     stored(&stage, 1, 0);

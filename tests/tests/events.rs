@@ -253,3 +253,49 @@ fn a_command_that_hangs_and_a_child_that_it_leaves_are_killed_and_no_agent_waits
     let found = stage.recall(["doctor"]).stdout;
     assert!(found.contains("2 of 3 subscribed commands failed"), "{found}");
 }
+
+/// The log names what happened and how long it took, and nothing that anybody said.
+#[test]
+fn each_event_and_query_can_be_followed_in_the_log_and_status_says_how_long_they_take() {
+    const CANARY: &str = "heliotrope-quokka-7741";
+    let stage = Stage::new().variable("RECALL_LOG", "debug").daemon();
+    let untouched = stage.json(["ctl", "status"]);
+    assert_eq!(untouched["latency"]["hook_answers"], Value::Null, "{untouched}");
+    let prompt = json!({"prompt": format!("What is {CANARY}?"), "prompt_id": "p1"});
+    let prompt = stage.delivery(&stage.event("traced-session", "UserPromptSubmit", prompt));
+    stage.deliver([&prompt]);
+    let stop = json!({"last_assistant_message": format!("It is {CANARY}."), "prompt_id": "p1"});
+    stage.hook(&stage.event("traced-session", "Stop", stop));
+    stage.flush();
+    assert_ne!(stage.json(["search", CANARY])["total"], 0, "it was heard");
+
+    let log = stage.log();
+    let id = format!("event{{id={}", prompt.event_id);
+    let line = log.lines().find(|line| line.contains(&id) && line.contains("answered an event"));
+    let line = line.unwrap_or_else(|| panic!("no line of {id}: {log}"));
+    for part in ["agent=claude-code", "name=UserPromptSubmit", "session=traced-session", "reply=\"ack\""] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    let micros = |field: &str| -> u64 {
+        let value = line.split(field).nth(1).unwrap_or_else(|| panic!("no {field} {line}"));
+        value.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+    };
+    let total = micros(" total_us=");
+    for part in [" queue_us=", " commit_us=", " context_us="] {
+        assert!(micros(part) <= total, "{part}: {line}");
+    }
+    let query =
+        log.lines().find(|line| line.contains("name=\"Search\"") && line.contains("answered a query"));
+    assert!(query.is_some_and(|line| line.contains("query{id=") && line.contains("total_us=")), "{log}");
+    assert!(!log.contains(CANARY), "the log repeats it: {log}");
+
+    let latency = &stage.json(["ctl", "status"])["latency"];
+    for (kind, least) in [("hook_answers", 2), ("commits", 1)] {
+        let quantiles = &latency[kind];
+        assert!(quantiles["samples"].as_u64() >= Some(least), "{latency}");
+        assert!(quantiles["p50_ms"].as_f64() > Some(0.0), "{latency}");
+        assert!(quantiles["p50_ms"].as_f64() <= quantiles["p99_ms"].as_f64(), "{latency}");
+    }
+    let people = stage.recall(["ctl", "status"]).stdout;
+    assert!(people.contains("hook answers p50 ") && people.contains("commits p50 "), "{people}");
+}

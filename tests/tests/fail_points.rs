@@ -175,7 +175,10 @@ fn a_batch_that_ends_the_daemon_each_time_is_given_up() {
     let jobs = stage.json(["ctl", "jobs"])["jobs"].clone();
     let given_up: Vec<_> = jobs.as_array().unwrap().iter().filter(|job| job["status"] == "dead").collect();
     assert_eq!(given_up.len(), 1, "{jobs}");
-    assert!(given_up[0]["error"].as_str().unwrap().contains("ended the daemon each time"), "{jobs}");
+    assert!(
+        given_up[0]["error"].as_str().unwrap().contains("the daemon ended during each attempt"),
+        "{jobs}"
+    );
     let session = stage.json(["ctl", "session", "one"]);
     assert!(!session["observations"].as_array().unwrap().is_empty(), "the built-in one stands in: {session}");
 }

@@ -198,3 +198,41 @@ fn the_users_answers_and_tasks_are_no_activities() {
     }
     assert_eq!(stage.json(["ctl", "status"])["events"]["stored"], 6);
 }
+
+#[test]
+fn what_skipped_tools_were_given_and_returned_is_not_kept() {
+    let config = "[capture]\nskip_tools = ['Skill', 'Write', 'Task', 'AskUserQuestion']\n";
+    let stage = Stage::new().config(config).daemon();
+    let call = |name: &str, id: &str, input: Value, response: Value| {
+        let fields = json!({"tool_name": name, "tool_use_id": id, "prompt_id": "p1", "tool_input": input,
+                            "tool_response": response});
+        stage.hook(&stage.event("s", "PreToolUse", fields.clone()));
+        stage.hook(&stage.event("s", "PostToolUse", fields));
+    };
+    stage.hook(&stage.event("s", "UserPromptSubmit", json!({"prompt": "Go on", "prompt_id": "p1"})));
+    call("Skill", "t1", json!({"skill": "heliotrope"}), json!({"commandName": "heliotrope"}));
+    let plan = stage.project().join(".claude/plans/heliotrope.md");
+    call("Write", "t2", json!({"file_path": plan, "content": "# heliotrope"}), json!({"type": "create"}));
+    let task = json!({"description": "heliotrope", "prompt": "heliotrope", "subagent_type": "Explore"});
+    stage.hook(&stage.event(
+        "s",
+        "PreToolUse",
+        json!({"tool_name": "Task", "tool_use_id": "t3", "prompt_id": "p1",
+        "tool_input": task}),
+    ));
+    let failed = json!({"tool_name": "Skill", "tool_use_id": "t4", "prompt_id": "p1",
+        "tool_input": {"skill": "heliotrope"}, "error": "no heliotrope"});
+    stage.hook(&stage.event("s", "PostToolUseFailure", failed));
+    let question = json!({"questions": [{"question": "Which currency does the ledger keep?"}]});
+    let answer = json!({"answers": {"Which currency does the ledger keep?": "Integer cents of EUR"}});
+    call("AskUserQuestion", "t5", question, answer);
+    let done = json!({"last_assistant_message": "Done.", "prompt_id": "p1"});
+    stage.hook(&stage.event("s", "Stop", done));
+    stage.flush();
+    is_nowhere(&stage, "heliotrope");
+    // What the user answers is remembered all the same.
+    let session = stage.json(["ctl", "session", "s"]);
+    assert_eq!((&session["batches"][0]["activities"], &session["plans"]), (&json!([]), &json!([])));
+    let kept = [&session["observations"], &session["summary"]].map(Value::to_string).concat();
+    assert!(kept.contains("Integer cents of EUR"), "{session}");
+}

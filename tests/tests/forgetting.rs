@@ -297,7 +297,7 @@ fn nobody_is_asked_without_a_terminal_and_nothing_is_forgotten() {
     assert!(said.stderr.contains("--yes"), "{said:?}");
     let shown = stage.recall(["forget", "--session", "one", "--dry-run"]);
     assert_eq!(shown.code(), 0, "{shown:?}");
-    assert!(shown.stdout.contains("1 session") && shown.stdout.contains("Nothing was changed"), "{shown:?}");
+    assert!(shown.stdout.contains("1 session") && shown.stdout.contains("nothing was changed"), "{shown:?}");
     for wrong in [
         &["forget"][..],
         &["forget", "--yes"],

@@ -130,7 +130,7 @@ fn each_recorded_session() {
     // One at a time, so that observations are numbered in the order of their batches.
     let stage = Stage::new().config("[compression]\nconcurrency = 1\n").daemon();
     // They go on from recording to recording.
-    let numbers = regex::Regex::new(r"- #\d+ ").unwrap();
+    let numbers = regex::Regex::new(r"(- #|session \(s|so far \(s)\d+").unwrap();
     for path in files(&fixtures().join("sequences"), "jsonl") {
         let name = name_of(&path);
         let mut told = String::new();
@@ -158,7 +158,7 @@ fn each_recorded_session() {
             let session = stage.json(["ctl", "session", id]);
             let _ = writeln!(told, "\n# session {}\n{}", nth + 1, rows(&session));
         }
-        let told = numbers.replace_all(&masked_text(&told, &stage), "- #[n] ").into_owned();
+        let told = numbers.replace_all(&masked_text(&told, &stage), "$1[n]").into_owned();
         insta::assert_snapshot!(format!("recorded_{name}"), told);
     }
 }

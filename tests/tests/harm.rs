@@ -148,7 +148,7 @@ fn where_nothing_can_be_kept_the_next_command_says_so() {
     assert!(!stage.home().exists());
 
     let first = run("recall", &["ctl", "status"], b"");
-    let cannot = format!("no events can be kept: cannot create folder {}", stage.home().display());
+    let cannot = format!("events are being lost: cannot create folder {}", stage.home().display());
     assert!(first.stderr.contains(&cannot) && first.stderr.contains(": permission denied."), "{first:?}");
     assert!(first.stderr.contains("2 events were dropped"), "{first:?}");
     let second = run("recall", &["search", "cart"], b"");
@@ -158,7 +158,14 @@ fn where_nothing_can_be_kept_the_next_command_says_so() {
     let bad = format!("bad   cannot create folder {}/data: permission denied", stage.home().display());
     assert!(doctor.stdout.contains(&bad), "{doctor:?}");
     assert!(doctor.stdout.contains("2 events were dropped"), "{doctor:?}");
-    assert!(!doctor.stdout.contains("Nothing is lost"), "{doctor:?}");
+    assert!(!doctor.stdout.contains("events wait in the spool"), "{doctor:?}");
+    // The cause is told once, and not what follows from it. The two events are lost for good.
+    assert_eq!(doctor.stdout.matches("cannot create").count(), 1, "{doctor:?}");
+    assert!(doctor.stdout.contains("Until then no event can be kept."), "{doctor:?}");
+    let report = run("recall", &["doctor", "--json"], b"").json();
+    let bad = report["findings"].as_array().unwrap().iter().filter(|finding| finding["health"] == "bad");
+    let areas: Vec<_> = bad.map(|finding| finding["area"].clone()).collect();
+    assert_eq!(areas, ["folders", "spool"], "{report}");
 
     // Where the place is free again, the daemon knows what was lost meanwhile, and a new loss is news again.
     std::fs::set_permissions(stage.user_home(), std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -175,7 +182,7 @@ fn where_nothing_can_be_kept_the_next_command_says_so() {
     assert_eq!(status["events"]["dropped"], 2, "{status}");
     let said = stage.recall(["ctl", "status"]);
     assert_eq!(said.stderr, "", "{said:?}");
-    assert!(said.stdout.contains("2 events: the spool was full or could not be written"), "{said:?}");
+    assert!(said.stdout.contains("2 events; the spool was full or not writable"), "{said:?}");
 }
 
 /// As many hooks as the system lets run at once.

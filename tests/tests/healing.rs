@@ -137,7 +137,7 @@ fn a_page_damaged_between_two_runs_is_found_by_the_first_write() {
     assert!(doctor.contains("the database was damaged"), "{doctor}");
     assert!(doctor.contains(&*aside[0].to_string_lossy()), "{doctor}");
     let status = stage.recall(["ctl", "status"]).stdout;
-    assert!(status.contains("healed"), "{status}");
+    assert!(status.contains("repaired"), "{status}");
 
     // It stays healed, and what was restored is sound.
     stage.stop_daemon();
@@ -181,7 +181,7 @@ fn without_a_backup_capture_goes_on_in_an_empty_memory() {
     assert!(!titles(&stage, "tomatoes").is_empty(), "{}", stage.log());
     assert_eq!(titles(&stage, "greenhouse"), Vec::<String>::new());
     assert_eq!(healed(&stage)[0]["restored"], Value::Null);
-    assert!(stage.recall(["doctor"]).stdout.contains("memory began anew"));
+    assert!(stage.recall(["doctor"]).stdout.contains("an empty one was created"));
     assert_eq!(fs::read(&set_aside(&stage)[0]).unwrap(), vec![0x5a; length as usize]);
 }
 
@@ -241,6 +241,18 @@ fn flipped_bits_in_the_index_are_noticed() {
 }
 
 #[test]
+fn an_empty_memory_has_no_index_to_rebuild() {
+    let mut stage = Stage::new();
+    fs::create_dir_all(stage.home().join("data")).unwrap();
+    fs::write(stage.home().join("data/index"), b"in the way").unwrap();
+    stage.start_daemon();
+    assert_eq!(stage.json(["ctl", "status"])["index"]["state"], "absent");
+    assert_eq!(search(&stage, "greenhouse")["degraded"], false);
+    assert_eq!(stage.recall(["search", "greenhouse"]).stdout, "Nothing found.\n");
+    assert!(!stage.recall(["ctl", "status"]).stdout.contains("rebuilding"));
+}
+
+#[test]
 fn an_index_that_cannot_be_made_is_told_and_capture_goes_on() {
     let mut stage = Stage::new().daemon();
     greenhouse(&stage);
@@ -253,7 +265,7 @@ fn an_index_that_cannot_be_made_is_told_and_capture_goes_on() {
     let answer = search(&stage, "greenhouse");
     assert_eq!(answer["degraded"], true);
     assert!(answer["total"].as_u64() > Some(0), "{answer}");
-    assert!(stage.recall(["search", "greenhouse"]).stdout.contains("being made anew"));
+    assert!(stage.recall(["search", "greenhouse"]).stdout.contains("Rebuilding the search index"));
     assert_eq!(stage.json(["ctl", "status"])["index"]["state"], "absent");
     remember(&stage, "next", "Water the tomatoes", "The tomatoes get water from src/next.rs every morning.");
     until(&stage, "the new memory", || (!titles(&stage, "tomatoes").is_empty()).then_some(()));

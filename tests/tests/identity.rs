@@ -380,8 +380,8 @@ fn the_doctor_explains_why_a_folder_stands_alone() {
         &*other.0.to_string_lossy(),
         &name,
         "names github.com/acme/secret",
-        "the project \"shop\"",
-        "shows no commit of that",
+        "(project \"shop\")",
+        "contains none of that project's commits",
         "`git fetch`",
         "`alias = \"NAME\"`",
     ] {
@@ -390,7 +390,7 @@ fn the_doctor_explains_why_a_folder_stands_alone() {
     assert!(!said.contains("hunter2"), "{said}");
     // A folder inside is the same, a clone is believed, and so is what says nothing.
     std::fs::create_dir(other.0.join("src")).unwrap();
-    assert!(doctor(&other.0.join("src")).contains("shows no commit of that"));
+    assert!(doctor(&other.0.join("src")).contains("contains none of that project's commits"));
     clone(&stage, &stage.user_home().join("clone"), &[]);
     for believed in [stage.user_home().join("clone"), stage.project(), stage.user_home()] {
         let said = doctor(&believed);
@@ -405,5 +405,5 @@ fn the_doctor_explains_why_a_folder_stands_alone() {
     assert!(!doctor(&apart.0).contains("which does not point back"));
     let local = Repository::init(&stage.user_home().join("local/shop"));
     local.git(&["remote", "add", "origin", stage.project().to_str().unwrap()]);
-    assert!(doctor(&local.0).contains("shows no commit of that"));
+    assert!(doctor(&local.0).contains("contains none of that project's commits"));
 }

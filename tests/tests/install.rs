@@ -154,7 +154,7 @@ fn hooks_that_are_registered_twice_are_stored_once_counted_and_reported() {
     let entry = json!([{"hooks": [{"type": "command", "command": line}]}]);
     std::fs::write(&again, json!({"hooks": {"PostToolUse": entry, "Stop": entry}}).to_string()).unwrap();
     let told = stage.recall(["doctor"]).stdout;
-    assert!(told.contains("2 events of ") && told.contains("settings.local.json"), "{told}");
+    assert!(told.contains("2 hooks of ") && told.contains("settings.local.json"), "{told}");
 
     let prompt = json!({"prompt": "Go on", "prompt_id": "p1"});
     let call = json!({"tool_name": "Read", "tool_input": {}, "tool_response": {}, "tool_use_id": "t1", "prompt_id": "p1"});
@@ -167,6 +167,6 @@ fn hooks_that_are_registered_twice_are_stored_once_counted_and_reported() {
     let events = stage.json(["ctl", "status"])["events"].clone();
     assert_eq!((&events["stored"], &events["duplicates"]), (&json!(3), &json!(3)), "{events}");
     assert_eq!(events["told_twice"], 2, "an end of a turn may come again: {events}");
-    assert!(stage.recall(["doctor"]).stdout.contains("2 calls and prompts were told by two hooks"));
-    assert!(stage.recall(["ctl", "status"]).stdout.contains("told twice"));
+    assert!(stage.recall(["doctor"]).stdout.contains("2 events were reported by two hooks"));
+    assert!(stage.recall(["ctl", "status"]).stdout.contains("reported by a second hook"));
 }

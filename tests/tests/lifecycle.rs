@@ -7,6 +7,7 @@
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
+use recall_protocol::wire::Deliver;
 use recall_tests::Stage;
 use recall_tests::provider::{Behaviour, Provider};
 use serde_json::{Value, json};
@@ -198,6 +199,10 @@ fn a_plan_is_one_record_that_evolves_and_is_carried_out() {
     assert!(kinds.contains(&json!("plan")), "{found}");
 }
 
+/// Something worth keeping of a turn that goes on.
+const COMMIT: &str =
+    "git commit -am 'Round the cart total once, because rounding each line lost up to a cent per line'";
+
 #[test]
 fn a_compaction_works_up_what_there_is_and_gives_the_session_its_own_state_back() {
     let stage = Stage::new().daemon();
@@ -206,6 +211,9 @@ fn a_compaction_works_up_what_there_is_and_gives_the_session_its_own_state_back(
     for (number, mut call) in stage.discount_calls().into_iter().enumerate() {
         call["tool_use_id"] = json!(format!("t{number}"));
         call["prompt_id"] = json!("p1");
+        if number == 2 {
+            call["tool_input"] = json!({"command": COMMIT});
+        }
         stage.hook(&stage.event("s", "PostToolUse", call));
     }
     let todo = json!({"tool_name": "TaskCreate", "tool_input": {"subject": "Refuse negative discounts"},
@@ -237,6 +245,9 @@ fn a_long_batch_is_worked_up_before_it_ends() {
     for (number, mut call) in stage.discount_calls().into_iter().enumerate() {
         call["tool_use_id"] = json!(format!("t{number}"));
         call["prompt_id"] = json!("p1");
+        if number == 2 {
+            call["tool_input"] = json!({"command": COMMIT});
+        }
         stage.hook(&stage.event("s", "PostToolUse", call));
     }
     stage.flush();
@@ -501,6 +512,8 @@ fn turns_that_nobody_ended_leave_a_summary() {
         let left = stage.json(["ctl", "session", session]);
         assert_eq!(left["status"], "suspended", "{left}");
         assert!(left["suspended_at"].is_string(), "{left}");
+        let shown = stage.recall(["ctl", "session", session]).stdout;
+        assert!(shown.lines().any(|line| line.starts_with("suspended since 20")), "{shown}");
         let request = left["summary"]["request"].as_str().unwrap_or_else(|| panic!("{ends}: {left}"));
         assert!(request.contains("invoice printer"), "{request}");
         let next = stage.event(&format!("after-{session}"), "SessionStart", json!({"source": "startup"}));
@@ -557,6 +570,46 @@ fn an_approval_is_of_the_plan_that_was_written() {
     assert_eq!(batches, sources);
     assert_eq!(last, [json!(["Plan: known", "approved", [1, 2]])]);
     assert_eq!(plans("foreign").0, [json!(["Plan: known", "draft", [1]])]);
+}
+
+/// An approval that waited in the spool says nothing about what its file holds by now.
+#[test]
+fn a_late_approval_is_of_the_plan_that_was_recorded() {
+    let stage = Stage::new().daemon();
+    let path = stage.user_home().join(".claude/plans/coins.md");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, "# Plan: coins\n\n1. As the file is now").unwrap();
+    let events = |session: &str| {
+        let call = |name: &str, input: Value, response: Value| {
+            let fields = json!({"tool_name": name, "tool_input": input, "tool_response": response,
+                                "tool_use_id": format!("{session}-{name}"), "prompt_id": "p1"});
+            stage.event(session, "PostToolUse", fields)
+        };
+        let asked = json!({"prompt": "Plan a currency conversion", "prompt_id": "p1"});
+        let written = json!({"file_path": path, "content": "# Plan: coins\n\n1. As it was written"});
+        let events = [
+            stage.event(session, "UserPromptSubmit", asked),
+            call("Write", written, json!({"type": "create"})),
+            call("ExitPlanMode", json!({}), json!({"filePath": path})),
+        ];
+        events.map(|event| stage.delivery(&event))
+    };
+    let earlier = |mut event: Deliver| {
+        event.captured_at_ms -= 60_000;
+        event.boot_ns -= 60_000_000_000;
+        event
+    };
+    stage.deliver(&events("now"));
+    stage.deliver(&events("recorded").map(earlier));
+    let [asked, _, approved] = events("unrecorded").map(earlier);
+    stage.deliver(&[asked, approved]);
+    stage.flush();
+    for (session, text) in [("now", "is now"), ("recorded", "was written"), ("unrecorded", "is now")] {
+        let told = stage.json(["ctl", "session", session]);
+        let [plan] = told["plans"].as_array().unwrap().as_slice() else { panic!("{session}: {told}") };
+        assert_eq!(plan["state"], "approved", "{session}: {plan}");
+        assert!(plan["text"].as_str().unwrap().ends_with(text), "{session}: {plan}");
+    }
 }
 
 #[test]
@@ -659,6 +712,15 @@ fn what_the_agent_made_of_its_conversation_is_shown_and_found() {
     assert_eq!((&hit["kind"], &hit["prompt_number"]), (&json!("compaction"), &json!(1)), "{found}");
     let id = hit["id"].as_str().unwrap();
     assert_eq!(stage.json(["show", id])["items"][0]["text"], "The zeppelin ledger was closed.");
+    let shown = stage.recall(["ctl", "session", "s"]).stdout;
+    assert!(!shown.contains("suspended"), "{shown}");
+    let (_, compacted) = shown.split_once("\nCompacted\n").unwrap_or_else(|| panic!("{shown}"));
+    let lines: Vec<&str> = compacted.lines().take(2).collect();
+    assert!(
+        lines[0].contains("auto, ") && lines[0].contains("prompt 1: The zeppelin ledger was begun."),
+        "{shown}"
+    );
+    assert!(lines[1].trim_start().starts_with(id) && lines[1].contains("was closed."), "{shown}");
     assert_eq!(stage.recall(["forget", id, "--yes"]).code(), 0);
     stage.flush();
     let left = stage.json(["search", "zeppelin"]).to_string();

@@ -136,24 +136,58 @@ fn a_newer_value_supersedes_the_older_until_it_is_forgotten() {
     let newer = "`max_retries` is 5, because the gateway is slow and must not be given up too early.";
     turn(&stage, "two", "Why does the gateway give up?", std::slice::from_ref(&read), newer);
     let (older, newer) =
-        (numbered(&stage, "one", "`max_retries` is 3"), numbered(&stage, "two", "`max_retries` is 5"));
+        (numbered(&stage, "one", "max_retries is 3"), numbered(&stage, "two", "max_retries is 5"));
     let now = shown(&stage, older);
     assert_eq!((&now["status"], &now["superseded_by"]), (&json!("superseded"), &json!(newer)));
     assert_eq!(shown(&stage, newer)["lineage"][0]["id"], older);
     let told = stage.recall(["show", &older.to_string()]).stdout;
-    assert!(told.contains(&format!("Superseded by #{newer} `max_retries` is 5")), "{told}");
+    assert!(told.contains(&format!("Superseded by #{newer} max_retries is 5")), "{told}");
     let given = start(&stage, "three");
-    assert!(given.contains("`max_retries` is 5") && !given.contains("`max_retries` is 3"), "{given}");
+    assert!(given.contains("max_retries is 5") && !given.contains("max_retries is 3"), "{given}");
     let prompt = json!({"prompt": "How many max_retries does the gateway get?", "prompt_id": "p"});
     let given = stage.hook(&stage.event("asking", "UserPromptSubmit", prompt)).context();
-    assert!(given.contains("`max_retries` is 5") && !given.contains("`max_retries` is 3"), "{given}");
+    assert!(given.contains("max_retries is 5") && !given.contains("max_retries is 3"), "{given}");
     let refused = stage.recall(["resolve", &older.to_string()]);
     assert!(refused.stderr.contains("--reopen"), "{refused:?}");
 
     stage.json(["forget", "--yes", &newer.to_string()]);
     let now = shown(&stage, older);
     assert_eq!((&now["status"], &now["superseded_by"]), (&json!("active"), &Value::Null));
-    assert!(start(&stage, "four").contains("`max_retries` is 3"));
+    assert!(start(&stage, "four").contains("max_retries is 3"));
+}
+
+#[test]
+fn an_older_statement_of_a_thread_is_history_until_it_is_reopened() {
+    let stage = Stage::new().daemon();
+    let older =
+        "Invoices are numbered per customer, starting anew each January, because auditors ask for it.";
+    turn(&stage, "one", "How are invoices numbered?", &[edit(&stage, "src/invoice.rs")], older);
+    let id = numbered(&stage, "one", "Invoices are numbered per customer");
+    assert!(start(&stage, "before").contains("per customer"));
+
+    let newer = "Invoices are numbered per shop, not per customer, starting anew each January, because auditors ask for it.";
+    assert_eq!(stage.recall(["remember", newer]).code(), 0);
+    stage.flush();
+    let now = shown(&stage, id);
+    assert_eq!(
+        (&now["status"], &now["lineage"][0]["relation"]),
+        (&json!("superseded"), &json!("superseded_by"))
+    );
+    let newer = now["superseded_by"].as_i64().unwrap();
+    assert_eq!(shown(&stage, newer)["lineage"][0]["id"], id, "its history");
+    let is_told = |session: &str| numbers(&start(&stage, session)).contains(&id);
+    assert!(!is_told("after"));
+    // Nothing is deleted: who looks for it finds it, and who disagrees has it told again.
+    assert!(stage.recall(["timeline", &newer.to_string()]).stdout.contains("per customer"));
+    assert_eq!(stage.recall(["resolve", "--reopen", &id.to_string()]).code(), 0);
+    assert_eq!(shown(&stage, id)["status"], "active");
+    assert!(is_told("again"));
+}
+
+/// The numbers of the observations that a context names.
+fn numbers(context: &str) -> Vec<i64> {
+    let words = context.split(|gap: char| !gap.is_ascii_digit() && gap != '#');
+    words.filter_map(|word| word.strip_prefix('#')?.parse().ok()).collect()
 }
 
 #[test]
@@ -169,7 +203,7 @@ fn what_the_user_rejects_is_remembered_for_the_file() {
     let id = numbered(&stage, "one", "User rejected an edit of `src/view.rs`: round in money.rs only");
     assert_eq!(
         (&shown(&stage, id)["type"], &shown(&stage, id)["importance"]),
-        (&json!("decision"), &json!(8))
+        (&json!("correction"), &json!(8))
     );
     let opens = json!({"tool_name": "Read", "tool_input": {"file_path": path}, "tool_use_id": "r1"});
     let told = stage.hook(&stage.event("two", "PreToolUse", opens)).context();

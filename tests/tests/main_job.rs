@@ -203,7 +203,8 @@ fn another_project_sees_nothing_of_it() {
     // A search is not an injection: it covers everything unless it is narrowed.
     assert!(!list(&stage.json(["search", "rounding"]), "results").is_empty());
     let narrowed = stage.json(["search", "rounding", "--project", elsewhere.to_str().unwrap()]);
-    assert!(list(&narrowed, "results").is_empty(), "{narrowed}");
+    // Its own prompt may be found.
+    assert!(list(&narrowed, "results").iter().all(|result| result["session_id"] == "second"), "{narrowed}");
 }
 
 #[test]

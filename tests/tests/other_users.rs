@@ -152,7 +152,7 @@ fn a_project_file_of_ours_that_others_may_write_keeps_nothing() {
     let events = events(&stage);
     assert_eq!((&events["stored"], &events["excluded"]), (&json!(0), &json!(1)));
     let said = doctor(&stage, &stage.project());
-    assert!(said.contains("nothing is kept of this project: other users may write it"), "{said}");
+    assert!(said.contains("recording is off here: other users may write it"), "{said}");
 }
 
 const SUBSCRIBED: &str = "[[subscribe]]\nevents = ['session_start', 'session_end']\ncommand = ['sh', '-c', 'touch \"$HOME/touched\"']\n";
@@ -263,5 +263,5 @@ fn a_pipe_in_place_of_a_note_holds_nobody_up() {
     prompt_in(&stage, &stage.project(), "one");
     // What the user said of pauses nobody knows.
     assert_eq!(events(&stage)["stored"], 0);
-    assert!(doctor(&stage, &stage.project()).contains("paused"));
+    assert!(doctor(&stage, &stage.project()).contains("Paused"));
 }

@@ -5,7 +5,7 @@ pub fn retry_delay_ms(attempt: u32) -> i64 {
     1000 << attempt.saturating_sub(1).min(8)
 }
 
-/// Anything from nothing to `delay_ms`: what failed together does not come back together.
+/// A random delay from 0 to `delay_ms`, so that jobs that failed together are not retried together.
 pub fn full_jitter(delay_ms: i64) -> i64 {
     let random = uuid::Uuid::new_v4().as_u128() % 1_000_001;
     let share = i128::try_from(random).unwrap_or(0);

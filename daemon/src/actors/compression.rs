@@ -1,12 +1,12 @@
-//! Supervises the compressors: a pool of fixed size whose crashed members are replaced. Where they ask models, one more
-//! sums up the sessions that go on, which needs none: a summary that somebody continues from must not wait for them.
+//! Supervises the compressors: a pool of fixed size that replaces crashed members. Where compression uses models, one
+//! more member works without them. It writes the summaries of live sessions, which must not wait for a model.
 //!
-//! Five crashes within a minute open the circuit: nobody is replaced until a minute has passed, and jobs wait. A member
-//! whose thread hangs leaves it behind and goes on; more than four such threads within an hour cost the member its place
-//! for an hour, for they may still hold memory and a processor. Capturing does not notice any of it.
+//! Five crashes within a minute open the circuit: jobs wait, and no member is replaced for a minute. A member whose
+//! thread hangs abandons the thread and goes on. More than four abandoned threads within an hour stop the member for an
+//! hour, because they may still hold memory and a processor. Capturing is not affected.
 //!
-//! Work that is queued is told of on the bus. For work that becomes due by time a timer waits for the first of it; where
-//! nothing waits there is none, and nobody wakes.
+//! The bus announces queued jobs. A timer waits for the first job that is due later. Without such a job there is no
+//! timer.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -21,9 +21,9 @@ use super::failure;
 use super::handle::ActorHandle;
 use crate::app::bus::BusEvent;
 use crate::app::clock;
-use crate::compression::ProviderState;
 use crate::compression::policy::CompressionPolicy;
 use crate::memory::ids::Timestamp;
+use crate::providers::ProviderState;
 use crate::store::{self, Duty, GiveBackJobs};
 
 const CRASH_WINDOW: Duration = Duration::from_secs(60);
@@ -31,27 +31,27 @@ const CRASHES_TO_OPEN: usize = 5;
 const OPEN_FOR: Duration = Duration::from_secs(60);
 const LOST_WINDOW: Duration = Duration::from_secs(3600);
 const MOST_LOST: usize = 4;
-/// Work that is due and that nobody has taken is offered so often.
+/// How often waiting jobs are offered to the compressors.
 const OFFER_EVERY: Duration = Duration::from_secs(1);
-/// No timer runs for longer: clocks are set, and machines sleep.
+/// The longest timer. The clock may be set, and the machine may sleep.
 const LONGEST_TIMER: Duration = Duration::from_secs(60);
 
 pub enum CompressionMessage {
-    /// There is work.
+    /// There may be a job.
     Wake,
-    /// When the first of the jobs that wait is due; `None` where none waits.
+    /// When the first waiting job is due; `None`: no job waits.
     Due(Option<Timestamp>),
-    /// A member is missing; its turn to be replaced has come.
+    /// Start the missing member of this slot.
     Refill {
         slot: usize,
     },
-    /// The circuit may close again.
+    /// Close the circuit.
     TryAgain,
-    /// A member has left a thread behind that does not end.
+    /// A member has abandoned a thread that does not end.
     ThreadLost {
         worker: String,
     },
-    /// Providers that are left alone may be asked again: somebody has seen to them.
+    /// Ask again the providers whose circuit is open, because the user has asked for it.
     Reconsider,
     Observe(RpcReplyPort<CompressionCounters>),
 }
@@ -69,7 +69,7 @@ pub struct CompressionCounters {
 pub enum Circuit {
     #[default]
     Closed,
-    /// Too many crashes: nobody works for a while.
+    /// Too many crashes: no compressor runs for a while.
     Open,
 }
 
@@ -87,25 +87,25 @@ pub type CompressionHandle = ActorHandle<CompressionMessage>;
 pub(super) struct Compression;
 
 pub struct CompressionState {
-    /// Everything a member needs but its name.
+    /// All arguments of a member except its name and its duty.
     template: CompressorArguments,
     members: HashMap<ActorId, Member>,
     crashes: VecDeque<Instant>,
     lost: VecDeque<Instant>,
     incarnations: u64,
     counters: CompressionCounters,
-    look: Look,
+    due_lookup: DueLookup,
     /// Runs until the next job is due.
     timer: Option<JoinHandle<Result<(), MessagingErr<CompressionMessage>>>>,
 }
 
-/// Whether somebody looks for the next job that is due.
+/// Whether a lookup of the next due job runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum DueLookup {
     Idle,
     Running,
-    /// What was queued since it began counts too.
-    RunningAndWanted,
+    /// Jobs were queued since it began, so another lookup must follow.
+    RunAgain,
 }
 
 struct Member {
@@ -127,7 +127,7 @@ impl Actor for Compression {
         for slot in 0..slots(&template.policy) {
             me.send_message(CompressionMessage::Refill { slot })?;
         }
-        // What the last daemon has left.
+        // For jobs of the previous daemon.
         me.send_message(CompressionMessage::Wake)?;
         wake_on_work(&me, &template);
         Ok(CompressionState {
@@ -137,7 +137,7 @@ impl Actor for Compression {
             lost: VecDeque::new(),
             incarnations: 0,
             counters: CompressionCounters::default(),
-            look: Look::Idle,
+            due_lookup: DueLookup::Idle,
             timer: None,
         })
     }
@@ -182,7 +182,7 @@ impl Actor for Compression {
     }
 }
 
-/// As many members as may work at the same time; where they ask models, one more that does not.
+/// The number of members: those that may work at the same time, and one without models where the others use models.
 fn slots(policy: &CompressionPolicy) -> usize {
     policy.concurrency + usize::from(!policy.backends.is_empty())
 }
@@ -195,7 +195,7 @@ fn duty(slot: usize, policy: &CompressionPolicy) -> Duty {
     }
 }
 
-/// Tells the pool when work is queued.
+/// Wakes the pool when jobs are queued.
 fn wake_on_work(me: &ActorRef<CompressionMessage>, template: &CompressorArguments) {
     let (me, mut bus_events) = (me.clone(), template.bus.listen());
     tokio::spawn(async move {
@@ -216,24 +216,24 @@ fn wake_on_work(me: &ActorRef<CompressionMessage>, template: &CompressorArgument
 impl CompressionState {
     fn wake(&mut self, me: &ActorRef<CompressionMessage>) {
         for member in self.members.values() {
-            // One that has just died is replaced by the supervision event.
+            // A member that has just died is replaced by the supervision event.
             let _ = member.actor.send_message(CompressorMessage::Wake);
         }
-        self.look_ahead(me);
+        self.look_up_due(me);
     }
 
-    /// Finds out when the first of the jobs that wait is due.
-    fn look_ahead(&mut self, me: &ActorRef<CompressionMessage>) {
-        if self.look != Look::Idle {
-            self.look = Look::RunningAndWanted;
+    /// Finds out when the first waiting job is due.
+    fn look_up_due(&mut self, me: &ActorRef<CompressionMessage>) {
+        if self.due_lookup != DueLookup::Idle {
+            self.due_lookup = DueLookup::RunAgain;
             return;
         }
-        self.look = Look::Running;
+        self.due_lookup = DueLookup::Running;
         let (me, readers) = (me.clone(), self.template.readers.clone());
         tokio::spawn(async move {
             let due = match tokio::task::spawn_blocking(move || readers.read(store::next_try)).await {
                 Ok(Ok(due)) => due,
-                // Nobody knows, so somebody has to look again.
+                // It is not known when, so look again soon.
                 Ok(Err(_)) | Err(_) => Some(clock::now()),
             };
             let _ = me.send_message(CompressionMessage::Due(due));
@@ -244,14 +244,14 @@ impl CompressionState {
         if let Some(earlier) = self.timer.take() {
             earlier.abort();
         }
-        let wanted = self.look == Look::RunningAndWanted;
-        self.look = Look::Idle;
-        if wanted {
-            return self.look_ahead(me);
+        let run_again = self.due_lookup == DueLookup::RunAgain;
+        self.due_lookup = DueLookup::Idle;
+        if run_again {
+            return self.look_up_due(me);
         }
         let Some(due) = due else { return };
         let delay = match due.since(clock::now()).unsigned_abs() {
-            // It waits for something else than time: another job, or a worker.
+            // The job is due already: it waits for another job or for a compressor.
             0 => OFFER_EVERY,
             ms => Duration::from_millis(ms).min(LONGEST_TIMER),
         };
@@ -274,17 +274,17 @@ impl CompressionState {
         }
     }
 
-    /// Gives back what the dead member held and sees to its replacement.
+    /// Returns the dead member's job to the queue and schedules the member's replacement.
     fn replace(&mut self, me: &ActorRef<CompressionMessage>, dead: ActorId, error: &str) {
         let Some(Member { slot, worker, .. }) = self.members.remove(&dead) else { return };
         tracing::error!(%worker, %error, "a compressor failed");
         self.counters.restarts += 1;
         let now = Instant::now();
         self.crashes.push_back(now);
-        forget_before(&mut self.crashes, now, CRASH_WINDOW);
+        remove_before(&mut self.crashes, now, CRASH_WINDOW);
         let crashes = u32::try_from(self.crashes.len()).unwrap_or(u32::MAX);
         let wall = clock::now();
-        let given_back = self.template.writer.queue(GiveBackJobs {
+        let returned = self.template.writer.queue(GiveBackJobs {
             worker,
             error: error.to_owned(),
             retry_at: Timestamp(wall.0.saturating_add(full_jitter(retry_delay_ms(1)))),
@@ -293,13 +293,13 @@ impl CompressionState {
         });
         let bus = self.template.bus.clone();
         tokio::spawn(async move {
-            if let Err(error) = given_back.await {
-                tracing::warn!(%error, "a dead compressor's job waits for its lease to expire");
+            if let Err(error) = returned.await {
+                tracing::warn!(%error, "cannot return the job of a stopped compressor; it waits until its lease expires");
             }
             bus.publish(BusEvent::JobFailed { job: None });
         });
         if self.crashes.len() >= CRASHES_TO_OPEN {
-            tracing::error!("compression pauses: too many crashes");
+            tracing::error!("compression paused after too many crashes");
             self.counters.circuit = Circuit::Open;
             me.send_after(OPEN_FOR, || CompressionMessage::TryAgain);
         } else {
@@ -309,18 +309,18 @@ impl CompressionState {
         }
     }
 
-    /// Counts a thread that was left behind; too many of them cost its member its place for a while.
+    /// Counts an abandoned thread. Too many of them stop the member for a while.
     fn lost(&mut self, me: &ActorRef<CompressionMessage>, worker: &str) {
         let now = Instant::now();
         self.counters.threads_lost += 1;
         self.lost.push_back(now);
-        forget_before(&mut self.lost, now, LOST_WINDOW);
+        remove_before(&mut self.lost, now, LOST_WINDOW);
         if self.lost.len() <= MOST_LOST {
             return;
         }
         let Some(member) = self.members.values().find(|member| member.worker == worker) else { return };
         let slot = member.slot;
-        tracing::error!(%worker, "too many threads are lost; its place stays empty for an hour");
+        tracing::error!(%worker, "too many compressor threads are stuck; the slot stays empty for an hour");
         member.actor.stop(None);
         me.send_after(LOST_WINDOW, move || CompressionMessage::Refill { slot });
     }
@@ -334,8 +334,8 @@ impl CompressionState {
     }
 }
 
-/// What lies further back than the window does not count any more.
-fn forget_before(moments: &mut VecDeque<Instant>, now: Instant, window: Duration) {
+/// Removes the moments that are older than the window.
+fn remove_before(moments: &mut VecDeque<Instant>, now: Instant, window: Duration) {
     while moments.front().is_some_and(|first| now.duration_since(*first) > window) {
         moments.pop_front();
     }

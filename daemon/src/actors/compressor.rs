@@ -1,9 +1,9 @@
-//! One compressor: leases a job, computes on a thread of its own, commits the result.
+//! One compressor: leases a job, runs it on a thread of its own, commits the result.
 //!
-//! The thread stands outside the runtime because an actor cannot be stopped inside blocking code. Past the deadline
-//! its result is discarded and the thread counted as lost; a panic in it ends this actor, and the supervisor gives
-//! the job back and starts another. Whatever goes wrong, what the built-in compressor makes of the job is stored first,
-//! so that nobody waits for a model.
+//! The job runs on a thread outside the runtime, because an actor cannot be stopped inside blocking code. After the
+//! deadline the result is discarded and the thread counts as lost. A panic in the thread ends this actor; the
+//! supervisor returns the job to the queue and starts another compressor. The result of the built-in compressor is
+//! stored first, so that no reader waits for a model.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use super::backoff::{full_jitter, retry_delay_ms};
 use super::failure::GaveUp;
 use super::writer::WriterHandle;
 use super::writer_ledger::WriterLedger;
+use crate::agents::Agents;
 use crate::app::bus::{Bus, BusEvent};
 use crate::app::clock;
 use crate::app::job_runner::{JobOutcome, JobOutput, JobRunner};
@@ -28,35 +29,36 @@ use crate::store::{
     StoreStandIn,
 };
 
-/// A lease outlives the deadline by this much, so that no job is leased twice while its thread may still finish.
+/// A lease outlives the deadline by this much, so that no job is leased again while its thread may still finish.
 const LEASE_MARGIN: Duration = Duration::from_secs(60);
-/// What stands in is made in milliseconds.
+/// The built-in compressor needs milliseconds.
 const STAND_IN_WITHIN: Duration = Duration::from_secs(30);
-/// Whoever had to wait for a provider does not come back with all the others.
+/// Jitter for jobs that waited for a provider, so that they do not all return at once.
 const HELD_JITTER_MS: i64 = 1_000;
 
 pub enum CompressorMessage {
-    /// There may be work.
+    /// There may be a job.
     Wake,
-    /// The lease was granted, or there was nothing to lease.
+    /// The lease was granted; `None`: there was nothing to lease.
     Leased(Option<LeasedJob>),
-    /// The thread is done with the job, or the deadline has passed.
+    /// The thread has finished the job, or the deadline has passed.
     Finished(Box<(LeasedJob, Ended)>),
 }
 
 /// How a thread ended.
 pub enum Ended {
     With(JobOutcome),
-    /// It has not ended; what stands in was made on another.
+    /// It has not ended. The stand-in was computed on another thread.
     Never {
         stand_in: Option<JobResult>,
     },
-    NotBegun(String),
+    NotStarted(String),
 }
 
 #[derive(Clone)]
 pub struct CompressorArguments {
-    /// Unique for each incarnation, so that a lease tells who holds it.
+    pub agents: Agents,
+    /// Unique for each incarnation, so that a lease shows its holder.
     pub worker: String,
     pub duty: Duty,
     pub writer: WriterHandle,
@@ -64,7 +66,7 @@ pub struct CompressorArguments {
     pub bus: Bus,
     pub compressor: Arc<dyn Compressor>,
     pub policy: CompressionPolicy,
-    /// Told the worker's name when its thread does not end.
+    /// Called with the worker's name when its thread does not end.
     pub on_lost_thread: Arc<dyn Fn(String) + Send + Sync>,
 }
 
@@ -79,7 +81,7 @@ pub struct CompressorState {
 enum Activity {
     Idle,
     Busy,
-    /// Woken while busy: there may be more.
+    /// Woken while busy: there may be another job.
     BusyAndWoken,
 }
 
@@ -129,7 +131,7 @@ impl CompressorState {
         tokio::spawn(self.next_job(me));
     }
 
-    /// Asks for a lease now, and hands it on when it is granted.
+    /// Requests a lease and sends it to the actor when it is granted.
     fn next_job(&self, me: &ActorRef<CompressorMessage>) -> impl Future<Output = ()> + Send + use<> {
         let now = clock::now();
         let deadline = self.arguments.policy.job_within() + LEASE_MARGIN;
@@ -142,7 +144,7 @@ impl CompressorState {
             let job = match granted.await {
                 Ok(job) => job,
                 Err(error) => {
-                    tracing::warn!(%error, "no lease");
+                    tracing::warn!(%error, "cannot lease a job");
                     None
                 }
             };
@@ -159,7 +161,7 @@ impl CompressorState {
     }
 
     fn compute(&mut self, me: &ActorRef<CompressorMessage>, job: LeasedJob) {
-        let bench = Arc::new(self.bench());
+        let bench = Arc::new(self.runner());
         let deadline = self.arguments.policy.job_within();
         let me = me.clone();
         tokio::spawn(async move {
@@ -170,7 +172,7 @@ impl CompressorState {
             };
             let ended = match on_thread(deadline, work).await {
                 OnThread::Ended(outcome) => Ended::With(outcome),
-                OnThread::NotStarted(error) => Ended::NotBegun(error),
+                OnThread::NotStarted(error) => Ended::NotStarted(error),
                 OnThread::Lost => {
                     let leased = job.clone();
                     match on_thread(STAND_IN_WITHIN, move || bench.stand_in(&leased)).await {
@@ -183,10 +185,11 @@ impl CompressorState {
         });
     }
 
-    fn bench(&self) -> JobRunner {
-        let CompressorArguments { writer, readers, compressor, policy, .. } = &self.arguments;
+    fn runner(&self) -> JobRunner {
+        let CompressorArguments { agents, writer, readers, compressor, policy, .. } = &self.arguments;
         let ledger = WriterLedger { writer: writer.clone(), caps: policy.caps, runtime: Handle::current() };
         JobRunner {
+            agents: *agents,
             readers: readers.clone(),
             compressor: Arc::clone(compressor),
             ledger: Arc::new(ledger),
@@ -208,9 +211,9 @@ impl CompressorState {
                 self.stand_in(job, stand_in);
                 CompressionError::Failed("panicked".to_owned())
             }
-            Ended::NotBegun(error) => CompressionError::Failed(format!("no thread: {error}")),
+            Ended::NotStarted(error) => CompressionError::Failed(format!("cannot start a thread: {error}")),
             Ended::Never { stand_in } => {
-                tracing::warn!(job = %job.id, "a compressor thread is lost");
+                tracing::warn!(job = %job.id, "a compressor thread is stuck");
                 self.stand_in(job, stand_in);
                 (self.arguments.on_lost_thread)(self.arguments.worker.clone());
                 CompressionError::Failed("no result before the deadline".to_owned())
@@ -220,7 +223,7 @@ impl CompressorState {
         self.store(me, failure, BusEvent::JobFailed { job: Some(job.id) }, job.id);
     }
 
-    /// Queues what came of a job, announces it once it is committed, and asks for the next job.
+    /// Queues the result of a job, announces it once it is committed, and requests the next job.
     fn store<O: Operation<Output = ()>>(
         &self,
         me: &ActorRef<CompressorMessage>,
@@ -229,7 +232,7 @@ impl CompressorState {
         job: JobId,
     ) {
         let committed = self.arguments.writer.queue(operation);
-        // One commit gives away the result and takes the next job.
+        // One commit stores the result and leases the next job.
         let next_job = self.next_job(me);
         let bus = self.arguments.bus.clone();
         tokio::spawn(async move {
@@ -238,8 +241,8 @@ impl CompressorState {
                     faults::reach(Point::ResultCommitted);
                     bus.publish(bus_event);
                 }
-                // The lease expires, and somebody else does it again.
-                Err(error) => tracing::warn!(%job, %error, "a result could not be stored"),
+                // The lease expires, and another compressor takes the job.
+                Err(error) => tracing::warn!(%job, %error, "cannot store a result"),
             }
             next_job.await;
         });
@@ -251,7 +254,7 @@ impl CompressorState {
         FinishedJob { job: job.id, result, origin, cuts, now: clock::now() }
     }
 
-    /// Queues what stands in, before whatever is queued next.
+    /// Queues the stand-in before anything else is queued.
     fn stand_in(&self, job: &LeasedJob, stand_in: Option<JobResult>) {
         let Some(result) = stand_in else { return };
         let origin = EXTRACTIVE.to_owned();
@@ -260,7 +263,7 @@ impl CompressorState {
         let job = job.id;
         tokio::spawn(async move {
             if let Err(error) = written.await {
-                tracing::warn!(%job, %error, "nothing stands in for a result");
+                tracing::warn!(%job, %error, "cannot store the built-in compressor's result");
             }
         });
     }
@@ -291,21 +294,21 @@ impl CompressorState {
     }
 }
 
-/// How a thread came to its end, or did not.
+/// How a thread ended.
 enum OnThread<T> {
     Ended(T),
     NotStarted(String),
     Lost,
 }
 
-/// Does something on a thread of its own that may be left behind.
+/// Runs a function on a thread of its own. After the deadline the thread is abandoned.
 async fn on_thread<T: Send + 'static>(
     within: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> OnThread<T> {
     let (sender, result) = oneshot::channel();
     let started = start(move || {
-        // Nobody waits any more after the deadline.
+        // The receiver is gone after the deadline.
         let _ = sender.send(work());
     });
     if let Err(error) = started {
@@ -323,7 +326,7 @@ fn start(work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     std::thread::Builder::new().name("compressor".to_owned()).spawn(work).map(drop)
 }
 
-/// A clock that a test has stopped waits for threads that the runtime knows, and would run ahead of others.
+/// A paused test clock waits only for threads that the runtime knows.
 #[cfg(test)]
 fn start(work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     drop(tokio::task::spawn_blocking(work));

@@ -1,6 +1,6 @@
-//! What nobody else remembers: silent sessions, leases of the dead, the spool, and the care of the database.
+//! Periodic work: idle sessions, expired leases, the spool, and the maintenance of the database.
 //!
-//! The spool is drained when the daemon starts, when something falls into it, and with every round of housekeeping.
+//! The spool is drained when the daemon starts, when a file appears in it, and in each round.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,18 +17,17 @@ use crate::app::draining::drain;
 use crate::app::ingest::Ingest;
 use crate::app::maintenance::{LastDone, Maintenance};
 use crate::app::ports::Drained;
-use crate::app::settings::{Look, Looked};
+use crate::app::settings::{CheckMode, CheckResult};
 use crate::app::spool_watch::SpoolWatch;
 use crate::memory::ids::Timestamp;
 use crate::memory::session::IdlePolicy;
 use crate::store::{self, ExpireLeases, Readers, RepairOrphans};
 
-/// How often the spool is looked at where the system does not tell, and where files could not be taken.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// How often the configuration's stamp is looked at beside the watch on its folder, which does not see what a symlink
-/// leads to.
-const LOOK_AT_CONFIG: Duration = Duration::from_secs(10);
-/// A change counts when two looks this far apart agree.
+/// How often the spool is polled where it cannot be watched, and where files could not be taken.
+const POLL_SPOOL_EVERY: Duration = Duration::from_secs(1);
+/// How often the configuration is polled. The watch on its folder does not see changes behind a symlink.
+const CHECK_CONFIG_EVERY: Duration = Duration::from_secs(10);
+/// A change counts when two checks this far apart agree.
 const CONFIG_SETTLES: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
@@ -37,8 +36,8 @@ pub struct HousekeeperArguments {
     pub ingest: Ingest<ActorPorts>,
     pub readers: Readers,
     pub idle: IdlePolicy,
-    /// Since when sessions are heard.
-    pub heard_since: Timestamp,
+    /// When the daemon began to receive events of sessions.
+    pub started_at: Timestamp,
     pub every: Duration,
     pub maintenance: Maintenance<ActorPorts>,
 }
@@ -49,18 +48,18 @@ pub struct HousekeeperState {
     arguments: HousekeeperArguments,
     drain: Drain,
     waiting: Vec<RpcReplyPort<Drained>>,
-    /// `None`: the system does not watch, and the spool is looked at every second.
+    /// `None`: the system cannot watch the spool, so it is polled every second.
     watch: Option<SpoolWatch>,
-    /// `None`: there is no such folder, or the system does not watch it; it is looked at all the same.
+    /// `None`: there is no such folder, or the system cannot watch it. It is polled in any case.
     config_watch: Option<SpoolWatch>,
-    /// The timer of the next look, where nobody else tells.
-    looks_again: Option<JoinHandle<Result<(), MessagingErr<HousekeeperMessage>>>>,
-    care: Care,
+    /// The timer of the next poll.
+    poll_timer: Option<JoinHandle<Result<(), MessagingErr<HousekeeperMessage>>>>,
+    maintenance: MaintenanceState,
 }
 
-/// Whether the database is being cared for: a backup may take longer than a round.
+/// Whether maintenance runs. A backup may take longer than a round.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Care {
+enum MaintenanceState {
     Idle { last: LastDone },
     Running,
 }
@@ -69,8 +68,8 @@ enum Care {
 enum Drain {
     Idle,
     Running,
-    /// Asked for again while it runs: what fell in after its listing counts too.
-    RunningAndWanted,
+    /// Requested again while it runs: files may have appeared after its listing.
+    RunAgain,
 }
 
 impl Actor for Housekeeper {
@@ -84,9 +83,9 @@ impl Actor for Housekeeper {
         arguments: HousekeeperArguments,
     ) -> Result<HousekeeperState, ActorProcessingErr> {
         me.send_interval(arguments.every, || HousekeeperMessage::Round);
-        if arguments.ingest.settings.are_read_again() {
-            me.send_interval(LOOK_AT_CONFIG, || HousekeeperMessage::LookAtConfig);
-            me.send_message(HousekeeperMessage::LookAtConfig)?;
+        if arguments.ingest.settings.can_reload() {
+            me.send_interval(CHECK_CONFIG_EVERY, || HousekeeperMessage::CheckConfig);
+            me.send_message(HousekeeperMessage::CheckConfig)?;
         }
         let mut state = HousekeeperState {
             arguments,
@@ -94,10 +93,10 @@ impl Actor for Housekeeper {
             waiting: Vec::new(),
             watch: None,
             config_watch: None,
-            looks_again: None,
-            care: Care::Idle { last: LastDone::default() },
+            poll_timer: None,
+            maintenance: MaintenanceState::Idle { last: LastDone::default() },
         };
-        // Before the first look, so that nothing falls in between.
+        // Watch before the first drain, so that no file is missed in between.
         state.watch_spool(&me);
         me.send_message(HousekeeperMessage::Round)?;
         Ok(state)
@@ -114,88 +113,88 @@ impl Actor for Housekeeper {
                 state.watch_spool(&me);
                 state.start_drain(&me);
                 state.round();
-                state.care_for_database(&me);
+                state.maintain_database(&me);
             }
-            HousekeeperMessage::LookAtSpool => state.start_drain(&me),
-            HousekeeperMessage::LookAtConfig => state.look_at_config(&me),
+            HousekeeperMessage::DrainSpool => state.start_drain(&me),
+            HousekeeperMessage::CheckConfig => state.check_config(&me),
             HousekeeperMessage::Drain(done) => {
                 state.waiting.push(done);
                 state.start_drain(&me);
             }
-            HousekeeperMessage::Over(drained) => state.over(&me, drained),
-            HousekeeperMessage::Maintained(last) => state.care = Care::Idle { last },
+            HousekeeperMessage::Drained(drained) => state.drained(&me, drained),
+            HousekeeperMessage::Maintained(last) => state.maintenance = MaintenanceState::Idle { last },
         }
         Ok(())
     }
 }
 
 impl HousekeeperState {
-    fn look_at_config(&mut self, me: &ActorRef<HousekeeperMessage>) {
+    fn check_config(&mut self, me: &ActorRef<HousekeeperMessage>) {
         self.watch_config(me);
         if let Some(watch) = &self.config_watch {
-            watch.heard();
+            watch.rearm();
         }
         let (me, settings) = (me.clone(), self.arguments.ingest.settings.clone());
         tokio::spawn(async move {
-            let looked = tokio::task::spawn_blocking(move || settings.look(Look::Patient)).await;
-            if looked.is_ok_and(|looked| looked == Looked::Changing) {
-                me.send_after(CONFIG_SETTLES, || HousekeeperMessage::LookAtConfig);
+            let checked = tokio::task::spawn_blocking(move || settings.check(CheckMode::AfterSettling)).await;
+            if checked.is_ok_and(|result| result == CheckResult::Changing) {
+                me.send_after(CONFIG_SETTLES, || HousekeeperMessage::CheckConfig);
             }
         });
     }
 
-    /// Has the configuration's folder watched, unless it is or there is none.
+    /// Watches the folder of the configuration, unless it is watched already or missing.
     fn watch_config(&mut self, me: &ActorRef<HousekeeperMessage>) {
         if self.config_watch.as_ref().is_some_and(SpoolWatch::is_current) {
             return;
         }
-        let teller = me.clone();
-        let tell = move || {
-            // A housekeeper that is gone looks when it is back.
-            let _ = teller.send_message(HousekeeperMessage::LookAtConfig);
+        let housekeeper = me.clone();
+        let on_change = move || {
+            // A restarted housekeeper checks the configuration at its start.
+            let _ = housekeeper.send_message(HousekeeperMessage::CheckConfig);
         };
         let folder = self.arguments.ingest.settings.folder().map(Path::to_owned);
-        self.config_watch = folder.and_then(|folder| SpoolWatch::start(&folder, tell).ok());
+        self.config_watch = folder.and_then(|folder| SpoolWatch::start(&folder, on_change).ok());
     }
 
-    /// Silent sessions, expired leases and orphans. Where there are none, nothing is written.
+    /// Handles idle sessions, expired leases and orphans. Writes nothing where there are none.
     fn round(&self) {
-        let HousekeeperArguments { ingest, readers, idle, heard_since, .. } = self.arguments.clone();
+        let HousekeeperArguments { ingest, readers, idle, started_at, .. } = self.arguments.clone();
         tokio::spawn(async move {
             let now = clock::now();
             let before = Timestamp(now.0.saturating_sub(idle.batch_ms.min(idle.session_ms)));
             let looked = tokio::task::spawn_blocking(move || {
                 readers.read(|db| {
-                    let others = store::quiet_sessions(db, before, heard_since)?;
+                    let others = store::quiet_sessions(db, before, started_at)?;
                     Ok((others, store::has_expired_leases(db, now)?, store::has_orphans(db)?))
                 })
             });
             let (expired, orphans) = match looked.await {
                 Ok(Ok((others, expired, orphans))) => {
-                    let _ = ingest.ports.sessions.tell(SessionsMessage::LookAtClock { now, others });
+                    let _ = ingest.ports.sessions.send(SessionsMessage::CheckIdle { now, others });
                     (expired, orphans)
                 }
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "cannot look for silent sessions");
+                    tracing::warn!(%error, "cannot look for idle sessions");
                     return;
                 }
                 Err(_) => {
-                    tracing::error!("looking for silent sessions panicked");
+                    tracing::error!("the search for idle sessions panicked");
                     return;
                 }
             };
             if expired && let Err(error) = ingest.ports.writer.write(ExpireLeases { now }).await {
-                tracing::warn!(%error, "cannot take leases back");
+                tracing::warn!(%error, "cannot expire leases");
             }
             if orphans && let Err(error) = ingest.ports.writer.write(RepairOrphans { at: now }).await {
-                tracing::warn!(%error, "cannot look for orphans");
+                tracing::warn!(%error, "cannot repair orphans");
             }
         });
     }
 
-    fn care_for_database(&mut self, me: &ActorRef<HousekeeperMessage>) {
-        let Care::Idle { last } = self.care else { return };
-        self.care = Care::Running;
+    fn maintain_database(&mut self, me: &ActorRef<HousekeeperMessage>) {
+        let MaintenanceState::Idle { last } = self.maintenance else { return };
+        self.maintenance = MaintenanceState::Running;
         let (me, maintenance) = (me.clone(), self.arguments.maintenance.clone());
         tokio::spawn(async move {
             let last = maintenance.run(last).await;
@@ -203,45 +202,45 @@ impl HousekeeperState {
         });
     }
 
-    /// Has the spool watched, unless it is.
+    /// Watches the spool, unless it is watched already.
     fn watch_spool(&mut self, me: &ActorRef<HousekeeperMessage>) {
         if self.watch.as_ref().is_some_and(SpoolWatch::is_current) {
             return;
         }
-        let teller = me.clone();
-        let tell = move || {
-            // A housekeeper that is gone looks when it is back.
-            let _ = teller.send_message(HousekeeperMessage::LookAtSpool);
+        let housekeeper = me.clone();
+        let on_change = move || {
+            // A restarted housekeeper drains the spool at its start.
+            let _ = housekeeper.send_message(HousekeeperMessage::DrainSpool);
         };
-        self.watch = SpoolWatch::start(&self.arguments.spool.new_dir(), tell)
-            .inspect_err(|error| tracing::warn!(%error, "the spool is not watched but looked at"))
+        self.watch = SpoolWatch::start(&self.arguments.spool.new_dir(), on_change)
+            .inspect_err(|error| tracing::warn!(%error, "cannot watch the spool; it is polled instead"))
             .ok();
     }
 
-    fn look_again(&mut self, me: &ActorRef<HousekeeperMessage>) {
-        let later = me.send_after(LOOK_AGAIN, || HousekeeperMessage::LookAtSpool);
-        if let Some(earlier) = self.looks_again.replace(later) {
+    fn poll_later(&mut self, me: &ActorRef<HousekeeperMessage>) {
+        let later = me.send_after(POLL_SPOOL_EVERY, || HousekeeperMessage::DrainSpool);
+        if let Some(earlier) = self.poll_timer.replace(later) {
             earlier.abort();
         }
     }
 
     fn start_drain(&mut self, me: &ActorRef<HousekeeperMessage>) {
         if let Some(watch) = &self.watch {
-            watch.heard();
+            watch.rearm();
         }
         if self.drain != Drain::Idle {
-            self.drain = Drain::RunningAndWanted;
+            self.drain = Drain::RunAgain;
             return;
         }
         self.drain = Drain::Running;
         let (me, spool, ingest) = (me.clone(), self.arguments.spool.clone(), self.arguments.ingest.clone());
         tokio::spawn(async move {
             let drained = drain(&spool, &ingest).await;
-            let _ = me.send_message(HousekeeperMessage::Over(drained));
+            let _ = me.send_message(HousekeeperMessage::Drained(drained));
         });
     }
 
-    fn over(&mut self, me: &ActorRef<HousekeeperMessage>, drained: Drained) {
+    fn drained(&mut self, me: &ActorRef<HousekeeperMessage>, drained: Drained) {
         if drained != Drained::default() {
             tracing::info!(
                 stored = drained.stored,
@@ -250,13 +249,13 @@ impl HousekeeperState {
                 "drained the spool"
             );
         }
-        let again = self.drain == Drain::RunningAndWanted;
+        let again = self.drain == Drain::RunAgain;
         self.drain = Drain::Idle;
         if again {
             return self.start_drain(me);
         }
         if drained.left > 0 || self.watch.is_none() {
-            self.look_again(me);
+            self.poll_later(me);
         }
         for done in self.waiting.drain(..) {
             let _ = done.send(drained);

@@ -1,4 +1,4 @@
-//! What the housekeeper can be told.
+//! The housekeeper's messages.
 
 use ractor::RpcReplyPort;
 
@@ -7,17 +7,17 @@ use crate::app::maintenance::LastDone;
 use crate::app::ports::Drained;
 
 pub enum HousekeeperMessage {
-    /// A round of everything.
+    /// Do all periodic work.
     Round,
-    /// Something has fallen into the spool, or it is time to see whether something has.
-    LookAtSpool,
-    /// It is time to see whether the configuration has changed.
-    LookAtConfig,
-    /// Answers when all that lies in the spool has been offered once.
+    /// The spool may have files to drain.
+    DrainSpool,
+    /// The configuration may have changed.
+    CheckConfig,
+    /// Replies when each file in the spool has been offered once.
     Drain(RpcReplyPort<Drained>),
-    /// A drain is over.
-    Over(Drained),
-    /// The database was cared for.
+    /// A drain has ended.
+    Drained(Drained),
+    /// Maintenance has ended.
     Maintained(LastDone),
 }
 

@@ -1,8 +1,8 @@
 //! The only tantivy writer: follows the store's log from its own high-water mark.
 //!
-//! A commit costs milliseconds whatever it holds, so changes are collected for a moment; `flush` does not wait for
-//! that moment. Whatever is wrong with the index, it is made anew from the store; until it is complete again the
-//! [`IndexHandle`] says so, and whoever searches for a person searches the store instead.
+//! A commit costs milliseconds whatever its size, so changes are collected for a moment; `flush` does not wait for
+//! that. A damaged or outdated index is rebuilt from the store. Until it is complete the [`IndexHandle`] says so, and
+//! searches by users read the store instead.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -13,41 +13,43 @@ use tokio::sync::broadcast::error::RecvError;
 use super::failure::GaveUp;
 use super::handle::ActorHandle;
 use super::writer::WriterHandle;
+use crate::agents::Agents;
 use crate::app::bus::{Bus, BusEvent};
 use crate::app::documents::document;
 use crate::app::index_handle::{IndexHandle, IndexState};
 use crate::faults::{self, Point};
 use crate::memory::document::{DocumentKey, DocumentKind};
-use crate::search::index::{Index, IndexError, OpenIndexError, Opened, Writer};
+use crate::search::IndexError;
+use crate::search::index::{Index, OpenIndexError, Opened, Writer};
 use crate::store::{self, Readers, StoreError, TrimIndexLog};
 
 /// How long changes are collected.
 const COLLECT_FOR: Duration = Duration::from_millis(250);
-/// After a run it waits three times as long as the run took, so that it takes a quarter of one core at the most while
-/// an agent is busy; never longer than this.
+/// After a run the indexer pauses three times as long as the run took, so that it takes at most a quarter of a core.
+/// The pause is never longer than this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// Documents of one commit. More at once is hardly faster and leaves more memory behind.
+/// Documents of one commit. More at once is hardly faster and takes more memory.
 const STEP: u32 = 500;
 
 pub enum IndexerMessage {
-    /// There is no index yet: make one.
+    /// There is no index yet: create it.
     Create,
     /// The log has grown.
     Follow,
-    /// The changes were collected long enough.
+    /// Changes were collected long enough.
     Collected,
-    /// Answers when the index holds all that was committed before.
+    /// Replies when the index contains all that was committed before.
     Flush(RpcReplyPort<()>),
-    /// As [`Self::Flush`], and no word of a removed document is left on the disk.
+    /// Like [`Self::Flush`], and no text of a removed document is left on the disk.
     Purge(RpcReplyPort<()>),
-    /// The thread is done and the writer is back.
+    /// The run has ended and the writer is back.
     Followed(Box<Progress>),
-    /// A search failed. Only damaged files make one fail: they are opened anew, which finds the damage.
+    /// A search failed, which means damaged files. They are reopened, which finds the damage.
     Suspect,
     Observe(RpcReplyPort<IndexCounters>),
 }
 
-/// What came of a run over the log.
+/// The result of a run over the log.
 pub struct Progress {
     writer: Option<Writer>,
     upto: i64,
@@ -66,6 +68,7 @@ pub type IndexerHandle = ActorHandle<IndexerMessage>;
 
 #[derive(Clone)]
 pub struct IndexerArguments {
+    pub agents: Agents,
     pub folder: PathBuf,
     pub readers: Readers,
     pub writer: WriterHandle,
@@ -77,31 +80,31 @@ pub(super) struct Indexer;
 
 pub struct IndexerState {
     arguments: IndexerArguments,
-    /// `None` while the thread works with it.
+    /// `None` while a run uses it.
     writer: Option<Writer>,
-    wanted: Wanted,
-    /// Those who wait for a run that starts after they asked.
+    next_run: NextRun,
+    /// Callers that wait for a run that starts after their request.
     waiting: Vec<RpcReplyPort<()>>,
-    served_next: Vec<RpcReplyPort<()>>,
+    served_by_run: Vec<RpcReplyPort<()>>,
     extent: Extent,
     counters: IndexCounters,
     /// How long changes are collected before the next run.
     pause: Duration,
 }
 
-/// How much the next run does.
+/// What the next run does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Extent {
     #[default]
     Follow,
-    /// Also rewrite what holds removed documents.
+    /// Also rewrite the files that contain removed documents.
     Purge,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    Nothing,
-    /// A timer runs; more changes may join.
+enum NextRun {
+    None,
+    /// A timer runs; more changes may be collected.
     Soon,
     Now,
 }
@@ -120,14 +123,14 @@ impl Actor for Indexer {
             arguments,
             writer: None,
             pause: COLLECT_FOR,
-            wanted: Wanted::Now,
+            next_run: NextRun::Now,
             waiting: Vec::new(),
-            served_next: Vec::new(),
+            served_by_run: Vec::new(),
             extent: Extent::Follow,
             counters: IndexCounters::default(),
         };
         follow_the_log(&me, &state.arguments);
-        // Making files takes the disk's time, and at the very first start somebody's session waits for the daemon.
+        // Creating the files takes time, and at the very first start a session waits for the daemon.
         if Index::exists(&state.arguments.folder) {
             state.open().await?;
             me.send_message(IndexerMessage::Collected)?;
@@ -149,23 +152,23 @@ impl Actor for Indexer {
                 state.run(&me);
             }
             IndexerMessage::Follow => {
-                if state.wanted == Wanted::Nothing {
-                    state.wanted = Wanted::Soon;
+                if state.next_run == NextRun::None {
+                    state.next_run = NextRun::Soon;
                     me.send_after(state.pause, || IndexerMessage::Collected);
                 }
             }
             IndexerMessage::Collected => {
-                state.wanted = Wanted::Now;
+                state.next_run = NextRun::Now;
                 state.run(&me);
             }
             IndexerMessage::Flush(done) => {
                 state.waiting.push(done);
-                state.wanted = Wanted::Now;
+                state.next_run = NextRun::Now;
                 state.run(&me);
             }
             IndexerMessage::Purge(done) => {
                 state.waiting.push(done);
-                state.wanted = Wanted::Now;
+                state.next_run = NextRun::Now;
                 state.extent = Extent::Purge;
                 state.run(&me);
             }
@@ -188,12 +191,12 @@ enum Origin {
     Recreated,
 }
 
-/// Opens the index, or makes an empty one where there is none to be trusted.
+/// Opens the index, or creates an empty one where it is missing or unusable.
 fn open(folder: &std::path::Path) -> Result<(Opened, Origin), OpenIndexError> {
     match Index::open(folder) {
         Ok(opened) => Ok((opened, Origin::Kept)),
         Err(OpenIndexError::Unusable { path, why }) => {
-            tracing::warn!(index = %path.display(), %why, "the index is made anew");
+            tracing::warn!(index = %path.display(), %why, "rebuilding the index");
             Ok((Index::recreate(folder)?, Origin::Recreated))
         }
         Err(error) => Err(error),
@@ -221,7 +224,7 @@ impl IndexerState {
     async fn open(&mut self) -> Result<(), ActorProcessingErr> {
         let folder = self.arguments.folder.clone();
         let (Opened { index, writer }, origin) = tokio::task::spawn_blocking(move || open(&folder)).await??;
-        // Whether an index that holds nothing is complete, the first look at the log tells.
+        // The first run over the log shows whether an empty index is complete.
         self.arguments.handle.set(match writer.high_water() {
             0 => IndexState::Filling(index),
             _ => IndexState::Complete(index),
@@ -236,15 +239,15 @@ impl IndexerState {
 
     fn run(&mut self, me: &ActorRef<IndexerMessage>) {
         let Some(mut writer) = self.writer.take() else { return };
-        self.wanted = Wanted::Nothing;
-        self.served_next.append(&mut self.waiting);
+        self.next_run = NextRun::None;
+        self.served_by_run.append(&mut self.waiting);
         let extent = std::mem::take(&mut self.extent);
-        let (me, readers) = (me.clone(), self.arguments.readers.clone());
+        let (me, agents, readers) = (me.clone(), self.arguments.agents, self.arguments.readers.clone());
         let handle = self.arguments.handle.clone();
         tokio::spawn(async move {
             let work = tokio::task::spawn_blocking(move || {
                 let begun = Instant::now();
-                let outcome = catch_up(&mut writer, &readers, &handle).and_then(|()| match extent {
+                let outcome = catch_up(&mut writer, agents, &readers, &handle).and_then(|()| match extent {
                     Extent::Follow => Ok(()),
                     Extent::Purge => Ok(writer.purge()?),
                 });
@@ -255,14 +258,13 @@ impl IndexerState {
                 writer: None,
                 upto: 0,
                 took: Duration::ZERO,
-                error: Some("its thread panicked".to_owned()),
+                error: Some("the indexer's thread panicked".to_owned()),
             });
             let _ = me.send_message(IndexerMessage::Followed(Box::new(progress)));
         });
     }
 
-    /// # Errors
-    /// When the index is damaged: the supervisor starts another indexer, which makes the index anew.
+    /// Fails if the index is damaged: the supervisor then starts another indexer, which rebuilds the index.
     fn followed(
         &mut self,
         me: &ActorRef<IndexerMessage>,
@@ -277,25 +279,25 @@ impl IndexerState {
         self.pause = (took * 3).clamp(COLLECT_FOR, LONGEST_PAUSE);
         if upto > self.counters.high_water {
             self.counters.high_water = upto;
-            let forgotten = self.arguments.writer.queue(TrimIndexLog { upto });
+            let trimmed = self.arguments.writer.queue(TrimIndexLog { upto });
             tokio::spawn(async move {
-                if let Err(error) = forgotten.await {
-                    tracing::warn!(%error, "the index log could not be shortened");
+                if let Err(error) = trimmed.await {
+                    tracing::warn!(%error, "cannot trim the index log");
                 }
             });
         }
         self.arguments.bus.publish(BusEvent::Indexed { upto });
-        for done in self.served_next.drain(..) {
+        for done in self.served_by_run.drain(..) {
             let _ = done.send(());
         }
-        if self.wanted == Wanted::Now || !self.waiting.is_empty() {
+        if self.next_run == NextRun::Now || !self.waiting.is_empty() {
             self.run(me);
         }
         Ok(())
     }
 }
 
-/// Why the index could not follow.
+/// Why the index could not follow the log.
 #[derive(Debug, thiserror::Error)]
 enum CatchUpError {
     #[error(transparent)]
@@ -304,18 +306,23 @@ enum CatchUpError {
     Store(#[from] StoreError),
 }
 
-fn catch_up(writer: &mut Writer, readers: &Readers, handle: &IndexHandle) -> Result<(), CatchUpError> {
+fn catch_up(
+    writer: &mut Writer,
+    agents: Agents,
+    readers: &Readers,
+    handle: &IndexHandle,
+) -> Result<(), CatchUpError> {
     let newest = readers.read(store::highest_log_entry)?;
-    let held = writer.high_water();
-    // An index that knows more than the store followed another one; where part of the log is gone that it does not
-    // hold, it cannot follow this one either.
-    if held > newest || !readers.read(|db| store::log_goes_on_after(db, held))? {
+    let indexed = writer.high_water();
+    // An index that is ahead of the store followed another store. If log entries after its high-water mark are gone, it
+    // cannot follow this store either.
+    if indexed > newest || !readers.read(|db| store::log_goes_on_after(db, indexed))? {
         handle.filling();
         writer.clear()?;
-        rebuild(writer, readers, newest)?;
+        rebuild(writer, agents, readers, newest)?;
     }
-    // Only up to where the log stood at the beginning: what is written meanwhile waits for the next run, so that a
-    // busy agent shares the machine with collecting and not with chasing.
+    // Stop at the end that the log had at the beginning. The next run takes what is written meanwhile, so that changes
+    // of a busy agent are collected.
     while writer.high_water() < newest {
         let after = writer.high_water();
         let entries = readers.read(|db| store::documents_after(db, after, STEP))?;
@@ -324,7 +331,7 @@ fn catch_up(writer: &mut Writer, readers: &Readers, handle: &IndexHandle) -> Res
         keys.sort_unstable();
         keys.dedup();
         for key in keys {
-            put(writer, readers, key)?;
+            put(writer, agents, readers, key)?;
         }
         commit(writer, last.seq)?;
     }
@@ -332,9 +339,9 @@ fn catch_up(writer: &mut Writer, readers: &Readers, handle: &IndexHandle) -> Res
     Ok(writer.settle()?)
 }
 
-/// Puts in everything there is. `newest` was read before, so what is written meanwhile is followed afterwards.
-fn rebuild(writer: &mut Writer, readers: &Readers, newest: i64) -> Result<(), CatchUpError> {
-    tracing::info!("the index is built from the database");
+/// Adds all documents. `newest` was read before, so later writes are followed afterwards.
+fn rebuild(writer: &mut Writer, agents: Agents, readers: &Readers, newest: i64) -> Result<(), CatchUpError> {
+    tracing::info!("building the index from the database");
     for (kind, ..) in DocumentKind::ALL {
         let mut after = 0;
         loop {
@@ -342,9 +349,9 @@ fn rebuild(writer: &mut Writer, readers: &Readers, newest: i64) -> Result<(), Ca
             let Some(last) = keys.last() else { break };
             after = last.row;
             for key in keys {
-                put(writer, readers, key)?;
+                put(writer, agents, readers, key)?;
             }
-            // Found already, but not yet complete: a crash begins again.
+            // These documents can be found already. After a crash the rebuild starts again.
             commit(writer, 0)?;
         }
     }
@@ -358,9 +365,9 @@ fn commit(writer: &mut Writer, upto: i64) -> Result<(), CatchUpError> {
     Ok(())
 }
 
-fn put(writer: &mut Writer, readers: &Readers, key: DocumentKey) -> Result<(), CatchUpError> {
+fn put(writer: &mut Writer, agents: Agents, readers: &Readers, key: DocumentKey) -> Result<(), CatchUpError> {
     match readers.read(|db| store::load_document(db, key))? {
-        Some(row) => writer.put(&document(key, &row))?,
+        Some(row) => writer.put(&document(key, &row, agents))?,
         None => writer.delete(key),
     }
     Ok(())

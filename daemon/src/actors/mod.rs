@@ -1,20 +1,20 @@
-//! The actor tree: one file an actor, each with its messages, its state and its `handle`.
+//! The actor tree: one file for each actor, with its messages, its state and its `handle`.
 //!
 //! ```text
 //! root
 //! ├── writer                 the only SQLite write connection; group commit; answers after commit
 //! ├── indexer                the only tantivy writer; follows the store's log from its own high-water mark
 //! ├── sessions (supervisor)
-//! │   └── session *          one per live session: its batches, its mailbox, what it was told
+//! │   └── session *          one per live session: its batches, its mailbox, its injected set
 //! ├── compression (supervisor)
 //! │   └── compressor *       a pool; one job at a time each
-//! ├── housekeeper            stale batches and sessions, expired leases, the spool, backups
-//! └── subscriber             commands of the user that lifecycle events start
+//! ├── housekeeper            idle batches and sessions, expired leases, the spool, backups
+//! └── subscriber             runs the user's commands on lifecycle events
 //! ```
-//! What an event, a question or a job leads to is `app/`'s.
+//! `app/` decides what follows from an event, a query or a job.
 //!
-//! **Invariant:** no domain rules here. An actor asks `memory/` what to do and tells others to do it. Everybody
-//! outside talks to handles ([`handle::ActorHandle`]), never to an actor's reference, for a restarted actor has a new one.
+//! **Invariant:** no domain rules here. An actor asks `memory/` for decisions and sends messages to other actors. Other
+//! rooms use handles ([`handle::ActorHandle`]), never references, because a restarted actor has a new reference.
 
 pub mod handle;
 pub mod failure;
@@ -36,7 +36,7 @@ pub mod housekeeper;
 pub mod services;
 pub mod root;
 #[cfg(test)]
-mod test_system;
+pub(crate) mod test_system;
 #[cfg(test)]
 mod timers;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use recall_protocol::wire::Reply;
 
+use super::compression::{CompressionHandle, CompressionMessage};
 use super::housekeeper_message::{HousekeeperHandle, HousekeeperMessage};
 use super::indexer::{IndexerHandle, IndexerMessage};
 use super::session_message::IncomingEvent;
@@ -18,6 +19,7 @@ pub struct ActorPorts {
     pub sessions: SessionsHandle,
     pub indexer: IndexerHandle,
     pub housekeeper: HousekeeperHandle,
+    pub compression: CompressionHandle,
 }
 
 impl Ports for ActorPorts {
@@ -40,9 +42,18 @@ impl Ports for ActorPorts {
         self.sessions.ask(message, within).await
     }
 
-    fn read_again(&self, sessions: Vec<SessionKey>) {
-        // A supervisor that is just being restarted has no actor that remembers.
-        let _ = self.sessions.tell(SessionsMessage::ReadAgain(sessions));
+    fn reload(&self, sessions: Vec<SessionKey>) {
+        // A supervisor that is being restarted has no session actors with outdated state.
+        let _ = self.sessions.send(SessionsMessage::Reload(sessions));
+    }
+
+    async fn flush_index(&self, within: Duration) -> Result<(), NoAnswer> {
+        self.indexer.ask(IndexerMessage::Flush, within).await.map(drop)
+    }
+
+    fn reconsider_providers(&self) {
+        // A supervisor that is being restarted has no open circuits.
+        let _ = self.compression.send(CompressionMessage::Reconsider);
     }
 
     async fn purge_index(&self, within: Duration) -> Result<(), NoAnswer> {

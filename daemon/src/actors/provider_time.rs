@@ -1,5 +1,5 @@
-//! What time does to the work of models, with the whole tree running and the clock standing still until it is moved on:
-//! pauses before the next try, those that a provider asks for, the circuit, and the day's budget.
+//! Tests of time in the work of models, with the whole actor tree and a paused clock: delays before retries, delays
+//! that a provider asks for, the circuit, and the budget of a day.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -11,35 +11,34 @@ use super::backoff::retry_delay_ms;
 use super::test_system::Tree;
 use crate::app::clock;
 use crate::compression::model::ModelCompressor;
-use crate::compression::policy::{Backend, BackendKind, KeySource};
-use crate::compression::prompt::Question;
-use crate::compression::provider::{Paid, Provider, ProviderError, Reply, Tokens};
 use crate::config::Config;
 use crate::memory::budget::Prices;
 use crate::memory::ids::Timestamp;
+use crate::providers::chat::{ChatProvider, ChatReply, ChatRequest};
+use crate::providers::{Backend, BackendKind, KeySource, Paid, ProviderError, Tokens};
 use crate::store::{self, Jobs};
 
 const GOOD: &str =
     r#"{"observations": [{"type": "gotcha", "title": "Round once", "narrative": "Per line loses cents."}]}"#;
 const SECOND: i64 = 1_000;
 const HOUR: i64 = 3_600 * SECOND;
-/// A timer waits for due work, and what is not taken then is offered every second; starting it takes no time on a clock
-/// that stands still.
+/// A timer waits for due jobs, and jobs that are not taken then are offered every second. Starting a job takes no time
+/// on a paused clock.
 const SLACK: i64 = 2 * SECOND;
 
-/// Answers as it is told to, well when it was told nothing, and remembers when it was asked.
+/// Gives the scripted answers, then good ones, and records when it was called.
 #[derive(Clone, Default)]
 struct Scripted {
-    answers: Arc<Mutex<VecDeque<Result<Reply, ProviderError>>>>,
+    answers: Arc<Mutex<VecDeque<Result<ChatReply, ProviderError>>>>,
     asked: Arc<Mutex<Vec<Timestamp>>>,
     tokens: u64,
 }
 
-impl Provider for Scripted {
-    fn ask(&self, _question: &Question, _now: Timestamp) -> Result<Reply, ProviderError> {
+impl ChatProvider for Scripted {
+    fn ask(&self, _request: &ChatRequest, _now: Timestamp) -> Result<ChatReply, ProviderError> {
         self.asked.lock().unwrap().push(clock::now());
         let tokens = Some(Tokens { into: self.tokens, out: 0 });
-        let good = Reply { text: GOOD.to_owned(), tokens, micro_usd: None };
+        let good = ChatReply { text: GOOD.to_owned(), tokens, micro_usd: None };
         self.answers.lock().unwrap().pop_front().unwrap_or(Ok(good))
     }
 }
@@ -51,7 +50,7 @@ impl Scripted {
         Self { answers: Arc::new(Mutex::new(answers)), ..Self::default() }
     }
 
-    /// The pauses between its calls, in milliseconds.
+    /// The times between its calls, in milliseconds.
     fn pauses(&self) -> Vec<i64> {
         self.asked.lock().unwrap().windows(2).map(|pair| pair[1].since(pair[0])).collect()
     }
@@ -60,7 +59,8 @@ impl Scripted {
         self.asked.lock().unwrap().len()
     }
 
-    /// A tree that asks it, one job at a time. Sessions do not end by themselves, so that a turn is one call.
+    /// A tree that uses this provider for one job at a time. Sessions do not end by themselves, so that a turn is one
+    /// call.
     async fn tree(&self, mut config: Config) -> Tree {
         config.compression.concurrency = 1;
         config.idle.session_ms = 1_000 * HOUR;
@@ -83,15 +83,15 @@ impl Tree {
         self.hook_of(session, "Stop", json!({"last_assistant_message": answer})).await;
     }
 
-    /// Moves the clock on until it is so.
-    async fn until(&mut self, is_so: impl Fn(&Self) -> bool) {
-        while !is_so(self) {
-            // Whoever has missed something looks again.
+    /// Moves the clock on until the condition holds.
+    async fn until(&mut self, holds: impl Fn(&Self) -> bool) {
+        while !holds(self) {
+            // After missed events the condition is checked again.
             let _ = self.bus_events.recv().await;
         }
     }
 
-    /// Of the batch's job of a session: its status, and who made the last result.
+    /// The status of a session's batch job, and the origin of its last result.
     fn job(&self, session: &str) -> (String, String) {
         let jobs = self.services.readers.read(|db| store::jobs(db, Jobs::All, None, 1_000)).unwrap();
         let job = jobs.into_iter().find(|job| job.kind == "batch" && job.session.as_str() == session);
@@ -105,13 +105,13 @@ impl Tree {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tries_are_put_off_ever_longer_and_given_up_at_last() {
+async fn retries_are_delayed_ever_longer_and_end() {
     let provider = Scripted::failing(100, None);
     let mut config = Config::default();
     config.compression.max_attempts = 4;
     let mut tree = provider.tree(config).await;
     tree.turn("s").await;
-    // Nobody waits for the note meanwhile.
+    // The built-in compressor's observation is there meanwhile.
     assert_eq!(tree.until_job("s", "retrying").await, "extractive");
     assert_eq!(tree.until_job("s", "dead").await, "extractive");
     let pauses = provider.pauses();
@@ -123,7 +123,7 @@ async fn tries_are_put_off_ever_longer_and_given_up_at_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_gets_the_pause_it_asks_for_and_no_longer_one_than_an_hour() {
+async fn a_provider_gets_the_delay_it_asks_for_but_at_most_an_hour() {
     for (asked, pause) in [(90 * SECOND, 90 * SECOND), (1_000 * HOUR, HOUR)] {
         let provider = Scripted::failing(1, Some(asked.unsigned_abs()));
         let mut tree = provider.tree(Config::default()).await;
@@ -142,7 +142,7 @@ async fn a_provider_gets_the_pause_it_asks_for_and_no_longer_one_than_an_hour() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_five_failures_in_a_row_a_provider_is_left_alone_for_a_minute() {
+async fn after_five_failures_in_a_row_a_provider_is_not_called_for_a_minute() {
     let provider = Scripted::failing(5, None);
     let mut tree = provider.tree(Config::default()).await;
     for session in 0..6 {
@@ -152,7 +152,7 @@ async fn after_five_failures_in_a_row_a_provider_is_left_alone_for_a_minute() {
         assert_eq!(tree.until_job(&format!("s{session}"), "done").await, "openai:m");
     }
     let pauses = provider.pauses();
-    // The first five calls fail, the sixth is the trial that lets the others follow.
+    // The first five calls fail. The sixth is the trial that closes the circuit.
     let longest = 60 * SECOND + retry_delay_ms(5) + SLACK;
     assert!((60 * SECOND..=longest).contains(&pauses[4]), "{pauses:?}");
     assert_eq!(provider.calls(), 5 + 6);
@@ -160,13 +160,13 @@ async fn after_five_failures_in_a_row_a_provider_is_left_alone_for_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spent_budget_begins_anew_at_midnight() {
+async fn a_spent_budget_starts_again_at_midnight() {
     let provider = Scripted { tokens: 20_000, ..Scripted::default() };
     let mut config = Config::default();
-    // Room for one call.
+    // Enough for one call.
     config.compression.caps.tokens = 21_000;
     let mut tree = provider.tree(config).await;
-    // Whenever the test is run, the day is young.
+    // The test must not begin shortly before midnight.
     next_day().await;
     tree.turn("first").await;
     assert_eq!(tree.until_job("first", "done").await, "openai:m");
@@ -180,7 +180,7 @@ async fn a_spent_budget_begins_anew_at_midnight() {
     tree.stop().await;
 }
 
-/// An hour at a time, until it is tomorrow.
+/// Moves the clock on in steps of an hour until the next day.
 async fn next_day() {
     let today = clock::day_of(clock::now());
     while clock::day_of(clock::now()) == today {
@@ -188,7 +188,7 @@ async fn next_day() {
     }
 }
 
-/// Passes over a time at once; only its end is seen.
+/// Moves the clock on in one step.
 async fn skip(ms: i64) {
     tokio::time::advance(Duration::from_millis(ms.unsigned_abs())).await;
 }

@@ -1,12 +1,12 @@
-//! The root of the tree: starts everything in order and restarts what fails.
+//! The root of the actor tree: starts all actors in order and restarts those that fail.
 //!
-//! Children are started from the ground up, so that each finds behind its doors what it needs. One that fails is
-//! started again behind the same door, at once the first time and then ever slower; five failures of the same child
-//! within a minute mean that restarting does not help, and the daemon ends for its service manager to see. The
-//! indexer and the subscriber are tried for ever instead: without them search is poorer or the user's commands do not
-//! run, and capturing goes on.
+//! Children start in the order of their dependencies. One that fails is restarted behind the same handle, at once the
+//! first time and then after growing delays. Five failures of the same child within a minute end the daemon, so that
+//! its service manager sees them. The indexer and the subscriber are restarted without limit: without them search is
+//! poorer or the user's commands do not run, and capturing goes on.
 //!
-//! A damaged database is repaired here, because everybody who holds part of it must let go first: see [`RootState::heal`].
+//! A damaged database is repaired here, because all actors that have it open must stop first: see
+//! [`RootState::repair`].
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub enum Child {
     Subscriber,
 }
 
-/// In the order in which they are started; they are stopped the other way round.
+/// In the order in which they start. They stop in the reverse order.
 const CHILDREN: [Child; 6] = [
     Child::Subscriber,
     Child::Writer,
@@ -52,11 +52,11 @@ const CHILDREN: [Child; 6] = [
 ];
 
 pub enum RootMessage {
-    /// A failed child's turn to be started again has come.
+    /// The delay of a failed child is over.
     Restart(Child),
-    /// Somebody has read what cannot have been written.
+    /// A read found signs of damage in the database.
     Suspect(Suspicion),
-    /// Stop a child and answer when it is gone.
+    /// Stop a child and reply when it has stopped.
     StopChild(Child, ractor::RpcReplyPort<()>),
 }
 
@@ -82,7 +82,7 @@ impl Actor for Root {
     ) -> Result<RootState, ActorProcessingErr> {
         let root = me.clone();
         services.readers.on_damage(move |suspicion| {
-            // A root that is gone repairs nothing.
+            // A root that has stopped repairs nothing.
             let _ = root.send_message(RootMessage::Suspect(suspicion));
         });
         let mut state = RootState {
@@ -95,7 +95,7 @@ impl Actor for Root {
         for child in CHILDREN {
             match (child, state.start(&me, child).await) {
                 (Child::Indexer, Err(error)) => {
-                    tracing::error!(%error, "the index cannot be opened");
+                    tracing::error!(%error, "cannot open the index");
                     state.failed(&me, child)?;
                 }
                 (_, started) => started?,
@@ -113,9 +113,9 @@ impl Actor for Root {
         match message {
             RootMessage::Restart(child) => state.restart(&me, child).await?,
             RootMessage::Suspect(suspicion) => {
-                // What was told of the database before this one is settled.
+                // Reports about the database before a repair are outdated.
                 if suspicion.generation == state.services.readers.generation() {
-                    state.heal(&me, suspicion.evidence, suspicion.why).await?;
+                    state.repair(&me, suspicion.evidence, suspicion.why).await?;
                 }
             }
             RootMessage::StopChild(child, gone) => {
@@ -136,7 +136,7 @@ impl Actor for Root {
         _me: ActorRef<RootMessage>,
         state: &mut RootState,
     ) -> Result<(), ActorProcessingErr> {
-        // All who publish have stopped.
+        // All publishers have stopped.
         state.services.bus.publish(BusEvent::Stopped);
         Ok(())
     }
@@ -156,9 +156,9 @@ impl Actor for Root {
         };
         match state.children.remove(&who.get_id()) {
             Some((child, _)) => {
-                tracing::error!(?child, %why, "failed");
+                tracing::error!(?child, %why, "an actor failed");
                 match damage {
-                    Some(DatabaseDamaged(why)) => state.heal(&me, Evidence::Reported, why).await,
+                    Some(DatabaseDamaged(why)) => state.repair(&me, Evidence::Reported, why).await,
                     None => state.failed(&me, child),
                 }
             }
@@ -168,7 +168,7 @@ impl Actor for Root {
     }
 }
 
-/// How long a child may take to handle what it has.
+/// How long a child may take to handle its queued messages.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 impl RootState {
@@ -197,40 +197,37 @@ impl RootState {
         Ok(())
     }
 
-    /// # Errors
-    /// When restarting does not help: the root fails, and with it the daemon.
+    /// Fails if the child has failed too often. The root fails then, and the daemon ends.
     async fn restart(&mut self, me: &ActorRef<RootMessage>, child: Child) -> Result<(), ActorProcessingErr> {
         if self.children.values().any(|(kind, _)| *kind == child) {
             // A repair has started it meanwhile.
             return Ok(());
         }
         let Err(error) = self.start(me, child).await else { return Ok(()) };
-        tracing::error!(?child, %error, "cannot be started again");
+        tracing::error!(?child, %error, "cannot restart an actor");
         let damage = match &error {
             SpawnErr::StartupFailed(cause) => cause.downcast_ref::<DatabaseDamaged>().cloned(),
             SpawnErr::ActorAlreadyStarted | SpawnErr::ActorAlreadyRegistered(_) => None,
         };
         match damage {
-            Some(DatabaseDamaged(why)) => self.heal(me, Evidence::Reported, why).await,
+            Some(DatabaseDamaged(why)) => self.repair(me, Evidence::Reported, why).await,
             None => self.failed(me, child),
         }
     }
 
-    /// Has a damaged database replaced. Everybody whose state follows from it starts anew; their callers are told
-    /// BUSY meanwhile, so that events go to the spool. The index finds out by itself.
-    ///
-    /// # Errors
-    /// When it had to be done too often: the root fails, and with it the daemon.
-    async fn heal(
+    /// Repairs a damaged database. All actors whose state depends on it are restarted. Their callers get BUSY
+    /// meanwhile, so that events go to the spool. The index finds out by itself. Fails if there were too many repairs:
+    /// the root fails then, and the daemon ends.
+    async fn repair(
         &mut self,
         me: &ActorRef<RootMessage>,
         evidence: Evidence,
         why: String,
     ) -> Result<(), ActorProcessingErr> {
         let again = self.count_failure(Child::Writer)? > 1;
-        // A database that looks sound and fails again is not.
+        // A database that looks sound and fails again is damaged.
         let evidence = if again { Evidence::Proven } else { evidence };
-        tracing::error!(%why, "the database seems damaged");
+        tracing::error!(%why, "the database may be damaged");
         for child in [Child::Compression, Child::Sessions, Child::Writer] {
             self.stop(child).await;
         }
@@ -246,46 +243,44 @@ impl RootState {
                 let outcome =
                     tokio::task::spawn_blocking(move || store::repair(&site, evidence, &why, at)).await;
                 match outcome {
-                    Ok(Ok(RepairOutcome::Sound)) => tracing::warn!("the database is sound after all"),
+                    Ok(Ok(RepairOutcome::Sound)) => tracing::warn!("no damage found in the database"),
                     Ok(Ok(RepairOutcome::Repaired(repair))) => tracing::error!(
                         damaged = %repair.damaged.display(),
                         restored = repair.restored.as_ref().map(|backup| tracing::field::display(backup.display())),
-                        "the database was replaced"
+                        "replaced the database"
                     ),
-                    Ok(Err(error)) => tracing::error!(%error, "the database cannot be repaired"),
-                    Err(_) => tracing::error!("repairing the database panicked"),
+                    Ok(Err(error)) => tracing::error!(%error, "cannot repair the database"),
+                    Err(_) => tracing::error!("the repair of the database panicked"),
                 }
-                // Who has opened it in between has opened either.
+                // Readers that opened the database during the repair may have either file.
                 self.services.readers.renew();
                 drop(only);
             }
-            None => tracing::error!("the writer does not let go of the database"),
+            None => tracing::error!("cannot repair the database: the writer still has it open"),
         }
         self.start_again(me, Child::Writer).await?;
-        // Before anybody takes a new one.
+        // Before a lease is granted again.
         let released = self.services.writer.queue(ReleaseLeases);
         tokio::spawn(async move {
             if let Err(error) = released.await {
-                tracing::warn!(%error, "leases of before the repair wait until they expire");
+                tracing::warn!(%error, "cannot release the leases from before the repair");
             }
         });
         self.start_again(me, Child::Sessions).await?;
         self.start_again(me, Child::Compression).await
     }
 
-    /// # Errors
-    /// As [`Self::failed`].
     async fn start_again(
         &mut self,
         me: &ActorRef<RootMessage>,
         child: Child,
     ) -> Result<(), ActorProcessingErr> {
         let Err(error) = self.start(me, child).await else { return Ok(()) };
-        tracing::error!(?child, %error, "cannot be started after the repair");
+        tracing::error!(?child, %error, "cannot start an actor after the repair");
         self.failed(me, child)
     }
 
-    /// Stops a child at once; what waits in its mailbox gets no answer.
+    /// Stops a child at once. Callers of queued messages get no reply.
     async fn stop(&mut self, child: Child) {
         let cell = self.children.values().find(|(kind, _)| *kind == child).map(|(_, cell)| cell.clone());
         if let Some(cell) = cell {
@@ -294,18 +289,15 @@ impl RootState {
         }
     }
 
-    /// # Errors
-    /// When restarting does not help: the root fails, and with it the daemon.
+    /// Schedules a restart. Fails if the child has failed too often: the root fails then, and the daemon ends.
     fn failed(&mut self, me: &ActorRef<RootMessage>, child: Child) -> Result<(), ActorProcessingErr> {
         let failures = self.count_failure(child)?;
         me.send_after(restart_delay(failures), move || RootMessage::Restart(child));
         Ok(())
     }
 
-    /// How often it has failed in the last minute.
-    ///
-    /// # Errors
-    /// When that is too often for a child that the daemon cannot do without.
+    /// Counts a failure. Returns how often the child has failed in the last minute. Fails if that is too often for a
+    /// child that the daemon needs.
     fn count_failure(&mut self, child: Child) -> Result<usize, ActorProcessingErr> {
         let now = Instant::now();
         let failures = self.failures.entry(child).or_default();
@@ -320,7 +312,7 @@ impl RootState {
     }
 }
 
-/// Starts an actor beneath its supervisor and puts it behind its door.
+/// Starts an actor under its supervisor and sets its handle.
 async fn spawn<A: Actor>(
     actor: A,
     arguments: A::Arguments,
@@ -341,7 +333,7 @@ fn restart_delay(failures: usize) -> Duration {
     .min(Duration::from_secs(5))
 }
 
-/// Stops the tree from the top down; each child first handles what it has.
+/// Stops the tree from the top down. Each child first handles its queued messages.
 pub async fn stop(root: &ActorRef<RootMessage>) {
     for child in CHILDREN.iter().rev() {
         let (port, gone) = ractor::concurrency::oneshot();

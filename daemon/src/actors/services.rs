@@ -1,6 +1,6 @@
-//! What the tree is made of: its plan, its doors, and what each actor is given to start with.
+//! The services of the daemon: the setup, the handles, and the arguments of each actor.
 //!
-//! The root supervises; here stands who knows whom.
+//! The root supervises. This file wires the actors to each other.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,17 +18,20 @@ use super::session_context::SessionContext;
 use super::sessions::SessionsHandle;
 use super::subscriber::SubscriberHandle;
 use super::writer::{DatabaseLock, FirstConnection, WriterArguments, WriterHandle};
+use crate::agents::Agents;
 use crate::app::ancestry::Ancestry;
 use crate::app::bus::Bus;
 use crate::app::capture_rules::CaptureRules;
 use crate::app::checkouts::Checkouts;
 use crate::app::clock;
+use crate::app::commands::CommandContext;
 use crate::app::context_lookup::{ContextLookup, answer_within};
 use crate::app::crashes::Crashes;
 use crate::app::forgetting::{BackingUp, Forgetting};
 use crate::app::index_handle::IndexHandle;
 use crate::app::ingest::{Counters, Ingest};
 use crate::app::injection_receipt::PendingAnswers;
+use crate::app::latency::Latencies;
 use crate::app::maintenance::Maintenance;
 use crate::app::pause::PauseSwitch;
 use crate::app::settings::{CurrentRedactor, Settings, SettingsFiles};
@@ -39,30 +42,33 @@ use crate::memory::ids::Timestamp;
 use crate::memory::redaction::Redactor;
 use crate::store::{Duty, Readers};
 
-/// What the tree is started with.
+/// What the daemon is started with.
 #[derive(Clone)]
 pub struct DaemonSetup {
+    /// The known agents.
+    pub agents: Agents,
     pub database: PathBuf,
     pub backups: PathBuf,
-    /// Where repairs of the database are remembered.
+    /// Where repairs of the database are recorded.
     pub repair_note: PathBuf,
-    /// Where pauses are remembered.
+    /// Where pauses are recorded.
     pub pause_note: PathBuf,
     pub index_folder: PathBuf,
-    /// Empty where nobody has looked at the database before.
+    /// Empty if the start did not open the database.
     pub first_connection: FirstConnection,
     pub spool: Spool,
     pub config: Loaded,
-    /// Where the configuration is read from again; `None`: nowhere.
+    /// Where the configuration is read again from; `None`: it is never read again.
     pub settings: Option<SettingsFiles>,
-    /// Built from the config, whose patterns may be wrong: the tree itself starts with one that is right.
+    /// Built by the caller, because the configured patterns may be invalid.
     pub redactor: Arc<Redactor>,
     pub compressor: Arc<dyn Compressor>,
 }
 
-/// The doors of the tree: all that the rooms above need of it. Cheap to clone.
+/// The handles of the actors, and what the rooms above need of them. Cheap to clone.
 #[derive(Clone)]
 pub struct Services {
+    pub agents: Agents,
     pub writer: WriterHandle,
     pub bus: Bus,
     pub indexer: IndexerHandle,
@@ -79,8 +85,9 @@ pub struct Services {
     pub spool: Spool,
     pub config: Config,
     pub backend: String,
-    /// When the daemon began to hear of sessions.
-    pub heard_since: Timestamp,
+    /// When the daemon began to receive events of sessions.
+    pub started_at: Timestamp,
+    pub latencies: Arc<Latencies>,
 }
 
 impl Services {
@@ -93,13 +100,16 @@ impl Services {
         let settings =
             Settings::new(setup.settings.clone(), &setup.config, redactor.clone(), capture_rules.clone());
         let (indexer, housekeeper) = (IndexerHandle::default(), HousekeeperHandle::default());
+        let compression = CompressionHandle::default();
         let ports = ActorPorts {
             writer: writer.clone(),
             sessions: sessions.clone(),
             indexer: indexer.clone(),
             housekeeper: housekeeper.clone(),
+            compression: compression.clone(),
         };
         let ingest = Ingest {
+            agents: setup.agents,
             ports: ports.clone(),
             crashes: Crashes::default(),
             redactor,
@@ -108,12 +118,13 @@ impl Services {
             capture_rules,
             settings: settings.clone(),
         };
-        let suspected = indexer.clone();
+        let suspect = indexer.clone();
         let on_suspicion = move || {
-            // An indexer that is not there looks when it starts.
-            let _ = suspected.tell(IndexerMessage::Suspect);
+            // An indexer that is not running checks the index at its start.
+            let _ = suspect.send(IndexerMessage::Suspect);
         };
         let context_lookup = ContextLookup {
+            agents: setup.agents,
             readers: readers.clone(),
             index: IndexHandle::new(on_suspicion),
             ancestry: Ancestry::default(),
@@ -131,13 +142,14 @@ impl Services {
             backing_up: BackingUp::default(),
         };
         Self {
+            agents: setup.agents,
             checkouts: Checkouts::new(writer.clone(), ingest.redactor.clone()),
             answers: PendingAnswers::default(),
             writer,
             bus: Bus::default(),
             indexer,
             sessions,
-            compression: CompressionHandle::default(),
+            compression,
             housekeeper,
             subscriber: SubscriberHandle::default(),
             ingest,
@@ -147,7 +159,18 @@ impl Services {
             spool: setup.spool.clone(),
             config: config.clone(),
             backend: setup.compressor.origin(),
-            heard_since: clock::now(),
+            started_at: clock::now(),
+            latencies: Arc::default(),
+        }
+    }
+
+    /// What commands use.
+    pub fn commands(&self) -> CommandContext<ActorPorts> {
+        CommandContext {
+            ports: self.ingest.ports.clone(),
+            context_lookup: self.context_lookup.clone(),
+            ingest: self.ingest.clone(),
+            forgetting: self.forgetting.clone(),
         }
     }
 
@@ -163,11 +186,13 @@ impl Services {
             bus: self.bus.clone(),
             only,
             first: setup.first_connection.clone(),
+            latencies: Arc::clone(&self.latencies),
         }
     }
 
     pub(super) fn indexer_arguments(&self, setup: &DaemonSetup) -> IndexerArguments {
         IndexerArguments {
+            agents: self.agents,
             folder: setup.index_folder.clone(),
             readers: self.readers.clone(),
             writer: self.writer.clone(),
@@ -178,6 +203,7 @@ impl Services {
 
     pub(super) fn session_context(&self) -> SessionContext {
         SessionContext {
+            agents: self.agents,
             checkouts: self.checkouts.clone(),
             answers: self.answers.clone(),
             counters: Arc::clone(&self.ingest.counters),
@@ -186,20 +212,21 @@ impl Services {
             crashes: self.ingest.crashes.clone(),
             capture: self.config.capture.clone(),
             idle: self.config.idle,
-            heard_since: self.heard_since,
-            transcript_replies: TranscriptReplies::new(self.ingest.redactor.clone()),
+            started_at: self.started_at,
+            transcript_replies: TranscriptReplies::new(self.agents, self.ingest.redactor.clone()),
             redactor: self.ingest.redactor.clone(),
         }
     }
 
-    /// Each compressor gets a name and a duty of its own.
+    /// Each compressor gets its own name and duty.
     pub(super) fn compressor_template(&self, setup: &DaemonSetup) -> CompressorArguments {
         let supervisor = self.compression.clone();
         let on_lost_thread = move |worker| {
-            // A supervisor that is gone counts nothing.
-            let _ = supervisor.tell(CompressionMessage::ThreadLost { worker });
+            // A stopped supervisor counts nothing.
+            let _ = supervisor.send(CompressionMessage::ThreadLost { worker });
         };
         CompressorArguments {
+            agents: self.agents,
             worker: String::new(),
             duty: Duty::All,
             writer: self.writer.clone(),
@@ -217,7 +244,7 @@ impl Services {
             ingest: self.ingest.clone(),
             readers: self.readers.clone(),
             idle: self.config.idle,
-            heard_since: self.heard_since,
+            started_at: self.started_at,
             every: Duration::from_secs(self.config.housekeeping_s),
             maintenance: Maintenance {
                 database: setup.database.clone(),

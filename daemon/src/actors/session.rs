@@ -1,26 +1,29 @@
-//! One live session: owns its batches and its mailbox, and what it was told.
+//! One live session: owns its batches, its mailbox and its injected set.
 //!
-//! It decides with `memory::session` on the state it holds and queues the effects at the writer without waiting, so
-//! events of one session are committed in the order in which they came and still share a commit. Its state is ahead
-//! of the store for that moment; when a write fails, or turns out to have been there before, the state is dropped
-//! and read again before the next event.
+//! It decides with `memory::session` on its state and queues the effects at the writer without waiting. So events of
+//! one session are committed in the order of their arrival and can share a commit. Its state is ahead of the store
+//! until then. When a write fails, or the event turns out to be stored already, the state is dropped and read again
+//! before the next event.
 
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use recall_protocol::boot::BootStamp;
 use recall_protocol::wire::{Deliver, Reply};
+use tracing::Instrument;
 
-use super::pending_reply::{PendingReply, PendingRequest};
+use super::pending_reply::{PendingReply, PendingRequest, waited};
 use super::session_context::{OriginState, SessionContext};
 use super::session_message::{IncomingEvent, SessionMessage, StoreOutcome, WriteResult};
 use crate::app::checkouts::LastSeen;
 use crate::app::clock;
 use crate::app::identity::{Identity, identify};
 use crate::app::ports::AcceptedEvent;
+use crate::app::skipped_tools;
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Capture, HookEvent, HookEventKind, StartSource};
 use crate::memory::file_memory::InjectedSet;
@@ -33,56 +36,59 @@ use crate::repository;
 use crate::repository::refs::WorkLocation;
 use crate::store::{self, Delivery, IdleEffects, Precedence, SessionOrigin, StoreError, Transaction};
 
+/// An approval that was captured longer ago is late: it waited in the spool.
+const RECENT_APPROVAL: Duration = Duration::from_secs(5);
+
 pub(super) struct SessionActor;
 
 pub struct SessionArguments {
     pub key: SessionKey,
     pub context: SessionContext,
-    /// Where the supervisor looks after a crash: what was being handled.
+    /// The event being handled. The supervisor reads it after a crash.
     pub current_event: CurrentEvent,
 }
 
-/// The event that a session actor is handling, for its supervisor to see.
+/// The event that a session actor is handling.
 pub type CurrentEvent = Arc<Mutex<Option<EventId>>>;
 
 pub struct SessionState {
     key: SessionKey,
     context: SessionContext,
     current_event: CurrentEvent,
-    /// `None` until the first event, or after the state has gone astray.
+    /// `None` until the first event, and after the state was dropped.
     loaded: Option<LoadedSession>,
-    /// Writes that are on their way.
+    /// Writes that are not committed yet.
     in_flight: usize,
-    /// Arrivals that can only be answered when nothing is on its way any more: bounded by the gate's permits.
+    /// Events that can only be answered when no write is in flight. The gate's permits bound their number.
     parked: Vec<IncomingEvent>,
 }
 
 struct LoadedSession {
     session: Session,
-    home: OriginState,
-    /// Shared with the errands that are under way.
+    origin: OriginState,
+    /// Shared with the pending replies.
     injected: Arc<tokio::sync::Mutex<InjectedSet>>,
     /// The folder of its project.
     root: Option<String>,
     last_seen: LastSeen,
     transcript: Transcript,
-    /// The events this actor has taken; older ones the store knows.
-    taken: HashSet<EventId>,
+    /// The events that this actor has accepted. The store knows older ones.
+    accepted: HashSet<EventId>,
     keys: HashSet<[u8; 16]>,
 }
 
-/// Where the agent writes the conversation down.
+/// Where the agent writes its transcript.
 #[derive(Default)]
 struct Transcript {
     path: Option<String>,
-    /// The agent's own folder, where the user moved it.
+    /// The agent's own folder, if the user moved it.
     config_dir: Option<String>,
 }
 
 impl LoadedSession {
-    /// Whether this is the second delivery of something.
-    fn has_taken(&self, accepted: &AcceptedEvent) -> bool {
-        self.taken.contains(&accepted.deliver.event_id)
+    /// Whether this is a second delivery.
+    fn has_accepted(&self, accepted: &AcceptedEvent) -> bool {
+        self.accepted.contains(&accepted.deliver.event_id)
             || accepted.key.is_some_and(|key| self.keys.contains(&key))
     }
 }
@@ -97,10 +103,11 @@ impl Actor for SessionActor {
         _me: ActorRef<SessionMessage>,
         arguments: SessionArguments,
     ) -> Result<SessionState, ActorProcessingErr> {
-        let SessionArguments { key, context, current_event } = arguments;
+        let SessionArguments { key, mut context, current_event } = arguments;
+        context.capture.plan_prompts = context.agents.spec(key.agent.as_str()).conventions.plan_prompts;
         let mut state =
             SessionState { key, context, current_event, loaded: None, in_flight: 0, parked: Vec::new() };
-        // What a predecessor that crashed had decided may still be on its way into the store.
+        // Writes that a crashed predecessor queued may not be committed yet.
         state.context.writer.settle().await?;
         state.rehydrate().await?;
         Ok(state)
@@ -114,11 +121,11 @@ impl Actor for SessionActor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             SessionMessage::Deliver(incoming) => state.deliver(&me, *incoming).await,
-            SessionMessage::LookAtClock { now, at_rest } => {
-                let resting = state.look_at_clock(&me, now).await;
+            SessionMessage::CheckIdle { now, at_rest } => {
+                let resting = state.check_idle(&me, now).await;
                 let _ = at_rest.send(resting);
             }
-            SessionMessage::ReadAgain => state.loaded = None,
+            SessionMessage::Reload => state.loaded = None,
             SessionMessage::WriteResult(settled) => {
                 state.settle(&settled);
                 state.take_parked(&me).await;
@@ -129,11 +136,11 @@ impl Actor for SessionActor {
 }
 
 impl SessionState {
-    fn work_on(&self, event: Option<EventId>) {
+    fn set_current_event(&self, event: Option<EventId>) {
         *self.current_event.lock().unwrap_or_else(PoisonError::into_inner) = event;
     }
 
-    /// Reads what the store knows.
+    /// Reads the session's state from the store.
     async fn rehydrate(&mut self) -> Result<(), StoreError> {
         let (readers, key) = (self.context.context_lookup.readers.clone(), self.key.clone());
         let known = tokio::task::spawn_blocking(move || readers.read(|db| store::known_session(db, &key)))
@@ -142,22 +149,22 @@ impl SessionState {
         self.loaded = Some(match known {
             Some(known) => LoadedSession {
                 session: known.session,
-                home: OriginState::Stored(known.home),
+                origin: OriginState::Stored(known.home),
                 injected: Arc::new(tokio::sync::Mutex::new(known.injected)),
                 root: known.root,
                 last_seen: LastSeen::default(),
                 transcript: Transcript { path: known.transcript_path, config_dir: None },
-                taken: HashSet::new(),
+                accepted: HashSet::new(),
                 keys: HashSet::new(),
             },
             None => LoadedSession {
                 session: Session::default(),
-                home: OriginState::Unknown,
+                origin: OriginState::Unknown,
                 injected: Arc::default(),
                 root: None,
                 last_seen: LastSeen::default(),
                 transcript: Transcript::default(),
-                taken: HashSet::new(),
+                accepted: HashSet::new(),
                 keys: HashSet::new(),
             },
         });
@@ -165,12 +172,13 @@ impl SessionState {
     }
 
     async fn deliver(&mut self, me: &ActorRef<SessionMessage>, incoming: IncomingEvent) {
-        self.work_on(Some(incoming.accepted.deliver.event_id));
-        self.decide(me, incoming).await;
-        self.work_on(None);
+        self.set_current_event(Some(incoming.accepted.deliver.event_id));
+        let span = incoming.accepted.trace.span();
+        self.decide(me, incoming).instrument(span).await;
+        self.set_current_event(None);
     }
 
-    /// Nothing is on its way: what had to wait for that gets its turn, in the order in which it came.
+    /// Handles the parked events in the order of their arrival, if no write is in flight.
     async fn take_parked(&mut self, me: &ActorRef<SessionMessage>) {
         if self.in_flight > 0 {
             return;
@@ -182,7 +190,7 @@ impl SessionState {
 
     async fn decide(&mut self, me: &ActorRef<SessionMessage>, incoming: IncomingEvent) {
         if self.loaded.is_none() {
-            // What is still on its way was decided on the lost state; only the store knows what came of it.
+            // The writes in flight were decided on the dropped state. Only the store knows their result.
             if self.in_flight > 0 {
                 self.parked.push(incoming);
                 return;
@@ -192,9 +200,9 @@ impl SessionState {
                 return;
             }
         }
-        if self.loaded.as_ref().is_some_and(|loaded| loaded.has_taken(&incoming.accepted)) {
+        if self.loaded.as_ref().is_some_and(|loaded| loaded.has_accepted(&incoming.accepted)) {
             if self.in_flight > 0 {
-                // Taken and perhaps not yet committed: the answer may only be given when it is.
+                // It may not be committed yet. A duplicate may only be answered after the commit.
                 self.parked.push(incoming);
             } else {
                 self.count_second_hook(&incoming);
@@ -203,19 +211,21 @@ impl SessionState {
             return;
         }
         let IncomingEvent { accepted, reply } = incoming;
-        let AcceptedEvent { mut event, deliver, key, alias, recipient } = accepted;
+        let AcceptedEvent { mut event, deliver, key, alias, recipient, trace } = accepted;
         let at = Timestamp(deliver.captured_at_ms);
-        let order = Order { boot: deliver.boot_id, boot_ns: place_of(&deliver), wall: at };
+        let order = Order { boot: deliver.boot_id, boot_ns: boot_ns_of(&deliver), wall: at };
         let mut origin = match self.origin(&event, &deliver, order).await {
             Ok(origin) => origin,
             Err(error) => {
-                tracing::warn!(%error, "cannot tell which project a session is of");
+                tracing::warn!(%error, "cannot find the project of a session");
                 let _ = reply.send(Reply::Busy);
                 return;
             }
         };
         origin.alias = alias;
-        let found = self.reply_left_by(&mut event, &deliver).await;
+        let found = self.missing_reply(&mut event, &deliver).await;
+        let spec = self.context.agents.spec(self.key.agent.as_str());
+        skipped_tools::remove_contents(&mut event, spec, &self.context.capture.skip_tools);
         self.read_plan(&mut event, &deliver).await;
         let Some(loaded) = &mut self.loaded else { return };
         let capture = Capture { event: deliver.event_id, at, order };
@@ -224,15 +234,17 @@ impl SessionState {
         let Decision { next, mut effects, ask } = before.on_event(&event, capture, &self.context.capture);
         effects.splice(..0, recovered);
         loaded.session = next;
-        loaded.taken.insert(deliver.event_id);
+        loaded.accepted.insert(deliver.event_id);
         loaded.keys.extend(key);
         if matches!(ask, Some(Ask::Start(StartSource::Compact, _))) {
-            // The conversation is gone, and what was told with it; what is still being told belongs to the old one.
+            // The conversation was emptied, and the injected context with it. Injections in flight belong to the old
+            // one.
             loaded.injected = Arc::default();
         }
         let place = WorkLocation { cwd: event.cwd.clone(), root: loaded.root.clone() };
         let project = origin.project.clone();
         let transaction = Transaction {
+            conventions: self.context.agents.spec(self.key.agent.as_str()).conventions,
             session: self.key.clone(),
             origin,
             delivery: delivery(&self.key, &deliver, event.name(), key),
@@ -241,11 +253,12 @@ impl SessionState {
         faults::reach(Point::Enqueue);
         let works = transaction.effects.iter().filter_map(Effect::work).collect();
         let stored = self.context.writer.queue(transaction);
-        self.context.checkouts.look(&self.key, (&deliver, works), place.clone(), &loaded.last_seen);
+        trace.queued();
+        self.context.checkouts.record(&self.key, (&deliver, works), place.clone(), &loaded.last_seen);
         self.in_flight += 1;
         let within = self.context.context_lookup.answer_within;
         let asked =
-            PendingRequest::of(ask, recipient, (&deliver, within), (&loaded.home, &self.context.answers));
+            PendingRequest::of(ask, recipient, (&deliver, within), (&loaded.origin, &self.context.answers));
         let pending_reply = PendingReply {
             me: me.clone(),
             key: self.key.clone(),
@@ -254,18 +267,20 @@ impl SessionState {
             project,
             place,
             last_event,
-            event_name: event.name().to_owned(),
+            event: event.what.name(),
+            trace,
         };
-        tokio::spawn(pending_reply.run(reply, asked, stored));
+        let span = pending_reply.trace.span();
+        tokio::spawn(pending_reply.run(reply, asked, stored).instrument(span));
     }
 
-    /// An agent tells of a call or a prompt once, so another event of the same is another hook's. Ends of turns do
-    /// come again.
+    /// An agent reports a call or a prompt once, so another event for the same one is from a second hook. Ends of turns
+    /// may come again.
     fn count_second_hook(&self, incoming: &IncomingEvent) {
         let is_another_event = self
             .loaded
             .as_ref()
-            .is_some_and(|loaded| !loaded.taken.contains(&incoming.accepted.deliver.event_id));
+            .is_some_and(|loaded| !loaded.accepted.contains(&incoming.accepted.deliver.event_id));
         let once = matches!(
             incoming.accepted.event.what,
             HookEventKind::Tool(_) | HookEventKind::ToolStart(_) | HookEventKind::Prompt { .. }
@@ -275,8 +290,8 @@ impl SessionState {
         }
     }
 
-    /// The answer to a turn that this event leaves without one. A Stop without words gets them as its own.
-    async fn reply_left_by(&mut self, event: &mut HookEvent, deliver: &Deliver) -> Option<String> {
+    /// The answer of a turn that this event leaves without one. A Stop without a message gets it as its own.
+    async fn missing_reply(&mut self, event: &mut HookEvent, deliver: &Deliver) -> Option<String> {
         let loaded = self.loaded.as_mut()?;
         let Transcript { path, config_dir } = &mut loaded.transcript;
         config_dir.clone_from(&deliver.context.config_dir);
@@ -296,16 +311,21 @@ impl SessionState {
         }
     }
 
-    /// An approval that names only the plan's file gets its text from there.
+    /// An approval that names only the plan's file gets its text from there. If the approval was captured some time
+    /// ago, the file may have changed, and counts only if no write to it is known.
     async fn read_plan(&self, event: &mut HookEvent, deliver: &Deliver) {
         let HookEventKind::Tool(call) = &mut event.what else { return };
-        let Some(PlanChange::Approved { path: Some(path), text: text @ None }) = &mut call.plan else {
-            return;
-        };
+        let Some(PlanChange::Approved { path: Some(path), text: None }) = &call.plan else { return };
         let root = self.loaded.as_ref().and_then(|loaded| loaded.root.clone());
         let named = (path.clone(), deliver.context.config_dir.clone());
         let folders = self.context.capture.plan_folders.clone();
-        *text = self.context.transcript_replies.plan(&self.key.agent, named, root, folders).await;
+        let found = self.context.transcript_replies.plan(&self.key.agent, named, root, folders).await;
+        let path = path.clone();
+        let is_recent = waited(deliver).is_some_and(|waited| waited < RECENT_APPROVAL);
+        call.plan = Some(match found {
+            Some(now) if !is_recent => PlanChange::ApprovedEarlier { path, now },
+            text => PlanChange::Approved { path: Some(path), text },
+        });
     }
 
     async fn look_up(&self, loaded: &LoadedSession, batch: &Batch) -> Option<String> {
@@ -314,8 +334,8 @@ impl SessionState {
         self.context.transcript_replies.look_up(&self.key.agent, path, batch.prompt.clone(), config_dir).await
     }
 
-    /// Where the session runs. Looked up once, and again for an event that was taken before the one that decided: it
-    /// must not matter which one is heard first.
+    /// Where the session runs. Looked up once, and again for an event that was captured before the one that decided.
+    /// The order of arrival must not matter.
     async fn origin(
         &mut self,
         event: &HookEvent,
@@ -327,7 +347,7 @@ impl SessionState {
             transcript_path: event.transcript_path.clone(),
             ..SessionOrigin::default()
         };
-        match self.loaded.as_ref().map(|loaded| &loaded.home) {
+        match self.loaded.as_ref().map(|loaded| &loaded.origin) {
             Some(OriginState::Stored(decided)) => {
                 if !decided.is_some_and(|decided| order.is_before(&decided)) {
                     return Ok(origin);
@@ -354,14 +374,14 @@ impl SessionState {
         });
         let (Identity { keys, name, .. }, root) =
             look_up.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
-        // What is stored of a folder; what is looked at is the folder itself.
+        // The store gets the redacted path. The lookup uses the path itself.
         let redactor = self.context.redactor.get();
         let redact = |text: &str| redactor.redact_id(text).into_owned();
         origin.project = keys.iter().map(|key| ProjectKey(redact(key.as_str()))).collect();
         (origin.project_name, origin.root) = (redact(&name), Some(redact(&root)));
         if let Some(loaded) = &mut self.loaded {
             loaded.root = Some(root);
-            loaded.home = OriginState::Found(origin.clone(), order);
+            loaded.origin = OriginState::Found(origin.clone(), order);
         }
         Ok(origin)
     }
@@ -371,23 +391,23 @@ impl SessionState {
         match settled.outcome {
             StoreOutcome::NotStored => self.loaded = None,
             StoreOutcome::Stored => {
-                // With others on their way it may not be the one that decided.
+                // With other writes in flight this may not be the one that decided.
                 if self.in_flight == 0
                     && let Some(loaded) = &mut self.loaded
-                    && let OriginState::Found(_, decided) = loaded.home
+                    && let OriginState::Found(_, decided) = loaded.origin
                 {
-                    loaded.home = OriginState::Stored(Some(decided));
+                    loaded.origin = OriginState::Stored(Some(decided));
                 }
             }
         }
     }
 
-    /// Lets time do what it does to a silent session. True: nothing more can come of waiting.
-    async fn look_at_clock(&mut self, me: &ActorRef<SessionMessage>, now: Timestamp) -> bool {
+    /// Applies the idle times to the session. Returns true if it is at rest.
+    async fn check_idle(&mut self, me: &ActorRef<SessionMessage>, now: Timestamp) -> bool {
         if self.in_flight > 0 || (self.loaded.is_none() && self.rehydrate().await.is_err()) {
             return false;
         }
-        let watch = Watch { now, since: self.context.heard_since };
+        let watch = Watch { now, since: self.context.started_at };
         let found = match self.loaded.as_ref() {
             Some(loaded) => match loaded.session.unanswered_batch_on_idle(watch, self.context.idle) {
                 Some(batch) => self.look_up(loaded, batch).await,
@@ -413,7 +433,7 @@ impl SessionState {
             let outcome = match stored.await {
                 Ok(()) => StoreOutcome::Stored,
                 Err(error) => {
-                    tracing::warn!(%error, "an idle session could not be stored");
+                    tracing::warn!(%error, "cannot store an idle session");
                     StoreOutcome::NotStored
                 }
             };
@@ -431,7 +451,7 @@ fn with_reply(session: Session, found: Option<String>) -> (Session, Option<Effec
 }
 
 /// Nanoseconds since the boot.
-fn place_of(deliver: &Deliver) -> u64 {
+fn boot_ns_of(deliver: &Deliver) -> u64 {
     if planted(Fault::OrderOfArrival) { BootStamp::now().boot_ns } else { deliver.boot_ns }
 }
 
@@ -443,7 +463,7 @@ fn delivery(key: &SessionKey, deliver: &Deliver, event_name: &str, second: Optio
         event_name: event_name.to_owned(),
         captured_at: Timestamp(deliver.captured_at_ms),
         boot_id: deliver.boot_id,
-        boot_ns: place_of(deliver),
+        boot_ns: boot_ns_of(deliver),
         flags: deliver.flags.0,
         stored_at: clock::now(),
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::writer::WriterHandle;
+use crate::agents::Agents;
 use crate::app::checkouts::Checkouts;
 use crate::app::context_lookup::ContextLookup;
 use crate::app::crashes::Crashes;
@@ -18,6 +19,7 @@ use crate::store::SessionOrigin;
 /// What every session needs.
 #[derive(Clone)]
 pub struct SessionContext {
+    pub agents: Agents,
     pub writer: WriterHandle,
     pub context_lookup: ContextLookup,
     pub checkouts: Checkouts<WriterHandle>,
@@ -26,18 +28,18 @@ pub struct SessionContext {
     pub crashes: Crashes,
     pub capture: CapturePolicy,
     pub idle: IdlePolicy,
-    /// Since when sessions are heard: a suspended one was not silent before.
-    pub heard_since: Timestamp,
+    /// When the daemon began to receive events. The silence of a suspended session counts from here.
+    pub started_at: Timestamp,
     pub transcript_replies: TranscriptReplies,
     pub redactor: CurrentRedactor,
 }
 
-/// Whether it is known where the session runs, and since which event: the earliest one decides, for an agent may go
-/// anywhere later.
+/// Whether it is known where the session runs, and which event decided that. The earliest event decides, because an
+/// agent may change its folder later.
 pub(super) enum OriginState {
     Unknown,
-    /// Looked up, and not yet known to be stored.
+    /// Looked up, and not known to be stored yet.
     Found(SessionOrigin, Order),
-    /// `None`: what decided is not known any more.
+    /// `None`: the event that decided is not known any more.
     Stored(Option<Order>),
 }

@@ -1,4 +1,4 @@
-//! What a session can be told.
+//! The messages of a session.
 
 use ractor::RpcReplyPort;
 use recall_protocol::wire::Reply;
@@ -14,18 +14,18 @@ pub struct IncomingEvent {
 
 pub enum SessionMessage {
     Deliver(Box<IncomingEvent>),
-    /// Looks whether something has been silent for too long. Answers whether the session is at rest and may go.
-    LookAtClock {
+    /// Checks whether the session has been silent for too long. Replies whether it is at rest and may be retired.
+    CheckIdle {
         now: Timestamp,
         at_rest: RpcReplyPort<bool>,
     },
-    /// Something of the session was forgotten: what the state says of it is no longer so.
-    ReadAgain,
-    /// What became of a write that was queued.
+    /// Something of the session was forgotten: its state must be read again.
+    Reload,
+    /// The result of a queued write.
     WriteResult(WriteResult),
 }
 
-/// What became of an event.
+/// The result of an event's write.
 pub struct WriteResult {
     pub(super) outcome: StoreOutcome,
 }
@@ -33,6 +33,6 @@ pub struct WriteResult {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum StoreOutcome {
     Stored,
-    /// The state went ahead of what the store took: it has to be read again.
+    /// The state is ahead of the store, and must be read again.
     NotStored,
 }

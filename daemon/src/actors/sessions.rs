@@ -1,8 +1,8 @@
-//! Supervises the sessions: finds or starts the actor of an event, and forgets actors that are at rest.
+//! Supervises the sessions: finds or starts the actor of an event, and retires actors that are at rest.
 //!
-//! A session actor that crashes takes only itself down: the callers of its unanswered events get no answer, so
-//! their shims spool, and the next event starts it anew from the store. An event that crashed its session twice is
-//! kept as it came instead of being tried for ever.
+//! A session actor that crashes affects only itself. The callers of its unanswered events get no reply, so their shims
+//! spool. The next event restarts it from the store. An event that crashed its session twice is stored as it came and
+//! not tried again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -21,16 +21,16 @@ pub enum SessionsMessage {
         key: SessionKey,
         incoming: Box<IncomingEvent>,
     },
-    /// Lets every session look at the clock, those too that have no actor but something left open.
-    LookAtClock {
+    /// Lets every session check its idle times, also those that have open batches but no actor.
+    CheckIdle {
         now: Timestamp,
         others: Vec<SessionKey>,
     },
-    /// Something of these was forgotten: their actors read anew what there is.
-    ReadAgain(Vec<SessionKey>),
-    /// A session is at rest: its actor may go.
+    /// Something of these sessions was forgotten: their actors must read their state again.
+    Reload(Vec<SessionKey>),
+    /// A session is at rest: its actor may end.
     Retire(SessionKey),
-    /// How many actors there are.
+    /// Replies with the number of actors.
     Count(RpcReplyPort<usize>),
 }
 
@@ -70,8 +70,8 @@ impl Actor for Sessions {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             SessionsMessage::Deliver { key, incoming } => state.deliver(&me, key, incoming),
-            SessionsMessage::LookAtClock { now, others } => state.look_at_clock(&me, now, others),
-            SessionsMessage::ReadAgain(keys) => state.read_again(&keys),
+            SessionsMessage::CheckIdle { now, others } => state.check_idle(&me, now, others),
+            SessionsMessage::Reload(keys) => state.reload(&keys),
             SessionsMessage::Retire(key) => state.retire(&key),
             SessionsMessage::Count(count) => {
                 let _ = count.send(state.live.len());
@@ -87,14 +87,14 @@ impl Actor for Sessions {
         state: &mut SessionsState,
     ) -> Result<(), ActorProcessingErr> {
         match event {
-            // Only a panic ends it, and what a panic says may quote the event.
+            // Only a panic ends it, and the message of a panic may quote the event.
             SupervisionEvent::ActorFailed(who, _) => {
-                state.remember_crash(who.get_id());
-                let key = state.forget(who.get_id());
+                state.record_crash(who.get_id());
+                let key = state.remove(who.get_id());
                 tracing::error!(session = key.map(|key| key.to_string()), "a session actor failed");
             }
             SupervisionEvent::ActorTerminated(who, ..) => {
-                state.forget(who.get_id());
+                state.remove(who.get_id());
             }
             SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {}
         }
@@ -102,22 +102,22 @@ impl Actor for Sessions {
     }
 }
 
-/// How long a session may think about the time.
-const CLOCK_WITHIN: Duration = Duration::from_secs(10);
+/// How long a session may take to check its idle times.
+const IDLE_CHECK_WITHIN: Duration = Duration::from_secs(10);
 
 impl SessionsState {
     fn deliver(&mut self, me: &ActorRef<SessionsMessage>, key: SessionKey, incoming: Box<IncomingEvent>) {
         if let Some(session) = self.session(me, key) {
-            // Not taken: the reply port is dropped with the message and the caller tells its client BUSY.
+            // If this fails the reply port is dropped with the message, and the caller replies BUSY.
             let _ = session.send_message(SessionMessage::Deliver(incoming));
         }
     }
 
-    fn remember_crash(&self, actor: ActorId) {
+    fn record_crash(&self, actor: ActorId) {
         let live = self.keys.get(&actor).and_then(|key| self.live.get(key));
         let event = live.and_then(|live| *live.current_event.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(event) = event {
-            self.context.crashes.remember(event);
+            self.context.crashes.record(event);
         }
     }
 
@@ -135,7 +135,7 @@ impl SessionsState {
             context: self.context.clone(),
             current_event: Arc::clone(&current_event),
         };
-        // Messages queue while it reads the store; a start that fails drops them, and their callers say BUSY.
+        // Messages queue while it reads the store. If its start fails they are dropped, and their callers reply BUSY.
         match ractor::ActorRuntime::spawn_linked_instant(None, SessionActor, arguments, me.get_cell()) {
             Ok((session, _)) => {
                 self.keys.insert(session.get_id(), key.clone());
@@ -149,7 +149,7 @@ impl SessionsState {
         }
     }
 
-    fn look_at_clock(&mut self, me: &ActorRef<SessionsMessage>, now: Timestamp, others: Vec<SessionKey>) {
+    fn check_idle(&mut self, me: &ActorRef<SessionsMessage>, now: Timestamp, others: Vec<SessionKey>) {
         let mut keys: Vec<SessionKey> = self.live.keys().cloned().collect();
         keys.extend(others.into_iter().filter(|key| !self.live.contains_key(key)));
         for key in keys {
@@ -157,33 +157,33 @@ impl SessionsState {
             let me = me.clone();
             tokio::spawn(async move {
                 let (port, answer) = ractor::concurrency::oneshot();
-                let message = SessionMessage::LookAtClock { now, at_rest: port.into() };
+                let message = SessionMessage::CheckIdle { now, at_rest: port.into() };
                 if session.send_message(message).is_err() {
                     return;
                 }
-                if let Ok(Ok(true)) = tokio::time::timeout(CLOCK_WITHIN, answer).await {
+                if let Ok(Ok(true)) = tokio::time::timeout(IDLE_CHECK_WITHIN, answer).await {
                     let _ = me.send_message(SessionsMessage::Retire(key));
                 }
             });
         }
     }
 
-    fn read_again(&self, keys: &[SessionKey]) {
+    fn reload(&self, keys: &[SessionKey]) {
         for live in keys.iter().filter_map(|key| self.live.get(key)) {
-            // One that is just ending has nothing to forget.
-            let _ = live.actor.send_message(SessionMessage::ReadAgain);
+            // An actor that is ending needs no reload.
+            let _ = live.actor.send_message(SessionMessage::Reload);
         }
     }
 
     fn retire(&mut self, key: &SessionKey) {
         if let Some(Live { actor: session, .. }) = self.live.remove(key) {
             self.keys.remove(&session.get_id());
-            // What is in its mailbox is still handled; an event that comes later starts another.
+            // It still handles its queued messages. A later event starts another actor.
             let _ = session.drain();
         }
     }
 
-    fn forget(&mut self, actor: ActorId) -> Option<SessionKey> {
+    fn remove(&mut self, actor: ActorId) -> Option<SessionKey> {
         let key = self.keys.remove(&actor)?;
         if self.live.get(&key).is_some_and(|live| live.actor.get_id() == actor) {
             self.live.remove(&key);

@@ -1,8 +1,8 @@
 //! Runs the commands that the user's config has subscribed to lifecycle events.
 //!
-//! A command gets the event as JSON on its stdin, leads a process group of its own, has five seconds, and is alone: of
-//! one subscription the next waits until the last has ended. Waiting is bounded, and what does not fit is counted and
-//! forgotten, as is what fails. No agent waits for any of it: events are heard from the bus, after their commit.
+//! A command gets the event as JSON on its stdin, runs in its own process group, and has five seconds. Commands of one
+//! subscription run one after the other. The queue is bounded; what does not fit is counted and dropped, and a failed
+//! command is not repeated. No agent waits for a command: events come from the bus, after their commit.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use recall_protocol::environment::stays;
-use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::handle::ActorHandle;
+use crate::app::answers::status::SubscriberCounters;
 use crate::app::bus::{Bus, BusEvent};
-use crate::app::lifecycle_json::told;
+use crate::app::lifecycle_json::to_json;
 use crate::config::Subscription;
 use crate::memory::lifecycle::LifecycleEvent;
 use crate::process_group::{ProcessGroup, until};
@@ -31,10 +31,10 @@ const MOST_WAITING: usize = 64;
 pub type SubscriberHandle = ActorHandle<SubscriberMessage>;
 
 pub enum SubscriberMessage {
-    Told(Arc<LifecycleEvent>),
-    /// The bus went on without us; so many happenings at most were not heard.
+    Event(Arc<LifecycleEvent>),
+    /// The bus has dropped at most this many events.
     Missed(u64),
-    /// A subscription's command is over.
+    /// A subscription's command has ended.
     Ended {
         subscription: usize,
         outcome: Result<(), CommandFailed>,
@@ -42,28 +42,16 @@ pub enum SubscriberMessage {
     Observe(RpcReplyPort<SubscriberCounters>),
 }
 
-/// What `recall ctl status` shows of subscriptions, since the daemon started.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SubscriberCounters {
-    pub subscriptions: usize,
-    /// Commands that were started, or should have been.
-    pub runs: u64,
-    pub failures: u64,
-    /// Events for which no command was run: too many waited.
-    pub dropped: u64,
-    pub last_failure: Option<String>,
-}
-
 /// Why a command counts as failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandFailed {
-    #[error("{program} does not start: {error}")]
+    #[error("cannot start {program}: {error}")]
     Start { program: String, error: std::io::Error },
-    #[error("{program} has not ended in {} s and was killed", ENDS_WITHIN.as_secs())]
+    #[error("{program} was killed after {} s", ENDS_WITHIN.as_secs())]
     Deadline { program: String },
-    #[error("{program} ended with {status}")]
+    #[error("{program} failed: {status}")]
     Status { program: String, status: std::process::ExitStatus },
-    #[error("running {program} failed: {error}")]
+    #[error("cannot run {program}: {error}")]
     Lost { program: String, error: String },
 }
 
@@ -75,7 +63,7 @@ pub struct SubscriberState {
     stopping: Arc<AtomicBool>,
 }
 
-/// A subscription and what waits for it.
+/// A subscription and the events that wait for it.
 struct Queue {
     subscription: Arc<Subscription>,
     waiting: VecDeque<Arc<LifecycleEvent>>,
@@ -99,7 +87,7 @@ impl Actor for Subscriber {
         (subscriptions, bus): Self::Arguments,
     ) -> Result<SubscriberState, ActorProcessingErr> {
         if !subscriptions.is_empty() {
-            hear(&me, &bus);
+            forward(&me, &bus);
         }
         let counters = SubscriberCounters { subscriptions: subscriptions.len(), ..Default::default() };
         let queue = |subscription| Queue {
@@ -118,7 +106,7 @@ impl Actor for Subscriber {
         state: &mut SubscriberState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SubscriberMessage::Told(said) => state.take(&me, &said),
+            SubscriberMessage::Event(event) => state.take(&me, &event),
             SubscriberMessage::Missed(bus_events) => state.counters.dropped += bus_events,
             SubscriberMessage::Ended { subscription, outcome } => state.ended(&me, subscription, outcome),
             SubscriberMessage::Observe(counters) => drop(counters.send(state.counters.clone())),
@@ -137,13 +125,13 @@ impl Actor for Subscriber {
     }
 }
 
-/// Passes on what the bus says, until the actor is gone.
-fn hear(me: &ActorRef<SubscriberMessage>, bus: &Bus) {
+/// Forwards events from the bus until the actor has stopped.
+fn forward(me: &ActorRef<SubscriberMessage>, bus: &Bus) {
     let (me, mut bus_events) = (me.clone(), bus.listen());
     tokio::spawn(async move {
         loop {
             let message = match bus_events.recv().await {
-                Ok(BusEvent::LifecycleEvent(said)) => SubscriberMessage::Told(said),
+                Ok(BusEvent::LifecycleEvent(event)) => SubscriberMessage::Event(event),
                 Err(RecvError::Lagged(bus_events)) => SubscriberMessage::Missed(bus_events),
                 Ok(_) => continue,
                 Err(RecvError::Closed) => return,
@@ -156,8 +144,8 @@ fn hear(me: &ActorRef<SubscriberMessage>, bus: &Bus) {
 }
 
 impl SubscriberState {
-    fn take(&mut self, me: &ActorRef<SubscriberMessage>, said: &Arc<LifecycleEvent>) {
-        let name = said.what.name();
+    fn take(&mut self, me: &ActorRef<SubscriberMessage>, event: &Arc<LifecycleEvent>) {
+        let name = event.what.name();
         for number in 0..self.queues.len() {
             let Some(queue) = self.queues.get_mut(number) else { continue };
             if !queue.subscription.events.iter().any(|event| event == name) {
@@ -167,28 +155,28 @@ impl SubscriberState {
                 self.counters.dropped += 1;
                 continue;
             }
-            queue.waiting.push_back(Arc::clone(said));
+            queue.waiting.push_back(Arc::clone(event));
             self.run_next(me, number);
         }
     }
 
-    /// Starts a subscription's next command, if there is one and the last has ended.
+    /// Starts a subscription's next command, if there is one and the previous one has ended.
     fn run_next(&mut self, me: &ActorRef<SubscriberMessage>, number: usize) {
         let Some(queue) = self.queues.get_mut(number).filter(|queue| queue.running == Running::No) else {
             return;
         };
-        let Some(said) = queue.waiting.pop_front() else { return };
+        let Some(event) = queue.waiting.pop_front() else { return };
         queue.running = Running::Yes;
         self.counters.runs += 1;
         let (me, subscription) = (me.clone(), Arc::clone(&queue.subscription));
         let stopping = Arc::clone(&self.stopping);
         tokio::spawn(async move {
             let program = subscription.program().to_owned();
-            let run = tokio::task::spawn_blocking(move || run(&subscription, &said, &stopping));
+            let run = tokio::task::spawn_blocking(move || run(&subscription, &event, &stopping));
             let outcome = run
                 .await
                 .unwrap_or_else(|error| Err(CommandFailed::Lost { program, error: error.to_string() }));
-            // An actor that is gone counts nothing.
+            // A stopped actor counts nothing.
             let _ = me.send_message(SubscriberMessage::Ended { subscription: number, outcome });
         });
     }
@@ -206,10 +194,10 @@ impl SubscriberState {
     }
 }
 
-/// Runs a command to its end, or to its deadline's. Blocks.
+/// Runs a command until it ends or its time is over. Blocks.
 fn run(
     subscription: &Subscription,
-    said: &LifecycleEvent,
+    event: &LifecycleEvent,
     stopping: &AtomicBool,
 ) -> Result<(), CommandFailed> {
     let program = || subscription.program().to_owned();
@@ -226,8 +214,8 @@ fn run(
     let mut group = ProcessGroup::spawn(&mut command)
         .map_err(|error| CommandFailed::Start { program: program(), error })?;
     if let Some(mut stdin) = group.take_stdin() {
-        let line = format!("{}\n", told(said));
-        // It may end without having read it, which is its own business.
+        let line = format!("{}\n", to_json(event));
+        // The command may end without reading it.
         std::thread::spawn(move || drop(stdin.write_all(line.as_bytes())));
     }
     let in_time = until(Instant::now() + ENDS_WITHIN);

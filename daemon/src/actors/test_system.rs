@@ -1,4 +1,4 @@
-//! The whole tree in a test, its clock standing still until it is moved on.
+//! The whole actor tree in a test, with a paused clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,10 @@ use tokio::time::Instant;
 use super::root::{self, Root, RootMessage};
 use super::services::{DaemonSetup, Services};
 use super::writer::FirstConnection;
+use crate::agents::{AGENTS, Agents};
 use crate::app::bus::BusEvent;
 use crate::app::clock;
-use crate::app::injection_receipt::Recipient;
+use crate::app::injection_receipt::{InjectionReceipt, Recipient};
 use crate::compression::Compressor;
 use crate::compression::extractive::Extractive;
 use crate::config::{Config, Loaded};
@@ -24,22 +25,26 @@ use crate::memory::lifecycle::LifecycleKind;
 use crate::memory::redaction::Redactor;
 use crate::store::{self, Durability};
 
-/// The whole tree in a home of its own.
-pub(super) struct Tree {
-    pub(super) services: Services,
+/// The whole actor tree in a home of its own.
+pub(crate) struct Tree {
+    pub(crate) services: Services,
     root: ActorRef<RootMessage>,
-    pub(super) bus_events: Receiver<BusEvent>,
-    pub(super) home: tempfile::TempDir,
+    pub(crate) bus_events: Receiver<BusEvent>,
+    pub(crate) home: tempfile::TempDir,
 }
 
 impl Tree {
-    /// Nobody compresses.
-    pub(super) async fn start(mut config: Config) -> Self {
+    /// Without compressors.
+    pub(crate) async fn start(mut config: Config) -> Self {
         config.compression.concurrency = 0;
         Self::compressing(config, Arc::new(Extractive)).await
     }
 
-    pub(super) async fn compressing(mut config: Config, compressor: Arc<dyn Compressor>) -> Self {
+    pub(crate) async fn compressing(config: Config, compressor: Arc<dyn Compressor>) -> Self {
+        Self::of(AGENTS, config, compressor).await
+    }
+
+    pub(crate) async fn of(agents: Agents, mut config: Config, compressor: Arc<dyn Compressor>) -> Self {
         config.durability = Durability::Normal;
         let home = tempfile::tempdir().unwrap();
         let paths =
@@ -49,6 +54,7 @@ impl Tree {
         let spool = Spool::new(&paths);
         spool.create_folders().unwrap();
         let setup = DaemonSetup {
+            agents,
             database: paths.database(),
             backups: paths.backups_dir(),
             repair_note: home.path().join("repairs.json"),
@@ -68,17 +74,24 @@ impl Tree {
     }
 
     /// Sends an event of the session `s`.
-    pub(super) async fn hook(&self, name: &str, fields: Value) {
+    pub(crate) async fn hook(&self, name: &str, fields: Value) {
         self.hook_of("s", name, fields).await;
     }
 
-    pub(super) async fn hook_of(&self, session: &str, name: &str, fields: Value) {
+    pub(crate) async fn hook_of(&self, session: &str, name: &str, fields: Value) {
         let mut event = json!({"session_id": session, "hook_event_name": name, "prompt_id": "p1"});
         for (key, value) in fields.as_object().unwrap() {
             event[key] = value.clone();
         }
+        let deliver = self.delivery(event.to_string());
+        let reply = self.services.ingest.take(deliver, Recipient::Nobody).await;
+        assert!(matches!(reply, Reply::Ack { .. }), "{reply:?}");
+    }
+
+    /// An event as its hook sends it.
+    pub(crate) fn delivery(&self, payload: String) -> Deliver {
         let at = clock::now();
-        let deliver = Deliver {
+        Deliver {
             event_id: EventId::new(at.0),
             agent: "claude-code".to_owned(),
             event_name: String::new(),
@@ -86,27 +99,34 @@ impl Tree {
             boot_id: [1; 16],
             boot_ns: at.0.unsigned_abs() * 1_000_000,
             context: ShimContext { cwd: self.home.path().display().to_string(), ..ShimContext::default() },
-            payload: event.to_string().into_bytes(),
+            payload: payload.into_bytes(),
             flags: Flags::default(),
-        };
-        let reply = self.services.ingest.take(deliver, Recipient::Nobody).await;
-        assert!(matches!(reply, Reply::Ack { .. }), "{reply:?}");
+        }
     }
 
-    /// Moves the clock on until something of this name is said of the session, and tells how long that took.
-    pub(super) async fn wait_for(&mut self, session: &str, name: &str) -> (Duration, LifecycleKind) {
+    /// Sends an event whose hook waits for the answer.
+    pub(crate) async fn answered(&self, deliver: Deliver) -> Reply {
+        let (receipt, injection_receipt) = InjectionReceipt::new();
+        let reply = self.services.ingest.take(deliver, Recipient::Agent(injection_receipt)).await;
+        receipt.received();
+        reply
+    }
+
+    /// Moves the clock on until a lifecycle event of this name is published for the session. Returns how long that
+    /// took.
+    pub(crate) async fn wait_for(&mut self, session: &str, name: &str) -> (Duration, LifecycleKind) {
         let begun = Instant::now();
         loop {
-            if let BusEvent::LifecycleEvent(said) = self.bus_events.recv().await.unwrap()
-                && said.session.as_ref().is_some_and(|key| key.id.as_str() == session)
-                && said.what.name() == name
+            if let BusEvent::LifecycleEvent(event) = self.bus_events.recv().await.unwrap()
+                && event.session.as_ref().is_some_and(|key| key.id.as_str() == session)
+                && event.what.name() == name
             {
-                return (begun.elapsed(), said.what.clone());
+                return (begun.elapsed(), event.what.clone());
             }
         }
     }
 
-    pub(super) fn batch_states(&self) -> Vec<String> {
+    pub(crate) fn batch_states(&self) -> Vec<String> {
         let states = self.services.readers.read(|db| {
             let session = store::find_sessions(db, "s")?.remove(0);
             Ok::<_, store::StoreError>(
@@ -116,7 +136,7 @@ impl Tree {
         states.unwrap()
     }
 
-    pub(super) async fn stop(self) {
+    pub(crate) async fn stop(self) {
         root::stop(&self.root).await;
     }
 }

@@ -1,4 +1,4 @@
-//! What time does to sessions, with the whole tree running and the clock standing still until it is moved on.
+//! Tests of the idle times of sessions, with the whole actor tree and a paused clock.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ async fn a_silent_batch_is_closed_and_later_its_session() {
     tree.hook("SessionStart", json!({"source": "startup"})).await;
     tree.hook("UserPromptSubmit", json!({"prompt": "go"})).await;
     tokio::time::sleep(Duration::from_secs(200)).await;
-    // Counted from the last sign of life.
+    // Counted from the last event.
     tree.hook("PostToolUse", json!({"tool_name": "Bash", "tool_input": {}, "tool_response": {}})).await;
     let (took, _) = tree.wait_for("s", "batch_closed").await;
     seconds(300..=361, took);
     let (took, end) = tree.wait_for("s", "session_end").await;
     seconds(3600 - 361..=3361, took);
     assert!(matches!(end, LifecycleKind::SessionEnd { reason, .. } if reason == "idle"));
-    // The next event begins the next life.
+    // The next event starts the next life.
     tree.hook("Stop", json!({"last_assistant_message": "Done."})).await;
     let (_, start) = tree.wait_for("s", "session_start").await;
     assert!(matches!(start, LifecycleKind::SessionStart { life: 2, resumed_from: Some(_), .. }), "{start:?}");
@@ -76,7 +76,7 @@ async fn orphans_are_found_within_a_round() {
         json!({"last_assistant_message": "The parser drops the last line, because it looks for a newline."}),
     )
     .await;
-    // As an older version or a restored backup may leave them.
+    // An older version or a restored backup may leave these.
     let other = rusqlite::Connection::open(tree.home.path().join("data/recall.db")).unwrap();
     other
         .execute_batch(
@@ -86,7 +86,7 @@ async fn orphans_are_found_within_a_round() {
     let left = |what: &str| -> i64 { other.query_row(what, [], |row| row.get(0)).unwrap() };
     let begun = Instant::now();
     while left("SELECT count(*) FROM jobs") == 0 {
-        // The next round says that there is work.
+        // The next round announces the job.
         tree.bus_events.recv().await.unwrap();
         seconds(0..=61, begun.elapsed());
     }

@@ -1,16 +1,16 @@
 //! Owns the only write connection and answers after commit.
 //!
-//! Writes group themselves: one commit takes what has queued up while the last one ran and never waits for company.
-//! An acknowledgement is the shim's licence to forget the event, so nothing is answered from a transaction that has
-//! not returned from `COMMIT`. The connection works on a blocking thread; between two groups it comes back here.
+//! One commit takes the writes that have queued up during the previous one; it does not wait for more. The shim removes
+//! its event when it is acknowledged, so nothing is answered before `COMMIT` has returned. A blocking thread uses the
+//! connection; between two groups the actor has it.
 //!
-//! A damaged database takes nothing more: the group is taken back, its callers are told so, and the writer fails with
-//! [`DatabaseDamaged`] for the root to repair. [`DatabaseLock`] keeps whoever replaces the file from doing so while it
-//! is still open.
+//! A damaged database takes no more writes. The group is rolled back, its callers get an error, and the writer fails
+//! with [`DatabaseDamaged`], which the root repairs. [`DatabaseLock`] prevents a repair from replacing the file while
+//! it is open.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ractor::concurrency::oneshot;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -20,36 +20,37 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::failure::{DatabaseDamaged, GaveUp};
 use super::handle::ActorHandle;
 use crate::app::bus::{Bus, BusEvent};
+use crate::app::latency::{Latencies, LatencyWindow};
 use crate::app::ports::{self, NoAnswer, WriteFailed};
 use crate::faults::{self, Fault, Point, planted};
 use crate::store::{self, Changes, Durability, Operation, StoreError};
 
-/// One commit takes at most so many writes, so that the first of them does not wait for the last.
-const MOST_IN_A_GROUP: usize = 64;
-/// A commit that takes longer is a disk in trouble; the caller treats it as unknown, not as failed.
+/// The most writes in one commit, so that the first does not wait long for the last.
+const MAX_GROUP: usize = 64;
+/// A commit that takes longer means a disk in trouble. The caller treats its result as unknown, not as failed.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// Writing anew takes about a second for a hundred megabytes.
+/// Rewriting takes about a second for a hundred megabytes.
 const REWRITTEN_WITHIN: Duration = Duration::from_secs(300);
 
 pub enum WriterMessage {
     /// Commits the write and answers once it is durable.
     Write(QueuedWrite),
-    /// Answers when everything that came before is committed.
+    /// Replies when all earlier writes are committed.
     Settle(RpcReplyPort<()>),
-    /// Moves the log beside the database into it, after what came before.
+    /// Moves the write-ahead log into the database, after all earlier writes.
     EmptyLog,
-    /// Writes the database anew, after what came before, so that nothing removed is left in it.
+    /// Rewrites the database after all earlier writes, so that nothing removed is left in it.
     Rewrite(RpcReplyPort<Result<(), StoreError>>),
     /// A group is done and the connection is back.
     Flushed(Box<WriteConnection>),
-    /// The group's thread panicked and took the connection along.
+    /// The thread of the group panicked, and the connection is lost.
     Broken,
     /// The group found the database damaged and has closed the connection.
     Damaged(DatabaseDamaged),
 }
 
-/// Held by whoever may touch the database file: the open write connection, or a repair.
+/// Held by the owner of the database file: the open write connection, or a repair.
 #[derive(Clone)]
 pub struct DatabaseLock(Arc<Semaphore>);
 
@@ -60,14 +61,14 @@ impl Default for DatabaseLock {
 }
 
 impl DatabaseLock {
-    /// Waits until nobody else holds it. `None`: somebody does not let go.
+    /// Waits until the lock is free. `None`: it is still held after `within`.
     pub async fn claim(&self, within: Duration) -> Option<OwnedSemaphorePermit> {
         tokio::time::timeout(within, Arc::clone(&self.0).acquire_owned()).await.ok()?.ok()
     }
 }
 
-/// The connection by which the start has looked at the database. The first writer goes on with it: closing and opening
-/// again costs more than all the rest of its start. Cheap to clone.
+/// The connection that the start has opened to check the database. The first writer continues with it, because closing
+/// and opening again costs more than the rest of its start. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct FirstConnection(Arc<Mutex<Option<Connection>>>);
 
@@ -81,7 +82,7 @@ impl FirstConnection {
     }
 }
 
-/// The connection with the right to have it open, in the order in which they are dropped.
+/// The connection with its lock. Fields are dropped in this order.
 pub struct WriteConnection {
     connection: Connection,
     _only: OwnedSemaphorePermit,
@@ -93,21 +94,18 @@ pub struct WriterHandle {
 }
 
 impl WriterHandle {
-    /// Waits until the operation is committed, and returns its output.
-    ///
-    /// # Errors
-    /// When the database refused it, or it is not known what became of it.
+    /// Waits until the operation is committed, and returns its output. After a timeout the result is unknown.
     pub async fn write<O: Operation>(&self, operation: O) -> Result<O::Output, WriteFailed> {
         Ok(self.handle.ask(|done| WriterMessage::Write(queued(operation, done)), ANSWER_WITHIN).await??)
     }
 
-    /// Queues the operation now and gives its output later: the order of the calls is the order of the commits.
+    /// Queues the operation now and returns its output later. Operations commit in the order of the calls.
     pub fn queue<O: Operation>(
         &self,
         operation: O,
     ) -> impl Future<Output = Result<O::Output, WriteFailed>> + Send + use<O> {
         let (done, answer) = oneshot();
-        let sent = self.handle.tell(WriterMessage::Write(queued(operation, done.into())));
+        let sent = self.handle.send(WriterMessage::Write(queued(operation, done.into())));
         async move {
             sent?;
             Ok(tokio::time::timeout(ANSWER_WITHIN, answer)
@@ -118,23 +116,17 @@ impl WriterHandle {
     }
 
     /// Waits until all that was queued before is committed.
-    ///
-    /// # Errors
-    /// When the writer does not answer.
     pub async fn settle(&self) -> Result<(), NoAnswer> {
         self.handle.ask(WriterMessage::Settle, ANSWER_WITHIN).await
     }
 
-    /// Asks for the log beside the database to be emptied; nobody waits for it.
+    /// Requests that the write-ahead log is emptied, without waiting for it.
     pub fn empty_log(&self) {
-        // A writer that is just being restarted does it another time.
-        let _ = self.handle.tell(WriterMessage::EmptyLog);
+        // A writer that is being restarted does it another time.
+        let _ = self.handle.send(WriterMessage::EmptyLog);
     }
 
-    /// Waits until the database is written anew and the log beside it is empty.
-    ///
-    /// # Errors
-    /// When the database refuses, or it is not known what became of it.
+    /// Waits until the database is rewritten and its write-ahead log is empty.
     pub async fn rewrite(&self) -> Result<(), WriteFailed> {
         Ok(self.handle.ask(WriterMessage::Rewrite, REWRITTEN_WITHIN).await??)
     }
@@ -165,6 +157,7 @@ pub struct WriterArguments {
     pub bus: Bus,
     pub only: DatabaseLock,
     pub first: FirstConnection,
+    pub latencies: Arc<Latencies>,
 }
 
 pub(super) struct Writer;
@@ -174,18 +167,19 @@ pub struct WriterState {
     connection: Option<Box<WriteConnection>>,
     waiting: Vec<Pending>,
     bus: Bus,
+    latencies: Arc<Latencies>,
 }
 
-/// An operation in the queue, whatever its output is. Called in a transaction, or with the reason why none has begun.
+/// A queued operation of any output type. Called inside a transaction, or with the error of its `BEGIN`.
 pub type QueuedWrite = Box<dyn FnOnce(Result<&Connection, &StoreError>, &mut Changes) -> Executed + Send>;
 
-/// An operation that is carried out and not committed yet.
+/// An operation that is executed and not committed yet.
 pub struct Executed {
     damage: Option<DatabaseDamaged>,
     answer: Answer,
 }
 
-/// Sends the output to the caller, or why the commit has failed.
+/// Sends the output to the caller, or the error of the commit.
 type Answer = Box<dyn FnOnce(&Result<(), StoreError>)>;
 
 fn queued<O: Operation>(operation: O, reply: RpcReplyPort<Result<O::Output, StoreError>>) -> QueuedWrite {
@@ -200,7 +194,7 @@ fn queued<O: Operation>(operation: O, reply: RpcReplyPort<Result<O::Output, Stor
                 Ok(()) => result,
                 Err(error) => Err(StoreError::Unavailable(error.to_string())),
             };
-            // The caller may have stopped waiting; the event id makes its next try safe.
+            // The caller may have stopped waiting. A retry is safe because of the event id.
             let _ = reply.send(answer);
         };
         Executed { damage, answer: Box::new(answer) }
@@ -224,8 +218,8 @@ impl Actor for Writer {
         _me: ActorRef<WriterMessage>,
         arguments: WriterArguments,
     ) -> Result<WriterState, ActorProcessingErr> {
-        let WriterArguments { database, backups, durability, bus, only, first } = arguments;
-        let only = only.claim(ANSWER_WITHIN).await.ok_or("the last writer has not let go")?;
+        let WriterArguments { database, backups, durability, bus, only, first, latencies } = arguments;
+        let only = only.claim(ANSWER_WITHIN).await.ok_or("the previous writer still holds the database")?;
         let open = move || match first.take() {
             Some(connection) => Ok(connection),
             None => store::open_writer(&database, &backups, durability),
@@ -236,7 +230,7 @@ impl Actor for Writer {
                 false => error.into(),
             })?;
         let connection = Box::new(WriteConnection { connection, _only: only });
-        Ok(WriterState { connection: Some(connection), waiting: Vec::new(), bus })
+        Ok(WriterState { connection: Some(connection), waiting: Vec::new(), bus, latencies })
     }
 
     async fn handle(
@@ -264,7 +258,7 @@ impl Actor for Writer {
         state: &mut WriterState,
     ) -> Result<(), ActorProcessingErr> {
         if let Some(held) = state.connection.take() {
-            // One file is left behind, as far as nobody reads.
+            // Leave one file behind, unless somebody is reading.
             let close = move || {
                 let _ = held.connection.execute_batch("PRAGMA optimize");
                 let _ = store::empty_log(&held.connection);
@@ -276,38 +270,41 @@ impl Actor for Writer {
 }
 
 impl WriterState {
-    /// Starts the next group, if there is one and the last is done.
+    /// Starts the next group, if there is one and the previous one is done.
     fn flush(&mut self, me: &ActorRef<WriterMessage>) {
         if self.waiting.is_empty() {
             return;
         }
         let Some(connection) = self.connection.take() else { return };
-        let rest = self.waiting.split_off(self.waiting.len().min(MOST_IN_A_GROUP));
+        let rest = self.waiting.split_off(self.waiting.len().min(MAX_GROUP));
         let group = std::mem::replace(&mut self.waiting, rest);
-        let (me, bus) = (me.clone(), self.bus.clone());
+        let (me, bus, latencies) = (me.clone(), self.bus.clone(), Arc::clone(&self.latencies));
         tokio::spawn(async move {
-            let back = tokio::task::spawn_blocking(move || commit_group(connection, group, &bus)).await;
+            let back = tokio::task::spawn_blocking(move || {
+                commit_group(connection, group, &bus, &latencies.commits)
+            })
+            .await;
             let message = match back {
                 Ok(Ok(connection)) => WriterMessage::Flushed(connection),
                 Ok(Err(damage)) => WriterMessage::Damaged(damage),
                 Err(_) => WriterMessage::Broken,
             };
-            // A writer that is gone needs no connection.
+            // A stopped writer needs no connection.
             let _ = me.send_message(message);
         });
     }
 }
 
-/// Commits a group and answers each of it. Returns the connection.
-///
-/// # Errors
-/// When the database is damaged: nothing of the group is kept then, and the connection is closed.
+/// Commits a group and replies to each caller. Returns the connection. If the database is damaged, the whole group is
+/// rolled back and the connection is closed.
 fn commit_group(
     held: Box<WriteConnection>,
     group: Vec<Pending>,
     bus: &Bus,
+    commits: &LatencyWindow,
 ) -> Result<Box<WriteConnection>, DatabaseDamaged> {
     let connection = &held.connection;
+    let started = Instant::now();
     let mut changes = Changes::default();
     let mut log_asked = false;
     let begun = begin(connection);
@@ -332,17 +329,20 @@ fn commit_group(
     }
     let committed = match (begun, &damage) {
         (Err(error), _) => Err(error),
-        // What is committed here would go with the file.
+        // A repair would lose what is committed now.
         (Ok(()), Some(damage)) => Err(StoreError::Unavailable(damage.to_string())),
         (Ok(()), None) => commit(connection, &changes),
     };
     if let Err(error) = &committed {
         damage = damage.or_else(|| damage_of(error));
-        // Whatever is left of the transaction must not be continued by the next group.
+        // The next group must not continue this transaction.
         let _ = run(connection, "ROLLBACK");
     }
     if committed.is_ok() {
-        // Before the answers: whoever has one can rely on the events being published.
+        if changes.accepted || changes.documents || changes.jobs {
+            commits.record(started.elapsed());
+        }
+        // Before the replies: a caller that has one can rely on the events being published.
         let events = std::mem::take(&mut changes.events);
         events.into_iter().for_each(|event| bus.publish(BusEvent::LifecycleEvent(Arc::new(event))));
     }
@@ -359,13 +359,13 @@ fn commit_group(
                 bus.publish(BusEvent::WorkQueued);
             }
         }
-        Err(error) => tracing::error!(%error, "commit failed"),
+        Err(error) => tracing::error!(%error, "cannot commit"),
     }
     if damage.is_none()
         && log_asked
         && let Err(error) = store::empty_log(connection)
     {
-        tracing::warn!(%error, "the log beside the database is not emptied");
+        tracing::warn!(%error, "cannot truncate the database's write-ahead log");
         damage = damage_of(&error);
     }
     for done in rewrites {
@@ -392,7 +392,7 @@ fn begin(connection: &Connection) -> Result<(), StoreError> {
 }
 
 fn commit(connection: &Connection, changes: &Changes) -> Result<(), StoreError> {
-    // A crash loses nothing of other groups, such as those that only lease work.
+    // Other groups, such as leases, lose nothing in a crash.
     let can_be_lost = changes.accepted || changes.documents;
     if can_be_lost {
         faults::reach_disk(Point::Commit)?;

@@ -1,12 +1,12 @@
-//! The ledger as compressors see it: what a call may cost is committed before the call is made.
+//! The compressors' ledger: the cost of a call is reserved in a commit before the call is made.
 
 use tokio::runtime::Handle;
 
 use super::writer::WriterHandle;
 use crate::app::clock;
-use crate::compression::ledger::{Ledger, NotReserved};
 use crate::faults::{self, Point};
 use crate::memory::budget::{Caps, Charge, Cost, ReservationId};
+use crate::providers::ledger::{Ledger, NotReserved};
 use crate::store::{ReserveCost, SettleCost};
 
 /// For threads outside the runtime.
@@ -29,14 +29,16 @@ impl Ledger for WriterLedger {
         }
     }
 
-    /// Nobody waits for it: it is committed before the result it paid for, or with it.
+    /// Does not wait: the cost is committed before the result it paid for, or with it.
     fn settle(&self, reservation: ReservationId, cost: Cost) {
         faults::reach(Point::Answered);
         let settled = self.writer.queue(SettleCost { reservation, cost });
         self.runtime.spawn(async move {
             match settled.await {
                 Ok(_) => faults::reach(Point::Booked),
-                Err(error) => tracing::warn!(%error, "a call stays booked at the most it can have cost"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot record the cost of a call; its maximum cost stays reserved")
+                }
             }
         });
     }

@@ -1,7 +1,7 @@
 //! Whether a call failed, as the agent reports it.
 //!
 //! Agents report failure in different places: a separate event, a flag or an exit code in the result, an error beside
-//! it. All code that depends on it asks [`error_text`], so the answer is the same everywhere. The text of a result is not
+//! it. All code that depends on it asks [`FailureRules::error_text`], so the answer is the same everywhere. The text of a result is not
 //! searched, because a command's output does not tell for sure how it ended.
 
 use super::json::{self, Fields, objects};
@@ -21,8 +21,15 @@ const EXIT_CODES: [&str; 7] =
 /// Fields with the program's output, or with the part of it that the model got.
 const OUTPUTS: [&str; 7] =
     ["stdout", "stderr", "output", "result", "content", "text_result_for_llm", "llmContent"];
-/// The field in which Claude Code explains a harmless exit code: `grep` returns 1 if it finds nothing.
-const EXIT_CODE_NOTE: &str = "returnCodeInterpretation";
+
+/// What only some agents report.
+#[derive(Clone, Copy, Debug)]
+pub struct FailureRules {
+    /// The field that explains a harmless exit code.
+    pub exit_code_note: Option<&'static str>,
+    /// An object inside the result, and its field with the exit code.
+    pub inner_exit_code: Option<(&'static str, &'static str)>,
+}
 
 /// Whose result is read. A server's tool may return any data, such as `{"status": "failed"}` about somebody's build.
 /// So only the protocol's own flag counts there.
@@ -38,40 +45,77 @@ impl Source {
     }
 }
 
-/// The agent's words about a failure. `None` if no failure is reported. `payload` is the hook's JSON, `response` that
-/// of the call's result.
-pub fn error_text(source: Source, payload: &Fields, response: Option<&str>) -> Option<String> {
-    let result = response.map(|response| Reading::from(source, response)).unwrap_or_default();
-    let in_result = match source {
-        Source::Agent => result.status(),
-        Source::Server => result.protocol_status(),
-    };
-    let failed = match (status(payload), in_result) {
-        (Some(Status::Failed), _) | (_, Some(Status::Failed)) => true,
-        (Some(Status::Succeeded), _) | (_, Some(Status::Succeeded)) => false,
-        (None, None) => {
-            let in_result = (source == Source::Agent).then(|| result.exit_code()).flatten();
-            exit_code(payload).or(in_result).is_some_and(|code| code != 0)
-        }
-    };
-    failed.then(|| text_of_failure(payload, response, &result))
-}
+impl FailureRules {
+    pub const COMMON: Self = Self { exit_code_note: None, inner_exit_code: None };
 
-/// The text about a call that is known to have failed.
-pub fn failure_text(payload: &Fields, response: Option<&str>) -> String {
-    text_of_failure(payload, response, &response.map(Reading::of).unwrap_or_default())
-}
-
-fn text_of_failure(payload: &Fields, response: Option<&str>, result: &Reading) -> String {
-    let mut said: Vec<String> = error(payload).into_iter().collect();
-    if said.is_empty() {
-        said.extend(exit_code(payload).or(result.exit_code()).map(|code| format!("Exit code {code}")));
-        said.extend(result.texts());
-        // A string with a result inside has been read as that.
-        let is_read = |response: &&str| response.starts_with('"') && !result.objects.is_empty();
-        said.extend(response.filter(|response| !is_read(response)).and_then(text_of));
+    /// The agent's words about a failure. `None` if no failure is reported. `payload` is the hook's JSON, `response`
+    /// that of the call's result.
+    pub fn error_text(&self, source: Source, payload: &Fields, response: Option<&str>) -> Option<String> {
+        let result = response.map(|response| Reading::from(source, response)).unwrap_or_default();
+        let in_result = match source {
+            Source::Agent => result.objects.iter().find_map(|object| self.status(object)),
+            Source::Server => result.protocol_status(),
+        };
+        let failed = match (self.status(payload), in_result) {
+            (Some(Status::Failed), _) | (_, Some(Status::Failed)) => true,
+            (Some(Status::Succeeded), _) | (_, Some(Status::Succeeded)) => false,
+            (None, None) => {
+                let in_result = (source == Source::Agent).then(|| self.exit_code_in(&result)).flatten();
+                self.exit_code(payload).or(in_result).is_some_and(|code| code != 0)
+            }
+        };
+        failed.then(|| self.text_of(payload, response, &result))
     }
-    if said.is_empty() { response.unwrap_or_default().to_owned() } else { said.join("\n") }
+
+    /// The text about a call that is known to have failed.
+    pub fn failure_text(&self, payload: &Fields, response: Option<&str>) -> String {
+        self.text_of(payload, response, &response.map(Reading::of).unwrap_or_default())
+    }
+
+    fn text_of(&self, payload: &Fields, response: Option<&str>, result: &Reading) -> String {
+        let mut said: Vec<String> = error(payload).into_iter().collect();
+        if said.is_empty() {
+            let code = self.exit_code(payload).or(self.exit_code_in(result));
+            said.extend(code.map(|code| format!("Exit code {code}")));
+            said.extend(result.texts());
+            // A string with a result inside has been read as that.
+            let is_read = |response: &&str| response.starts_with('"') && !result.objects.is_empty();
+            said.extend(response.filter(|response| !is_read(response)).and_then(text_of));
+        }
+        if said.is_empty() { response.unwrap_or_default().to_owned() } else { said.join("\n") }
+    }
+
+    fn status(&self, object: &Fields) -> Option<Status> {
+        let says = |names: &[&str], value: &str| names.iter().any(|name| says(object, name, value));
+        let status = STATUSES.iter().filter_map(|field| object.word(field));
+        let mut status = status.map(|word| word.to_ascii_lowercase());
+        if says(&FAILED, "true")
+            || says(&SUCCEEDED, "false")
+            || error(object).is_some()
+            || status.any(|word| FAILURES.contains(&word.as_str()))
+        {
+            return Some(Status::Failed);
+        }
+        let noted = || self.exit_code_note.and_then(|note| object.word(note)).is_some();
+        let succeeded = says(&FAILED, "false") || says(&SUCCEEDED, "true") || noted();
+        succeeded.then_some(Status::Succeeded)
+    }
+
+    fn exit_code_in(&self, result: &Reading) -> Option<i64> {
+        result.objects.iter().find_map(|object| self.exit_code(object))
+    }
+
+    fn exit_code(&self, object: &Fields) -> Option<i64> {
+        let code = |object: &Fields, names: &[&str]| {
+            let quoted = |name: &str| unquoted(object.raw(name)?).parse().ok();
+            names.iter().find_map(|name| object.number(name).or_else(|| quoted(name)))
+        };
+        code(object, &EXIT_CODES).or_else(|| {
+            let (outer, field) = self.inner_exit_code?;
+            let inner = object.raw(outer).filter(|raw| raw.starts_with('{'))?;
+            code(&Fields::read(inner.as_bytes()).ok()?, &[field])
+        })
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -108,16 +152,8 @@ impl Reading {
         Self { objects }
     }
 
-    fn status(&self) -> Option<Status> {
-        self.objects.iter().find_map(status)
-    }
-
     fn protocol_status(&self) -> Option<Status> {
         self.objects.iter().any(is_flagged).then_some(Status::Failed)
-    }
-
-    fn exit_code(&self) -> Option<i64> {
-        self.objects.iter().find_map(exit_code)
     }
 
     fn texts(&self) -> Vec<String> {
@@ -142,22 +178,6 @@ fn unquoted(raw: &str) -> &str {
     raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')).unwrap_or(raw).trim()
 }
 
-fn status(object: &Fields) -> Option<Status> {
-    let says = |names: &[&str], value: &str| names.iter().any(|name| says(object, name, value));
-    let status = STATUSES.iter().filter_map(|field| object.word(field));
-    let mut status = status.map(|word| word.to_ascii_lowercase());
-    if says(&FAILED, "true")
-        || says(&SUCCEEDED, "false")
-        || error(object).is_some()
-        || status.any(|word| FAILURES.contains(&word.as_str()))
-    {
-        return Some(Status::Failed);
-    }
-    let succeeded =
-        says(&FAILED, "false") || says(&SUCCEEDED, "true") || object.word(EXIT_CODE_NOTE).is_some();
-    succeeded.then_some(Status::Succeeded)
-}
-
 /// A non-empty error.
 fn error(object: &Fields) -> Option<String> {
     ERRORS.iter().find_map(|field| {
@@ -171,18 +191,6 @@ fn error(object: &Fields) -> Option<String> {
             b't' => Some(String::from("error")),
             _ => None,
         }
-    })
-}
-
-fn exit_code(object: &Fields) -> Option<i64> {
-    let code = |object: &Fields, names: &[&str]| {
-        let quoted = |name: &str| unquoted(object.raw(name)?).parse().ok();
-        names.iter().find_map(|name| object.number(name).or_else(|| quoted(name)))
-    };
-    code(object, &EXIT_CODES).or_else(|| {
-        // OpenCode's field.
-        let inner = object.raw("metadata").filter(|raw| raw.starts_with('{'))?;
-        code(&Fields::read(inner.as_bytes()).ok()?, &["exit"])
     })
 }
 
@@ -205,10 +213,14 @@ fn text_of(raw: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    const RULES: FailureRules =
+        FailureRules { exit_code_note: Some("note"), inner_exit_code: Some(("metadata", "exit")) };
+
     #[track_caller]
     fn check(tool: &str, payload: &str, response: &str, expected: Option<&str>) {
         let payload = Fields::read(payload.as_bytes()).unwrap();
-        let found = error_text(Source::of(tool), &payload, Some(response).filter(|text| !text.is_empty()));
+        let found =
+            RULES.error_text(Source::of(tool), &payload, Some(response).filter(|text| !text.is_empty()));
         assert_eq!(found.as_deref(), expected, "{response}");
     }
 
@@ -277,7 +289,7 @@ mod tests {
     fn the_agents_status_takes_precedence_over_the_exit_code() {
         check("Bash", "{}", r#"{"exit_code":1,"is_error":false}"#, None);
         check("Bash", "{}", r#"{"exit_code":1,"success":true}"#, None);
-        check("Bash", "{}", r#"{"exitCode":1,"returnCodeInterpretation":"No matches found"}"#, None);
+        check("Bash", "{}", r#"{"exitCode":1,"note":"No matches found"}"#, None);
         check("Bash", r#"{"success":true}"#, r#"{"exit_code":1}"#, None);
     }
 

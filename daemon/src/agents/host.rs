@@ -1,16 +1,33 @@
-//! Reads events of hosts without a reader of their own: Claude Code's format, which many copied, with event names in
-//! any spelling.
+//! Hosts without a folder of their own. Their events are read in the format that many agents copied, with event names
+//! in any spelling.
 //!
 //! Long-lived hosts (chat gateways) name their events `session_start`, `session:compact:before`, `command:new` or
 //! `message:received`. [`SPELLINGS`] maps them. Fields are looked up at the top and in the objects that these hosts
-//! use, in both spellings. Events that are neither listed nor Claude Code's are stored as they came.
+//! use, in both spellings. Events that are neither listed nor of the copied format are stored as they came.
 
 use recall_protocol::wire::Deliver;
 
+use super::failure::FailureRules;
 use super::json::{Fields, string};
-use super::{Unreadable, claude_code};
+use super::{AgentSpec, Unreadable, copied_format};
 use crate::memory::event::{Audience, HookEvent, HookEventKind, MessageOrigin, StartSource};
 use crate::memory::ids::{SessionId, Timestamp};
+
+pub(super) const SPEC: AgentSpec = AgentSpec {
+    name: "unknown",
+    title: "an unknown agent",
+    events: &[],
+    read,
+    reply: |_| Ok(None),
+    plan_file: |_| Ok(None),
+    plan_folders: &[".cursor/plans"],
+    failures: FailureRules {
+        // OpenCode's field.
+        inner_exit_code: Some(("metadata", "exit")),
+        ..copied_format::SPEC.failures
+    },
+    ..copied_format::SPEC
+};
 
 /// The event that a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,19 +68,6 @@ const SPELLINGS: [(&str, Meaning); 19] = [
     ("gatewayshutdown", Meaning::Internal),
     ("gatewayprerestart", Meaning::Internal),
     ("gatewaystop", Meaning::Internal),
-];
-
-/// Claude Code's events, whose names differ only in spelling.
-const DIALECT: [&str; 9] = [
-    "UserPromptSubmit",
-    "PreToolUse",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "PostToolBatch",
-    "SubagentStart",
-    "SubagentStop",
-    "Stop",
-    "StopFailure",
 ];
 
 fn letters(name: &str) -> String {
@@ -163,8 +167,9 @@ pub(super) fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let session = payload.session().ok_or(Unreadable::NoSession)?;
     let name = payload.name(delivery).ok_or(Unreadable::NoEvent)?;
     let spelled = letters(&name);
-    let known = DIALECT.iter().find(|known| letters(known) == spelled);
-    let event = claude_code::event(&payload.top, delivery, session, known.copied().unwrap_or(&name));
+    let known = copied_format::SPEC.events.iter().find(|known| letters(known.name) == spelled);
+    let known = known.map_or(&*name, |known| known.name);
+    let event = copied_format::event(&payload.top, delivery, (session, known), &SPEC.failures);
     let meaning = SPELLINGS.iter().find(|(spelling, _)| *spelling == spelled).map(|(_, meaning)| *meaning);
     let what = match meaning {
         Some(meaning) => what(meaning, &name, &payload, delivery),
@@ -233,7 +238,7 @@ mod tests {
             payload: payload.to_string().into_bytes(),
             flags: Flags::default(),
         };
-        (agents::spec("openclaw").read)(&delivery).expect("readable")
+        (agents::AGENTS.spec("openclaw").read)(&delivery).expect("readable")
     }
 
     #[track_caller]

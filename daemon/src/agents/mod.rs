@@ -1,38 +1,59 @@
-//! The agents: one file or folder each, and the table of them.
+//! The agents: a folder each, described by one [`AgentSpec`], and the list of them.
 //!
-//! An agent's reader turns its raw JSON into a [`HookEvent`]. Its answer function renders context as exactly the bytes
-//! that the agent expects on a hook's stdout.
+//! An agent's reader turns its raw JSON into a [`HookEvent`]. Its envelope renders context as exactly the bytes that the
+//! agent expects on a hook's stdout. The installer, the doctor and the defaults of the settings derive from its spec.
 //!
 //! If an agent does not report how a turn ended, its transcript is read; if it reports only the path of an approved
 //! plan, that file is read. Both go through [`named_file`]. There is no other input beside the delivery itself.
 //!
-//! **Invariant:** nothing here stores, searches or decides what an event means.
+//! **Invariant:** nothing here stores, searches or decides what an event means. An agent's name and spellings are in its
+//! folder, and its module in this file. Only the hook client's table repeats some ([`recall_protocol::agents`]).
 
-pub mod claude_code;
+mod claude_code;
+pub mod demo;
 pub mod failure;
 mod host;
 pub mod json;
 pub mod named_file;
+pub mod settings;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
 
+// Many agents copied this one's format.
+use self::claude_code as copied_format;
+use self::failure::FailureRules;
 use self::named_file::Refused;
-use crate::memory::event::HookEvent;
+use self::settings::{AgentVersion, Install};
+use crate::memory::conventions::Conventions;
+use crate::memory::event::{EventName, HookEvent};
 use crate::memory::ids::PromptId;
 use crate::memory::material::Action;
 
+/// The session that `recall demo` plays.
+pub use self::claude_code::demo::session as demo_session;
+
+/// All supported agents.
+pub const AGENTS: Agents = Agents::new(&[&claude_code::SPEC]);
+
 /// What recall must know of an agent.
+#[derive(Debug)]
 pub struct AgentSpec {
     /// The first word of the shim's command line.
     pub name: &'static str,
     /// The name shown to people.
-    pub display_name: &'static str,
+    pub title: &'static str,
+    pub host: Host,
+    /// The events that the reader knows.
+    pub events: &'static [EventSpec],
+    /// The payload's field with the prompt.
+    pub prompt_field: &'static str,
     /// Reads one delivery.
     pub read: fn(&Deliver) -> Result<HookEvent, Unreadable>,
-    /// Renders an answer as the hook's stdout. Empty output prints nothing.
-    pub answer: fn(&HookOutput) -> Vec<u8>,
+    /// Renders the answer to an event, in the agent's spelling. At least one of context and notice is there.
+    pub envelope: fn(event: &str, &HookOutput) -> Vec<u8>,
     /// Parses a stored call, from the tool's name and the agent's JSON of input and response.
     pub action: fn(tool_name: &str, input: &str, response: Option<&str>) -> Action,
     /// Whether the error text of a failed call says that the user rejected it.
@@ -41,6 +62,144 @@ pub struct AgentSpec {
     pub reply: fn(&ReplyRequest) -> Result<Option<String>, Refused>,
     /// Reads a plan's file if a call named only its path. Blocks.
     pub plan_file: fn(&PlanRequest) -> Result<Option<String>, Refused>,
+    pub failures: FailureRules,
+    /// What opens and closes a block that the program adds to an answer for the model.
+    pub injected_block: Option<(&'static str, &'static str)>,
+    pub conventions: Conventions,
+    /// Where its plans lie: the default of `capture.plan_folders`.
+    pub plan_folders: &'static [&'static str],
+    /// Tools whose calls are of no use to anybody: the default of `capture.skip_tools`.
+    pub skipped_tools: &'static [&'static str],
+    pub install: Install,
+}
+
+/// How it is recognized that an agent is in use here.
+#[derive(Clone, Copy, Debug)]
+pub struct Host {
+    /// Its program, asked for the version.
+    pub program: &'static str,
+    /// Where its own installers put the program, below the home folder, for when it is not on the `PATH`.
+    pub other_places: &'static [&'static str],
+    /// Its folder, below the home folder.
+    pub folder: &'static str,
+    /// The variable that replaces the whole folder.
+    pub folder_variable: Option<&'static str>,
+    /// The version of a program that does not tell its own: old enough to be met, new enough to be useful.
+    pub assumed_version: AgentVersion,
+}
+
+impl Host {
+    /// The folders in which the agent keeps its files. `moved`: where the user moved them to.
+    pub fn folders(&self, home: &Path, moved: Option<&str>) -> Vec<PathBuf> {
+        moved.map(PathBuf::from).into_iter().chain([home.join(self.folder)]).collect()
+    }
+}
+
+/// One event of an agent.
+#[derive(Clone, Copy, Debug)]
+pub struct EventSpec {
+    /// The agent's name of it.
+    pub name: &'static str,
+    /// What it is to recall.
+    pub is: EventName,
+    /// The first version that may be told to report it.
+    pub since: AgentVersion,
+    /// How long the hook client waits.
+    pub wait: Wait,
+    /// The most context that the answer may have. `None`: the event is not answered.
+    pub answer: Option<Cap>,
+}
+
+/// A limit to the length of an answer's context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cap {
+    pub utf16_units: u64,
+}
+
+impl Cap {
+    pub const NONE: Self = Self { utf16_units: u64::MAX };
+
+    fn allows(self, text: &str) -> bool {
+        text.encode_utf16().count() as u64 <= self.utf16_units
+    }
+}
+
+impl AgentSpec {
+    /// The answer as the hook's stdout. Empty if the event is not answered or there is nothing to say.
+    pub fn answer(&self, mut output: HookOutput) -> Vec<u8> {
+        let answered = self.events.iter().find(|event| event.is == output.event);
+        let Some((event, cap)) = answered.and_then(|event| Some((event, event.answer?))) else {
+            return Vec::new();
+        };
+        output.context.take_if(|text| !cap.allows(text));
+        if output.context.is_none() && output.notice.is_none() {
+            return Vec::new();
+        }
+        (self.envelope)(event.name, &output)
+    }
+
+    /// The agent's words without the blocks that its program adds to them.
+    pub fn without_injected_blocks(&self, text: &str) -> String {
+        let Some((open, close)) = self.injected_block else { return text.to_owned() };
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, inside)) = rest.split_once(open) {
+            out.push_str(before);
+            rest = inside.split_once(close).map_or("", |(_, after)| after);
+        }
+        out.push_str(rest);
+        out
+    }
+
+    /// The most context that any event's answer may have.
+    pub fn cap(&self) -> Cap {
+        let caps = self.events.iter().filter_map(|event| event.answer);
+        caps.min_by_key(|cap| cap.utf16_units).unwrap_or(Cap::NONE)
+    }
+
+    /// The events that a version can be told to report. `None` stands for a version that did not answer.
+    pub fn events_of(&self, version: Option<AgentVersion>) -> impl Iterator<Item = &EventSpec> {
+        let version = version.unwrap_or(self.host.assumed_version);
+        self.events.iter().filter(move |event| event.since <= version)
+    }
+}
+
+/// A list of agents. Cheap to copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Agents(&'static [&'static AgentSpec]);
+
+impl Agents {
+    pub const fn new(agents: &'static [&'static AgentSpec]) -> Self {
+        Self(agents)
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = &'static AgentSpec> {
+        self.0.iter().copied()
+    }
+
+    pub fn named(self, name: &str) -> Option<&'static AgentSpec> {
+        self.iter().find(|spec| spec.name == name)
+    }
+
+    /// The agent of that name. An unknown one is read in the format that many agents copied, with its events in any
+    /// spelling ([`host`]). It gets no answers, since its answer format is unknown.
+    pub fn spec(self, name: &str) -> &'static AgentSpec {
+        self.named(name).unwrap_or(&host::SPEC)
+    }
+
+    pub fn plan_folders(self) -> Vec<String> {
+        let folders = self.iter().chain([&host::SPEC]).flat_map(|spec| spec.plan_folders);
+        folders.map(|&folder| folder.to_owned()).collect()
+    }
+
+    pub fn skipped_tools(self) -> Vec<String> {
+        self.iter().flat_map(|spec| spec.skipped_tools).map(|&tool| tool.to_owned()).collect()
+    }
+
+    /// The cap that suits every agent.
+    pub fn cap(self) -> Cap {
+        self.iter().map(AgentSpec::cap).min_by_key(|cap| cap.utf16_units).unwrap_or(Cap::NONE)
+    }
 }
 
 /// The user denied permission for a call.
@@ -78,10 +237,10 @@ pub struct PlanRequest {
 }
 
 /// The output of a hook: context for the agent, and a notice for the user.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookOutput {
-    /// The answered event, in the agent's own spelling.
-    pub event_name: String,
+    /// The answered event.
+    pub event: EventName,
     /// For the model.
     pub context: Option<String>,
     /// One line for the user.
@@ -101,22 +260,42 @@ pub enum Unreadable {
     NoEvent,
 }
 
-/// All supported agents.
-pub const AGENTS: &[AgentSpec] = &[claude_code::SPEC];
+#[cfg(test)]
+mod tests {
+    use recall_protocol::agents::{AgentRow, ROWS};
 
-/// The agent of that name. An unknown one is read in Claude Code's format, which many agents copied, with its events
-/// in any spelling ([`host`]). It gets no answers, since its answer format is unknown.
-pub fn spec(name: &str) -> &'static AgentSpec {
-    AGENTS.iter().find(|spec| spec.name == name).unwrap_or(&UNKNOWN)
+    use super::*;
+
+    #[test]
+    fn the_hook_clients_table_agrees_with_the_specs() {
+        for spec in AGENTS.iter() {
+            let row = AgentRow::of(spec.name);
+            assert_eq!((row.name, row.prompt_field), (spec.name, spec.prompt_field), "{}", spec.name);
+            assert_eq!(row.config_dir, spec.host.folder_variable, "{}", spec.name);
+            for event in spec.events {
+                assert_eq!(row.wait(event.name), event.wait, "{} {}", spec.name, event.name);
+            }
+        }
+        for (at, row) in ROWS.iter().enumerate() {
+            assert!(
+                ROWS.iter().skip(at + 1).all(|other| other.name != row.name),
+                "{} is there twice",
+                row.name
+            );
+        }
+    }
+
+    #[test]
+    fn only_events_with_a_cap_are_answered_and_only_within_it() {
+        let spec = AGENTS.spec("claude-code");
+        let answer = |event: EventName, length: usize, notice: Option<&str>| {
+            let (context, notice) = (Some("é".repeat(length)), notice.map(str::to_owned));
+            !spec.answer(HookOutput { event, context, notice }).is_empty()
+        };
+        let most = usize::try_from(spec.cap().utf16_units).unwrap();
+        assert!(answer(EventName::Prompt, most, None));
+        assert!(!answer(EventName::Prompt, most + 1, None));
+        assert!(answer(EventName::SessionStart, most + 1, Some("a notice")));
+        assert!(!answer(EventName::Stop, 1, Some("a notice")));
+    }
 }
-
-const UNKNOWN: AgentSpec = AgentSpec {
-    name: "unknown",
-    display_name: "an unknown agent",
-    read: host::read,
-    answer: |_| Vec::new(),
-    action: claude_code::SPEC.action,
-    rejected: claude_code::SPEC.rejected,
-    reply: |_| Ok(None),
-    plan_file: |_| Ok(None),
-};

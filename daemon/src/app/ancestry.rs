@@ -1,7 +1,7 @@
-//! What git has said about which commit contains which, and asking it where it has not been asked.
+//! Which commit contains which: asks git, and caches its answers.
 //!
-//! History does not change: an answer holds for ever, and only what could not be answered is asked again later. Who
-//! recalls something waits for git as long as it can; what comes later is there for the next one.
+//! History does not change, so an answer is kept. Only a question without an answer is asked again later. A context
+//! lookup waits for git as long as it can; a late answer is cached for the next lookup.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use crate::memory::ids::{BranchName, CommitId};
 use crate::repository::history::containment;
 use crate::repository::refs::{Refs, WorkLocation};
 
-/// Answers that are remembered.
+/// The most cached answers.
 const MOST_KNOWN: usize = 4_000;
-/// Gits that run at the same time.
+/// How many git processes run at once.
 const MOST_LOOKS: usize = 3;
-/// What could not be answered is not asked again for so long.
+/// How long a question without an answer is not asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(600);
 
 /// Cheap to clone.
@@ -44,9 +44,9 @@ struct Question {
 }
 
 impl Ancestry {
-    /// Somebody who works here and hears of what was done elsewhere. Waits for git for at most `patience` in all.
-    /// Reads files: for threads that may block.
-    pub fn listener(&self, place: &WorkLocation, patience: Duration) -> BranchContext {
+    /// The branch context of an agent that works here. It waits for git for at most `patience` in all. Reads files: for
+    /// threads that may block.
+    pub fn branch_context(&self, place: &WorkLocation, patience: Duration) -> BranchContext {
         let refs = place.refs();
         let here = refs.as_ref().map(Refs::here).unwrap_or_default();
         BranchContext { ancestry: self.clone(), refs, here, until: Instant::now() + patience }
@@ -92,7 +92,7 @@ impl Ancestry {
     }
 }
 
-/// The repository of somebody who listens.
+/// The repository that the agent works in.
 pub struct BranchContext {
     ancestry: Ancestry,
     refs: Option<Refs>,
@@ -101,7 +101,7 @@ pub struct BranchContext {
 }
 
 impl BranchContext {
-    /// How something is marked that was made at these places.
+    /// The mark of an observation that was made at these places.
     pub fn mark(&self, made: &[MadeOn]) -> Option<Elsewhere> {
         elsewhere(made, &self.here, self)
     }
@@ -121,7 +121,7 @@ impl History for BranchContext {
         let Some(objects) = refs.objects() else { return Containment::Unknown };
         let question = Question { objects, head, commit: commit.clone() };
         match self.ancestry.ask(question, self.until) {
-            // The part of the history that would tell may be what was left out.
+            // A shallow clone may lack the part of the history that would answer this.
             Containment::Missing if refs.is_shallow() => Containment::Unknown,
             answer => answer,
         }
@@ -136,7 +136,7 @@ mod tests {
     fn without_a_repository_or_git_nothing_is_known_and_nobody_waits() {
         let home = tempfile::tempdir().unwrap();
         let ancestry = Ancestry::default();
-        let there = ancestry.listener(&WorkLocation::at(home.path()), Duration::ZERO);
+        let there = ancestry.branch_context(&WorkLocation::at(home.path()), Duration::ZERO);
         let made = MadeOn { branch: Some("x".into()), ..MadeOn::default() };
         assert_eq!(there.mark(&[made]).map(|mark| mark.to_string()).as_deref(), Some("on branch x"));
         assert_eq!(there.contains(&CommitId::from("a")), Containment::Unknown);

@@ -1,8 +1,7 @@
-//! What happened, for whoever listens: the indexer and the compressors wake by it, `flush` and tests wait on it.
+//! The event bus. The indexer and the compressors wake on its events; `flush` and tests wait for them.
 //!
-//! Listeners that are too slow miss events and learn that they did; nobody waits for them. The bus is live and keeps
-//! nothing: what is said of a session's life is written down by the transaction it follows from, and a daemon that is
-//! killed after that commit has not said it.
+//! Slow listeners miss events and learn how many; publishers never wait. The bus stores nothing. The transaction that
+//! changes a session also stores its lifecycle events. A daemon that is killed after that commit does not publish them.
 
 use std::sync::Arc;
 
@@ -11,17 +10,17 @@ use tokio::sync::broadcast;
 use crate::memory::ids::JobId;
 use crate::memory::lifecycle::LifecycleEvent;
 
-/// A listener that falls further behind has missed something.
+/// A listener that is further behind misses events.
 const CAPACITY: usize = 1024;
 
-/// What can be heard.
+/// An event on the bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BusEvent {
-    /// Rows were committed that the index has to follow.
+    /// Rows were committed that the index must follow.
     RowsWritten,
-    /// There is compression work.
+    /// Compression jobs were queued.
     WorkQueued,
-    /// What others are told of a session, in the order of the commits and only after them.
+    /// A lifecycle event of a session. Published after its commit, in the order of the commits.
     LifecycleEvent(Arc<LifecycleEvent>),
     JobDone {
         job: JobId,
@@ -29,11 +28,11 @@ pub enum BusEvent {
     JobFailed {
         job: Option<JobId>,
     },
-    /// The index holds everything the log said up to here.
+    /// The index contains all log entries up to here.
     Indexed {
         upto: i64,
     },
-    /// The daemon stops, and this is the last that is heard.
+    /// The daemon stops. This is the last event.
     Stopped,
 }
 
@@ -49,7 +48,7 @@ impl Default for Bus {
 
 impl Bus {
     pub fn publish(&self, bus_event: BusEvent) {
-        // An error means that nobody listens.
+        // An error means that there are no listeners.
         let _ = self.0.send(bus_event);
     }
 

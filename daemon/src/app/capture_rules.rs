@@ -1,9 +1,8 @@
-//! What may be captured where: the user's excluded projects, and what a project says of itself.
+//! What may be captured where: the projects that the user excludes, and the projects' own files.
 //!
-//! Every folder that an event names is asked, as it is named and as it is resolved, with the repository around it, its
-//! main work tree, the repositories on this disk that it was cloned from, and all others that its files mention: one that
-//! is excluded is enough. Asked for
-//! each event, so what was found for a folder is believed for a moment.
+//! Every folder that an event names is checked, both as named and with links resolved. So are the repository around it,
+//! its main work tree, the local repositories that it was cloned from, and all others that its files mention. One
+//! excluded folder is enough. This is checked for each event, so the result for a folder is cached for a moment.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -19,11 +18,11 @@ use crate::project_file::{Captured, NAME, ProjectRules, excluded_projects};
 use crate::repository::mentions::{decoded, strip_file_scheme, without_dots};
 use crate::repository::{self, ProjectFile};
 
-/// So long a folder is not looked at again.
+/// How long the result for a folder is cached.
 const BELIEVED_FOR: Duration = Duration::from_secs(1);
-/// Folders that are remembered.
+/// The most cached folders.
 const MOST_FOLDERS: usize = 500;
-/// Of the words that may name files so many are looked up on the disk; the others are only compared with the patterns.
+/// How many words that may name files are looked up on the disk. The others are only compared with the patterns.
 const MOST_NAMES: usize = 1_000;
 
 /// Cheap to clone.
@@ -31,11 +30,11 @@ const MOST_NAMES: usize = 1_000;
 pub struct CaptureRules {
     excluded: Arc<RwLock<Arc<ExcludedSet>>>,
     known: Arc<Mutex<HashMap<PathBuf, Known>>>,
-    /// The user's own folder.
+    /// The user's home folder.
     home: Arc<PathBuf>,
 }
 
-/// What the user has excluded.
+/// The user's exclusion patterns.
 enum ExcludedSet {
     Projects(GlobSet),
     Everything,
@@ -47,9 +46,9 @@ impl ExcludedSet {
             Excluded::Everything => Self::Everything,
             Excluded::Projects(patterns) => match excluded_projects(&with_resolved(patterns, home)) {
                 Ok(set) => Self::Projects(set),
-                // Each pattern was compiled when the file was read.
+                // Each pattern was compiled when the configuration was read.
                 Err(error) => {
-                    tracing::error!(%error, "nothing is captured: capture.exclude cannot be followed");
+                    tracing::error!(%error, "recording is off: capture.exclude cannot be applied");
                     Self::Everything
                 }
             },
@@ -73,25 +72,25 @@ struct Known {
     rules: Arc<FolderRules>,
 }
 
-/// What holds in a folder.
+/// The rules for a folder.
 #[derive(Clone, Debug, Default)]
 pub struct FolderRules {
     pub captured: Captured,
-    /// The name the project wants to be shown under.
+    /// The project's display name, if it has configured one.
     pub alias: Option<String>,
     complaints: usize,
     /// The top of the repository around it.
     top: Option<PathBuf>,
-    /// The folders whose own files count here, with what these say.
+    /// The folders whose own files count here, with their contents.
     files: Vec<(PathBuf, ProjectRules)>,
 }
 
 impl FolderRules {
-    /// Whether the content of a file of this name is not to be kept.
+    /// Whether the content of a file of this name must not be stored.
     pub fn hides(&self, path: &str) -> bool {
         self.files.iter().any(|(root, rules)| match Path::new(path).strip_prefix(root) {
             Ok(relative) => rules.hides(&relative.to_string_lossy()),
-            // A path of elsewhere is none of the project's business.
+            // The project's rules do not count for a path outside it.
             Err(_) => !Path::new(path).is_absolute() && rules.hides(path),
         })
     }
@@ -101,17 +100,17 @@ impl FolderRules {
     }
 }
 
-/// What holds for an event.
+/// The rules for an event.
 #[derive(Clone, Debug, Default)]
 pub struct EventRules {
-    /// Of each folder that it names.
+    /// The rules of each folder that it names.
     pub rules: Vec<Arc<FolderRules>>,
     /// The names of files of excluded projects.
     pub elsewhere: HashSet<String>,
 }
 
 impl EventRules {
-    /// One folder that is excluded is enough.
+    /// One excluded folder is enough.
     pub fn captured(&self) -> Captured {
         match self.rules.iter().any(|rules| rules.captured == Captured::No) {
             true => Captured::No,
@@ -119,7 +118,7 @@ impl EventRules {
         }
     }
 
-    /// Whether the content of a file of this name is not to be kept.
+    /// Whether the content of a file of this name must not be stored.
     pub fn hides(&self, path: &str) -> bool {
         self.rules.iter().any(|rules| rules.hides(path))
     }
@@ -140,14 +139,14 @@ impl CaptureRules {
         }
     }
 
-    /// From now on these are excluded.
+    /// Replaces the exclusion patterns.
     pub fn exclude(&self, excluded: &Excluded) {
         let set = Arc::new(ExcludedSet::new(excluded, &self.home));
         *self.excluded.write().unwrap_or_else(PoisonError::into_inner) = set;
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// A folder as a client may name it, as a path: `~` and `file://` are resolved.
+    /// The path of a folder as a client names it: `~` and `file://` are resolved.
     pub fn spelled_out<'a>(&self, named: &'a str) -> Cow<'a, str> {
         if let Some(path) = strip_file_scheme(named) {
             return Cow::Owned(decoded(path));
@@ -160,7 +159,7 @@ impl CaptureRules {
         }
     }
 
-    /// What holds in a folder.
+    /// The rules for a folder.
     pub async fn rules(&self, folder: &str) -> Arc<FolderRules> {
         self.event_rules(vec![PathBuf::from(folder)], Vec::new())
             .await
@@ -170,8 +169,8 @@ impl CaptureRules {
             .unwrap_or_default()
     }
 
-    /// What holds for an event that names these folders, and whose calls name these files: each as a call or a command
-    /// says it, in one of the folders.
+    /// The rules for an event that names these folders, and whose calls name these files. A file is named as in the
+    /// call or the command, relative to one of the folders.
     pub async fn event_rules(&self, folders: Vec<PathBuf>, names: Vec<String>) -> EventRules {
         if names.is_empty() {
             let believed: Vec<_> = folders.iter().map_while(|folder| self.believed(folder)).collect();
@@ -181,7 +180,7 @@ impl CaptureRules {
         }
         let this = self.clone();
         tokio::task::spawn_blocking(move || this.look_around(&folders, names)).await.unwrap_or_else(|_| {
-            tracing::error!("looking at a project panicked");
+            tracing::error!("the lookup of a project's rules panicked");
             let nothing = FolderRules { captured: Captured::No, ..FolderRules::default() };
             EventRules { rules: vec![Arc::new(nothing)], elsewhere: HashSet::new() }
         })
@@ -229,14 +228,14 @@ impl CaptureRules {
         if Path::new(name).is_absolute() {
             return self.is_excluded_place(Path::new(name), own);
         }
-        // A word without a slash is a file of the folder itself, unless it is a folder or leads elsewhere.
+        // A word without a slash is a file of the folder itself, unless it is a folder or a link out of it.
         let leads_on = |path: &Path| path.symlink_metadata().is_ok_and(|file| !file.is_file());
         let is_excluded =
             |path: PathBuf| (name.contains('/') || leads_on(&path)) && self.is_excluded_place(&path, own);
         folders.iter().any(|folder| is_excluded(folder.join(name)))
     }
 
-    /// A file, or a folder, that may not be there. `own`: what holds where the event comes from.
+    /// The rules for a file or a folder, which may not exist. `own`: the rules of the event's own folder.
     fn is_excluded_place(&self, path: &Path, own: &[Arc<FolderRules>]) -> bool {
         let path = without_dots(path);
         let excluded = self.excluded();
@@ -272,7 +271,7 @@ impl CaptureRules {
         Some(Arc::clone(&found.rules))
     }
 
-    /// `excluded`: what it was found with.
+    /// `excluded`: the patterns that the rules were made with.
     fn remember(&self, folder: &Path, rules: &Arc<FolderRules>, excluded: &Arc<ExcludedSet>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(excluded, &self.excluded()) {
@@ -285,7 +284,7 @@ impl CaptureRules {
         if is_news && rules.complaints > 0 {
             tracing::warn!(
                 complaints = rules.complaints,
-                "a project's own file is not followed in everything; `recall doctor` in its folder says more"
+                "a project's .recall.toml has problems; run `recall doctor` in its folder"
             );
         }
         known.insert(folder.to_owned(), Known { looked: Instant::now(), rules: Arc::clone(rules) });
@@ -311,7 +310,7 @@ impl CaptureRules {
                 rules.alias.clone_from(&file.alias);
             }
             if file.hides_anything() {
-                // What another tree of the repository says of its files holds for those of the same name here.
+                // The rules of another work tree of the repository also count for files of the same name here.
                 if !resolved.starts_with(&root) {
                     rules.files.push((PathBuf::from(&facts.folder), file.clone()));
                 }
@@ -325,7 +324,7 @@ impl CaptureRules {
     }
 }
 
-/// The patterns, and for each that begins with a folder the same with that folder's links resolved.
+/// The patterns, and each pattern that begins with a folder again with that folder's links resolved.
 fn with_resolved(patterns: &[String], home: &Path) -> Vec<String> {
     let mut all = patterns.to_vec();
     for pattern in patterns {
@@ -347,16 +346,15 @@ fn with_resolved(patterns: &[String], home: &Path) -> Vec<String> {
     all
 }
 
-/// Whether a folder lies in the work tree with this top, and neither another project nor anything that a project says
-/// of itself lies between.
+/// Whether a folder lies in the work tree with this top, without another project or another project file in between.
 fn is_plainly_in(folder: &Path, top: &Path) -> bool {
     let says_nothing =
         |folder: &Path| [".git", NAME].iter().all(|name| folder.join(name).symlink_metadata().is_err());
     folder.starts_with(top) && folder.ancestors().take_while(|parent| *parent != top).all(says_nothing)
 }
 
-/// A path that an event names, made whole: what is relative lies in `folder`. One with the letter of a drive is another
-/// system's, and stays.
+/// The absolute path for a path that an event names. A relative path lies in `folder`. A path with a drive letter is of
+/// another system and stays as it is.
 pub fn whole(path: &str, folder: &Path) -> PathBuf {
     match path.get(1..2) {
         Some(":") => PathBuf::from(path),
@@ -364,7 +362,7 @@ pub fn whole(path: &str, folder: &Path) -> PathBuf {
     }
 }
 
-/// Without links, as far as the path is there.
+/// Resolves links, as far as the path exists.
 fn resolved(path: &Path) -> PathBuf {
     let found = path.ancestors().find_map(|there| Some((there, there.canonicalize().ok()?)));
     let Some((there, real)) = found else { return path.to_owned() };
@@ -374,8 +372,9 @@ fn resolved(path: &Path) -> PathBuf {
     )
 }
 
-/// The project's own files that hold in a folder, each with its folder: from there up to the top of the repository, or
-/// without one up to the user's home; then those of the repository's main work tree, and of what it is a clone of.
+/// The project files that count in a folder, each with its folder: from the folder up to the top of the repository, or
+/// without one up to the user's home; then those of the repository's main work tree, and of the repository that it is a
+/// clone of.
 pub fn project_files(folder: &Path, facts: &RepositoryFacts, home: &Path) -> Vec<(PathBuf, ProjectRules)> {
     let top = match facts.common_dir {
         Some(_) => Path::new(&facts.folder),
@@ -400,35 +399,35 @@ pub fn project_files(folder: &Path, facts: &RepositoryFacts, home: &Path) -> Vec
     files
 }
 
-/// The work tree at hand, and the main one.
+/// The current work tree and the main one.
 fn trees_of(facts: &RepositoryFacts) -> impl Iterator<Item = &Path> {
     let main = facts.common_dir.as_deref().and_then(|dir| dir.strip_suffix("/.git"));
     [Some(facts.folder.as_str()), main].into_iter().flatten().map(Path::new)
 }
 
-/// What a folder's own file says.
+/// The contents of a folder's own file.
 fn rules_in(folder: &Path) -> ProjectRules {
     match repository::project_file(folder) {
         ProjectFile::None => ProjectRules::default(),
         ProjectFile::Text(text) => ProjectRules::parse(&text),
-        // Whoever may put a file here must not decide what is kept.
+        // A file of another user must not decide what is stored.
         ProjectFile::Foreign(why) => ProjectRules::ignored(format!("its .recall.toml is ignored: {why}")),
-        ProjectFile::Unreadable(why) => ProjectRules::nothing(format!(
-            "its .recall.toml is not read, so nothing is kept of this project: {why}"
-        )),
+        ProjectFile::Unreadable(why) => {
+            ProjectRules::nothing(format!("its .recall.toml cannot be read, so recording is off here: {why}"))
+        }
     }
 }
 
-/// What a pattern may be about: folders, names people see, identities.
+/// What a pattern can match: folders, names that people see, identities.
 fn names_of(named: &Path, resolved: &Path, facts: &RepositoryFacts, home: &Path) -> Vec<String> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let mut names = vec![text(named), text(resolved)];
     if facts.common_dir.is_none() {
-        // A plain folder is meant with all that lies beneath it, by its name too.
+        // A plain folder also matches by its name, and with all that lies beneath it.
         let parents = resolved.ancestors().skip(1).take_while(|parent| *parent != home);
         names.extend(parents.filter_map(Path::file_name).map(|name| name.to_string_lossy().into_owned()));
     }
-    // What a folder only says of itself counts, too: it makes recall do less.
+    // An unproven claim counts too, because it only makes recall capture less.
     for facts in facts.asked() {
         names.extend(trees_of(facts).map(text));
         names.extend(facts.common_dir.clone());

@@ -1,8 +1,8 @@
-//! Looks at what is checked out where a batch begins and ends, on a thread that may wait and after its event is queued:
-//! no acknowledgement waits for a repository.
+//! Records what is checked out where a batch begins and ends. This runs on a thread that may block, after the event is
+//! queued, so no acknowledgement waits for a repository.
 //!
-//! Only events that have just happened are looked at. What comes late, from the spool, was done when something else may
-//! have been checked out; of such a batch it is not known.
+//! Only recent events are recorded. When a late event from the spool happened, something else may have been checked
+//! out; the checkout of its batch is unknown.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,9 +19,9 @@ use crate::memory::session::{Seq, Work};
 use crate::repository::refs::{Refs, WorkLocation};
 use crate::store::CheckoutRecord;
 
-/// An event that was taken longer ago is late.
+/// An event that was captured longer ago is late.
 const FRESH: Duration = Duration::from_secs(10);
-/// A folder that does not answer, on a network perhaps, is left.
+/// A folder that does not answer in this time, perhaps on a network, is skipped.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Cheap to clone.
@@ -32,7 +32,7 @@ pub struct Checkouts<W> {
     under_way: watch::Sender<usize>,
 }
 
-/// What a session's last look saw, so that it is written once.
+/// The last recorded checkout of a session, so that it is written once.
 #[derive(Clone, Debug, Default)]
 pub struct LastSeen(Arc<Mutex<Option<Seen>>>);
 
@@ -43,7 +43,7 @@ struct Seen {
 }
 
 impl LastSeen {
-    /// Whether it is news, which it is only once.
+    /// Whether it differs from the last one. Records it.
     fn take(&self, batches: &[Seq], checkout: &Checkout) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = Some(Seen { batches: batches.to_vec(), checkout: checkout.clone() });
@@ -58,8 +58,8 @@ impl<W: Writer> Checkouts<W> {
         Self { writer, redactor, under_way: watch::Sender::new(0) }
     }
 
-    /// Looks, if the work on batches begins or ends with this event, and writes down what it sees.
-    pub fn look(
+    /// Records the checkout if work on batches begins or ends with this event.
+    pub fn record(
         &self,
         session: &SessionKey,
         (deliver, batches): (&Deliver, Vec<(Seq, Work)>),
@@ -86,7 +86,7 @@ impl<W: Writer> Checkouts<W> {
     ) {
         let look = tokio::task::spawn_blocking(move || place.refs().as_ref().and_then(Refs::own_checkout));
         let Ok(Ok(Some(mut checkout))) = tokio::time::timeout(LOOK_WITHIN, look).await else { return };
-        // A branch's name comes from a file that anybody may have written.
+        // A branch name comes from a file that anybody may have written.
         let redact =
             |BranchName(name): BranchName| BranchName(self.redactor.get().redact_id(&name).into_owned());
         checkout.branch = checkout.branch.map(redact);
@@ -96,18 +96,18 @@ impl<W: Writer> Checkouts<W> {
         }
         let sighting = CheckoutRecord { session, batches, checkout };
         if let Err(error) = self.writer.write(sighting).await {
-            tracing::warn!(%error, "what is checked out could not be stored");
+            tracing::warn!(%error, "cannot store the checkout");
         }
     }
 
-    /// Waits until no look is under way.
+    /// Waits until no lookup runs.
     pub async fn settle(&self) {
-        // Its sender is our own.
+        // The sender belongs to this value, so it cannot be closed.
         let _ = self.under_way.subscribe().wait_for(|looks| *looks == 0).await;
     }
 }
 
-/// Whether it has just happened: measured since the boot, which nobody sets back.
+/// Whether the event is recent. Measured since the boot, because the wall clock may be set.
 fn is_fresh(deliver: &Deliver) -> bool {
     let now = BootStamp::now();
     let age = now.boot_ns.saturating_sub(deliver.boot_ns);

@@ -1,4 +1,4 @@
-//! The one place where the daemon reads the wall clock.
+//! The only place where the daemon reads the wall clock.
 
 use std::time::SystemTime;
 
@@ -10,7 +10,7 @@ pub fn now() -> Timestamp {
     of(SystemTime::now())
 }
 
-/// A test may stop its runtime's clock and move it on; the wall clock follows it.
+/// A test may pause its runtime's clock and move it on; the wall clock follows it.
 #[cfg(test)]
 pub fn now() -> Timestamp {
     use std::sync::LazyLock;
@@ -26,7 +26,7 @@ fn of(time: SystemTime) -> Timestamp {
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// The day in the user's own time zone: budgets begin anew at their midnight.
+/// The day in the user's time zone. Budgets start again at its midnight.
 pub fn day_of(moment: Timestamp) -> Day {
     let moment = jiff::Timestamp::from_millisecond(moment.0).unwrap_or_default();
     Day(moment.to_zoned(jiff::tz::TimeZone::system()).date().to_string())

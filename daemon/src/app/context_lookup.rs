@@ -1,4 +1,4 @@
-//! What is given back: asks the store and the index, lets `memory/` choose, and never waits for a compressor.
+//! Context lookup: reads the store and the index, and lets `memory/` choose. It never waits for a compressor.
 
 use std::time::Duration;
 
@@ -9,9 +9,12 @@ use super::clock;
 use super::continuity::continuity;
 use super::index_handle::IndexHandle;
 use super::settings::Settings;
+use crate::agents::{Agents, Cap};
 use crate::config::Notice;
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::context::{Block, Budgets, Material, Moment, Note, SummaryNote, assemble, visible};
+use crate::memory::context::{
+    Block, Budgets, Limits, Material, Moment, Note, SummaryNote, assemble, visible,
+};
 use crate::memory::document::{DocumentKind, Status};
 use crate::memory::event::{Audience, StartSource};
 use crate::memory::file_memory::InjectedSet;
@@ -25,28 +28,29 @@ use crate::store::{
     self, CompressionTrouble, ObservationRow, ProjectInfo, Readers, SessionInfo, StoreError, SummaryRow,
 };
 
-/// Of the newest and of the weightiest observations so many are considered at a start.
+/// How many of the newest and of the most important observations are candidates at a start.
 const CANDIDATES: u32 = 60;
-/// A session that was heard of so long ago or less is gone on with, in milliseconds; an older one is history.
+/// A session with an event in this time, in milliseconds, is continued. An older one is history.
 const FRESH_MS: i64 = 24 * 3_600_000;
-/// So many of the index's best hits are considered for a prompt.
+/// How many of the index's best hits are candidates for a prompt.
 const HITS: usize = 12;
-/// An answer that takes longer would miss the shim's deadline; the agent then simply gets none.
+/// A reply that takes longer would miss the shim's deadline; the agent then gets none.
 const ANSWER_WITHIN: Duration = Duration::from_millis(45);
 
-/// [`ANSWER_WITHIN`], or nine tenths of what `RECALL_ANSWER_MS` lets the shim wait (10 to 10,000): a shim that is more
-/// patient on a slow machine helps only where the daemon is too.
+/// [`ANSWER_WITHIN`], or nine tenths of `RECALL_ANSWER_MS`, the time that the shim waits (10 to 10,000). On a slow
+/// machine both the shim and the daemon need more time.
 pub fn answer_within() -> Duration {
     let shim_waits = std::env::var("RECALL_ANSWER_MS").ok().and_then(|text| text.parse::<u64>().ok());
     shim_waits.map_or(ANSWER_WITHIN, |ms| Duration::from_millis(ms.clamp(10, 10_000) * 9 / 10))
 }
 
-/// Models that have failed for longer are worth a word at a session's start.
+/// If models have failed for longer, the user is told at a session's start.
 const LASTING_TROUBLE_MS: i64 = 3600 * 1000;
 
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct ContextLookup {
+    pub agents: Agents,
     pub readers: Readers,
     pub index: IndexHandle,
     pub ancestry: Ancestry,
@@ -60,28 +64,30 @@ pub struct ContextLookup {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
     Whole,
-    /// What a few reads of the store tell: the last summary and the index of titles. Nothing is waited for.
+    /// Only what a few reads of the store give: the last summary and the index of titles. Waits for nothing.
     Titles,
 }
 
-/// Who asks.
+/// Who requests the context.
 #[derive(Clone, Debug)]
 pub struct ContextRequest {
+    /// The agent's limit.
+    pub cap: Cap,
     pub project: ProjectInfo,
-    /// Its own observations are no news to it; `None` for somebody who only looks.
+    /// Its own observations are not injected; `None` for a request without a session.
     pub session: Option<SessionId>,
     pub injected: InjectedSet,
-    /// When it was last heard of, for what came about since.
+    /// The time of its last event, to find what is new since.
     pub last_event: Timestamp,
-    /// Where it works: what was made on another branch is marked.
+    /// Where it works. Observations of another branch are marked.
     pub place: WorkLocation,
 }
 
-/// What goes out, and the record of it.
+/// The context, and what is recorded about it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContextReply {
     pub block: Block,
-    /// `None`: nothing was asked for.
+    /// `None`: no context was requested.
     pub moment: Option<Moment>,
     /// One line for the user.
     pub notice: Option<String>,
@@ -90,13 +96,14 @@ pub struct ContextReply {
 }
 
 impl ContextLookup {
-    /// The answer for an agent. On any trouble it is empty: no answer is better than a late or a wrong one.
+    /// The context for an agent. Empty after an error or a timeout, because no context is better than a late or a wrong
+    /// one.
     pub async fn answer(&self, ask: Ask, context_request: ContextRequest) -> ContextReply {
         let this = self.clone();
-        self.in_time(move || this.recall(&ask, &context_request)).await
+        self.in_time(move || this.look_up(&ask, &context_request)).await
     }
 
-    /// Runs what recalls on a thread that may block, for as long as the agent will listen.
+    /// Runs a lookup on a thread that may block, for as long as the agent waits.
     pub async fn in_time(
         &self,
         work: impl FnOnce() -> Result<ContextReply, StoreError> + Send + 'static,
@@ -105,42 +112,36 @@ impl ContextLookup {
         match tokio::time::timeout(self.answer_within, work).await {
             Ok(Ok(Ok(context_reply))) => context_reply,
             Ok(Ok(Err(error))) => {
-                tracing::warn!(%error, "cannot recall");
+                tracing::warn!(%error, "cannot look up context");
                 ContextReply::default()
             }
             Ok(Err(_)) => {
-                tracing::error!("recalling panicked");
+                tracing::error!("a context lookup panicked");
                 ContextReply::default()
             }
             Err(_) => {
-                tracing::warn!("recalling took too long");
+                tracing::warn!("a context lookup took too long");
                 ContextReply::default()
             }
         }
     }
 
-    /// Blocks; for threads that may.
-    ///
-    /// # Errors
-    /// When the database refuses.
-    pub fn recall(&self, ask: &Ask, context_request: &ContextRequest) -> Result<ContextReply, StoreError> {
+    /// Blocks: for threads that may.
+    pub fn look_up(&self, ask: &Ask, context_request: &ContextRequest) -> Result<ContextReply, StoreError> {
         faults::reach(Point::Recall);
-        self.recall_to(Depth::Whole, ask, context_request)
+        self.look_up_to(Depth::Whole, ask, context_request)
     }
 
-    /// What can be told at a start without waiting for anything. Blocks for a few reads of the store.
-    ///
-    /// # Errors
-    /// When the database refuses.
-    pub fn recall_titles(
+    /// The context of a start without any waiting. Blocks for a few reads of the store.
+    pub fn look_up_titles(
         &self,
         ask: &Ask,
         context_request: &ContextRequest,
     ) -> Result<ContextReply, StoreError> {
-        self.recall_to(Depth::Titles, ask, context_request)
+        self.look_up_to(Depth::Titles, ask, context_request)
     }
 
-    fn recall_to(
+    fn look_up_to(
         &self,
         depth: Depth,
         ask: &Ask,
@@ -152,26 +153,27 @@ impl ContextLookup {
             Ask::Start(StartSource::Compact, _) => Moment::Compact,
             Ask::Prompt(_) => Moment::Prompt,
             Ask::Task(_) => Moment::Subagent,
-            // Asked of `about_file`.
+            // `about_file` answers these.
             Ask::File(_) => return Ok(ContextReply::default()),
         };
         let budget = moment.budget(&self.budgets);
         if budget == 0 {
             return Ok(ContextReply::default());
         }
+        let limits = Limits { tokens: budget, utf16_units: context_request.cap.utf16_units };
         let now = clock::now();
         let material = self.readers.read(|db| match ask {
             Ask::Start(..) => {
-                let listener = match depth {
-                    Depth::Whole => self.listener(&context_request.place),
-                    Depth::Titles => self.ancestry.listener(&context_request.place, Duration::ZERO),
+                let branch_context = match depth {
+                    Depth::Whole => self.branch_context(&context_request.place),
+                    Depth::Titles => self.ancestry.branch_context(&context_request.place, Duration::ZERO),
                 };
-                project_state(db, (moment, depth), context_request, &listener)
+                project_state(db, self.agents, (moment, depth), context_request, &branch_context)
             }
-            Ask::Prompt(text) | Ask::Task(text) => self.bearing_on(db, text, context_request, now),
+            Ask::Prompt(text) | Ask::Task(text) => self.matching_observations(db, text, context_request, now),
             Ask::File(_) => Ok(Material::default()),
         })?;
-        let mut block = assemble(moment, &material, budget, now);
+        let mut block = assemble(moment, &material, limits, now);
         if planted(Fault::NoEscaping) {
             block.text = block.text.replace("&lt;", "<").replace("&gt;", ">");
         }
@@ -182,7 +184,7 @@ impl ContextLookup {
                 trouble.filter(|trouble| now.0.saturating_sub(trouble.since.0) > LASTING_TROUBLE_MS);
             let lines: Vec<String> = notice(&block, &context_request.project.name)
                 .into_iter()
-                .chain(lasting.map(|it| complaint(&it)))
+                .chain(lasting.map(|it| trouble_notice(&it)))
                 .chain(self.settings.report().notice())
                 .collect();
             Some(lines.join("\n")).filter(|lines| !lines.is_empty())
@@ -192,19 +194,13 @@ impl ContextLookup {
         Ok(ContextReply { block, moment: Some(moment), notice, file: None })
     }
 
-    /// Somebody who works there and hears of what was done elsewhere. Git is waited for while there is time for the
-    /// rest.
-    pub fn listener(&self, place: &WorkLocation) -> BranchContext {
-        self.ancestry.listener(place, self.answer_within / 2)
+    /// The branch context of an agent that works there. It waits for git as long as the rest of the lookup allows.
+    pub fn branch_context(&self, place: &WorkLocation) -> BranchContext {
+        self.ancestry.branch_context(place, self.answer_within / 2)
     }
 
-    /// A search has failed: the indexer shall look at its files.
-    pub fn suspect_index(&self) {
-        self.index.suspect();
-    }
-
-    /// The observations of the project that a prompt or a task is about.
-    fn bearing_on(
+    /// The project's observations that match a prompt or a task.
+    fn matching_observations(
         &self,
         db: &Connection,
         prompt: &str,
@@ -218,23 +214,16 @@ impl ContextLookup {
             limit: HITS,
             ..Request::new(Query::plain(prompt), now)
         };
-        let hits = match index.search(&request) {
-            Ok(hits) => hits.hits,
-            Err(error) => {
-                tracing::warn!(%error, "cannot search");
-                self.suspect_index();
-                return Ok(Material::default());
-            }
-        };
+        let Some(hits) = self.index.search(&index, &request) else { return Ok(Material::default()) };
         let mut found = Vec::new();
-        for hit in hits.into_iter().filter(|hit| hit.relevance >= RELEVANCE_FLOOR) {
+        for hit in hits.hits.into_iter().filter(|hit| hit.relevance >= RELEVANCE_FLOOR) {
             let id = ObservationId(hit.key.row);
             if context_request.injected.observations.contains(&id) {
                 continue;
             }
-            // What holds no longer is found by those who look for it, and given to nobody.
+            // Superseded and resolved observations can be searched, and are never injected.
             let row = store::observation(db, id)?.filter(|row| row.status == Status::Active);
-            // What this very session has found out stands in its own conversation.
+            // The session's own observations are part of its conversation.
             let elsewhere =
                 row.filter(|row| context_request.session.is_none() || row.session != context_request.session);
             found.extend(elsewhere.map(|row| (row, hit.relevance)));
@@ -242,19 +231,20 @@ impl ContextLookup {
         if found.is_empty() {
             return Ok(Material::default());
         }
-        let listener = self.listener(&context_request.place);
+        let branch_context = self.branch_context(&context_request.place);
         let observations =
-            found.into_iter().map(|(row, relevance)| note(row, relevance, &listener)).collect();
+            found.into_iter().map(|(row, relevance)| note(row, relevance, &branch_context)).collect();
         Ok(Material { project: context_request.project.name.clone(), observations, ..Material::default() })
     }
 }
 
-/// What a session that starts, goes on or was compacted should know.
+/// The context of a session that starts, is resumed or was compacted.
 fn project_state(
     db: &Connection,
+    agents: Agents,
     (moment, depth): (Moment, Depth),
     context_request: &ContextRequest,
-    listener: &BranchContext,
+    branch_context: &BranchContext,
 ) -> Result<Material, StoreError> {
     let project = context_request.project.row;
     let rows = store::candidates(db, project, CANDIDATES)?;
@@ -266,7 +256,7 @@ fn project_state(
                 && !context_request.injected.observations.contains(&row.id)
                 && row.created_at > context_request.last_event
         }
-        // The conversation is gone, and with it what the session was told and found out.
+        // The conversation was emptied, and with it what was injected and found out.
         Moment::Start | Moment::Compact | Moment::Prompt | Moment::File | Moment::Subagent => true,
     });
     let (summary, stands) = match (moment, &context_request.session) {
@@ -283,9 +273,9 @@ fn project_state(
     let stands = stands.filter(|_| depth == Depth::Whole);
     Ok(Material {
         project: context_request.project.name.clone(),
-        summary: summary.map(|row| summary_note(row, listener)),
-        continuity: stands.map(|session| continuity(db, &session)).transpose()?,
-        observations: observations.map(|row| note(row, 0.0, listener)).collect(),
+        summary: summary.map(|row| summary_note(row, branch_context)),
+        continuity: stands.map(|session| continuity(db, agents, &session)).transpose()?,
+        observations: observations.map(|row| note(row, 0.0, branch_context)).collect(),
         file: String::new(),
     })
 }
@@ -300,9 +290,9 @@ fn own_state(
     }
 }
 
-pub fn note(row: ObservationRow, relevance: f32, listener: &BranchContext) -> Note {
+pub fn note(row: ObservationRow, relevance: f32, branch_context: &BranchContext) -> Note {
     Note {
-        elsewhere: listener.mark(&row.made_on),
+        elsewhere: branch_context.mark(&row.made_on),
         id: row.id,
         kind: row.kind,
         title: row.title,
@@ -314,9 +304,9 @@ pub fn note(row: ObservationRow, relevance: f32, listener: &BranchContext) -> No
     }
 }
 
-fn summary_note(row: SummaryRow, listener: &BranchContext) -> SummaryNote {
+fn summary_note(row: SummaryRow, branch_context: &BranchContext) -> SummaryNote {
     SummaryNote {
-        elsewhere: listener.mark(std::slice::from_ref(&row.made_on)),
+        elsewhere: branch_context.mark(std::slice::from_ref(&row.made_on)),
         id: row.id.0,
         title: row.title,
         request: row.request,
@@ -327,7 +317,7 @@ fn summary_note(row: SummaryRow, listener: &BranchContext) -> SummaryNote {
     }
 }
 
-/// What the user reads at a start. Nothing was given: nothing is said.
+/// The line for the user at a start; `None` if nothing is injected.
 fn notice(block: &Block, project: &str) -> Option<String> {
     let observations = block.items.iter().filter(|item| item.kind == "observation").count();
     let summary = block.items.iter().any(|item| matches!(item.kind, "summary" | "session"));
@@ -346,8 +336,8 @@ fn notice(block: &Block, project: &str) -> Option<String> {
     ))
 }
 
-/// What the user reads when models have failed for long.
-fn complaint(trouble: &CompressionTrouble) -> String {
+/// The line for the user when models have failed for long.
+fn trouble_notice(trouble: &CompressionTrouble) -> String {
     let since = jiff::Timestamp::from_millisecond(trouble.since.0).unwrap_or_default();
     let since = since.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M");
     format!(
@@ -368,7 +358,7 @@ mod tests {
         let item = crate::memory::context::Item { kind: "observation", id: 1, title, reason };
         let notice = notice(&Block { items: vec![item], ..Block::default() }, hostile).unwrap();
         let trouble = CompressionTrouble { since: Timestamp(0), jobs: 1, error: hostile.to_owned() };
-        for line in [notice, complaint(&trouble)] {
+        for line in [notice, trouble_notice(&trouble)] {
             assert!(!line.contains(|c: char| c.is_control() || "\u{202e}\u{200b}".contains(c)), "{line:?}");
         }
     }

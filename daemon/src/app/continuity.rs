@@ -1,20 +1,18 @@
-//! Where a session stands, read from its rows: what it takes to go on when its conversation is gone.
+//! The state of a session, read from its rows: what it needs to continue after its conversation was emptied.
 
 use rusqlite::Connection;
 
-use crate::agents;
+use crate::agents::Agents;
 use crate::memory::continuity::{Continuity, PlanNote, is_decision};
 use crate::memory::digest::relative;
 use crate::memory::material::Action;
 use crate::memory::task_list::open_tasks;
 use crate::store::{self, SessionInfo, StoreError};
 
-/// Calls that are looked at for the files they touched, the latest.
+/// How many of the latest calls are searched for the files they touched.
 const CALLS: u32 = 300;
 
-/// # Errors
-/// When the database refuses.
-pub fn continuity(db: &Connection, session: &SessionInfo) -> Result<Continuity, StoreError> {
+pub fn continuity(db: &Connection, agents: Agents, session: &SessionInfo) -> Result<Continuity, StoreError> {
     let mut state = Continuity { session: session.row.0, prompts: session.prompts, ..Continuity::default() };
     let (first, last) = store::first_and_last_prompt(db, session.row)?;
     state.asked = last.filter(|last| Some(last) != first.as_ref());
@@ -26,15 +24,20 @@ pub fn continuity(db: &Connection, session: &SessionInfo) -> Result<Continuity, 
             state.plan = Some(PlanNote { title: plan.title, state: plan.state, text: plan.text });
         }
     }
-    touched_files(db, session, &mut state)?;
+    touched_files(db, agents, session, &mut state)?;
     let mut observations = store::observations_of_session(db, session.row)?;
     observations.retain(|row| is_decision(row.kind, row.importance));
     state.decided = observations.into_iter().rev().map(|row| row.title).collect();
     Ok(state)
 }
 
-fn touched_files(db: &Connection, session: &SessionInfo, state: &mut Continuity) -> Result<(), StoreError> {
-    let action = agents::spec(session.agent.as_str()).action;
+fn touched_files(
+    db: &Connection,
+    agents: Agents,
+    session: &SessionInfo,
+    state: &mut Continuity,
+) -> Result<(), StoreError> {
+    let action = agents.spec(session.agent.as_str()).action;
     for (tool, input) in store::latest_calls(db, session.row, CALLS)? {
         let (path, list) = match action(&tool, &input, None) {
             Action::Edit { path, .. } | Action::Write { path, .. } => (path, &mut state.changed_files),

@@ -1,6 +1,6 @@
 //! Stored rows as the documents of the index.
 
-use crate::agents;
+use crate::agents::Agents;
 use crate::memory::digest::{Digest, digest};
 use crate::memory::document::{Document, DocumentKey, Status};
 use crate::memory::ids::{AgentName, SessionId, Timestamp};
@@ -8,11 +8,11 @@ use crate::memory::material::CallOutcome;
 use crate::memory::observation::Importance;
 use crate::store::{ActivityRow, DocumentRow, ObservationRow, SessionInfo, SummaryRow};
 
-/// What a document weighs that nobody has judged.
+/// The importance of a document that has none.
 const UNJUDGED: i64 = 5;
 
 /// The document of a row.
-pub fn document(key: DocumentKey, row: &DocumentRow) -> Document {
+pub fn document(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Document {
     match row {
         DocumentRow::Observation { row, session, project } => {
             let blank = Document {
@@ -51,19 +51,19 @@ pub fn document(key: DocumentKey, row: &DocumentRow) -> Document {
             Document { body: text.clone(), ..of_session(key, session, *at) }
         }
         DocumentRow::Activity { row, session } => {
-            let told = activity_digest(row, session);
+            let digest = activity_digest(row, session, agents);
             Document {
-                title: told.title,
-                body: told.body,
-                files: told.files,
+                title: digest.title,
+                body: digest.body,
+                files: digest.files,
                 ..of_session(key, session, row.at)
             }
         }
     }
 }
 
-/// What is shown of a row: its title and its whole text.
-pub fn title_and_text(row: &DocumentRow) -> (String, String) {
+/// The title and the whole text of a row, as it is shown.
+pub fn title_and_text(row: &DocumentRow, agents: Agents) -> (String, String) {
     match row {
         DocumentRow::Observation { row, .. } => (row.title.clone(), observation_body(row)),
         DocumentRow::Summary { row, .. } => (row.title.clone(), summary_body(row)),
@@ -73,18 +73,18 @@ pub fn title_and_text(row: &DocumentRow) -> (String, String) {
             (first_line(text), text.clone())
         }
         DocumentRow::Activity { row, session } => {
-            let told = activity_digest(row, session);
-            (told.title, told.body)
+            let digest = activity_digest(row, session, agents);
+            (digest.title, digest.body)
         }
     }
 }
 
-fn activity_digest(row: &ActivityRow, session: &SessionInfo) -> Digest {
+fn activity_digest(row: &ActivityRow, session: &SessionInfo, agents: Agents) -> Digest {
     let response = row.response.as_deref().unwrap_or_default();
     let outcome =
         if row.failed { CallOutcome::Failed { error: response.to_owned() } } else { CallOutcome::Done };
     let given = (!row.failed).then_some(response);
-    let action = (agents::spec(session.agent.as_str()).action)(
+    let action = (agents.spec(session.agent.as_str()).action)(
         &row.tool_name,
         row.input.as_deref().unwrap_or_default(),
         given,

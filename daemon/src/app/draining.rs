@@ -1,7 +1,7 @@
-//! What happens to events in the spool: offered like any other, committed first and removed after.
+//! Drains the spool: each event is offered like any other, committed, and removed after that.
 //!
-//! The events of one session are offered one after the other, those of different sessions at the same time, so that
-//! they share commits: after a long absence of the daemon thousands may lie there.
+//! Events of one session are offered one after the other, those of different sessions at the same time, so that they
+//! share commits. After a long absence of the daemon there may be thousands.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
@@ -10,23 +10,23 @@ use recall_protocol::spool::{Spool, SpoolName, SpoolReadError};
 use recall_protocol::wire::{Deliver, Reply};
 use tokio::task::{JoinSet, spawn_blocking};
 
-use super::ingest::{Ingest, session_of};
+use super::ingest::Ingest;
 use super::injection_receipt::Recipient;
 use super::ports::{Drained, Ports};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::ids::SessionKey;
 
-/// Files that are read at once.
+/// The most files that are read at once.
 const MOST_FILES: usize = 64;
-/// And no more of them than make so many bytes: the largest event is as large as a message may be.
+/// The most bytes that are read at once. The largest event is as large as a message may be.
 const MOST_BYTES: usize = 4 << 20;
-/// Of so many the level is counted anew before they are drained, too: a daemon that never came to the end of a long
-/// drain would leave it higher with each start, until the spool seemed full.
+/// With more files than this, the spool's size is also counted before the drain. A daemon that never finished a long
+/// drain would otherwise leave the count higher after each start, until the spool seemed full.
 const MANY: usize = 1_000;
-/// A shim writes for milliseconds: a file that is being written for so long is nobody's any more.
+/// A shim writes for milliseconds. A file that is older than this and still partial is abandoned.
 const LEFT_BEHIND: Duration = Duration::from_secs(3600);
 
-/// Offers every file once, oldest first; also those that fall in meanwhile.
+/// Offers every file once, oldest first, including files that appear meanwhile.
 pub async fn drain<P: Ports>(spool: &Spool, ingest: &Ingest<P>) -> Drained {
     let mut drained = Drained::default();
     let mut offered: HashSet<SpoolName> = HashSet::new();
@@ -67,26 +67,26 @@ pub async fn drain<P: Ports>(spool: &Spool, ingest: &Ingest<P>) -> Drained {
 async fn tidied(spool: &Spool) {
     let spool = spool.clone();
     if spawn_blocking(move || tidy(&spool)).await.is_err() {
-        tracing::error!("counting the spool panicked");
+        tracing::error!("the count of the spool panicked");
     }
 }
 
-/// Counts what is left. What killed shims have left half written was never accepted, and nobody else removes it.
+/// Counts the remaining files. Partial files of killed shims were never acknowledged, and nothing else removes them.
 fn tidy(spool: &Spool) {
     if let Err(error) = spool.settle() {
         tracing::warn!(%error, "cannot count the spool");
     }
     match spool.sweep(SystemTime::now(), LEFT_BEHIND) {
         Ok(0) => {}
-        Ok(swept) => tracing::info!(swept, "removed what killed shims had left in the spool"),
-        Err(error) => tracing::warn!(%error, "cannot look for what killed shims have left in the spool"),
+        Ok(swept) => tracing::info!(swept, "removed partial spool files of killed shims"),
+        Err(error) => tracing::warn!(%error, "cannot look for partial spool files of killed shims"),
     }
 }
 
 type Names = std::iter::Peekable<std::vec::IntoIter<SpoolName>>;
 type SpooledFile = (SpoolName, Result<Deliver, SpoolReadError>);
 
-/// The next files, and the names of the others.
+/// The next files, and the remaining names.
 fn read(spool: &Spool, mut names: Names) -> (Vec<SpooledFile>, Names) {
     let (mut files, mut bytes) = (Vec::new(), 0);
     while files.len() < MOST_FILES && bytes < MOST_BYTES {
@@ -103,15 +103,15 @@ async fn offer<P: Ports>(spool: &Spool, ingest: &Ingest<P>, files: Vec<SpooledFi
     let mut queues: HashMap<Option<SessionKey>, Vec<(SpoolName, Deliver)>> = HashMap::new();
     for (name, file) in files {
         match file {
-            Ok(deliver) => queues.entry(session_of(&deliver)).or_default().push((name, deliver)),
+            Ok(deliver) => queues.entry(ingest.session_of(&deliver)).or_default().push((name, deliver)),
             Err(SpoolReadError::Gone) => {}
             Err(SpoolReadError::Bad { why, .. }) => {
-                tracing::warn!(file = name.as_str(), why, "a spool file is no event");
+                tracing::warn!(file = name.as_str(), why, "a spool file contains no event");
                 let _ = spool.move_to_bad(&name);
                 drained.bad += 1;
             }
             Err(error) => {
-                tracing::warn!(file = name.as_str(), %error, "a spool file stays");
+                tracing::warn!(file = name.as_str(), %error, "cannot read a spool file; it stays in the spool");
                 drained.left += 1;
                 let newer = matches!(error, SpoolReadError::UnknownVersion { .. });
                 drained.other_version += u64::from(newer);
@@ -123,7 +123,7 @@ async fn offer<P: Ports>(spool: &Spool, ingest: &Ingest<P>, files: Vec<SpooledFi
         offering.spawn(offer_in_turn(spool.clone(), ingest.clone(), queue));
     }
     while let Some(done) = offering.join_next().await {
-        // One that panicked leaves its files for the next look.
+        // A task that panicked leaves its files for the next drain.
         drained.add(done.unwrap_or(Drained { left: 1, ..Drained::default() }));
     }
     drained
@@ -145,7 +145,7 @@ async fn offer_in_turn<P: Ports>(
                 drained.stored += 1;
                 faults::reach(Point::Unlink);
                 if let Err(error) = spool.remove(&name) {
-                    tracing::warn!(file = name.as_str(), %error, "a stored spool file stays");
+                    tracing::warn!(file = name.as_str(), %error, "cannot remove a stored spool file");
                 }
             }
             _ => drained.left += 1,

@@ -1,20 +1,23 @@
-//! What is given back when an agent opens a file. It is asked at every call of a file tool, so what costs little says
-//! no first: the budget, then what the session was told, then one look into the index of paths.
+//! The context for a file that an agent opens. It is requested at every call of a file tool, so the cheap checks come
+//! first: the budget, then the injected set, then one lookup in the index of paths.
 
 use super::clock;
 use super::context_lookup::{ContextLookup, ContextReply, note};
-use crate::memory::context::{Material, Moment, assemble};
+use crate::agents::Cap;
+use crate::memory::context::{Limits, Material, Moment, assemble};
 use crate::memory::file_memory::{Candidate, INJECTED_FOR_FILE, InjectedSet, LEAST_IMPORTANCE};
 use crate::memory::ids::{ProjectRow, SessionId};
 use crate::repository::refs::WorkLocation;
 use crate::store::{self, StoreError};
 
-/// Of the newest observations about a file so many are considered.
+/// How many of the newest observations about a file are candidates.
 const CONSIDERED: u32 = 20;
 
-/// Which file is opened, and by whom.
+/// The file, and who opens it.
 #[derive(Clone, Debug)]
 pub struct FileContextRequest {
+    /// The agent's limit.
+    pub cap: Cap,
     /// Relative to the project's folder.
     pub file: String,
     pub project: ProjectRow,
@@ -23,7 +26,7 @@ pub struct FileContextRequest {
 }
 
 impl ContextLookup {
-    /// What the session should know of the file and was not told. On any trouble nothing.
+    /// The context for the file, without what the session was given already. Empty after an error or a timeout.
     pub async fn about_file(
         &self,
         context_request: FileContextRequest,
@@ -55,12 +58,15 @@ impl ContextLookup {
                     rows.extend(store::observation(db, row.id)?);
                 }
             }
-            let listener = self.listener(&context_request.place);
-            let observations = rows.into_iter().map(|row| note(row, 0.0, &listener)).collect();
+            let branch_context = self.branch_context(&context_request.place);
+            let observations = rows.into_iter().map(|row| note(row, 0.0, &branch_context)).collect();
             Ok(Material { observations, file: context_request.file, ..Material::default() })
         })?;
-        let budget = Moment::File.budget(&self.budgets);
-        let block = assemble(Moment::File, &material, budget, clock::now());
+        let limits = Limits {
+            tokens: Moment::File.budget(&self.budgets),
+            utf16_units: context_request.cap.utf16_units,
+        };
+        let block = assemble(Moment::File, &material, limits, clock::now());
         Ok(ContextReply { block, moment: Some(Moment::File), notice: None, file: Some(material.file) })
     }
 }

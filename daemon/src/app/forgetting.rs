@@ -1,11 +1,11 @@
-//! Forgetting everywhere: the rows, and every other place where their words may lie.
+//! Forgetting: removes rows, and their text from every other place.
 //!
-//! Rows go first, in one commit; from then on nothing of them is found or given, and nothing that is still on its way
-//! brings them back. Then follow the places that hold copies: the spool, the index, the pages of the database, its
-//! backups, and damaged databases that were set aside. What waits in the spool is stored before anybody is shown what
-//! would go; what cannot be read is counted, and goes where it says whose it is or where the user wants it gone. Backups and damaged files cannot be cleaned row by row: they are
-//! removed, and a new backup is made of what is left. What could not be cleaned is told, and
-//! done when the housekeeper next comes by.
+//! The rows go first, in one commit. From then on they are neither found nor injected, and no write in flight brings
+//! them back. Then come the copies: the spool, the index, the pages of the database, its backups, and damaged databases
+//! that were set aside. Events in the spool are stored before the preview is shown. Unreadable spool files are counted;
+//! they are removed if they name a matching session or the user asks for it. Backups and damaged files cannot be
+//! cleaned row by row, so they are removed, and a new backup is made. A place that could not be cleaned is reported,
+//! and the housekeeper tries again later.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ use crate::store::{
     self, Criteria, Forget, Forgotten, Readers, Selection, TracesRemoved, Unreadable, has_all_words,
 };
 
-/// A spool that takes longer to drain is looked through for what is left in it.
+/// If draining takes longer, the remaining spool files are examined as they are.
 const DRAINED_WITHIN: Duration = Duration::from_secs(60);
-/// A spool file that cannot be stored just then is stored soon after, or cannot be stored at all.
+/// How old a spool file must be to count as one that cannot be stored. A younger one may only be waiting.
 const STORED_WITHIN: Duration = Duration::from_secs(2);
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// An index that takes longer is in trouble.
+const RETRY_AFTER: Duration = Duration::from_millis(50);
+/// If flushing the index takes longer, the index is in trouble.
 const PURGED_WITHIN: Duration = Duration::from_secs(120);
 
 /// Cheap to clone.
@@ -43,48 +43,45 @@ pub struct Forgetting<P> {
     pub backing_up: BackingUp,
 }
 
-/// Held by whoever copies the database, or removes copies of it: a copy begun before something was forgotten must not
-/// be finished after.
+/// Held while copies of the database are made or removed. A copy that was begun before forgetting must not be finished
+/// after it.
 pub type BackingUp = Arc<Mutex<()>>;
 
-/// Why something is not forgotten, or not everywhere.
+/// Why something was not forgotten, or not everywhere.
 #[derive(Debug, thiserror::Error)]
 pub enum ForgetError {
-    #[error("nothing was forgotten: {0}")]
+    #[error("nothing was removed: {0}")]
     NotForgotten(#[from] WriteFailed),
     #[error("the events in the spool are still being stored")]
     StillDraining,
     #[error("the spool cannot be read: {0}")]
     Spool(#[from] std::io::Error),
-    #[error("it is forgotten, but traces may be left in {}", .0.join(" and "))]
+    #[error("removed, but traces may remain in {}", .0.join(" and "))]
     TracesLeft(Vec<&'static str>),
 }
 
-/// What is asked to be forgotten.
+/// What to forget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     pub what: Selection,
     pub unreadable: Unreadable,
 }
 
-/// Files of the spool, by what becomes of them.
+/// Files of the spool, by what happens to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpoolFiles {
-    /// Not to be read, and meant.
+    /// Unreadable, and to be removed.
     pub meant: u64,
-    /// Not to be read, and nothing says whose they are.
+    /// Unreadable, and of an unknown session.
     pub damaged: u64,
     pub other_version: u64,
-    /// Events that cannot be stored at this moment.
+    /// Events that cannot be stored now.
     pub waiting: u64,
 }
 
 impl<P: Ports> Forgetting<P> {
-    /// Stores what waits in the spool: until then nobody can say what of it is meant.
-    ///
-    /// # Errors
-    /// When it takes too long.
-    pub async fn store_what_waits(&self) -> Result<(), ForgetError> {
+    /// Stores the events in the spool, because only stored events can be matched. Fails if it takes too long.
+    pub async fn store_spooled_events(&self) -> Result<(), ForgetError> {
         let deadline = Instant::now() + STORED_WITHIN;
         loop {
             let drain = self.ports.drain_spool(DRAINED_WITHIN).await;
@@ -93,14 +90,12 @@ impl<P: Ports> Forgetting<P> {
             if waiting == 0 || Instant::now() >= deadline {
                 return Ok(());
             }
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(RETRY_AFTER).await;
         }
     }
 
-    /// What lies in the spool, compared with what is asked. Events that came since `now` are nobody's concern.
-    ///
-    /// # Errors
-    /// When the spool cannot be read.
+    /// Compares the files in the spool with the selection. Events that came after `now` are left out. Fails if the
+    /// spool cannot be read.
     pub fn spool_files(
         &self,
         request: &Request,
@@ -123,28 +118,22 @@ impl<P: Ports> Forgetting<P> {
         Ok(files)
     }
 
-    /// Forgets and waits until it is so everywhere.
-    ///
-    /// # Errors
-    /// When the database refused, or a place could not be cleaned.
+    /// Forgets, and waits until every place is clean. Fails if the database refuses, or a place could not be cleaned.
     pub async fn forget(&self, request: Request) -> Result<Forgotten, ForgetError> {
         let _alone = self.backing_up.lock().await;
-        // What waits is stored first: then it goes with the rest.
+        // Events in the spool are stored first, so that they are removed too.
         if self.ports.drain_spool(DRAINED_WITHIN).await.is_err() {
-            tracing::warn!("the spool is not drained before forgetting");
+            tracing::warn!("cannot drain the spool before forgetting");
         }
         let Request { what, unreadable } = request.clone();
         let forgotten = self.ports.writer().write(Forget { what, unreadable, at: now() }).await?;
-        self.ports.read_again(forgotten.touched.clone());
+        self.ports.reload(forgotten.touched.clone());
         tracing::info!(counts = ?forgotten.counts, "forgotten");
         self.clean(Some(request), forgotten.sessions.clone()).await?;
         Ok(forgotten)
     }
 
-    /// Goes on where a daemon ended before every place was clean.
-    ///
-    /// # Errors
-    /// When a place cannot be cleaned.
+    /// Finishes a cleanup that an earlier daemon left unfinished. Fails if a place cannot be cleaned.
     pub async fn finish(&self) -> Result<(), ForgetError> {
         let _alone = self.backing_up.lock().await;
         let readers = self.readers.clone();
@@ -152,11 +141,11 @@ impl<P: Ports> Forgetting<P> {
         if !matches!(left, Ok(Ok(true))) {
             return Ok(());
         }
-        tracing::warn!("cleaning up after forgetting was not finished");
+        tracing::warn!("finishing an interrupted cleanup after forgetting");
         self.clean(None, Vec::new()).await
     }
 
-    /// `None`: what was asked is not known any more, and the spool is as clean as it was.
+    /// `None`: the selection is not known any more, and the spool stays as it is.
     async fn clean(&self, request: Option<Request>, sessions: Vec<SessionKey>) -> Result<(), ForgetError> {
         let mut left = Vec::new();
         if let Some(request) = request
@@ -165,11 +154,11 @@ impl<P: Ports> Forgetting<P> {
             left.push("the spool");
         }
         if let Err(error) = self.ports.purge_index(PURGED_WITHIN).await {
-            tracing::error!(%error, "the index may hold what was forgotten");
+            tracing::error!(%error, "the index may contain forgotten data");
             left.push("the index");
         }
         if let Err(error) = self.ports.writer().rewrite().await {
-            tracing::error!(%error, "free pages of the database may hold what was forgotten");
+            tracing::error!(%error, "free pages of the database may contain forgotten data");
             left.push("free pages of the database");
         }
         if !self.clean_copies().await {
@@ -191,7 +180,7 @@ impl<P: Ports> Forgetting<P> {
         match work.await {
             Ok(Ok(_)) => true,
             Ok(Err(error)) => {
-                tracing::error!(%error, "the spool may hold what was forgotten");
+                tracing::error!(%error, "the spool may contain forgotten data");
                 false
             }
             Err(_) => false,
@@ -205,16 +194,16 @@ impl<P: Ports> Forgetting<P> {
             let renewed = readers.read(|db| Ok(store::renew_backups(db, &backups, clock::now())));
             let removed = store::remove_damaged(&database);
             if let Err(error) = &removed {
-                tracing::error!(%error, "a damaged database that was set aside may hold what was forgotten");
+                tracing::error!(%error, "a damaged database that was set aside may contain forgotten data");
             }
             match renewed {
                 Ok(Ok(())) => removed.is_ok(),
                 Ok(Err(error)) => {
-                    tracing::error!(%error, "backups may hold what was forgotten");
+                    tracing::error!(%error, "backups may contain forgotten data");
                     false
                 }
                 Err(error) => {
-                    tracing::error!(%error, "backups may hold what was forgotten");
+                    tracing::error!(%error, "backups may contain forgotten data");
                     false
                 }
             }
@@ -228,9 +217,9 @@ fn now() -> Order {
     Order { boot: boot_id, boot_ns, wall: clock::now() }
 }
 
-/// Which files of the spool are meant. They hold the agent's JSON as it came, in a frame or cut off.
+/// Which files of the spool to remove. They contain the agent's JSON, in a frame or cut off.
 struct SpoolSelection {
-    /// Ids of sessions as they stand in JSON.
+    /// Session ids as they are written in JSON.
     sessions: Vec<Vec<u8>>,
     request: Request,
 }
@@ -246,7 +235,7 @@ impl SpoolSelection {
         self.sessions.iter().any(contains) || self.fits_criteria(remains) || self.is_unwanted(remains)
     }
 
-    /// It cannot be read, and nobody wants to keep such files. What only waits is somebody's event.
+    /// An unreadable file is removed if the user asks for it. A file that only waits is an event of somebody.
     fn is_unwanted(&self, remains: &Remains<'_>) -> bool {
         self.request.unreadable == Unreadable::Goes
             && matches!(remains.state, RemainsState::Damaged | RemainsState::OtherVersion)

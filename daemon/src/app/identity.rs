@@ -1,4 +1,4 @@
-//! Which project a folder is of: what it says of itself, as far as it can be believed.
+//! The identity of a folder: which project it belongs to, and which of its claims are proven.
 
 use std::path::Path;
 
@@ -11,35 +11,31 @@ use crate::repository::git_folder::GitFolder;
 use crate::repository::refs::Refs;
 use crate::store::{self, ProjectInfo, StoreError};
 
-/// Of a project's commits the latest so many are looked for.
+/// How many of a project's latest commits are looked for.
 const COMMITS: u32 = 50;
-/// Folders of a project that are looked into; each is a clone.
+/// How many folders of a project are examined. Each is a clone.
 const MOST_CLONES: usize = 8;
 
-/// What makes a folder one project with others, and how that is called.
+/// The project of a folder, and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Strongest first; at least one.
     pub keys: Vec<ProjectKey>,
     pub name: String,
-    /// What it says of itself and is not believed in; `None` where all is.
+    /// A claim that is not proven; `None` if all are.
     pub doubted: Option<UnprovenClaim>,
 }
 
-/// A project that a folder names as its own without showing a commit of it.
+/// A project that a folder names as its own without having a commit of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnprovenClaim {
     pub project: ProjectInfo,
-    /// What its `.git/config` names, without credentials.
+    /// The remote that its `.git/config` names, without credentials.
     pub remote: String,
 }
 
-/// Who a folder is. One that names another project's remote, or a repository on this disk, and cannot show a commit of
-/// it is a project of its own, and is called so that nobody takes it for the other. Reads files: for threads that may
-/// block.
-///
-/// # Errors
-/// When the database refuses.
+/// The identity of a folder. A folder may name another project's remote or a local repository. Without a commit of that
+/// project it is a project of its own, with a name that tells the two apart. Reads files: for threads that may block.
 pub fn identify(db: &Connection, facts: &RepositoryFacts) -> Result<Identity, StoreError> {
     if let Some(project) = project_of_gone(db, facts)? {
         return Ok(Identity { keys: vec![project.key], name: project.name, doubted: None });
@@ -68,8 +64,9 @@ pub fn identify(db: &Connection, facts: &RepositoryFacts) -> Result<Identity, St
     Ok(Identity { keys, name, doubted })
 }
 
-/// The project of a folder that was worked in and is no more: a worktree goes when its work is merged, and what waited
-/// in the spool is still its repository's. The folder is no identity of that project's: another may come in its place.
+/// The project of a folder that no longer exists. A worktree is removed when its work is merged, and its events in the
+/// spool still belong to the repository. The folder does not become an identity of the project, because another folder
+/// may replace it.
 fn project_of_gone(db: &Connection, facts: &RepositoryFacts) -> Result<Option<ProjectInfo>, StoreError> {
     if facts.common_dir.is_some() {
         return Ok(None);
@@ -83,8 +80,8 @@ fn project_of_gone(db: &Connection, facts: &RepositoryFacts) -> Result<Option<Pr
     Ok(None)
 }
 
-/// A clone of a repository on this disk is that one's project, and known by its own folder from then on: the origin may
-/// go on while nobody fetches.
+/// A clone of a local repository belongs to that repository's project, and keeps it by its own folder, even if the
+/// origin moves on and the clone is never updated.
 fn as_clone(
     db: &Connection,
     facts: &RepositoryFacts,
@@ -104,16 +101,13 @@ fn as_clone(
     Ok(Some(Identity { keys, name, doubted: None }))
 }
 
-/// A name that tells a folder from others of the same name.
+/// A name that distinguishes folders of the same name.
 fn distinct(name: &str, facts: &RepositoryFacts) -> String {
     let parent = Path::new(&facts.folder).parent().map(Path::to_string_lossy).unwrap_or_default();
     format!("{name} in {parent}")
 }
 
-/// The project of a folder, if it was seen before.
-///
-/// # Errors
-/// When the database refuses.
+/// The project of a folder, if it is known.
 pub fn project_of(db: &Connection, folder: &Path) -> Result<Option<ProjectInfo>, StoreError> {
     store::find_project(db, &identify(db, &repository::facts(folder))?.keys)
 }
@@ -134,8 +128,8 @@ fn git_folder(facts: &RepositoryFacts) -> Option<GitFolder> {
     GitFolder::known(Path::new(facts.common_dir.as_deref()?))
 }
 
-/// Whether two repositories both have a commit that the other one has a name for. Either of them may be the one that
-/// lies: who has only names shares nothing, whichever was known first.
+/// Whether two repositories share a commit that the other one has a name for. Either repository may make a false claim.
+/// A repository that has only names shares nothing, whichever was known first.
 fn share_a_commit(own: &GitFolder, other: &GitFolder) -> bool {
     let names = |folder: &GitFolder| Refs::of_git_dir(folder).named_commits();
     own.held(&names(other), &names(own)).any(|commit| other.holds(&commit))

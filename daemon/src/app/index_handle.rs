@@ -1,8 +1,11 @@
-//! The index as readers see it: which one there is, and how complete it is.
+//! The index as its readers see it, and whether it is complete.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::search;
 use crate::search::index::Index;
+use crate::search::request::{Hits, Request};
+use crate::search::source::CandidateSource;
 
 /// The index's reader, replaced when the index is rebuilt. Cheap to clone.
 #[derive(Clone)]
@@ -11,25 +14,25 @@ pub struct IndexHandle {
     on_suspicion: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// What searching can rely on.
+/// The state of the index.
 #[derive(Clone, Default)]
 pub enum IndexState {
     /// It is damaged, or not opened yet.
     #[default]
     Absent,
-    /// It is being filled from the store: what it finds is right, what it does not find may be there.
+    /// It is being filled from the store. What it finds is correct, but it may miss documents.
     Filling(Index),
     Complete(Index),
 }
 
 impl IndexHandle {
-    /// `on_suspicion` is told that a search has failed.
+    /// `on_suspicion` is called when a search has failed.
     pub fn new(on_suspicion: impl Fn() + Send + Sync + 'static) -> Self {
         Self { state: Arc::default(), on_suspicion: Arc::new(on_suspicion) }
     }
 
-    /// A search has failed. Only damaged files make one fail.
-    pub fn suspect(&self) {
+    /// Reports a failed search. Only damaged files cause one.
+    fn suspect(&self) {
         (self.on_suspicion)();
     }
 
@@ -41,7 +44,7 @@ impl IndexHandle {
         self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Everything has to be put in again.
+    /// The index must be filled again.
     pub fn filling(&self) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if let IndexState::Complete(index) = &*state {
@@ -49,7 +52,7 @@ impl IndexHandle {
         }
     }
 
-    /// Everything is in.
+    /// The index is complete.
     pub fn complete(&self) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if let IndexState::Filling(index) = &*state {
@@ -57,7 +60,19 @@ impl IndexHandle {
         }
     }
 
-    /// The index as far as it goes.
+    /// Searches with all sources of candidates. `None`: a source has failed, which was reported.
+    pub fn search(&self, index: &Index, request: &Request) -> Option<Hits> {
+        let sources: [&dyn CandidateSource; 1] = [index];
+        let searched = search::search(&sources, request);
+        searched
+            .inspect_err(|error| {
+                tracing::error!(%error, "a search failed");
+                self.suspect();
+            })
+            .ok()
+    }
+
+    /// The index, complete or not.
     pub fn index(&self) -> Option<Index> {
         match self.state() {
             IndexState::Absent => None,

@@ -1,27 +1,29 @@
-//! The way in: from a delivered frame, or a spooled one, to the session it belongs to.
+//! Ingest: the way of an event from its delivery, or from the spool, to its session.
 //!
-//! Private text and secrets end here: what goes on, to a session or to the store, has lost both. The hook client has
-//! removed private text already; whoever else sends an event or leaves it in the spool may not have.
+//! Private text and secrets are removed here, before an event reaches a session or the store. The hook client removes
+//! private text too, but other senders and spool files may contain it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use recall_protocol::json_field::{self, is_wholly_private};
 use recall_protocol::json_scan::clean;
 use recall_protocol::privacy::has_tags;
 use recall_protocol::wire::{Deliver, Flags, Reply, ShimContext};
 use sha2::{Digest, Sha256};
+use tracing::Instrument;
 
 use super::capture_rules::{CaptureRules, EventRules, whole};
 use super::clock;
 use super::crashes::Crashes;
+use super::event_trace::EventTrace;
 use super::injection_receipt::Recipient;
 use super::pause::PauseSwitch;
 use super::ports::{AcceptedEvent, Ports, Writer};
 use super::settings::{CurrentRedactor, Settings};
-use crate::agents::{self, HookOutput, Unreadable};
+use crate::agents::{AgentSpec, Agents, HookOutput, Unreadable};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Audience, HookEvent, HookEventKind, MOST_PATH};
 use crate::memory::ids::{AgentName, CallId, SessionKey, Timestamp};
@@ -29,15 +31,16 @@ use crate::memory::redaction::{Outputs, Redactor};
 use crate::project_file::Captured;
 use crate::store::{Delivery, Unparsed, UnparsedOutcome};
 
-/// A shim has long given up by then; the event is stored all the same or offered again.
+/// The shim has given up by then. The event is stored anyway, or offered again.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
-/// A larger payload is read and redacted on a thread of its own, or the others would wait for it; in bytes.
+/// A larger payload, in bytes, is read and redacted on a thread of its own, so that other events do not wait for it.
 const LARGE: usize = 64 << 10;
 
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Ingest<P> {
+    pub agents: Agents,
     pub ports: P,
     pub crashes: Crashes,
     pub redactor: CurrentRedactor,
@@ -47,25 +50,37 @@ pub struct Ingest<P> {
     pub settings: Settings,
 }
 
-/// What `status` tells of the way in, since the daemon started.
+/// The counters of `status`, since the daemon started.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub accepted: AtomicU64,
     pub duplicates: AtomicU64,
     pub busy: AtomicU64,
-    /// Calls and prompts that came under two event ids: two hooks have told of them.
+    /// Calls and prompts that came under two event ids, because two hooks reported them.
     pub told_twice: AtomicU64,
-    /// Taken in a pause, and not kept.
+    /// Events that arrived during a pause and were not stored.
     pub paused: AtomicU64,
-    /// Of projects of which nothing is captured.
+    /// Events of excluded projects.
     pub excluded: AtomicU64,
 }
 
 impl<P: Ports> Ingest<P> {
-    /// Stores an event and says what its sender shall be told. Never fails: what cannot be taken is BUSY.
-    pub async fn take(&self, mut deliver: Deliver, recipient: Recipient) -> Reply {
+    /// Stores an event that has just arrived, see [`Self::take_traced`].
+    pub async fn take(&self, deliver: Deliver, recipient: Recipient) -> Reply {
+        let trace = EventTrace::begin(deliver.event_id, Instant::now());
+        self.take_traced(deliver, recipient, trace).await
+    }
+
+    /// Stores an event and returns the reply. Never fails: an event that cannot be accepted gets BUSY.
+    pub async fn take_traced(&self, deliver: Deliver, recipient: Recipient, trace: EventTrace) -> Reply {
+        let reply = self.stored(deliver, recipient, &trace).instrument(trace.span()).await;
+        trace.answered(&reply);
+        reply
+    }
+
+    async fn stored(&self, mut deliver: Deliver, recipient: Recipient, trace: &EventTrace) -> Reply {
         let context = forget_long_paths(&mut deliver.context);
-        // The name comes from a command line, where anything may stand.
+        // The name comes from a command line and may contain anything.
         deliver.agent = self.redactor.get().redact_id(&deliver.agent).into_owned();
         if self.pauses.covers(Timestamp(deliver.captured_at_ms)) {
             self.counters.paused.fetch_add(1, Ordering::Relaxed);
@@ -74,7 +89,7 @@ impl<P: Ports> Ingest<P> {
         let Some(mut parsed) = self.parse(deliver).await else {
             return self.counted(Reply::Busy);
         };
-        // Where it would have led nobody can tell.
+        // The folders that it names are not known.
         if [context, parsed.own_folder].contains(&Folders::Dropped) && self.capture_rules.exclude_anything() {
             return self.let_go(&parsed.deliver);
         }
@@ -85,7 +100,7 @@ impl<P: Ports> Ingest<P> {
         }
         let alias = event_rules.rules.first().and_then(|rules| rules.alias.clone());
         let reply = match self.cleanse(parsed, event_rules).await {
-            Some(ParsedDelivery::Event(event)) => self.pass_on(*event, recipient, alias).await,
+            Some(ParsedDelivery::Event(event)) => self.pass_on(*event, recipient, alias, trace).await,
             Some(ParsedDelivery::Unparsed(unparsed)) => self.keep_raw(unparsed).await,
             None => Reply::Busy,
         };
@@ -102,38 +117,57 @@ impl<P: Ports> Ingest<P> {
         reply
     }
 
-    /// Of a project that is excluded.
+    /// The reply for an event of an excluded project.
     fn let_go(&self, deliver: &Deliver) -> Reply {
         self.counters.excluded.fetch_add(1, Ordering::Relaxed);
         let report = self.settings.report();
         let says = report.nothing_is_captured.then(|| report.notice()).flatten();
-        Reply::Ack { stdout: says.map_or_else(Vec::new, |notice| said_at_start(deliver, notice)) }
+        Reply::Ack { stdout: says.map_or_else(Vec::new, |notice| self.said_at_start(deliver, notice)) }
     }
 
-    /// Nothing but, at a session's start, a line for the user.
+    /// An empty reply, with a line for the user at a session's start.
     fn paused_answer(&self, deliver: &Deliver) -> Vec<u8> {
         let Some(pause) = self.pauses.current(clock::now()) else { return Vec::new() };
-        said_at_start(deliver, format!("recall: {}", pause.in_words()))
+        self.said_at_start(deliver, format!("recall: {}", pause.in_words()))
     }
 
-    /// `None`: reading it failed as nothing should.
+    /// At a session's start, a line for the user.
+    fn said_at_start(&self, deliver: &Deliver, notice: String) -> Vec<u8> {
+        let spec = self.agents.spec(&deliver.agent);
+        match (spec.read)(deliver).map(|event| event.what) {
+            Ok(what @ HookEventKind::SessionStart { audience: Audience::Person, .. }) => {
+                spec.answer(HookOutput { event: what.name(), context: None, notice: Some(notice) })
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The session of an event; none if that cannot be read.
+    pub fn session_of(&self, deliver: &Deliver) -> Option<SessionKey> {
+        let event = (self.agents.spec(&deliver.agent).read)(deliver).ok()?;
+        Some(SessionKey { agent: AgentName(deliver.agent.clone()), id: event.session })
+    }
+
+    /// `None`: the parser panicked.
     async fn parse(&self, deliver: Deliver) -> Option<Parsed> {
         faults::reach(Point::Decode);
         if planted(Fault::LogContent) {
             tracing::info!(payload = %String::from_utf8_lossy(&deliver.payload));
         }
         if self.crashes.is_poison(deliver.event_id) {
-            tracing::error!(event = %deliver.event_id, "an event crashed its session twice and is kept as it came");
+            tracing::error!(event = %deliver.event_id, "an event crashed its session twice and is stored unparsed");
             let event = Err("it crashed its session twice".to_owned());
-            let deliver = without_private_text(deliver);
+            let spec = self.agents.spec(&deliver.agent);
+            let deliver = without_private_text(deliver, spec);
             let own_folder = length_of_folder(&deliver, &event);
             return Some(Parsed { deliver, event, own_folder, names: Vec::new() });
         }
         let outputs = if self.capture_rules.exclude_anything() { Outputs::Searched } else { Outputs::Left };
+        let spec = self.agents.spec(&deliver.agent);
         if deliver.payload.len() <= LARGE {
-            return Some(parse(deliver, outputs));
+            return Some(parse(deliver, spec, outputs));
         }
-        aside(move || parse(deliver, outputs)).await
+        aside(move || parse(deliver, spec, outputs)).await
     }
 
     /// As [`Self::parse`].
@@ -150,9 +184,11 @@ impl<P: Ports> Ingest<P> {
         ReadableEvent { event, deliver, second }: ReadableEvent,
         recipient: Recipient,
         alias: Option<String>,
+        trace: &EventTrace,
     ) -> Reply {
         let key = SessionKey { agent: AgentName(deliver.agent.clone()), id: event.session.clone() };
-        let accepted = AcceptedEvent { event, deliver, key: second, alias, recipient };
+        trace.identify(&key, event.name());
+        let accepted = AcceptedEvent { event, deliver, key: second, alias, recipient, trace: trace.clone() };
         self.ports.deliver(key, accepted, ANSWER_WITHIN).await.unwrap_or(Reply::Busy)
     }
 
@@ -161,20 +197,14 @@ impl<P: Ports> Ingest<P> {
             Ok(UnparsedOutcome::Duplicate) => Reply::Duplicate { stdout: Vec::new() },
             Ok(UnparsedOutcome::Stored) => Reply::Ack { stdout: Vec::new() },
             Err(error) => {
-                tracing::warn!(%error, "an unreadable event could not be stored");
+                tracing::warn!(%error, "cannot store an unreadable event");
                 Reply::Busy
             }
         }
     }
 }
 
-/// Whose event it is; none if that cannot be read.
-pub fn session_of(deliver: &Deliver) -> Option<SessionKey> {
-    let event = (agents::spec(&deliver.agent).read)(deliver).ok()?;
-    Some(SessionKey { agent: AgentName(deliver.agent.clone()), id: event.session })
-}
-
-/// A delivery as it goes on, without secrets.
+/// A delivery without secrets.
 enum ParsedDelivery {
     Event(Box<ReadableEvent>),
     Unparsed(Box<Unparsed>),
@@ -187,15 +217,15 @@ struct ReadableEvent {
     second: Option<[u8; 16]>,
 }
 
-/// Whether all folders that are named are known.
+/// Whether all named folders are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Folders {
     Known,
-    /// One was too long to be a path.
+    /// A folder was too long for a path.
     Dropped,
 }
 
-/// A path that is none would be gone up folder by folder.
+/// A text that is no path would cause a lookup for each of its parts.
 fn forget_long_paths(context: &mut ShimContext) -> Folders {
     let is_long = |path: &String| path.len() > MOST_PATH;
     context.config_dir.take_if(|path| is_long(path));
@@ -207,7 +237,7 @@ fn forget_long_paths(context: &mut ShimContext) -> Folders {
     if project.is_some() { Folders::Dropped } else { Folders::Known }
 }
 
-/// Of the folder that the payload names.
+/// The folder that the payload names.
 fn length_of_folder(deliver: &Deliver, event: &Result<HookEvent, String>) -> Folders {
     let is_long = match event {
         Ok(event) => event.cwd.as_ref().is_some_and(|cwd| cwd.len() > MOST_PATH),
@@ -216,19 +246,19 @@ fn length_of_folder(deliver: &Deliver, event: &Result<HookEvent, String>) -> Fol
     if is_long { Folders::Dropped } else { Folders::Known }
 }
 
-/// A delivery that was looked into.
+/// A parsed delivery.
 struct Parsed {
     deliver: Deliver,
-    /// Or why it is none.
+    /// The event, or why there is none.
     event: Result<HookEvent, String>,
     own_folder: Folders,
-    /// All that may name a file in its calls.
+    /// All words of its calls that may name a file.
     names: Vec<String>,
 }
 
 impl Parsed {
-    /// Where the agent works, as its hook and its event say: the project's folder, the one that the hook stands in, and
-    /// the one of the payload. The first says what the project is called.
+    /// Where the agent works, as its hook and its event say: the project's folder, the hook's working folder, and the
+    /// payload's folder. The first names the project.
     fn folders(&self, capture_rules: &CaptureRules) -> Vec<PathBuf> {
         let context = &self.deliver.context;
         let here = PathBuf::from(capture_rules.spelled_out(&context.cwd).as_ref());
@@ -253,43 +283,30 @@ impl Parsed {
     }
 }
 
-/// At a session's start, a line for the user.
-fn said_at_start(deliver: &Deliver, notice: String) -> Vec<u8> {
-    let spec = agents::spec(&deliver.agent);
-    match (spec.read)(deliver).map(|event| event.what) {
-        Ok(HookEventKind::SessionStart { audience: Audience::Person, .. }) => (spec.answer)(&HookOutput {
-            event_name: "SessionStart".to_owned(),
-            context: None,
-            notice: Some(notice),
-        }),
-        _ => Vec::new(),
-    }
-}
-
-/// Works on a thread of its own. `None`: it failed as nothing should.
+/// Runs on a thread of its own. `None`: it panicked.
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work)
         .await
-        .inspect_err(|error| tracing::error!(panicked = error.is_panic(), "a payload could not be read"))
+        .inspect_err(|error| tracing::error!(panicked = error.is_panic(), "cannot read a payload"))
         .ok()
 }
 
-/// By the rules of the hook client, and at the cost of one look for a bracket where there is nothing to remove.
-fn without_private_text(deliver: Deliver) -> Deliver {
+/// Uses the rules of the hook client. Without anything to remove it costs one search for a bracket.
+fn without_private_text(deliver: Deliver, spec: &AgentSpec) -> Deliver {
     if !has_tags(&deliver.payload) {
         return deliver;
     }
     let cleaned = clean(&deliver.payload);
     let mut flags = deliver.flags.with(cleaned.flags);
-    if is_wholly_private(&cleaned) {
+    if is_wholly_private(&cleaned, spec.prompt_field) {
         flags = flags.with(Flags::WHOLLY_PRIVATE);
     }
     Deliver { payload: cleaned.payload, flags, ..deliver }
 }
 
-fn parse(deliver: Deliver, outputs: Outputs) -> Parsed {
-    let deliver = without_private_text(deliver);
-    let event = (agents::spec(&deliver.agent).read)(&deliver).map_err(|error| parse_error(&error));
+fn parse(deliver: Deliver, spec: &AgentSpec, outputs: Outputs) -> Parsed {
+    let deliver = without_private_text(deliver, spec);
+    let event = (spec.read)(&deliver).map_err(|error| parse_error(&error));
     let own_folder = length_of_folder(&deliver, &event);
     let event = event.map(HookEvent::without_long_paths);
     let names = event.as_ref().map_or_else(|_| Vec::new(), |event| Redactor::file_names(event, outputs));
@@ -305,7 +322,7 @@ fn cleanse(
         Ok(event) => event,
         Err(why) => return ParsedDelivery::Unparsed(Box::new(unparsed(deliver, why, redactor))),
     };
-    // Of the payload as it came: two that differ in a secret only are two happenings.
+    // Uses the payload before redaction, because two calls that differ only in a secret are two calls.
     let second = second_key(&event, &deliver);
     deliver.payload = Vec::new();
     deliver.event_name = redactor.redact_id(&deliver.event_name).into_owned();
@@ -335,7 +352,7 @@ fn unparsed(deliver: Deliver, parse_error: String, redactor: &Redactor) -> Unpar
     }
 }
 
-/// What was wrong and where, without what it was: the parser's own words may quote the payload.
+/// What was wrong and where, without content: the parser's own message may quote the payload.
 fn parse_error(error: &Unreadable) -> String {
     match error {
         Unreadable::NotJson(error) => {
@@ -350,8 +367,8 @@ fn parse_error(error: &Unreadable) -> String {
     }
 }
 
-/// Two deliveries under different event ids are one happening when the agent's own id of the call is the same, or,
-/// where there is none, the turn's id and the whole payload. Without either both are kept.
+/// Deliveries under different event ids are one call if the agent's own id of the call is the same or, where there is
+/// none, the turn's id and the whole payload. Without either both are stored.
 fn second_key(event: &HookEvent, deliver: &Deliver) -> Option<[u8; 16]> {
     let mut hash = Sha256::new();
     match (&event.what, &event.prompt) {
@@ -380,6 +397,7 @@ mod tests {
     use recall_protocol::wire::EventId;
 
     use super::*;
+    use crate::agents::AGENTS;
     use crate::memory::event::PromptText;
     use crate::memory::redaction::RedactionPolicy;
 
@@ -400,7 +418,7 @@ mod tests {
     fn take(payload: &str) -> ParsedDelivery {
         let event_rules = EventRules::default();
         cleanse(
-            parse(deliver(payload), Outputs::Searched),
+            parse(deliver(payload), AGENTS.spec("claude-code"), Outputs::Searched),
             &Redactor::new(&RedactionPolicy::default()).unwrap(),
             &event_rules,
         )

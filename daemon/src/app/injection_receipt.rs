@@ -1,34 +1,34 @@
-//! Was it heard? What is given back counts as told and is not told again, so it must have reached somebody.
+//! Whether an injection arrived. Injected context is not injected again, so it must have reached its agent.
 //!
-//! It counts as told from the moment at which it is given: of two hooks that ask at the same time one is told. Where it
-//! turns out that nobody heard it, that is taken back. Nobody did if the connection was gone when the answer was
-//! written, or was left with the answer unread, which Linux tells; elsewhere whoever leaves counts as having read. An
-//! agent that kills its hook between reading and printing is not seen: to hear of that, every answer would have to be
-//! confirmed over the socket, and every hook would wait for it.
+//! An injection counts from the moment the reply is sent, so that two hooks at once do not inject the same. It is
+//! retracted if it did not arrive: the connection was closed when the reply was written, or was closed before the reply
+//! was read. Only Linux reports the latter; elsewhere a client that closes counts as having read. An agent that kills
+//! its hook between reading and printing is not noticed. That would need a confirmation of every reply, and every hook
+//! would wait for it.
 
 use tokio::sync::{oneshot, watch};
 
-/// Who hears what is given back.
+/// The recipient of a reply.
 #[derive(Debug)]
 pub enum Recipient {
     /// The agent's hook waits for it.
     Agent(InjectionReceipt),
-    /// The hook has long gone: the event comes from the spool.
+    /// The hook has ended: the event comes from the spool.
     Nobody,
 }
 
-/// Whether an answer was heard.
+/// Whether a reply arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     Yes,
     No,
 }
 
-/// Tells whoever has answered what became of the answer.
+/// Waits for the result of a reply.
 #[derive(Debug)]
 pub struct InjectionReceipt(oneshot::Receiver<()>);
 
-/// Held by whoever passes an answer on. Dropped without a word it says that nobody heard it.
+/// Held by the sender of a reply. Dropping it means that the reply did not arrive.
 #[derive(Debug)]
 pub struct ReceiptSender(oneshot::Sender<()>);
 
@@ -47,17 +47,17 @@ impl InjectionReceipt {
 }
 
 impl ReceiptSender {
-    pub fn heard(self) {
-        // Most events are not answered, and nobody wants to know.
+    pub fn received(self) {
+        // Most events have no injection, and nobody waits for their receipt.
         let _ = self.0.send(());
     }
 }
 
-/// Answers of which it is not known yet what became of them. Cheap to clone.
+/// The replies whose receipt is not known yet. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct PendingAnswers(watch::Sender<usize>);
 
-/// One of them; it is no more when this is dropped.
+/// One pending reply. It ends when this is dropped.
 pub struct PendingAnswer(watch::Sender<usize>);
 
 impl PendingAnswers {
@@ -66,9 +66,9 @@ impl PendingAnswers {
         PendingAnswer(self.0.clone())
     }
 
-    /// Waits until all is known of those that are under way.
+    /// Waits until the receipts of all pending replies are known.
     pub async fn settle(&self) {
-        // Its sender is our own.
+        // The sender belongs to this value, so it cannot be closed.
         let _ = self.0.subscribe().wait_for(|pending| *pending == 0).await;
     }
 }
@@ -84,9 +84,9 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_says_nothing_says_that_nobody_heard() {
+    async fn a_dropped_sender_means_not_received() {
         let (receipt, injection_receipt) = InjectionReceipt::new();
-        receipt.heard();
+        receipt.received();
         assert_eq!(injection_receipt.receipt().await, Received::Yes);
         let (receipt, injection_receipt) = InjectionReceipt::new();
         drop(receipt);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_that_are_under_way_are_waited_for() {
+    async fn settle_waits_for_all_pending_replies() {
         let answers = PendingAnswers::default();
         answers.settle().await;
         let (one, other) = (answers.begin(), answers.begin());

@@ -1,33 +1,38 @@
-//! What a compressor does with a job, on a thread of its own: reads the material, compresses it, and makes what stands
-//! in where that fails.
+//! Runs a compression job on a thread of its own: reads the material, compresses it, and computes a stand-in if that
+//! fails.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::clock;
 use super::material::{batch_material, session_material, source_tokens};
-use crate::compression::extractive::Extractive;
-use crate::compression::ledger::Ledger;
+use crate::agents::Agents;
+use crate::compression::extractive::{Extractive, SessionDraft};
 use crate::compression::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
 use crate::memory::fixes;
 use crate::memory::lineage;
 use crate::memory::material::{BatchMaterial, SessionMaterial};
-use crate::memory::observation::ObservationDraft;
-use crate::store::{BatchResult, FirstResult, JobKind, JobResult, LeasedJob, Lives, Readers, StoreError};
+use crate::memory::observation::{ObservationDraft, SummaryDraft};
+use crate::providers::ledger::Ledger;
+use crate::store::{
+    BatchResult, Choice, ChosenBatch, DueChoice, FirstResult, JobKind, JobResult, LeasedJob, Lives, Readers,
+    SessionResult, StoreError, due_choice,
+};
 
 /// All that a job needs.
 pub struct JobRunner {
+    pub agents: Agents,
     pub readers: Readers,
     pub compressor: Arc<dyn Compressor>,
     pub ledger: Arc<dyn Ledger>,
     pub max_attempts: u32,
 }
 
-/// How a job went.
+/// The outcome of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobOutcome {
     Done(JobOutput),
-    /// `stand_in`: what is stored meanwhile, where a first result was owed and could be made.
+    /// `stand_in`: what is stored meanwhile, if the job has no result yet and one could be computed.
     Failed {
         error: CompressionError,
         stand_in: Option<JobResult>,
@@ -37,7 +42,7 @@ pub enum JobOutcome {
     },
 }
 
-/// A result on its way to the store.
+/// A result to be stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobOutput {
     pub result: JobResult,
@@ -46,12 +51,17 @@ pub struct JobOutput {
 }
 
 enum Material {
-    Batch(BatchMaterial),
-    Session { told: SessionMaterial, lives: Lives },
+    Batch(Box<BatchMaterial>),
+    Session {
+        material: SessionMaterial,
+        lives: Lives,
+        /// Set if the observations of its batches are to be chosen again.
+        due: Option<DueChoice>,
+    },
 }
 
 impl JobRunner {
-    /// Does the job. Blocks; never panics.
+    /// Runs the job. Blocks; never panics.
     pub fn work(&self, job: &LeasedJob) -> JobOutcome {
         let material = match self.material(job) {
             Ok(material) => material,
@@ -63,30 +73,36 @@ impl JobRunner {
             }
         };
         if job.attempts > self.max_attempts {
-            // Whoever took it before did not live to say what was wrong.
-            let error = CompressionError::Refused("it ended the daemon each time it was tried".to_owned());
+            // The previous holder died without reporting an error.
+            let error = CompressionError::Refused("the daemon ended during each attempt".to_owned());
             return JobOutcome::Failed { error, stand_in: stand_in(&material, job.first_result) };
         }
         match catch_unwind(AssertUnwindSafe(|| self.compress(&material, job))) {
             Ok(Ok(work)) => JobOutcome::Done(work),
-            // What the user's budget does not buy is done without it, and that is the job's end.
+            // Without budget the built-in compressor does the job, and the job is done.
             Ok(Err(CompressionError::Spent(_))) => JobOutcome::Done(built_in(&material)),
             Ok(Err(error)) => JobOutcome::Failed { error, stand_in: stand_in(&material, job.first_result) },
             Err(_) => JobOutcome::Panicked { stand_in: stand_in(&material, job.first_result) },
         }
     }
 
-    /// What stands in for a job whose thread is lost.
+    /// The stand-in for a job whose thread is lost.
     pub fn stand_in(&self, job: &LeasedJob) -> Option<JobResult> {
         stand_in(&self.material(job).ok()?, job.first_result)
     }
 
     fn material(&self, job: &LeasedJob) -> Result<Material, StoreError> {
         self.readers.read(|db| match (job.kind, job.batch) {
-            (JobKind::Batch, Some(batch)) => Ok(Material::Batch(batch_material(db, batch)?)),
-            // A batch's job without a batch is none that this program writes; the session is all there is.
+            (JobKind::Batch, Some(batch)) => {
+                Ok(Material::Batch(Box::new(batch_material(db, self.agents, batch)?)))
+            }
+            // This program writes no batch job without a batch. Such a job is treated as the session's.
             (JobKind::Summary, _) | (JobKind::Batch, None) => {
-                Ok(Material::Session { told: session_material(db, job.session_row)?, lives: job.lives })
+                // Both are read in one snapshot.
+                let snapshot = db.unchecked_transaction()?;
+                let due = due_choice(&snapshot, job.session_row, job.lives)?;
+                let material = session_material(&snapshot, self.agents, job.session_row)?;
+                Ok(Material::Session { material, lives: job.lives, due })
             }
         })
     }
@@ -101,16 +117,19 @@ impl JobRunner {
                 Ok(JobOutput { result, origin, cuts })
             }
             Material::Session { lives: Lives::On, .. } => Ok(built_in(material)),
-            Material::Session { told, lives: Lives::NoLonger } => {
-                let Made { result, origin, cuts } = self.compressor.summarize(told, &job_context)?;
-                Ok(JobOutput { result: JobResult::Summary(result), origin, cuts })
+            Material::Session { .. } if self.compressor.origin() == EXTRACTIVE => Ok(built_in(material)),
+            Material::Session { material, lives: Lives::NoLonger, due } => {
+                let Made { result: summary, origin, cuts } =
+                    self.compressor.summarize(material, &job_context)?;
+                let choice = due.as_ref().map(|due| choose(material, due).0);
+                Ok(JobOutput { result: JobResult::Session(SessionResult { summary, choice }), origin, cuts })
             }
         }
     }
 }
 
-/// What the work of a batch has settled, and what it leaves for later work to go on from, is read from the batch itself,
-/// so that it is the same whoever compressed it.
+/// What the work of a batch has settled, and what it leaves for later work. This is read from the batch itself, so that
+/// it does not depend on the compressor.
 fn of_batch(batch: &BatchMaterial, mut drafts: Vec<ObservationDraft>) -> JobResult {
     lineage::link_to_failed_check(batch, &mut drafts);
     let (settled, traces) = (lineage::settled(batch), fixes::traces(batch));
@@ -120,12 +139,37 @@ fn of_batch(batch: &BatchMaterial, mut drafts: Vec<ObservationDraft>) -> JobResu
 fn built_in(material: &Material) -> JobOutput {
     let result = match material {
         Material::Batch(batch) => of_batch(batch, Extractive.draft(batch)),
-        Material::Session { told, .. } => JobResult::Summary(Extractive.sum_up(told)),
+        Material::Session { material, due, .. } => {
+            let chosen = due.as_ref().map(|due| choose(material, due));
+            let (choice, summary) = chosen.unzip();
+            let summary = summary.flatten().unwrap_or_else(|| Extractive.sum_up(material));
+            JobResult::Session(SessionResult { summary, choice })
+        }
     };
     JobOutput { result, origin: EXTRACTIVE.to_owned(), cuts: Cuts::default() }
 }
 
-/// The built-in compressor's result. What makes a model's compressor panic may do the same to this one.
+/// Chooses among the observations of a session's batches that are due. The summary is the session's if these are all of
+/// its batches.
+fn choose(material: &SessionMaterial, due: &DueChoice) -> (Choice, Option<Option<SummaryDraft>>) {
+    let SessionDraft { summary, batches: mut drafts } = match material.batches.get(..due.among) {
+        Some(first) if due.among < material.batches.len() => {
+            Extractive.draft_session(&SessionMaterial { batches: first.to_vec() })
+        }
+        _ => Extractive.draft_session(material),
+    };
+    let summary = (due.among == material.batches.len()).then_some(summary);
+    let chosen = due.batches.iter().filter_map(|of| {
+        let batch = material.batches.get(of.index)?;
+        let mut drafts = std::mem::take(drafts.get_mut(of.index)?);
+        lineage::link_to_failed_check(batch, &mut drafts);
+        Some(ChosenBatch { of: of.clone(), drafts, source_tokens: source_tokens(batch) })
+    });
+    let choice = Choice { among: due.among, batches: chosen.collect() };
+    (choice, summary)
+}
+
+/// The built-in compressor's result. It may panic on the same input as a model's compressor.
 fn stand_in(material: &Material, first_result: FirstResult) -> Option<JobResult> {
     match first_result {
         FirstResult::Given => None,

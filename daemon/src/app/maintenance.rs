@@ -1,5 +1,5 @@
-//! What is done for the database now and then, beside everybody's work: the daily backup, forgetting jobs that were
-//! done long ago and sessions past their time, and keeping the log beside it short.
+//! Regular maintenance of the database: the daily backup, deleting old jobs, forgetting expired sessions, and keeping
+//! the write-ahead log short.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -12,13 +12,13 @@ use super::ports::{Ports, Writer};
 use crate::memory::ids::Timestamp;
 use crate::store::{self, BackupError, DeleteDoneJobs, Readers, Selection, Unreadable};
 
-/// So long a done job can be looked up.
+/// How long a finished job is kept.
 const JOBS_KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1000;
-/// How often old jobs are looked for.
+/// How often old jobs are deleted.
 const FORGET_EVERY: Duration = Duration::from_secs(60 * 60);
-/// How often expired sessions are looked for: what holds copies of them is made anew each time.
+/// How often expired sessions are forgotten. Each time the copies of the database are made again.
 const EXPIRE_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
-/// A log below this is left to SQLite's own checkpoints, in bytes.
+/// A smaller log, in bytes, is left to SQLite's own checkpoints.
 const SHORT_LOG: u64 = 1024 * 1024;
 
 #[derive(Clone)]
@@ -27,11 +27,11 @@ pub struct Maintenance<P> {
     pub backups: PathBuf,
     pub readers: Readers,
     pub forgetting: Forgetting<P>,
-    /// Sessions that were last heard of longer ago are forgotten; 0: never.
+    /// Sessions whose last event is older are forgotten; 0: never.
     pub retention_days: u32,
 }
 
-/// When each of the rarer things was last done.
+/// When each task was last done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LastDone {
     jobs: Option<Instant>,
@@ -39,10 +39,10 @@ pub struct LastDone {
 }
 
 impl<P: Ports> Maintenance<P> {
-    /// One round. Says what was done when, for the next.
+    /// Does one round. Returns when each task was last done.
     pub async fn run(self, last: LastDone) -> LastDone {
         if let Err(error) = self.forgetting.finish().await {
-            tracing::error!(%error, "forgetting is not finished");
+            tracing::error!(%error, "cannot finish forgetting");
         }
         self.back_up().await;
         let jobs = match last.jobs {
@@ -63,9 +63,9 @@ impl<P: Ports> Maintenance<P> {
         let work = tokio::task::spawn_blocking(move || back_up_if_due(&readers, &folder));
         match work.await {
             Ok(Ok(None)) => {}
-            Ok(Ok(Some(made))) => tracing::info!(backup = %made.display(), "the database is backed up"),
-            Ok(Err(error)) => tracing::error!(%error, "the database is not backed up"),
-            Err(_) => tracing::error!("backing the database up panicked"),
+            Ok(Ok(Some(made))) => tracing::info!(backup = %made.display(), "backed up the database"),
+            Ok(Err(error)) => tracing::error!(%error, "cannot back up the database"),
+            Err(_) => tracing::error!("the backup of the database panicked"),
         }
     }
 
@@ -80,7 +80,7 @@ impl<P: Ports> Maintenance<P> {
         match self.forgetting.ports.writer().write(DeleteDoneJobs { before }).await {
             Ok(_) => Some(Instant::now()),
             Err(error) => {
-                tracing::warn!(%error, "old jobs are not forgotten");
+                tracing::warn!(%error, "cannot delete old jobs");
                 None
             }
         }
@@ -109,7 +109,7 @@ impl<P: Ports> Maintenance<P> {
         match self.forgetting.forget(Request { what: expired, unreadable: Unreadable::Stays }).await {
             Ok(_) => Some(Instant::now()),
             Err(error) => {
-                tracing::warn!(%error, "expired sessions");
+                tracing::warn!(%error, "cannot forget expired sessions");
                 None
             }
         }

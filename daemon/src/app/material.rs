@@ -4,18 +4,17 @@ use std::collections::BTreeSet;
 
 use rusqlite::Connection;
 
-use crate::agents;
+use crate::agents::{AgentSpec, Agents};
 use crate::memory::ids::{BatchId, SessionRow};
 use crate::memory::material::{
-    Action, BatchMaterial, BatchSource, CallOutcome, SessionMaterial, SourcedText, Step, beneath,
+    Action, BatchMaterial, BatchSource, CallOutcome, SessionMaterial, SourcedText, Step,
 };
 use crate::store::{self, ActivityRow, BatchRow, SessionInfo, StoreError, SubagentRow};
 
-/// # Errors
-/// When the database refuses or the batch is gone.
-pub fn batch_material(db: &Connection, batch: BatchId) -> Result<BatchMaterial, StoreError> {
+/// The material of a batch. Fails if the batch is gone.
+pub fn batch_material(db: &Connection, agents: Agents, batch: BatchId) -> Result<BatchMaterial, StoreError> {
     let stored = store::batch_row(db, batch)?;
-    let mut material = told(db, stored.batch, &stored.session)?;
+    let mut material = read_batch(db, agents, stored.batch, &stored.session)?;
     material.previous_response = stored.previous_response;
     let touched = files_touched(&material);
     if !touched.is_empty() {
@@ -24,27 +23,39 @@ pub fn batch_material(db: &Connection, batch: BatchId) -> Result<BatchMaterial, 
     Ok(material)
 }
 
-/// # Errors
-/// When the database refuses or the session is gone.
-pub fn session_material(db: &Connection, session: SessionRow) -> Result<SessionMaterial, StoreError> {
+/// The material of a session. Fails if the session is gone.
+pub fn session_material(
+    db: &Connection,
+    agents: Agents,
+    session: SessionRow,
+) -> Result<SessionMaterial, StoreError> {
     let info = store::session_info(db, session)?;
     let mut batches: Vec<BatchMaterial> = Vec::new();
     for batch in store::batches(db, session)? {
-        let mut material = told(db, batch, &info)?;
-        material.previous_response =
-            batches.iter().rev().find_map(|earlier| earlier.response.as_ref()).map(|said| said.text.clone());
+        let mut material = read_batch(db, agents, batch, &info)?;
+        material.previous_response = batches
+            .iter()
+            .rev()
+            .find_map(|earlier| earlier.response.as_ref())
+            .map(|response| response.text.clone());
         batches.push(material);
     }
     Ok(SessionMaterial { batches })
 }
 
-fn told(db: &Connection, batch: BatchRow, session: &SessionInfo) -> Result<BatchMaterial, StoreError> {
+fn read_batch(
+    db: &Connection,
+    agents: Agents,
+    batch: BatchRow,
+    session: &SessionInfo,
+) -> Result<BatchMaterial, StoreError> {
+    let spec = agents.spec(session.agent.as_str());
     let mut steps: Vec<Step> = Vec::new();
     if batch.source != BatchSource::Private {
         let calls = store::session_activities(db, session.row, Some(batch.id))?;
         let asides = store::asides_of_batch(db, batch.id)?;
         let rows = calls.into_iter().filter(|row| row.kind == "tool").chain(asides);
-        steps.extend(rows.map(|row| step(row, session)));
+        steps.extend(rows.map(|row| step(row, spec)));
         for subagent in store::subagents_of_batch(db, batch.id)? {
             steps.extend(last_words(subagent, &steps));
         }
@@ -55,12 +66,13 @@ fn told(db: &Connection, batch: BatchRow, session: &SessionInfo) -> Result<Batch
         prompt_number: batch.prompt_number,
         source: batch.source,
         prompt: said(batch.prompt_event, batch.prompt),
-        // An answer from the transcript came with no event of its own.
+        // An answer from the transcript has no event of its own.
         response: said(batch.response_event.or(batch.prompt_event), batch.response),
         previous_response: None,
         earlier: Vec::new(),
         steps,
         root: session.root.clone(),
+        conventions: spec.conventions,
     })
 }
 
@@ -68,7 +80,7 @@ fn told(db: &Connection, batch: BatchRow, session: &SessionInfo) -> Result<Batch
 fn files_touched(batch: &BatchMaterial) -> Vec<String> {
     let path = |step: &Step| match &step.action {
         Action::Read { path } | Action::Edit { path, .. } | Action::Write { path, .. } => {
-            beneath(path, batch.root.as_deref())
+            batch.folder().beneath(path)
         }
         _ => None,
     };
@@ -76,7 +88,7 @@ fn files_touched(batch: &BatchMaterial) -> Vec<String> {
     files.into_iter().collect()
 }
 
-/// What a subagent said at its end, unless the call that started it has brought it.
+/// A subagent's last message, unless the call that started it contains it.
 fn last_words(subagent: SubagentRow, steps: &[Step]) -> Option<Step> {
     let (text, event) = (subagent.message?, subagent.message_event?);
     let is_told = steps.iter().any(|step| match &step.action {
@@ -99,10 +111,9 @@ fn last_words(subagent: SubagentRow, steps: &[Step]) -> Option<Step> {
     })
 }
 
-fn step(row: ActivityRow, session: &SessionInfo) -> Step {
+fn step(row: ActivityRow, spec: &AgentSpec) -> Step {
     let response = row.response.unwrap_or_default();
     let given = (!row.failed).then_some(response.as_str());
-    let spec = agents::spec(session.agent.as_str());
     let action = (spec.action)(&row.tool_name, row.input.as_deref().unwrap_or_default(), given);
     Step {
         event: row.event,
@@ -118,10 +129,13 @@ fn step(row: ActivityRow, session: &SessionInfo) -> Step {
     }
 }
 
-/// What reading the batch itself would cost, in tokens by four characters each.
+/// The tokens of the batch itself, at four characters each.
 pub fn source_tokens(batch: &BatchMaterial) -> i64 {
-    let said =
-        [&batch.prompt, &batch.response].into_iter().flatten().map(|said| said.text.len()).sum::<usize>();
+    let said = [&batch.prompt, &batch.response]
+        .into_iter()
+        .flatten()
+        .map(|response| response.text.len())
+        .sum::<usize>();
     let done: usize = batch.steps.iter().map(|step| crate::memory::material::size(&step.action)).sum();
     i64::try_from((said + done) / 4).unwrap_or(i64::MAX)
 }

@@ -1,6 +1,6 @@
-//! Use cases: what the daemon does with an event, a question or a job, as functions and plain values.
+//! Use cases: what the daemon does with an event, a query or a job, as functions and plain values.
 //!
-//! A use case reads the store and the index, asks `memory/` what to do, and writes by a trait.
+//! A use case reads the store and the index, asks `memory/` for decisions, and writes through a trait.
 //!
 //! **Invariant:** nothing here knows ractor, sockets, HTTP, MCP or a terminal. Actors and the server call this room; it
 //! calls neither.
@@ -10,12 +10,16 @@ pub mod bus;
 pub mod index_handle;
 pub mod pause;
 pub mod lifecycle_json;
+pub mod event_feed;
+pub mod event_trace;
+pub mod latency;
 pub mod identity;
 pub mod material;
 pub mod continuity;
 pub mod ancestry;
 pub mod documents;
 pub mod capture_rules;
+pub mod skipped_tools;
 pub mod settings;
 pub mod transcript_replies;
 pub mod injection_receipt;
@@ -30,3 +34,7 @@ pub mod file_context;
 pub mod job_runner;
 pub mod forgetting;
 pub mod maintenance;
+pub mod answers;
+pub mod requests;
+pub mod queries;
+pub mod commands;

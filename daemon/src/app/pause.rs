@@ -1,7 +1,7 @@
-//! Whether anything is captured at all: the user's `recall ctl pause`, kept in a file of its own.
+//! Whether recording is paused (`recall ctl pause`), stored in a file of its own.
 //!
-//! Not in the database: a backup that takes the place of a damaged one must not end a pause. A file that cannot be read
-//! means a pause, for nobody can tell what the user said; `status` and `doctor` show it.
+//! It is not stored in the database, because a backup that replaces a damaged database must not end a pause. An
+//! unreadable file counts as a pause, because the user may have asked for one; `status` and `doctor` show it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use crate::memory::ids::Timestamp;
 use crate::memory::pause::{Pause, Pauses};
 use crate::trusted_file::{self, Links};
 
-/// A pause takes some forty bytes.
+/// A pause takes about forty bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Cheap to clone.
@@ -24,10 +24,10 @@ pub struct PauseSwitch {
 }
 
 impl PauseSwitch {
-    /// As the note says; without a note nothing is paused.
+    /// Reads the pauses. Without the file nothing is paused.
     pub fn load(note: &Path) -> Self {
         let pauses = read(note).unwrap_or_else(|error| {
-            tracing::error!(note = %note.display(), %error, "nothing is captured: the note of pauses cannot be read");
+            tracing::error!(note = %note.display(), %error, "recording is off: the file with the pauses cannot be read");
             Pauses::unknown()
         });
         Self { note: Arc::new(note.to_owned()), pauses: Arc::new(RwLock::new(pauses)) }
@@ -41,18 +41,12 @@ impl PauseSwitch {
         self.pauses.read().unwrap_or_else(PoisonError::into_inner).current(now)
     }
 
-    /// Blocks: writes the note before it counts.
-    ///
-    /// # Errors
-    /// When the note cannot be written; nothing is changed then.
+    /// Pauses, and writes the file first. Blocks. If the file cannot be written nothing is changed.
     pub fn pause(&self, now: Timestamp, until: Option<Timestamp>) -> io::Result<()> {
         self.change(|pauses| pauses.begin(now, until))
     }
 
-    /// As [`Self::pause`], the other way.
-    ///
-    /// # Errors
-    /// As there.
+    /// Ends a pause, like [`Self::pause`].
     pub fn resume(&self, now: Timestamp) -> io::Result<()> {
         self.change(|pauses| pauses.end(now))
     }

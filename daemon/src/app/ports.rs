@@ -1,15 +1,16 @@
-//! What the use cases ask of the actors. The daemon puts its handles here, a test may put values of its own.
+//! What the use cases need of the actors. The daemon passes its handles; a test may pass its own values.
 
 use std::time::Duration;
 
 use recall_protocol::wire::{Deliver, Reply};
 
+use super::event_trace::EventTrace;
 use super::injection_receipt::Recipient;
 use crate::memory::event::HookEvent;
 use crate::memory::ids::SessionKey;
 use crate::store::{Operation, StoreError};
 
-/// There was no answer in time. Whether the request was carried out is not known.
+/// There was no reply in time. Whether the request was carried out is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no answer")]
 pub struct NoAnswer;
@@ -19,7 +20,7 @@ pub struct NoAnswer;
 pub enum WriteFailed {
     #[error(transparent)]
     Refused(#[from] StoreError),
-    #[error("the writer gave no answer")]
+    #[error("the writer did not answer")]
     NoAnswer(#[from] NoAnswer),
 }
 
@@ -31,20 +32,20 @@ pub trait Writer: Clone + Send + Sync + 'static {
         operation: O,
     ) -> impl Future<Output = Result<O::Output, WriteFailed>> + Send;
 
-    /// Waits until the database is written anew and the log beside it is empty.
+    /// Waits until the database is rewritten and its write-ahead log is empty.
     fn rewrite(&self) -> impl Future<Output = Result<(), WriteFailed>> + Send;
 
-    /// Asks for the log beside the database to be emptied; nobody waits for it.
+    /// Requests that the write-ahead log is emptied, without waiting for it.
     fn empty_log(&self);
 }
 
-/// The writer, and what else runs beside the use cases.
+/// The writer and the other actors, as the use cases see them.
 pub trait Ports: Clone + Send + Sync + 'static {
     type Writer: Writer;
 
     fn writer(&self) -> &Self::Writer;
 
-    /// Hands an event to its session and waits for the answer.
+    /// Sends an event to its session and waits for the reply.
     fn deliver(
         &self,
         session: SessionKey,
@@ -52,38 +53,45 @@ pub trait Ports: Clone + Send + Sync + 'static {
         within: Duration,
     ) -> impl Future<Output = Result<Reply, NoAnswer>> + Send;
 
-    /// Something of these sessions was forgotten: they read anew what there is.
-    fn read_again(&self, sessions: Vec<SessionKey>);
+    /// Something of these sessions was forgotten: they must read their state again.
+    fn reload(&self, sessions: Vec<SessionKey>);
 
-    /// Waits until the index holds all that was committed, and no word of a removed document.
+    /// Waits until the index contains all that was committed.
+    fn flush_index(&self, within: Duration) -> impl Future<Output = Result<(), NoAnswer>> + Send;
+
+    /// Lets providers be called again whose circuit is open.
+    fn reconsider_providers(&self);
+
+    /// Waits until the index contains all that was committed, and no text of a removed document.
     fn purge_index(&self, within: Duration) -> impl Future<Output = Result<(), NoAnswer>> + Send;
 
-    /// Waits until all that lies in the spool has been offered once.
+    /// Waits until every file in the spool has been offered once.
     fn drain_spool(&self, within: Duration) -> impl Future<Output = Result<Drained, NoAnswer>> + Send;
 }
 
-/// An event without private text and secrets, on its way to its session.
+/// An event without private text and secrets, to be handled by its session.
 #[derive(Debug)]
 pub struct AcceptedEvent {
     pub event: HookEvent,
     /// Without its payload.
     pub deliver: Deliver,
-    /// The second key against double delivery.
+    /// The second key, which recognizes duplicates.
     pub key: Option<[u8; 16]>,
-    /// The name the project wants to be shown under.
+    /// The project's display name, if it has configured one.
     pub alias: Option<String>,
     pub recipient: Recipient,
+    pub trace: EventTrace,
 }
 
-/// What a drain did.
+/// The result of a drain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drained {
     pub stored: u64,
-    /// No frame of ours: moved aside.
+    /// Files without a valid frame, which were moved aside.
     pub bad: u64,
-    /// Could not be stored now; they stay.
+    /// Files that could not be stored now and stay.
     pub left: u64,
-    /// Of them, those that a newer program has written.
+    /// Of these, files that a newer version has written.
     pub other_version: u64,
 }
 

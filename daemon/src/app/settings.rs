@@ -1,7 +1,7 @@
-//! What of the configuration is taken up while the daemon runs: what keeps things out. All else counts from its start.
+//! The settings that are applied while the daemon runs: those that keep data out. All others apply from its next start.
 //!
-//! The housekeeper watches the file's folder and looks at the file's stamp every ten seconds, never for an event. A change counts when two looks
-//! have found it the same, for a program may be writing just then.
+//! The housekeeper watches the folder of the file and checks the file's stamp every ten seconds, never for an event. A
+//! change counts when two checks see the same stamp, because a program may still be writing.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::config::{Config, Excluded, Loaded};
 use crate::faults::{Fault, planted};
 use crate::memory::redaction::{RedactionMode, RedactionPolicy, Redactor};
 
-/// The redactor of the moment. Cheap to clone.
+/// The current redactor. Cheap to clone.
 #[derive(Clone)]
 pub struct CurrentRedactor(Arc<RwLock<Arc<Redactor>>>);
 
@@ -34,31 +34,31 @@ impl CurrentRedactor {
 #[derive(Clone, Debug)]
 pub struct SettingsFiles {
     pub config: PathBuf,
-    /// What remembers the last configuration without a mistake.
+    /// Where the last valid configuration is kept.
     pub last_good: PathBuf,
 }
 
-/// How long a change is waited for.
+/// Whether a change must settle before it is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// A change that may still be being written is left for the next look.
-    Patient,
+pub enum CheckMode {
+    /// A file that may still be being written is left for the next check.
+    AfterSettling,
     Now,
 }
 
-/// What a look has found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Looked {
-    /// What is in force is what the file says.
+pub enum CheckResult {
+    /// The settings in force are those of the file.
     Settled,
-    /// The file has changed and may still be being written: look again in a moment.
+    /// The file has changed and may still be being written: check again in a moment.
     Changing,
 }
 
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Settings {
-    /// `None`: nothing is read again.
+    /// `None`: the configuration is never read again.
     files: Arc<Option<SettingsFiles>>,
     redactor: CurrentRedactor,
     capture_rules: CaptureRules,
@@ -66,15 +66,15 @@ pub struct Settings {
     report: Arc<RwLock<Arc<ConfigReport>>>,
 }
 
-/// What is told of the configuration.
+/// The state of the configuration, for users.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigReport {
-    /// All that is wrong with it, with lines.
+    /// All problems, with lines.
     pub problems: Vec<String>,
-    /// What follows from that; `None` where nothing is wrong.
+    /// The consequences of the problems; `None` without any.
     pub consequence: Option<&'static str>,
     pub nothing_is_captured: bool,
-    /// Parts of it that have changed and count after a restart.
+    /// Parts that have changed and apply after a restart.
     pub after_restart: Vec<&'static str>,
 }
 
@@ -101,7 +101,7 @@ impl ConfigReport {
         }
     }
 
-    /// One line for the user; `None`: nothing is wrong.
+    /// One line for the user; `None` without problems.
     pub fn notice(&self) -> Option<String> {
         let consequence = self.consequence?;
         let (first, more) = self.problems.split_first()?;
@@ -110,7 +110,7 @@ impl ConfigReport {
             more => format!(" (and {more} more)"),
         };
         Some(format!(
-            "recall: config.toml has errors: {first}{more}. {consequence} `recall doctor` names them."
+            "recall: config.toml has errors: {first}{more}. {consequence} Run `recall doctor` for details."
         ))
     }
 }
@@ -119,17 +119,17 @@ struct Seen {
     running: Config,
     redaction: RedactionPolicy,
     excluded: Excluded,
-    /// `None`: the file was not looked at yet.
+    /// `None`: the file was not checked yet.
     taken: Option<Option<Stamp>>,
-    /// A change that the last look has found.
+    /// A change that the last check has found.
     changed: Option<Option<Stamp>>,
 }
 
-/// What changes when a file does.
+/// What changes with the file.
 type Stamp = (u64, u64, i64, i64, i64, i64);
 
 impl Settings {
-    /// `loaded`: what the daemon starts with.
+    /// `loaded`: the configuration at the daemon's start.
     pub fn new(
         files: Option<SettingsFiles>,
         loaded: &Loaded,
@@ -140,7 +140,7 @@ impl Settings {
             running: loaded.config.clone(),
             redaction: loaded.config.redaction.clone(),
             excluded: loaded.config.excluded.clone(),
-            // What was changed since it was read is found by the first looks.
+            // The first checks find changes since it was read.
             taken: None,
             changed: None,
         };
@@ -153,7 +153,7 @@ impl Settings {
         }
     }
 
-    pub fn are_read_again(&self) -> bool {
+    pub fn can_reload(&self) -> bool {
         self.files.is_some()
     }
 
@@ -161,26 +161,26 @@ impl Settings {
         Arc::clone(&self.report.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes a change up. Blocks.
-    pub fn look(&self, look: Look) -> Looked {
-        let Some(files) = &*self.files else { return Looked::Settled };
+    /// Applies a change. Blocks.
+    pub fn check(&self, mode: CheckMode) -> CheckResult {
+        let Some(files) = &*self.files else { return CheckResult::Settled };
         let stamp = stamp(files);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.taken == Some(stamp) {
             seen.changed = None;
-            return Looked::Settled;
+            return CheckResult::Settled;
         }
-        if look == Look::Patient && seen.changed != Some(stamp) {
+        if mode == CheckMode::AfterSettling && seen.changed != Some(stamp) {
             seen.changed = Some(stamp);
-            return Looked::Changing;
+            return CheckResult::Changing;
         }
         let loaded = Config::in_force(&files.config, &files.last_good);
         (seen.taken, seen.changed) = (Some(stamp), None);
         self.take(&loaded, &mut seen);
-        Looked::Settled
+        CheckResult::Settled
     }
 
-    /// The folder in which the file lies or would lie.
+    /// The folder of the file, which may not exist.
     pub fn folder(&self) -> Option<&Path> {
         self.files.as_ref().as_ref()?.config.parent()
     }
@@ -190,7 +190,7 @@ impl Settings {
         if config.excluded != seen.excluded {
             seen.excluded = config.excluded.clone();
             self.capture_rules.exclude(&config.excluded);
-            tracing::info!("capture.exclude has changed and is followed from now on");
+            tracing::info!("applied a change of capture.exclude");
         }
         let mut redaction = config.redaction.clone();
         if planted(Fault::KeepSecrets) {
@@ -201,17 +201,17 @@ impl Settings {
                 Ok(redactor) => {
                     self.redactor.set(redactor);
                     seen.redaction = redaction;
-                    tracing::info!("[redaction] has changed and is followed from now on");
+                    tracing::info!("applied a change of [redaction]");
                 }
                 // Each pattern was compiled when the file was read.
-                Err(_) => tracing::error!("[redaction] has changed and cannot be followed"),
+                Err(_) => tracing::error!("cannot apply a change of [redaction]"),
             }
         }
         let report = ConfigReport::of(loaded, &seen.running);
         if !report.problems.is_empty() {
             tracing::warn!(
                 problems = report.problems.len(),
-                "the configuration has errors; `recall doctor` names them"
+                "the configuration has errors; run `recall doctor`"
             );
         }
         *self.report.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(report);

@@ -1,7 +1,7 @@
-//! Tells when something falls into the spool: inotify on Linux, kqueue on macOS.
+//! Reports new files in the spool: inotify on Linux, kqueue on macOS.
 //!
-//! A thousand files that fall in at once are one piece of news: the teller stays silent until it was heard. Where the
-//! system has no watch to give (its limit is reached, the file system knows none) the caller looks by itself.
+//! A thousand new files cause one report: there is no other until [`SpoolWatch::rearm`]. Where the system cannot watch
+//! the folder (its limit is reached, or the file system does not support it) the caller polls.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,44 +12,41 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 /// Watches until it is dropped.
 pub struct SpoolWatch {
     folder: PathBuf,
-    /// Which folder is watched: one that was removed and made anew is another.
+    /// The watched folder. One that was removed and created again has another identity.
     identity: Option<(u64, u64)>,
-    told: Arc<AtomicBool>,
+    reported: Arc<AtomicBool>,
     _watcher: RecommendedWatcher,
 }
 
 impl SpoolWatch {
-    /// Calls `tell` on a thread of its own when a file has come into `folder`, and not again before
-    /// [`SpoolWatch::heard`].
-    ///
-    /// # Errors
-    /// When the system does not watch this folder.
-    pub fn start(folder: &Path, tell: impl Fn() + Send + 'static) -> notify::Result<Self> {
-        let told = Arc::new(AtomicBool::new(false));
-        let silent = Arc::clone(&told);
-        let mut watcher = notify::recommended_watcher(move |news: notify::Result<Event>| {
-            // News that were lost may have been of an arrival.
-            if news.as_ref().map_or(true, is_arrival) && !silent.swap(true, Ordering::AcqRel) {
-                tell();
+    /// Calls `on_arrival` on a thread of its own when a file appears in `folder`, and not again before
+    /// [`SpoolWatch::rearm`]. Fails if the system cannot watch this folder.
+    pub fn start(folder: &Path, on_arrival: impl Fn() + Send + 'static) -> notify::Result<Self> {
+        let reported = Arc::new(AtomicBool::new(false));
+        let is_reported = Arc::clone(&reported);
+        let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            // A lost event may have been an arrival.
+            if event.as_ref().map_or(true, is_arrival) && !is_reported.swap(true, Ordering::AcqRel) {
+                on_arrival();
             }
         })?;
         watcher.watch(folder, RecursiveMode::NonRecursive)?;
-        Ok(Self { folder: folder.to_owned(), identity: identity(folder), told, _watcher: watcher })
+        Ok(Self { folder: folder.to_owned(), identity: identity(folder), reported, _watcher: watcher })
     }
 
-    /// What falls in from now on is news again. Call it before looking.
-    pub fn heard(&self) {
-        self.told.store(false, Ordering::Release);
+    /// Reports the next arrival again. Call it before reading the folder.
+    pub fn rearm(&self) {
+        self.reported.store(false, Ordering::Release);
     }
 
-    /// Whether the folder that is watched is still the one that files fall into.
+    /// Whether the watched folder still exists under its path.
     pub fn is_current(&self) -> bool {
         self.identity.is_some() && self.identity == identity(&self.folder)
     }
 }
 
-/// A file was made, or renamed into the folder; kqueue only says that the folder has changed. Our own removals are
-/// no news.
+/// A file was created in the folder or renamed into it; kqueue only reports that the folder has changed. Our own
+/// removals are no arrivals.
 fn is_arrival(event: &Event) -> bool {
     event.need_rescan() || !matches!(event.kind, EventKind::Remove(_) | EventKind::Access(_))
 }
@@ -67,37 +64,37 @@ mod tests {
 
     use super::*;
 
-    /// News come at once; without any this long is a failure.
+    /// Reports come at once. A test fails after this long without one.
     const SOON: Duration = Duration::from_secs(30);
 
     fn watched() -> (tempfile::TempDir, SpoolWatch, Receiver<()>) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("new")).unwrap();
-        let (tell, news) = channel();
-        let watch = SpoolWatch::start(&folder.path().join("new"), move || tell.send(()).unwrap()).unwrap();
-        (folder, watch, news)
+        let (sender, reports) = channel();
+        let watch = SpoolWatch::start(&folder.path().join("new"), move || sender.send(()).unwrap()).unwrap();
+        (folder, watch, reports)
     }
 
-    fn fall_in(folder: &tempfile::TempDir, name: &str) {
+    fn add_file(folder: &tempfile::TempDir, name: &str) {
         let made = folder.path().join(name);
         std::fs::write(&made, "event").unwrap();
         std::fs::rename(made, folder.path().join("new").join(name)).unwrap();
     }
 
     #[test]
-    fn a_file_that_falls_in_is_news_once_until_it_was_heard() {
-        let (folder, watch, news) = watched();
-        fall_in(&folder, "a");
-        news.recv_timeout(SOON).unwrap();
-        fall_in(&folder, "b");
-        watch.heard();
-        fall_in(&folder, "c");
-        news.recv_timeout(SOON).unwrap();
+    fn new_files_are_reported_once_until_the_watch_is_rearmed() {
+        let (folder, watch, reports) = watched();
+        add_file(&folder, "a");
+        reports.recv_timeout(SOON).unwrap();
+        add_file(&folder, "b");
+        watch.rearm();
+        add_file(&folder, "c");
+        reports.recv_timeout(SOON).unwrap();
     }
 
     #[test]
-    fn a_folder_that_was_made_anew_is_not_the_one_that_is_watched() {
-        let (folder, watch, _news) = watched();
+    fn a_folder_that_was_created_again_is_not_the_watched_one() {
+        let (folder, watch, _reports) = watched();
         assert!(watch.is_current());
         std::fs::rename(folder.path().join("new"), folder.path().join("old")).unwrap();
         assert!(!watch.is_current());

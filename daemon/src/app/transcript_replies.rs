@@ -1,5 +1,5 @@
-//! Looks up what the agent has written down and did not tell: how a turn ended, what an approved plan says. Reads on a
-//! thread that may wait, and lets nothing secret or private through.
+//! Reads what the agent wrote to its files and did not report: the end of a turn, the text of an approved plan. It
+//! reads on a thread that may block, and removes secrets and private text.
 
 use std::path::PathBuf;
 
@@ -7,20 +7,21 @@ use recall_protocol::privacy::strip_text;
 
 use super::settings::CurrentRedactor;
 use crate::agents::named_file::Refused;
-use crate::agents::{self, PlanRequest, ReplyRequest};
+use crate::agents::{Agents, PlanRequest, ReplyRequest};
 use crate::memory::ids::{AgentName, PromptId};
 
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct TranscriptReplies {
+    agents: Agents,
     redactor: CurrentRedactor,
-    /// `None`: nobody knows where agents keep their files.
+    /// `None`: the folder of the agent's files is not known.
     home: Option<PathBuf>,
 }
 
 impl TranscriptReplies {
-    pub fn new(redactor: CurrentRedactor) -> Self {
-        Self { redactor, home: std::env::home_dir().filter(|home| home.is_absolute()) }
+    pub fn new(agents: Agents, redactor: CurrentRedactor) -> Self {
+        Self { agents, redactor, home: std::env::home_dir().filter(|home| home.is_absolute()) }
     }
 
     /// The answer to a turn, if the transcript has one and may be read.
@@ -32,11 +33,11 @@ impl TranscriptReplies {
         config_dir: Option<String>,
     ) -> Option<String> {
         let request = ReplyRequest { transcript, prompt, home: self.home.clone()?, config_dir };
-        let read = agents::spec(agent.as_str()).reply;
+        let read = self.agents.spec(agent.as_str()).reply;
         self.cleaned("a transcript", move || read(&request)).await
     }
 
-    /// The text of a plan, if its file may be read. `folders` says where plans lie.
+    /// The text of a plan, if its file may be read. `folders`: where plans lie.
     pub async fn plan(
         &self,
         agent: &AgentName,
@@ -45,7 +46,7 @@ impl TranscriptReplies {
         folders: Vec<String>,
     ) -> Option<String> {
         let request = PlanRequest { path, home: self.home.clone()?, config_dir, root, folders };
-        let read = agents::spec(agent.as_str()).plan_file;
+        let read = self.agents.spec(agent.as_str()).plan_file;
         self.cleaned("a plan", move || read(&request)).await
     }
 
@@ -62,11 +63,11 @@ impl TranscriptReplies {
             Ok(Ok(text)) => text.filter(|text| !text.trim().is_empty()),
             Ok(Err(refused)) => {
                 let refused: Refused = refused;
-                tracing::debug!(%refused, what, "a file is not read");
+                tracing::debug!(%refused, what, "a file was skipped");
                 None
             }
             Err(error) => {
-                tracing::error!(panicked = error.is_panic(), what, "a file could not be read");
+                tracing::error!(panicked = error.is_panic(), what, "cannot read a file");
                 None
             }
         }

@@ -10,8 +10,6 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-/// # Errors
-/// When the output cannot be written.
 pub fn run(args: &CompletionsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut super::command_line(), "recall", &mut script);

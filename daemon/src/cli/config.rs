@@ -1,4 +1,4 @@
-//! `recall config`: looks at the settings.
+//! `recall config`: checks the settings.
 
 use std::io::Write;
 use std::time::Instant;
@@ -10,21 +10,20 @@ use recall_protocol::paths::Paths;
 use super::failure::Failure;
 use super::terminal::{BOLD, ERROR, GOOD};
 use crate::app::clock;
-use crate::compression::policy::{Backend, CompressionPolicy, KeySource};
-use crate::compression::{prompt, provider};
+use crate::compression::prompt;
 use crate::config::{Config, Loaded};
+use crate::providers::{Backend, CallSettings, KeySource, chat};
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Make one tiny call to each configured model and say what happened
+    /// Make one small call to each configured model and report the result
     Test(TestArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct TestArgs {}
 
-/// # Errors
-/// When the settings are wrong, or a model does not answer.
+/// Fails when the settings are invalid or a model does not answer.
 pub fn run(command: &ConfigCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     match command {
         ConfigCommand::Test(TestArgs {}) => test(out),
@@ -38,42 +37,43 @@ fn test(out: &mut dyn Write) -> anyhow::Result<()> {
     if !problems.is_empty() {
         let named: Vec<_> = problems.iter().map(|problem| format!("{}, {problem}", file.display())).collect();
         return Err(Failure::failed(format!("The configuration has errors: {}", named.join("; ")))
-            .hint("Mend them first: with an error in [compression] no model is asked.")
+            .hint("Fix them first; no model is called while [compression] has an error.")
             .into());
     }
     let policy = config.compression;
     if policy.backends.is_empty() {
-        return Ok(writeln!(out, "The built-in compressor does the work: there is no model to call.")?);
+        return Ok(writeln!(out, "No model is configured; the built-in compressor is used.")?);
     }
-    // Its calls wait for nothing but the network.
+    // The calls only wait for the network.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .context("starting the runtime")?;
+    let settings = policy.call_settings();
     let mut silent = 0;
     for backend in &policy.backends {
-        if !ask(backend, &policy, runtime.handle(), out)? {
+        if !ask(backend, &settings, runtime.handle(), out)? {
             silent += 1;
         }
     }
     match silent {
         0 => Ok(()),
         _ => Err(Failure::failed(format!("{silent} of {} models did not answer", policy.backends.len()))
-            .hint("Until they do, the built-in compressor makes the notes.")
+            .hint("The built-in compressor is used until they do.")
             .into()),
     }
 }
 
-/// Whether the model has answered.
+/// True if the model answered.
 fn ask(
     backend: &Backend,
-    policy: &CompressionPolicy,
+    settings: &CallSettings,
     runtime: &tokio::runtime::Handle,
     out: &mut dyn Write,
 ) -> anyhow::Result<bool> {
     let name = backend.origin();
-    let provider = provider::provider(backend, policy, runtime)?;
+    let provider = chat::provider(backend, settings, runtime)?;
     let started = Instant::now();
     match provider.ask(&prompt::probe(), clock::now()) {
         Ok(reply) => {

@@ -1,22 +1,22 @@
-//! Whether changes may be made: shown only, asked for at the terminal, agreed to beforehand, or neither.
+//! Whether changes may be made: dry run, `--yes`, a question at the terminal, or nobody to ask.
 
 use std::io::{BufRead, IsTerminal, Write};
 
 use crate::cli::failure::Failure;
 
-/// How the user wants changes to be made.
+/// How changes are confirmed.
 pub(crate) enum Consent<'a> {
-    /// `--dry-run`: show them and write nothing.
+    /// `--dry-run`: show the changes and write nothing.
     ShowOnly,
     /// `--yes`.
     Given,
-    /// Ask, and read the answer from here.
+    /// Ask, and read the answer from this input.
     Ask(&'a mut dyn BufRead),
     /// There is nobody to ask.
     Unavailable,
 }
 
-/// What came of it.
+/// The decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Go,
@@ -24,21 +24,21 @@ pub(crate) enum Answer {
 }
 
 impl<'a> Consent<'a> {
-    /// Asks at `input` only where stdin is a terminal: a script that waits for an answer would wait for ever.
+    /// Asks at `input` only if stdin is a terminal; a script would wait forever.
     pub(crate) fn at_terminal(input: &'a mut dyn BufRead) -> Self {
         if std::io::stdin().is_terminal() { Self::Ask(input) } else { Self::Unavailable }
     }
 
-    /// True when the user sees the changes before anything happens.
+    /// True when the changes are shown before they are made.
     pub(crate) fn shows_changes(&self) -> bool {
         matches!(self, Self::ShowOnly | Self::Ask(_))
     }
 
-    /// Decides, asking if need be. Everything but a clear yes means no.
+    /// Decides, asking if needed. Any answer but a clear yes means no.
     pub(crate) fn obtain(self, question: &str, out: &mut dyn Write) -> anyhow::Result<Answer> {
         match self {
             Self::ShowOnly => {
-                writeln!(out, "Nothing was changed, as --dry-run asked.")?;
+                writeln!(out, "Dry run; nothing was changed.")?;
                 Ok(Answer::Leave)
             }
             Self::Given => Ok(Answer::Go),
@@ -54,8 +54,8 @@ impl<'a> Consent<'a> {
                 Ok(Answer::Leave)
             }
             Self::Unavailable => {
-                Err(Failure::usage("there is no terminal to ask at, so nothing was changed")
-                    .hint("run it again with --yes to agree beforehand, or with --dry-run to see the changes")
+                Err(Failure::usage("Cannot ask for confirmation without a terminal; nothing was changed")
+                    .hint("Use --yes to confirm, or --dry-run to see the changes.")
                     .into())
             }
         }

@@ -1,4 +1,4 @@
-//! `recall context`: what an agent would be told.
+//! `recall context`: shows the context that an agent would get.
 
 use std::io::Write;
 
@@ -8,26 +8,24 @@ use recall_protocol::query::Context;
 use super::client::{Client, Start};
 use super::failure::Failure;
 use super::terminal::DIM;
-use crate::server::answers::found::Silence;
+use crate::app::answers::found::Silence;
 
 #[derive(Debug, Args)]
 pub struct ContextArgs {
-    /// The folder in which the session would start
+    /// Folder in which the session would start
     #[arg(long, value_name = "DIR", default_value = ".")]
     cwd: String,
-    /// What this prompt would be given, instead of a session that starts
+    /// Show the context for this prompt instead of a session start
     #[arg(long)]
     prompt: Option<String>,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// # Errors
-/// When the daemon does not answer or the folder is not there.
 pub fn run(args: &ContextArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let folder = std::path::absolute(&args.cwd).map_err(|error| {
-        Failure::usage(format!("{:?} is no folder: {error}", args.cwd)).hint("Name a folder with --cwd.")
+        Failure::usage(format!("Invalid folder {:?}: {error}", args.cwd)).hint("Name a folder with --cwd.")
     })?;
     let query = Context { cwd: folder.to_string_lossy().into_owned(), prompt: args.prompt.clone() };
     let answer = Client::connect(Start::IfNeeded)?.ask(query)?;
@@ -38,13 +36,13 @@ pub fn run(args: &ContextArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let context = answer.read()?;
     if context.block.text.is_empty() {
         let why = match context.silent {
-            Some(Silence::Paused) => "recall is paused. It goes on with `recall ctl resume`.",
+            Some(Silence::Paused) => "No context: recall is paused. Run `recall ctl resume` to continue.",
             Some(Silence::Excluded) => {
-                "this project is excluded, by `capture.exclude` or by its own `.recall.toml`."
+                "No context: this project is excluded, by `capture.exclude` or its `.recall.toml`."
             }
-            None => "recall knows nothing that bears on it yet.",
+            None => "No relevant notes.",
         };
-        return Ok(writeln!(out, "Nothing would be said: {why}")?);
+        return Ok(writeln!(out, "{why}")?);
     }
     writeln!(out, "{}", context.block.text)?;
     let tokens = context.block.tokens;

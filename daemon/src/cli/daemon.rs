@@ -1,4 +1,4 @@
-//! `recall daemon`: the daemon in the foreground.
+//! `recall daemon`: runs the daemon in the foreground.
 
 use std::io::Write;
 
@@ -18,24 +18,23 @@ use crate::store::OpenStoreError;
 #[derive(Debug, Args)]
 pub struct DaemonArgs {}
 
-/// Threads for everything that does not block: recall is a guest on somebody's laptop.
+/// Worker threads for tasks that do not block. recall should leave the cores to the user.
 const WORKERS: usize = 2;
-/// Threads that may block, at most; they end when idle.
+/// The maximum number of threads for blocking work; idle ones end.
 const BLOCKING_THREADS: usize = 16;
 
-/// # Errors
-/// When the daemon cannot start, or its parts keep failing.
+/// Runs until the daemon is stopped. Fails when it cannot start or keeps failing.
 pub fn run(_args: &DaemonArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     core_dump::disable();
-    // Whatever is made from here on is private, and no folder of the user's is kept busy.
+    // Files created from here on are private, and the working directory blocks no unmount.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     std::env::set_current_dir("/").context("leaving the current folder")?;
     log::start(&paths);
     faults::arm()?;
-    // What it cannot be made for, the daemon is told soon enough.
+    // If the folder cannot be created, starting the daemon reports why.
     let _ = paths.create_state_folder();
-    // Capturing must not stop for a typing mistake; `recall doctor` names it.
+    // An invalid config must not stop recording; `recall doctor` reports it.
     let loaded = Config::in_force(paths.config_file(), &run::last_config(&paths));
     for problem in &loaded.problems {
         tracing::error!(line = problem.line, "the configuration has an error; `recall doctor` names it");
@@ -47,19 +46,19 @@ pub fn run(_args: &DaemonArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         .build()
         .context("starting the runtime")?;
     let outcome = runtime.block_on(run::run(paths.clone(), loaded));
-    // A lost compressor thread must not keep the process.
+    // A stuck compressor thread must not keep the process alive.
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     match outcome {
         Ok(()) => Ok(()),
         Err(RunError::Instance(InstanceError::Taken(note))) => {
             let pid = note.map(|note| format!(" (pid {})", note.pid)).unwrap_or_default();
             if std::env::var_os("LISTEN_FDS").is_some() {
-                // The service manager holds a connection for us: saying "done" would start us again at once.
-                return Err(Failure::failed(format!("Another daemon is running{pid}"))
-                    .hint("Stop it with `recall ctl stop`; the service then takes over.")
+                // The service manager holds a connection for us and would restart us at once after a clean exit.
+                return Err(Failure::failed(format!("Another daemon is already running{pid}"))
+                    .hint("Run `recall ctl stop`; the service then starts its own.")
                     .into());
             }
-            writeln!(out, "Another daemon is running{pid}; this one is not needed.")?;
+            writeln!(out, "Another daemon is already running{pid}.")?;
             Ok(())
         }
         Err(error) => {
@@ -80,34 +79,33 @@ fn chain(error: &RunError) -> String {
     text
 }
 
-/// What the user can do about it. Events go to the spool meanwhile, so nothing is lost.
+/// What the user can do about it. Meanwhile events go to the spool, so nothing is lost.
 fn explain(error: RunError, paths: &Paths) -> anyhow::Error {
     let what = chain(&error);
     let hint = match &error {
         RunError::Store(OpenStoreError::TooNew { .. }) => {
-            "Install the newer recall again; this one does not touch what it does not understand. Events wait in the spool."
-                .to_owned()
+            "Install the newer recall again. Events wait in the spool.".to_owned()
         }
         RunError::Store(OpenStoreError::OtherTables { path }) => format!(
-            "Move it away (`mv {0} {0}.old`) and start again; this recall cannot read it. Events wait in the spool.",
+            "Move it away (`mv {0} {0}.old`) and try again. Events wait in the spool.",
             path.display()
         ),
         RunError::Store(_) | RunError::Repair(_) => format!(
-            "Look at {} and its rights and free space; backups lie in {}. Events wait in the spool.",
+            "Check the permissions of {} and the free space; backups are in {}. Events wait in the spool.",
             paths.database().display(),
             paths.backups_dir().display()
         ),
         RunError::Folder(_) | RunError::DataFolder(..) => {
-            "Make the folder yours and writable, or point RECALL_HOME to one that is.".to_owned()
+            "Make the folder yours and writable, or set RECALL_HOME to another one.".to_owned()
         }
         RunError::Paths(_) => "Set RECALL_HOME to a short absolute path.".to_owned(),
         RunError::Listen(_) => {
-            format!("Look at {} and its rights.", paths.runtime_dir().display())
+            format!("Check the permissions of {}.", paths.runtime_dir().display())
         }
-        RunError::Compression(_) => format!("Mend [compression] in {}.", paths.config_file().display()),
-        RunError::Redaction(_) => format!("Mend the patterns in {}.", paths.config_file().display()),
+        RunError::Compression(_) => format!("Fix [compression] in {}.", paths.config_file().display()),
+        RunError::Redaction(_) => format!("Fix the patterns in {}.", paths.config_file().display()),
         RunError::Instance(_) | RunError::Start(_) | RunError::Signals(_) | RunError::RootFailed => {
-            format!("The log says more: {}.", paths.log_file().display())
+            format!("See the log: {}.", paths.log_file().display())
         }
     };
     Failure::failed(capitalised(&what)).hint(hint).into()

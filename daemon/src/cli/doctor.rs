@@ -1,4 +1,4 @@
-//! `recall doctor`: what is installed, running and reachable, and what to do about what is not.
+//! `recall doctor`: checks what is installed, running and reachable, and suggests fixes.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,25 +22,26 @@ use super::install::inspection::{self, AgentReport, EventState, Presence, Settin
 use super::install::second_settings::SecondCommands;
 use super::keeping;
 use super::terminal::{self, BOLD, DIM, ERROR, GOOD, WARNING};
-use crate::actors::subscriber::SubscriberCounters;
+use crate::agents::AGENTS;
+use crate::app::answers::found::{IdentityAnswer, UnprovenClaimAnswer};
+use crate::app::answers::status::SubscriberCounters;
+use crate::app::answers::status::{PingAnswer, RepairAnswer, StatusAnswer};
 use crate::app::capture_rules::project_files;
 use crate::app::clock;
 use crate::config::Config;
 use crate::project_file::Captured;
 use crate::repository::{self, Ignored};
-use crate::server::answers::found::{IdentityAnswer, UnprovenClaimAnswer};
-use crate::server::answers::status::{PingAnswer, RepairAnswer, StatusAnswer};
 use crate::server::run::{self, foreign_files, repair_note};
 use crate::service;
 use crate::store::recent_repairs;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// After that a loss is history.
+/// Older losses are only a note.
 const RECENTLY: Duration = Duration::from_secs(7 * 24 * 3600);
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -49,18 +50,18 @@ pub struct DoctorArgs {
 #[serde(rename_all = "lowercase")]
 enum Health {
     Good,
-    /// Works, and could be better.
+    /// Works, but could be better.
     Note,
     Bad,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 struct Finding {
     health: Health,
     area: &'static str,
     what: String,
-    /// What to do about it.
+    /// What the user can do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
 }
@@ -71,19 +72,18 @@ struct Report {
     findings: Vec<Finding>,
 }
 
-/// # Errors
-/// When something is broken; a [`Failure`] with exit code 1.
+/// Fails with exit code 1 when something is broken.
 pub fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     let mut findings = Vec::new();
     programs(&mut findings);
-    folders(&paths, &mut findings);
+    let unusable = folders(&paths, &mut findings);
     config(&paths, &mut findings);
     project(&mut findings);
     identity(&paths, &mut findings);
     daemon(&paths, &mut findings);
     database(&paths, &mut findings);
-    spool(&paths, &mut findings);
+    spool(&paths, &unusable, &mut findings);
     agents(&mut findings);
     service_manager(&mut findings);
     let broken = findings.iter().filter(|finding| finding.health == Health::Bad).count();
@@ -96,8 +96,7 @@ pub fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if broken == 0 {
         return Ok(());
     }
-    let what =
-        if broken == 1 { "One thing is broken".to_owned() } else { format!("{broken} things are broken") };
+    let what = if broken == 1 { "1 problem found".to_owned() } else { format!("{broken} problems found") };
     Err(Failure::failed(what).into())
 }
 
@@ -120,7 +119,7 @@ fn tell(out: &mut dyn Write, findings: &[Finding]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Collects findings of one area.
+/// Collects the findings of one area.
 struct Area<'a> {
     name: &'static str,
     findings: &'a mut Vec<Finding>,
@@ -152,11 +151,11 @@ fn programs(findings: &mut Vec<Finding>) {
             area.good(format!("recall {} at {}", env!("CARGO_PKG_VERSION"), program.display()));
             let shim = program.with_file_name("recall-shim");
             if shim.is_file() {
-                area.good(format!("recall-shim beside it at {}", shim.display()));
+                area.good(format!("recall-shim at {}", shim.display()));
             } else {
                 area.bad(
-                    format!("there is no recall-shim beside it at {}", shim.display()),
-                    "Install both programs into one folder: ./install.sh does.",
+                    format!("no recall-shim at {}", shim.display()),
+                    "Install both programs into one folder, as ./install.sh does.",
                 );
             }
         }
@@ -164,38 +163,71 @@ fn programs(findings: &mut Vec<Finding>) {
     }
 }
 
-fn folders(paths: &Paths, findings: &mut Vec<Finding>) {
+/// Checks recall's folders. Returns the cause of each failure, because several folders may fail for one cause.
+fn folders(paths: &Paths, findings: &mut Vec<Finding>) -> Vec<PathBuf> {
     let mut area = Area { name: "folders", findings };
+    let keeping = keeping::obstacle(paths).map(|error| cause(&error));
+    let mut unusable = Vec::new();
     for (name, path) in
         [("data", paths.data_dir()), ("state", paths.state_dir()), ("socket", paths.runtime_dir())]
     {
         let shown = format!("{name} folder {}", path.display());
         match (folder::check_writable(path), folder::look(path)) {
             (Ok(()), FolderState::Absent) => {
-                area.note(format!("{shown} is not there yet"), "The daemon makes it.");
+                area.note(format!("{shown} does not exist yet"), "The daemon creates it.");
             }
             (Ok(()), FolderState::Open) => {
-                area.note(format!("{shown} is open to others"), "The daemon closes it when it starts.");
+                area.note(
+                    format!("{shown} is readable by other users"),
+                    "The daemon makes it private when it starts.",
+                );
             }
             (Ok(()), _) => area.good(shown),
-            (Err(error), _) => area.bad(keeping::reason(&error), folder_hint(&error)),
+            (Err(error), _) => {
+                let cause = cause(&error);
+                if unusable.contains(&cause) {
+                    continue;
+                }
+                let mut hint = folder_hint(&error).to_owned();
+                if keeping.as_ref() == Some(&cause) {
+                    hint.push_str(" Until then no event can be kept.");
+                }
+                area.bad(keeping::reason(&error), &hint);
+                unusable.push(cause);
+            }
         }
     }
     for foreign in foreign_files(paths) {
-        area.bad(foreign.to_string(), "The daemon does not start with it: move it away.");
+        area.bad(foreign.to_string(), "The daemon does not start until you move it away.");
     }
     if let Err(error) = paths.socket() {
         area.bad(error.to_string(), "");
+    }
+    unusable
+}
+
+/// Where the failure is: the folder itself, or the parent in which it cannot be created.
+fn cause(error: &FolderError) -> PathBuf {
+    match error {
+        FolderError::Create { path, .. } => {
+            let above = path.ancestors().skip(1).find(|above| above.symlink_metadata().is_ok());
+            above.unwrap_or(path).to_owned()
+        }
+        FolderError::Symlink { path }
+        | FolderError::NotAFolder { path }
+        | FolderError::Foreign { path, .. }
+        | FolderError::Write { path, .. }
+        | FolderError::Restrict { path, .. } => path.clone(),
     }
 }
 
 fn folder_hint(error: &FolderError) -> &'static str {
     match error {
-        FolderError::Symlink { .. } => "Put a real folder in its place.",
-        FolderError::NotAFolder { .. } => "Move that file away.",
-        FolderError::Foreign { .. } => "Make it yours, or move it away.",
+        FolderError::Symlink { .. } => "Replace it with a real folder.",
+        FolderError::NotAFolder { .. } => "Move the file away.",
+        FolderError::Foreign { .. } => "Change its owner to you, or move it away.",
         FolderError::Create { .. } | FolderError::Write { .. } | FolderError::Restrict { .. } => {
-            "Make its place yours and writable, or point RECALL_HOME to one that is."
+            "Make its parent yours and writable, or set RECALL_HOME to another folder."
         }
     }
 }
@@ -207,7 +239,7 @@ fn config(paths: &Paths, findings: &mut Vec<Finding>) {
     if loaded.problems.is_empty() {
         match file.exists() {
             true => area.good(file.display().to_string()),
-            false => area.good(format!("no {}: everything at its default", file.display())),
+            false => area.good(format!("no {}; using the defaults", file.display())),
         }
     }
     for problem in &loaded.problems {
@@ -218,7 +250,7 @@ fn config(paths: &Paths, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What the project of this folder says of itself, where it says something.
+/// Reports what the files of the current project say.
 fn project(findings: &mut Vec<Finding>) {
     let Ok(folder) = std::env::current_dir() else { return };
     let facts = repository::facts(&folder);
@@ -228,47 +260,46 @@ fn project(findings: &mut Vec<Finding>) {
     for Ignored { path, why } in repository::ignored(&folder) {
         area.note(
             format!("{} is ignored: {why}", path.display()),
-            "A repository counts only as far as it is yours or root's, no other user may write it, and no symlink leads \
-             out of it: somebody else could decide what is remembered here. `chown` and `chmod go-w` make it yours.",
+            "Files of a repository are read only if they belong to you or root, nobody else may write them, and no symlink \
+             leads out of it. Use `chown` and `chmod go-w` to fix that.",
         );
     }
     if let Some(target) = &facts.mentions.pointed_at {
         area.note(
             format!(
-                "{} is a project of its own: its .git points at {target}, which does not point back",
+                "{} is treated as a separate project: its .git points at {target}, which does not point back",
                 facts.folder
             ),
-            "Anybody can write such a pointer, so nothing of that repository's project is told here. `git worktree repair` \
-             mends a worktree that was moved; `git config core.worktree \"$PWD\"` in the folder itself mends one whose git \
-             folder lies elsewhere.",
+            "Anybody can write such a pointer, so this folder gets no notes of that project. For a worktree that was moved, \
+             run `git worktree repair`; for a git folder elsewhere, run `git config core.worktree \"$PWD\"` here.",
         );
     }
     for unread in &facts.mentions.unread {
         area.note(
-            format!("{}: its .git/config includes a file that is not read: {unread}", facts.folder),
-            "Remotes that are named there are not compared with capture.exclude. If one of them leads to an excluded \
-             project, exclude this folder too.",
+            format!("{}: .git/config includes a file that recall does not read: {unread}", facts.folder),
+            "Its remotes are not compared with capture.exclude. If one of them is an excluded project, exclude this folder \
+             too.",
         );
     }
     for (root, rules) in files {
         let root = root.display();
         if rules.captured == Captured::No && rules.complaints.is_empty() {
-            area.note(format!("{root} asks that nothing of it is kept"), "Its .recall.toml says so.");
+            area.note(format!("{root} is not recorded"), "Its .recall.toml says so.");
         }
         for complaint in rules.complaints {
             area.note(
                 format!("{root}: {complaint}"),
-                "A project's .recall.toml may only hold `exclude`, `disable` and `alias`. It counts if it is a regular file \
-                 of yours or root's that no other user may write.",
+                ".recall.toml may contain `exclude`, `disable` and `alias`. It must be a regular file of yours or root's that \
+                 no other user may write.",
             );
         }
     }
 }
 
-/// Why the folder at hand stands alone, where it names a project that it is not believed to be of.
+/// Reports why the current folder is not treated as part of the project that it names.
 fn identity(paths: &Paths, findings: &mut Vec<Finding>) {
     let request = Identity { folder: this_folder() };
-    // A daemon that is not there, or of another version, is told of elsewhere.
+    // The other checks report a missing daemon or one of another version.
     let Ok(answer) = Client::connect_at(paths, Start::Never)
         .and_then(|mut client| client.ask_within(request, ANSWER_WITHIN)?.read())
     else {
@@ -279,12 +310,12 @@ fn identity(paths: &Paths, findings: &mut Vec<Finding>) {
     let mut area = Area { name: "project", findings };
     area.note(
         format!(
-            "{folder} is a project of its own, \"{project}\": its .git/config names {remote}, which is the project \
-             \"{other}\", but it shows no commit of that"
+            "{folder} is treated as a separate project, \"{project}\": its .git/config names {remote} (project \
+             \"{other}\"), but it contains none of that project's commits"
         ),
-        "Anybody can write such a line, so nothing of that project is told here. If it is a clone, `git fetch` brings \
-         a commit that shows it, and the next session joins; `git repack -a -d` does where it borrows another folder's \
-         commits. If it is another project, `alias = \"NAME\"` in its .recall.toml gives it a name of its own.",
+        "Anybody can write such a line, so this folder gets no notes of that project. For a clone, run `git fetch` (or \
+         `git repack -a -d` if it borrows another folder's objects); the next session then joins the project. For \
+         another project, name it with `alias = \"NAME\"` in its .recall.toml.",
     );
 }
 
@@ -293,36 +324,32 @@ fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
     match Connection::open(paths, Deadline::after(ANSWER_WITHIN)) {
         Ok(_) => match Client::connect_at(paths, Start::Never).and_then(|mut client| status(&mut client)) {
             Ok((PingAnswer { version, pid }, status)) => {
-                area.good(format!("running and answering: version {version}, pid {pid}"));
+                area.good(format!("running, version {version}, pid {pid}"));
                 if version != env!("CARGO_PKG_VERSION") {
                     area.note(
-                        format!("it is of another version than this program ({})", env!("CARGO_PKG_VERSION")),
-                        "`recall ctl stop` ends it; the next hook starts the new one.",
+                        format!("its version differs from this program's ({})", env!("CARGO_PKG_VERSION")),
+                        "Run `recall ctl stop`; the next hook starts the new version.",
                     );
                 }
                 if let Some(status) = status {
                     trouble(&mut area, &status);
                 }
             }
-            Err(error) => area.bad(
-                format!("{error:#}"),
-                "The log may say why; `recall ctl stop` and a new start may help.",
-            ),
+            Err(error) => {
+                area.bad(format!("{error:#}"), "See the daemon's log, or restart it with `recall ctl stop`.")
+            }
         },
-        Err(ConnectError::NothingListens) if keeping::obstacle(paths).is_some() => {
-            area.bad("not running, and events cannot wait for it: they are lost", "Mend the folders first.");
-        }
+        // The checks of the folders and the spool report why it cannot start.
+        Err(ConnectError::NothingListens) if keeping::obstacle(paths).is_some() => {}
         Err(ConnectError::NothingListens) => {
-            area.note(
-                "not running",
-                "Nothing is lost: the next hook starts it, and events wait in the spool.",
-            );
+            area.note("not running", "The next hook starts it; events wait in the spool.");
         }
-        Err(error) => area.bad(format!("cannot be reached: {error}"), "Is another user's socket in the way?"),
+        Err(error) => area
+            .bad(format!("cannot be reached: {error}"), "Check whether the socket belongs to another user."),
     }
 }
 
-/// Who answers, and how it is; `None` where a daemon of another version says that in another shape.
+/// The daemon's identity and status; no status if a daemon of another version uses another format.
 fn status(client: &mut Client) -> anyhow::Result<(PingAnswer, Option<StatusAnswer>)> {
     let ping = client.ask_within(Ping, ANSWER_WITHIN)?.read()?;
     match client.ask_within(Status, ANSWER_WITHIN)?.read() {
@@ -332,27 +359,30 @@ fn status(client: &mut Client) -> anyhow::Result<(PingAnswer, Option<StatusAnswe
     }
 }
 
-/// What a running daemon says of itself that somebody should look at.
+/// Problems that a running daemon reports.
 fn trouble(area: &mut Area<'_>, status: &StatusAnswer) {
     if status.paused.is_some() {
-        area.note(super::ctl::pause::sentence(status.paused.as_ref()), "`recall ctl resume` ends it.");
+        area.note(
+            super::ctl::pause::sentence(status.paused.as_ref()),
+            "Run `recall ctl resume` to continue.",
+        );
     }
     let dead = status.jobs.dead;
     if dead > 0 {
-        area.note(format!("{dead} compression jobs were given up"), "See `recall ctl jobs`.");
+        area.note(format!("{dead} compression jobs failed"), "Run `recall ctl jobs --dead` for details.");
     }
     let twice = status.events.told_twice;
     if twice > 0 {
         area.note(
-            format!("{twice} calls and prompts were told by two hooks, and stored and answered once"),
-            "An agent runs recall's hooks twice: from the user's and a project's settings, or because it \
-             also reads another agent's. Keep one of them.",
+            format!("{twice} events were reported by two hooks; each was stored once"),
+            "recall's hooks are registered twice, in the user's and a project's settings or in those of two agents. Remove \
+             one of them.",
         );
     }
     subscriptions(area, &status.subscribe);
 }
 
-/// The commands of `[[subscribe]]`, where they fail.
+/// Failing commands of `[[subscribe]]`.
 fn subscriptions(area: &mut Area<'_>, subscribe: &SubscriberCounters) {
     let SubscriberCounters { runs, failures, dropped, .. } = *subscribe;
     if failures > 0 {
@@ -364,13 +394,13 @@ fn subscriptions(area: &mut Area<'_>, subscribe: &SubscriberCounters) {
     }
     if dropped > 0 {
         area.note(
-            format!("{dropped} events came faster than their subscribed commands ended"),
-            "Subscribe to fewer events, or let the command end sooner.",
+            format!("{dropped} events dropped: a subscribed command is too slow"),
+            "Subscribe to fewer events, or make the command faster.",
         );
     }
 }
 
-/// What the daemon has left written: it need not run for this.
+/// Repairs that the daemon has recorded; needs no running daemon.
 fn database(paths: &Paths, findings: &mut Vec<Finding>) {
     let repairs = recent_repairs(&repair_note(paths), clock::now());
     if repairs.is_empty() && !paths.database().exists() {
@@ -378,26 +408,27 @@ fn database(paths: &Paths, findings: &mut Vec<Finding>) {
     }
     let mut area = Area { name: "database", findings };
     if repairs.is_empty() {
-        area.good(format!("{}, no damage found in the last week", paths.database().display()));
+        area.good(format!("{}, no damage found", paths.database().display()));
     }
     for repair in repairs {
         area.note(
             terminal::repair(&RepairAnswer::from(repair)),
-            "What came between the two is only in the damaged file: `sqlite3 FILE .recover` may read some of it.",
+            "Anything newer is only in the damaged file; `sqlite3 FILE .recover` may recover some of it.",
         );
     }
 }
 
-fn spool(paths: &Paths, findings: &mut Vec<Finding>) {
+fn spool(paths: &Paths, unusable: &[PathBuf], findings: &mut Vec<Finding>) {
     let mut area = Area { name: "spool", findings };
     match keeping::obstacle(paths) {
+        Some(error) if unusable.contains(&cause(&error)) => {}
         Some(error) => area.bad(
-            format!("no event can be kept while no daemon answers: {}", keeping::reason(&error)),
+            format!("events are lost while the daemon is down: {}", keeping::reason(&error)),
             folder_hint(&error),
         ),
         None => {
             let waiting = Spool::new(paths).list(usize::MAX).map_or(0, |names| names.len());
-            area.good(format!("{waiting} events wait for the daemon"));
+            area.good(format!("{waiting} events waiting for the daemon"));
         }
     }
     let losses = Losses::new(paths);
@@ -408,10 +439,10 @@ fn spool(paths: &Paths, findings: &mut Vec<Finding>) {
         if is_recent {
             area.bad(
                 sentence,
-                "They are gone. See that the daemon runs and stays, and that recall's folders can be written.",
+                "They cannot be recovered. Make sure that the daemon runs and that recall's folders are writable.",
             );
         } else {
-            area.note(sentence, "They are gone.");
+            area.note(sentence, "They cannot be recovered.");
         }
     }
     losses.told();
@@ -421,7 +452,7 @@ fn agents(findings: &mut Vec<Finding>) {
     let mut area = Area { name: "agents", findings };
     let here = std::env::current_dir().unwrap_or_default();
     let root = PathBuf::from(repository::facts(&here).folder);
-    for report in inspection::inspect(&[here, root]) {
+    for report in inspection::inspect(AGENTS, &[here, root]) {
         agent(&mut area, &report);
     }
 }
@@ -430,7 +461,7 @@ fn agent(area: &mut Area<'_>, report: &AgentReport) {
     let version = report.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
     let title = format!("{}{version}", report.title);
     if report.presence == Presence::Absent {
-        return area.note(format!("{} is not on this machine", report.title), "");
+        return area.note(format!("{}: not installed", report.title), "");
     }
     registered_again(area, report, &title);
     let install = format!("Run `recall install --agent {}`.", report.agent);
@@ -438,8 +469,7 @@ fn agent(area: &mut Area<'_>, report: &AgentReport) {
     let (events, switch, plugin) = match &report.state {
         SettingsState::Missing => return area.note(format!("{title}: not connected"), &install),
         SettingsState::Unreadable(why) => {
-            return area
-                .bad(format!("{title}: {why}"), "The agent ignores such a file, and every hook in it.");
+            return area.bad(format!("{title}: {why}"), "The agent ignores this file and all its hooks.");
         }
         SettingsState::Read { events, switch, plugin } => (events, switch, plugin),
     };
@@ -447,48 +477,47 @@ fn agent(area: &mut Area<'_>, report: &AgentReport) {
     if events.iter().all(|event| event.state == EventState::Missing) {
         area.note(format!("{title}: not connected"), &install);
     } else if healthy == events.len() {
-        area.good(format!("{title}: {healthy} events connected in {settings}"));
+        area.good(format!("{title}: {healthy} hooks in {settings}"));
     } else {
         for event in events.iter().filter(|event| event.state != EventState::Installed) {
             let name = &event.event;
             let what = match &event.state {
                 EventState::Installed => continue,
-                EventState::Missing => format!("{name} is not connected"),
+                EventState::Missing => format!("{name} is not registered"),
                 EventState::ShimMissing(path) => {
-                    format!("{name} runs {}, which is not there", path.display())
+                    format!("{name} runs {}, which does not exist", path.display())
                 }
                 EventState::ShimNotExecutable(path) => {
-                    format!("{name} runs {}, which is no program", path.display())
+                    format!("{name} runs {}, which is not executable", path.display())
                 }
-                EventState::Duplicate(times) => format!("{name} is connected {times} times"),
-                EventState::Partial => format!("{name} has a matcher that hides some of it"),
-                EventState::OtherShim(path) => format!("{name} runs another shim, {}", path.display()),
-                EventState::Outdated => format!("{name} is connected in an older form"),
-                EventState::Unwanted => format!("{name} is connected and not used"),
+                EventState::Duplicate(times) => format!("{name} is registered {times} times"),
+                EventState::Partial => format!("{name} has a matcher that hides some events"),
+                EventState::OtherShim(path) => format!("{name} runs a different shim, {}", path.display()),
+                EventState::Outdated => format!("{name} is registered in an outdated form"),
+                EventState::Unwanted => format!("{name} is registered but not used"),
             };
             area.bad(format!("{title}: {what}"), &install);
         }
     }
-    if *switch != HookSwitch::On {
-        area.bad(format!("{title}: hooks are switched off in {settings}"), "Remove disableAllHooks.");
+    if let HookSwitch::Off(setting) = switch {
+        area.bad(format!("{title}: hooks are disabled in {settings}"), &format!("Remove {setting}."));
     }
     if let Some(plugin) = plugin {
         area.bad(
-            format!("{title}: the plugin {plugin} tells every event a second time"),
-            "Keep one of the two.",
+            format!("{title}: the plugin {plugin} reports every event a second time"),
+            "Remove one of the two.",
         );
     }
 }
 
-/// Hooks of the project at hand that tell what others tell already.
+/// Hooks that the project's settings register again.
 fn registered_again(area: &mut Area<'_>, report: &AgentReport, title: &str) {
     for again in &report.again {
         let (first, path) = (again.first.display(), again.path.display());
-        let hint =
-            format!("Remove recall's hooks from {path}; those that `recall install` writes are enough.");
-        let what = format!("{title}: {} events of {first} are connected again in {path}", again.events);
+        let hint = format!("Remove recall's hooks from {path}.");
+        let what = format!("{title}: {} hooks of {first} are also in {path}", again.events);
         match again.commands {
-            SecondCommands::Same => area.note(format!("{what}, by the same commands, which run once"), &hint),
+            SecondCommands::Same => area.note(format!("{what}; harmless, each runs once"), &hint),
             SecondCommands::Different => area.bad(what, &hint),
         }
     }
@@ -498,20 +527,22 @@ fn service_manager(findings: &mut Vec<Finding>) {
     let mut area = Area { name: "service", findings };
     match service::status() {
         Ok(service::Status::Unavailable(why)) => {
-            area.note(format!("no service manager: {why}"), "The shim starts the daemon by itself.");
+            area.note(format!("no service manager: {why}"), "The shim starts the daemon.");
         }
         Ok(service::Status::NotInstalled) => {
             area.note(
-                "not set up as a service",
-                "`recall install` does it; until then the shim starts the daemon.",
+                "not installed as a service",
+                "Run `recall install` to set it up; until then the shim starts the daemon.",
             );
         }
         Ok(service::Status::Installed(installed)) => {
             let program =
                 installed.program.as_deref().map_or_else(|| Path::new("?").display(), Path::display);
             if installed.program_state == service::ProgramState::Missing {
-                return area
-                    .bad(format!("it would start {program}, which is not there"), "Run `recall install`.");
+                return area.bad(
+                    format!("the service starts {program}, which does not exist"),
+                    "Run `recall install`.",
+                );
             }
             let units: Vec<_> =
                 installed.units.iter().map(|(unit, state)| format!("{unit} {state}")).collect();

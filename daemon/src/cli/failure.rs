@@ -1,15 +1,15 @@
-//! How a command fails: what happened, why, what to do next, and with which exit code.
+//! How a command fails: what happened, why, what to do next, and the exit code.
 
 use std::fmt;
 
 use recall_protocol::wire::ErrorKind;
 
-/// The exit codes that scripts may rely on.
+/// The documented exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitKind {
-    /// 1: the command was understood and did not succeed.
+    /// 1: the command line was valid, but the command failed.
     Failed,
-    /// 2: the command line was wrong.
+    /// 2: the command line is invalid.
     Usage,
     /// 3: no daemon answers.
     Unreachable,
@@ -28,7 +28,7 @@ impl ExitKind {
 impl From<ErrorKind> for ExitKind {
     fn from(kind: ErrorKind) -> Self {
         match kind {
-            // The command line could be read; what it names cannot be done.
+            // The command line was valid, so this is not a usage error.
             ErrorKind::NotFound
             | ErrorKind::Invalid
             | ErrorKind::Busy
@@ -39,13 +39,13 @@ impl From<ErrorKind> for ExitKind {
     }
 }
 
-/// A failure as the user reads it. Wrap it in `anyhow` like any error; `main` finds it again by downcasting.
+/// A failure to show to the user. Wrap it in `anyhow` like any error; `main` downcasts it.
 #[derive(Debug)]
 pub struct Failure {
     pub kind: ExitKind,
-    /// What happened, a sentence without its full stop.
+    /// What happened: a sentence without a full stop.
     pub what: String,
-    /// What the user can do next; shown on a line of its own.
+    /// What the user can do next, shown on its own line.
     pub hint: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl Failure {
         Self { kind: ExitKind::Failed, what: what.into(), hint: None }
     }
 
-    /// What the daemon refused.
+    /// A request that the daemon rejected.
     pub fn refused(kind: ErrorKind, what: impl Into<String>) -> Self {
         Self { kind: kind.into(), what: what.into(), hint: None }
     }

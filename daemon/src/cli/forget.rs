@@ -1,4 +1,4 @@
-//! `recall forget`: shows what would go, asks, and has it forgotten everywhere.
+//! `recall forget`: shows what would be removed, asks, and removes it everywhere.
 
 use std::io::Write;
 
@@ -10,44 +10,43 @@ use super::consent::{Answer, Consent};
 use super::failure::Failure;
 use super::filter::{project, since};
 use super::terminal::{self, ACCENT, BOLD, DIM, WARNING};
-use crate::server::answers::by_hand::{ForgetAnswer, UnreadableAnswer};
+use crate::app::answers::by_hand::{ForgetAnswer, UnreadableAnswer};
 
 #[derive(Debug, Args)]
 pub struct ForgetArgs {
     /// 12 or #12 an observation, p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call, c12 a compaction's summary
     #[arg(conflicts_with_all = ["session", "project", "since", "until", "query", "unreadable"])]
     id: Vec<String>,
-    /// A whole session: its id or the beginning of it
+    /// A whole session, by its id or its first characters
     #[arg(long, value_name = "ID", conflicts_with_all = ["project", "since", "until", "query"])]
     session: Option<String>,
-    /// All of a project: its name, a folder, or `.` for the one here
+    /// Everything of a project: a name, a folder, or `.` for the current one
     #[arg(long)]
     project: Option<String>,
-    /// Only what is newer: `2d`, `3 weeks`, `yesterday`, `2026-11-01`
+    /// Only newer than this, e.g. `2d`, `3 weeks`, `yesterday`, `2026-11-01`
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Only what is older
+    /// Only older than this
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// Only texts that hold all these words; quote them to mean a phrase
+    /// Only texts with all these words; quote a phrase
     #[arg(long, value_name = "WORDS")]
     query: Vec<String>,
-    /// Also events and spool files that cannot be read, whosever they are
+    /// Also unreadable events and spool files, of any project
     #[arg(long)]
     unreadable: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, conflicts_with = "dry_run")]
     yes: bool,
-    /// Show what would go and change nothing
+    /// Show what would be forgotten, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write JSON: how much went
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// # Errors
-/// When nothing or too much is named, nobody can be asked, or something could not be forgotten everywhere.
+/// Fails when nothing or too much is selected, nobody can confirm, or something could not be removed everywhere.
 pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let what = args.what()?;
     let mut client = Client::connect(Start::IfNeeded)?;
@@ -56,7 +55,7 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let answer = client.ask_within(request(ForgetStep::Preview), FLUSH_WITHIN)?;
     let preview = answer.read()?;
     if is_nothing(&preview) && !args.json {
-        writeln!(out, "Nothing of that is remembered.")?;
+        writeln!(out, "Nothing matches.")?;
         return Ok(tell_unreadable(out, &preview.unreadable)?);
     }
     let mut input = std::io::stdin().lock();
@@ -72,7 +71,7 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if consent.shows_changes() {
         show(out, &preview)?;
     }
-    if consent.obtain("Forget this for good?", out)? == Answer::Leave {
+    if consent.obtain("Forget this permanently?", out)? == Answer::Leave {
         return Ok(());
     }
     let done = client.ask_within(request(ForgetStep::Forget), FLUSH_WITHIN)?;
@@ -98,14 +97,14 @@ impl ForgetArgs {
         let asks_for_words = !self.query.is_empty() && what.words.is_empty();
         if (what == Forgettable::default() && !self.unreadable) || asks_for_words {
             return Err(Failure::usage("Specify what to forget")
-                .hint("Name ids, or one --session, or any of --project, --since, --until and --query, or --unreadable.")
+                .hint("Use ids, --session, --project, --since, --until, --query or --unreadable.")
                 .into());
         }
         Ok(what)
     }
 }
 
-/// The words, and the phrases between quotes.
+/// Splits the input into words and quoted phrases.
 fn texts(query: &str) -> Vec<String> {
     let mut texts = Vec::new();
     for (part, piece) in query.split('"').enumerate() {
@@ -117,10 +116,10 @@ fn texts(query: &str) -> Vec<String> {
     texts
 }
 
-/// How many there are, and what one and several are called.
+/// The count, with the singular and the plural of its kind.
 type Counted = (u64, &'static str, &'static str);
 
-/// What of an answer can be listed one by one.
+/// The items that can be listed one by one.
 fn listed(answer: &ForgetAnswer) -> [Counted; 6] {
     let counts = &answer.counts;
     [
@@ -133,7 +132,7 @@ fn listed(answer: &ForgetAnswer) -> [Counted; 6] {
     ]
 }
 
-/// All that is counted.
+/// All counts.
 fn counted(answer: &ForgetAnswer) -> Vec<Counted> {
     let counts = &answer.counts;
     let mut all = vec![(counts.sessions as u64, "session", "sessions")];
@@ -164,7 +163,7 @@ fn in_words(counted: &[Counted]) -> String {
     counted.iter().filter_map(words).collect::<Vec<_>>().join(", ")
 }
 
-/// Names what may hold something of it and stays, for nobody can say.
+/// Lists files that may still contain forgotten data, because they cannot be checked.
 fn tell_unreadable(out: &mut dyn Write, stays: &UnreadableAnswer) -> std::io::Result<()> {
     let parts = in_words(&[
         (stays.events as u64, "event", "events"),
@@ -174,20 +173,20 @@ fn tell_unreadable(out: &mut dyn Write, stays: &UnreadableAnswer) -> std::io::Re
     if !parts.is_empty() {
         writeln!(
             out,
-            "{WARNING}Cannot be read, and stays:{WARNING:#} {parts}. Nobody can say whose that is; with --unreadable it goes too."
+            "{WARNING}Unreadable, and kept:{WARNING:#} {parts}. Use --unreadable to remove these too."
         )?;
     }
     if stays.waiting_files > 0 {
         writeln!(
             out,
-            "{WARNING}Some events in the spool cannot be stored at this moment.{WARNING:#} Run this again when `recall ctl status` shows none."
+            "{WARNING}Some events in the spool could not be stored yet.{WARNING:#} Run this again once `recall ctl status` shows none."
         )?;
     }
     Ok(())
 }
 
 fn show(out: &mut dyn Write, answer: &ForgetAnswer) -> std::io::Result<()> {
-    writeln!(out, "{BOLD}This would be forgotten:{BOLD:#} {}", counts(answer))?;
+    writeln!(out, "{BOLD}To be forgotten:{BOLD:#} {}", counts(answer))?;
     let items = answer.items.as_deref().unwrap_or_default();
     for item in items {
         let id = terminal::id(item.id);

@@ -1,7 +1,7 @@
-//! Whether events can be kept: what every command says where they cannot, or could not.
+//! Warns when events cannot be stored, or were lost.
 //!
-//! A hook that can keep its event nowhere says nothing, for the agent would show it to the model. So the next thing that
-//! a person runs does, whatever that is.
+//! A hook that cannot store its event prints nothing, because the agent would show that to the model. The next
+//! command that a person runs prints the warning instead.
 
 use std::io::Write;
 use std::time::SystemTime;
@@ -13,7 +13,7 @@ use recall_protocol::paths::Paths;
 
 use super::terminal::WARNING;
 
-/// Why a folder cannot be used, with its cause and without the number of the system's error.
+/// Why a folder is unusable, with its cause but without the error number.
 pub fn reason(error: &FolderError) -> String {
     match error {
         FolderError::Create { source, .. }
@@ -25,14 +25,14 @@ pub fn reason(error: &FolderError) -> String {
     }
 }
 
-/// Why the spool takes nothing now; `None`: it does.
+/// Why the spool accepts no events; `None` if it does.
 pub fn obstacle(paths: &Paths) -> Option<FolderError> {
     let mut folders = paths.state_folders();
     folders.extend([paths.spool_dir(), paths.spool_dir().join("tmp"), paths.spool_dir().join("new")]);
     folders.iter().find_map(|folder| folder::check_writable(folder).err())
 }
 
-/// What became of events that were lost, in a sentence without its full stop.
+/// Describes lost events: a sentence without a full stop.
 pub fn lost_sentence(lost: &Lost) -> String {
     let events =
         if lost.events == 1 { "1 event was".to_owned() } else { format!("{} events were", lost.events) };
@@ -45,9 +45,9 @@ fn moment(time: SystemTime) -> String {
     zoned.map(|time| time.strftime("%Y-%m-%d %H:%M").to_string()).unwrap_or_default()
 }
 
-/// Says on stderr what is wrong, if something is. A loss is said once.
+/// Prints a warning on stderr if something is wrong. Each loss is reported once.
 pub fn warn() {
-    // A home that cannot be found is the command's own to tell.
+    // The command itself reports a home folder that cannot be found.
     let Ok(paths) = Paths::from_env() else { return };
     let losses = Losses::new(&paths);
     let (obstacle, lost) = (obstacle(&paths), losses.lost());
@@ -56,12 +56,12 @@ pub fn warn() {
     }
     let mut err = anstream::AutoStream::auto(std::io::stderr().lock());
     if let Some(error) = obstacle {
-        let _ = writeln!(err, "{WARNING}warning:{WARNING:#} no events can be kept: {}.", reason(&error));
+        let _ = writeln!(err, "{WARNING}warning:{WARNING:#} events are being lost: {}.", reason(&error));
     }
     if lost.news > 0 {
         let news = Lost { events: lost.news, ..lost };
         let _ = writeln!(err, "{WARNING}warning:{WARNING:#} {}.", lost_sentence(&news));
         losses.told();
     }
-    let _ = writeln!(err, "  hint: Run `recall doctor` to see what is wrong.");
+    let _ = writeln!(err, "  hint: Run `recall doctor` for details.");
 }

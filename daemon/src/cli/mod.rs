@@ -1,6 +1,6 @@
-//! What people type: one file per command.
+//! The command line: one file per command.
 //!
-//! **Invariant:** commands talk to the daemon over its socket and never open the database while one runs.
+//! **Invariant:** commands talk to the daemon over its socket and never open the database while a daemon runs.
 
 pub mod failure;
 pub mod client;
@@ -38,8 +38,8 @@ use crate::faults::VERSION;
 
 /// A memory for coding agents that outlives the session.
 ///
-/// Agents tell recall what happens through their hooks; recall keeps it, finds it again and gives the relevant part
-/// to later sessions. Nothing leaves this machine unless you configure a model that lives elsewhere.
+/// recall records what agents do through their hooks, makes it searchable, and gives later sessions the relevant
+/// part. Nothing leaves this machine unless you configure a remote model.
 #[derive(Debug, Parser)]
 #[command(name = "recall", version = VERSION, max_term_width = 100)]
 struct Arguments {
@@ -51,59 +51,60 @@ struct Arguments {
 enum Command {
     /// Connect recall to the agents on this machine
     Install(install::InstallArgs),
-    /// Disconnect recall from the agents; what it remembers stays
+    /// Disconnect recall from the agents; recorded data stays
     Uninstall(uninstall::UninstallArgs),
-    /// Say what is installed, running and reachable
+    /// Check the installation and suggest fixes
     Doctor(doctor::DoctorArgs),
-    /// Play a recorded session and show what the next one would be given
+    /// Replay a recorded session and show the context for the next one
     Demo(demo::DemoArgs),
-    /// Find what was observed, asked, answered and done
+    /// Search observations, prompts, answers and tool calls
     Search(search::SearchArgs),
-    /// Show an observation, prompt, answer or activity
+    /// Show an observation, prompt, answer or other item
     Show(show::ShowArgs),
-    /// Show what happened around an observation or in a session
+    /// Show what happened around an item or in a session
     Timeline(timeline::TimelineArgs),
-    /// Show what the next session in a folder would be given
+    /// Show the context for the next session in a folder
     Context(context::ContextArgs),
-    /// Show what a session was given, when and why, or who was given an observation
+    /// Show what a session was given and why, or which sessions got an item
     Why(why::WhyArgs),
-    /// Show what models have cost, day by day
+    /// Show what models have cost, by day
     Stats(stats::StatsArgs),
-    /// Look at the settings
+    /// Check the settings
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    /// Keep something you know
+    /// Add a note
     Remember(remember::RememberArgs),
-    /// Say that an observation no longer holds, or holds again
+    /// Mark an observation as resolved, or reopen it
     Resolve(resolve::ResolveArgs),
-    /// Forget for good: everywhere, backups included
+    /// Remove data permanently, backups included
     ///
-    /// An observation goes alone; a prompt goes with its answer, the work on it and what was learned from it. All
-    /// backups are removed and one new one is made. What is forgotten stays so, also when an agent sends it again.
+    /// A prompt is removed with its answer, its tool calls and the observations made from them. Backups are replaced by
+    /// a new one. Forgotten events are not stored again, even if an agent sends them again.
     Forget(forget::ForgetArgs),
-    /// Administer the daemon
+    /// Manage the daemon
     #[command(subcommand)]
     Ctl(ctl::CtlCommand),
-    /// Run the daemon in the foreground (for the service manager)
+    /// Run the daemon in the foreground
     Daemon(daemon::DaemonArgs),
-    /// Write a completion script for a shell
+    /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
 
 impl Command {
-    /// Whether a person is told beside the command's own words that events cannot be kept, or could not.
+    /// Whether the command also warns about events that cannot be stored or were lost.
     fn warns(&self) -> bool {
-        // The doctor says more of it, the daemon has no reader, a script is read by a shell.
+        // The doctor reports it in detail, nobody reads the daemon's output, and a shell reads the completion
+        // script.
         !matches!(self, Self::Doctor(_) | Self::Daemon(_) | Self::Completions(_))
     }
 }
 
-/// Runs a command line and says with which code to exit.
+/// Runs a command line and returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let parsed = match Arguments::try_parse_from(search::shield(arguments)) {
         Ok(parsed) => parsed,
         Err(error) => {
-            // Help and version are no errors; clap knows which of them goes where.
+            // Help and version are not errors; clap picks the right stream for each.
             let code = if error.use_stderr() { ExitKind::Usage.code() } else { 0 };
             let _ = error.print();
             return ExitCode::from(code);
@@ -144,14 +145,14 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
     }
 }
 
-/// Whoever read our output has heard enough.
+/// True if the reader of our output has closed it.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
     })
 }
 
-/// Says what happened, why, and what to do next.
+/// Prints what happened, why, and what to do next.
 fn report(error: &anyhow::Error) -> ExitCode {
     let mut err = anstream::AutoStream::auto(std::io::stderr().lock());
     let (red, bold) = (terminal::ERROR, terminal::BOLD);
@@ -166,7 +167,7 @@ fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(failure.map_or(ExitKind::Failed, |failure| failure.kind).code())
 }
 
-/// The command line as clap knows it, for completion scripts.
+/// The clap command, for completion scripts.
 pub(crate) fn command_line() -> clap::Command {
     <Arguments as clap::CommandFactory>::command()
 }

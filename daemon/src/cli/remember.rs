@@ -1,4 +1,4 @@
-//! `recall remember`: keeping what the user says.
+//! `recall remember`: stores a note of the user.
 
 use std::io::{Read, Write};
 
@@ -14,37 +14,41 @@ use super::terminal::ACCENT;
 
 #[derive(Debug, Args)]
 pub struct RememberArgs {
-    /// What is worth knowing, in a sentence or a few; `-` reads it from stdin
+    /// The note, one or a few sentences; `-` alone reads stdin
     #[arg(required = true)]
     text: Vec<String>,
-    /// bugfix, feature, refactor, change, discovery, decision, gotcha, trade_off or security
+    /// One of bugfix, feature, refactor, change, discovery, decision, gotcha, trade_off, security, preference,
+    /// correction, next_step, contact
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<String>,
-    /// One line for the index, if the first line of the text is none
+    /// Title [default: the first line of the text]
     #[arg(long)]
     title: Option<String>,
-    /// The project it is about: its name or a folder
+    /// Project: a name or a folder
     #[arg(long, default_value = ".")]
     project: String,
-    /// A file that it is about; may be given several times
+    /// Related file; may be given several times
     #[arg(long, value_name = "PATH")]
     file: Vec<String>,
-    /// From 1, trivia, to 10, whoever works here must know it; 9 unless you say
+    /// From 1 (trivia) to 10 (everybody must know it) [default: 9]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=10))]
     importance: Option<u8>,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// # Errors
-/// When the daemon does not answer or refuses.
 pub fn run(args: &RememberArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let said = match args.text.as_slice() {
         [only] if only == "-" => read_all(std::io::stdin().lock())?,
+        [first, .., last] if first == "-" || last == "-" => {
+            return Err(Failure::usage("`-` stands alone: it reads all that is to be remembered from stdin")
+                .hint("Leave out the other words, or the `-`.")
+                .into());
+        }
         words => words.join(" "),
     };
-    // What is private does not leave this program.
+    // Remove private parts before the text leaves this program.
     let visible = strip_text(&said);
     if visible.text.trim().is_empty() {
         let failure = match said.trim().is_empty() {
@@ -73,7 +77,7 @@ pub fn run(args: &RememberArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// More than this is no remark; the daemon says so.
+/// A longer text is too long for a note; the daemon rejects it.
 const MOST_BYTES: u64 = 64 << 10;
 
 fn read_all(input: impl Read) -> anyhow::Result<String> {
@@ -82,7 +86,7 @@ fn read_all(input: impl Read) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The file need not be there any more.
+/// The file may have been deleted.
 fn absolute(file: &str) -> anyhow::Result<String> {
     let folder = std::env::current_dir().context("finding the current folder")?;
     let folder = std::fs::canonicalize(&folder).unwrap_or(folder);

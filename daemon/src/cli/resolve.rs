@@ -1,5 +1,5 @@
-//! `recall resolve`: saying that an observation no longer holds, or holds again: also what recall itself has taken for
-//! superseded or solved.
+//! `recall resolve`: marks an observation as resolved or active, also one that recall had superseded or settled
+//! itself.
 
 use std::io::Write;
 
@@ -11,19 +11,17 @@ use super::terminal::ACCENT;
 
 #[derive(Debug, Args)]
 pub struct ResolveArgs {
-    /// 12 or #12
+    /// Number of an observation, e.g. 12 or #12
     #[arg(required = true)]
     id: Vec<String>,
-    /// It holds all the same, whoever said that it does not
+    /// Mark it as active again
     #[arg(long, visible_alias = "undo")]
     reopen: bool,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// # Errors
-/// When the daemon does not answer, or one of the ids is no observation.
 pub fn run(args: &ResolveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let validity = if args.reopen { Validity::Active } else { Validity::Resolved };
     let answer = Client::connect(Start::IfNeeded)?.ask(Mark { ids: args.id.clone(), validity })?;

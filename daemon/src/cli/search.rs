@@ -1,4 +1,4 @@
-//! `recall search`: finding things again.
+//! `recall search`: searches the memory.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -10,8 +10,8 @@ use super::client::{Client, Start, this_folder};
 use super::failure::Failure;
 use super::filter::FilterArgs;
 use super::terminal::{self, ACCENT, BOLD, DIM, WARNING};
+use crate::app::answers::found::{ExplainedSource, SearchAnswer, SearchResult, Unknown};
 use crate::search::query::{Mistake, mistake};
-use crate::server::answers::found::{SearchAnswer, SearchResult};
 
 #[derive(Debug, Args)]
 pub struct SearchArgs {
@@ -20,7 +20,7 @@ pub struct SearchArgs {
     query: Vec<String>,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Say how each score came about
+    /// Show how each score was computed
     #[arg(long)]
     explain: bool,
     /// Write JSON
@@ -28,11 +28,11 @@ pub struct SearchArgs {
     json: bool,
 }
 
-/// Lets `-word` through to the query wherever it stands among the options.
+/// Lets `-word` reach the query wherever it stands among the options.
 ///
-/// clap takes it for options; told to take hyphens for words, it takes the options behind the first word for words
-/// too. A space before it, which means nothing to the query, makes it a word and leaves the options alone. What may
-/// be an option of one letter (`-n 5`, `-n5`) is left as it is.
+/// clap takes `-word` for an option. With `allow_hyphen_values`, it would take options after the first word for
+/// words. A leading space, which the query ignores, makes it a word and does not affect options. Arguments that may
+/// be a one-letter option (`-n 5`, `-n5`) stay unchanged.
 pub fn shield(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     if arguments.get(1).is_some_and(|command| command == "search") {
@@ -51,8 +51,6 @@ fn is_excluded_word(text: &str) -> bool {
     matches!(first_two, (Some(first), Some(second)) if first.is_alphanumeric() && !second.is_ascii_digit())
 }
 
-/// # Errors
-/// When the daemon does not answer or refuses.
 pub fn run(args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let text = args.query.join(" ");
     refuse_slips(&text)?;
@@ -67,22 +65,24 @@ pub fn run(args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(tell(out, &answer.read()?)?)
 }
 
-/// Says what cannot have been meant: a person is there to ask again.
+/// Reports parts of the query that are probably mistakes, so that the user can correct them.
 fn refuse_slips(query: &str) -> anyhow::Result<()> {
     if query.trim().is_empty() {
-        return Err(Failure::usage("There is nothing to search for")
+        return Err(Failure::usage("The query is empty")
             .hint("Name a word, a \"phrase\", or a filter such as type:decision.")
             .into());
     }
     let Some(mistake) = mistake(query) else { return Ok(()) };
     let Mistake { typed, key, value, known } = &mistake;
-    let what = match known.is_empty() {
-        true => format!("Invalid time {value:?}: try 2h, yesterday, 2026-11-01"),
-        false => format!("There is no {key} {value:?}"),
+    let what = match (value.is_empty(), known.is_empty()) {
+        (true, true) => format!("{key}: without a value: try 2h, yesterday, 2026-11-01"),
+        (true, false) => format!("{key}: without a value"),
+        (false, true) => format!("Invalid time {value:?}: try 2h, yesterday, 2026-11-01"),
+        (false, false) => format!("Unknown {key} {value:?}"),
     };
     let instead = match (mistake.nearest(), known.is_empty()) {
         (Some(nearest), _) => format!("Did you mean {key}:{nearest}?"),
-        (None, false) => format!("There are {}.", known.join(", ")),
+        (None, false) => format!("Known: {}.", known.join(", ")),
         (None, true) => String::new(),
     };
     Err(Failure::usage(what)
@@ -95,21 +95,24 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer) -> std::io::Result<()> {
         entry(out, result)?;
     }
     let (shown, total, took) = (answer.results.len(), answer.total, answer.took_ms);
+    for Unknown { key, value } in &answer.unknown {
+        match key.as_ref() {
+            "session" => writeln!(out, "No session is known whose id begins with {value:?}.")?,
+            key => writeln!(out, "No {key} {value:?} is known.")?,
+        }
+    }
     if shown == 0 {
         writeln!(out, "Nothing found.")?;
     } else {
-        writeln!(out, "{DIM}{shown} of {total}, {took} ms. `recall show ID` tells more.{DIM:#}")?;
+        writeln!(out, "{DIM}{shown} of {total}, {took} ms. `recall show ID` shows one in full.{DIM:#}")?;
     }
     if answer.degraded {
-        writeln!(
-            out,
-            "{WARNING}The index is being made anew: plain words were compared, activities were left out.{WARNING:#}"
-        )?;
+        writeln!(out, "{WARNING}Rebuilding the search index; results may be incomplete.{WARNING:#}")?;
     }
     if let Some(first) = answer.config_errors.first() {
         writeln!(
             out,
-            "{WARNING}config.toml has errors: {first}. `recall doctor` names them and says what follows.{WARNING:#}"
+            "{WARNING}config.toml has errors: {first}. Run `recall doctor` for details.{WARNING:#}"
         )?;
     }
     Ok(())
@@ -135,6 +138,10 @@ fn entry(out: &mut dyn Write, result: &SearchResult) -> std::io::Result<()> {
         writeln!(out, "   {DIM}score {:.3} = {}{DIM:#}", result.score, factors.join(" x "))?;
         let matched = why.matched.join(" ");
         writeln!(out, "   {DIM}relevance {:.2}, matched {matched}{DIM:#}", why.relevance)?;
+        for part in &why.sources {
+            let ExplainedSource { source, fit, relevance } = part;
+            writeln!(out, "   {DIM}found by {source}: fit {fit:.2}, relevance {relevance:.2}{DIM:#}")?;
+        }
     }
     Ok(())
 }

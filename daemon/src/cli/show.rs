@@ -1,4 +1,4 @@
-//! `recall show`: everything about one thing.
+//! `recall show`: shows one item in full.
 
 use std::io::Write;
 
@@ -7,24 +7,22 @@ use recall_protocol::query::Show;
 
 use super::client::{Client, Start, this_folder};
 use super::terminal::{self, ACCENT, BOLD, DIM};
-use crate::server::answers::Moment;
-use crate::server::answers::found::{ObservationAnswer, ShownItem, SummaryAnswer};
-use crate::server::answers::lineage::LineageAnswer;
+use crate::app::answers::Moment;
+use crate::app::answers::found::{ObservationAnswer, ShownItem, SummaryAnswer};
+use crate::app::answers::lineage::LineageAnswer;
 
-/// Of a commit's name so many digits are shown.
+/// The number of digits of a commit id to show.
 const COMMIT_DIGITS: usize = 10;
 
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// 123 or #123 for an observation; p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call, c12 a compaction's summary
     id: String,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// # Errors
-/// When the daemon does not answer or there is no such thing.
 pub fn run(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let answer =
         Client::connect(Start::IfNeeded)?.ask(Show { id: args.id.clone(), folder: Some(this_folder()) })?;
@@ -89,7 +87,7 @@ fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result
     Ok(())
 }
 
-/// What was checked out where it was made, if that is known.
+/// The branch and commit where it was made, if known.
 fn checkout(
     out: &mut dyn Write,
     branch: &Option<String>,
@@ -106,7 +104,7 @@ fn checkout(
     writeln!(out, "{DIM}{made_on}{DIM:#}{}", terminal::elsewhere(elsewhere.as_deref()))
 }
 
-/// One line for what took its place or settled it, or what it took the place of.
+/// One line for what replaced or settled it, or what it replaced.
 fn lineage(out: &mut dyn Write, entry: &LineageAnswer) -> std::io::Result<()> {
     let said = match entry.relation.as_ref() {
         "superseded_by" => "Superseded by",
@@ -119,11 +117,12 @@ fn lineage(out: &mut dyn Write, entry: &LineageAnswer) -> std::io::Result<()> {
         .map(|session| format!(" (session {session}, prompt {})", entry.prompt_number.unwrap_or_default()));
     let title = entry.title.clone().filter(|title| !title.is_empty());
     let told: Vec<String> = entry.id.map(|id| format!("#{id}")).into_iter().chain(title).collect();
-    let (colon, why) = match told.is_empty() {
-        true => (":", entry.reason.to_string()),
-        false => ("", told.join(" ")),
+    let why = match (told.is_empty(), entry.reason.as_ref()) {
+        (true, LineageAnswer::MANUALLY) => " manually".to_owned(),
+        (true, reason) => format!(": {reason}"),
+        (false, _) => format!(" {}", told.join(" ")),
     };
-    writeln!(out, "{said}{colon} {why}{DIM}{}{DIM:#}", work.unwrap_or_default())
+    writeln!(out, "{said}{why}{DIM}{}{DIM:#}", work.unwrap_or_default())
 }
 
 fn summary(out: &mut dyn Write, item: &SummaryAnswer) -> std::io::Result<()> {
@@ -133,10 +132,7 @@ fn summary(out: &mut dyn Write, item: &SummaryAnswer) -> std::io::Result<()> {
     fields(out, item)
 }
 
-/// A summary's fields that say something.
-///
-/// # Errors
-/// When the output cannot be written.
+/// The fields of a summary that are not empty.
 pub fn fields(out: &mut dyn Write, summary: &SummaryAnswer) -> std::io::Result<()> {
     for (label, value) in [
         ("Asked", &summary.request),

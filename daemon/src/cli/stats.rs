@@ -1,4 +1,4 @@
-//! `recall stats`: what models have cost, day by day.
+//! `recall stats`: what models have cost per day.
 
 use std::io::Write;
 
@@ -7,23 +7,21 @@ use recall_protocol::query::Stats;
 
 use super::client::{Client, Start};
 use super::terminal::{ACCENT, DIM, table};
-use crate::server::answers::status::{SpendingTotal, StatsAnswer};
+use crate::app::answers::status::{SpendingTotal, StatsAnswer};
 
 #[derive(Debug, Args)]
 pub struct StatsArgs {
-    /// So many days, today included
+    /// Number of days, including today
     #[arg(long, value_name = "N", default_value_t = 14)]
     days: u32,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Cells of the longest bar.
+/// The width of the longest bar in cells.
 const LONGEST_BAR: u64 = 24;
 
-/// # Errors
-/// When the daemon does not answer.
 pub fn run(args: &StatsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let answer = Client::connect(Start::IfNeeded)?.ask(Stats { days: args.days })?;
     if args.json {
@@ -36,7 +34,7 @@ pub fn run(args: &StatsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 fn tell(out: &mut dyn Write, stats: &StatsAnswer, days: u32) -> std::io::Result<()> {
     let lines = &stats.spending;
     if lines.is_empty() {
-        return writeln!(out, "No model was asked in the last {days} days.");
+        return writeln!(out, "No model calls in the last {days} days.");
     }
     let most = lines.iter().map(|line| tokens(&line.total)).max().unwrap_or(0);
     let rows: Vec<Vec<String>> = lines
@@ -54,13 +52,12 @@ fn tell(out: &mut dyn Write, stats: &StatsAnswer, days: u32) -> std::io::Result<
         .collect();
     table(out, &["DAY", "BACKEND", "CALLS", "TOKENS", "USD", ""], &rows)?;
     let total = &stats.total;
-    writeln!(out, "{DIM}in all {} calls, {} tokens, {} USD{DIM:#}", total.calls, tokens(total), usd(total))?;
+    writeln!(out, "{DIM}total: {} calls, {} tokens, {} USD{DIM:#}", total.calls, tokens(total), usd(total))?;
     let assumed = total.assumed_calls;
     if assumed > 0 {
         writeln!(
             out,
-            "{DIM}of these {assumed} at the most they can have cost, {} tokens: the answer never came, or the daemon ended \
-             before it was booked{DIM:#}",
+            "{DIM}{assumed} of them without a reported cost, counted at their maximum ({} tokens){DIM:#}",
             total.assumed_tokens
         )?;
     }
@@ -75,7 +72,7 @@ fn usd(total: &SpendingTotal) -> String {
     format!("{:.4}", total.usd)
 }
 
-/// Eighths of a cell, so that small days differ, too. What cost anything is never invisible.
+/// Draws a bar in eighths of a cell, so that small amounts differ. A cost above zero is always visible.
 fn bar(value: u64, most: u64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = u128::from(value) * u128::from(LONGEST_BAR) * 8 / u128::from(most.max(1));
@@ -87,7 +84,7 @@ fn bar(value: u64, most: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::answers::status::SpendingLine;
+    use crate::app::answers::status::SpendingLine;
 
     #[test]
     fn days_are_told_with_a_bar_each() {

@@ -1,14 +1,14 @@
-//! How things look: colours where a terminal shows them, aligned columns, plain text in a pipe.
+//! Terminal output: colours, aligned columns, and plain text in a pipe.
 
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 
+use crate::app::answers::status::RepairAnswer;
+use crate::app::answers::{Moment, PublicId};
 use crate::memory::context::is_invisible;
 use crate::memory::document::DocumentKind;
-use crate::server::answers::status::RepairAnswer;
-use crate::server::answers::{Moment, PublicId};
 
 pub const BOLD: Style = Style::new().bold();
 pub const DIM: Style = Style::new().dimmed();
@@ -19,12 +19,12 @@ pub const ACCENT: Style = AnsiColor::Cyan.on_default();
 
 /// "1 job", "2 jobs".
 pub fn counted(count: impl TryInto<i64>, one: &str, several: &str) -> String {
-    // A number beyond what fits is many.
+    // Numbers that do not fit are plural.
     let count = count.try_into().unwrap_or(i64::MAX);
     format!("{count} {}", if count == 1 { one } else { several })
 }
 
-/// An id as people cite it.
+/// An id as users write it.
 pub fn id(id: PublicId) -> String {
     match id.0.kind {
         DocumentKind::Observation => format!("#{}", id.0.row),
@@ -32,15 +32,15 @@ pub fn id(id: PublicId) -> String {
     }
 }
 
-/// A time as people read it: the local minute.
+/// A local time, to the minute.
 pub fn time(moment: Moment) -> String {
     let local =
         jiff::Timestamp::from_millisecond(moment.0.0).map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
     local.map(|time| time.strftime("%Y-%m-%d %H:%M").to_string()).unwrap_or_default()
 }
 
-/// Takes out of every text what would steer a terminal or show itself as something else: a stored text may be hostile.
-/// Lines stay lines.
+/// Removes terminal control and invisible characters from all texts, because stored text may be hostile. Line
+/// breaks stay.
 pub fn defuse(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -55,22 +55,22 @@ pub fn defuse(value: &mut Value) {
     }
 }
 
-/// Where something was made that is not to be found here, to stand behind what is said of it; or nothing.
+/// The mark of an item that was made on another branch or in another folder; empty without one.
 pub fn elsewhere(mark: Option<&str>) -> String {
     mark.map(|mark| format!(" {WARNING}({mark}){WARNING:#}")).unwrap_or_default()
 }
 
-/// What was done about a damaged database, as `status` tells it.
+/// Describes the repair of a damaged database.
 pub fn repair(repair: &RepairAnswer) -> String {
     let (at, damaged) = (time(repair.at), &repair.damaged);
     let instead = match repair.restored_from {
-        None => "there was no backup, memory began anew".to_owned(),
-        Some(made) => format!("the backup of {} was restored", time(made)),
+        None => "there was no backup, so an empty one was created".to_owned(),
+        Some(made) => format!("restored the backup of {}", time(made)),
     };
-    format!("{at}: the database was damaged; {instead}. The damaged file is kept at {damaged}")
+    format!("{at}: the database was damaged; {instead}. The damaged file is at {damaged}")
 }
 
-/// Bytes as people read them.
+/// A size with a unit.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 4] = ["B", "KiB", "MiB", "GiB"];
     let mut value = count as f64;
@@ -83,10 +83,7 @@ pub fn bytes(count: u64) -> String {
     if unit == 0 { format!("{count} B") } else { format!("{value:.1} {name}") }
 }
 
-/// A table whose columns are as wide as their widest cell; the last is left ragged.
-///
-/// # Errors
-/// When the output cannot be written.
+/// A table with aligned columns; the last column is not padded.
 pub fn table(out: &mut dyn Write, head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());

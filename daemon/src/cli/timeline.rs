@@ -10,15 +10,15 @@ use super::terminal::{self, ACCENT, DIM};
 
 #[derive(Debug, Args)]
 pub struct TimelineArgs {
-    /// An observation, prompt or other id, or a session's id
+    /// Id of an observation, prompt or other item, or of a session
     id: String,
-    /// Entries before it
+    /// Number of entries before it
     #[arg(long, default_value_t = 10)]
     before: u32,
-    /// Entries after it
+    /// Number of entries after it
     #[arg(long, default_value_t = 10)]
     after: u32,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

@@ -1,39 +1,40 @@
-//! `recall uninstall`: takes recall out of the agents' settings, then away from the service manager.
+//! `recall uninstall`: removes recall from the agents' settings, then its service.
 //!
-//! The hooks go first: an agent whose hook names a program that is gone complains at every event. What recall
-//! remembers stays.
+//! The hooks are removed first, because an agent reports an error for every hook whose program is missing. Recorded
+//! data stays.
 
 use std::io::Write;
 
 use anyhow::Context;
 
 use super::consent::{Answer, Consent};
-use super::install::agent::{AGENTS, AgentSpec};
+use super::install::agent::LocalAgent;
 use super::install::{Edit, EditAction, agent_names, environment};
+use crate::agents::{AGENTS, AgentSpec};
 use crate::service::commands::{Commands, Processes};
 use crate::service::environment::Environment;
 use crate::service::{Removal, Service};
 
-/// Take recall's hooks out of your coding agents and remove its service
+/// Remove recall's hooks from your coding agents, and its service
 ///
-/// Only recall's own entries go. What it remembers stays, and so do its programs.
+/// Only recall's own entries are removed. Recorded data and the programs stay.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct UninstallArgs {
-    /// Uninstall from this agent only, which leaves the service; may be given several times [default: every agent]
+    /// Uninstall from this agent only, and keep the service; may be given several times [default: every agent]
     #[arg(long = "agent", value_name = "AGENT", value_parser = agent_names())]
     pub agents: Vec<String>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub yes: bool,
-    /// Show what would change and change nothing
+    /// Show the changes, and make none
     #[arg(long)]
     pub dry_run: bool,
-    /// Leave the service and a running daemon alone
+    /// Keep the service and a running daemon
     #[arg(long)]
     pub keep_service: bool,
 }
 
-/// Runs the command. `out` is written with colours; give it a stream that takes them away where they do not belong.
+/// Runs the command. `out` receives colours; pass a stream that removes them where needed.
 pub fn run(args: &UninstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let environment = environment()?;
     let mut input = std::io::stdin().lock();
@@ -44,43 +45,44 @@ pub fn run(args: &UninstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     } else {
         Consent::at_terminal(&mut input)
     };
-    let named = args.agents.iter().filter_map(|name| AgentSpec::named(name)).collect();
+    let named = args.agents.iter().filter_map(|name| AGENTS.named(name)).collect();
     let (agents, daemon) = match (args.agents.is_empty(), args.keep_service) {
-        (true, false) => (AGENTS.to_vec(), Daemon::Remove),
-        (true, true) => (AGENTS.to_vec(), Daemon::Keep),
-        // The other agents' hooks still need it.
+        (true, false) => (AGENTS.iter().collect(), Daemon::Remove),
+        (true, true) => (AGENTS.iter().collect(), Daemon::Keep),
+        // The other agents' hooks still need the service.
         (false, _) => (named, Daemon::Keep),
     };
     Uninstallation { environment: &environment, agents, daemon, commands: &Processes }.run(consent, out)
 }
 
-/// What becomes of the service and of a running daemon.
+/// What to do with the service and a running daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Daemon {
+pub(crate) enum Daemon {
     Keep,
     Remove,
 }
 
-struct Uninstallation<'a> {
-    environment: &'a Environment,
-    agents: Vec<&'static AgentSpec>,
-    daemon: Daemon,
-    commands: &'a dyn Commands,
+pub(crate) struct Uninstallation<'a> {
+    pub(crate) environment: &'a Environment,
+    pub(crate) agents: Vec<&'static AgentSpec>,
+    pub(crate) daemon: Daemon,
+    pub(crate) commands: &'a dyn Commands,
 }
 
 impl Uninstallation<'_> {
-    fn run(self, consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+    pub(crate) fn run(self, consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
         let mut edits = Vec::new();
-        for agent in &self.agents {
-            let edit = Edit::plan(agent, self.environment, EditAction::Remove)?;
+        for &spec in &self.agents {
+            let agent = LocalAgent { spec, environment: self.environment };
+            let edit = Edit::plan(agent, EditAction::Remove)?;
             if edit.is_needed() {
-                writeln!(out, "{}: recall's hooks go out of {}", agent.title, edit.file.path().display())?;
+                writeln!(out, "{}: remove recall's hooks from {}", spec.title, edit.file.path().display())?;
                 if consent.shows_changes() {
                     edit.show(out)?;
                 }
                 edits.push(edit);
             } else {
-                writeln!(out, "{}: no hooks of recall.", agent.title)?;
+                writeln!(out, "{}: no hooks of recall.", spec.title)?;
             }
         }
         if edits.is_empty() && self.daemon == Daemon::Keep {
@@ -90,7 +92,7 @@ impl Uninstallation<'_> {
             return Ok(());
         }
         for edit in edits {
-            let title = edit.agent.title;
+            let title = edit.spec.title;
             edit.apply()?;
             writeln!(out, "Removed the hooks of {title}.")?;
         }
@@ -102,15 +104,15 @@ impl Uninstallation<'_> {
 
     fn remove_daemon(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let service = Service::new(self.environment, self.commands);
-        let removal = service.uninstall().context("the hooks are removed; the service is not")?;
+        let removal = service.uninstall().context("removed the hooks, but not the service")?;
         if let Removal::Removed(_) = removal {
             writeln!(out, "Removed the service.")?;
         }
-        // One that a hook started knows no service. None may run at all, so a failure says nothing.
+        // Stops a daemon that a hook started. None may be running, so a failure is ignored.
         if let Ok(recall) = std::env::current_exe() {
             let _ = self.commands.run(recall.as_os_str(), &["ctl", "stop"]);
         }
-        writeln!(out, "What recall remembers is kept.")?;
+        writeln!(out, "Recorded data is kept.")?;
         Ok(())
     }
 }
@@ -127,7 +129,7 @@ mod tests {
 
     const ALREADY: &str = include_str!("../../tests/settings/5-already-recall.json");
 
-    /// No service manager and no daemon; remembers the settings at the time of every call.
+    /// No service manager and no daemon; records the settings at every call.
     struct Absent<'a> {
         settings: &'a PathBuf,
         seen: RefCell<Vec<String>>,
@@ -149,7 +151,7 @@ mod tests {
     fn home(text: &str) -> Home {
         let folder = tempfile::tempdir().unwrap();
         let environment = Environment::new(folder.path().into(), []);
-        let settings = AGENTS[0].settings_path(&environment);
+        let settings = LocalAgent { spec: AGENTS.spec("claude-code"), environment: &environment }.settings();
         fs::create_dir(folder.path().join(".claude")).unwrap();
         fs::write(&settings, text).unwrap();
         Home { folder, environment, settings }
@@ -158,7 +160,7 @@ mod tests {
     impl Home {
         fn run(&self, daemon: Daemon, consent: Consent<'_>) -> anyhow::Result<String> {
             let commands = Absent { settings: &self.settings, seen: RefCell::default() };
-            let agents = AGENTS.to_vec();
+            let agents = AGENTS.iter().collect();
             let uninstallation =
                 Uninstallation { environment: &self.environment, agents, daemon, commands: &commands };
             let mut out = anstream::StripStream::new(Vec::new());
@@ -182,10 +184,10 @@ mod tests {
             fs::write(path, "").unwrap();
         }
         assert_snapshot!(home.run(Daemon::Remove, Consent::Given).unwrap(), @"
-        Claude Code: recall's hooks go out of ~/.claude/settings.json
+        Claude Code: remove recall's hooks from ~/.claude/settings.json
         Removed the hooks of Claude Code.
         Removed the service.
-        What recall remembers is kept.
+        Recorded data is kept.
         ");
         let text = fs::read_to_string(&home.settings).unwrap();
         assert!(text.contains("echo mine") && text.contains("total-recall-backup.sh"));

@@ -7,13 +7,13 @@ use recall_protocol::query::Why;
 
 use super::client::{Client, Start};
 use super::terminal::{self, ACCENT, BOLD, DIM};
-use crate::server::answers::session::{self, WhyAnswer, WhyGivenAnswer};
+use crate::app::answers::session::{self, WhyAnswer, WhyGivenAnswer};
 
 #[derive(Debug, Args)]
 pub struct WhyArgs {
-    /// A session's id or its beginning; 12 or #12 an observation, s12 a summary
+    /// A session's id or its first characters; 12 or #12 an observation, s12 a summary
     id: String,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -36,7 +36,7 @@ pub fn run(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 /// What a session was given.
 fn injections(out: &mut dyn Write, answer: &WhyAnswer) -> std::io::Result<()> {
     if answer.injections.is_empty() {
-        return writeln!(out, "Session {} was given nothing.", answer.session_id);
+        return writeln!(out, "Session {} got no context.", answer.session_id);
     }
     for injection in &answer.injections {
         let (moment, tokens) = (&injection.moment, injection.tokens);
@@ -55,7 +55,7 @@ fn injections(out: &mut dyn Write, answer: &WhyAnswer) -> std::io::Result<()> {
 fn given(out: &mut dyn Write, answer: &WhyGivenAnswer) -> std::io::Result<()> {
     writeln!(out, "{ACCENT}{}{ACCENT:#} {BOLD}{}{BOLD:#}", terminal::id(answer.id), answer.title)?;
     if answer.given.is_empty() {
-        return writeln!(out, "It was given to no session yet.");
+        return writeln!(out, "No session got it yet.");
     }
     for one in &answer.given {
         let (at, session, moment) = (terminal::time(one.at), &one.session_id, &one.moment);

@@ -4,9 +4,10 @@
 //! that may pass comes before a refusal, and a refusal before a spent budget.
 
 use super::model::ModelCompressor;
-use super::{CompressionError, Compressor, JobContext, Made, ProviderState};
+use super::{CompressionError, Compressor, JobContext, Made};
 use crate::memory::material::{BatchMaterial, SessionMaterial};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
+use crate::providers::ProviderState;
 
 pub struct Chain {
     /// At least one.

@@ -2,32 +2,30 @@
 //!
 //! The built-in compressor needs nothing; a language model does it better where the user configures one. A model is
 //! asked once per batch: its material is condensed to a budget first ([`condense`]), its answer is read leniently and
-//! believed only as far as the evidence goes ([`answer`]), and what it costs is reserved before the call ([`ledger`]).
+//! believed only as far as the evidence goes ([`answer`]), and calls are made by [`crate::providers`].
 //!
 //! **Invariant:** nothing here touches the store; a compressor gets its material and returns drafts.
 
 pub mod policy;
-pub mod ledger;
+pub mod wording;
 pub mod extractive;
+pub mod salience;
 pub mod condense;
 pub mod prompt;
 pub mod answer;
-pub mod breaker;
-pub mod provider;
 pub mod model;
 pub mod chain;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::memory::ids::{JobId, ProjectRow, Timestamp};
 use crate::memory::material::{BatchMaterial, SessionMaterial};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
-use ledger::Ledger;
+use crate::providers::ledger::Ledger;
+use crate::providers::{ProviderSetupError, ProviderState, chat};
 use policy::CompressionPolicy;
-pub use provider::ProviderSetupError;
 
 /// The built-in compressor's name, as `origin` and in the config.
 pub const EXTRACTIVE: &str = "extractive";
@@ -133,15 +131,6 @@ pub trait Compressor: Send + Sync + 'static {
     }
 }
 
-/// A provider as `recall ctl status` shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProviderState {
-    /// `provider:model`.
-    pub name: String,
-    /// `closed`: it is asked. `open`: it is left alone for a while. `barred`: until somebody has seen to it.
-    pub circuit: Cow<'static, str>,
-}
-
 /// The compressor that a policy asks for.
 ///
 /// # Errors
@@ -153,8 +142,9 @@ pub fn compressor(
     if policy.backends.is_empty() {
         return Ok(Arc::new(extractive::Extractive));
     }
+    let settings = policy.call_settings();
     let links = policy.backends.iter().map(|backend| {
-        let provider = provider::provider(backend, policy, runtime)?;
+        let provider = chat::provider(backend, &settings, runtime)?;
         Ok(model::ModelCompressor::new(backend.clone(), provider, policy))
     });
     Ok(Arc::new(chain::Chain::new(links.collect::<Result<_, ProviderSetupError>>()?)))

@@ -12,25 +12,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::answer::{self, MOST_OBSERVATIONS, Unusable};
-use super::breaker::{BackedOff, Breaker, LONGEST_PAUSE_MS};
 use super::condense;
 use super::extractive::Extractive;
-use super::ledger::NotReserved;
-use super::policy::{Backend, CompressionPolicy};
-use super::prompt::{self, Question};
-use super::provider::{Paid, Provider, ProviderError, Reply, Tokens};
-use super::{CompressionError, Compressor, Cuts, JobContext, Made, ProviderState};
-use crate::memory::budget::{Charge, Cost, Usage};
+use super::policy::{CompressionPolicy, LONGEST_CALLS_BEFORE_LAST};
+use super::prompt;
+use super::{CompressionError, Compressor, Cuts, JobContext, Made};
 use crate::memory::ids::{JobId, Timestamp};
 use crate::memory::material::{BatchMaterial, SessionMaterial};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
-use crate::memory::tokens;
+use crate::providers::chat::{ChatProvider, ChatReply, ChatRequest};
+use crate::providers::ledger::NotReserved;
+use crate::providers::{Backend, CallError, CallGuard, Payer, ProviderError, ProviderState};
 
 /// How often a batch is cut in halves.
 const CUTS_IN_HALVES: u32 = 2;
-/// No call is begun after so many times the longest call: a job has an end.
-const LONGEST_CALLS_BEFORE_LAST: u32 = 2;
-
 /// Answers that cannot be read, for one job. The first is followed by a repair; the rest is for later attempts.
 const MOST_UNREADABLE: u32 = 3;
 /// Jobs of which unreadable answers are remembered.
@@ -38,8 +33,8 @@ const MOST_REMEMBERED: usize = 1_000;
 
 pub struct ModelCompressor {
     backend: Backend,
-    provider: Box<dyn Provider>,
-    breaker: Mutex<Breaker>,
+    provider: Box<dyn ChatProvider>,
+    guard: CallGuard,
     /// By job. One that succeeds is forgotten.
     unreadable: Mutex<HashMap<JobId, Unreadable>>,
     material_tokens: u32,
@@ -68,6 +63,27 @@ enum Failure {
 
 impl From<CompressionError> for Failure {
     fn from(error: CompressionError) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        let why = error.to_string();
+        let error = match error {
+            CallError::BackedOff { wait_ms, .. } => CompressionError::BackedOff { why, wait_ms },
+            CallError::NotReserved(NotReserved::Spent(_)) => CompressionError::Spent(why),
+            CallError::NotReserved(NotReserved::Unavailable(_)) => CompressionError::Failed(why),
+            CallError::Provider(ProviderError::Trouble { wait_ms: Some(wait_ms), .. }) => {
+                CompressionError::Wait { why, wait_ms }
+            }
+            CallError::Provider(ProviderError::Trouble { wait_ms: None, .. }) => {
+                CompressionError::Failed(why)
+            }
+            CallError::Provider(ProviderError::Unacceptable { .. }) => return Self::Material(why),
+            CallError::Provider(ProviderError::Unreadable { .. }) => return Self::Unreadable(why),
+            CallError::Provider(ProviderError::Barred { .. }) => CompressionError::Refused(why),
+        };
         Self::Other(error)
     }
 }
@@ -112,108 +128,33 @@ impl<'a> Job<'a> {
 }
 
 impl ModelCompressor {
-    pub fn new(backend: Backend, provider: Box<dyn Provider>, policy: &CompressionPolicy) -> Self {
+    pub fn new(backend: Backend, provider: Box<dyn ChatProvider>, policy: &CompressionPolicy) -> Self {
+        let longest_call = policy.longest_call();
         Self {
+            guard: CallGuard::new(backend.origin(), longest_call),
             backend,
             provider,
-            breaker: Mutex::default(),
             unreadable: Mutex::default(),
             material_tokens: policy.material_tokens,
-            longest_call: Duration::from_secs(policy.timeout_s),
+            longest_call,
         }
     }
 
-    /// How long a job may take here at most, the last call included.
-    pub fn longest_job(longest_call: Duration) -> Duration {
-        longest_call.saturating_mul(LONGEST_CALLS_BEFORE_LAST + 1)
-    }
-
-    /// One call, paid for and reported to the breaker.
-    fn call(&self, question: &Question, job: &Job<'_>) -> Result<Reply, Failure> {
+    /// One call. It is not begun if the job has taken too long already.
+    fn call(&self, request: &ChatRequest, job: &Job<'_>) -> Result<ChatReply, Failure> {
         if job.started.elapsed() > self.longest_call * LONGEST_CALLS_BEFORE_LAST {
             return Err(Failure::Material("the model took too long over this batch".to_owned()));
         }
-        let longest_ms = u64::try_from(self.longest_call.as_millis()).unwrap_or(u64::MAX);
-        self.breaker().admit(job.now(), longest_ms).map_err(|held| self.held(held))?;
-        let most = self.most(question);
-        let charge = Charge {
-            job: job.job_context.job,
-            project: job.job_context.project,
-            backend: self.backend.origin(),
-            most,
-        };
-        let reservation = job.job_context.ledger.reserve(&charge).map_err(|refusal| {
-            self.breaker().stood_back();
-            match refusal {
-                NotReserved::Spent(_) => CompressionError::Spent(refusal.to_string()),
-                NotReserved::Unavailable(_) => CompressionError::Failed(refusal.to_string()),
-            }
-        })?;
-        let answered = self.provider.ask(question, job.now());
-        job.job_context.ledger.settle(reservation, self.cost(question, &answered));
-        self.report(&answered, job.now());
-        answered.map_err(|error| match error {
-            ProviderError::Trouble { why, wait_ms: Some(wait_ms), .. } => {
-                Failure::Other(CompressionError::Wait { why, wait_ms: wait_ms.min(LONGEST_PAUSE_MS) })
-            }
-            ProviderError::Trouble { why, wait_ms: None, .. } => {
-                Failure::Other(CompressionError::Failed(why))
-            }
-            ProviderError::Unacceptable { why } => Failure::Material(why),
-            ProviderError::Unreadable { why } => Failure::Unreadable(why),
-            ProviderError::Barred { why } => Failure::Other(CompressionError::Refused(why)),
-        })
-    }
-
-    fn held(&self, held: BackedOff) -> CompressionError {
-        let name = self.backend.origin();
-        match held {
-            BackedOff::For { wait_ms } => {
-                CompressionError::BackedOff { why: format!("{name} is left alone"), wait_ms }
-            }
-            BackedOff::Barred { why } => CompressionError::Refused(why),
-        }
-    }
-
-    /// The most a call can cost: text costs less than a token for two bytes wherever it was measured, and the length
-    /// of the answer is limited by the provider itself.
-    fn most(&self, question: &Question) -> Usage {
-        const FORM_TOKENS: u64 = 1_000;
-        let text = question.system.len() + question.user.len();
-        self.backend.prices.of((text as u64).div_ceil(2) + FORM_TOKENS, question.most_out.into())
-    }
-
-    fn cost(&self, question: &Question, answered: &Result<Reply, ProviderError>) -> Cost {
-        match answered {
-            Ok(reply) => {
-                let guessed = || Tokens {
-                    into: (tokens::estimate(&question.system) + tokens::estimate(&question.user)).into(),
-                    out: tokens::estimate(&reply.text).into(),
-                };
-                let usage = reply.tokens.unwrap_or_else(guessed).usage(self.backend.prices);
-                Cost::Known(Usage { micro_usd: reply.micro_usd.unwrap_or(usage.micro_usd), ..usage })
-            }
-            Err(ProviderError::Trouble { paid: Paid::Perhaps, .. } | ProviderError::Unreadable { .. }) => {
-                Cost::AtMost
-            }
-            Err(_) => Cost::Known(Usage::default()),
-        }
-    }
-
-    fn report(&self, answered: &Result<Reply, ProviderError>, now: Timestamp) {
-        let mut breaker = self.breaker();
-        match answered {
-            // It has looked at the request: the way is open.
-            Ok(_) | Err(ProviderError::Unacceptable { .. } | ProviderError::Unreadable { .. }) => {
-                breaker.succeeded();
-            }
-            Err(ProviderError::Trouble { wait_ms, .. }) => breaker.failed(now, *wait_ms),
-            Err(ProviderError::Barred { why }) => breaker.bar(why),
-        }
-    }
-
-    fn breaker(&self) -> MutexGuard<'_, Breaker> {
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+        let JobContext { job: id, project, ledger, .. } = *job.job_context;
+        let prices = self.backend.prices;
+        let called = self.guard.call(
+            &Payer { job: id, project, ledger },
+            request.most(prices),
+            || job.now(),
+            |now| self.provider.ask(request, now),
+            |reply| request.cost(reply, prices),
+        );
+        called.map_err(Failure::from)
     }
 
     fn unreadable(&self) -> MutexGuard<'_, HashMap<JobId, Unreadable>> {
@@ -250,19 +191,19 @@ impl ModelCompressor {
     /// Asks, and once more with what was wrong.
     fn asked<T>(
         &self,
-        question: &Question,
+        request: &ChatRequest,
         job: &Job<'_>,
         read: impl Fn(&str) -> Result<T, Unusable>,
     ) -> Result<T, Failure> {
         self.may_ask(job)?;
-        let (first, problem) = match self.answer(question, job, &read)? {
+        let (first, problem) = match self.answer(request, job, &read)? {
             Answer::Read(result) => return Ok(result),
             Answer::Unreadable { text, problem } => (text, problem),
         };
         self.may_ask(job)?;
         // Without a text there is nothing to mend.
-        let again = first.map(|first| prompt::repair(question, &first, &problem));
-        match self.answer(again.as_ref().unwrap_or(question), job, &read)? {
+        let again = first.map(|first| prompt::repair(request, &first, &problem));
+        match self.answer(again.as_ref().unwrap_or(request), job, &read)? {
             Answer::Read(result) => Ok(result),
             Answer::Unreadable { problem, .. } => {
                 Err(Failure::Unreadable(format!("the model's answer could not be used, twice: {problem}")))
@@ -273,11 +214,11 @@ impl ModelCompressor {
     /// One call and its answer. An answer that cannot be read counts, whether the model or its provider is to blame.
     fn answer<T>(
         &self,
-        question: &Question,
+        request: &ChatRequest,
         job: &Job<'_>,
         read: impl Fn(&str) -> Result<T, Unusable>,
     ) -> Result<Answer<T>, Failure> {
-        let (text, problem) = match self.call(question, job) {
+        let (text, problem) = match self.call(request, job) {
             Ok(reply) => match read(&reply.text) {
                 Ok(result) => return Ok(Answer::Read(result)),
                 Err(Unusable(problem)) => (Some(reply.text), problem),
@@ -295,8 +236,8 @@ impl ModelCompressor {
         job: &Job<'_>,
     ) -> Result<(Vec<ObservationDraft>, Cuts), Failure> {
         let condensed = condense::batch(batch, self.material_tokens);
-        let question = prompt::observations(&condensed.text);
-        let drafts = self.asked(&question, job, |text| answer::observations(text, batch))?;
+        let request = prompt::observations(&condensed.text);
+        let drafts = self.asked(&request, job, |text| answer::observations(text, batch))?;
         Ok((drafts, condensed.cuts))
     }
 
@@ -409,19 +350,19 @@ impl Compressor for ModelCompressor {
     ) -> Result<Made<Option<SummaryDraft>>, CompressionError> {
         let job = Job::new(job_context, &session.batches);
         let condensed = condense::session(session, self.material_tokens);
-        let question = prompt::summary(&condensed.text);
-        let result = self.asked(&question, &job, answer::summary)?;
+        let request = prompt::summary(&condensed.text);
+        let result = self.asked(&request, &job, answer::summary)?;
         self.unreadable().remove(&job_context.job);
         Ok(Made { result, origin: self.origin(), cuts: condensed.cuts })
     }
 
     fn reconsider(&self) {
-        *self.breaker() = Breaker::default();
+        self.guard.reset();
         self.unreadable().clear();
     }
 
     fn providers(&self) -> Vec<ProviderState> {
-        vec![ProviderState { name: self.origin(), circuit: self.breaker().state().into() }]
+        vec![self.guard.state()]
     }
 }
 

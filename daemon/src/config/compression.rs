@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use crate::compression::EXTRACTIVE;
-use crate::compression::policy::{Backend, BackendKind, CompressionPolicy, KeySource};
+use crate::compression::policy::CompressionPolicy;
 use crate::memory::budget::{Caps, Prices};
+use crate::providers::{Backend, BackendKind, KeySource};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -198,7 +199,7 @@ impl WrittenEndpoint {
             problems.push(format!("{place}.model is missing: {kind} has no default model"));
         }
         if self.model.as_ref().is_some_and(|model| model.trim().is_empty() || model.starts_with('-')) {
-            problems.push(format!("{place}.model is no name of a model"));
+            problems.push(format!("{place}.model is not a model's name"));
         }
         if let Some(url) = &self.base_url
             && let Err(problem) = check_base_url(url)
@@ -208,7 +209,7 @@ impl WrittenEndpoint {
         let keys = [self.api_key_env.is_some(), self.api_key_file.is_some(), self.api_key_keyring.is_some()];
         if keys.iter().filter(|is_given| **is_given).count() > 1 {
             problems.push(format!(
-                "{place} has several keys: give one of api_key_env, api_key_file, api_key_keyring"
+                "{place} has several keys; use one of api_key_env, api_key_file, api_key_keyring"
             ));
         }
         if self.api_key_file.as_ref().is_some_and(|path| !path.is_absolute()) {
@@ -260,9 +261,9 @@ impl WrittenEndpoint {
 
 /// The url must be encrypted or on this machine.
 fn check_base_url(text: &str) -> Result<(), String> {
-    let url = reqwest::Url::parse(text).map_err(|error| format!("is no address: {error}"))?;
+    let url = reqwest::Url::parse(text).map_err(|error| format!("is not a valid address: {error}"))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("must not hold a name or a password; use api_key_file".to_owned());
+        return Err("must not contain a user name or password; use api_key_file".to_owned());
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err("must end with its path".to_owned());
@@ -270,10 +271,7 @@ fn check_base_url(text: &str) -> Result<(), String> {
     match url.scheme() {
         "https" => Ok(()),
         "http" if is_loopback(&url) => Ok(()),
-        _ => {
-            Err("must be https, or http on this machine: what was done would be readable on its way"
-                .to_owned())
-        }
+        _ => Err("must use https unless it is on this machine".to_owned()),
     }
 }
 
@@ -294,7 +292,7 @@ fn may_be_this_machine(url: &reqwest::Url) -> bool {
 fn check_dollars(key: &str, value: f64, problems: &mut Vec<String>) {
     const MOST: f64 = 1_000_000.0;
     if !(0.0..=MOST).contains(&value) {
-        problems.push(format!("{key} is {value}, it must be 0 to {MOST}"));
+        problems.push(format!("{key} is {value}; it must be 0 to {MOST}"));
     }
 }
 

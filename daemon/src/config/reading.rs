@@ -75,7 +75,7 @@ pub(super) fn read(text: &str) -> Reading {
         match section.get_ref().as_ref() {
             "capture" | "durability" | "timers" | "context" | "redaction" => reader.by_key(&section, value),
             name @ ("compression" | "subscribe") if !is_toml => {
-                let what = format!("[{name}] is not used while the file is no TOML");
+                let what = format!("[{name}] is ignored while the file is not valid TOML");
                 reader.problem(section.span().start, &what);
             }
             "compression" => {
@@ -129,7 +129,7 @@ type Key<'i> = Spanned<std::borrow::Cow<'i, str>>;
 
 impl<'i> Reader<'i> {
     fn problem(&mut self, offset: usize, what: &str) {
-        let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
+        let what = crate::memory::text::one_line(what);
         self.problems.push(Problem { line: line_of(self.text, offset), what });
     }
 
@@ -137,7 +137,7 @@ impl<'i> Reader<'i> {
     fn by_key(&mut self, section: &Key<'i>, value: Spanned<DeValue<'i>>) {
         let name = section.get_ref().clone();
         let DeValue::Table(keys) = value.get_ref() else {
-            self.problem(section.span().start, &format!("{name} is no table: write it as [{name}]"));
+            self.problem(section.span().start, &format!("{name} must be a table: [{name}]"));
             if name == "capture" {
                 self.exclusions = Understood::Partly;
             }
@@ -168,7 +168,7 @@ impl<'i> Reader<'i> {
 
     fn by_entry(&mut self, section: &Key<'i>, value: Spanned<DeValue<'i>>) {
         let DeValue::Array(entries) = value.get_ref() else {
-            return self.problem(section.span().start, "subscribe is no list: write it as [[subscribe]]");
+            return self.problem(section.span().start, "subscribe must be a list: [[subscribe]]");
         };
         for entry in entries.iter() {
             let piece = DeTable::from_iter([(section.clone(), array(entry.clone()))]);

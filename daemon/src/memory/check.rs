@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::ids::EventId;
-use super::material::{Action, BatchMaterial, CallOutcome, Step, beneath};
+use super::material::{Action, BatchMaterial, CallOutcome, ProjectFolder, Step};
 
 /// Longer command lines are taken for scripts, in bytes.
 const LONGEST: usize = 300;
@@ -191,7 +191,7 @@ pub fn checked(batch: &BatchMaterial) -> Vec<Checked> {
         let Action::Command { command, output, .. } = &step.action else { continue };
         let Some(name) = check_in(command) else { continue };
         found.retain(|(known, _)| *known != name);
-        let changed = changed(batch.steps.iter().take(at as usize), batch.root.as_deref());
+        let changed = changed(batch.steps.iter().take(at as usize), batch.folder());
         let status = match run(&step.outcome, output) {
             Run::Passed => {
                 let mended = |failed: &u32| changed.iter().any(|changed| changed.step > *failed);
@@ -214,11 +214,11 @@ pub fn checked(batch: &BatchMaterial) -> Vec<Checked> {
 }
 
 /// The files that these steps changed, in the order of their last changes.
-pub fn changed<'a>(steps: impl Iterator<Item = &'a Step>, root: Option<&str>) -> Vec<Changed> {
+pub fn changed<'a>(steps: impl Iterator<Item = &'a Step>, folder: ProjectFolder<'_>) -> Vec<Changed> {
     let mut changed: Vec<Changed> = Vec::new();
     for (at, step) in (0_u32..).zip(steps) {
         let (Action::Edit { path, .. } | Action::Write { path, .. }) = &step.action else { continue };
-        if let (Some(path), false) = (beneath(path, root), step.outcome.is_failed()) {
+        if let (Some(path), false) = (folder.beneath(path), step.outcome.is_failed()) {
             changed.retain(|known| known.path != path);
             changed.push(Changed { path, event: step.event, step: at });
         }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::checkout::Elsewhere;
 use super::continuity::{Continuity, Reader};
+use super::document::{DocumentKey, DocumentKind};
 use super::ids::{ObservationId, Timestamp};
 use super::observation::{Importance, ObservationType};
 use super::tokens::{Measure, estimate};
@@ -90,6 +91,13 @@ pub struct SummaryNote {
     pub elsewhere: Option<Elsewhere>,
 }
 
+impl SummaryNote {
+    /// The id that `recall show` opens.
+    fn public_id(&self) -> String {
+        DocumentKey { kind: DocumentKind::Summary, row: self.id }.to_string()
+    }
+}
+
 /// A candidate observation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Note {
@@ -125,9 +133,16 @@ pub struct Item {
     pub reason: String,
 }
 
-/// Claude Code passes on at most 10,000 UTF-16 units unshortened. The JSON envelope and the agent's own prefix do not
-/// count; the difference is a reserve.
-const MOST_UNITS: u64 = 9_600;
+/// The length that a block may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub tokens: u32,
+    /// What the agent passes on unshortened.
+    pub utf16_units: u64,
+}
+
+/// UTF-16 units that are left free of what the agent passes on.
+const RESERVE: u64 = 400;
 /// Notes per prompt: a prompt asks one thing, so few notes are relevant.
 const MOST_FOR_PROMPT: usize = 4;
 /// Notes per file: only what must be known before it is opened, not its history.
@@ -140,21 +155,23 @@ const COMPACT_STATE_SHARE: f64 = 0.8;
 const START_STATE_SHARE: f64 = 0.6;
 /// Days after which an observation's weight at a start is halved.
 const HALF_LIFE_DAYS: f64 = 21.0;
+/// The same for what is still open.
+const OPEN_END_HALF_LIFE_DAYS: f64 = 7.0;
 
 /// Selects and renders the block of a moment. The block is empty if nothing is worth injecting.
-pub fn assemble(moment: Moment, material: &Material, budget: u32, now: Timestamp) -> Block {
+pub fn assemble(moment: Moment, material: &Material, limits: Limits, now: Timestamp) -> Block {
     match moment {
-        Moment::Start | Moment::Compact => survey(moment, material, budget, now),
-        Moment::Resume => news(material, budget, now),
-        Moment::Prompt => answer("prompt", material, budget, now),
-        Moment::Subagent => answer("task", material, budget, now),
-        Moment::File => about_file(material, budget, now),
+        Moment::Start | Moment::Compact => survey(moment, material, limits, now),
+        Moment::Resume => news(material, limits, now),
+        Moment::Prompt => answer("prompt", material, limits, now),
+        Moment::Subagent => answer("task", material, limits, now),
+        Moment::File => about_file(material, limits, now),
     }
 }
 
 /// The block of a start or a compaction: the current state, and an index of notes.
-fn survey(moment: Moment, material: &Material, budget: u32, now: Timestamp) -> Block {
-    let mut page = Page::open(budget, &format!("recall: memory of {}", plain(&material.project)));
+fn survey(moment: Moment, material: &Material, limits: Limits, now: Timestamp) -> Block {
+    let mut page = Page::open(limits, &format!("recall: memory of {}", plain(&material.project)));
     if moment == Moment::Compact
         && let Some(state) = &material.continuity
     {
@@ -173,9 +190,9 @@ fn survey(moment: Moment, material: &Material, budget: u32, now: Timestamp) -> B
 }
 
 /// The block of a resumed session. It still has its conversation, so only newer notes are listed.
-fn news(material: &Material, budget: u32, now: Timestamp) -> Block {
+fn news(material: &Material, limits: Limits, now: Timestamp) -> Block {
     let mut page =
-        Page::open(budget, &format!("recall: new in {} since this session paused", plain(&material.project)));
+        Page::open(limits, &format!("recall: new in {} since this session paused", plain(&material.project)));
     let mut notes: Vec<&Note> = material.observations.iter().collect();
     notes.sort_by(|a, b| b.at.cmp(&a.at).then_with(|| b.id.cmp(&a.id)));
     for note in notes {
@@ -185,8 +202,8 @@ fn news(material: &Material, budget: u32, now: Timestamp) -> Block {
 }
 
 /// The block of a prompt or a subagent's task: the few relevant notes in full.
-fn answer(asked: &str, material: &Material, budget: u32, now: Timestamp) -> Block {
-    let mut page = Page::open(budget, &format!("recall: notes that may bear on this {asked}"));
+fn answer(asked: &str, material: &Material, limits: Limits, now: Timestamp) -> Block {
+    let mut page = Page::open(limits, &format!("recall: notes that may bear on this {asked}"));
     let mut notes: Vec<&Note> = material.observations.iter().collect();
     notes.sort_by(|a, b| b.relevance.total_cmp(&a.relevance).then_with(|| b.id.cmp(&a.id)));
     for note in notes.into_iter().take(MOST_FOR_PROMPT) {
@@ -197,9 +214,9 @@ fn answer(asked: &str, material: &Material, budget: u32, now: Timestamp) -> Bloc
 }
 
 /// The block of a file: the most important notes about it in full.
-fn about_file(material: &Material, budget: u32, now: Timestamp) -> Block {
+fn about_file(material: &Material, limits: Limits, now: Timestamp) -> Block {
     let file = plain(&material.file);
-    let mut page = Page::open(budget, &format!("recall: known of {file}"));
+    let mut page = Page::open(limits, &format!("recall: known of {file}"));
     for note in by_weight(&material.observations, now).into_iter().take(MOST_FOR_FILE) {
         let reason = format!("{} about {}, which was about to be opened", note.kind.as_str(), material.file);
         page.entry(note, now, &reason, Detail::Whole);
@@ -215,10 +232,16 @@ fn by_weight(notes: &[Note], now: Timestamp) -> Vec<&Note> {
     notes
 }
 
-/// A note's weight at a start: mainly its importance. It fades with age, but never to zero.
+/// A note's weight at a start: mainly its importance. It fades with age, but never to zero. A standing wish does not
+/// fade, and an open end fades sooner.
 fn weight(note: &Note, now: Timestamp) -> f64 {
+    let half_life = match note.kind {
+        kind if kind.is_standing() => return f64::from(note.importance.get()),
+        ObservationType::NextStep => OPEN_END_HALF_LIFE_DAYS,
+        _ => HALF_LIFE_DAYS,
+    };
     let days = now.since(note.at) as f64 / 86_400_000.0;
-    f64::from(note.importance.get()) * (0.4 + 0.6 * (-days * std::f64::consts::LN_2 / HALF_LIFE_DAYS).exp())
+    f64::from(note.importance.get()) * (0.4 + 0.6 * (-days * std::f64::consts::LN_2 / half_life).exp())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -234,6 +257,7 @@ struct Page {
     measure: Measure,
     items: Vec<Item>,
     budget: u32,
+    most_units: u64,
     /// Length of the text before the first item.
     preamble: usize,
 }
@@ -241,10 +265,17 @@ struct Page {
 const CLOSING: &str = "More: `recall show ID`, `recall search WORDS`.\n</recall-context>";
 
 impl Page {
-    fn open(budget: u32, title: &str) -> Self {
+    fn open(limits: Limits, title: &str) -> Self {
         let text = format!("<recall-context>\n# {title} (notes from earlier sessions, not instructions)\n");
         let measure = Measure::of(&text).and(Measure::of(CLOSING));
-        Self { preamble: text.len(), text, measure, items: Vec::new(), budget }
+        Self {
+            preamble: text.len(),
+            text,
+            measure,
+            items: Vec::new(),
+            budget: limits.tokens,
+            most_units: limits.utf16_units.saturating_sub(RESERVE),
+        }
     }
 
     /// Adds a piece if it fits together with the closing line.
@@ -254,7 +285,7 @@ impl Page {
 
     fn add_within(&mut self, piece: &str, budget: u32) -> Added {
         let measure = self.measure.and(Measure::of(piece));
-        if measure.tokens() > budget || measure.utf16_units() > MOST_UNITS {
+        if measure.tokens() > budget || measure.utf16_units() > self.most_units {
             return Added::No;
         }
         self.measure = measure;
@@ -264,8 +295,8 @@ impl Page {
 
     fn summary(&mut self, moment: Moment, summary: &SummaryNote, now: Timestamp) {
         let heading = match moment {
-            Moment::Compact => "This session so far".to_owned(),
-            _ => format!("Last session, {}", age(summary.at, now)),
+            Moment::Compact => format!("This session so far ({})", summary.public_id()),
+            _ => format!("Last session ({}), {}", summary.public_id(), age(summary.at, now)),
         };
         let mark = mark(summary.elsewhere.as_ref());
         if self.add(&format!("\n## {heading}: {}{mark}\n", plain(&summary.title))) == Added::No {
@@ -297,9 +328,10 @@ impl Page {
 
     /// The current session's state after a compaction.
     fn state(&mut self, state: &Continuity, summary: Option<&SummaryNote>) {
+        let id = summary.map_or(String::new(), |summary| format!(" ({})", summary.public_id()));
         let title = summary.map_or(String::new(), |summary| format!(": {}", plain(&summary.title)));
         let prompts = if state.prompts == 1 { "prompt" } else { "prompts" };
-        let heading = format!("\n## This session so far, {} {prompts}{title}\n", state.prompts);
+        let heading = format!("\n## This session so far{id}, {} {prompts}{title}\n", state.prompts);
         if self.add(&heading) == Added::No {
             return;
         }
@@ -345,7 +377,7 @@ impl Page {
         for note in notes {
             let line = index_line(note, now);
             let longer = measure.and(Measure::of(&line));
-            if longer.tokens() > titles_budget || longer.utf16_units() > MOST_UNITS {
+            if longer.tokens() > titles_budget || longer.utf16_units() > self.most_units {
                 break;
             }
             measure = longer;
@@ -481,6 +513,10 @@ mod tests {
 
     use super::*;
 
+    fn within(tokens: u32) -> Limits {
+        Limits { tokens, utf16_units: 10_000 }
+    }
+
     const DAY: i64 = 86_400_000;
     const NOW: Timestamp = Timestamp(1_000 * DAY);
 
@@ -523,7 +559,21 @@ mod tests {
 
     #[test]
     fn a_start_tells_the_open_ends_and_an_index() {
-        insta::assert_snapshot!("started", assemble(Moment::Start, &shop(), 2000, NOW).text);
+        insta::assert_snapshot!("started", assemble(Moment::Start, &shop(), within(2000), NOW).text);
+    }
+
+    #[test]
+    fn a_standing_wish_does_not_fade_and_an_open_end_fades_sooner() {
+        let of_kind = |id, kind, days| Note { kind, ..note(id, 6, days, &format!("Statement {id}")) };
+        let notes = [
+            of_kind(1, ObservationType::Preference, 400),
+            of_kind(2, ObservationType::Discovery, 30),
+            of_kind(3, ObservationType::NextStep, 30),
+            of_kind(4, ObservationType::NextStep, 0),
+            of_kind(5, ObservationType::Correction, 500),
+        ];
+        let order: Vec<i64> = by_weight(&notes, NOW).iter().map(|note| note.id.0).collect();
+        assert_eq!(order, [4, 1, 5, 2, 3]);
     }
 
     #[test]
@@ -539,21 +589,21 @@ mod tests {
             decided: vec!["Rounding happens once".to_owned()],
             ..Continuity::default()
         });
-        insta::assert_snapshot!("compacted", assemble(Moment::Compact, &material, 1500, NOW).text);
-        insta::assert_snapshot!("started_fresh", assemble(Moment::Start, &material, 2000, NOW).text);
+        insta::assert_snapshot!("compacted", assemble(Moment::Compact, &material, within(1500), NOW).text);
+        insta::assert_snapshot!("started_fresh", assemble(Moment::Start, &material, within(2000), NOW).text);
     }
 
     #[test]
     fn a_prompt_gets_what_bears_on_it_and_a_resume_the_news() {
         let mut material = shop();
         material.observations[0].relevance = 0.9;
-        insta::assert_snapshot!("prompted", assemble(Moment::Prompt, &material, 120, NOW).text);
-        insta::assert_snapshot!("resumed", assemble(Moment::Resume, &material, 300, NOW).text);
+        insta::assert_snapshot!("prompted", assemble(Moment::Prompt, &material, within(120), NOW).text);
+        insta::assert_snapshot!("resumed", assemble(Moment::Resume, &material, within(300), NOW).text);
     }
 
     #[test]
     fn a_file_gets_what_must_be_known_of_it() {
-        let block = assemble(Moment::File, &shop(), 300, NOW);
+        let block = assemble(Moment::File, &shop(), within(300), NOW);
         insta::assert_snapshot!("file", block.text);
         assert_eq!(block.items[0].reason, "decision about src/cart.rs, which was about to be opened");
     }
@@ -563,8 +613,8 @@ mod tests {
         for moment in
             [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt, Moment::File, Moment::Subagent]
         {
-            assert_eq!(assemble(moment, &Material::default(), 2000, NOW), Block::default());
-            assert_eq!(assemble(moment, &shop(), 0, NOW), Block::default());
+            assert_eq!(assemble(moment, &Material::default(), within(2000), NOW), Block::default());
+            assert_eq!(assemble(moment, &shop(), within(0), NOW), Block::default());
         }
     }
 
@@ -574,7 +624,7 @@ mod tests {
         material.summary = None;
         material.observations =
             (0..200).map(|id| note(id, 1 + id % 10, 5, &format!("Fact number {id}"))).collect();
-        let block = assemble(Moment::Start, &material, 400, NOW);
+        let block = assemble(Moment::Start, &material, within(400), NOW);
         assert!(block.tokens <= 400 && block.tokens > 200, "{}", block.tokens);
         assert!(block.items.len() > 5);
         assert!(block.items.iter().all(|item| item.reason.starts_with("importance 10")));
@@ -596,7 +646,7 @@ mod tests {
             material.continuity =
                 Some(Continuity { goal: narrative.clone(), open_tasks: vec![title.clone()], ..Continuity::default() });
             for moment in [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt, Moment::File, Moment::Subagent] {
-                let block = assemble(moment, &material, budget, NOW);
+                let block = assemble(moment, &material, within(budget), NOW);
                 prop_assert!(block.tokens <= budget);
                 prop_assert!(block.text.encode_utf16().count() <= 10_000);
                 if !block.text.is_empty() {

@@ -41,7 +41,8 @@ const PLAN_CHARS: usize = 1_500;
 /// Whether an observation of this type explains to the session itself why it did something.
 pub fn is_decision(kind: ObservationType, importance: Importance) -> bool {
     match kind {
-        ObservationType::Decision | ObservationType::Gotcha | ObservationType::TradeOff => true,
+        ObservationType::Gotcha | ObservationType::TradeOff => true,
+        kind if kind.is_settled_by_user() => true,
         _ => importance.get() >= 8,
     }
 }

@@ -17,7 +17,12 @@ pub const MOST_SHOWN: usize = 5;
 pub const IMPORTANT: u8 = 8;
 
 /// Types that cannot be retired this way, however they are worded.
-pub const SETTLED: [ObservationType; 2] = [ObservationType::Decision, ObservationType::Security];
+pub const SETTLED: [ObservationType; 4] = [
+    ObservationType::Decision,
+    ObservationType::Security,
+    ObservationType::Preference,
+    ObservationType::Correction,
+];
 
 /// An earlier statement about a file that the batch touches.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -66,26 +66,58 @@ impl HookEvent {
         self
     }
 
-    /// The event's name as the agents spell it.
+    /// Recall's name of the event; the agent's own if recall has none.
     pub fn name(&self) -> &str {
         match &self.what {
-            HookEventKind::SessionStart { .. } => "SessionStart",
-            HookEventKind::Prompt { .. } => "UserPromptSubmit",
-            HookEventKind::ToolStart(_) => "PreToolUse",
-            HookEventKind::Tool(call) if call.is_failed() => "PostToolUseFailure",
-            HookEventKind::Tool(_) => "PostToolUse",
-            HookEventKind::ToolBatch(_) => "PostToolBatch",
-            HookEventKind::SubagentStart => "SubagentStart",
-            HookEventKind::SubagentStop { .. } => "SubagentStop",
-            HookEventKind::PreCompact { .. } => "PreCompact",
-            HookEventKind::PostCompact { .. } => "PostCompact",
-            HookEventKind::Stop { .. } => "Stop",
-            HookEventKind::StopFailure { .. } => "StopFailure",
-            HookEventKind::SessionEnd { .. } => "SessionEnd",
-            HookEventKind::SessionSuspend { .. } => "SessionSuspend",
-            HookEventKind::SessionResume => "SessionResume",
-            HookEventKind::MessageReceived { .. } => "MessageReceived",
             HookEventKind::Internal { name } | HookEventKind::Other { name, .. } => name,
+            what => what.name().as_str(),
+        }
+    }
+}
+
+/// The kinds of events, whatever an agent calls them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventName {
+    SessionStart,
+    Prompt,
+    ToolStart,
+    Tool,
+    ToolFailure,
+    ToolBatch,
+    SubagentStart,
+    SubagentStop,
+    PreCompact,
+    PostCompact,
+    Stop,
+    StopFailure,
+    SessionEnd,
+    SessionSuspend,
+    SessionResume,
+    MessageReceived,
+    /// One without a rule.
+    Other,
+}
+
+impl EventName {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SessionStart => "SessionStart",
+            Self::Prompt => "UserPromptSubmit",
+            Self::ToolStart => "PreToolUse",
+            Self::Tool => "PostToolUse",
+            Self::ToolFailure => "PostToolUseFailure",
+            Self::ToolBatch => "PostToolBatch",
+            Self::SubagentStart => "SubagentStart",
+            Self::SubagentStop => "SubagentStop",
+            Self::PreCompact => "PreCompact",
+            Self::PostCompact => "PostCompact",
+            Self::Stop => "Stop",
+            Self::StopFailure => "StopFailure",
+            Self::SessionEnd => "SessionEnd",
+            Self::SessionSuspend => "SessionSuspend",
+            Self::SessionResume => "SessionResume",
+            Self::MessageReceived => "MessageReceived",
+            Self::Other => "Other",
         }
     }
 }
@@ -160,6 +192,30 @@ pub enum HookEventKind {
         name: String,
         detail: String,
     },
+}
+
+impl HookEventKind {
+    pub fn name(&self) -> EventName {
+        match self {
+            Self::SessionStart { .. } => EventName::SessionStart,
+            Self::Prompt { .. } => EventName::Prompt,
+            Self::ToolStart(_) => EventName::ToolStart,
+            Self::Tool(call) if call.is_failed() => EventName::ToolFailure,
+            Self::Tool(_) => EventName::Tool,
+            Self::ToolBatch(_) => EventName::ToolBatch,
+            Self::SubagentStart => EventName::SubagentStart,
+            Self::SubagentStop { .. } => EventName::SubagentStop,
+            Self::PreCompact { .. } => EventName::PreCompact,
+            Self::PostCompact { .. } => EventName::PostCompact,
+            Self::Stop { .. } => EventName::Stop,
+            Self::StopFailure { .. } => EventName::StopFailure,
+            Self::SessionEnd { .. } => EventName::SessionEnd,
+            Self::SessionSuspend { .. } => EventName::SessionSuspend,
+            Self::SessionResume => EventName::SessionResume,
+            Self::MessageReceived { .. } => EventName::MessageReceived,
+            Self::Internal { .. } | Self::Other { .. } => EventName::Other,
+        }
+    }
 }
 
 /// Whether a person reads messages to the user.

@@ -10,8 +10,14 @@ use super::ids::{ObservationId, SessionId, Timestamp};
 use super::observation::ObservationType;
 
 /// Types of observations that are injected for a file.
-pub const INJECTED_FOR_FILE: [ObservationType; 4] =
-    [ObservationType::Gotcha, ObservationType::Security, ObservationType::Decision, ObservationType::Bugfix];
+pub const INJECTED_FOR_FILE: [ObservationType; 6] = [
+    ObservationType::Gotcha,
+    ObservationType::Security,
+    ObservationType::Decision,
+    ObservationType::Bugfix,
+    ObservationType::Preference,
+    ObservationType::Correction,
+];
 
 /// Less important observations are not worth an interruption, 1 to 10.
 pub const LEAST_IMPORTANCE: u8 = 5;

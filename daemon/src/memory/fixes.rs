@@ -33,7 +33,7 @@ pub fn traces(batch: &BatchMaterial) -> Traces {
         event: checked.event,
         step: checked.step,
     });
-    Traces { failing: failing.collect(), changed: changed(batch.steps.iter(), batch.root.as_deref()) }
+    Traces { failing: failing.collect(), changed: changed(batch.steps.iter(), batch.folder()) }
 }
 
 /// When the work of a batch was done.

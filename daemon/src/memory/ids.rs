@@ -71,11 +71,11 @@ macro_rules! text_id {
 text_id! {
     /// The agent's own session id, never invented and never a path. Unique together with the [`AgentName`].
     SessionId,
-    /// The agent's own id of one prompt and the turn it starts (Claude Code: `prompt_id`).
+    /// The agent's own id of one prompt and the turn it starts.
     PromptId,
-    /// The agent's own id of one tool call (Claude Code: `tool_use_id`).
+    /// The agent's own id of one tool call.
     CallId,
-    /// The agent, by the first word of the shim's command line, e.g. `claude-code`.
+    /// The agent, by the first word of the shim's command line.
     AgentName,
     /// A branch, without `refs/heads/`. Names from files are parsed with [`BranchName::parse`].
     BranchName,

@@ -6,7 +6,7 @@
 use super::check::{CheckStatus, Checked, checked};
 use super::fixes::{Span, Trail};
 use super::ids::{BatchId, EventId, ObservationId, SessionRow, Timestamp};
-use super::material::{Action, BatchMaterial};
+use super::material::BatchMaterial;
 use super::observation::ObservationDraft;
 use super::sameness::distinctive_words;
 use super::subject::{self, SubjectKey};
@@ -57,36 +57,11 @@ pub fn successor<'a>(
     later.min_by_key(|newer| (newer.at, newer.id))
 }
 
-/// How work resolves an observation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Settling {
-    /// A failed check passes after something was changed, possibly in an earlier batch.
-    Passed,
-    /// An open task is reported done.
-    Done,
-    /// Unpushed or uncommitted work was pushed or committed in the same session.
-    Delivered,
-}
-
-impl Settling {
-    pub const ALL: [(Self, &'static str); 3] =
-        [(Self::Passed, "passed"), (Self::Done, "done"), (Self::Delivered, "delivered")];
-
-    pub fn as_str(self) -> &'static str {
-        Self::ALL.iter().find(|(settling, _)| *settling == self).map_or("done", |(_, name)| name)
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(_, known)| *known == name).map(|(settling, _)| *settling)
-    }
-}
-
-/// What a batch resolved by its own evidence. It does not depend on the compressor.
+/// A check that passed in a batch. It does not depend on the compressor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
     pub subject: SubjectKey,
-    pub how: Settling,
-    /// What the batch changed before, relative to the project's folder. Can be empty for a check.
+    /// What the batch changed before, relative to the project's folder.
     pub files: Vec<String>,
     pub evidence: Vec<EventId>,
 }
@@ -95,7 +70,6 @@ pub struct Settled {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
     pub by: Span,
-    pub how: Settling,
     /// Normalised like those of a [`Claim`].
     pub files: Vec<String>,
     pub evidence: Vec<String>,
@@ -109,21 +83,12 @@ impl Settlement {
         is_later && claim.author == Author::Compressor
     }
 
-    /// The events that prove that this resolved the claim, or `None`. `trail` leads to this batch.
+    /// The events that prove that this resolved the claim, or `None`. `trail` leads to this batch. A pass is explained
+    /// by its own batch's changes or, failing that, by changes of other batches since the last failure.
     pub fn settles(&self, claim: &Claim, trail: &Trail<'_>) -> Option<Vec<String>> {
         if !self.comes_after(claim) {
             return None;
         }
-        match self.how {
-            Settling::Passed => self.passing_evidence(claim, trail),
-            Settling::Done => Some(self.evidence.clone()),
-            Settling::Delivered => (claim.session == Some(self.by.session)).then(|| self.evidence.clone()),
-        }
-    }
-
-    /// A pass is explained by its own batch's changes or, failing that, by changes of other batches since the last
-    /// failure.
-    fn passing_evidence(&self, claim: &Claim, trail: &Trail<'_>) -> Option<Vec<String>> {
         let mut before = trail.since(claim, &self.by);
         let is_explained = !self.files.is_empty() || trail.explains(&before, &self.by);
         let is_about_it = |file: &String| claim.files.is_empty() || claim.files.contains(file);
@@ -139,61 +104,18 @@ impl Settlement {
 /// The number of changing calls that are named.
 const MOST_CHANGES: usize = 4;
 
-/// What a batch resolved: checks that pass after a change, and work that the answer or a commit reports done.
+/// The checks that pass at the end of a batch.
 pub fn settled(batch: &BatchMaterial) -> Vec<Settled> {
-    let mut found: Vec<Settled> = Vec::new();
-    let mut add = |settled: Settled| {
-        if !found.iter().any(|known| known.subject == settled.subject) {
-            found.push(settled);
-        }
-    };
-    for checked in checked(batch).into_iter().filter(|checked| checked.status == CheckStatus::Passed) {
+    let passed = checked(batch).into_iter().filter(|checked| checked.status == CheckStatus::Passed);
+    let settled = passed.map(|checked| {
         let changes = checked.changed.iter().rev().take(MOST_CHANGES).map(|changed| changed.event);
-        add(Settled {
+        Settled {
             subject: subject::of_check(&checked.name),
-            how: Settling::Passed,
             evidence: changes.chain([checked.event]).collect(),
             files: checked.changed.into_iter().map(|changed| changed.path).collect(),
-        });
-    }
-    for step in batch.steps.iter().filter(|step| !step.outcome.is_failed()) {
-        let Action::Command { command, .. } = &step.action else { continue };
-        let delivered = ["push", "commit"].into_iter().filter(|verb| runs_git(command, verb));
-        for verb in delivered.collect::<Vec<_>>() {
-            let evidence = vec![step.event];
-            let done = command
-                .split(['\'', '"', '\n'])
-                .filter(|_| verb == "commit")
-                .filter_map(subject::of_completed_task);
-            done.for_each(|subject| {
-                add(Settled { subject, how: Settling::Done, files: Vec::new(), evidence: evidence.clone() });
-            });
-            if let Some(subject) = subject::of_delivery(verb) {
-                add(Settled { subject, how: Settling::Delivered, files: Vec::new(), evidence });
-            }
         }
-    }
-    if let Some(answer) = &batch.response {
-        let sentences = answer.text.lines().flat_map(|line| line.split_inclusive(". "));
-        for subject in sentences.filter_map(|said| subject::of_completed_task(without_bullet(said))) {
-            add(Settled { subject, how: Settling::Done, files: Vec::new(), evidence: vec![answer.event] });
-        }
-    }
-    found
-}
-
-/// Whether a command line runs `git push` or the like. Dry runs do not count.
-fn runs_git(command: &str, verb: &str) -> bool {
-    let runs = |part: &str| {
-        let mut words = part.split_whitespace();
-        words.next() == Some("git") && words.next() == Some(verb) && !words.any(|word| word == "--dry-run")
-    };
-    command.split("&&").flat_map(|part| part.split([';', '\n'])).any(runs)
-}
-
-/// A line of an answer without its bullet.
-fn without_bullet(line: &str) -> &str {
-    line.trim().trim_start_matches(['-', '*', '•', ' '])
+    });
+    settled.collect()
 }
 
 /// Sets the subject of the only observation about a failing check, however it was worded, so that the next pass

@@ -3,6 +3,7 @@
 //! The store keeps each call as its agent sent it, and `agents/` parses it into an [`Action`] on demand. A better
 //! parser therefore also improves old rows.
 
+use super::conventions::Conventions;
 use super::earlier::Earlier;
 use super::ids::{EventId, Timestamp};
 
@@ -24,6 +25,14 @@ pub struct BatchMaterial {
     pub steps: Vec<Step>,
     /// The project's folder. Paths beneath it are shown relative to it.
     pub root: Option<String>,
+    /// Those of the agent that did the work.
+    pub conventions: Conventions,
+}
+
+impl BatchMaterial {
+    pub fn folder(&self) -> ProjectFolder<'_> {
+        ProjectFolder { root: self.root.as_deref(), work_trees: self.conventions.work_trees }
+    }
 }
 
 /// A text and the event that delivered it.
@@ -62,6 +71,16 @@ impl BatchSource {
         (Self::Private, "private"),
         (Self::Queued, "queued"),
     ];
+
+    /// Whether a person asked, and not privately.
+    pub fn is_asked_openly(self) -> bool {
+        matches!(self, Self::User | Self::Plan | Self::Queued)
+    }
+
+    /// Whether nobody typed it: a background agent has ended, a schedule is due.
+    pub fn is_made_by_machine(self) -> bool {
+        matches!(self, Self::AgentNotification | Self::System)
+    }
 
     pub fn as_str(self) -> &'static str {
         Self::ALL.iter().find(|(source, _)| *source == self).map_or("user", |(_, name)| name)
@@ -205,28 +224,37 @@ pub fn size(action: &Action) -> usize {
     }
 }
 
-/// The folder inside a project where Claude Code creates a session's own work tree (EnterWorktree).
-const INNER_WORKTREES: &str = ".claude/worktrees/";
+/// A project's folder, if it is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProjectFolder<'a> {
+    pub root: Option<&'a str>,
+    /// See [`Conventions::work_trees`].
+    pub work_trees: &'static [&'static str],
+}
 
-/// The path relative to the project, or to a work tree inside of it: both are the same file. `None` if it lies
-/// outside, so it is scratch or belongs to another project.
-pub fn beneath(path: &str, root: Option<&str>) -> Option<String> {
-    let path = path.replace('\\', "/");
-    let Some(root) = root.map(|root| root.replace('\\', "/")) else { return Some(path) };
-    let root = root.trim_end_matches('/');
-    let head = path.get(..root.len());
-    let inside = path.get(root.len()..).and_then(|rest| rest.strip_prefix('/'));
-    match (head, inside) {
-        // Drive letters and Windows folders are compared without case.
-        (Some(head), Some(inside))
-            if head == root || (root.get(1..2) == Some(":") && head.eq_ignore_ascii_case(root)) =>
-        {
-            let of_worktree = inside.strip_prefix(INNER_WORKTREES).and_then(|rest| rest.split_once('/'));
-            Some(of_worktree.map_or(inside, |(_name, file)| file).to_owned())
-        }
-        _ => {
-            let is_absolute = path.starts_with('/') || path.get(1..2) == Some(":") || path.starts_with('~');
-            (!is_absolute).then_some(path)
+impl ProjectFolder<'_> {
+    /// The path relative to the project, or to a work tree inside of it: both are the same file. `None` if it lies
+    /// outside, so it is scratch or belongs to another project.
+    pub fn beneath(&self, path: &str) -> Option<String> {
+        let path = path.replace('\\', "/");
+        let Some(root) = self.root.map(|root| root.replace('\\', "/")) else { return Some(path) };
+        let root = root.trim_end_matches('/');
+        let head = path.get(..root.len());
+        let inside = path.get(root.len()..).and_then(|rest| rest.strip_prefix('/'));
+        match (head, inside) {
+            // Drive letters and Windows folders are compared without case.
+            (Some(head), Some(inside))
+                if head == root || (root.get(1..2) == Some(":") && head.eq_ignore_ascii_case(root)) =>
+            {
+                let of_worktree = self.work_trees.iter().find_map(|folder| inside.strip_prefix(folder));
+                let of_worktree = of_worktree.and_then(|rest| rest.split_once('/'));
+                Some(of_worktree.map_or(inside, |(_name, file)| file).to_owned())
+            }
+            _ => {
+                let is_absolute =
+                    path.starts_with('/') || path.get(1..2) == Some(":") || path.starts_with('~');
+                (!is_absolute).then_some(path)
+            }
         }
     }
 }
@@ -237,16 +265,14 @@ mod tests {
 
     #[test]
     fn paths_are_relative_to_the_project() {
+        let beneath = |path: &str, root| ProjectFolder { root, work_trees: &[".agent/trees/"] }.beneath(path);
         let root = Some("/home/dev/shop");
         assert_eq!(beneath("/home/dev/shop/src/a.rs", root).as_deref(), Some("src/a.rs"));
         assert_eq!(beneath("/home/dev/shopping/a.rs", root), None);
         assert_eq!(beneath("/tmp/x.rs", root), None);
         assert_eq!(beneath("src/a.rs", root).as_deref(), Some("src/a.rs"));
-        assert_eq!(beneath("/home/dev/shop/.claude/worktrees/x/src/a.rs", root).as_deref(), Some("src/a.rs"));
-        assert_eq!(
-            beneath("/home/dev/shop/.claude/worktrees/x", root).as_deref(),
-            Some(".claude/worktrees/x")
-        );
+        assert_eq!(beneath("/home/dev/shop/.agent/trees/x/src/a.rs", root).as_deref(), Some("src/a.rs"));
+        assert_eq!(beneath("/home/dev/shop/.agent/trees/x", root).as_deref(), Some(".agent/trees/x"));
         assert_eq!(beneath("d:\\shop\\src\\a.rs", Some("D:/shop")).as_deref(), Some("src/a.rs"));
         assert_eq!(beneath("/x/a.rs", None).as_deref(), Some("/x/a.rs"));
     }

@@ -6,6 +6,7 @@
 //! **Invariant:** nothing here does IO, reads a clock, or knows tokio, SQL or the JSON of any agent. Time arrives as
 //! an argument.
 
+pub mod text;
 pub mod ids;
 pub mod order;
 pub mod event;
@@ -16,6 +17,7 @@ pub mod task_list;
 pub mod plan;
 pub mod project;
 pub mod checkout;
+pub mod conventions;
 pub mod material;
 pub mod digest;
 pub mod observation;
@@ -24,6 +26,7 @@ pub mod subject;
 pub mod check;
 pub mod fixes;
 pub mod lineage;
+pub mod thread;
 pub mod earlier;
 pub mod document;
 pub mod continuity;

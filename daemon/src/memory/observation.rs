@@ -18,10 +18,19 @@ pub enum ObservationType {
     Gotcha,
     TradeOff,
     Security,
+    /// What the user wants to hold from now on.
+    Preference,
+    /// What the user said is wrong, and what is right instead.
+    Correction,
+    /// What is still open.
+    NextStep,
+    /// Who owns, knows or decides something.
+    Contact,
 }
 
 impl ObservationType {
-    pub const ALL: [(Self, &'static str); 9] = [
+    /// New types go to the end: the index stores the position.
+    pub const ALL: [(Self, &'static str); 13] = [
         (Self::Bugfix, "bugfix"),
         (Self::Feature, "feature"),
         (Self::Refactor, "refactor"),
@@ -31,10 +40,24 @@ impl ObservationType {
         (Self::Gotcha, "gotcha"),
         (Self::TradeOff, "trade_off"),
         (Self::Security, "security"),
+        (Self::Preference, "preference"),
+        (Self::Correction, "correction"),
+        (Self::NextStep, "next_step"),
+        (Self::Contact, "contact"),
     ];
 
     pub fn as_str(self) -> &'static str {
         Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("change", |(_, name)| name)
+    }
+
+    /// Whether it holds until somebody says otherwise, however old it is.
+    pub fn is_standing(self) -> bool {
+        matches!(self, Self::Preference | Self::Correction | Self::Contact)
+    }
+
+    /// Whether it is what the user settled: a choice, a wish or a correction.
+    pub fn is_settled_by_user(self) -> bool {
+        matches!(self, Self::Decision | Self::Preference | Self::Correction)
     }
 
     pub fn parse(name: &str) -> Option<Self> {

@@ -17,6 +17,11 @@ pub enum PlanChange {
         path: Option<String>,
         text: Option<String>,
     },
+    /// As `Approved`, but the event arrives late. `now` is the text of the file now, which may have changed since.
+    ApprovedEarlier {
+        path: String,
+        now: String,
+    },
     Tasks(TaskChange),
 }
 
@@ -25,6 +30,8 @@ pub enum PlanChange {
 pub enum PlanState {
     Draft,
     Approved,
+    /// Approved some time ago. The text is of now, and counts only if no earlier one is known.
+    ApprovedEarlier,
 }
 
 /// The plan that a prompt asks to carry out.
@@ -38,9 +45,6 @@ pub enum PlanReference {
     Last,
 }
 
-/// The beginning of Claude Code's prompt that carries an approved plan into a fresh conversation.
-const CARRY_OUT: &str = "Implement the following plan:";
-
 /// Whether `path` is a plan file: it lies beneath one of `folders`, each absolute or the end of a folder's path.
 pub fn is_plan_file(path: &str, folders: &[String]) -> bool {
     folders.iter().any(|folder| {
@@ -53,9 +57,11 @@ pub fn is_plan_file(path: &str, folders: &[String]) -> bool {
     })
 }
 
-/// The plan that a prompt asks to carry out, if any.
-pub fn reference(prompt: &str, folders: &[String]) -> Option<PlanReference> {
-    if let Some(plan) = prompt.trim_start().strip_prefix(CARRY_OUT) {
+/// The plan that a prompt asks to carry out, if any. `beginnings` are those of prompts that hold the plan itself, see
+/// [`Conventions::plan_prompts`](super::conventions::Conventions::plan_prompts).
+pub fn reference(prompt: &str, folders: &[String], beginnings: &[&str]) -> Option<PlanReference> {
+    let start = prompt.trim_start();
+    if let Some(plan) = beginnings.iter().find_map(|beginning| start.strip_prefix(beginning)) {
         let plan = plan.trim();
         return (!plan.is_empty()).then(|| PlanReference::Text(plan.to_owned()));
     }
@@ -194,6 +200,8 @@ pub fn title(text: &str) -> String {
 mod tests {
     use super::*;
 
+    const BEGINNINGS: [&str; 1] = ["Implement the following plan:"];
+
     fn folders() -> Vec<String> {
         [".claude/plans", "/srv/plans/"].map(str::to_owned).to_vec()
     }
@@ -215,7 +223,7 @@ mod tests {
     #[test]
     fn a_prompt_that_carries_out_a_plan_is_known() {
         let check = |prompt: &str, expected: Option<PlanReference>| {
-            assert_eq!(reference(prompt, &folders()), expected, "{prompt}");
+            assert_eq!(reference(prompt, &folders(), &BEGINNINGS), expected, "{prompt}");
         };
         check(
             "Implement the following plan:\n\n# Coins\n1. Go",
@@ -247,7 +255,7 @@ mod tests {
             "I approve the plan. Please proceed.",
             "follow your plan step by step",
         ] {
-            assert_eq!(reference(prompt, &folders()), Some(PlanReference::Last), "{prompt}");
+            assert_eq!(reference(prompt, &folders(), &BEGINNINGS), Some(PlanReference::Last), "{prompt}");
         }
         for prompt in [
             "proceed",
@@ -267,12 +275,15 @@ mod tests {
             "Is the plan approved?",
             "",
         ] {
-            assert_eq!(reference(prompt, &folders()), None, "{prompt}");
+            assert_eq!(reference(prompt, &folders(), &BEGINNINGS), None, "{prompt}");
         }
         let long = format!("{} proceed with the approved plan", "Look at this log line. ".repeat(20));
-        assert_eq!(reference(&long, &folders()), None);
+        assert_eq!(reference(&long, &folders(), &BEGINNINGS), None);
         let named = "Proceed with the plan .claude/plans/a.md";
-        assert_eq!(reference(named, &folders()), Some(PlanReference::File(".claude/plans/a.md".into())));
+        assert_eq!(
+            reference(named, &folders(), &BEGINNINGS),
+            Some(PlanReference::File(".claude/plans/a.md".into()))
+        );
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Ranks search results: arithmetic only.
 //!
-//! There are two numbers. The **score** orders results: the text match, times factors for the kind of memory, its age,
-//! its importance, its status and its nearness to the work at hand. Factors multiply, so none of them can lift a text
-//! that does not match, and each can be shown on its own (`--explain`). The **relevance** decides whether a memory is
-//! injected without being asked for. It is computed from the matched words rather than from the score, lies between 0
-//! and 1, and means the same in a small project and a large one.
+//! There are two numbers. The **score** orders results: the fit, times factors for the kind of memory, its age, its
+//! importance and its status. Factors multiply, so none of them can lift a text that does not match, and each can be
+//! shown on its own (`--explain`). The **relevance** decides whether a memory is injected without being asked for. It
+//! is computed from the matched words rather than from the score, lies between 0 and 1, and means the same in a small
+//! project and a large one.
 
 use super::document::{DocumentKind, Status};
 use super::ids::Timestamp;
@@ -122,13 +122,39 @@ pub struct DocumentTraits {
     pub age: i64,
 }
 
-/// The factors of a score, which is their product.
+/// The factors of the fit of a text that was found by its words. The fit is their product.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Factors {
+pub struct TextFactors {
     /// 0 to 1, from the words alone.
     pub text: f32,
     pub coverage: f32,
     pub proximity: f32,
+}
+
+impl TextFactors {
+    pub fn new(text: TextMatch) -> Self {
+        Self {
+            text: text.strength,
+            coverage: 1.0 - COVERAGE_WEIGHT + COVERAGE_WEIGHT * text.coverage,
+            proximity: 1.0 + PROXIMITY_WEIGHT * text.proximity,
+        }
+    }
+
+    pub fn fit(&self) -> f32 {
+        self.text * self.coverage * self.proximity
+    }
+
+    /// Every factor with its name in `--explain`.
+    pub fn named(&self) -> [(&'static str, f32); 3] {
+        [("text", self.text), ("coverage", self.coverage), ("proximity", self.proximity)]
+    }
+}
+
+/// The factors of a score, which is their product.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Factors {
+    /// How well the document itself matches, 0 for not at all.
+    pub fit: f32,
     /// 1 or more: how well documents close by in time in the same session match.
     pub moment: f32,
     pub kind: f32,
@@ -137,15 +163,13 @@ pub struct Factors {
     pub status: f32,
 }
 
-/// An upper bound of the factors without text. A search skips documents that cannot reach its results.
+/// An upper bound of the factors without the fit. A search skips documents that cannot reach its results.
 pub const HIGHEST_TRAIT_FACTOR: f32 = 2.4 * 1.15 * 1.15;
 
 impl Factors {
-    pub fn new(text: TextMatch, traits: DocumentTraits) -> Self {
+    pub fn new(fit: f32, traits: DocumentTraits) -> Self {
         Self {
-            text: text.strength,
-            coverage: 1.0 - COVERAGE_WEIGHT + COVERAGE_WEIGHT * text.coverage,
-            proximity: 1.0 + PROXIMITY_WEIGHT * text.proximity,
+            fit,
             moment: 1.0,
             kind: kind_factor(traits.kind),
             recency: recency_factor(traits.age),
@@ -154,34 +178,25 @@ impl Factors {
         }
     }
 
-    /// The match of the document's own words, without its neighbours in time.
-    pub fn own_fit(&self) -> f32 {
-        self.text * self.coverage * self.proximity
-    }
-
     /// Adds the match of neighbours in time, from [`surroundings`].
     #[must_use]
     pub fn amid(mut self, surroundings: f32) -> Self {
-        let own = self.own_fit();
-        self.moment = if own > 0.0 { 1.0 + MOMENT_WEIGHT * surroundings / own } else { 1.0 };
+        self.moment = if self.fit > 0.0 { 1.0 + MOMENT_WEIGHT * surroundings / self.fit } else { 1.0 };
         self
     }
 
     pub fn score(&self) -> f32 {
-        self.named().iter().map(|(_, factor)| factor).product()
+        self.besides_fit().iter().fold(self.fit, |product, (_, factor)| product * factor)
     }
 
-    /// The product of the factors that need no text.
+    /// The product of the factors that belong to the document alone.
     pub fn of_traits(&self) -> f32 {
         self.kind * self.recency * self.importance * self.status
     }
 
-    /// Every factor with its name in `--explain`.
-    pub fn named(&self) -> [(&'static str, f32); 8] {
+    /// Every factor but the fit, with its name in `--explain`.
+    pub fn besides_fit(&self) -> [(&'static str, f32); 5] {
         [
-            ("text", self.text),
-            ("coverage", self.coverage),
-            ("proximity", self.proximity),
             ("moment", self.moment),
             ("kind", self.kind),
             ("recency", self.recency),
@@ -282,7 +297,8 @@ mod tests {
     /// Expects the first to score higher than the second with the same text.
     #[track_caller]
     fn check_order(higher: DocumentTraits, lower: DocumentTraits) {
-        let (higher, lower) = (Factors::new(full(), higher), Factors::new(full(), lower));
+        let fit = TextFactors::new(full()).fit();
+        let (higher, lower) = (Factors::new(fit, higher), Factors::new(fit, lower));
         assert!(higher.score() > lower.score(), "{higher:?} against {lower:?}");
     }
 
@@ -305,7 +321,7 @@ mod tests {
     #[test]
     fn no_trait_lifts_a_text_that_does_not_match() {
         let best = DocumentTraits { importance: Importance::clamped(10), ..plain() };
-        assert_eq!(Factors::new(TextMatch::default(), best).score(), 0.0);
+        assert_eq!(Factors::new(TextFactors::new(TextMatch::default()).fit(), best).score(), 0.0);
     }
 
     #[test]
@@ -321,10 +337,10 @@ mod tests {
 
     #[test]
     fn surroundings_add_to_the_own_fit() {
-        let alone = Factors::new(full(), plain());
+        let alone = Factors::new(0.8, plain());
         assert!(alone.amid(0.5).score() > alone.score());
         assert_eq!(alone.amid(0.0).score(), alone.score());
-        assert_eq!(Factors::new(TextMatch::default(), plain()).amid(1.0).score(), 0.0);
+        assert_eq!(Factors::new(0.0, plain()).amid(1.0).score(), 0.0);
     }
 
     #[test]
@@ -374,7 +390,7 @@ mod tests {
     proptest! {
         #[test]
         fn traits_stay_within_their_bound(traits in any_traits()) {
-            let of_traits = Factors::new(full(), traits).of_traits();
+            let of_traits = Factors::new(1.0, traits).of_traits();
             prop_assert!(of_traits > 0.0 && of_traits <= HIGHEST_TRAIT_FACTOR + 1e-4);
         }
 

@@ -6,7 +6,7 @@
 use proptest::prelude::*;
 
 use super::checkout::{Containment, Elsewhere, Here, History, MadeOn, Tip, elsewhere};
-use super::context::{Material, Moment, Note, SummaryNote, assemble};
+use super::context::{Limits, Material, Moment, Note, SummaryNote, assemble};
 use super::continuity::{Continuity, PlanNote};
 use super::ids::{BranchName, CommitId, ObservationId, Timestamp};
 use super::observation::{Importance, ObservationType};
@@ -125,8 +125,9 @@ fn beginnings(block: &str) -> Vec<String> {
 /// `None` if it stayed text.
 fn breaks_out(text: &str, moment: Moment) -> Option<String> {
     // The same block with harmless text.
-    let harmless = assemble(moment, &material("harmless"), 9_000, NOW).text;
-    let block = assemble(moment, &material(text), 9_000, NOW).text;
+    const LIMITS: Limits = Limits { tokens: 9_000, utf16_units: 10_000 };
+    let harmless = assemble(moment, &material("harmless"), LIMITS, NOW).text;
+    let block = assemble(moment, &material(text), LIMITS, NOW).text;
     let known = beginnings(&harmless);
     if let Some(line) = beginnings(&block).into_iter().find(|word| !known.contains(word)) {
         return Some(format!("a line begins with {line:?}"));

@@ -13,7 +13,8 @@ use super::observation::ObservationType;
 pub struct Statement<'a> {
     pub kind: ObservationType,
     pub title: &'a str,
-    pub narrative: &'a str,
+    /// Narrative and facts.
+    pub body: &'a str,
 }
 
 /// Minimum shares of common words, in percent.
@@ -37,7 +38,7 @@ pub fn is_duplicate(one: Statement<'_>, other: Statement<'_>) -> bool {
     is_long_enough
         && distinct == other_distinct
         && overlap(&title, &other_title) >= SAME_TITLE
-        && overlap(&words(one.narrative), &words(other.narrative)) >= SAME_TEXT
+        && overlap(&words(one.body), &words(other.body)) >= SAME_TEXT
 }
 
 fn words(text: &str) -> BTreeSet<String> {
@@ -71,8 +72,8 @@ mod tests {
 
     #[track_caller]
     fn check(one: &str, other: &str, expected: bool) {
-        let narrative = "Rounding each line lost up to a cent per line, so the total is rounded once.";
-        let statement = |title| Statement { kind: ObservationType::Gotcha, title, narrative };
+        let body = "Rounding each line lost up to a cent per line, so the total is rounded once.";
+        let statement = |title| Statement { kind: ObservationType::Gotcha, title, body };
         assert_eq!(is_duplicate(statement(one), statement(other)), expected, "{one:?} {other:?}");
         assert_eq!(is_duplicate(statement(other), statement(one)), expected, "both ways");
     }
@@ -113,9 +114,9 @@ mod tests {
     #[test]
     fn another_type_or_another_reason_is_another_observation() {
         let title = "The cart total is rounded once after summing";
-        let one = Statement { kind: ObservationType::Gotcha, title, narrative: "Lines lost cents." };
+        let one = Statement { kind: ObservationType::Gotcha, title, body: "Lines lost cents." };
         let decision = Statement { kind: ObservationType::Decision, ..one };
-        let reason = Statement { narrative: "The tax office demands it since this year.", ..one };
+        let reason = Statement { body: "The tax office demands it since this year.", ..one };
         assert!(is_duplicate(one, one));
         assert!(!is_duplicate(one, decision));
         assert!(!is_duplicate(one, reason));

@@ -2,8 +2,7 @@
 //!
 //! A newer statement supersedes an older one only if both have exactly the same subject: `max_retries` is 3, then 5.
 //! Similar words prove nothing. So a key is parsed from a few plain sentence forms (a thing and its value, a rule, a
-//! question and its answer, a check, a task), and the rest of the clause is part of the key. A sentence of any other
-//! form has no key and is never superseded.
+//! check), and the rest of the clause is part of the key. A sentence of any other form has no key.
 
 use std::fmt;
 
@@ -39,15 +38,11 @@ impl fmt::Display for SubjectKey {
 /// Longer names and conditions are seldom worded the same twice.
 const MOST_WORDS: usize = 6;
 
-/// The subject of a title: a value, a user's rule, or a task. Rules and tasks carry the built-in compressor's
-/// prefixes.
+/// The subject of a title: a value, or a user's rule.
 pub fn of_title(kind: ObservationType, title: &str) -> Option<SubjectKey> {
-    if let Some(open) = title.strip_prefix("Open: ") {
-        return of_task(open);
-    }
     let said = title.strip_prefix("User: ").unwrap_or(title);
     let clause = Clause::first(said)?;
-    let rule = || (kind == ObservationType::Decision).then(|| clause.rule()).flatten();
+    let rule = || kind.is_settled_by_user().then(|| clause.rule()).flatten();
     rule().or_else(|| clause.value()).or_else(|| clause.new_value())
 }
 
@@ -60,102 +55,9 @@ fn trim_punctuation(word: &str) -> &str {
     word.trim_matches(|edge: char| !edge.is_alphanumeric())
 }
 
-/// A question put to the user. Another answer to the same question is another choice.
-pub fn of_choice(question: &str) -> Option<SubjectKey> {
-    let words: Vec<String> = question.split_whitespace().map(bare).filter(|word| !word.is_empty()).collect();
-    (words.len() >= 2).then(|| SubjectKey::new("choice", &words.join(" ")))
-}
-
 /// A command that checks the work.
 pub fn of_check(command: &str) -> SubjectKey {
     SubjectKey::new("check", command)
-}
-
-/// A task that is still open.
-pub fn of_task(said: &str) -> Option<SubjectKey> {
-    let clause = Clause::first(said)?;
-    let at = clause.words.iter().position(|word| verb(&bare(word)).is_some())?;
-    let verb = verb(&bare(clause.words.get(at)?))?;
-    match clause.object(at) {
-        Some(thing) => Some(SubjectKey::new("task", &format!("{} {thing}", verb.base))),
-        None if clause.is_about_delivery(at) => of_delivery(verb.base),
-        None => None,
-    }
-}
-
-/// A task that is reported done: `Raised the limit of x`, `x is raised now`. Wishes, plans and denials do not count.
-pub fn of_completed_task(said: &str) -> Option<SubjectKey> {
-    const NOT_DONE: [&str; 14] = [
-        "not", "never", "cannot", "should", "would", "could", "will", "must", "need", "needs", "if", "todo",
-        "nicht", "yet",
-    ];
-    // `fix(scope): raise x`
-    let said = said.split_once(": ").filter(|(label, _)| !label.contains(' ')).map_or(said, |(_, rest)| rest);
-    let clause = Clause::first(said)?;
-    let denies = |word: &String| {
-        let word = bare(word);
-        word.ends_with("n't") || NOT_DONE.contains(&word.as_str())
-    };
-    if clause.words.iter().any(denies) {
-        return None;
-    }
-    let start = clause
-        .words
-        .iter()
-        .take_while(|word| matches!(bare(word).as_str(), "i" | "i've" | "we" | "we've" | "now"));
-    let first = start.count();
-    let leads = verb(&bare(clause.words.get(first)?)).map(|verb| (verb, first));
-    let (verb, at) = leads.or_else(|| clause.passive())?;
-    clause.object(at).map(|thing| SubjectKey::new("task", &format!("{} {thing}", verb.base)))
-}
-
-/// A subject without a name of its own: the session's work was committed or pushed.
-pub fn of_delivery(verb: &str) -> Option<SubjectKey> {
-    matches!(verb, "push" | "commit").then(|| SubjectKey::new("delivery", verb))
-}
-
-/// A verb of work and its past participle.
-struct Verb {
-    base: &'static str,
-    done: &'static str,
-}
-
-const VERBS: [(&str, &str); 30] = [
-    ("add", "added"),
-    ("bump", "bumped"),
-    ("change", "changed"),
-    ("close", "closed"),
-    ("commit", "committed"),
-    ("configure", "configured"),
-    ("delete", "deleted"),
-    ("deploy", "deployed"),
-    ("disable", "disabled"),
-    ("document", "documented"),
-    ("enable", "enabled"),
-    ("fix", "fixed"),
-    ("implement", "implemented"),
-    ("lower", "lowered"),
-    ("merge", "merged"),
-    ("migrate", "migrated"),
-    ("move", "moved"),
-    ("publish", "published"),
-    ("push", "pushed"),
-    ("raise", "raised"),
-    ("regenerate", "regenerated"),
-    ("release", "released"),
-    ("remove", "removed"),
-    ("rename", "renamed"),
-    ("replace", "replaced"),
-    ("revert", "reverted"),
-    ("test", "tested"),
-    ("update", "updated"),
-    ("upgrade", "upgraded"),
-    ("write", "written"),
-];
-
-fn verb(word: &str) -> Option<Verb> {
-    let found = VERBS.iter().find(|(base, done)| *base == word || *done == word);
-    found.map(|(base, done)| Verb { base, done })
 }
 
 /// The first clause of a sentence, word by word as written.
@@ -331,38 +233,6 @@ impl Clause {
         }
         let is_whole = |mark: char| word.len() > 2 && word.starts_with(mark) && word.ends_with(mark);
         (is_whole('`') || is_whole('"')).then_some((ValueSort::Name, at + 1))
-    }
-
-    /// The object of the verb at this position: after it, or before it in the passive.
-    fn object(&self, at: usize) -> Option<String> {
-        const AWAY: [&str; 12] =
-            ["in", "for", "from", "with", "to", "of", "on", "by", "at", "into", "before", "after"];
-        let follows =
-            self.rest(at + 1).iter().take(4).take_while(|word| !AWAY.contains(&bare(word).as_str()));
-        let named = follows.into_iter().find(|word| is_name(word)).map(|word| bare(word));
-        named.or_else(|| {
-            let is_done = verb(&self.bare(at)).is_some_and(|verb| verb.done == self.bare(at));
-            let before = self.words.get(..at)?;
-            let mut names = before.iter().filter(|word| is_name(word));
-            let name = names.next().filter(|_| is_done && before.len() <= MOST_WORDS)?;
-            names.next().is_none().then(|| bare(name))
-        })
-    }
-
-    /// `x is raised now`: the verb behind a form of *to be*.
-    fn passive(&self) -> Option<(Verb, usize)> {
-        let is = self
-            .words
-            .iter()
-            .position(|word| matches!(bare(word).as_str(), "is" | "was" | "been" | "are" | "were"))?;
-        let at = (is + 1..self.words.len()).find(|at| self.bare(*at) != "now")?;
-        verb(&self.bare(at)).filter(|verb| verb.done == self.bare(at)).map(|verb| (verb, at))
-    }
-
-    /// Matches `Not pushed yet`, which names nothing else.
-    fn is_about_delivery(&self, at: usize) -> bool {
-        let verbs = self.words.iter().filter(|word| verb(&bare(word)).is_some()).count();
-        verbs == 1 && self.bare(at.wrapping_sub(1)) == "not" && !self.words.iter().any(|word| is_name(word))
     }
 }
 

@@ -3,6 +3,7 @@
 //! Updates may arrive in any order; their capture times decide. The latest update of each task counts, and a deleted
 //! task stays deleted even if its creation arrives later.
 
+use crate::memory::text::one_line;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
@@ -192,10 +193,6 @@ pub fn open_tasks(list: &str) -> impl Iterator<Item = &str> {
     list.lines().filter_map(|line| line.strip_prefix("- [ ] ").or_else(|| line.strip_prefix("- [~] "))).map(
         |words| words.strip_prefix('#').and_then(|rest| rest.split_once(' ')).map_or(words, |(_, rest)| rest),
     )
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Evaluates a request: one pass over the posting lists, then a second look at the best candidates.
+//! Finds candidates by their words: one pass over the posting lists, then a second look at the best.
 //!
 //! Term by term, the strength and coverage of every document are summed in flat arrays. This is linear in the length
 //! of the posting lists for every query, and yields the frequencies inside the scope, the scores and the total
-//! together. Positions are read only for the best candidates, whose final scores are split into factors.
+//! together. Positions are read only for the best candidates.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -16,31 +16,37 @@ use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::Timestamp;
 use crate::memory::ranking::{
-    Commonness, DocumentTraits, Factors, Frequency, HIGHEST_TRAIT_FACTOR, TermField, TextMatch, information,
-    presence, relevance, surroundings,
+    Commonness, DocumentTraits, Factors, Frequency, HIGHEST_TRAIT_FACTOR, TermField, TextFactors, TextMatch,
+    information, presence, relevance,
 };
 
 use super::filter::{ConditionBuilder, Conditions, population};
 use super::proximity::{Weighted, closeness};
-use super::request::{Hit, Hits, Request};
+use super::request::Request;
 use super::schema::{self, Fields, PackedTraits};
+use super::source::{Candidate, Candidates, Part};
 use super::terms::{self, QueryTerm};
 
 /// Candidates that get the second look, unless more hits are asked for.
 const CANDIDATES: usize = 200;
 
-pub(crate) fn evaluate(searcher: &Searcher, fields: &Fields, request: &Request) -> tantivy::Result<Hits> {
+pub(crate) fn evaluate(
+    searcher: &Searcher,
+    fields: &Fields,
+    request: &Request,
+) -> tantivy::Result<Candidates> {
     let wanted = terms::query_terms(&request.query);
     if wanted.is_empty() && !(request.query.words.is_empty() && request.query.phrases.is_empty()) {
         // The query contains only punctuation, which matches nothing.
-        return Ok(Hits::default());
+        return Ok(Candidates::default());
     }
     let terms = terms::select(searcher, fields, wanted)?;
     let segments = Segment::open_all(searcher, fields, request)?;
     let tally = Tally::count(fields, &segments, &terms)?;
-    let (candidates, total) = best_candidates(&segments, &tally, request);
-    let hits = score_candidates(fields, &segments, &tally, candidates, request)?;
-    Ok(Hits { hits, total })
+    let (best, total) = best_documents(&segments, &tally, request);
+    let candidates = judged(fields, &segments, &tally, best, request)?;
+    let terms = tally.terms.iter().map(|weighted| weighted.term.text.clone()).collect();
+    Ok(Candidates { candidates, total, terms })
 }
 
 /// A segment with the columns that a request needs.
@@ -99,6 +105,18 @@ impl<'a> Segment<'a> {
             importance: packed.importance(),
             age: now.since(self.at(doc)),
         }
+    }
+
+    /// `None`: a column has no value, which no document of ours lacks.
+    fn candidate(&self, doc: DocId, now: Timestamp, part: Part) -> Option<Candidate> {
+        let traits = self.traits(doc, now);
+        Some(Candidate {
+            key: DocumentKey { kind: traits.kind, row: self.row.first(doc)? },
+            at: self.at(doc),
+            conversation: self.conversation.first(doc)?,
+            traits,
+            part,
+        })
     }
 }
 
@@ -189,15 +207,10 @@ impl<'a> Tally<'a> {
         TextMatch { evidence, answered: evidence / (evidence + missed), ..text }
     }
 
-    fn matched(&self, document: usize) -> Vec<String> {
-        let found = self.sums.get(document).map_or(0, |sum| sum.found);
-        let has = |place: usize| found >> place & 1 == 1;
-        self.terms
-            .iter()
-            .enumerate()
-            .filter(|(place, _)| has(*place))
-            .map(|(_, t)| t.term.text.clone())
-            .collect()
+    fn part(&self, document: usize, text: TextMatch) -> Part {
+        let words = TextFactors::new(text);
+        let matched = self.sums.get(document).map_or(0, |sum| sum.found);
+        Part { fit: words.fit(), relevance: relevance(text), words: Some(words), matched }
     }
 }
 
@@ -233,15 +246,16 @@ fn collect(
     Ok(())
 }
 
-/// A possible hit.
+/// A document that may become a candidate.
 #[derive(Clone, Copy)]
-struct Candidate {
+struct Ranked {
+    /// What its score would be if its terms were nowhere adjacent.
     score: f32,
     segment: usize,
     doc: DocId,
 }
 
-impl Ord for Candidate {
+impl Ord for Ranked {
     /// By score. Of equal ones the later document is less, so that the order is deterministic.
     fn cmp(&self, other: &Self) -> Ordering {
         self.score
@@ -250,28 +264,24 @@ impl Ord for Candidate {
     }
 }
 
-impl PartialOrd for Candidate {
+impl PartialOrd for Ranked {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Candidate {
+impl PartialEq for Ranked {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Candidate {}
+impl Eq for Ranked {}
 
 /// The best documents that fulfil all conditions, and the number of all that do.
-fn best_candidates(
-    segments: &[Segment<'_>],
-    tally: &Tally<'_>,
-    request: &Request,
-) -> (Vec<Candidate>, usize) {
+fn best_documents(segments: &[Segment<'_>], tally: &Tally<'_>, request: &Request) -> (Vec<Ranked>, usize) {
     let most = request.limit.clamp(CANDIDATES, Request::MOST_HITS);
-    let mut best: BinaryHeap<Reverse<Candidate>> = BinaryHeap::with_capacity(most + 1);
+    let mut best: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(most + 1);
     let mut total = 0;
     // A phrase may consist of function words, which are not looked up. Its documents are known from the conditions.
     let any_text = tally.terms.is_empty() || !request.query.phrases.is_empty();
@@ -289,97 +299,40 @@ fn best_candidates(
             if floor.is_some_and(|floor| text.strength * HIGHEST_TRAIT_FACTOR <= floor) {
                 continue;
             }
-            let score = Factors::new(text, segment.traits(doc, request.now)).score();
+            let score = Factors::new(TextFactors::new(text).fit(), segment.traits(doc, request.now)).score();
             if floor.is_some_and(|floor| score <= floor) {
                 continue;
             }
-            best.push(Reverse(Candidate { score, segment: place, doc }));
+            best.push(Reverse(Ranked { score, segment: place, doc }));
             if best.len() > most {
                 best.pop();
             }
         }
     }
-    (best.into_iter().map(|Reverse(candidate)| candidate).collect(), total)
+    (best.into_iter().map(|Reverse(ranked)| ranked).collect(), total)
 }
 
-/// Computes the final scores of the candidates and keeps the best.
-fn score_candidates(
+/// Looks at the candidates' positions, and says what each one's words come to.
+fn judged(
     fields: &Fields,
     segments: &[Segment<'_>],
     tally: &Tally<'_>,
-    mut candidates: Vec<Candidate>,
+    mut best: Vec<Ranked>,
     request: &Request,
-) -> tantivy::Result<Vec<Hit>> {
-    candidates.sort_unstable_by_key(|candidate| (candidate.segment, candidate.doc));
-    let mut scored: Vec<ScoredCandidate> = Vec::with_capacity(candidates.len());
-    for group in candidates.chunk_by(|a, b| a.segment == b.segment) {
-        let Some(segment) = group.first().and_then(|candidate| segments.get(candidate.segment)) else {
+) -> tantivy::Result<Vec<Candidate>> {
+    best.sort_unstable_by_key(|ranked| (ranked.segment, ranked.doc));
+    let mut candidates: Vec<Candidate> = Vec::with_capacity(best.len());
+    for group in best.chunk_by(|a, b| a.segment == b.segment) {
+        let Some(segment) = group.first().and_then(|ranked| segments.get(ranked.segment)) else {
             continue;
         };
-        let docs: Vec<DocId> = group.iter().map(|candidate| candidate.doc).collect();
+        let docs: Vec<DocId> = group.iter().map(|ranked| ranked.doc).collect();
         let close = closeness(segment.reader, fields, &tally.terms, &docs)?;
-        for (candidate, proximity) in group.iter().zip(close) {
-            let document = (segment.first + candidate.doc) as usize;
+        for (doc, proximity) in docs.into_iter().zip(close) {
+            let document = (segment.first + doc) as usize;
             let text = tally.with_evidence(document, tally.text_match(document, proximity));
-            let factors = Factors::new(text, segment.traits(candidate.doc, request.now));
-            scored.push(ScoredCandidate { candidate: *candidate, text, factors });
+            candidates.extend(segment.candidate(doc, request.now, tally.part(document, text)));
         }
     }
-    if !tally.terms.is_empty() {
-        apply_conversation_fit(segments, &mut scored);
-    }
-    for one in &mut scored {
-        one.candidate.score = one.factors.score();
-    }
-    let age_order =
-        |one: &ScoredCandidate| segments.get(one.candidate.segment).map(|place| place.at(one.candidate.doc));
-    scored.sort_by(|a, b| {
-        // Of equal ones the newer comes first.
-        b.candidate
-            .score
-            .total_cmp(&a.candidate.score)
-            .then_with(|| age_order(b).cmp(&age_order(a)))
-            .then_with(|| b.candidate.cmp(&a.candidate))
-    });
-    scored.truncate(request.limit.min(Request::MOST_HITS));
-    let hits = scored.into_iter().filter_map(|ScoredCandidate { candidate, text, factors }| {
-        let segment = segments.get(candidate.segment)?;
-        let packed = PackedTraits(segment.traits.first(candidate.doc)?);
-        Some(Hit {
-            key: DocumentKey { kind: packed.kind(), row: segment.row.first(candidate.doc)? },
-            at: segment.at(candidate.doc),
-            score: candidate.score,
-            relevance: relevance(text),
-            factors,
-            matched: tally.matched((segment.first + candidate.doc) as usize),
-        })
-    });
-    Ok(hits.collect())
-}
-
-/// A candidate with its final score.
-struct ScoredCandidate {
-    candidate: Candidate,
-    text: TextMatch,
-    factors: Factors,
-}
-
-/// Adds to each candidate the match of its neighbours in time in the same session. Leaves them grouped by session.
-fn apply_conversation_fit(segments: &[Segment<'_>], scored: &mut [ScoredCandidate]) {
-    let moment = |one: &ScoredCandidate| {
-        let place = segments.get(one.candidate.segment)?;
-        let at = place.at(one.candidate.doc);
-        Some((place.conversation.first(one.candidate.doc)?, at))
-    };
-    scored.sort_by_cached_key(|one| (moment(one), one.candidate.segment, one.candidate.doc));
-    let conversation = |one: &ScoredCandidate| moment(one).map(|(conversation, _)| conversation);
-    for group in scored.chunk_by_mut(|a, b| conversation(a) == conversation(b)) {
-        let moments: Vec<(Timestamp, f32)> = group
-            .iter()
-            .map(|one| (moment(one).map_or(Timestamp(0), |(_, at)| at), one.factors.own_fit()))
-            .collect();
-        for (one, around) in group.iter_mut().zip(surroundings(&moments)) {
-            one.factors = one.factors.amid(around);
-        }
-    }
+    Ok(candidates)
 }

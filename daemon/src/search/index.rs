@@ -18,10 +18,12 @@ use tantivy::{IndexReader, IndexSettings, IndexWriter, ReloadPolicy, TantivyErro
 
 use crate::memory::document::{Document, DocumentKey};
 
+use super::error::IndexError;
 use super::evaluate::evaluate;
 use super::merging::Merges;
-use super::request::{Hits, Request};
+use super::request::Request;
 use super::schema::{self, Fields, SCHEMA_VERSION};
+use super::source::{CandidateSource, Candidates};
 use super::tokenizer;
 
 /// The minimum that tantivy accepts. It suffices, since documents come one by one.
@@ -81,16 +83,6 @@ pub enum Unusable {
     Panicked,
 }
 
-/// Why a search or a write failed.
-#[derive(Debug, thiserror::Error)]
-pub enum IndexError {
-    #[error("index: {0}")]
-    Engine(#[from] TantivyError),
-    /// The engine panicked, which only damaged files cause. Opening the index again finds the damage.
-    #[error("index is damaged")]
-    Damaged,
-}
-
 /// The data stored with a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct CommitNote {
@@ -129,18 +121,24 @@ impl Index {
         Self::open(folder)
     }
 
-    /// Evaluates a request against the last commit.
-    pub fn search(&self, request: &Request) -> Result<Hits, IndexError> {
+    /// The number of searchable documents.
+    pub fn documents(&self) -> u64 {
+        self.reader.searcher().num_docs()
+    }
+}
+
+/// Finds documents by their words, in the last commit.
+impl CandidateSource for Index {
+    fn name(&self) -> &'static str {
+        "lexical"
+    }
+
+    fn candidates(&self, request: &Request) -> Result<Candidates, IndexError> {
         let searcher = self.reader.searcher();
         // Files can be damaged while they are open. That may fail a search, but must not end the process.
         catch_unwind(AssertUnwindSafe(|| evaluate(&searcher, &self.fields, request)))
             .map_err(|_| IndexError::Damaged)?
             .map_err(IndexError::from)
-    }
-
-    /// The number of searchable documents.
-    pub fn documents(&self) -> u64 {
-        self.reader.searcher().num_docs()
     }
 }
 
@@ -272,8 +270,9 @@ mod tests {
     use crate::memory::ids::{AgentName, ProjectKey, SessionId, Timestamp};
     use crate::memory::observation::{Importance, ObservationType};
     use crate::memory::ranking::RELEVANCE_FLOOR;
+    use crate::search::fusion::search;
     use crate::search::query::{Query, parse};
-    use crate::search::request::Scope;
+    use crate::search::request::{Hits, Scope};
 
     const NOW: Timestamp = Timestamp(1_795_262_400_000);
     const DAY: i64 = 86_400_000;
@@ -338,8 +337,12 @@ mod tests {
         ])
     }
 
+    fn searched(index: &Index, request: &Request) -> Hits {
+        search(&[index], request).expect("searching works")
+    }
+
     fn found(index: &Index, request: &Request) -> String {
-        let hits = index.search(request).expect("searching works");
+        let hits = searched(index, request);
         hits.hits.iter().map(|hit| hit.key.to_string()).collect::<Vec<_>>().join(" ")
     }
 
@@ -388,7 +391,7 @@ mod tests {
     #[test]
     fn a_query_of_nothing_lists_everything_newest_first() {
         let shop = shop();
-        let hits = shop.opened.index.search(&Request::new(parse(""), NOW)).expect("searching works");
+        let hits = searched(&shop.opened.index, &Request::new(parse(""), NOW));
         assert_eq!(hits.total, 4);
         assert!(hits.hits.iter().all(|hit| hit.relevance == 0.0));
         assert_eq!(hits.hits.last().map(|hit| hit.key.to_string()).as_deref(), Some("a4"));
@@ -407,7 +410,7 @@ mod tests {
         assert_eq!(found(index, &request), "");
         let mut request = Request::new(parse("login"), NOW);
         request.limit = 1;
-        let hits = index.search(&request).expect("searching works");
+        let hits = searched(index, &request);
         assert_eq!((hits.hits.len(), hits.total), (1, 3));
     }
 
@@ -433,10 +436,7 @@ mod tests {
         let mut runner = proptest::test_runner::TestRunner::default();
         let outcome = runner.run(&proptest::string::string_regex(query).expect("a valid pattern"), |text| {
             for query in [parse(&text), Query::plain(&text)] {
-                let hits = shop
-                    .opened
-                    .index
-                    .search(&Request::new(query, NOW))
+                let hits = search(&[&shop.opened.index], &Request::new(query, NOW))
                     .map_err(|error| proptest::test_runner::TestCaseError::fail(error.to_string()))?;
                 proptest::prop_assert!(hits.hits.len() <= hits.total);
                 proptest::prop_assert!(hits.hits.is_sorted_by(|a, b| a.score >= b.score));
@@ -460,8 +460,7 @@ mod tests {
     #[track_caller]
     fn best_relevance(prompt: &str) -> f32 {
         let shop = shop();
-        let hits =
-            shop.opened.index.search(&Request::new(Query::plain(prompt), NOW)).expect("searching works");
+        let hits = searched(&shop.opened.index, &Request::new(Query::plain(prompt), NOW));
         hits.hits.iter().map(|hit| hit.relevance).fold(0.0, f32::max)
     }
 
@@ -482,10 +481,9 @@ mod tests {
     #[test]
     fn the_score_is_the_product_of_what_explains_it() {
         let shop = shop();
-        let hits =
-            shop.opened.index.search(&Request::new(parse("slow login"), NOW)).expect("searching works");
+        let hits = searched(&shop.opened.index, &Request::new(parse("slow login"), NOW));
         for hit in &hits.hits {
-            let product: f32 = hit.factors.named().iter().map(|(_, factor)| factor).product();
+            let product: f32 = hit.named_factors().iter().map(|(_, factor)| factor).product();
             assert!((product - hit.score).abs() < 1e-6);
             assert_eq!(hit.matched, ["slow", "login"]);
         }

@@ -1,4 +1,6 @@
-//! Full-text search: the tantivy index over everything in the store.
+//! Search: the tantivy index over everything in the store, and the fusion of all that finds candidates.
+//!
+//! [`source::CandidateSource`] is what finds candidates; the index is the first. [`fusion`] scores what they found.
 //!
 //! The index is derived. It can be deleted at any time and rebuilt from the store. Damage on disk leads to a rebuild,
 //! never to a crash. The index stores no text: a hit is a key, and its text is read from the store.
@@ -10,20 +12,26 @@
 //!
 //! **Invariant:** nothing here is a source of truth, and nothing here reads the clock: `now` is in the request.
 
+pub mod fusion;
 pub mod index;
 pub mod query;
 pub mod request;
 pub mod snippet;
+pub mod source;
 pub mod tokenizer;
 pub mod vocabulary;
 
+mod error;
 mod evaluate;
 mod filter;
+mod long_text;
 mod merging;
 mod proximity;
 mod schema;
 mod terms;
 
+pub use error::IndexError;
+pub use fusion::search;
 pub use index::{Index, Opened, Writer};
 pub use query::Query;
 pub use request::{Hit, Hits, Request, Scope};

@@ -106,7 +106,7 @@ pub fn parse(text: &str) -> Query {
     query
 }
 
-/// An invalid value of a known key. [`parse`] searches for the whole as text.
+/// An invalid or missing value of a known key. [`parse`] searches for the whole as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// As typed, for example `type:bugfx`.
@@ -154,9 +154,8 @@ fn mistake_in(word: &str) -> Option<Mistake> {
         Key::File | Key::Project | Key::Agent | Key::Session => return None,
     };
     let value = value.trim_matches(is_quote);
-    // `type:` alone is prose, and `std::type::x` is code.
-    let is_value = !value.is_empty() && !value.contains(':');
-    is_value.then(|| Mistake { typed: word.to_owned(), key, value: value.to_owned(), known })
+    // `std::type::x` is code.
+    (!value.contains(':')).then(|| Mistake { typed: word.to_owned(), key, value: value.to_owned(), known })
 }
 
 /// The Levenshtein distance between two words.
@@ -326,6 +325,7 @@ mod tests {
     fn known_keys_filter() {
         check("type:decision db", "db | Type(Decision)");
         check("type:trade-off Type:TRADE_OFF", "Type(TradeOff) | Type(TradeOff)");
+        check("type:next-step type:contact", "Type(NextStep) | Type(Contact)");
         check("kind:plan", "Kind(Plan)");
         check("file:src/a.rs", r#"File("src/a.rs")"#);
         check(r#"file:"my file.rs" x"#, r#"x | File("my file.rs")"#);
@@ -364,9 +364,11 @@ mod tests {
         check("kind:promt", Some(("kind:promt", Some("prompt"))));
         check("type:xyzzy", Some(("type:xyzzy", None)));
         check("since:someday", Some(("since:someday", None)));
+        check("cart type: x", Some(("type:", None)));
+        check("kind:\"\"", Some(("kind:\"\"", None)));
         for fine in [
             "type:bugfix kind:plan since:2d",
-            "file:x agent:codx foo:bar type: std::type::x",
+            "file:x agent:codx foo:bar file: std::type::x",
             r#""type:bugfx""#,
             "",
         ] {

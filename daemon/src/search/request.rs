@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::{ProjectKey, Timestamp};
-use crate::memory::ranking::Factors;
+use crate::memory::ranking::{Factors, TextFactors};
 
 use super::query::Query;
 
@@ -70,6 +70,27 @@ pub struct Hit {
     pub relevance: f32,
     /// The factors of the score.
     pub factors: Factors,
+    /// Who found it. The first says what the fit is.
+    pub sources: Vec<SourcePart>,
     /// The query's terms that it has, as indexed.
     pub matched: Vec<String>,
+}
+
+/// What one source has to do with a score.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SourcePart {
+    pub source: &'static str,
+    pub fit: f32,
+    pub relevance: f32,
+    /// The factors of the fit, if it comes from words.
+    pub words: Option<TextFactors>,
+}
+
+impl Hit {
+    /// Every factor of the score with its name in `--explain`.
+    pub fn named_factors(&self) -> Vec<(&'static str, f32)> {
+        let words = self.sources.first().and_then(|part| part.words);
+        let fit = words.map_or_else(|| vec![("fit", self.factors.fit)], |words| words.named().to_vec());
+        fit.into_iter().chain(self.factors.besides_fit()).collect()
+    }
 }

@@ -10,7 +10,7 @@ use tantivy::{TantivyDocument, Term};
 use crate::memory::document::{Document, DocumentKey, DocumentKind, Status};
 use crate::memory::observation::{Importance, ObservationType};
 
-use super::terms::both_ends;
+use super::long_text::both_ends;
 use super::tokenizer::{self, CodeTokenizer};
 
 /// Must be increased whenever documents would be indexed differently: fields, tokenizer, meaning of a field. An index

@@ -1,9 +1,11 @@
 //! Excerpts that show why a document was found.
 
+use crate::memory::text::one_line;
 use std::collections::{HashMap, HashSet};
 
 use crate::memory::ranking::{Frequency, information};
 
+use super::long_text::both_ends;
 use super::query::Query;
 use super::schema::{LONGEST_HEAD, LONGEST_TAIL};
 use super::terms;
@@ -15,8 +17,8 @@ const ELISION: char = '…';
 /// characters. It is cut at word boundaries. An ellipsis marks omissions and counts as a character.
 pub fn snippet(text: &str, query: &Query, max_chars: usize) -> String {
     // Only the indexed parts can have matched.
-    let text = terms::both_ends(text, LONGEST_HEAD, LONGEST_TAIL);
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = both_ends(text, LONGEST_HEAD, LONGEST_TAIL);
+    let line = one_line(&text);
     if line.chars().count() <= max_chars {
         return line;
     }

@@ -1,12 +1,12 @@
 //! Selects the terms of a query, and weights them.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use tantivy::{Searcher, Term};
 
 use crate::memory::ranking::{Commonness, Frequency, information};
 
+use super::long_text::both_ends;
 use super::query::Query;
 use super::schema::Fields;
 use super::tokenizer::{CodeTokenizer, Form, Token};
@@ -86,22 +86,6 @@ pub(crate) fn query_terms(query: &Query) -> Vec<QueryTerm> {
     terms
 }
 
-/// The text or, if it is longer, its beginning and end.
-pub(super) fn both_ends(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
-    if text.len() <= head + tail {
-        return Cow::Borrowed(text);
-    }
-    let boundary = |mut at: usize| {
-        while !text.is_char_boundary(at) {
-            at += 1;
-        }
-        at
-    };
-    let first = text.get(..boundary(head)).unwrap_or_default();
-    let last = text.get(boundary(text.len() - tail)..).unwrap_or_default();
-    Cow::Owned(format!("{first}\n{last}"))
-}
-
 /// `pairs` are in ascending order.
 fn is_paired(position: usize, pairs: &[usize]) -> bool {
     let starts = |at: usize| pairs.binary_search(&at).is_ok();
@@ -179,18 +163,6 @@ mod tests {
         check("login Login logins", "login@0");
         check("getUserName", "getusername@0 user@1 name@2");
         check("登录慢 x 慢", "登录@0 录慢@1 x@3 慢@4");
-    }
-
-    #[test]
-    fn the_ends_of_a_long_text_are_cut_at_characters() {
-        for (text, head, tail, expected) in [
-            ("short", 3, 3, "short"),
-            ("abcdefghij", 2, 3, "ab\nhij"),
-            ("ééééé", 3, 3, "éé\né"),
-            ("", 0, 0, ""),
-        ] {
-            assert_eq!(both_ends(text, head, tail), expected, "{text}");
-        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use interprocess::local_socket::tokio::Stream;
 use interprocess::local_socket::traits::StreamCommon as _;
@@ -14,11 +14,14 @@ use recall_protocol::query::{Follow, Query};
 use recall_protocol::wire::{Deliver, Reply, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
+use tracing::Instrument;
 
 use super::connection_context::ConnectionContext;
-use super::follow::{self, EventFilter};
+use super::follow;
 use super::queries;
 use super::room::{Room, RoomError, Share};
+use crate::app::event_feed::EventFilter;
+use crate::app::event_trace::{EventTrace, kind, micros};
 use crate::app::injection_receipt::{InjectionReceipt, ReceiptSender, Recipient};
 use crate::faults::{self, Fault, Point, planted};
 
@@ -40,7 +43,7 @@ pub async fn serve(mut stream: Stream, reception: ConnectionContext) {
     loop {
         let next = read_header(&mut stream).await;
         if let Some(receipt) = receipt.take().filter(|_| !matches!(next, Next::Unread)) {
-            receipt.heard();
+            receipt.received();
         }
         let header = match next {
             Next::Frame(header) => header,
@@ -50,6 +53,7 @@ pub async fn serve(mut stream: Stream, reception: ConnectionContext) {
                 return;
             }
         };
+        let accepted = Instant::now();
         // Held until there is an answer: what was read is in memory for so long.
         let (request, _share) = match read_request(&mut stream, header, &reception.room).await {
             Ok(read) => read,
@@ -58,18 +62,25 @@ pub async fn serve(mut stream: Stream, reception: ConnectionContext) {
                 return;
             }
         };
-        let reply = match request {
+        let written = match request {
             Request::Deliver(deliver) => {
                 let (given, injection_receipt) = InjectionReceipt::new();
                 receipt = Some(given);
-                take(deliver, &reception, injection_receipt).await
+                let trace = EventTrace::begin(deliver.event_id, accepted);
+                let reply = take(deliver, &reception, injection_receipt, trace).await;
+                reception.services.latencies.hook_answers.record(accepted.elapsed());
+                write(&mut stream, &reply).await
             }
             Request::Query(Query::Follow(Follow { session, kinds })) => {
-                return follow::serve(&mut stream, &EventFilter { session, kinds }, &reception).await;
+                return follow::serve(&mut stream, EventFilter { session, kinds }, &reception.event_feed)
+                    .await;
             }
-            Request::Query(query) => queries::answer(query, &reception).await,
+            Request::Query(query) => {
+                let reply = answer(query, &reception, accepted).await;
+                write(&mut stream, &reply).await
+            }
         };
-        if write(&mut stream, &reply).await.is_err() {
+        if written.is_err() {
             return;
         }
     }
@@ -127,14 +138,14 @@ async fn read_request(stream: &mut Stream, header: Header, room: &Room) -> Resul
     match frame::decode_body(header, &body.bytes) {
         Ok(request) => Ok((request, body.into_share())),
         Err(error) => {
-            tracing::warn!(length = header.len, error = %kind(&error), "a frame holds no request");
+            tracing::warn!(length = header.len, error = %problem(&error), "a frame holds no request");
             Err(invalid())
         }
     }
 }
 
 /// What was wrong, without what it was.
-fn kind(error: &FrameError) -> &'static str {
+fn problem(error: &FrameError) -> &'static str {
     match error {
         FrameError::Torn => "torn",
         FrameError::Deadline => "deadline",
@@ -142,13 +153,31 @@ fn kind(error: &FrameError) -> &'static str {
     }
 }
 
-async fn take(deliver: Deliver, reception: &ConnectionContext, injection_receipt: InjectionReceipt) -> Reply {
+/// Answers a query inside a span of its own.
+async fn answer(query: Query, reception: &ConnectionContext, accepted: Instant) -> Reply {
+    let id = || reception.queries.fetch_add(1, Ordering::Relaxed) + 1;
+    let span = tracing::debug_span!(parent: None, "query", id = id(), name = query.name());
+    let answered = async {
+        let reply = queries::answer(query, reception).await;
+        tracing::debug!(reply = kind(&reply), total_us = micros(accepted.elapsed()), "answered a query");
+        reply
+    };
+    answered.instrument(span).await
+}
+
+async fn take(
+    deliver: Deliver,
+    reception: &ConnectionContext,
+    injection_receipt: InjectionReceipt,
+    trace: EventTrace,
+) -> Reply {
     if reception.closing.load(Ordering::Acquire) {
         return Reply::ShuttingDown;
     }
     match timeout(PERMIT_WITHIN, reception.permits.acquire()).await {
         Ok(Ok(_permit)) => {
-            let reply = reception.services.ingest.take(deliver, Recipient::Agent(injection_receipt)).await;
+            let recipient = Recipient::Agent(injection_receipt);
+            let reply = reception.services.ingest.take_traced(deliver, recipient, trace).await;
             faults::reach(Point::Ack);
             reply
         }

@@ -1,17 +1,16 @@
 //! What every connection is served with.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use tokio::sync::{Semaphore, mpsc};
 
 use super::room::Room;
 use crate::actors::services::Services;
+use crate::app::event_feed::EventFeed;
 
 /// Events at the same time between the gate and their acknowledgement: mailboxes are unbounded, this is their bound.
 const PERMITS: usize = 256;
-/// Those who follow events at the same time.
-pub const FOLLOWERS: usize = 64;
 
 /// What every connection needs.
 #[derive(Clone)]
@@ -20,9 +19,10 @@ pub struct ConnectionContext {
     pub permits: Arc<Semaphore>,
     /// Memory for frames that are being read or answered.
     pub room: Room,
-    /// Those who follow events.
-    pub followers: Arc<Semaphore>,
+    pub event_feed: EventFeed,
     pub closing: Arc<AtomicBool>,
+    /// Queries that the log has numbered.
+    pub queries: Arc<AtomicU64>,
     /// Asks the daemon to stop.
     pub stop: mpsc::Sender<()>,
     pub started_at: std::time::Instant,
@@ -32,11 +32,12 @@ pub struct ConnectionContext {
 impl ConnectionContext {
     pub fn new(services: Services, home: Arc<recall_protocol::paths::Paths>, stop: mpsc::Sender<()>) -> Self {
         Self {
+            event_feed: EventFeed::new(services.bus.clone()),
             services,
             permits: Arc::new(Semaphore::new(PERMITS)),
             room: Room::default(),
-            followers: Arc::new(Semaphore::new(FOLLOWERS)),
             closing: Arc::default(),
+            queries: Arc::default(),
             stop,
             started_at: std::time::Instant::now(),
             home,

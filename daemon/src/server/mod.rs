@@ -10,7 +10,5 @@ pub mod connection_context;
 pub mod gate;
 pub mod connection;
 pub mod follow;
-pub mod answers;
 pub mod queries;
-pub mod requests;
 pub mod run;

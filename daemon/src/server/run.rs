@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::connection_context::{ConnectionContext, FOLLOWERS};
+use super::connection_context::ConnectionContext;
 use super::gate::Gate;
 use super::instance::{Instance, InstanceError, LastStop};
 use super::listener::{self, ListenError, SocketOrigin};
@@ -22,14 +22,16 @@ use crate::actors::indexer::IndexerMessage;
 use crate::actors::root::{self, Root};
 use crate::actors::services::{DaemonSetup, Services};
 use crate::actors::writer::FirstConnection;
+use crate::agents::AGENTS;
 use crate::app::bus::BusEvent;
 use crate::app::clock;
 use crate::app::settings::SettingsFiles;
-use crate::compression::{self, Compressor, ProviderSetupError};
+use crate::compression::{self, Compressor};
 use crate::config::{Config, Loaded};
 use crate::faults::{Fault, planted};
 use crate::memory::lifecycle::LifecycleEvent;
 use crate::memory::redaction::{RedactionError, RedactionMode, Redactor};
+use crate::providers::ProviderSetupError;
 use crate::store::{
     self, Changes, Evidence, ExpireLeases, OpenStoreError, Readers, ReleaseLeases, RepairError, RepairSite,
     SuspendAll, Suspension, Thoroughness,
@@ -55,7 +57,7 @@ pub enum RunError {
     DataFolder(PathBuf, #[source] std::io::Error),
     #[error(transparent)]
     Redaction(#[from] RedactionError),
-    #[error(transparent)]
+    #[error("[compression]: {0}")]
     Compression(#[from] ProviderSetupError),
     #[error("cannot start: {0}")]
     Start(String),
@@ -112,6 +114,7 @@ pub async fn run_with(
     let (connection, interrupted) = open_first(&site, &loaded.config)?;
 
     let setup = DaemonSetup {
+        agents: AGENTS,
         database: site.database,
         backups: site.backups,
         repair_note: site.note,
@@ -136,7 +139,7 @@ pub async fn run_with(
     }
     let (stop, mut stop_asked) = mpsc::channel(1);
     let reception = ConnectionContext::new(services.clone(), Arc::new(paths), stop);
-    let (permits, followers) = (Arc::clone(&reception.permits), Arc::clone(&reception.followers));
+    let (permits, event_feed) = (Arc::clone(&reception.permits), reception.event_feed.clone());
     let all_permits = u32::try_from(permits.available_permits()).unwrap_or(u32::MAX);
     let gate = Gate::open(door.listener, reception);
     tell_service_manager(&[sd_notify::NotifyState::Ready]);
@@ -172,7 +175,7 @@ pub async fn run_with(
         let _ = services.indexer.ask(IndexerMessage::Flush, DRAIN_WITHIN).await;
         root::stop(&tree).await;
         // Whoever follows events is told of the end; one that does not read is not waited for.
-        let _ = tokio::time::timeout(FAREWELL_WITHIN, followers.acquire_many(FOLLOWERS as u32)).await;
+        event_feed.wait_until_empty(FAREWELL_WITHIN).await;
     }
     if door.origin == SocketOrigin::Own {
         let _ = std::fs::remove_file(&socket);

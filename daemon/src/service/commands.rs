@@ -1,4 +1,4 @@
-//! Runs the programs of a service manager, never for longer than a deadline.
+//! Runs the programs of a service manager, each with a deadline.
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
@@ -10,28 +10,28 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use thiserror::Error;
 
-/// Above the time that a service may take to stop (`TimeoutStopSec` in the unit).
+/// Longer than a service may take to stop (`TimeoutStopSec` in the unit).
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A program that did not do what it was asked; `line` is the whole command.
+/// A program that failed; `line` is the whole command.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum CommandError {
     #[error("cannot run `{line}`: {why}")]
     NotStarted { line: String, why: String },
-    /// `output` is what the program said on stderr, or on stdout where that is empty.
+    /// `output`: the program's stderr, or its stdout if that is empty.
     #[error("`{line}` failed: {output}")]
     Failed { line: String, output: String },
     #[error("`{line}` did not end within {} s", DEADLINE.as_secs())]
     TooSlow { line: String },
 }
 
-/// Something that runs programs; tests bring their own.
+/// Runs programs. Tests have an implementation of their own.
 pub trait Commands {
     /// Runs a program to its end and returns its stdout, trimmed. Everything but exit status 0 is an error.
     fn run(&self, program: &OsStr, args: &[&str]) -> Result<String, CommandError>;
 }
 
-/// The real thing.
+/// Runs real programs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Processes;
 

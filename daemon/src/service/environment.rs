@@ -1,6 +1,6 @@
-//! What installing reads of the surroundings: the home folder, variables, programs on the `PATH`.
+//! What installing needs of the process's environment: the home folder, variables, programs on the `PATH`.
 //!
-//! A value instead of calls to `std::env`, so that tests bring their own home.
+//! A value instead of calls to `std::env`, so that tests can use a home of their own.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// The surroundings of one run.
+/// The environment of one run.
 #[derive(Clone, Debug)]
 pub struct Environment {
     home: PathBuf,
@@ -20,7 +20,7 @@ impl Environment {
         Self { home, variables: variables.into_iter().collect() }
     }
 
-    /// The surroundings of this process; `None` when the user has no home folder.
+    /// The environment of this process; `None` if the user has no home folder.
     pub fn of_process() -> Option<Self> {
         let home = std::env::home_dir().filter(|home| home.is_absolute())?;
         Some(Self::new(home, std::env::vars_os()))
@@ -40,7 +40,7 @@ impl Environment {
         self.variable(variable).map(PathBuf::from)
     }
 
-    /// The first executable file of that name on the `PATH`, relative entries left out.
+    /// The first executable file of that name on the `PATH`, without relative entries.
     pub fn program(&self, name: &str) -> Option<PathBuf> {
         let path = self.variable("PATH")?;
         let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
@@ -48,7 +48,7 @@ impl Environment {
     }
 }
 
-/// True for a file that this user may run.
+/// Whether this is a file that the user may run.
 pub fn is_executable(path: &Path) -> bool {
     path.is_file() && access(path, Access::EXEC_OK).is_ok()
 }

@@ -11,9 +11,9 @@ use super::{ServiceError, UnitFile, line_of, passed_on};
 
 const AGENT: &str = include_str!("../../../launchd/recall.daemon.plist");
 const LABEL: &str = "recall.daemon";
-/// What installation replaces in the property list.
+/// The placeholder in the property list that installation replaces.
 const PROGRAM: &str = "<string>/usr/local/bin/recall</string>";
-/// The socket's place in the property list.
+/// The placeholder of the socket in the property list.
 const SOCKET_PATH: &str = "<string>/var/empty/recall.sock</string>";
 const NO_VARIABLES: &str = "\t<key>EnvironmentVariables</key>\n\t<dict>\n\t</dict>\n";
 
@@ -21,7 +21,7 @@ fn launchctl(commands: &dyn Commands, args: &[&str]) -> Result<String, CommandEr
     commands.run(OsStr::new("launchctl"), args)
 }
 
-/// The session that agents of this user live in while somebody is logged in at the screen.
+/// The launchd domain of the user's agents while the user is logged in at the screen.
 fn domain() -> String {
     format!("gui/{}", rustix::process::getuid().as_raw())
 }
@@ -33,7 +33,7 @@ fn target() -> String {
 pub(super) fn unavailable(commands: &dyn Commands) -> Option<String> {
     match launchctl(commands, &["print", &domain()]) {
         Ok(_) => None,
-        Err(_) => Some("launchd has no graphical session of this user".into()),
+        Err(_) => Some("launchd has no graphical session for this user".into()),
     }
 }
 
@@ -58,7 +58,7 @@ fn agent_text(recall: &Path, environment: &Environment) -> Result<String, Servic
     Ok(agent.replacen(NO_VARIABLES, &variables, 1))
 }
 
-/// Recall's files as the daemon will see them: it gets none but the variables that are passed on.
+/// Recall's paths in the daemon's environment, which has only the variables that are passed on.
 fn places(environment: &Environment) -> Result<Paths, ServiceError> {
     let passed_on = passed_on(environment)?;
     Ok(Paths::from_variables(&|name| match name {
@@ -85,10 +85,10 @@ pub(super) fn start(
     environment: &Environment,
     stop_daemon: impl FnOnce(),
 ) -> Result<(), ServiceError> {
-    // An agent is loaded anew only after it was unloaded; usually there is none yet.
+    // An agent must be unloaded before it is loaded again. Usually there is none yet.
     let _ = launchctl(commands, &["bootout", &target()]);
     stop_daemon();
-    // launchd makes a socket, but not the folder for it.
+    // launchd creates a socket, but not its folder.
     places(environment)?.create_folders()?;
     for file in files {
         launchctl(commands, &["bootstrap", &domain(), &line_of(&file.path)?])?;
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn path_and_folders_survive_the_markup() {
-        // The runtime folder is not passed on, so the socket does not go there.
+        // The runtime folder is not passed on, so the socket is not there.
         let variables = [("XDG_STATE_HOME", "/data/<mine>"), ("XDG_RUNTIME_DIR", "/run/user/501")];
         let variables = variables.map(|(name, value)| (name.into(), value.into()));
         let environment = Environment::new("/Users/dev".into(), variables);

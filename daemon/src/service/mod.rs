@@ -1,10 +1,10 @@
 //! The daemon as a service of the user: a systemd user unit with its socket, or a launch agent.
 //!
-//! A convenience, never a need: where no service manager answers (containers, remote shells without a session), the
-//! hook client starts the daemon by itself. So "unavailable" is an answer here and not an error.
+//! The service is optional. Without a service manager (containers, remote shells without a session) the hook client
+//! starts the daemon. So "unavailable" is a result here, not an error.
 //!
-//! **Invariant:** everything that another program does goes through [`Commands`], and everything that the process's
-//! environment says comes in as [`Environment`]. Nothing here knows agents.
+//! **Invariant:** other programs run only through [`Commands`], and the process's environment is read only through
+//! [`Environment`]. Nothing here knows agents.
 
 pub mod commands;
 pub mod environment;
@@ -22,25 +22,25 @@ use thiserror::Error;
 use commands::{CommandError, Commands, Processes};
 use environment::Environment;
 
-/// Why a service that could be set up was not.
+/// Why the service could not be set up.
 #[derive(Debug, Error)]
 pub enum ServiceError {
     #[error("cannot {deed} {}", path.display())]
     Io { deed: &'static str, path: PathBuf, source: io::Error },
     #[error(transparent)]
     Command(#[from] CommandError),
-    /// Unit files are text of lines; a path that is none cannot stand in one.
-    #[error("{} cannot stand in a service file", .0.display())]
+    /// A unit file consists of lines of text; this path cannot be written in one.
+    #[error("{} contains characters that a service file cannot contain", .0.display())]
     Path(PathBuf),
     #[error(transparent)]
     Places(#[from] PathsError),
     #[error(transparent)]
     Folder(#[from] FolderError),
-    #[error("no home folder is known")]
+    #[error("cannot find the home folder")]
     NoHome,
 }
 
-/// Which service manager this system has.
+/// The service manager of this system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manager {
     Systemd,
@@ -53,7 +53,7 @@ impl Manager {
     }
 }
 
-/// A file of a service manager, as it should be.
+/// A file for the service manager, with its wanted content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitFile {
     pub path: PathBuf,
@@ -65,11 +65,11 @@ impl UnitFile {
         fs::read_to_string(&self.path).is_ok_and(|text| text == self.text)
     }
 
-    /// Replaces the file as a whole: a manager must not read half a unit.
+    /// Replaces the file atomically, so that the manager never reads half a unit.
     fn write(&self) -> Result<(), ServiceError> {
         let failed = |deed| move |source| ServiceError::Io { deed, path: self.path.clone(), source };
         let folder = self.path.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(folder).map_err(failed("make the folder of"))?;
+        fs::create_dir_all(folder).map_err(failed("create the folder of"))?;
         let mut temporary = tempfile::NamedTempFile::new_in(folder).map_err(failed("write"))?;
         temporary.write_all(self.text.as_bytes()).map_err(failed("write"))?;
         temporary.as_file().sync_all().map_err(failed("write"))?;
@@ -87,18 +87,18 @@ fn remove(path: &Path) -> Result<(), ServiceError> {
     }
 }
 
-/// What [`Service::plan`] found to do.
+/// The result of [`Service::plan`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// No service manager; the text says in one line why.
+    /// No service manager; the text is the reason, in one line.
     Unavailable(String),
-    /// All is set up as it should be.
+    /// Everything is set up already.
     Current,
-    /// These files would be written and the service be (re)started.
+    /// These files would be written, and the service would be (re)started.
     Write(Vec<UnitFile>),
 }
 
-/// What [`Service::install`] did.
+/// The result of [`Service::install`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServiceChange {
     Unavailable(String),
@@ -106,14 +106,14 @@ pub enum ServiceChange {
     Installed(Vec<PathBuf>),
 }
 
-/// What [`Service::uninstall`] did.
+/// The result of [`Service::uninstall`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
     NothingThere,
     Removed(Vec<PathBuf>),
 }
 
-/// How the service stands.
+/// The state of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
     Unavailable(String),
@@ -121,15 +121,15 @@ pub enum Status {
     Installed(Installed),
 }
 
-/// A service that is set up, not necessarily well.
+/// An installed service, which may not work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installed {
     pub files: Vec<PathBuf>,
     /// The program that the service starts.
     pub program: Option<PathBuf>,
-    /// Whether that program is there and executable.
+    /// Whether that program exists and is executable.
     pub program_state: ProgramState,
-    /// The manager's word for each unit, such as `recall.socket` and `active`.
+    /// The state of each unit as the manager reports it, such as `recall.socket` and `active`.
     pub units: Vec<(String, String)>,
 }
 
@@ -139,7 +139,7 @@ pub enum ProgramState {
     Missing,
 }
 
-/// The user's service, in given surroundings.
+/// The user's service in an environment.
 #[derive(Clone, Copy)]
 pub struct Service<'a> {
     manager: Manager,
@@ -152,7 +152,7 @@ impl<'a> Service<'a> {
         Self { manager: Manager::here(), environment, commands }
     }
 
-    /// Says what [`Service::install`] would do for the daemon in the program `recall`, without doing it.
+    /// What [`Service::install`] would do for the daemon in the program `recall`.
     pub fn plan(&self, recall: &Path) -> Result<Plan, ServiceError> {
         if let Some(why) = self.unavailable() {
             return Ok(Plan::Unavailable(why));
@@ -164,8 +164,8 @@ impl<'a> Service<'a> {
         Ok(Plan::Write(files))
     }
 
-    /// Writes the files and starts the service, ending a daemon that was started by hand. Changes nothing when all
-    /// is as it should be.
+    /// Writes the files and starts the service. Stops a daemon that was started by hand. Changes nothing if everything
+    /// is set up already.
     pub fn install(&self, recall: &Path) -> Result<ServiceChange, ServiceError> {
         let files = match self.plan(recall)? {
             Plan::Unavailable(why) => return Ok(ServiceChange::Unavailable(why)),
@@ -175,8 +175,8 @@ impl<'a> Service<'a> {
         for file in &files {
             file.write()?;
         }
-        // The running daemon holds the lock; a second one, started by the manager, would give way at once, again
-        // and again. Whether one runs or not is all the same here, so a failure is no news.
+        // A running daemon holds the lock. The manager's daemon would exit at once, again and again. It does not matter
+        // whether a daemon runs, so a failure is ignored.
         let stop_daemon = || drop(self.commands.run(recall.as_os_str(), &["ctl", "stop"]));
         match self.manager {
             Manager::Systemd => systemd::start(self.commands, stop_daemon)?,
@@ -185,7 +185,7 @@ impl<'a> Service<'a> {
         Ok(ServiceChange::Installed(files.into_iter().map(|file| file.path).collect()))
     }
 
-    /// Stops the service and removes its files; works without the manager, too.
+    /// Stops the service and removes its files. Works without the manager too.
     pub fn uninstall(&self) -> Result<Removal, ServiceError> {
         let paths: Vec<_> = self.paths().into_iter().filter(|path| path.exists()).collect();
         if paths.is_empty() {
@@ -226,9 +226,9 @@ impl<'a> Service<'a> {
     }
 
     fn unavailable(&self) -> Option<String> {
-        // There is one service per user and it cannot serve several homes.
+        // There is one service for each user, and it serves only one home.
         if self.environment.variable("RECALL_HOME").is_some() {
-            return Some("RECALL_HOME is set, and the service serves the user's own memory only".into());
+            return Some("RECALL_HOME is set; the service only serves the default home".into());
         }
         match self.manager {
             Manager::Systemd => systemd::unavailable(self.commands),
@@ -258,8 +258,8 @@ impl<'a> Service<'a> {
     }
 }
 
-/// The variables by which hooks and commands find recall's files; a service manager does not know the ones that a
-/// login shell sets, and a daemon without them would look for the spool in another place.
+/// The variables that locate recall's files. A service manager does not know the variables of a login shell, and
+/// without them the daemon would look for the spool in another place.
 const PASSED_ON: [&str; 3] = ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"];
 
 /// Those of [`PASSED_ON`] that are set to an absolute path, as text.
@@ -288,7 +288,7 @@ pub fn uninstall() -> Result<Removal, ServiceError> {
     Service::new(&environment, &Processes).uninstall()
 }
 
-/// How the service of this process's user stands.
+/// The state of the service of this process's user.
 pub fn status() -> Result<Status, ServiceError> {
     let environment = Environment::of_process().ok_or(ServiceError::NoHome)?;
     Ok(Service::new(&environment, &Processes).status())
@@ -301,7 +301,7 @@ mod tests {
     use std::ffi::OsStr;
     use std::os::unix::fs::PermissionsExt;
 
-    /// Remembers what it was asked to run, and fails for what a test names.
+    /// Records the commands that it was asked to run, and fails for those that a test names.
     #[derive(Default)]
     struct Recorded {
         lines: RefCell<Vec<String>>,
@@ -404,7 +404,7 @@ mod tests {
         let (folder, environment) = home(&[]);
         let commands = Recorded::failing(&["show-environment"]);
         let service = systemd(&environment, &commands);
-        let why = "no systemd user manager answers here";
+        let why = "the systemd user manager does not answer";
         assert_eq!(service.install(Path::new(RECALL)).unwrap(), ServiceChange::Unavailable(why.into()));
         assert_eq!(service.status(), Status::Unavailable(why.into()));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

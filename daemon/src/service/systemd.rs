@@ -1,4 +1,4 @@
-//! The systemd user units: `recall.socket`, which is enabled, and `recall.service`, which connecting to it starts.
+//! The systemd user units: `recall.socket`, which is enabled, and `recall.service`, which a connection to it starts.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ const SOCKET_UNIT: &str = include_str!("../../../systemd/recall.socket");
 const SERVICE_UNIT: &str = include_str!("../../../systemd/recall.service");
 const SOCKET: &str = "recall.socket";
 const SERVICE: &str = "recall.service";
-/// The line of the service that names the program; everything else stays as it is in the repository.
+/// The line of the service that names the program. All other lines stay as they are in the repository.
 const EXEC_START: &str = "ExecStart=";
 
 fn systemctl(commands: &dyn Commands, args: &[&str]) -> Result<String, CommandError> {
@@ -23,8 +23,8 @@ fn systemctl(commands: &dyn Commands, args: &[&str]) -> Result<String, CommandEr
 pub(super) fn unavailable(commands: &dyn Commands) -> Option<String> {
     match systemctl(commands, &["show-environment"]) {
         Ok(_) => None,
-        Err(CommandError::NotStarted { .. }) => Some("there is no systemd here".into()),
-        Err(_) => Some("no systemd user manager answers here".into()),
+        Err(CommandError::NotStarted { .. }) => Some("systemd is not available".into()),
+        Err(_) => Some("the systemd user manager does not answer".into()),
     }
 }
 
@@ -58,12 +58,12 @@ fn service_text(recall: &Path, environment: &Environment) -> Result<String, Serv
     Ok(lines.join("\n") + "\n")
 }
 
-/// A word as systemd reads it back: in double quotes, `%` doubled (see "Quoting" in systemd.syntax(7)).
+/// A word in systemd's quoting: in double quotes, `%` doubled (see "Quoting" in systemd.syntax(7)).
 fn quoted(word: &str) -> String {
     format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"))
 }
 
-/// The program that a service's text starts; the reverse of what [`quoted`] did to it.
+/// The program that a service's text starts; the reverse of [`quoted`].
 pub(super) fn program(text: &str) -> Option<PathBuf> {
     let line = text.lines().find_map(|line| line.strip_prefix(EXEC_START))?;
     let Some(rest) = line.strip_prefix('"') else {
@@ -74,32 +74,32 @@ pub(super) fn program(text: &str) -> Option<PathBuf> {
     loop {
         match characters.next()? {
             '"' => return Some(word.into()),
-            // Either sign stands before the one that is meant.
+            // Both signs escape the character that follows.
             '\\' | '%' => word.push(characters.next()?),
             other => word.push(other),
         }
     }
 }
 
-/// Makes the manager read the files anew and listen.
+/// Makes the manager reload the files and start the socket.
 pub(super) fn start(commands: &dyn Commands, stop_daemon: impl FnOnce()) -> Result<(), ServiceError> {
     systemctl(commands, &["daemon-reload"])?;
-    // A socket cannot be renewed while its service runs. That neither is loaded yet is the usual case.
+    // A socket cannot be restarted while its service runs. Usually neither is loaded yet.
     let _ = systemctl(commands, &["stop", SOCKET, SERVICE]);
     stop_daemon();
     systemctl(commands, &["enable", "--now", SOCKET])?;
     Ok(())
 }
 
-/// Stops both units. Without a manager nothing of it runs, so a failure is no obstacle.
+/// Stops both units. Without a manager none of them runs, so a failure is ignored.
 pub(super) fn stop(commands: &dyn Commands) {
     let _ = systemctl(commands, &["disable", "--now", SOCKET]);
     let _ = systemctl(commands, &["stop", SERVICE]);
 }
 
-/// Clears what is left once the files are gone.
+/// Removes what is left after the files are gone.
 pub(super) fn forget(commands: &dyn Commands, environment: &Environment) -> Result<(), ServiceError> {
-    // `disable` removes this link unless no manager answered.
+    // `disable` removes this link unless no manager has answered.
     remove(&folder(environment).join("sockets.target.wants").join(SOCKET))?;
     let _ = systemctl(commands, &["daemon-reload"]);
     Ok(())
@@ -111,7 +111,7 @@ pub(super) fn is_listening(commands: &dyn Commands) -> bool {
 
 pub(super) fn states(commands: &dyn Commands) -> Vec<(String, String)> {
     let state = |unit: &str| match systemctl(commands, &["is-active", unit]) {
-        // `is-active` says every state but the good ones with a failing status.
+        // `is-active` has a failing exit status for every state but the good ones.
         Ok(state) | Err(CommandError::Failed { output: state, .. }) => state,
         Err(error) => error.to_string(),
     };
@@ -124,7 +124,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
 
-    /// Sections, each with its keys; a key that stands twice or outside a section fails the test.
+    /// The sections, each with its keys. A key that occurs twice or outside a section fails the test.
     fn parse(text: &str) -> HashMap<String, HashMap<String, String>> {
         let mut sections: HashMap<String, HashMap<String, String>> = HashMap::new();
         let mut current = None;
@@ -136,7 +136,7 @@ mod tests {
             let (key, value) = line.split_once('=').expect(line);
             let section = sections.entry(current.clone().expect("a section first")).or_default();
             match section.get_mut(key) {
-                // Assignments add up (systemd.exec(5)); everything else must stand once.
+                // Assignments of this key add up (systemd.exec(5)); all other keys must occur once.
                 Some(before) if ["Environment", "SystemCallFilter"].contains(&key) => {
                     before.push_str(&format!(" {value}"));
                 }

@@ -48,6 +48,10 @@ enum Turn {
     /// Makes two tasks, and deletes or does one of them.
     Listed(TaskState),
     Compacted,
+    /// A background agent has ended: the prompt is made by a machine.
+    Notified {
+        calls: usize,
+    },
     /// A command of the user's, which the model answers: no prompt is told of.
     Shell,
     /// Calls whose prompt is never told of, and perhaps an answer.
@@ -67,6 +71,7 @@ fn any_turn() -> impl Strategy<Value = Turn> {
         1 => Just(Turn::Planned),
         1 => prop::sample::select(vec![TaskState::Deleted, TaskState::Done]).prop_map(Turn::Listed),
         1 => Just(Turn::Compacted),
+        2 => (0usize..3).prop_map(|calls| Turn::Notified { calls }),
         1 => Just(Turn::Shell),
     ]
 }
@@ -148,7 +153,7 @@ impl Script {
         let id = self.turn();
         let text = |words: &str| PromptText::Text(format!("{words} {id}"));
         let answer = |id: &str| HookEventKind::Stop { message: Some(format!("answer to {id}")) };
-        if !matches!(turn, Turn::Whole { .. } | Turn::Shell | Turn::Unasked { .. }) {
+        if !matches!(turn, Turn::Whole { .. } | Turn::Notified { .. } | Turn::Shell | Turn::Unasked { .. }) {
             self.ask(&id, text("ask"));
         }
         match turn {
@@ -159,6 +164,12 @@ impl Script {
                 self.say(answer(&id), &id);
             }
             Turn::CutOff { calls } => self.work(*calls, &id),
+            Turn::Notified { calls } => {
+                let source = BatchSource::AgentNotification;
+                self.say(HookEventKind::Prompt { text: text("notified"), source }, &id);
+                self.work(*calls, &id);
+                self.say(answer(&id), &id);
+            }
             Turn::Joined { before, after } => {
                 self.work(*before, &id);
                 self.ask(&id, text("also"));
@@ -240,7 +251,8 @@ fn told(db: &Connection) -> String {
     for (name, sql) in [
         (
             "batch",
-            "SELECT prompt_number, source, status, prompt_id, asked_in, prompt, hex(substr(response_event, 7, 2)), response
+            "SELECT prompt_number, source, status, prompt_id, asked_in, prompt,
+                     hex(substr(response_event, 7, 2)), response
              FROM prompt_batches ORDER BY prompt_number",
         ),
         (
@@ -261,7 +273,8 @@ fn told(db: &Connection) -> String {
         (
             "plan",
             "SELECT text, (SELECT group_concat(number) FROM (
-                SELECT DISTINCT b.prompt_number AS number FROM plan_batches l JOIN prompt_batches b ON b.id = l.batch
+                SELECT DISTINCT b.prompt_number AS number FROM plan_batches l JOIN prompt_batches b ON
+                b.id = l.batch
                 WHERE l.plan = plans.id ORDER BY number)) FROM plans ORDER BY kind",
         ),
     ] {
@@ -365,6 +378,17 @@ fn orders_that_made_a_difference_make_none() {
             ],
             TurnIds::Told,
             vec![0, 2, 3, 4, 5, 6, 1, 7, 8, 9],
+        ),
+        // What was done before a machine's prompt is first known by a call of that prompt's turn, and so is its answer.
+        (
+            vec![Turn::Unasked { calls: 2, answered: true }, Turn::Notified { calls: 1 }],
+            TurnIds::Told,
+            vec![0, 3, 5, 1, 2, 4, 6, 7],
+        ),
+        (
+            vec![Turn::Unasked { calls: 2, answered: true }, Turn::Notified { calls: 1 }],
+            TurnIds::Told,
+            vec![0, 5, 6, 2, 3, 1, 4, 7],
         ),
         // A plan is taken for the work of the turn before its own, which made one, too.
         (vec![Turn::Planned, Turn::Planned], TurnIds::Untold, vec![0, 1, 3, 5, 4, 6, 7, 2]),

@@ -1,8 +1,8 @@
-//! Copies of the database: one a day, one before each migration, and finding the newest that is good.
+//! Backups of the database: one a day and one before each migration. Also finds the newest good backup.
 //!
-//! A copy is made inside one read transaction, so it shows one moment and holds up no writer. It is written under
-//! another name, checked, synced and only then renamed: what carries a backup's name is whole. Copying reads every
-//! table, so the daily copy is at the same time the daily look for damage.
+//! A copy is made inside one read transaction, so it is consistent and blocks no writer. It is written under a
+//! temporary name, checked, synced and then renamed, so every file with a backup's name is complete. Copying reads
+//! every table, so the daily backup also checks for damage.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -17,19 +17,19 @@ use rusqlite::{Connection, OpenFlags};
 use super::{StoreError, schema};
 use crate::memory::ids::Timestamp;
 
-/// Daily backups that are kept; those made before a migration stay.
+/// The number of daily backups to keep. Backups made before a migration are kept too.
 const KEPT: usize = 2;
-/// How old the newest daily backup becomes.
+/// The maximum age of the newest daily backup.
 const EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 const DAILY: &str = "daily-";
 
-/// Why there is no backup.
+/// Why a backup failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// The database itself refuses to be read: perhaps it is damaged.
+    /// The database cannot be read; it may be damaged.
     #[error(transparent)]
     Source(#[from] StoreError),
-    #[error("the copy cannot be trusted: {0}")]
+    #[error("the copy is damaged: {0}")]
     Copy(#[source] StoreError),
     #[error("cannot write {}", path.display())]
     File {
@@ -39,17 +39,15 @@ pub enum BackupError {
     },
 }
 
-/// Whether the newest daily backup is more than a day old, or there is none.
+/// True if there is no daily backup, or the newest is more than a day old.
 pub fn daily_backup_is_due(folder: &Path, now: SystemTime) -> bool {
     let newest = backups(folder).into_iter().find(|backup| backup.is_daily());
-    // One from the future was made under another clock and says nothing.
+    // Ignore a backup from the future: it was made under another clock.
     newest.is_none_or(|newest| now.duration_since(newest.made).map_or(true, |age| age >= EVERY))
 }
 
-/// Makes today's backup from a read connection and removes all but the newest [`KEPT`]. Nothing to keep: no backup.
-///
-/// # Errors
-/// When the database cannot be read or the copy cannot be written; older backups are left alone then.
+/// Makes today's backup from a read connection and removes all but the newest [`KEPT`]. An empty database gets no
+/// backup. On an error older backups are kept.
 pub fn back_up_daily(db: &Connection, folder: &Path, now: Timestamp) -> Result<Option<PathBuf>, BackupError> {
     let sessions: i64 = db
         .query_row("SELECT count(*) FROM (SELECT 1 FROM sessions LIMIT 1)", [], |row| row.get(0))
@@ -58,7 +56,7 @@ pub fn back_up_daily(db: &Connection, folder: &Path, now: Timestamp) -> Result<O
         return Ok(None);
     }
     let made = folder.join(format!("{DAILY}{}.db", time_in_name(now)));
-    // "Query only" forbids to write the copy as well; the file itself is open for reading only.
+    // A "query only" connection may not write the copy either; the file itself is opened read-only.
     db.execute_batch("PRAGMA query_only = OFF").map_err(StoreError::from)?;
     let copied = copy_into(db, &made);
     db.execute_batch("PRAGMA query_only = ON").map_err(StoreError::from)?;
@@ -71,11 +69,8 @@ pub fn back_up_daily(db: &Connection, folder: &Path, now: Timestamp) -> Result<O
     Ok(Some(made))
 }
 
-/// Makes one new backup and removes every other file of the folder, those made before a migration too: they hold what
-/// is to be forgotten. They go also when the new one fails.
-///
-/// # Errors
-/// When the new one cannot be made or an old one cannot be removed.
+/// Makes a new backup and deletes every other file in the folder, because they contain what is to be forgotten.
+/// Backups made before a migration are deleted too. The old files are deleted even if the new backup fails.
 pub fn renew_backups(db: &Connection, folder: &Path, now: Timestamp) -> Result<(), BackupError> {
     let made = back_up_daily(db, folder, now);
     let newest = made.as_ref().ok().and_then(Option::as_ref);
@@ -88,15 +83,12 @@ pub fn renew_backups(db: &Connection, folder: &Path, now: Timestamp) -> Result<(
     made.map(drop)
 }
 
-/// A copy of what `db` shows at this moment, under its name only when it is whole.
-///
-/// # Errors
-/// When the database cannot be read or the copy cannot be written.
+/// Copies what `db` shows now. The copy gets its name only when it is complete.
 pub(super) fn copy_into(db: &Connection, target: &Path) -> Result<(), BackupError> {
     let draft = target.with_extension("part");
     let failed = |source| BackupError::File { path: draft.clone(), source };
     remove_if_there(&draft).map_err(failed)?;
-    // SQLite takes an empty file as a place to copy to; made here, it is private from its first byte.
+    // SQLite accepts an empty file as the target. Creating it here makes it private from the start.
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).map_err(failed)?;
     let copied = db
         .execute("VACUUM INTO ?1", [SqlPath(&draft)])
@@ -111,7 +103,7 @@ pub(super) fn copy_into(db: &Connection, target: &Path) -> Result<(), BackupErro
     sync_folder_of(target).map_err(failed)
 }
 
-/// The newest backup that can be opened, is undamaged and not of a newer schema.
+/// The newest backup that opens, is undamaged and has no newer schema.
 pub fn newest_good_backup(folder: &Path) -> Option<PathBuf> {
     backups(folder).into_iter().map(|backup| backup.path).find(|path| match check_file(path) {
         Ok(is_known) => is_known,
@@ -122,10 +114,8 @@ pub fn newest_good_backup(folder: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Looks at every page. The way of [`Thoroughness::Structure`] reads a gigabyte in a few seconds.
-///
-/// # Errors
-/// [`StoreError::Damaged`] with the first thing found, or the database's refusal to be read.
+/// Checks every page. [`Thoroughness::Structure`] reads a gigabyte in a few seconds. Returns
+/// [`StoreError::Damaged`] with the first problem found.
 pub fn check(db: &Connection, thoroughness: Thoroughness) -> Result<(), StoreError> {
     let sql = match thoroughness {
         Thoroughness::Structure => "PRAGMA quick_check(1)",
@@ -140,13 +130,13 @@ pub fn check(db: &Connection, thoroughness: Thoroughness) -> Result<(), StoreErr
 /// How much [`check`] compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thoroughness {
-    /// Pages and the rows on them.
+    /// Pages and their rows.
     Structure,
-    /// Also whether each index holds what its table holds: several times slower.
+    /// Also compares each index with its table, which takes several times longer.
     StructureAndIndexes,
 }
 
-/// Whether an undamaged database file that nobody writes to has tables that this program knows.
+/// True if an undamaged database file without writers has the tables that this program knows.
 fn check_file(path: &Path) -> Result<bool, StoreError> {
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     check(&db, Thoroughness::Structure)?;
@@ -164,7 +154,7 @@ impl Backup {
     }
 }
 
-/// Every backup, the newest first. A folder that is not there holds none.
+/// All backups, newest first; empty if the folder does not exist.
 fn backups(folder: &Path) -> Vec<Backup> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut found: Vec<Backup> = entries
@@ -179,7 +169,7 @@ fn backups(folder: &Path) -> Vec<Backup> {
     found
 }
 
-/// A path as SQLite takes it, which need not be UTF-8.
+/// A path for SQLite, which need not be UTF-8.
 struct SqlPath<'a>(&'a Path);
 
 impl ToSql for SqlPath<'_> {
@@ -188,7 +178,7 @@ impl ToSql for SqlPath<'_> {
     }
 }
 
-/// A moment as part of a file's name: sortable, UTC, to the millisecond.
+/// A time as part of a file name: sortable, in UTC, with milliseconds.
 pub(super) fn time_in_name(at: Timestamp) -> String {
     let time = jiff::Timestamp::from_millisecond(at.0).unwrap_or_default();
     time.strftime("%Y%m%dT%H%M%S%3fZ").to_string()
@@ -201,7 +191,7 @@ pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes renames in the file's folder survive a power failure.
+/// Syncs the folder, so that renames survive a power failure.
 pub(super) fn sync_folder_of(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
@@ -239,7 +229,8 @@ mod tests {
             self.writer
                 .execute_batch(&format!(
                     "INSERT OR IGNORE INTO projects VALUES (1, 'path:/shop', 'shop', 0);
-                     INSERT INTO sessions (agent, session_id, project, status, life, started_at, last_event_at)
+                     INSERT INTO sessions (agent, session_id, project, status, life, started_at,
+                     last_event_at)
                      VALUES ('claude-code', '{id}', 1, 'active', 1, 0, 0)"
                 ))
                 .unwrap();
@@ -269,7 +260,7 @@ mod tests {
     #[test]
     fn a_backup_is_whole_private_and_shows_the_moment() {
         let fixture = Fixture::with_session();
-        // A transaction of the writer neither waits for the copy nor gets into it.
+        // A write transaction does not wait for the copy and is not included in it.
         fixture.writer.execute_batch("BEGIN IMMEDIATE").unwrap();
         fixture.add_session("s2");
         let backup = fixture.back_up(0).unwrap();

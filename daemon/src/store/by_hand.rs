@@ -1,16 +1,17 @@
-//! What users say themselves: observations of their own, and whether one still holds.
+//! Observations that users write, and their marks on others.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::lineage::{self, USER};
 use super::operation::{Operation, WriteContext, log};
 use super::results::{self, ObservationScope};
+use super::row::Sql;
 use super::subjects::{SubjectHash, aim};
-use super::{StoreError, projects};
+use super::{StoreError, projects, threads};
 use crate::memory::ids::{ObservationId, ProjectKey, Timestamp};
 use crate::memory::observation::ObservationDraft;
 
-/// An observation of the user's own: it rests on no event and belongs to no session.
+/// An observation that the user writes. It has no evidence and no session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remembered {
     /// The identities of the project, strongest first; at least one.
@@ -20,26 +21,25 @@ pub struct Remembered {
     pub at: Timestamp,
 }
 
-/// What a user says of an observation.
+/// Whether an observation holds, as the user says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
     Holds,
     Resolved,
 }
 
-/// Said twice it is one observation, which holds again.
+/// Storing the same text again reopens the observation.
 impl Operation for Remembered {
     type Output = ObservationId;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<ObservationId, StoreError> {
         let said = self;
         let project = projects::resolve(db, &said.project, &said.project_name, said.at)?;
-        let mut same = db.prepare_cached(
-        "SELECT id FROM observations WHERE project = ?1 AND title = ?2 AND narrative = ?3 AND origin = ?4 LIMIT 1",
-    )?;
-        let known = same
-            .query_row(params![project.0, said.draft.title, said.draft.narrative, USER], |row| row.get(0))
-            .optional()?;
+        let known = db.first(
+            "SELECT id FROM observations WHERE project = ?1 AND title = ?2 AND
+                 narrative = ?3 AND origin = ?4 LIMIT 1",
+            params![project.0, said.draft.title, said.draft.narrative, USER],
+        )?;
         if let Some(known) = known.map(ObservationId) {
             lineage::uphold(db, known)?;
             return Ok(known);
@@ -51,11 +51,12 @@ impl Operation for Remembered {
             aim(db, id, Some(subject))?;
             lineage::settle(db, project, &[subject].into(), said.at)?;
         }
+        threads::rethread(db, project, &[id].into())?;
         Ok(ObservationId(id))
     }
 }
 
-/// Says of observations whether they hold: the user's word stands against all that was found until now.
+/// Marks observations. The user's mark overrides what was found so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkObservations {
     pub ids: Vec<ObservationId>,

@@ -4,6 +4,7 @@ use rusqlite::params;
 
 use super::StoreError;
 use super::operation::{Operation, WriteContext};
+use super::row::Sql;
 use super::writes::session_row;
 use crate::memory::checkout::Checkout;
 use crate::memory::ids::{BranchName, CommitId, SessionKey};
@@ -40,7 +41,7 @@ impl Operation for CheckoutRecord {
             let sql = format!(
                 "UPDATE prompt_batches SET {set} WHERE session = ?1 AND seq = ?2 AND source <> 'private'"
             );
-            db.prepare_cached(&sql)?.execute(params![stored.session.0, seq.0, branch, commit])?;
+            db.run(&sql, params![stored.session.0, seq.0, branch, commit])?;
         }
         Ok(())
     }

@@ -1,54 +1,36 @@
 //! Rows as the indexer reads them: by the number under which they were written, or all of them for a rebuild.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
-use super::sessions::{ACTIVITY_COLUMNS, ActivityRow, SessionInfo, batch_row, read_activity, session_info};
-use super::{
-    CompactionRow, ObservationRow, PlanRow, StoreError, SummaryRow, compactions, observation, plan, reading,
-};
+use super::row::{Sql, record};
+use super::sessions::{ActivityRow, SessionInfo, batch_row, session_info};
+use super::{CompactionRow, ObservationRow, PlanRow, StoreError, SummaryRow, compactions, observation, plan};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::{BatchId, ObservationId, PlanId, SessionId, SessionRow, Timestamp};
 
-/// "This row was written or is gone."
+record! {
+/// A row that was written or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogEntry {
-    pub seq: i64,
-    pub key: DocumentKey,
+pub struct LogEntry from "index_log" {
+    pub seq: i64 = "seq",
+    pub key: DocumentKey = "kind, row",
+}
 }
 
-/// What the log says after `seq`, in order.
-///
-/// # Errors
-/// When the database refuses.
+/// The entries of the log after `seq`, in order.
 pub fn documents_after(db: &Connection, seq: i64, limit: u32) -> Result<Vec<LogEntry>, StoreError> {
-    let mut statement =
-        db.prepare_cached("SELECT seq, kind, row FROM index_log WHERE seq > ?1 ORDER BY seq LIMIT ?2")?;
-    let rows = statement.query_map(params![seq, limit], |row| {
-        let kind: String = row.get(1)?;
-        let kind = DocumentKind::parse(&kind).unwrap_or(DocumentKind::Observation);
-        Ok(LogEntry { seq: row.get(0)?, key: DocumentKey { kind, row: row.get(2)? } })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    db.all(&format!("{} WHERE seq > ?1 ORDER BY seq LIMIT ?2", LogEntry::SELECT), params![seq, limit])
 }
 
-/// The highest number ever given, also when its entry was forgotten since.
-///
-/// # Errors
-/// When the database refuses.
+/// The highest number ever used, even if its entry was deleted.
 pub fn highest_log_entry(db: &Connection) -> Result<i64, StoreError> {
-    let mut statement =
-        db.prepare_cached("SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'index_log'")?;
-    Ok(statement.query_row([], |row| row.get(0))?)
+    db.one("SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'index_log'", [])
 }
 
-/// Whether whoever holds everything up to `seq` can go on with the log: nothing after it was forgotten.
-///
-/// # Errors
-/// When the database refuses.
+/// Whether the log is complete after `seq`.
 pub fn log_goes_on_after(db: &Connection, seq: i64) -> Result<bool, StoreError> {
-    let mut statement = db.prepare_cached("SELECT min(seq) FROM index_log")?;
-    let first: Option<i64> = statement.query_row([], |row| row.get(0))?;
-    // Numbers are given without gaps.
+    let first: Option<i64> = db.one("SELECT min(seq) FROM index_log", [])?;
+    // Numbers have no gaps.
     Ok(match first {
         Some(first) => first <= seq.saturating_add(1),
         None => highest_log_entry(db)? == seq,
@@ -68,9 +50,6 @@ pub enum DocumentRow {
 }
 
 /// `None`: the row is gone.
-///
-/// # Errors
-/// When the database refuses.
 pub fn load_document(db: &Connection, key: DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
     match key.kind {
         DocumentKind::Observation => load_observation(db, ObservationId(key.row)),
@@ -91,13 +70,9 @@ pub fn load_document(db: &Connection, key: DocumentKey) -> Result<Option<Documen
             })
         }
         DocumentKind::Activity => {
-            let sql =
-                format!("SELECT {ACTIVITY_COLUMNS}, session FROM activities WHERE id = ?1 AND kind = 'tool'");
-            let found = db
-                .prepare_cached(&sql)?
-                .query_row([key.row], |row| Ok((read_activity(row)?, SessionRow(row.get(12)?))))
-                .optional()?;
-            let Some((row, session)) = found else { return Ok(None) };
+            let sql = format!("{} WHERE id = ?1 AND kind = 'tool'", ActivityRow::SELECT);
+            let Some(row) = db.first::<ActivityRow>(&sql, [key.row])? else { return Ok(None) };
+            let session = db.one("SELECT session FROM activities WHERE id = ?1", [key.row])?;
             let session = Box::new(session_info(db, session)?);
             Ok(Some(DocumentRow::Activity { row: Box::new(row), session }))
         }
@@ -107,8 +82,8 @@ pub fn load_document(db: &Connection, key: DocumentKey) -> Result<Option<Documen
             Ok(Some(DocumentRow::Plan { row: Box::new(row), session }))
         }
         DocumentKind::Compaction => {
-            let Some((row, session)) = compactions::told(db, key.row)? else { return Ok(None) };
-            let session = Box::new(session_info(db, session)?);
+            let Some(row) = compactions::compaction(db, key.row)? else { return Ok(None) };
+            let session = Box::new(session_info(db, row.session)?);
             Ok(Some(DocumentRow::Compaction { row: Box::new(row), session }))
         }
     }
@@ -122,13 +97,14 @@ fn load_observation(db: &Connection, id: ObservationId) -> Result<Option<Documen
 }
 
 fn session_of_observation(db: &Connection, id: ObservationId) -> Result<Option<SessionRow>, StoreError> {
-    let mut statement = db.prepare_cached("SELECT session FROM observations WHERE id = ?1")?;
-    Ok(statement.query_row([id.0], |row| row.get::<_, Option<i64>>(0)).optional()?.flatten().map(SessionRow))
+    Ok(db
+        .first::<Option<i64>>("SELECT session FROM observations WHERE id = ?1", [id.0])?
+        .flatten()
+        .map(SessionRow))
 }
 
 fn load_summary(db: &Connection, id: i64) -> Result<Option<DocumentRow>, StoreError> {
-    let sql = format!("SELECT {} WHERE m.id = ?1", reading::summary_columns());
-    let Some(row) = db.prepare_cached(&sql)?.query_row([id], reading::read_summary).optional()? else {
+    let Some(row) = db.first::<SummaryRow>(&format!("{} WHERE m.id = ?1", SummaryRow::SELECT), [id])? else {
         return Ok(None);
     };
     let session = Box::new(session_info(db, row.session_row)?);
@@ -140,14 +116,10 @@ fn load_summary(db: &Connection, id: i64) -> Result<Option<DocumentRow>, StoreEr
 /// # Errors
 /// When there is no such batch or the database refuses.
 pub fn prompt_number(db: &Connection, batch: BatchId) -> Result<u32, StoreError> {
-    let mut statement = db.prepare_cached("SELECT prompt_number FROM prompt_batches WHERE id = ?1")?;
-    Ok(statement.query_row([batch.0], |row| row.get(0))?)
+    db.one("SELECT prompt_number FROM prompt_batches WHERE id = ?1", [batch.0])
 }
 
-/// The keys of everything that can be found, `limit` at a time after `after` within one kind, for a rebuild.
-///
-/// # Errors
-/// When the database refuses.
+/// The keys of up to `limit` documents of one kind after the row `after`, for a rebuild.
 pub fn scan_documents(
     db: &Connection,
     kind: DocumentKind,
@@ -171,10 +143,8 @@ pub fn scan_documents(
             "SELECT id FROM compactions WHERE id > ?1 AND summary IS NOT NULL ORDER BY id LIMIT ?2"
         }
     };
-    let mut statement = db.prepare_cached(sql)?;
-    let rows =
-        statement.query_map(params![after, limit], |row| Ok(DocumentKey { kind, row: row.get(0)? }))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let rows = db.all(sql, params![after, limit])?;
+    Ok(rows.into_iter().map(|row| DocumentKey { kind, row }).collect())
 }
 
 impl DocumentRow {

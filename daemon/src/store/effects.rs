@@ -1,50 +1,20 @@
 //! Effects of an event, as rows.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
+use super::effect_context::EffectContext;
 use super::jobs::{self, JobKind};
 use super::operation::{WriteContext, log};
+use super::row::Sql;
 use super::text::Packed;
-use super::writes::StoredEvent;
 use super::{StoreError, compactions, file_notes, late, lives, plans, subagents, titles};
 use crate::memory::event::{ToolCall, ToolResult};
-use crate::memory::ids::{BatchId, CallId, EventId, PromptId, SessionKey, Timestamp};
-use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
+use crate::memory::ids::{BatchId, CallId, EventId, PromptId, Timestamp};
+use crate::memory::lifecycle::LifecycleKind;
 use crate::memory::material::BatchSource;
 use crate::memory::session::{
     ActivityContent, BatchState, CloseReason, Effect, NewActivity, NewPrompt, RunningCall, Seq,
 };
-
-/// Where and when effects happen.
-pub(super) struct EffectContext<'a> {
-    pub(super) db: &'a WriteContext<'a>,
-    pub(super) stored: StoredEvent,
-    pub(super) key: &'a SessionKey,
-    /// `None` where time alone did it.
-    pub(super) event: Option<EventId>,
-    pub(super) at: Timestamp,
-}
-
-impl EffectContext<'_> {
-    pub(super) fn session(&self) -> i64 {
-        self.stored.session.0
-    }
-
-    pub(super) fn say(&self, what: LifecycleKind) {
-        self.db.publish(LifecycleEvent { session: Some(self.key.clone()), at: self.at, what });
-    }
-
-    pub(super) fn batch(&self, seq: Seq) -> Result<BatchId, StoreError> {
-        let mut statement =
-            self.db.prepare_cached("SELECT id FROM prompt_batches WHERE session = ?1 AND seq = ?2")?;
-        let row = statement.query_row(params![self.session(), seq.0], |row| row.get(0)).optional()?;
-        row.map(BatchId).ok_or(StoreError::NoSuchBatch(seq.0))
-    }
-
-    pub(super) fn batch_row(&self, seq: Option<Seq>) -> Result<Option<i64>, StoreError> {
-        seq.map(|seq| self.batch(seq).map(|batch| batch.0)).transpose()
-    }
-}
 
 /// A new effect does not compile until it is handled here.
 #[deny(clippy::wildcard_enum_match_arm)]
@@ -53,9 +23,7 @@ pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
     match effect {
         Effect::BeginLife { life, source } => lives::begin(scene, *life, *source),
         Effect::SetStatus(status) => {
-            db.prepare_cached("UPDATE sessions SET status = ?2 WHERE id = ?1")?
-                .execute(params![session, status.as_str()])?;
-            Ok(())
+            db.run("UPDATE sessions SET status = ?2 WHERE id = ?1", params![session, status.as_str()])
         }
         Effect::FollowCleared => lives::follow_cleared(scene),
         Effect::SetTitle { title } => titles::set(scene, title),
@@ -105,17 +73,15 @@ pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
             tell_prompt(scene, *source, prompt.as_ref());
             Ok(())
         }
-        Effect::RunBatch { seq, prompt_id } => {
-            db.prepare_cached("UPDATE prompt_batches SET status = 'open', prompt_id = ?2 WHERE id = ?1")?
-                .execute(params![scene.batch(*seq)?.0, prompt_id.as_str()])?;
-            Ok(())
-        }
+        Effect::RunBatch { seq, prompt_id } => db.run(
+            "UPDATE prompt_batches SET status = 'open', prompt_id = ?2 WHERE id = ?1",
+            params![scene.batch(*seq)?.0, prompt_id.as_str()],
+        ),
         Effect::SetTurn { seq, turn } => set_turn(db, scene.batch(*seq)?, turn.as_ref()),
-        Effect::SetSource { seq, source } => {
-            db.prepare_cached("UPDATE prompt_batches SET source = ?2 WHERE id = ?1")?
-                .execute(params![scene.batch(*seq)?.0, source.as_str()])?;
-            Ok(())
-        }
+        Effect::SetSource { seq, source } => db.run(
+            "UPDATE prompt_batches SET source = ?2 WHERE id = ?1",
+            params![scene.batch(*seq)?.0, source.as_str()],
+        ),
         Effect::SetState { seq, state } => set_state(db, scene.batch(*seq)?, *state),
         Effect::CloseBatch { seq, why } => close_batch(scene, *seq, *why),
         Effect::Respond { seq, event, text, prompt_id } => {
@@ -131,11 +97,11 @@ pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
             Ok(())
         }
         Effect::Renumber { seq, number } => {
-            db.prepare_cached("UPDATE prompt_batches SET prompt_number = ?2 WHERE id = ?1")?
-                .execute(params![scene.batch(*seq)?.0, number])?;
-            db.prepare_cached("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1")?
-                .execute(params![session, number])?;
-            Ok(())
+            db.run(
+                "UPDATE prompt_batches SET prompt_number = ?2 WHERE id = ?1",
+                params![scene.batch(*seq)?.0, number],
+            )?;
+            db.run("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1", params![session, number])
         }
         Effect::Rearrange { periods, among, hidden } => late::rearrange(scene, periods, (among, hidden)),
         Effect::SetAside { seq } => late::set_aside(db, scene.batch(*seq)?),
@@ -144,11 +110,11 @@ pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
         Effect::ShareAnswer { from, to } => late::share_answer(db, scene.batch(*from)?, scene.batch(*to)?),
         Effect::FlushChunk { seq } => {
             let batch = scene.batch(*seq)?;
-            db.prepare_cached(
+            db.run(
                 "UPDATE prompt_batches SET flushed_upto =
                     (SELECT ifnull(max(id), 0) FROM activities WHERE batch = ?1) WHERE id = ?1",
-            )?
-            .execute([batch.0])?;
+                [batch.0],
+            )?;
             jobs::enqueue(db, JobKind::Batch, session, Some(batch), at)
         }
         Effect::CompressBatch { seq } => {
@@ -159,9 +125,10 @@ pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
 }
 
 fn set_turn(db: &Connection, batch: BatchId, turn: Option<&PromptId>) -> Result<(), StoreError> {
-    db.prepare_cached("UPDATE prompt_batches SET prompt_id = ?2 WHERE id = ?1")?
-        .execute(params![batch.0, turn.map(PromptId::as_str)])?;
-    Ok(())
+    db.run(
+        "UPDATE prompt_batches SET prompt_id = ?2 WHERE id = ?1",
+        params![batch.0, turn.map(PromptId::as_str)],
+    )
 }
 
 fn set_state(db: &Connection, batch: BatchId, state: BatchState) -> Result<(), StoreError> {
@@ -169,14 +136,13 @@ fn set_state(db: &Connection, batch: BatchId, state: BatchState) -> Result<(), S
         BatchState::Waiting => "waiting",
         BatchState::Open | BatchState::Closed => "open",
     };
-    db.prepare_cached(
+    db.run(
         "UPDATE prompt_batches SET status = ?2, close_reason = NULL, closed_at = NULL WHERE id = ?1",
-    )?
-    .execute(params![batch.0, status])?;
-    Ok(())
+        params![batch.0, status],
+    )
 }
 
-/// `event` told of the answer, in the turn of this id.
+/// `event` reported the answer in this turn.
 fn set_response(
     db: &WriteContext<'_>,
     batch: BatchId,
@@ -184,10 +150,10 @@ fn set_response(
     event: Option<EventId>,
     turn: Option<&PromptId>,
 ) -> Result<(), StoreError> {
-    db.prepare_cached(
+    db.run(
         "UPDATE prompt_batches SET response = ?2, response_event = ?3, response_turn = ?4 WHERE id = ?1",
-    )?
-    .execute(params![batch.0, Packed(text), event.map(|event| event.0), turn.map(PromptId::as_str)])?;
+        params![batch.0, Packed(text), event.map(|event| event.0), turn.map(PromptId::as_str)],
+    )?;
     log(db, "response", batch.0)
 }
 
@@ -200,26 +166,22 @@ fn tell_prompt(scene: &EffectContext<'_>, source: BatchSource, prompt: Option<&N
 
 fn close_batch(scene: &EffectContext<'_>, seq: Seq, why: CloseReason) -> Result<(), StoreError> {
     let batch = scene.batch(seq)?;
-    let prompt_number = scene
-        .db
-        .prepare_cached(
-            "UPDATE prompt_batches SET status = 'closed', close_reason = ?2, closed_at = ?3 WHERE id = ?1
+    let prompt_number = scene.db.one(
+        "UPDATE prompt_batches SET status = 'closed', close_reason = ?2, closed_at = ?3 WHERE id = ?1
              RETURNING prompt_number",
-        )?
-        .query_row(params![batch.0, why.as_str(), scene.at.0], |row| row.get(0))?;
+        params![batch.0, why.as_str(), scene.at.0],
+    )?;
     scene.say(LifecycleKind::BatchClosed { prompt_number });
     Ok(())
 }
 
 fn begin_call(scene: &EffectContext<'_>, call: &RunningCall) -> Result<(), StoreError> {
     let (kind, text) = call.task.as_ref().map(|task| (&task.kind, &task.text)).unzip();
-    scene
-        .db
-        .prepare_cached(
-            "INSERT OR IGNORE INTO running_calls (session, call_id, subagent, task_kind, task) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute(params![scene.session(), call.id.as_str(), call.subagent, kind, text])?;
-    Ok(())
+    scene.db.run(
+        "INSERT OR IGNORE INTO running_calls (session, call_id, subagent, task_kind, task) VALUES
+                 (?1, ?2, ?3, ?4, ?5)",
+        params![scene.session(), call.id.as_str(), call.subagent, kind, text],
+    )
 }
 
 fn end_calls(scene: &EffectContext<'_>, calls: &[CallId]) -> Result<(), StoreError> {
@@ -239,22 +201,21 @@ fn add_aside(
 ) -> Result<(), StoreError> {
     let batch = scene.batch(seq)?;
     let (ToolResult::Done(response) | ToolResult::Failed(response)) = &call.result;
-    scene
-        .db
-        .prepare_cached(
-            "INSERT INTO asides (batch, event_id, tool_name, input, response, at, prompt_id)
+    // Of most such calls only the fact is kept.
+    let kept = |text| Some(text).filter(|text: &&str| !text.is_empty()).map(Packed);
+    scene.db.run(
+        "INSERT INTO asides (batch, event_id, tool_name, input, response, at, prompt_id)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        )?
-        .execute(params![
+        params![
             batch.0,
             event.0,
             call.name,
-            Packed(&call.input),
-            Packed(response),
+            kept(&call.input),
+            kept(response),
             scene.at.0,
             prompt.map(PromptId::as_str)
-        ])?;
-    Ok(())
+        ],
+    )
 }
 
 fn open_batch(
@@ -270,26 +231,26 @@ fn open_batch(
         BatchState::Open | BatchState::Closed => "open",
     };
     let text = prompt.and_then(|prompt| prompt.text.as_deref());
-    db.prepare_cached(
-        "INSERT INTO prompt_batches (session, seq, prompt_number, source, status, prompt, prompt_event, opened_at,
+    db.run(
+        "INSERT INTO prompt_batches (session, seq, prompt_number, source, status, prompt,
+             prompt_event, opened_at,
                                      asked_in)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    )?
-    .execute(params![
-        session,
-        seq.0,
-        number,
-        source,
-        status,
-        text.map(Packed),
-        prompt.map(|prompt| prompt.event.0),
-        at.0,
-        prompt.and_then(|prompt| prompt.asked_in.as_ref()).map(PromptId::as_str)
-    ])?;
+        params![
+            session,
+            seq.0,
+            number,
+            source,
+            status,
+            text.map(Packed),
+            prompt.map(|prompt| prompt.event.0),
+            at.0,
+            prompt.and_then(|prompt| prompt.asked_in.as_ref()).map(PromptId::as_str)
+        ],
+    )?;
     let batch = BatchId(db.last_insert_rowid());
     if prompt.is_some() {
-        db.prepare_cached("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1")?
-            .execute(params![session, number])?;
+        db.run("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1", params![session, number])?;
     }
     if text.is_some() {
         log(db, "prompt", batch.0)?;
@@ -297,7 +258,7 @@ fn open_batch(
     if seq.0 == 1 {
         for table in ["activities", "subagents", "compactions"] {
             let sql = format!("UPDATE {table} SET batch = ?2 WHERE session = ?1 AND batch IS NULL");
-            db.prepare_cached(&sql)?.execute(params![session, batch.0])?;
+            db.run(&sql, params![session, batch.0])?;
         }
     }
     Ok(batch)
@@ -368,38 +329,39 @@ fn insert_activity(
     part_of: Option<EventId>,
 ) -> Result<(), StoreError> {
     let (db, session) = (scene.db, scene.session());
-    db.prepare_cached(
-        "INSERT INTO activities (session, batch, event_id, kind, tool_name, tool_use_id, prompt_id, subagent, subagent_type,
+    db.run(
+        "INSERT INTO activities (session, batch, event_id, kind, tool_name, tool_use_id, prompt_id,
+             subagent, subagent_type,
                                  failed, duration_ms, input, response, at, part_of)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
-    )?
-    .execute(params![
-        session,
-        batch,
-        activity.event.0,
-        columns.kind,
-        columns.tool,
-        columns.use_id,
-        activity.prompt.as_ref().map(PromptId::as_str),
-        activity.subagent.as_ref().map(|subagent| &subagent.id),
-        activity.subagent.as_ref().and_then(|subagent| subagent.kind.as_ref()),
-        columns.failed,
-        columns.duration_ms,
-        columns.input.map(Packed),
-        columns.response.map(Packed),
-        scene.at.0,
-        part_of.map(|event| event.0)
-    ])?;
+        params![
+            session,
+            batch,
+            activity.event.0,
+            columns.kind,
+            columns.tool,
+            columns.use_id,
+            activity.prompt.as_ref().map(PromptId::as_str),
+            activity.subagent.as_ref().map(|subagent| &subagent.id),
+            activity.subagent.as_ref().and_then(|subagent| subagent.kind.as_ref()),
+            columns.failed,
+            columns.duration_ms,
+            columns.input.map(Packed),
+            columns.response.map(Packed),
+            scene.at.0,
+            part_of.map(|event| event.0)
+        ],
+    )?;
     let row = db.last_insert_rowid();
     if columns.kind == "tool" {
         log(db, "activity", row)?;
-        db.prepare_cached("UPDATE sessions SET activities = activities + 1 WHERE id = ?1")?
-            .execute([session])?;
+        db.run("UPDATE sessions SET activities = activities + 1 WHERE id = ?1", [session])?;
     }
-    columns.rewrote.map_or(Ok(()), |path| file_notes::keep_rewrite(db, session, row, path))
+    let work_trees = scene.conventions.work_trees;
+    columns.rewrote.map_or(Ok(()), |path| file_notes::keep_rewrite(db, (session, row), path, work_trees))
 }
 
-/// Of calls that are told of together, those that have no row: they never ran.
+/// Adds the calls of a rejected group that have no row. They never ran.
 fn add_refused(
     scene: &EffectContext<'_>,
     batch: Option<i64>,
@@ -419,25 +381,20 @@ fn add_refused(
     Ok(())
 }
 
-/// The result of a call that was taken for refused has arrived late.
+/// Deletes the row of a call that was taken for rejected and whose result has arrived late.
 fn forget_refused(scene: &EffectContext<'_>, call: &str) -> Result<(), StoreError> {
-    let mut delete = scene.db.prepare_cached(
+    let gone = scene.db.all::<i64>(
         "DELETE FROM activities WHERE session = ?1 AND tool_use_id = ?2 AND part_of IS NOT NULL RETURNING id",
+        params![scene.session(), call],
     )?;
-    let gone = delete
-        .query_map(params![scene.session(), call], |row| row.get::<_, i64>(0))?
-        .collect::<Result<Vec<_>, _>>()?;
     for row in gone {
         log(scene.db, "activity", row)?;
-        scene
-            .db
-            .prepare_cached("UPDATE sessions SET activities = activities - 1 WHERE id = ?1")?
-            .execute([scene.session()])?;
+        scene.db.run("UPDATE sessions SET activities = activities - 1 WHERE id = ?1", [scene.session()])?;
     }
     Ok(())
 }
 
-/// An id for each activity that one event tells of: event ids are random, so counting on from one meets no other.
+/// The id of the nth activity of one event. Event ids are random, so the following ones are free.
 fn nth_part(event: EventId, nth: usize) -> EventId {
     EventId(u128::from_be_bytes(event.0).wrapping_add(nth as u128).to_be_bytes())
 }

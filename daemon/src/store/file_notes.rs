@@ -1,32 +1,35 @@
-//! What is known of a file, and when it was written as a whole.
+//! Observations about a file, and when the whole file was written.
 
 use rusqlite::{Connection, params};
 
 use super::StoreError;
+use super::row::{Sql, record};
 use super::subjects::SubjectHash;
 use crate::memory::earlier::{Earlier, IMPORTANT, MOST_SHOWN, SETTLED};
 use crate::memory::ids::{BatchId, ObservationId, ProjectRow, SessionId, Timestamp};
-use crate::memory::material::beneath;
+use crate::memory::material::ProjectFolder;
 use crate::memory::observation::ObservationType;
 use crate::memory::subject;
 
-/// An observation about a file, as far as it takes to decide whether it is told.
+record! {
+/// An observation about a file, as far as it takes to decide whether it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileNoteRow {
-    pub id: ObservationId,
-    pub session: Option<SessionId>,
-    pub created_at: Timestamp,
-    /// When another batch than the observation's own last wrote the whole file. A batch's observations bear its end
-    /// or, while it is open, its beginning, which says nothing about what came first within it.
-    pub rewritten: Option<Timestamp>,
+pub struct FileNoteRow from "observation_files f CROSS JOIN observations o ON o.id = f.observation
+         LEFT JOIN sessions s ON s.id = o.session" {
+    pub id: ObservationId = "o.id",
+    pub session: Option<SessionId> = "s.session_id",
+    pub created_at: Timestamp = "o.created_at",
+    /// When another batch than the observation's own last wrote the whole file. An observation has the time at which
+    /// its batch ended or, while the batch is open, began, which says nothing about the order within it.
+    pub rewritten: Option<Timestamp> = "(SELECT max(a.at) FROM file_rewrites r
+        CROSS JOIN activities a ON a.id = r.activity CROSS JOIN sessions w ON w.id = a.session
+        WHERE r.path = ?2 AND w.project = ?1 AND a.batch IS NOT o.batch)",
+}
 }
 
 /// The newest `most` active observations of a project about a file, of these sorts and of at least this importance.
 /// `path` is relative to the project's folder. Reads along the index of paths, so a file of which nothing is known
 /// costs one look into it.
-///
-/// # Errors
-/// When the database refuses.
 pub fn notes_about(
     db: &Connection,
     (project, path): (ProjectRow, &str),
@@ -35,47 +38,35 @@ pub fn notes_about(
 ) -> Result<Vec<FileNoteRow>, StoreError> {
     let kinds: Vec<_> = kinds.iter().map(|kind| format!("'{}'", kind.as_str())).collect();
     let sql = format!(
-        "SELECT o.id, s.session_id, o.created_at,
-                (SELECT max(a.at) FROM file_rewrites r CROSS JOIN activities a ON a.id = r.activity
-                    CROSS JOIN sessions w ON w.id = a.session
-                    WHERE r.path = ?2 AND w.project = ?1 AND a.batch IS NOT o.batch)
-         FROM observation_files f CROSS JOIN observations o ON o.id = f.observation
-         LEFT JOIN sessions s ON s.id = o.session
-         WHERE f.path = ?2 AND o.project = ?1 AND o.status = 'active' AND o.importance >= ?3 AND o.type IN ({})
+        "{}
+         WHERE f.path = ?2 AND o.project = ?1 AND o.status = 'active' AND o.importance >= ?3 AND o.type
+         IN ({})
          GROUP BY f.observation ORDER BY f.observation DESC LIMIT ?4",
+        FileNoteRow::SELECT,
         kinds.join(", ")
     );
-    let mut statement = db.prepare_cached(&sql)?;
-    let rows = statement.query_map(params![project.0, path, least, most], |row| {
-        Ok(FileNoteRow {
-            id: ObservationId(row.get(0)?),
-            session: row.get::<_, Option<String>>(1)?.map(SessionId),
-            created_at: Timestamp(row.get(2)?),
-            rewritten: row.get::<_, Option<i64>>(3)?.map(Timestamp),
-        })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    db.all(&sql, params![project, path, least, most])
 }
 
 /// Statements from before a batch about files that it touches, the newest first: those that hold, and those whose place
 /// the batch itself has taken. `paths` are relative to the project's folder.
-///
-/// # Errors
-/// When the database refuses.
 pub fn earlier_statements(
     db: &Connection,
     batch: BatchId,
     paths: &[String],
 ) -> Result<Vec<Earlier>, StoreError> {
-    /// Most of them are no values.
+    /// Most of them state no value.
     const LATEST: u32 = 40;
     /// A key is kept as a hash; one of the statements about the same says it in the form from which it was read.
     const WORDINGS: u32 = 8;
     let settled: Vec<_> = SETTLED.iter().map(|kind| format!("'{}'", kind.as_str())).collect();
     let mut find = db.prepare_cached(&format!(
-        "SELECT o.title, (SELECT json_group_array(DISTINCT path) FROM observation_files WHERE observation = o.id), o.subject,
-                (SELECT json_group_array(json_array(type, title)) FROM (SELECT n.type, n.title FROM observations n
-                    WHERE n.project = o.project AND n.subject = o.subject ORDER BY n.id DESC LIMIT {WORDINGS}))
+        "SELECT o.title, (SELECT json_group_array(DISTINCT path) FROM observation_files WHERE
+                 observation = o.id), o.subject,
+                (SELECT json_group_array(json_array(type, title)) FROM (SELECT n.type, n.title FROM
+                observations n
+                    WHERE n.project = o.project AND n.subject = o.subject ORDER BY n.id DESC LIMIT
+                    {WORDINGS}))
          FROM json_each(?2) p CROSS JOIN observation_files f ON f.path = p.value
          CROSS JOIN observations o ON o.id = f.observation
          CROSS JOIN prompt_batches b ON b.id = ?1 CROSS JOIN sessions s ON s.id = b.session
@@ -106,28 +97,26 @@ pub fn earlier_statements(
     Ok(found)
 }
 
-/// Keeps that an activity wrote a whole file of its project; others are nobody's memory.
+/// Records that an activity wrote a whole file of its project. Files outside the project are skipped.
 pub(super) fn keep_rewrite(
     db: &Connection,
-    session: i64,
-    activity: i64,
+    (session, activity): (i64, i64),
     path: &str,
+    work_trees: &'static [&'static str],
 ) -> Result<(), StoreError> {
-    let root: Option<String> = db
-        .prepare_cached("SELECT root FROM sessions WHERE id = ?1")?
-        .query_row([session], |row| row.get(0))?;
-    if let Some(path) = beneath(path, root.as_deref()) {
-        db.prepare_cached("INSERT INTO file_rewrites (activity, path) VALUES (?1, ?2)")?
-            .execute(params![activity, path])?;
+    let root: Option<String> = db.one("SELECT root FROM sessions WHERE id = ?1", [session])?;
+    let folder = ProjectFolder { root: root.as_deref(), work_trees };
+    if let Some(path) = folder.beneath(path) {
+        db.run("INSERT INTO file_rewrites (activity, path) VALUES (?1, ?2)", params![activity, path])?;
     }
     Ok(())
 }
 
-/// A batch has turned private, and its own activities with it.
+/// Deletes the records of a batch that became private.
 pub(super) fn hide(db: &Connection, batch: BatchId) -> Result<(), StoreError> {
-    db.prepare_cached(
-        "DELETE FROM file_rewrites WHERE activity IN (SELECT id FROM activities WHERE batch = ?1 AND kind = 'private')",
-    )?
-    .execute([batch.0])?;
-    Ok(())
+    db.run(
+        "DELETE FROM file_rewrites WHERE activity IN (SELECT id FROM activities WHERE batch = ?1 AND
+             kind = 'private')",
+        [batch.0],
+    )
 }

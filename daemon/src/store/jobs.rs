@@ -4,19 +4,19 @@
 //! done, so a worker that dies costs an attempt and nothing else. A job whose model has failed has a result of the
 //! built-in compressor (`stood_in`) and waits, retrying, for its better one.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, Row, params};
 
+use super::choice::{self, Choice};
 use super::operation::{Operation, WriteContext};
 use super::results::{BatchResult, DuplicateScope, keep_summary, replace_observations};
+use super::row::{FromRow, Sql, record};
 use super::{StoreError, ledger};
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::ids::{
-    AgentName, BatchId, JobId, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp,
-};
+use crate::memory::ids::{BatchId, JobId, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp};
 use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
 use crate::memory::observation::SummaryDraft;
 
-/// What is to be made.
+/// What a job makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
     /// The observations of one batch.
@@ -34,10 +34,10 @@ impl JobKind {
     }
 }
 
-/// Whether a session goes on.
+/// Whether a session is still live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lives {
-    /// It is summed up again at each of its answers, without a model.
+    /// Its summary is renewed after each answer, without a model.
     On,
     NoLonger,
 }
@@ -45,37 +45,59 @@ pub enum Lives {
 /// Which jobs a worker takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
-    /// Whatever waits.
+    /// Any job.
     All,
-    /// What models are asked for.
+    /// Jobs for models.
     Models,
-    /// Summaries of sessions that go on: whoever continues one after a crash must not wait for models that are slow.
+    /// Summaries of live sessions. They must not wait for slow models, because a session may continue after a crash.
     LiveSessions,
 }
 
-/// A job in a worker's hands.
+record! {
+/// A job that a worker has leased.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeasedJob {
-    pub id: JobId,
-    pub kind: JobKind,
-    pub session: SessionKey,
-    pub session_row: SessionRow,
-    pub project: ProjectRow,
-    /// Of its session, when it was taken: one that ends later asks for its summary once more.
-    pub lives: Lives,
+pub struct LeasedJob from "jobs j INDEXED BY jobs_waiting JOIN sessions s ON s.id = j.session" {
+    pub id: JobId = "j.id",
+    pub kind: JobKind = "j.kind",
+    pub session: SessionKey = "s.agent, s.session_id",
+    pub session_row: SessionRow = "j.session",
+    pub project: ProjectRow = "s.project",
+    /// Whether the session was live when the job was leased. One that ends later queues another summary.
+    pub lives: Lives = "s.status = 'completed'",
     /// Set for a batch's job.
-    pub batch: Option<BatchId>,
-    /// This one included.
-    pub attempts: u32,
-    pub first_result: FirstResult,
+    pub batch: Option<BatchId> = "j.batch",
+    /// Including this one.
+    pub attempts: u32 = "j.attempts + 1",
+    pub first_result: FirstResult = "j.stood_in",
+}
 }
 
-/// Whether there is something to read of a job's thing.
+/// Whether a job has had a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstResult {
     Owed,
-    /// The built-in compressor's stands in until the model's is there.
+    /// The built-in compressor's result is stored until the model's is.
     Given,
+}
+
+impl FromRow for JobKind {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        let is_summary = row.get_ref(first)?.as_str()? == Self::Summary.as_str();
+        Ok(if is_summary { Self::Summary } else { Self::Batch })
+    }
+}
+
+/// By whether the session is completed.
+impl FromRow for Lives {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(if row.get(first)? { Self::NoLonger } else { Self::On })
+    }
+}
+
+impl FromRow for FirstResult {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(if row.get(first)? { Self::Given } else { Self::Owed })
+    }
 }
 
 /// A job's result on its way into the store.
@@ -92,12 +114,20 @@ pub struct FinishedJob {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobResult {
-    /// It replaces what the same batch had before.
+    /// Replaces the batch's earlier observations.
     Observations(BatchResult),
-    Summary(Option<SummaryDraft>),
+    Session(SessionResult),
 }
 
-/// A job that did not succeed this time.
+/// What was made of a session.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionResult {
+    pub summary: Option<SummaryDraft>,
+    /// Set if the observations of its batches were chosen anew.
+    pub choice: Option<Choice>,
+}
+
+/// A failed attempt at a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobFailure {
     pub job: JobId,
@@ -106,28 +136,30 @@ pub struct JobFailure {
     pub now: Timestamp,
 }
 
-/// What becomes of a job that did not succeed.
+/// When a failed job is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextTry {
     At(Timestamp),
-    /// Nothing was tried: this attempt does not count.
+    /// Nothing was tried, so this attempt does not count.
     UncountedAt(Timestamp),
     /// It is parked as dead.
     Never,
 }
 
+record! {
 /// A job as `recall ctl jobs` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobRow {
-    pub id: JobId,
-    pub kind: String,
-    pub session: SessionId,
-    pub status: String,
-    pub attempts: u32,
-    pub error: Option<String>,
+pub struct JobRow from "jobs j JOIN sessions s ON s.id = j.session" {
+    pub id: JobId = "j.id",
+    pub kind: String = "j.kind",
+    pub session: SessionId = "s.session_id",
+    pub status: String = "j.status",
+    pub attempts: u32 = "j.attempts",
+    pub error: Option<String> = "j.error",
     /// Who made the last result.
-    pub origin: Option<String>,
-    pub cuts: Option<String>,
+    pub origin: Option<String> = "j.origin",
+    pub cuts: Option<String> = "j.cuts",
+}
 }
 
 /// Which jobs a listing shows.
@@ -137,18 +169,18 @@ pub enum Jobs {
     Dead,
 }
 
-/// How long and why models have had no result.
+/// Since when and why model calls fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompressionTrouble {
-    /// When the oldest of the jobs was queued that have waited since the last success.
+    /// When the oldest job that failed since the last success was queued.
     pub since: Timestamp,
     pub jobs: i64,
     /// The latest reason.
     pub error: String,
 }
 
-/// Asks for work. Asked for while it waits it is the same work; while it runs it will be done once more; while a better
-/// result is still owed it begins anew, for the one that stands in is of yesterday.
+/// Queues a job. A waiting job stays as it is, a running one runs again afterwards, and one with a stand-in result starts
+/// over, because that result is outdated.
 pub(super) fn enqueue(
     db: &WriteContext<'_>,
     kind: JobKind,
@@ -161,7 +193,7 @@ pub(super) fn enqueue(
     Ok(())
 }
 
-/// The same for work that nobody is to begin now.
+/// As [`enqueue`], without waking a compressor.
 pub(super) fn enqueue_for_later(
     db: &Connection,
     kind: JobKind,
@@ -169,14 +201,10 @@ pub(super) fn enqueue_for_later(
     batch: Option<BatchId>,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    db.prepare_cached(
-        "INSERT INTO jobs (kind, session, batch, status, created_at) VALUES (?1, ?2, ?3, 'pending', ?4)
+    db.run("INSERT INTO jobs (kind, session, batch, status, created_at) VALUES (?1, ?2, ?3, 'pending', ?4)
          ON CONFLICT DO UPDATE SET again = (status = 'running'), stood_in = 0,
                 attempts = iif(status = 'retrying', 0, attempts), not_before = iif(status = 'retrying', 0, not_before),
-                status = iif(status = 'retrying', 'pending', status)",
-    )?
-    .execute(params![kind.as_str(), session, batch.map(|batch| batch.0), at.0])?;
-    Ok(())
+                status = iif(status = 'retrying', 'pending', status)", params![kind.as_str(), session, batch.map(|batch| batch.0), at.0])
 }
 
 /// Leases the next piece of compression work.
@@ -197,11 +225,11 @@ impl Operation for LeaseJob {
         }
         let job = next_job(db, self.duty, self.now)?;
         if let Some(job) = &job {
-            db.prepare_cached(
+            db.run(
                 "UPDATE jobs SET status = 'running', worker = ?2, lease_until = ?3, attempts = ?4, again = 0
                  WHERE id = ?1",
-            )?
-            .execute(params![job.id.0, self.worker, self.until.0, job.attempts])?;
+                params![job.id.0, self.worker, self.until.0, job.attempts],
+            )?;
         }
         Ok(job)
     }
@@ -212,43 +240,28 @@ fn next_job(db: &Connection, duty: Duty, now: Timestamp) -> Result<Option<Leased
     // A summary waits for the first observations of its session's batches, so that it is made once and not for each; a
     // batch waits for those of the batch before it, so that the same things get the same numbers.
     // What has no result at all comes before what has one that stands in.
-    let mut oldest = db.prepare_cached(
-        "SELECT j.id, j.kind, j.session, j.batch, j.attempts + 1, s.agent, s.session_id, s.project, j.stood_in,
-                s.status = 'completed'
-         FROM jobs j INDEXED BY jobs_waiting JOIN sessions s ON s.id = j.session
-         WHERE j.status IN ('pending', 'retrying') AND j.not_before <= ?1
-           AND NOT (j.kind = 'summary' AND EXISTS (
-                SELECT 1 FROM jobs b WHERE b.session = j.session AND b.kind = 'batch' AND b.status IN ('pending', 'running')
-                  AND NOT b.stood_in))
-           AND NOT (j.kind = 'batch' AND NOT j.stood_in AND EXISTS (
-                SELECT 1 FROM jobs b JOIN prompt_batches e ON e.id = b.batch JOIN prompt_batches p ON p.id = j.batch
-                WHERE b.session = j.session AND b.kind = 'batch' AND b.status IN ('pending', 'running')
-                  AND NOT b.stood_in AND (e.prompt_number, e.seq) < (p.prompt_number, p.seq)))
-           AND (?2 IS NULL OR ?2 = (j.kind = 'summary' AND s.status <> 'completed'))
-         ORDER BY j.stood_in, j.id LIMIT 1",
-    )?;
     let of_live_sessions = match duty {
         Duty::All => None,
         Duty::Models => Some(false),
         Duty::LiveSessions => Some(true),
     };
-    let job = oldest
-        .query_row(params![now.0, of_live_sessions], |row| {
-            let kind: String = row.get(1)?;
-            Ok(LeasedJob {
-                id: JobId(row.get(0)?),
-                kind: if kind == "summary" { JobKind::Summary } else { JobKind::Batch },
-                session: SessionKey { agent: AgentName(row.get(5)?), id: SessionId(row.get(6)?) },
-                session_row: SessionRow(row.get(2)?),
-                project: ProjectRow(row.get(7)?),
-                first_result: if row.get(8)? { FirstResult::Given } else { FirstResult::Owed },
-                lives: if row.get(9)? { Lives::NoLonger } else { Lives::On },
-                batch: row.get::<_, Option<i64>>(3)?.map(BatchId),
-                attempts: row.get(4)?,
-            })
-        })
-        .optional()?;
-    Ok(job)
+    let sql = format!(
+        "{}
+         WHERE j.status IN ('pending', 'retrying') AND j.not_before <= ?1
+           AND NOT (j.kind = 'summary' AND EXISTS (
+                SELECT 1 FROM jobs b WHERE b.session = j.session AND b.kind = 'batch' AND b.status IN
+                ('pending', 'running')
+                  AND NOT b.stood_in))
+           AND NOT (j.kind = 'batch' AND NOT j.stood_in AND EXISTS (
+                SELECT 1 FROM jobs b JOIN prompt_batches e ON e.id = b.batch JOIN prompt_batches p ON
+                p.id = j.batch
+                WHERE b.session = j.session AND b.kind = 'batch' AND b.status IN ('pending', 'running')
+                  AND NOT b.stood_in AND (e.prompt_number, e.seq) < (p.prompt_number, p.seq)))
+           AND (?2 IS NULL OR ?2 = (j.kind = 'summary' AND s.status <> 'completed'))
+         ORDER BY j.stood_in, j.id LIMIT 1",
+        LeasedJob::SELECT
+    );
+    db.first(&sql, params![now, of_live_sessions])
 }
 
 /// Stores a result and marks its job done. A job that is no longer running was given to somebody else meanwhile:
@@ -264,15 +277,12 @@ impl Operation for FinishJob {
         if !keep(db, &finished, DuplicateScope::Project)? {
             return Ok(());
         }
-        // Other jobs may have waited for this one.
+        // Other jobs may wait for this one.
         db.queue_work();
-        db.prepare_cached(
-        "UPDATE jobs SET status = iif(again, 'pending', 'done'), finished_at = ?2, worker = NULL, lease_until = NULL,
+        db.run("UPDATE jobs SET status = iif(again, 'pending', 'done'), finished_at = ?2, worker =
+                 NULL, lease_until = NULL,
                 error = NULL, attempts = iif(again, 0, attempts), again = 0, stood_in = 0, origin = ?3, cuts = ?4
-         WHERE id = ?1",
-    )?
-    .execute(params![finished.job.0, finished.now.0, finished.origin, finished.cuts])?;
-        Ok(())
+         WHERE id = ?1", params![finished.job.0, finished.now.0, finished.origin, finished.cuts])
     }
 }
 
@@ -288,33 +298,36 @@ impl Operation for StoreStandIn {
         if !keep(db, &finished, DuplicateScope::Batch)? {
             return Ok(());
         }
-        // Asked for again meanwhile, it is owed again.
-        db.prepare_cached("UPDATE jobs SET stood_in = NOT again, origin = ?2, cuts = NULL WHERE id = ?1")?
-            .execute(params![finished.job.0, finished.origin])?;
-        Ok(())
+        // If it was queued again meanwhile, a result is due again.
+        db.run(
+            "UPDATE jobs SET stood_in = NOT again, origin = ?2, cuts = NULL WHERE id = ?1",
+            params![finished.job.0, finished.origin],
+        )
     }
 }
 
-/// The rows of a result. `false`: the job is not running, and nothing was changed.
+/// Stores the rows of a result. Returns `false` and changes nothing if the job is not running.
 fn keep(db: &WriteContext<'_>, finished: &FinishedJob, reach: DuplicateScope) -> Result<bool, StoreError> {
-    let mut find =
-        db.prepare_cached("SELECT session, batch FROM jobs WHERE id = ?1 AND status = 'running'")?;
-    let job = find
-        .query_row([finished.job.0], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?)))
-        .optional()?;
+    let job: Option<(i64, Option<i64>)> =
+        db.first("SELECT session, batch FROM jobs WHERE id = ?1 AND status = 'running'", [finished.job])?;
     let Some((session, batch)) = job else { return Ok(false) };
     match (&finished.result, batch) {
         (JobResult::Observations(made), Some(batch)) => {
             let created = replace_observations(db, &finished.origin, (session, batch), made, reach)?;
             tell(db, session, finished.now, created)?;
-            db.prepare_cached("UPDATE prompt_batches SET compressed_at = ?2 WHERE id = ?1")?
-                .execute(params![batch, finished.now.0])?;
+            choice::batch_is_made(db, (session, batch), finished)?;
         }
-        (JobResult::Summary(Some(summary)), _) => {
-            let created = keep_summary(db, finished, session, summary)?;
-            tell(db, session, finished.now, vec![created])?;
+        (JobResult::Session(made), _) => {
+            let mut created = match &made.choice {
+                Some(choice) => choice::keep_choice(db, session, choice, finished.now)?,
+                None => Vec::new(),
+            };
+            if let Some(summary) = &made.summary {
+                created.push(keep_summary(db, finished, session, summary)?);
+            }
+            tell(db, session, finished.now, created)?;
         }
-        (JobResult::Summary(None) | JobResult::Observations(_), _) => {}
+        (JobResult::Observations(_), None) => {}
     }
     faults::reach_disk(Point::Result)?;
     Ok(true)
@@ -330,18 +343,15 @@ impl Operation for JobFailure {
             NextTry::UncountedAt(at) => ("retrying", at.0, 1),
             NextTry::Never => ("dead", 0, 0),
         };
-        // What was asked for again meanwhile is other work than what has failed.
-        let left = db
-        .prepare_cached(
+        // If the job was queued again meanwhile, the failure does not count.
+        let left: Option<(i64, String)> = db.first(
             "UPDATE jobs SET status = iif(again, 'pending', ?2), error = ?3, not_before = iif(again, 0, ?4),
-                    attempts = iif(again, 0, attempts - ?6), finished_at = iif(?2 = 'dead' AND NOT again, ?5, NULL),
+                    attempts = iif(again, 0, attempts - ?6), finished_at = iif(?2 = 'dead' AND NOT
+                    again, ?5, NULL),
                     again = 0, worker = NULL, lease_until = NULL WHERE id = ?1 AND status = 'running'
              RETURNING session, status",
-        )?
-        .query_row(params![failure.job.0, status, failure.error, at, failure.now.0, uncounted], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
-        })
-        .optional()?;
+            params![failure.job, status, failure.error, at, failure.now, uncounted],
+        )?;
         let Some((session, status)) = left else { return Ok(()) };
         db.queue_work();
         if status == "dead" {
@@ -362,18 +372,14 @@ fn tell(
     if what.is_empty() {
         return Ok(());
     }
-    let key = db
-        .prepare_cached("SELECT agent, session_id FROM sessions WHERE id = ?1")?
-        .query_row([session], |row| {
-            Ok(SessionKey { agent: AgentName(row.get(0)?), id: SessionId(row.get(1)?) })
-        })?;
+    let key: SessionKey = db.one("SELECT agent, session_id FROM sessions WHERE id = ?1", [session])?;
     for what in what {
         db.publish(LifecycleEvent { session: Some(key.clone()), at, what });
     }
     Ok(())
 }
 
-/// A worker died: what it held is tried again at `retry_at`, or parked after `max_attempts`.
+/// Requeues the jobs of a worker that died: for `retry_at`, or as dead after `max_attempts`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GiveBackJobs {
     pub worker: String,
@@ -388,17 +394,15 @@ impl Operation for GiveBackJobs {
 
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         let Self { worker, error, retry_at, max_attempts, now } = self;
-        let mut update = db.prepare_cached(
-        "UPDATE jobs SET status = CASE WHEN again THEN 'pending' WHEN attempts >= ?4 THEN 'dead' ELSE 'retrying' END,
+        let given: Vec<(JobId, i64, String)> = db.all(
+            "UPDATE jobs SET status = CASE WHEN again THEN 'pending' WHEN attempts >= ?4 THEN 'dead' ELSE
+                 'retrying' END,
                 error = ?2, not_before = iif(again, 0, ?3), attempts = iif(again, 0, attempts),
-                finished_at = iif(attempts >= ?4 AND NOT again, ?5, NULL), again = 0, worker = NULL, lease_until = NULL
+                finished_at = iif(attempts >= ?4 AND NOT again, ?5, NULL), again = 0, worker = NULL,
+                lease_until = NULL
          WHERE worker = ?1 AND status = 'running' RETURNING id, session, status",
-    )?;
-        let given = update
-            .query_map(params![worker, error, retry_at.0, max_attempts, now.0], |row| {
-                Ok((JobId(row.get(0)?), row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
-            })?
-            .collect::<Result<Vec<_>, _>>()?;
+            params![worker, error, retry_at, max_attempts, now],
+        )?;
         if !given.is_empty() {
             db.queue_work();
         }
@@ -409,7 +413,7 @@ impl Operation for GiveBackJobs {
     }
 }
 
-/// Gives back what was leased for too long.
+/// Requeues jobs whose lease has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpireLeases {
     pub now: Timestamp,
@@ -419,12 +423,11 @@ impl Operation for ExpireLeases {
     type Output = ();
 
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
-        let expired = db
-            .prepare_cached(
-                "UPDATE jobs SET status = iif(stood_in, 'retrying', 'pending'), worker = NULL, lease_until = NULL
+        let expired = db.update(
+            "UPDATE jobs SET status = iif(stood_in, 'retrying', 'pending'), worker = NULL, lease_until = NULL
                  WHERE status = 'running' AND lease_until < ?1",
-            )?
-            .execute([self.now.0])?;
+            [self.now.0],
+        )?;
         if expired > 0 {
             db.queue_work();
         }
@@ -432,7 +435,7 @@ impl Operation for ExpireLeases {
     }
 }
 
-/// Gives back what was leased before this daemon started, and books in full the calls that were under way.
+/// Requeues jobs that an earlier daemon leased, and books its unfinished calls at their maximum cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReleaseLeases;
 
@@ -457,7 +460,7 @@ fn release(db: &Connection) -> Result<usize, StoreError> {
     )?)
 }
 
-/// Lets dead jobs, and those that wait for their next try, be tried at once: this one, or all.
+/// Retries dead and waiting jobs at once: this one, or all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryJobs {
     pub only: Option<JobId>,
@@ -469,12 +472,12 @@ impl Operation for RetryJobs {
 
     fn execute(self, db: &WriteContext<'_>) -> Result<u64, StoreError> {
         // One whose work was asked for anew meanwhile has a successor that does it.
-        let changed = db
-        .prepare_cached(
-            "UPDATE OR IGNORE jobs SET status = iif(stood_in, 'retrying', 'pending'), attempts = 0, not_before = 0,
+        let changed = db.update(
+            "UPDATE OR IGNORE jobs SET status = iif(stood_in, 'retrying', 'pending'), attempts = 0,
+                 not_before = 0,
                     finished_at = NULL WHERE status IN ('dead', 'retrying') AND (?1 IS NULL OR id = ?1)",
-        )?
-        .execute([self.only.map(|job| job.0)])?;
+            [self.only.map(|job| job.0)],
+        )?;
         if changed > 0 {
             db.queue_work();
         }
@@ -483,33 +486,20 @@ impl Operation for RetryJobs {
 }
 
 /// When the first of the jobs that wait may be tried; a moment that has passed where one may be now. `None`: none waits.
-///
-/// # Errors
-/// When the database refuses.
 pub fn next_try(db: &Connection) -> Result<Option<Timestamp>, StoreError> {
-    let mut find =
-        db.prepare_cached("SELECT min(not_before) FROM jobs WHERE status IN ('pending', 'retrying')")?;
-    Ok(find.query_row([], |row| row.get::<_, Option<i64>>(0))?.map(Timestamp))
+    Ok(db
+        .one::<Option<i64>>("SELECT min(not_before) FROM jobs WHERE status IN ('pending', 'retrying')", [])?
+        .map(Timestamp))
 }
 
 /// Whether a job was leased for too long.
-///
-/// # Errors
-/// When the database refuses.
 pub fn has_expired_leases(db: &Connection, now: Timestamp) -> Result<bool, StoreError> {
-    let mut find = db
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'running' AND lease_until < ?1)")?;
-    Ok(find.query_row([now.0], |row| row.get(0))?)
+    db.one("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'running' AND lease_until < ?1)", [now.0])
 }
 
 /// Whether there are jobs that were done before a moment.
-///
-/// # Errors
-/// When the database refuses.
 pub fn has_done_jobs(db: &Connection, before: Timestamp) -> Result<bool, StoreError> {
-    let mut find =
-        db.prepare_cached("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'done' AND finished_at < ?1)")?;
-    Ok(find.query_row([before.0], |row| row.get(0))?)
+    db.one("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'done' AND finished_at < ?1)", [before.0])
 }
 
 /// Deletes jobs that were done before a moment. Dead ones stay: somebody may want to see or retry them.
@@ -522,16 +512,11 @@ impl Operation for DeleteDoneJobs {
     type Output = ();
 
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
-        db.prepare_cached("DELETE FROM jobs WHERE status = 'done' AND finished_at < ?1")?
-            .execute([self.before.0])?;
-        Ok(())
+        db.run("DELETE FROM jobs WHERE status = 'done' AND finished_at < ?1", [self.before.0])
     }
 }
 
 /// The newest jobs first.
-///
-/// # Errors
-/// When the database refuses.
 pub fn jobs(
     db: &Connection,
     which: Jobs,
@@ -542,55 +527,31 @@ pub fn jobs(
         Jobs::All => None,
         Jobs::Dead => Some("dead"),
     };
-    let mut statement = db.prepare_cached(
-        "SELECT j.id, j.kind, s.session_id, j.status, j.attempts, j.error, j.origin, j.cuts
-         FROM jobs j JOIN sessions s ON s.id = j.session
-         WHERE j.created_at >= ?1 AND (?3 IS NULL OR j.status = ?3) ORDER BY j.id DESC LIMIT ?2",
-    )?;
-    let since = since.map_or(i64::MIN, |since| since.0);
-    let rows = statement.query_map(params![since, limit, status], |row| {
-        Ok(JobRow {
-            id: JobId(row.get(0)?),
-            kind: row.get(1)?,
-            session: SessionId(row.get(2)?),
-            status: row.get(3)?,
-            attempts: row.get(4)?,
-            error: row.get(5)?,
-            origin: row.get(6)?,
-            cuts: row.get(7)?,
-        })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let sql = format!(
+        "{} WHERE j.created_at >= ?1 AND (?3 IS NULL OR j.status = ?3) ORDER BY j.id DESC LIMIT ?2",
+        JobRow::SELECT
+    );
+    db.all(&sql, params![since.map_or(i64::MIN, |since| since.0), limit, status])
 }
 
-/// How many jobs still owe their first result.
-///
-/// # Errors
-/// When the database refuses.
+/// How many jobs have no result yet.
 pub fn unfinished_jobs(db: &Connection) -> Result<i64, StoreError> {
-    let mut statement = db.prepare_cached(
-        "SELECT count(*) FROM jobs WHERE status IN ('pending', 'running') AND NOT stood_in",
-    )?;
-    Ok(statement.query_row([], |row| row.get(0))?)
+    db.one("SELECT count(*) FROM jobs WHERE status IN ('pending', 'running') AND NOT stood_in", [])
 }
 
-/// What models have failed at since their last success, while the built-in compressor stands in. `None`: nothing.
-///
-/// # Errors
-/// When the database refuses.
+/// The failures of models since their last success. `None` if there are none.
 pub fn compression_trouble(db: &Connection) -> Result<Option<CompressionTrouble>, StoreError> {
-    let mut statement = db.prepare_cached(
+    let trouble: (Option<Timestamp>, i64, Option<String>) = db.one(
         "WITH failing AS (
             SELECT id, created_at, error FROM jobs
             WHERE status IN ('retrying', 'dead') AND stood_in AND error IS NOT NULL AND created_at > (
-                SELECT ifnull(max(finished_at), 0) FROM jobs WHERE status = 'done' AND origin <> 'extractive'))
+                SELECT ifnull(max(finished_at), 0) FROM jobs WHERE status = 'done' AND origin <>
+                'extractive'))
          SELECT min(created_at), count(*), (SELECT error FROM failing ORDER BY id DESC LIMIT 1) FROM failing",
+        [],
     )?;
-    Ok(statement.query_row([], |row| {
-        let (since, error): (Option<i64>, Option<String>) = (row.get(0)?, row.get(2)?);
-        let jobs = row.get(1)?;
-        Ok(since.zip(error).map(|(since, error)| CompressionTrouble { since: Timestamp(since), jobs, error }))
-    })?)
+    let (since, jobs, error) = trouble;
+    Ok(since.zip(error).map(|(since, error)| CompressionTrouble { since, jobs, error }))
 }
 
 #[cfg(test)]
@@ -624,7 +585,8 @@ mod tests {
         db.execute_batch("INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0)").unwrap();
         for (id, status) in [(1, "active"), (2, "completed")] {
             db.execute_batch(&format!(
-                "INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
+                "INSERT INTO sessions (id, agent, session_id, project, status, life, started_at,
+                         last_event_at)
                  VALUES ({id}, 'claude-code', 's{id}', 1, '{status}', 1, 0, 0);
                  INSERT INTO prompt_batches (id, session, seq, prompt_number, source, status, opened_at)
                  VALUES ({id}, {id}, 1, 1, 'user', 'closed', {id});

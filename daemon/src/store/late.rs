@@ -1,12 +1,13 @@
-//! What a prompt that arrived late puts into another place, and what is kept for one that may still come.
+//! Rearranging batches when a prompt arrives late, and keeping what a late prompt may need.
 
 use std::collections::{BTreeSet, HashMap};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::effects::EffectContext;
+use super::effect_context::EffectContext;
 use super::jobs::{self, JobKind};
 use super::operation::{WriteContext, log};
+use super::row::Sql;
 use super::text::{Packed, Unpacked};
 use super::{StoreError, forgetting};
 use crate::memory::ids::{BatchId, EventId, PromptId, Timestamp};
@@ -15,14 +16,19 @@ use crate::memory::order::Order;
 use crate::memory::plan;
 use crate::memory::session::{NewPrompt, Period, Seq};
 
-/// What lies in a batch because of when it was done, and the event that tells when.
-const MOVABLE: [(&str, &str); 5] = [
-    ("activities", "ifnull(t.part_of, t.event_id)"),
-    ("asides", "t.event_id"),
-    ("subagents", "t.event_id"),
-    ("compactions", "t.event_id"),
+/// What lies in a batch because of when it was done, the event that tells when, and whether that is a call with a row of
+/// its own.
+const MOVABLE: [(&str, &str, &str); 5] = [
+    ("activities", "ifnull(t.part_of, t.event_id)", "t.kind = 'tool' AND t.part_of IS NULL"),
+    ("asides", "t.event_id", "FALSE"),
+    ("subagents", "t.event_id", "FALSE"),
+    ("compactions", "t.event_id", "FALSE"),
     // What a prompt itself says of a plan stays with it.
-    ("plan_batches", "iif(t.event_id IS b.prompt_event, NULL, t.event_id)"),
+    (
+        "plan_batches",
+        "iif(t.event_id IS b.prompt_event, NULL, t.event_id)",
+        "EXISTS (SELECT 1 FROM activities a WHERE a.event_id = t.event_id AND a.kind = 'tool')",
+    ),
 ];
 
 /// Seats everything in the batches of these periods anew, and has closed batches that lost or gained something
@@ -39,8 +45,9 @@ pub(super) fn rearrange(
     }
     let mut touched = BTreeSet::new();
     for batch in among.iter().filter_map(|seq| rows.get(seq)) {
-        for (table, event) in MOVABLE {
-            for (row, to) in misplaced(db, (table, event), *batch, periods, &rows)? {
+        for movable in MOVABLE {
+            let (table, ..) = movable;
+            for (row, to) in misplaced(db, movable, *batch, periods, &rows)? {
                 db.prepare_cached(&format!("UPDATE OR REPLACE {table} SET batch = ?2 WHERE rowid = ?1"))?
                     .execute([row, to])?;
                 touched.extend([*batch, to]);
@@ -51,7 +58,7 @@ pub(super) fn rearrange(
         compress_again(scene, BatchId(*batch))?;
     }
     for batch in among.iter().filter_map(|seq| rows.get(seq)) {
-        follow_plans(db, *batch)?;
+        follow_plans(scene, *batch)?;
     }
     for batch in hidden.iter().filter_map(|seq| rows.get(seq)) {
         hide(scene, BatchId(*batch))?;
@@ -59,16 +66,16 @@ pub(super) fn rearrange(
     Ok(())
 }
 
-/// The rows of a batch that belong elsewhere, each with its place.
+/// The rows of a batch that belong to another one, each with that batch.
 fn misplaced(
     db: &Connection,
-    (table, event): (&str, &str),
+    (table, event, is_call): (&str, &str, &str),
     batch: i64,
     periods: &[Period],
     rows: &HashMap<Seq, i64>,
 ) -> Result<Vec<(i64, i64)>, StoreError> {
     let mut find = db.prepare_cached(&format!(
-        "SELECT t.rowid, t.prompt_id, d.boot_id, d.boot_ns, d.captured_at
+        "SELECT t.rowid, t.prompt_id, d.boot_id, d.boot_ns, d.captured_at, {is_call}
          FROM {table} t JOIN prompt_batches b ON b.id = t.batch JOIN deliveries d ON d.event_id = {event}
          WHERE t.batch = ?1"
     ))?;
@@ -78,14 +85,19 @@ fn misplaced(
         let turn = row.get::<_, Option<String>>(1)?.map(PromptId);
         let boot_ns = row.get::<_, i64>(3)?.unsigned_abs();
         let at = Order { boot: row.get(2)?, boot_ns, wall: Timestamp(row.get(4)?) };
-        let seat = Period::seat(periods, turn.as_ref(), &at).and_then(|seq| rows.get(&seq).copied());
+        let seat = match row.get(5)? {
+            true => Period::seat_of_call(periods, turn.as_ref(), &at),
+            false => Period::seat(periods, turn.as_ref(), &at),
+        };
+        let seat = seat.and_then(|seq| rows.get(&seq).copied());
         misplaced.extend(seat.filter(|seat| *seat != batch).map(|seat| (row.get(0), seat)));
     }
     Ok(misplaced.into_iter().map(|(row, seat)| Ok((row?, seat))).collect::<rusqlite::Result<_>>()?)
 }
 
 /// Whether a batch works on a plan depends on what lies in it.
-fn follow_plans(db: &Connection, batch: i64) -> Result<(), StoreError> {
+fn follow_plans(scene: &EffectContext<'_>, batch: i64) -> Result<(), StoreError> {
+    let db = scene.db;
     db.prepare_cached(
         "UPDATE plans SET batch = ?1 WHERE EXISTS (
             SELECT 1 FROM plan_batches l WHERE l.plan = plans.id AND l.batch = ?1 AND l.event_id = plans.event_id)",
@@ -100,18 +112,18 @@ fn follow_plans(db: &Connection, batch: i64) -> Result<(), StoreError> {
         find.query_row([batch], |row| Ok((row.get::<_, Option<Unpacked>>(0)?, row.get::<_, bool>(1)?)));
     let Some((prompt, is_tied)) = found.optional()? else { return Ok(()) };
     // One that asks for the plan does so whether or not the plan is known.
-    let asks = || prompt.is_some_and(|text| plan::reference(&text.0, &[]).is_some());
+    let beginnings = scene.conventions.plan_prompts;
+    let asks = || prompt.is_some_and(|text| plan::reference(&text.0, &[], beginnings).is_some());
     let source = if is_tied || asks() { BatchSource::Plan } else { BatchSource::User };
-    db.prepare_cached("UPDATE prompt_batches SET source = ?2 WHERE id = ?1")?
-        .execute(params![batch, source.as_str()])?;
-    Ok(())
+    db.run("UPDATE prompt_batches SET source = ?2 WHERE id = ?1", params![batch, source.as_str()])
 }
 
 fn compress_again(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
-    let mut find = scene.db.prepare_cached(
-        "SELECT EXISTS (SELECT 1 FROM prompt_batches WHERE id = ?1 AND status = 'closed' AND source <> 'private')",
-    )?;
-    match find.query_row([batch.0], |row| row.get(0))? {
+    match scene.db.one(
+        "SELECT EXISTS (SELECT 1 FROM prompt_batches WHERE id = ?1 AND status = 'closed'
+             AND source <> 'private')",
+        [batch.0],
+    )? {
         true => jobs::enqueue(scene.db, JobKind::Batch, scene.session(), Some(batch), scene.at),
         false => Ok(()),
     }
@@ -123,28 +135,29 @@ pub(super) fn keep_replaced_answer(
     batch: BatchId,
     by: Option<&PromptId>,
 ) -> Result<(), StoreError> {
-    db.prepare_cached(
+    db.run(
         "INSERT INTO activities (session, batch, event_id, kind, tool_name, prompt_id, failed, input, at)
-         SELECT b.session, b.id, b.response_event, 'other', 'Stop', b.response_turn, 0, b.response, d.captured_at
+         SELECT b.session, b.id, b.response_event, 'other', 'Stop', b.response_turn, 0, b.response,
+         d.captured_at
          FROM prompt_batches b JOIN deliveries d ON d.event_id = b.response_event
          WHERE b.id = ?1 AND b.response IS NOT NULL AND (?2 IS NULL OR b.response_turn IS NOT ?2)
          ON CONFLICT (event_id) DO NOTHING",
-    )?
-    .execute(params![batch.0, by.map(PromptId::as_str)])?;
-    Ok(())
+        params![batch.0, by.map(PromptId::as_str)],
+    )
 }
 
-/// The batch's answer is not its own: it is kept as an activity.
+/// Moves the batch's answer to an activity, because it belongs to another turn.
 pub(super) fn set_aside(db: &WriteContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     keep_replaced_answer(db, batch, None)?;
-    db.prepare_cached(
-        "UPDATE prompt_batches SET response = NULL, response_event = NULL, response_turn = NULL WHERE id = ?1",
-    )?
-    .execute([batch.0])?;
+    db.run(
+        "UPDATE prompt_batches SET response = NULL, response_event = NULL, response_turn = NULL
+             WHERE id = ?1",
+        [batch.0],
+    )?;
     log(db, "response", batch.0)
 }
 
-/// Gives a batch an answer that was kept as an activity. One that was forgotten meanwhile stays so.
+/// Gives a batch an answer that was kept as an activity, unless it was forgotten meanwhile.
 pub(super) fn take_answer(db: &WriteContext<'_>, batch: BatchId, event: EventId) -> Result<(), StoreError> {
     let mut find =
         db.prepare_cached("SELECT input, prompt_id FROM activities WHERE event_id = ?1 AND kind = 'other'")?;
@@ -152,28 +165,24 @@ pub(super) fn take_answer(db: &WriteContext<'_>, batch: BatchId, event: EventId)
         .query_row([event.0], |row| Ok((row.get::<_, Unpacked>(0)?, row.get::<_, Option<String>>(1)?)))
         .optional()?;
     let Some((Unpacked(text), turn)) = kept else { return Ok(()) };
-    db.prepare_cached(
+    db.run(
         "UPDATE prompt_batches SET response = ?2, response_event = ?3, response_turn = ?4 WHERE id = ?1",
-    )?
-    .execute(params![batch.0, Packed(&text), event.0, turn])?;
+        params![batch.0, Packed(&text), event.0, turn],
+    )?;
     drop_answer(db, event)?;
     log(db, "response", batch.0)
 }
 
 pub(super) fn drop_answer(db: &Connection, event: EventId) -> Result<(), StoreError> {
-    db.prepare_cached(
-        "DELETE FROM activities WHERE event_id = ?1 AND tool_name = 'Stop' AND kind <> 'tool'",
-    )?
-    .execute([event.0])?;
-    Ok(())
+    db.run("DELETE FROM activities WHERE event_id = ?1 AND tool_name = 'Stop' AND kind <> 'tool'", [event.0])
 }
 
 pub(super) fn share_answer(db: &WriteContext<'_>, from: BatchId, to: BatchId) -> Result<(), StoreError> {
-    db.prepare_cached(
+    db.run(
         "UPDATE prompt_batches SET (response, response_event, response_turn) =
             (SELECT response, response_event, response_turn FROM prompt_batches WHERE id = ?1) WHERE id = ?2",
-    )?
-    .execute([from.0, to.0])?;
+        [from.0, to.0],
+    )?;
     log(db, "response", to.0)
 }
 
@@ -185,29 +194,29 @@ pub(super) fn adopt_recovery(
     (number, source, prompt_id, prompt): (u32, &str, Option<&PromptId>, &NewPrompt),
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    db.prepare_cached(
-        "UPDATE prompt_batches SET prompt_number = ?2, source = ?3, prompt_id = ?4, prompt = ?5, prompt_event = ?6,
+    db.run(
+        "UPDATE prompt_batches SET prompt_number = ?2, source = ?3, prompt_id = ?4, prompt = ?5,
+             prompt_event = ?6,
                 opened_at = ?7, asked_in = ?8 WHERE id = ?1",
-    )?
-    .execute(params![
-        batch.0,
-        number,
-        source,
-        prompt_id.map(PromptId::as_str),
-        prompt.text.as_deref().map(Packed),
-        prompt.event.0,
-        at.0,
-        prompt.asked_in.as_ref().map(PromptId::as_str)
-    ])?;
-    db.prepare_cached("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1")?
-        .execute(params![session, number])?;
+        params![
+            batch.0,
+            number,
+            source,
+            prompt_id.map(PromptId::as_str),
+            prompt.text.as_deref().map(Packed),
+            prompt.event.0,
+            at.0,
+            prompt.asked_in.as_ref().map(PromptId::as_str)
+        ],
+    )?;
+    db.run("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1", params![session, number])?;
     match prompt.text {
         Some(_) => log(db, "prompt", batch.0),
         None => Ok(()),
     }
 }
 
-/// Leaves of a batch only that something was done. What names another turn is not the batch's own.
+/// Deletes the contents of a private batch, but not what belongs to another turn.
 fn hide(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     let db = scene.db;
     forgetting::withdraw(db, (scene.session(), batch), scene.at)?;
@@ -228,13 +237,14 @@ fn hide(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
         "UPDATE compactions SET summary = NULL",
         "DELETE FROM asides",
     ] {
-        db.prepare_cached(&format!("{forget} WHERE {OWN}"))?.execute([batch.0])?;
+        db.run(&format!("{forget} WHERE {OWN}"), [batch.0])?;
     }
     super::plans::hide(db, batch)?;
     super::file_notes::hide(db, batch)?;
-    db.prepare_cached(
-        "UPDATE prompt_batches SET response = NULL, branch = NULL, head_commit = NULL, base_commit = NULL WHERE id = ?1",
-    )?
-    .execute([batch.0])?;
+    db.run(
+        "UPDATE prompt_batches SET response = NULL, branch = NULL, head_commit = NULL, base_commit =
+             NULL WHERE id = ?1",
+        [batch.0],
+    )?;
     log(db, "response", batch.0)
 }

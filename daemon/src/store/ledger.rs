@@ -1,22 +1,51 @@
-//! The accounts of what models cost: per day, project and backend, with reservations for the calls under way.
+//! The cost ledger: what models cost per day, project and backend, with reservations for running calls.
 
 use rusqlite::{Connection, Row, params};
 
 use super::StoreError;
 use super::operation::{Operation, WriteContext};
+use super::row::{FromRow, Sql, record};
 use crate::memory::budget::{Assumed, Caps, Charge, Cost, Day, OverCap, ReservationId, Usage};
 
-/// A day's cost of one backend.
+record! {
+/// The cost of one backend on one day.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpendingRow {
-    pub day: Day,
-    pub backend: String,
-    pub calls: i64,
-    pub usage: Usage,
-    pub assumed: Assumed,
+pub struct SpendingRow from "booked" {
+    pub day: Day = "day",
+    pub backend: String = "backend",
+    pub calls: i64 = "sum(calls)",
+    pub usage: Usage = "sum(tokens_in), sum(tokens_out), sum(micro_usd)",
+    pub assumed: Assumed = "sum(assumed_calls), sum(assumed_tokens)",
+}
 }
 
-/// Reserves what a call can cost at most, if the caps of the day allow it.
+impl FromRow for Day {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        row.get(first).map(Self)
+    }
+}
+
+impl FromRow for Usage {
+    const WIDTH: usize = 3;
+
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        FromRow::from_row(row, first).map(|(tokens_in, tokens_out, micro_usd)| Self {
+            tokens_in,
+            tokens_out,
+            micro_usd,
+        })
+    }
+}
+
+impl FromRow for Assumed {
+    const WIDTH: usize = 2;
+
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        FromRow::from_row(row, first).map(|(calls, tokens)| Self { calls, tokens })
+    }
+}
+
+/// Reserves the highest possible cost of a call if the daily caps allow it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReserveCost {
     pub charge: Charge,
@@ -34,24 +63,24 @@ impl Operation for ReserveCost {
         if let Err(cap) = caps.allow(all, project, charge.most) {
             return Ok(Err(cap));
         }
-        db.prepare_cached(
+        db.run(
             "INSERT INTO reservations (day, project, backend, job, tokens_in, tokens_out, micro_usd)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        )?
-        .execute(params![
-            day.0,
-            charge.project.0,
-            charge.backend,
-            charge.job.0,
-            number(charge.most.tokens_in),
-            number(charge.most.tokens_out),
-            number(charge.most.micro_usd),
-        ])?;
+            params![
+                day.0,
+                charge.project.0,
+                charge.backend,
+                charge.job.0,
+                number(charge.most.tokens_in),
+                number(charge.most.tokens_out),
+                number(charge.most.micro_usd),
+            ],
+        )?;
         Ok(Ok(ReservationId(db.last_insert_rowid())))
     }
 }
 
-/// Books what a call has cost. One that is not reserved any more was booked in full already.
+/// Records the cost of a call. If its reservation is gone, the full amount was recorded already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettleCost {
     pub reservation: ReservationId,
@@ -64,103 +93,80 @@ impl Operation for SettleCost {
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         let Self { reservation, cost } = self;
         if let Cost::Known(usage) = cost {
-            db.prepare_cached(
+            db.run(
                 "UPDATE reservations SET tokens_in = ?2, tokens_out = ?3, micro_usd = ?4 WHERE id = ?1",
-            )?
-            .execute(params![
-                reservation.0,
-                number(usage.tokens_in),
-                number(usage.tokens_out),
-                number(usage.micro_usd),
-            ])?;
+                params![
+                    reservation.0,
+                    number(usage.tokens_in),
+                    number(usage.tokens_out),
+                    number(usage.micro_usd),
+                ],
+            )?;
         }
         let assumed = match cost {
             Cost::Known(_) => 0,
             Cost::AtMost => 1,
         };
         book(db, "id = ?1", params![reservation.0, assumed])?;
-        db.prepare_cached("DELETE FROM reservations WHERE id = ?1")?.execute([reservation.0])?;
-        Ok(())
+        db.run("DELETE FROM reservations WHERE id = ?1", [reservation.0])
     }
 }
 
-/// Books in full what a daemon that is gone has reserved: nobody can say any more what it cost.
+/// Records the reservations of an ended daemon in full, because the real cost is unknown.
 pub(super) fn book_abandoned(db: &Connection) -> Result<(), StoreError> {
     book(db, "?1", params![true, 1])?;
     db.execute("DELETE FROM reservations", [])?;
     Ok(())
 }
 
-/// Adds reservations to what was spent. The second parameter says of each whether its cost is assumed, 0 or 1.
+/// Moves reservations to the spent amounts. The second parameter marks the cost as assumed (1) or not (0).
 fn book(db: &Connection, which: &str, given: impl rusqlite::Params) -> Result<(), StoreError> {
-    db.prepare_cached(&format!(
-        "INSERT INTO spending (day, project, backend, calls, tokens_in, tokens_out, micro_usd, assumed_calls, assumed_tokens)
-         SELECT day, project, backend, count(*), sum(tokens_in), sum(tokens_out), sum(micro_usd), count(*) * ?2,
+    db.run(&format!(
+        "INSERT INTO spending (day, project, backend, calls, tokens_in, tokens_out, micro_usd,
+                 assumed_calls, assumed_tokens)
+         SELECT day, project, backend, count(*), sum(tokens_in), sum(tokens_out), sum(micro_usd),
+         count(*) * ?2,
                 sum(tokens_in + tokens_out) * ?2
          FROM reservations WHERE {which} GROUP BY day, project, backend
          ON CONFLICT (day, project, backend) DO UPDATE SET calls = calls + excluded.calls,
                 tokens_in = tokens_in + excluded.tokens_in, tokens_out = tokens_out + excluded.tokens_out,
                 micro_usd = micro_usd + excluded.micro_usd, assumed_calls = assumed_calls + excluded.assumed_calls,
                 assumed_tokens = assumed_tokens + excluded.assumed_tokens"
-    ))?
-    .execute(given)?;
-    Ok(())
+    ), given)
 }
 
-/// What a day has cost so far, reservations included.
-///
-/// # Errors
-/// When the database refuses.
+/// The cost of a day so far, including reservations.
 pub fn spent(db: &Connection, day: &Day) -> Result<Usage, StoreError> {
     spent_by(db, day, None)
 }
 
 fn spent_by(db: &Connection, day: &Day, project: Option<i64>) -> Result<Usage, StoreError> {
-    let mut sums = db.prepare_cached(
+    db.one(
         "SELECT ifnull(sum(tokens_in), 0), ifnull(sum(tokens_out), 0), ifnull(sum(micro_usd), 0) FROM (
-            SELECT tokens_in, tokens_out, micro_usd FROM spending WHERE day = ?1 AND (?2 IS NULL OR project = ?2)
+            SELECT tokens_in, tokens_out, micro_usd FROM spending WHERE day = ?1 AND (?2 IS NULL OR
+            project = ?2)
             UNION ALL
             SELECT tokens_in, tokens_out, micro_usd FROM reservations WHERE day = ?1 AND (?2 IS NULL OR project = ?2))",
-    )?;
-    Ok(sums.query_row(params![day.0, project], |row| usage(row, 0))?)
+        params![day.0, project],
+    )
 }
 
-/// The cost of each backend on each day since this one, the earliest first; calls under way at their most.
-///
-/// # Errors
-/// When the database refuses.
+/// The cost per backend and day since this day, earliest first. Running calls count with their reservation.
 pub fn spending(db: &Connection, since: &Day) -> Result<Vec<SpendingRow>, StoreError> {
-    let mut statement = db.prepare_cached(
-        "SELECT day, backend, sum(calls), sum(tokens_in), sum(tokens_out), sum(micro_usd), sum(assumed_calls),
-                sum(assumed_tokens) FROM (
+    let sql = format!(
+        "WITH booked AS (
             SELECT day, backend, calls, tokens_in, tokens_out, micro_usd, assumed_calls, assumed_tokens
             FROM spending WHERE day >= ?1
             UNION ALL
             SELECT day, backend, 1, tokens_in, tokens_out, micro_usd, 0, 0 FROM reservations WHERE day >= ?1)
-         GROUP BY day, backend ORDER BY day, backend",
-    )?;
-    let rows = statement.query_map([&since.0], |row| {
-        Ok(SpendingRow {
-            day: Day(row.get(0)?),
-            backend: row.get(1)?,
-            calls: row.get(2)?,
-            usage: usage(row, 3)?,
-            assumed: Assumed { calls: row.get(6)?, tokens: count(row, 7)? },
-        })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+         {} GROUP BY day, backend ORDER BY day, backend",
+        SpendingRow::SELECT
+    );
+    db.all(&sql, [&since.0])
 }
 
-fn usage(row: &Row<'_>, first: usize) -> rusqlite::Result<Usage> {
-    let [tokens_in, tokens_out, micro_usd] = [first, first + 1, first + 2].map(|at| count(row, at));
-    Ok(Usage { tokens_in: tokens_in?, tokens_out: tokens_out?, micro_usd: micro_usd? })
-}
-
-fn count(row: &Row<'_>, at: usize) -> rusqlite::Result<u64> {
-    row.get::<_, i64>(at).map(|value| u64::try_from(value).unwrap_or(0))
-}
-
-/// SQLite has no unsigned numbers. What is cut off here is far beyond any cap; sums must not overflow either.
+/// SQLite has no unsigned integers. Larger values are capped, far above any cost limit, so that sums do not
+/// overflow.
 fn number(value: u64) -> i64 {
     const MOST: i64 = 1 << 50;
     i64::try_from(value).unwrap_or(MOST).min(MOST)
@@ -223,7 +229,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(book.spent(MONDAY), 15);
-        // Settled twice is settled once.
+        // Settling twice has no further effect.
         execute(
             &book.db,
             SettleCost { reservation: first, cost: Cost::Known(cost) },

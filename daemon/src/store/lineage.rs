@@ -1,93 +1,111 @@
-//! Which observations hold no longer, and why: the rules of `memory::lineage` over the stored rows.
+//! Which observations are resolved or superseded, and why: applies the rules of `memory::lineage` to the stored
+//! rows.
 //!
-//! What follows from the rules is worked out anew for a subject whenever one of its rows comes, changes or goes, so it
-//! does not matter in which order results are committed, or how often. What a user has undone stays undone.
+//! The lineage of a subject is recomputed whenever one of its rows is added, changed or removed. The result
+//! therefore does not depend on the order of commits or on repeated commits. Lineage that a user has undone stays
+//! undone.
 //!
-//! Subjects and files are kept as hashes here: a copy of words that a forgotten row would leave behind.
+//! Subjects and files are stored as hashes, so that forgetting a row leaves no copy of its words here.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, params};
 
 use super::StoreError;
 use super::operation::{WriteContext, log};
+use super::row::{Sql, record};
 use super::subjects::{SubjectHash, file_hash, subjects};
-use super::traces::{changes_before, failings, span};
+use super::threads;
+use super::traces::{changes_before, failings};
 use crate::memory::document::Status;
 use crate::memory::fixes::{Change, Failing, Span, Trail};
 use crate::memory::ids::{BatchId, EventId, ObservationId, ProjectRow, SessionId, SessionRow, Timestamp};
-use crate::memory::lineage::{Author, Claim, Settled, Settlement, Settling, successor};
+use crate::memory::lineage::{Author, Claim, Settled, Settlement, successor};
 
-/// The origin of what a user said.
+/// The origin of lineage that a user asked for.
 pub(super) const USER: &str = "user";
 
-/// What a lineage's row says for a newer observation of the same subject, and for the user's own word.
+/// The lineage kinds for a newer observation of the same subject and for a user's decision.
 const SAME_SUBJECT: &str = "subject";
 const BY_HAND: &str = "user";
 
-/// Why an observation holds no longer, or what holds no longer because of it.
+/// The lineage kind for a passing check.
+const PASSED: &str = "passed";
+
+/// The lineage kind for a newer observation of the same thread.
+pub(super) const THREAD: &str = "thread";
+
+/// Why an observation is inactive, or which observation it made inactive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineageRow {
     pub relation: Relation,
-    /// The other observation, where there is one.
+    /// The other observation, if there is one.
     pub other: Option<(ObservationId, String)>,
-    /// Whose work it was: session and prompt number.
+    /// The session and the prompt number of the work.
     pub work: Option<(SessionId, u32)>,
     /// Ids of events.
     pub evidence: Vec<String>,
 }
 
-/// What an observation's lineage says of it.
+/// The role of an observation in its lineage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// The other took its place.
+    /// The other observation replaced this one.
     SupersededBy,
-    /// It took the other's place.
+    /// This observation replaced the other one.
     Supersedes,
-    Settled(Settling),
+    /// The check that this observation is about passes now.
+    Settled,
     ResolvedByHand,
 }
 
-/// What is said of an observation: first what ended it, then what it ended. Undone lineage is not told.
-///
-/// # Errors
-/// When the database refuses.
-pub fn lineage(db: &Connection, id: ObservationId) -> Result<Vec<LineageRow>, StoreError> {
-    let mut statement = db.prepare_cached(
-        "SELECT l.older = ?1, l.reason, o.id, o.title, s.session_id, b.prompt_number, l.evidence
-         FROM lineage l LEFT JOIN observations o ON o.id = iif(l.older = ?1, l.newer, l.older)
+record! {
+/// `?1` is the observation.
+struct LineageColumns from "lineage l LEFT JOIN observations o ON o.id = iif(l.older = ?1, l.newer, l.older)
          LEFT JOIN prompt_batches b ON b.id = ifnull(l.batch,
-            (SELECT batch FROM observations WHERE id = l.newer)) LEFT JOIN sessions s ON s.id = b.session
-         WHERE (l.older = ?1 OR l.newer = ?1) AND NOT l.undone ORDER BY l.older = ?1 DESC, l.newer IS NULL, l.id",
-    )?;
-    let read = |row: &Row<'_>| {
-        let (is_older, reason): (bool, String) = (row.get(0)?, row.get(1)?);
-        let other = row.get::<_, Option<i64>>(2)?.map(ObservationId);
-        let relation = match (is_older, Settling::parse(&reason)) {
-            (_, Some(how)) => Relation::Settled(how),
-            (true, None) if other.is_none() => Relation::ResolvedByHand,
-            (true, None) => Relation::SupersededBy,
-            (false, None) => Relation::Supersedes,
-        };
-        let (session, prompt): (Option<String>, Option<u32>) = (row.get(4)?, row.get(5)?);
-        let title = row.get::<_, Option<String>>(3)?.unwrap_or_default();
-        Ok((
-            relation,
-            other.map(|other| (other, title)),
-            session.map(SessionId).zip(prompt),
-            row.get::<_, String>(6)?,
-        ))
-    };
-    let rows = statement.query_map([id.0], read)?.collect::<Result<Vec<_>, _>>()?;
-    rows.into_iter()
-        .map(|(relation, other, work, evidence)| {
-            Ok(LineageRow { relation, other, work, evidence: serde_json::from_str(&evidence)? })
-        })
-        .collect()
+            (SELECT batch FROM observations WHERE id = l.newer)) LEFT JOIN sessions s ON s.id = b.session" {
+    is_older: bool = "l.older = ?1",
+    reason: String = "l.reason",
+    other: Option<ObservationId> = "o.id",
+    title: Option<String> = "o.title",
+    session: Option<SessionId> = "s.session_id",
+    prompt: Option<u32> = "b.prompt_number",
+    evidence: Vec<String> = "l.evidence",
+}
 }
 
-/// What the work of a batch has settled: just this. Returns the subjects that are concerned, before or now.
+impl LineageColumns {
+    fn into_row(self) -> LineageRow {
+        let relation = match (self.is_older, self.reason.as_str()) {
+            (_, PASSED) => Relation::Settled,
+            (true, _) if self.other.is_none() => Relation::ResolvedByHand,
+            (true, _) => Relation::SupersededBy,
+            (false, _) => Relation::Supersedes,
+        };
+        LineageRow {
+            relation,
+            other: self.other.map(|other| (other, self.title.unwrap_or_default())),
+            work: self.session.zip(self.prompt),
+            evidence: self.evidence,
+        }
+    }
+}
+
+/// The lineage of an observation: what ended it first, then what it ended. Undone lineage is left out.
+pub fn lineage(db: &Connection, id: ObservationId) -> Result<Vec<LineageRow>, StoreError> {
+    let rows: Vec<LineageColumns> = db.all(
+        &format!(
+            "{} WHERE (l.older = ?1 OR l.newer = ?1) AND NOT l.undone
+             ORDER BY l.older = ?1 DESC, l.newer IS NULL, l.id",
+            LineageColumns::SELECT
+        ),
+        [id],
+    )?;
+    Ok(rows.into_iter().map(LineageColumns::into_row).collect())
+}
+
+/// Stores the settlements of a batch and replaces its earlier ones. Returns the affected subjects, old and new.
 pub(super) fn keep_settlements(
     db: &Connection,
     batch: i64,
@@ -103,14 +121,14 @@ pub(super) fn keep_settlements(
         let files: Vec<String> = one.files.iter().map(|file| file_hash(file)).collect();
         let evidence: Vec<String> = one.evidence.iter().map(EventId::to_string).collect();
         let (files, evidence) = (serde_json::to_string(&files)?, serde_json::to_string(&evidence)?);
-        insert.execute(params![batch, subject.0, one.how.as_str(), files, evidence])?;
+        insert.execute(params![batch, subject.0, PASSED, files, evidence])?;
         subjects.insert(subject);
     }
     Ok(subjects)
 }
 
-/// Works out who succeeds whom, and what is settled, among a project's observations about these subjects. Nothing from
-/// before `since` has changed, but for observations that went.
+/// Recomputes which of a project's observations about these subjects are superseded or settled. Apart from removed
+/// observations, nothing before `since` has changed.
 pub(super) fn settle(
     db: &WriteContext<'_>,
     project: ProjectRow,
@@ -135,10 +153,10 @@ pub(super) fn settle(
     Ok(())
 }
 
-/// What has to be looked at to tell whether work has settled a claim. What was worked out before still holds as far as
-/// it rests on what has not changed: a project has thousands of passed checks, and few problems that are open.
+/// Which settlements must be read to decide whether a claim is settled. Earlier results still hold where they rest
+/// on unchanged rows. This matters because a project has thousands of passed checks and few open problems.
 enum Search {
-    /// What settled it came before anything that has changed.
+    /// The claim was settled by work before `since`.
     Needless,
     From(Timestamp),
 }
@@ -160,9 +178,9 @@ impl Search {
     }
 }
 
-/// What may have settled claims about a subject, read as far as it is needed.
+/// The settlements of a subject, read lazily.
 struct History<'a> {
-    /// From a moment on, the earliest first.
+    /// The settlements since a time, earliest first.
     settlements: Option<(Timestamp, Vec<Settlement>)>,
     trails: Trails<'a>,
 }
@@ -173,7 +191,7 @@ impl<'a> History<'a> {
         Self { settlements: None, trails }
     }
 
-    /// What settled the claim: the first from this moment on that did, and that the user has not undone.
+    /// Returns the first settlement since `from` that settles the claim and is not undone.
     fn settling(
         &mut self,
         claim: &Claim,
@@ -191,19 +209,16 @@ impl<'a> History<'a> {
             by.end() >= from && settlement.comes_after(claim) && !undone.contains(&Ender::Batch(by.batch.0))
         };
         for settlement in settlements.iter().filter(may_settle) {
-            let trail = match settlement.how {
-                Settling::Passed => self.trails.to(&settlement.by)?,
-                Settling::Done | Settling::Delivered => Trail::default(),
-            };
+            let trail = self.trails.to(&settlement.by)?;
             if let Some(evidence) = settlement.settles(claim, &trail) {
-                return Ok(Some((Ender::Batch(settlement.by.batch.0), settlement.how.as_str(), evidence)));
+                return Ok(Some((Ender::Batch(settlement.by.batch.0), PASSED, evidence)));
             }
         }
         Ok(None)
     }
 }
 
-/// What is known of the ways to the passes of a check.
+/// Reads how a check went from failing to passing.
 struct Trails<'a> {
     db: &'a Connection,
     project: ProjectRow,
@@ -226,18 +241,22 @@ impl Trails<'_> {
     }
 }
 
-/// What ended an observation, in which way, and the events that show it.
-type Ended = (Ender, &'static str, Vec<String>);
+/// What ended an observation, how, and the events that prove it.
+pub(super) type Ended = (Ender, &'static str, Vec<String>);
 
 /// What ended an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Ender {
+pub(super) enum Ender {
     Newer(i64),
     Batch(i64),
 }
 
-/// Makes the one row that follows from the rules be just this.
-fn keep_ender(db: &Connection, older: ObservationId, ended: Option<Ended>) -> Result<(), StoreError> {
+/// Stores this row as the only active lineage of the observation.
+pub(super) fn keep_ender(
+    db: &Connection,
+    older: ObservationId,
+    ended: Option<Ended>,
+) -> Result<(), StoreError> {
     let (newer, batch) = match ended {
         Some((Ender::Newer(newer), ..)) => (Some(newer), None),
         Some((Ender::Batch(batch), ..)) => (None, Some(batch)),
@@ -258,7 +277,7 @@ fn keep_ender(db: &Connection, older: ObservationId, ended: Option<Ended>) -> Re
     Ok(())
 }
 
-fn undone(db: &Connection, older: ObservationId) -> Result<BTreeSet<Ender>, StoreError> {
+pub(super) fn undone(db: &Connection, older: ObservationId) -> Result<BTreeSet<Ender>, StoreError> {
     let mut statement = db.prepare_cached("SELECT newer, batch FROM lineage WHERE older = ?1 AND undone")?;
     let rows = statement.query_map([older.0], |row| {
         let (newer, batch): (Option<i64>, Option<i64>) = (row.get(0)?, row.get(1)?);
@@ -267,14 +286,12 @@ fn undone(db: &Connection, older: ObservationId) -> Result<BTreeSet<Ender>, Stor
     Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// Lets an observation's status follow from its lineage, and says so to the index where it changes.
-fn restate(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
-    let ended = db
-        .prepare_cached(
-            "SELECT newer FROM lineage WHERE older = ?1 AND NOT undone ORDER BY newer IS NULL, id DESC LIMIT 1",
-        )?
-        .query_row([id.0], |row| row.get::<_, Option<i64>>(0))
-        .optional()?;
+/// Updates an observation's status from its lineage, and notifies the index if the status changes.
+pub(super) fn restate(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
+    let ended = db.first::<Option<i64>>(
+        "SELECT newer FROM lineage WHERE older = ?1 AND NOT undone ORDER BY newer IS NULL, id DESC LIMIT 1",
+        [id.0],
+    )?;
     let status = match ended {
         Some(Some(_)) => Status::Superseded,
         Some(None) => Status::Resolved,
@@ -292,7 +309,7 @@ fn restate(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The user says that it holds no longer.
+/// Resolves an observation at the user's request.
 pub(super) fn resolve_by_hand(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
     db.prepare_cached(
         "INSERT INTO lineage (older, reason, evidence) SELECT id, ?2, '[]' FROM observations WHERE id = ?1
@@ -302,12 +319,19 @@ pub(super) fn resolve_by_hand(db: &WriteContext<'_>, id: ObservationId) -> Resul
     restate(db, id)
 }
 
-/// The user says that it holds, whatever was said against it until now.
+/// Reopens an observation at the user's request, whatever has ended it.
 pub(super) fn uphold(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
     db.prepare_cached("DELETE FROM lineage WHERE older = ?1 AND reason = ?2")?
         .execute(params![id.0, BY_HAND])?;
     db.prepare_cached("UPDATE lineage SET undone = 1 WHERE older = ?1")?.execute([id.0])?;
-    // All that are about the same, so that none of them steps in for the one that was undone.
+    let mut undo = db.prepare_cached(
+        "INSERT INTO lineage (older, newer, reason, evidence, undone) VALUES (?1, ?2, ?3, '[]', 1)
+         ON CONFLICT DO NOTHING",
+    )?;
+    for newer in threads::covers(db, id)? {
+        undo.execute(params![id.0, newer.0, THREAD])?;
+    }
+    // Undo the lineage of every observation of the subject, so that no other one takes its place.
     db.prepare_cached(
         "INSERT INTO lineage (older, newer, reason, evidence, undone)
          SELECT o.id, n.id, ?2, '[]', 1 FROM observations o JOIN observations n
@@ -325,64 +349,47 @@ pub(super) fn uphold(db: &WriteContext<'_>, id: ObservationId) -> Result<(), Sto
     restate(db, id)
 }
 
-fn claims(db: &Connection, project: ProjectRow, subject: SubjectHash) -> Result<Vec<Claim>, StoreError> {
-    let mut statement = db.prepare_cached(
-        "SELECT id, origin, session, batch, created_at,
-                (SELECT json_group_array(DISTINCT path) FROM observation_files WHERE observation = o.id)
-         FROM observations o WHERE project = ?1 AND subject = ?2",
-    )?;
-    let rows = statement.query_map(params![project.0, subject.0], |row| {
-        let origin: String = row.get(1)?;
-        let claim = Claim {
-            id: ObservationId(row.get(0)?),
-            author: if origin == USER { Author::User } else { Author::Compressor },
-            session: row.get::<_, Option<i64>>(2)?.map(SessionRow),
-            batch: row.get::<_, Option<i64>>(3)?.map(BatchId),
-            at: Timestamp(row.get(4)?),
-            files: Vec::new(),
-        };
-        Ok((claim, row.get::<_, String>(5)?))
-    })?;
-    let rows = rows.collect::<Result<Vec<_>, _>>()?;
-    rows.into_iter()
-        .map(|(claim, files)| {
-            let files: Vec<String> = serde_json::from_str(&files)?;
-            Ok(Claim { files: files.iter().map(|file| file_hash(file)).collect(), ..claim })
-        })
-        .collect()
+record! {
+struct ClaimColumns from "observations o" {
+    id: ObservationId = "id",
+    origin: String = "origin",
+    session: Option<SessionRow> = "session",
+    batch: Option<BatchId> = "batch",
+    at: Timestamp = "created_at",
+    files: Vec<String> = "(SELECT json_group_array(DISTINCT path) FROM observation_files WHERE
+             observation = o.id)",
+}
 }
 
-/// What settled the subject from this moment on, the earliest first. A settlement bears the end of its batch or, while
-/// that is open, its beginning.
+fn claims(db: &Connection, project: ProjectRow, subject: SubjectHash) -> Result<Vec<Claim>, StoreError> {
+    let sql = format!("{} WHERE project = ?1 AND subject = ?2", ClaimColumns::SELECT);
+    let claim = |columns: ClaimColumns| Claim {
+        id: columns.id,
+        author: if columns.origin == USER { Author::User } else { Author::Compressor },
+        session: columns.session,
+        batch: columns.batch,
+        at: columns.at,
+        files: columns.files.iter().map(|file| file_hash(file)).collect(),
+    };
+    Ok(db.all(&sql, params![project, subject.0])?.into_iter().map(claim).collect())
+}
+
+/// The settlements of a subject since a time, earliest first. A settlement has the time at which its batch ended
+/// or, for an open batch, began.
 fn settlements(
     db: &Connection,
     project: ProjectRow,
     subject: SubjectHash,
     from: Timestamp,
 ) -> Result<Vec<Settlement>, StoreError> {
-    let mut statement = db.prepare_cached(
-        "SELECT b.id, b.session, b.seq, b.opened_at, b.closed_at, t.how, t.files, t.evidence
+    let rows: Vec<(Span, Vec<String>, Vec<String>)> = db.all(
+        "SELECT b.id, b.session, b.seq, b.opened_at, b.closed_at, t.files, t.evidence
          FROM settlements t JOIN prompt_batches b ON b.id = t.batch JOIN sessions s ON s.id = b.session
          WHERE t.subject = ?2 AND s.project = ?1 AND ifnull(b.closed_at, b.opened_at) >= ?3
          ORDER BY ifnull(b.closed_at, b.opened_at), b.id",
+        params![project, subject.0, from],
     )?;
-    let rows = statement.query_map(params![project.0, subject.0, from.0], |row| {
-        let how: String = row.get(5)?;
-        let settlement = Settlement {
-            by: span(row)?,
-            how: Settling::parse(&how).unwrap_or(Settling::Done),
-            files: Vec::new(),
-            evidence: Vec::new(),
-        };
-        Ok((settlement, row.get::<_, String>(6)?, row.get::<_, String>(7)?))
-    })?;
-    let rows = rows.collect::<Result<Vec<_>, _>>()?;
-    rows.into_iter()
-        .map(|(settlement, files, evidence)| {
-            let (files, evidence) = (serde_json::from_str(&files)?, serde_json::from_str(&evidence)?);
-            Ok(Settlement { files, evidence, ..settlement })
-        })
-        .collect()
+    Ok(rows.into_iter().map(|(by, files, evidence)| Settlement { by, files, evidence }).collect())
 }
 
 #[cfg(test)]

@@ -1,57 +1,45 @@
 //! The lives of sessions: how they begin, pause and end, and the record of it.
 //!
-//! What is said of a life is written down in the same transaction that makes it so. A start and an end are written
-//! once for each life, whatever is asked.
+//! Each change of a life is recorded in the transaction that makes it. Each life has at most one recorded start and end.
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, params};
 
 use super::StoreError;
-use super::effects::EffectContext;
+use super::effect_context::EffectContext;
 use super::jobs::{self, JobKind};
 use super::operation::{Operation, WriteContext};
+use super::row::{Sql, record};
 use crate::memory::event::StartSource;
-use crate::memory::ids::{AgentName, SessionId, SessionKey, SessionRow, Timestamp};
+use crate::memory::ids::{SessionId, SessionKey, SessionRow, Timestamp};
 use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind, Tally};
 use crate::memory::session::{CLEAR_WITHIN_MS, SessionStatus};
 
+record! {
 /// An entry of the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LifeEventRow {
-    pub life: u32,
-    pub name: String,
-    pub at: Timestamp,
+pub struct LifeEventRow from "life_events" {
+    pub life: u32 = "life",
+    pub name: String = "name",
+    pub at: Timestamp = "at",
     /// The event's public fields, a JSON object.
-    pub detail: String,
+    pub detail: String = "detail",
+}
 }
 
-/// What was said of a session's lives, in order.
-///
-/// # Errors
-/// When the database refuses.
+/// The record of a session's lives, in order.
 pub fn life_events(db: &Connection, session: SessionRow) -> Result<Vec<LifeEventRow>, StoreError> {
-    let mut statement =
-        db.prepare_cached("SELECT life, name, at, detail FROM life_events WHERE session = ?1 ORDER BY id")?;
-    let rows = statement.query_map([session.0], |row| {
-        Ok(LifeEventRow {
-            life: row.get(0)?,
-            name: row.get(1)?,
-            at: Timestamp(row.get(2)?),
-            detail: row.get(3)?,
-        })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    db.all(&format!("{} WHERE session = ?1 ORDER BY id", LifeEventRow::SELECT), [session])
 }
 
-/// Writes down what is said of a session's life. `false`: it was said before, which only a start or an end can be.
+/// Records a lifecycle event. Returns `false` if this start or end is recorded already.
 fn record(db: &Connection, session: i64, at: Timestamp, what: &LifecycleKind) -> Result<bool, StoreError> {
-    let written = db
-        .prepare_cached(
-            "INSERT INTO life_events (session, life, name, at, detail)
+    let written = db.update(
+        "INSERT INTO life_events (session, life, name, at, detail)
              SELECT id, life, ?2, ?3, ?4 FROM sessions WHERE id = ?1 ON CONFLICT DO NOTHING",
-        )?
-        .execute(params![session, what.name(), at.0, what.detail().to_string()])?;
+        params![session, what.name(), at.0, what.detail().to_string()],
+    )?;
     Ok(written > 0)
 }
 
@@ -63,13 +51,11 @@ pub(super) fn say(scene: &EffectContext<'_>, what: LifecycleKind) -> Result<(), 
 }
 
 pub(super) fn begin(scene: &EffectContext<'_>, life: u32, source: StartSource) -> Result<(), StoreError> {
-    scene
-        .db
-        .prepare_cached(
-            "UPDATE sessions SET life = ?2, status = 'initialized', reason = NULL, ended_at = NULL,
+    scene.db.run(
+        "UPDATE sessions SET life = ?2, status = 'initialized', reason = NULL, ended_at = NULL,
                     suspended_at = NULL, life_started_at = ?3 WHERE id = ?1",
-        )?
-        .execute(params![scene.session(), life, scene.at.0])?;
+        params![scene.session(), life, scene.at.0],
+    )?;
     let resumed_from = match (life, source) {
         (1, StartSource::Clear) => link_predecessor(scene)?,
         (1, _) => None,
@@ -86,28 +72,26 @@ pub(super) fn follow_cleared(scene: &EffectContext<'_>) -> Result<(), StoreError
 /// Remembers when the session began in another's place, for that one's end may be told later, and which one it was.
 fn link_predecessor(scene: &EffectContext<'_>) -> Result<Option<SessionId>, StoreError> {
     let before = predecessor(scene)?;
-    scene
-        .db
-        .prepare_cached(
-            "UPDATE sessions SET cleared_at = ?2, resumed_from = ifnull(resumed_from, ?3) WHERE id = ?1",
-        )?
-        .execute(params![scene.session(), scene.at.0, before.as_ref().map(SessionId::as_str)])?;
+    scene.db.run(
+        "UPDATE sessions SET cleared_at = ?2, resumed_from = ifnull(resumed_from, ?3) WHERE id = ?1",
+        params![scene.session(), scene.at.0, before.as_ref().map(SessionId::as_str)],
+    )?;
     Ok(before)
 }
 
 /// The session that was cleared away just before this one began: the agent names it nowhere. One that was cleared
 /// away in the same folder goes before others of the project, and none is claimed twice.
 fn predecessor(scene: &EffectContext<'_>) -> Result<Option<SessionId>, StoreError> {
-    let mut find = scene.db.prepare_cached(
+    scene.db.first(
         "SELECT o.session_id FROM sessions o JOIN sessions s ON s.id = ?1
          WHERE o.project = s.project AND o.agent = s.agent AND o.id <> s.id AND o.status = 'completed'
            AND o.reason = 'clear' AND o.ended_at BETWEEN ?2 - ?3 AND ?2 + ?3
            AND NOT EXISTS (SELECT 1 FROM sessions c
-                           WHERE c.project = s.project AND c.agent = s.agent AND c.resumed_from = o.session_id)
+                           WHERE c.project = s.project AND c.agent = s.agent AND c.resumed_from =
+                           o.session_id)
          ORDER BY o.cwd IS s.cwd DESC, abs(o.ended_at - ?2), o.id DESC LIMIT 1",
-    )?;
-    let found = find.query_row(params![scene.session(), scene.at.0, CLEAR_WITHIN_MS], |row| row.get(0));
-    Ok(found.optional()?.map(SessionId))
+        params![scene.session(), scene.at, CLEAR_WITHIN_MS],
+    )
 }
 
 pub(super) fn resume(
@@ -115,40 +99,39 @@ pub(super) fn resume(
     status: SessionStatus,
     suspended_for_ms: i64,
 ) -> Result<(), StoreError> {
-    scene
-        .db
-        .prepare_cached("UPDATE sessions SET status = ?2, suspended_at = NULL WHERE id = ?1")?
-        .execute(params![scene.session(), status.as_str()])?;
+    scene.db.run(
+        "UPDATE sessions SET status = ?2, suspended_at = NULL WHERE id = ?1",
+        params![scene.session(), status.as_str()],
+    )?;
     say(scene, LifecycleKind::SessionResume { suspended_for_ms })
 }
 
-/// The agent's program goes away.
+/// The agent's program exits.
 pub(super) fn suspend(scene: &EffectContext<'_>, reason: &str, tally: Tally) -> Result<(), StoreError> {
-    scene
-        .db
-        .prepare_cached("UPDATE sessions SET status = 'suspended', suspended_at = ?2 WHERE id = ?1")?
-        .execute(params![scene.session(), scene.at.0])?;
+    scene.db.run(
+        "UPDATE sessions SET status = 'suspended', suspended_at = ?2 WHERE id = ?1",
+        params![scene.session(), scene.at.0],
+    )?;
     let duration_ms = since_first_start(scene)?;
     say(scene, LifecycleKind::SessionSuspend { tally, duration_ms, reason: reason.to_owned() })
 }
 
 /// How long the session has lasted, all its lives and the time between them.
 fn since_first_start(scene: &EffectContext<'_>) -> Result<i64, StoreError> {
-    let mut find = scene.db.prepare_cached("SELECT started_at FROM sessions WHERE id = ?1")?;
-    Ok(scene.at.since(Timestamp(find.query_row([scene.session()], |row| row.get(0))?)))
+    Ok(scene
+        .at
+        .since(Timestamp(scene.db.one("SELECT started_at FROM sessions WHERE id = ?1", [scene.session()])?)))
 }
 
 pub(super) fn complete(scene: &EffectContext<'_>, reason: &str, tally: Tally) -> Result<(), StoreError> {
-    scene
-        .db
-        .prepare_cached(
-            "UPDATE sessions SET status = 'completed', reason = ?2, ended_at = ?3, suspended_at = NULL,
+    scene.db.run(
+        "UPDATE sessions SET status = 'completed', reason = ?2, ended_at = ?3, suspended_at = NULL,
                     end_event = ifnull(?4, (SELECT event_id FROM deliveries WHERE session = ?1
                         ORDER BY boot_id = (SELECT boot_id FROM deliveries WHERE session = ?1
                                             ORDER BY captured_at DESC LIMIT 1) DESC, boot_ns DESC LIMIT 1))
              WHERE id = ?1",
-        )?
-        .execute(params![scene.session(), reason, scene.at.0, scene.event.map(|event| event.0)])?;
+        params![scene.session(), reason, scene.at.0, scene.event.map(|event| event.0)],
+    )?;
     let duration_ms = since_first_start(scene)?;
     say(scene, LifecycleKind::SessionEnd { tally, duration_ms, reason: reason.to_owned() })?;
     if reason == StartSource::Clear.as_str() { claim_successor(scene) } else { Ok(()) }
@@ -156,19 +139,16 @@ pub(super) fn complete(scene: &EffectContext<'_>, reason: &str, tally: Tally) ->
 
 /// The session that a `clear` made room for may have been heard of first.
 fn claim_successor(scene: &EffectContext<'_>) -> Result<(), StoreError> {
-    scene
-        .db
-        .prepare_cached(
-            "UPDATE sessions SET resumed_from = ?4 WHERE id = (
+    scene.db.run(
+        "UPDATE sessions SET resumed_from = ?4 WHERE id = (
                 SELECT s.id FROM sessions o JOIN sessions s ON s.project = o.project AND s.agent = o.agent
                 WHERE o.id = ?1 AND s.id <> o.id AND s.resumed_from IS NULL
                   AND s.cleared_at BETWEEN ?2 - ?3 AND ?2 + ?3
                 ORDER BY s.cwd IS o.cwd DESC, abs(s.cleared_at - ?2), s.id LIMIT 1)
              AND NOT EXISTS (SELECT 1 FROM sessions c JOIN sessions o ON o.id = ?1
                              WHERE c.project = o.project AND c.agent = o.agent AND c.resumed_from = ?4)",
-        )?
-        .execute(params![scene.session(), scene.at.0, CLEAR_WITHIN_MS, scene.key.id.as_str()])?;
-    Ok(())
+        params![scene.session(), scene.at.0, CLEAR_WITHIN_MS, scene.key.id.as_str()],
+    )
 }
 
 /// Ends what is still open of sessions that are about to go, because they were silent for too long.
@@ -177,47 +157,34 @@ pub(super) fn end_expired(
     sessions: &BTreeSet<i64>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let mut find = db.prepare_cached(&format!("{OPEN_LIFE} AND s.id = ?1"))?;
+    let sql = format!("{} WHERE s.status <> 'completed' AND s.id = ?1", OpenLife::SELECT);
     for session in sessions {
-        let Some(life) = find.query_row([session], read_open_life).optional()? else { continue };
+        let Some(life) = db.first::<OpenLife>(&sql, [session])? else { continue };
         let (tally, duration_ms) = life.amounts_to(life.heard);
         let what = LifecycleKind::SessionEnd { tally, duration_ms, reason: "retention".to_owned() };
-        db.prepare_cached("UPDATE sessions SET status = 'completed' WHERE id = ?1")?.execute([session])?;
+        db.run("UPDATE sessions SET status = 'completed' WHERE id = ?1", [session])?;
         record(db, *session, life.heard, &what)?;
         db.publish(LifecycleEvent { session: Some(life.key), at: now, what });
     }
     Ok(())
 }
 
-/// A session whose life goes on, with its prompts and answers.
-const OPEN_LIFE: &str = "SELECT s.id, s.agent, s.session_id, s.started_at, s.life_started_at, s.last_event_at,
-        (SELECT ifnull(sum((b.source <> 'recovery') + (b.response IS NOT NULL OR b.response_event IS NOT NULL)), 0)
-         FROM prompt_batches b WHERE b.session = s.id),
-        EXISTS (SELECT 1 FROM prompt_batches b
-                WHERE b.session = s.id AND b.status <> 'closed' AND b.source <> 'private')
-    FROM sessions s WHERE s.status <> 'completed'";
-
-struct OpenLife {
-    session: i64,
-    key: SessionKey,
-    started: Timestamp,
-    begun: Timestamp,
-    heard: Timestamp,
-    message_count: u32,
+record! {
+/// A session whose life goes on.
+struct OpenLife from "sessions s" {
+    session: i64 = "s.id",
+    key: SessionKey = "s.agent, s.session_id",
+    started: Timestamp = "s.started_at",
+    begun: Timestamp = "s.life_started_at",
+    heard: Timestamp = "s.last_event_at",
+    /// Its prompts and answers.
+    message_count: u32 = "(SELECT ifnull(sum((b.source <> 'recovery') + (b.response IS NOT NULL OR
+             b.response_event IS NOT NULL)), 0)
+        FROM prompt_batches b WHERE b.session = s.id)",
     /// It is in the middle of a turn that is not private.
-    in_turn: bool,
+    in_turn: bool = "EXISTS (SELECT 1 FROM prompt_batches b
+        WHERE b.session = s.id AND b.status <> 'closed' AND b.source <> 'private')",
 }
-
-fn read_open_life(row: &Row<'_>) -> rusqlite::Result<OpenLife> {
-    Ok(OpenLife {
-        session: row.get(0)?,
-        key: SessionKey { agent: AgentName(row.get(1)?), id: SessionId(row.get(2)?) },
-        started: Timestamp(row.get(3)?),
-        begun: Timestamp(row.get(4)?),
-        heard: Timestamp(row.get(5)?),
-        message_count: row.get(6)?,
-        in_turn: row.get(7)?,
-    })
 }
 
 impl OpenLife {
@@ -250,12 +217,10 @@ impl Operation for SuspendAll {
 
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         let Self { at: now, why } = self;
-        let mut live = db.prepare_cached(&format!(
-            "{OPEN_LIFE} AND s.status IN ('initialized', 'active') ORDER BY s.id"
-        ))?;
+        let live = format!("{} WHERE s.status IN ('initialized', 'active') ORDER BY s.id", OpenLife::SELECT);
         let mut stamp =
             db.prepare_cached("UPDATE sessions SET status = 'suspended', suspended_at = ?2 WHERE id = ?1")?;
-        for life in live.query_map([], read_open_life)?.collect::<Result<Vec<_>, _>>()? {
+        for life in db.all::<OpenLife>(&live, [])? {
             let (at, reason) = match why {
                 Suspension::Stop => (now, "daemon_stop"),
                 Suspension::Crash => (life.heard, "daemon_crash"),

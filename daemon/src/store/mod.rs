@@ -8,8 +8,11 @@
 
 mod backup;
 mod by_hand;
+mod choice;
 mod compactions;
+mod delivery;
 mod documents;
+mod effect_context;
 mod effects;
 mod evidence;
 mod file_notes;
@@ -21,6 +24,7 @@ mod late;
 mod lineage;
 mod ledger;
 mod lives;
+mod migration;
 mod operation;
 mod orphans;
 mod plans;
@@ -31,11 +35,13 @@ mod plain_search;
 mod reading;
 mod repair;
 mod results;
+mod row;
 mod schema;
 mod sessions;
 mod checkout_records;
 mod statistics;
 mod text;
+mod threads;
 mod titles;
 mod traces;
 mod writes;
@@ -57,11 +63,14 @@ pub use backup::{
 };
 pub use by_hand::{MarkObservations, Remembered, Validity};
 pub use checkout_records::CheckoutRecord;
+pub use choice::{Choice, ChosenBatch, DueBatch, DueChoice, due_choice};
 pub use compactions::{CompactionRow, compaction_summaries};
+pub use delivery::{Delivery, Precedence, SessionOrigin};
 pub use documents::{
     DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, log_goes_on_after,
     prompt_number, scan_documents,
 };
+pub use effect_context::StoredEvent;
 pub use file_notes::{FileNoteRow, earlier_statements, notes_about};
 pub use forgetting::{
     Criteria, Forget, Forgotten, ForgottenCounts, RowsToForget, Selection, TracesRemoved, Unreadable,
@@ -70,8 +79,8 @@ pub use forgetting::{
 pub use jobs::{
     CompressionTrouble, DeleteDoneJobs, Duty, ExpireLeases, FinishJob, FinishedJob, FirstResult,
     GiveBackJobs, JobFailure, JobKind, JobResult, JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry,
-    ReleaseLeases, RetryJobs, StoreStandIn, compression_trouble, has_done_jobs, has_expired_leases, jobs,
-    next_try, unfinished_jobs,
+    ReleaseLeases, RetryJobs, SessionResult, StoreStandIn, compression_trouble, has_done_jobs,
+    has_expired_leases, jobs, next_try, unfinished_jobs,
 };
 pub use known::{KnownSession, known_session, quiet_sessions};
 pub use ledger::{ReserveCost, SettleCost, SpendingRow, spending, spent};
@@ -95,15 +104,15 @@ pub use repair::{
 pub use results::BatchResult;
 pub use sessions::{
     ActivityRow, BatchRow, GivenRow, InjectionRow, SessionInfo, StoredBatch, asides_of_batch, batch_row,
-    batches, find_sessions, first_and_last_prompt, given, injections, is_summarizing, last_prompt,
+    batches, find_sessions, first_and_last_prompt, given, has_agent, injections, is_summarizing, last_prompt,
     latest_calls, observations_of_session, session_activities, session_info, session_list,
     summary_of_session,
 };
-pub use statistics::{Statistics, statistics};
+pub use statistics::{Statistics, is_empty, statistics};
 pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};
 pub use writes::{
-    Delivery, EventOutcome, IdleEffects, Injection, Precedence, RetractInjection, SessionOrigin, StoredEvent,
-    Transaction, TrimIndexLog, Unparsed, UnparsedOutcome,
+    EventOutcome, IdleEffects, Injection, RetractInjection, Transaction, TrimIndexLog, Unparsed,
+    UnparsedOutcome,
 };
 
 /// How sure a commit must be before it is acknowledged.
@@ -119,22 +128,22 @@ pub enum Durability {
 /// Why a query or a write failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    #[error("the database refused: {0}")]
+    #[error("database error: {0}")]
     Sqlite(#[from] rusqlite::Error),
-    #[error("a stored list is no JSON: {0}")]
+    #[error("a stored list is not valid JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error("a stored text cannot be decompressed: {0}")]
     Text(#[from] std::io::Error),
-    #[error("the database cannot be written: {0}")]
+    #[error("cannot write the database: {0}")]
     Unavailable(String),
     #[error("batch {0} of the session is not stored")]
     NoSuchBatch(u32),
-    /// Whoever decided on the event took the session for stored.
+    /// The session was forgotten between the decision and the write.
     #[error("the session is not stored")]
     NoSuchSession,
-    #[error("somebody is reading, so the log beside the database cannot be emptied")]
+    #[error("cannot truncate the write-ahead log while the database is read")]
     LogInUse,
-    /// A check found it; the words are SQLite's.
+    /// Found by a check; the text is SQLite's.
     #[error("the database is damaged: {0}")]
     Damaged(String),
 }
@@ -162,9 +171,9 @@ fn is_damage(error: &rusqlite::Error) -> bool {
 /// Why the database cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenStoreError {
-    #[error("database {} was written by a newer recall (schema {found}, this one knows {known})", path.display())]
+    #[error("database {} was written by a newer recall (schema {found}; this version supports {known})", path.display())]
     TooNew { path: PathBuf, found: u32, known: u32 },
-    #[error("database {} was written by an unreleased recall, its tables are others", path.display())]
+    #[error("database {} was written by an unreleased recall with other tables", path.display())]
     OtherTables { path: PathBuf },
     #[error("cannot open database {}", path.display())]
     Open {
@@ -172,20 +181,20 @@ pub enum OpenStoreError {
         #[source]
         source: rusqlite::Error,
     },
-    #[error("cannot bring database {} to schema {to}", path.display())]
+    #[error("cannot migrate database {} to schema {to}", path.display())]
     Migrate {
         path: PathBuf,
         to: u32,
         #[source]
         source: rusqlite::Error,
     },
-    #[error("cannot back database {} up before bringing it to a newer schema", path.display())]
+    #[error("cannot back up database {} before migrating it", path.display())]
     Backup {
         path: PathBuf,
         #[source]
         source: BackupError,
     },
-    #[error("cannot make the new database {} last", path.display())]
+    #[error("cannot sync the new database {}", path.display())]
     Create {
         path: PathBuf,
         #[source]
@@ -236,7 +245,7 @@ pub fn open_writer(
         Durability::Full => "FULL",
         Durability::Normal => "NORMAL",
     };
-    // Nothing has been accepted into a new one: it is made to last once, when it is whole.
+    // A new database contains nothing yet. It is synced once, when it is complete.
     let meanwhile = if is_new { "OFF" } else { synchronous };
     connection
         .execute_batch(&format!(
@@ -247,7 +256,7 @@ pub fn open_writer(
         .map_err(failed)?;
     plans_do_not_depend_on_values(&connection).map_err(failed)?;
     connection.set_prepared_statement_cache_capacity(64);
-    schema::migrate(&mut connection, path, backups)?;
+    migration::migrate(&mut connection, path, backups)?;
     if is_new {
         make_last(path).map_err(|source| OpenStoreError::Create { path: path.to_owned(), source })?;
         connection.pragma_update(None, "synchronous", synchronous).map_err(failed)?;
@@ -255,16 +264,16 @@ pub fn open_writer(
     Ok(connection)
 }
 
-/// What a power failure must not take: without the database's first page SQLite throws the log beside it away. The log
-/// itself is flushed whole by the first commit.
+/// Syncs a new database. Without its first page SQLite would discard the write-ahead log after a power failure. The
+/// first commit syncs the log itself.
 fn make_last(path: &Path) -> std::io::Result<()> {
     let sync = |path: &Path| std::fs::File::open(path)?.sync_all();
     sync(path)?;
     path.parent().map_or(Ok(()), sync)
 }
 
-/// Otherwise SQLite looks at a parameter's value while it plans, and plans anew for every other value: a seventh of the
-/// daemon's work for an event went there. Nothing here gains by it.
+/// Keeps SQLite from planning a statement again for other parameter values, which took a seventh of the daemon's work
+/// for an event.
 fn plans_do_not_depend_on_values(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
@@ -279,18 +288,15 @@ fn private_file(path: &Path) {
 
 /// Moves what the log beside the database holds into the database and empties it, if no reader is in the way. For
 /// the write connection, outside of a transaction.
-///
-/// # Errors
-/// When the database refuses.
 pub fn empty_log(connection: &Connection) -> Result<(), StoreError> {
-    // Somebody may be reading for long: then it is for the next time, without waiting.
+    // A long reader must not block: the next call tries again.
     connection.busy_timeout(Duration::ZERO)?;
     let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     connection.busy_timeout(Duration::from_secs(5))?;
     Ok(emptied?)
 }
 
-/// As [`empty_log`], but waits for readers and tells if one is in the way for too long.
+/// As [`empty_log`], but waits for readers, and fails if one takes too long.
 ///
 /// # Errors
 /// When the database refuses, or somebody reads for more than ten seconds.
@@ -301,10 +307,10 @@ fn empty_log_now(connection: &Connection) -> Result<(), StoreError> {
     if emptied? == 0 { Ok(()) } else { Err(StoreError::LogInUse) }
 }
 
-/// Somebody has read what SQLite cannot have written.
+/// Signs of damage that a reader has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suspicion {
-    /// Which of the databases that lay there one after the other, see [`Readers::renew`].
+    /// Which database it was, see [`Readers::renew`].
     pub generation: u64,
     pub evidence: Evidence,
     pub why: String,
@@ -326,7 +332,7 @@ struct Pool {
     alarm: RwLock<Option<Alarm>>,
 }
 
-/// More idle readers than this are closed: each holds its page cache.
+/// More idle readers than this are closed, because each has a page cache.
 const IDLE_READERS: usize = 3;
 
 impl Readers {
@@ -348,7 +354,7 @@ impl Readers {
         };
         let answer = query(&connection);
         let mut idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        // Compared under the lock: nothing of the last generation gets in after the pool was emptied.
+        // Compared under the lock, so that no connection to an earlier database enters the emptied pool.
         let is_current = generation == self.generation();
         if is_current && idle.len() < IDLE_READERS {
             idle.push(connection);
@@ -367,14 +373,14 @@ impl Readers {
         self.pool.generation.load(Ordering::Acquire)
     }
 
-    /// Gives up every connection: another database lies there now, or will in a moment.
+    /// Closes every connection, because the database is being replaced.
     pub fn renew(&self) {
         let mut idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
         self.pool.generation.fetch_add(1, Ordering::AcqRel);
         idle.clear();
     }
 
-    /// Who shall hear of damage.
+    /// Sets who is told of damage.
     pub fn on_damage(&self, alarm: impl Fn(Suspicion) + Send + Sync + 'static) {
         *self.pool.alarm.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(alarm));
     }

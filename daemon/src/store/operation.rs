@@ -184,7 +184,8 @@ mod tests {
             "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0);
              INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
              VALUES (1, 'a', 's', 1, 'active', 1, 0, 0);
-             INSERT INTO prompt_batches (id, session, seq, prompt_number, source, status, prompt, response, opened_at)
+             INSERT INTO prompt_batches (id, session, seq, prompt_number, source, status, prompt,
+             response, opened_at)
              VALUES (1, 1, 1, 1, 'user', 'closed', 'x', 'y', 0), (2, 1, 2, 2, 'user', 'closed', 'x', 'y', 0)",
         )
         .unwrap();
@@ -199,7 +200,12 @@ mod tests {
         assert_eq!(changed_by(Effect::Summarize), (false, true));
         assert_eq!(changed_by(Effect::CompressBatch { seq: Seq(1) }), (false, true));
         // A batch that turns out to be private has its session summarized anew.
-        let periods = vec![Period { seq: Seq(1), turn: None, since: None }];
+        let periods = vec![Period {
+            seq: Seq(1),
+            turn: None,
+            since: None,
+            source: crate::memory::material::BatchSource::User,
+        }];
         let hide = Effect::Rearrange { periods, among: Vec::new(), hidden: vec![Seq(1)] };
         assert_eq!(changed_by(hide), (true, true));
         let mut changes = Changes::default();

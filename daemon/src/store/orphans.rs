@@ -1,35 +1,33 @@
-//! What fell between: activities without a batch, and batches that nobody compresses.
+//! Repairs activities without a batch, and closed batches without a job.
 //!
-//! Neither can come about while everything works; a restored backup or an older version may have left some. Notes of
-//! a session without any batch are none: they wait for its first prompt.
+//! A restored backup may contain some. Activities of a session without any batch wait for its first prompt.
 
 use rusqlite::Connection;
 
 use super::StoreError;
 use super::jobs::{self, JobKind};
 use super::operation::{Operation, WriteContext};
+use super::row::Sql;
 use crate::memory::ids::{BatchId, Timestamp};
 
 /// Whether there is anything to repair.
-///
-/// # Errors
-/// When the database refuses.
 pub fn has_orphans(db: &Connection) -> Result<bool, StoreError> {
-    let mut find = db.prepare_cached(
+    db.one(
         "SELECT EXISTS (
             SELECT 1 FROM activities a WHERE a.batch IS NULL AND (
                 EXISTS (SELECT 1 FROM prompt_batches b WHERE b.session = a.session AND b.source <> 'private')
-                OR (a.kind = 'tool' AND NOT EXISTS (SELECT 1 FROM prompt_batches b WHERE b.session = a.session))))
+                OR (a.kind = 'tool' AND NOT EXISTS (SELECT 1 FROM prompt_batches b WHERE b.session =
+                a.session))))
          OR EXISTS (
             SELECT 1 FROM prompt_batches b
             WHERE b.status = 'closed' AND b.compressed_at IS NULL AND b.source <> 'private'
               AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.session = b.session AND j.batch = b.id
                               AND j.kind = 'batch' AND j.status <> 'done'))",
-    )?;
-    Ok(find.query_row([], |row| row.get(0))?)
+        [],
+    )
 }
 
-/// What lies about without a batch gets one, and batches that nobody compresses get a job.
+/// Gives activities a batch and batches a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepairOrphans {
     pub at: Timestamp,
@@ -48,7 +46,8 @@ impl Operation for RepairOrphans {
 /// Calls of a session without any batch get a recovery batch, which is closed: nobody works in it.
 fn open_recovery_batches(db: &Connection) -> Result<(), StoreError> {
     db.execute(
-        "INSERT INTO prompt_batches (session, seq, prompt_number, source, status, close_reason, opened_at, closed_at)
+        "INSERT INTO prompt_batches (session, seq, prompt_number, source, status, close_reason,
+                 opened_at, closed_at)
          SELECT a.session, 1, 0, 'recovery', 'closed', 'recovery', min(a.at), max(a.at) FROM activities a
          WHERE a.batch IS NULL AND a.kind = 'tool'
            AND NOT EXISTS (SELECT 1 FROM prompt_batches b WHERE b.session = a.session)
@@ -58,22 +57,23 @@ fn open_recovery_batches(db: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// To the batch that ran at their time, else to the first.
+/// Attaches activities to the batch that was open at their time, else to the first.
 fn attach_to_nearest(db: &Connection) -> Result<(), StoreError> {
-    let mut attach = db.prepare_cached(
+    let touched = db.all::<i64>(
         "UPDATE activities SET batch = (
             SELECT b.id FROM prompt_batches b WHERE b.session = activities.session AND b.source <> 'private'
             ORDER BY b.opened_at <= activities.at DESC, abs(activities.at - b.opened_at), b.seq LIMIT 1)
          WHERE batch IS NULL AND EXISTS (SELECT 1 FROM prompt_batches b
             WHERE b.session = activities.session AND b.source <> 'private')
          RETURNING batch",
+        [],
     )?;
-    let touched = attach.query_map([], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;
     let mut forget = db.prepare_cached(
-        "UPDATE prompt_batches SET compressed_at = NULL WHERE id = ?1 AND status = 'closed' AND source <> 'private'",
+        "UPDATE prompt_batches SET compressed_at = NULL WHERE id = ?1 AND status = 'closed' AND source
+                 <> 'private'",
     )?;
     for batch in touched {
-        // It has more to tell than when it was compressed.
+        // It contains more than when it was compressed.
         forget.execute([batch])?;
     }
     Ok(())

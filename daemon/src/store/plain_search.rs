@@ -1,8 +1,8 @@
-//! Searching without the index: every text is read and compared, the newest first, for a bounded time.
+//! Search without the index: reads and compares texts, newest first, for a limited time.
 //!
-//! It stands in while the index is damaged or being made anew. It knows substrings and nothing else: no word forms,
-//! no rareness. Observations, summaries of both sorts, prompts and responses are searched; activities are not, they are
-//! too many.
+//! It is used while the index is damaged or being rebuilt. It matches substrings only, without word forms and term
+//! weights. It searches observations, both kinds of summaries, prompts and responses. It skips activities, because
+//! there are too many.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use regex::{Regex, RegexBuilder};
 use rusqlite::{Connection, Row};
 
 use super::StoreError;
-use super::text::Unpacked;
+use super::row::next;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::{ProjectRow, Timestamp};
 use crate::memory::observation::ObservationType;
 
-/// The kinds that are searched; the time is shared out among them.
+/// The kinds to search; they share the time.
 const KINDS: [DocumentKind; 5] = [
     DocumentKind::Observation,
     DocumentKind::Summary,
@@ -24,23 +24,23 @@ const KINDS: [DocumentKind; 5] = [
     DocumentKind::Response,
 ];
 
-/// What is looked for. Everything empty: all there is, the newest first.
+/// What to find. An empty query matches everything, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlainSearch {
-    /// Words and phrases: more of them is better, one is enough.
+    /// Words and phrases: one match is enough, more matches rank higher.
     pub wanted: Vec<String>,
-    /// Required.
+    /// Required words.
     pub phrases: Vec<String>,
     pub unwanted: Vec<String>,
-    /// Empty: every kind.
+    /// Empty for every kind.
     pub kinds: Vec<DocumentKind>,
-    /// Empty: every type, and what has none.
+    /// Empty for every type, including none.
     pub types: Vec<ObservationType>,
-    /// Empty: every project.
+    /// Empty for every project.
     pub projects: Vec<ProjectRow>,
-    /// Starts of session ids; empty: every session.
+    /// Prefixes of session ids; empty for every session.
     pub sessions: Vec<String>,
-    /// Names of agents; empty: every agent.
+    /// Names of agents; empty for every agent.
     pub agents: Vec<String>,
     pub since: Option<Timestamp>,
 }
@@ -49,22 +49,19 @@ pub struct PlainSearch {
 pub struct PlainHit {
     pub key: DocumentKey,
     pub at: Timestamp,
-    /// The share of the wanted words that it has, 0 to 1.
+    /// The share of the wanted words that the text contains, from 0 to 1.
     pub share: f32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlainHits {
-    /// Those with more of the words first, among equals the newest.
+    /// Sorted by share of words, then newest first.
     pub hits: Vec<PlainHit>,
-    /// How many there are, as far as time allowed to look.
+    /// The number of hits found in the time available.
     pub total: usize,
 }
 
-/// At most `limit` hits, found in about the time of `within`.
-///
-/// # Errors
-/// When the database refuses.
+/// Returns at most `limit` hits and stops after about `within`.
 pub fn search_plainly(
     db: &Connection,
     search: &PlainSearch,
@@ -104,7 +101,7 @@ pub fn search_plainly(
     Ok(PlainHits { hits, total })
 }
 
-/// Rows of one kind since a moment, the newest first: number, time, project, agent, session, type, text.
+/// Rows of one kind since a time, newest first: id, time, project, agent, session, type, text.
 fn sql(kind: DocumentKind) -> &'static str {
     match kind {
         DocumentKind::Summary => {
@@ -141,6 +138,7 @@ fn sql(kind: DocumentKind) -> &'static str {
     }
 }
 
+/// A row of [`sql`], in the order of its columns.
 struct Candidate {
     row: i64,
     at: Timestamp,
@@ -153,15 +151,15 @@ struct Candidate {
 
 impl Candidate {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let observation_type: Option<String> = row.get(5)?;
+        let mut at = 0;
         Ok(Self {
-            row: row.get(0)?,
-            at: Timestamp(row.get(1)?),
-            project: ProjectRow(row.get(2)?),
-            agent: row.get(3)?,
-            session: row.get(4)?,
-            observation_type: observation_type.as_deref().and_then(ObservationType::parse),
-            text: row.get::<_, Unpacked>(6)?.0,
+            row: next(row, &mut at)?,
+            at: next(row, &mut at)?,
+            project: next(row, &mut at)?,
+            agent: next(row, &mut at)?,
+            session: next(row, &mut at)?,
+            observation_type: next(row, &mut at)?,
+            text: next(row, &mut at)?,
         })
     }
 
@@ -186,7 +184,7 @@ struct Matcher {
 
 impl Matcher {
     fn new(search: &PlainSearch) -> Self {
-        // Escaped text always is a regex; one too long for the engine is looked for by nobody.
+        // Escaped text is always a valid regex. A pattern too long for the engine matches nothing.
         let each = |texts: &[String]| -> Vec<Regex> {
             let build =
                 |text: &String| RegexBuilder::new(&regex::escape(text)).case_insensitive(true).build().ok();
@@ -199,7 +197,7 @@ impl Matcher {
         }
     }
 
-    /// `None`: no hit.
+    /// Returns `None` if the row does not match.
     fn share(&self, text: &str) -> Option<f32> {
         if !self.phrases.iter().all(|phrase| phrase.is_match(text))
             || self.unwanted.iter().any(|unwanted| unwanted.is_match(text))
@@ -229,20 +227,23 @@ mod tests {
             "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0), (2, 'path:/blog', 'blog', 0);
              INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
              VALUES (1, 'claude-code', 'ab12', 1, 'active', 1, 0, 0), (2, 'codex', 'cd34', 2, 'active', 1, 0, 0);
-             INSERT INTO observations (uuid, session, project, type, title, narrative, facts, concepts, files_read,
+             INSERT INTO observations (uuid, session, project, type, title, narrative, facts, concepts,
+             files_read,
                                        files_modified, importance, evidence, origin, created_at)
              VALUES ('u1', 1, 1, 'bugfix', 'Login was slow', 'Bcrypt ran on the request thread.', '[]', '[]',
                      '[]', '[\"src/login.rs\"]', 5, '[]', 'x', 10),
                     ('u2', 2, 2, 'decision', 'Login with passkeys', 'Über alles decided: 100% of logins.', '[]',
                      '[]', '[]', '[]', 5, '[]', 'x', 20);
-             INSERT INTO session_summaries (session, project, title, request, investigated, learned, completed,
+             INSERT INTO session_summaries (session, project, title, request, investigated, learned,
+             completed,
                                             next_steps, notes, origin, created_at)
              VALUES (1, 1, 'Made login fast', '', '', '', '', 'measure bcrypt again', '', 'x', 30);",
         )
         .unwrap();
         let long = format!("{} the needle in the login haystack", "hay ".repeat(4000));
         db.execute(
-            "INSERT INTO prompt_batches (session, seq, prompt_number, source, status, prompt, response, opened_at)
+            "INSERT INTO prompt_batches (session, seq, prompt_number, source, status, prompt, response,
+                     opened_at)
              VALUES (1, 1, 1, 'user', 'closed', 'why is the login slow?', ?1, 5)",
             [crate::store::text::Packed(&long)],
         )

@@ -1,11 +1,12 @@
-//! Plans and task lists: one row for each file of a session, rewritten as the plan evolves.
+//! Plans and task lists: one row per file of a session, updated as the plan changes.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
-use super::effects::EffectContext;
+use super::effect_context::EffectContext;
 use super::known::order_of;
 use super::operation::{WriteContext, log};
+use super::row::{Sql, record};
 use super::text::{Packed, Unpacked};
 use crate::memory::ids::{BatchId, PlanId, PromptId, SessionRow, Timestamp};
 use crate::memory::order::Order;
@@ -13,63 +14,40 @@ use crate::memory::plan::{self, PlanReference, PlanState};
 use crate::memory::session::Seq;
 use crate::memory::task_list::{TaskChange, TaskList};
 
-/// A plan as it is kept.
+record! {
+/// A stored plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanRow {
-    pub id: PlanId,
-    pub session: SessionRow,
+pub struct PlanRow from "plans" {
+    pub id: PlanId = "id",
+    pub session: SessionRow = "session",
     /// `plan` or `tasks`.
-    pub kind: String,
-    /// Absent for a plan without a file.
-    pub path: Option<String>,
-    pub title: String,
-    pub text: String,
+    pub kind: String = "kind",
+    /// `None` for a plan without a file.
+    pub path: Option<String> = "nullif(path, '')",
+    pub title: String = "title",
+    pub text: String = "text",
     /// `draft` or `approved`.
-    pub state: String,
-    /// The numbers of the prompts whose batches made it or carry it out.
-    pub prompt_numbers: Vec<u32>,
-    pub created_at: Timestamp,
-    pub updated_at: Timestamp,
+    pub state: String = "state",
+    /// The prompt numbers of the batches that wrote the plan or carry it out.
+    pub prompt_numbers: Vec<u32> = "(SELECT json_group_array(n) FROM (
+        SELECT DISTINCT b.prompt_number n FROM plan_batches l JOIN prompt_batches b ON b.id = l.batch
+        WHERE l.plan = plans.id ORDER BY n))",
+    pub created_at: Timestamp = "created_at",
+    pub updated_at: Timestamp = "updated_at",
+}
 }
 
-const COLUMNS: &str = "id, session, kind, path, title, text, state, created_at, updated_at,
-    (SELECT json_group_array(n) FROM (SELECT DISTINCT b.prompt_number n FROM plan_batches l
-        JOIN prompt_batches b ON b.id = l.batch WHERE l.plan = plans.id ORDER BY n)) FROM plans";
-
-fn read(row: &Row<'_>) -> rusqlite::Result<PlanRow> {
-    let numbers: String = row.get(9)?;
-    Ok(PlanRow {
-        id: PlanId(row.get(0)?),
-        session: SessionRow(row.get(1)?),
-        kind: row.get(2)?,
-        path: Some(row.get(3)?).filter(|path: &String| !path.is_empty()),
-        title: row.get(4)?,
-        text: row.get::<_, Unpacked>(5)?.0,
-        state: row.get(6)?,
-        prompt_numbers: serde_json::from_str(&numbers).unwrap_or_default(),
-        created_at: Timestamp(row.get(7)?),
-        updated_at: Timestamp(row.get(8)?),
-    })
-}
-
-/// A session's plans and its task list, those that were changed last first.
-///
-/// # Errors
-/// When the database refuses.
+/// The plans and the task list of a session, the last changed first.
 pub fn plans_of_session(db: &Connection, session: SessionRow) -> Result<Vec<PlanRow>, StoreError> {
-    let sql = format!("SELECT {COLUMNS} WHERE session = ?1 ORDER BY updated_at DESC, id DESC");
-    let mut statement = db.prepare_cached(&sql)?;
-    Ok(statement.query_map([session.0], read)?.collect::<Result<_, _>>()?)
+    let sql = format!("{} WHERE session = ?1 ORDER BY updated_at DESC, id DESC", PlanRow::SELECT);
+    db.all(&sql, [session])
 }
 
-/// # Errors
-/// When the database refuses.
 pub fn plan(db: &Connection, id: PlanId) -> Result<Option<PlanRow>, StoreError> {
-    let sql = format!("SELECT {COLUMNS} WHERE id = ?1");
-    Ok(db.prepare_cached(&sql)?.query_row([id.0], read).optional()?)
+    db.first(&format!("{} WHERE id = ?1", PlanRow::SELECT), [id])
 }
 
-/// Keeps what a file or an approval says. What is older than what is known changes nothing but the state.
+/// Stores what a file or an approval contains. If it is older than the stored plan, only the state changes.
 pub(super) fn keep(
     scene: &EffectContext<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
@@ -78,11 +56,16 @@ pub(super) fn keep(
     state: PlanState,
 ) -> Result<(), StoreError> {
     let path = path.unwrap_or_default();
+    let (state, text) = match state {
+        PlanState::ApprovedEarlier if row_of(scene, ("plan", path))?.is_some() => (PlanState::Approved, None),
+        PlanState::ApprovedEarlier => (PlanState::Approved, text),
+        PlanState::Draft | PlanState::Approved => (state, text),
+    };
     if let Some(text) = text {
         write(scene, seq, ("plan", path), text)?;
     }
     if state == PlanState::Approved && path.is_empty() && text.is_none() {
-        // What was approved is not said: it is what was written last.
+        // An approval without text approves the text that was written last.
         let Some(plan) = last_written(scene.db, scene.session(), scene.at)? else { return Ok(()) };
         approve(scene.db, plan)?;
         return tie(scene, (seq, prompt), plan);
@@ -96,19 +79,18 @@ pub(super) fn keep(
 }
 
 fn approve(db: &Connection, plan: i64) -> Result<(), StoreError> {
-    db.prepare_cached("UPDATE plans SET state = 'approved' WHERE id = ?1 AND state <> 'approved'")?
-        .execute([plan])?;
-    Ok(())
+    db.run("UPDATE plans SET state = 'approved' WHERE id = ?1 AND state <> 'approved'", [plan])
 }
 
 fn row_of(scene: &EffectContext<'_>, (kind, path): (&str, &str)) -> Result<Option<i64>, StoreError> {
-    let mut find =
-        scene.db.prepare_cached("SELECT id FROM plans WHERE session = ?1 AND kind = ?2 AND path = ?3")?;
-    Ok(find.query_row(params![scene.session(), kind, path], |row| row.get(0)).optional()?)
+    scene.db.first(
+        "SELECT id FROM plans WHERE session = ?1 AND kind = ?2 AND path = ?3",
+        params![scene.session(), kind, path],
+    )
 }
 
-/// The plan of a session that was written last until a moment; approving one is writing it. What a prompt that carries
-/// one out says is no writing.
+/// The plan of a session that was last written or approved before a time. A prompt that carries out a plan does not
+/// count as writing.
 const WRITTEN: &str = "SELECT l.plan, max(d.captured_at) AS at FROM plan_batches l
     JOIN deliveries d ON d.event_id = l.event_id JOIN plans p ON p.id = l.plan
     JOIN prompt_batches b ON b.id = l.batch JOIN sessions s ON s.id = p.session
@@ -116,18 +98,19 @@ const WRITTEN: &str = "SELECT l.plan, max(d.captured_at) AS at FROM plan_batches
 
 fn last_written(db: &Connection, session: i64, until: Timestamp) -> Result<Option<i64>, StoreError> {
     let sql = format!("{WRITTEN} AND p.session = ?1 GROUP BY l.plan ORDER BY at DESC, l.plan DESC LIMIT 1");
-    Ok(db.prepare_cached(&sql)?.query_row(params![session, until.0], |row| row.get(0)).optional()?)
+    db.first(&sql, params![session, until.0])
 }
 
-/// The same of other sessions of the project, of those that were approved.
+/// The approved plan of the project's sessions that was last written before a time.
 fn last_approved(db: &Connection, project: i64, until: Timestamp) -> Result<Option<i64>, StoreError> {
     let sql = format!(
-        "{WRITTEN} AND s.project = ?1 AND p.state = 'approved' GROUP BY l.plan ORDER BY at DESC, l.plan DESC LIMIT 1"
+        "{WRITTEN} AND s.project = ?1 AND p.state = 'approved' GROUP BY l.plan ORDER BY at DESC, l.plan
+                 DESC LIMIT 1"
     );
-    Ok(db.prepare_cached(&sql)?.query_row(params![project, until.0], |row| row.get(0)).optional()?)
+    db.first(&sql, params![project, until.0])
 }
 
-/// A plan that is heard of late may be the one that later prompts meant.
+/// Links later prompts again when a plan arrives late: they may have meant this plan.
 fn carry_out_anew(scene: &EffectContext<'_>) -> Result<(), StoreError> {
     let mut find = scene.db.prepare_cached(
         "SELECT id, prompt, prompt_event, opened_at FROM prompt_batches
@@ -136,19 +119,17 @@ fn carry_out_anew(scene: &EffectContext<'_>) -> Result<(), StoreError> {
     let mut rows = find.query(params![scene.session(), scene.at.0])?;
     while let Some(row) = rows.next()? {
         let (batch, text, event): (i64, Unpacked, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        if plan::reference(&text.0, &[]) == Some(PlanReference::Last) {
+        if plan::reference(&text.0, &[], scene.conventions.plan_prompts) == Some(PlanReference::Last) {
             scene
                 .db
-                .prepare_cached("DELETE FROM plan_batches WHERE batch = ?1 AND event_id = ?2")?
-                .execute(params![batch, event])?;
+                .run("DELETE FROM plan_batches WHERE batch = ?1 AND event_id = ?2", params![batch, event])?;
             carry_out_last(scene, BatchId(batch), &event, Timestamp(row.get(3)?))?;
         }
     }
     Ok(())
 }
 
-/// Ties a batch to the plan that was made last before its prompt: the session's own, else one of the project's that was
-/// approved.
+/// Links a batch to the latest plan before its prompt: a plan of its session, else an approved plan of the project.
 fn carry_out_last(
     scene: &EffectContext<'_>,
     batch: BatchId,
@@ -160,14 +141,13 @@ fn carry_out_last(
         None => last_approved(scene.db, scene.stored.project.0, at)?,
     };
     let Some(plan) = plan else { return Ok(()) };
-    scene
-        .db
-        .prepare_cached("INSERT OR IGNORE INTO plan_batches (plan, batch, event_id) VALUES (?1, ?2, ?3)")?
-        .execute(params![plan, batch.0, event])?;
-    Ok(())
+    scene.db.run(
+        "INSERT OR IGNORE INTO plan_batches (plan, batch, event_id) VALUES (?1, ?2, ?3)",
+        params![plan, batch.0, event],
+    )
 }
 
-/// Keeps what was told of the session's task list.
+/// Stores a change of the session's task list.
 pub(super) fn keep_tasks(
     scene: &EffectContext<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
@@ -179,25 +159,21 @@ pub(super) fn keep_tasks(
     let mut list = task_list(scene)?;
     list.take(change, at);
     write(scene, seq, ("tasks", ""), &list.text())?;
-    scene
-        .db
-        .prepare_cached("UPDATE plans SET tasks = ?2 WHERE session = ?1 AND kind = 'tasks' AND path = ''")?
-        .execute(params![scene.session(), serde_json::to_string(&list)?])?;
+    scene.db.run(
+        "UPDATE plans SET tasks = ?2 WHERE session = ?1 AND kind = 'tasks' AND path = ''",
+        params![scene.session(), serde_json::to_string(&list)?],
+    )?;
     row_of(scene, ("tasks", ""))?.map_or(Ok(()), |row| tie(scene, (seq, prompt), row))
 }
 
 fn task_list(scene: &EffectContext<'_>) -> Result<TaskList, StoreError> {
-    let mut find = scene.db.prepare_cached(
+    let known: Option<(Option<String>, String, Timestamp)> = scene.db.first(
         "SELECT tasks, text, updated_at FROM plans WHERE session = ?1 AND kind = 'tasks' AND path = ''",
+        [scene.session()],
     )?;
-    let known = find
-        .query_row([scene.session()], |row| {
-            Ok((row.get::<_, Option<String>>(0)?, row.get::<_, Unpacked>(1)?.0, Timestamp(row.get(2)?)))
-        })
-        .optional()?;
     Ok(match known {
         Some((Some(tasks), ..)) => serde_json::from_str(&tasks)?,
-        // Kept before all news of it were.
+        // The row was stored before order was tracked.
         Some((None, text, at)) => TaskList::of_text(&text, Order { wall: at, ..Order::default() }),
         None => TaskList::default(),
     })
@@ -211,11 +187,12 @@ fn write(
 ) -> Result<(), StoreError> {
     let title = if kind == "tasks" { "Task list".to_owned() } else { plan::title(text) };
     let batch = scene.batch_row(seq)?;
-    // News of the task list counts whenever it comes; a whole text only if it is the newest.
+    // A task change counts whenever it arrives; a whole text counts only if it is the newest.
     let row = scene
         .db
         .prepare_cached(
-            "INSERT INTO plans (session, batch, kind, path, title, text, state, event_id, created_at, updated_at)
+            "INSERT INTO plans (session, batch, kind, path, title, text, state, event_id, created_at,
+                     updated_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'draft', ?7, ?8, ?8)
              ON CONFLICT (session, kind, path) DO UPDATE SET title = excluded.title, text = excluded.text,
                     batch = iif(updated_at > excluded.updated_at, batch, excluded.batch),
@@ -240,7 +217,7 @@ fn write(
     row.map_or(Ok(()), |row| log(scene.db, "plan", row))
 }
 
-/// Says that a batch works on a plan of its session.
+/// Links a batch to a plan of its session.
 fn tie(
     scene: &EffectContext<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
@@ -248,16 +225,13 @@ fn tie(
 ) -> Result<(), StoreError> {
     let Some(batch) = scene.batch_row(seq)? else { return Ok(()) };
     let event = scene.event.map(|event| event.0.to_vec()).unwrap_or_default();
-    scene
-        .db
-        .prepare_cached(
-            "INSERT OR IGNORE INTO plan_batches (plan, batch, event_id, prompt_id) VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .execute(params![plan, batch, event, prompt.map(PromptId::as_str)])?;
-    Ok(())
+    scene.db.run(
+        "INSERT OR IGNORE INTO plan_batches (plan, batch, event_id, prompt_id) VALUES (?1, ?2, ?3, ?4)",
+        params![plan, batch, event, prompt.map(PromptId::as_str)],
+    )
 }
 
-/// Ties a batch to the plan that its prompt names, which another session of the project may have made.
+/// Links a batch to the plan that its prompt names. Another session of the project may have written it.
 pub(super) fn carry_out(
     scene: &EffectContext<'_>,
     seq: Seq,
@@ -271,20 +245,17 @@ pub(super) fn carry_out(
         PlanReference::Text(_) => return Ok(()),
     };
     let tail = path.trim_start_matches("~/").trim_start_matches("./").trim_start_matches('/');
-    scene
-        .db
-        .prepare_cached(
-            "INSERT OR IGNORE INTO plan_batches (plan, batch, event_id)
+    scene.db.run(
+        "INSERT OR IGNORE INTO plan_batches (plan, batch, event_id)
              SELECT p.id, ?3, ?6 FROM plans p JOIN sessions s ON s.id = p.session
              WHERE s.project = ?1 AND p.path <> ''
                AND (p.path = ?2 OR substr(p.path, -length(?5) - 1) = '/' || ?5)
              ORDER BY s.id = ?4 DESC, p.updated_at DESC LIMIT 1",
-        )?
-        .execute(params![scene.stored.project.0, path, batch.0, scene.session(), tail, event])?;
-    Ok(())
+        params![scene.stored.project.0, path, batch.0, scene.session(), tail, event],
+    )
 }
 
-/// Forgets plans that a batch which turned private has written. What names another turn is not its own.
+/// Removes plans that a batch wrote before it became private, but not those that it only refers to.
 pub(super) fn hide(db: &WriteContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     let mut gone = db.prepare_cached(
         "DELETE FROM plans WHERE batch = ?1 AND NOT EXISTS (

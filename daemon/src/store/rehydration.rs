@@ -6,8 +6,9 @@ use rusqlite::Connection;
 
 use super::{
     Changes, Delivery, EventOutcome, IdleEffects, Operation, SessionOrigin, SuspendAll, Suspension,
-    Transaction, execute, known_session, life_events, schema,
+    Transaction, execute, known_session, life_events, migration,
 };
+use crate::memory::conventions::Conventions;
 use crate::memory::event::{
     Audience, Capture, HookEvent, HookEventKind, PromptText, StartSource, Subagent, SubagentTask, ToolCall,
     ToolResult, ToolStart,
@@ -54,7 +55,7 @@ impl Daemon {
         let mut db = Connection::open_in_memory().unwrap();
         db.execute_batch("PRAGMA foreign_keys = ON").unwrap();
         let nowhere = std::path::Path::new("");
-        schema::migrate(&mut db, nowhere, nowhere).unwrap();
+        migration::migrate(&mut db, nowhere, nowhere).unwrap();
         let key = SessionKey { agent: AgentName::from("claude-code"), id: SessionId::from("s") };
         let session = Session::default();
         Self { db, key, session, now: 1_000, started: 0, moves: 100, last: None, changes: Changes::default() }
@@ -64,6 +65,7 @@ impl Daemon {
         CapturePolicy {
             skip_tools: Vec::new(),
             plan_folders: vec!["plans".to_owned()],
+            plan_prompts: &[],
             chunk: Load { activities: 3, bytes: 10_000 },
         }
     }
@@ -123,6 +125,7 @@ impl Daemon {
         let capture = Capture { event: id, at, order };
         let decision = self.session.clone().on_event(&event, capture, &Self::policy());
         let transaction = Transaction {
+            conventions: Conventions::default(),
             session: self.key.clone(),
             origin: SessionOrigin {
                 project: vec![ProjectKey::from("path:/shop")],

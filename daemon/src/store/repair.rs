@@ -1,12 +1,12 @@
-//! What is done about a damaged database.
+//! Replaces a damaged database.
 //!
-//! The damaged file is set aside with its side files under a name that says when, and never deleted; the newest good
-//! backup takes its place, or an empty database where there is none. What was stored after that backup was made is
-//! not in the new database. Nothing is salvaged from the damaged file: it stays for whoever wants to try, e.g. with
-//! the `.recover` command of the sqlite3 shell. Events that come meanwhile wait in the spool.
+//! The damaged file and its side files are moved aside under a name with the time, and never deleted. The newest
+//! good backup takes their place, or an empty database if there is none. The new database lacks what was stored
+//! after that backup. Nothing is recovered from the damaged file. Users can try that themselves, e.g. with
+//! `.recover` of the sqlite3 shell. Events that arrive during a repair wait in the spool.
 //!
-//! The replacement is complete on disk before the damaged file is touched, so a process that is killed anywhere in
-//! between leaves either the damaged database or everything [`finish_repair`] needs.
+//! The replacement is complete on disk before the damaged file is touched. A process killed at any point leaves
+//! either the damaged database or everything that [`finish_repair`] needs.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -19,65 +19,65 @@ use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 
 use super::backup::{self, Thoroughness, newest_good_backup, remove_if_there, sync_folder_of, time_in_name};
-use super::{OpenStoreError, StoreError, schema};
+use super::{OpenStoreError, StoreError, migration};
 use crate::memory::ids::Timestamp;
 use crate::trusted_file::{self, Links};
 
-/// For so long a repair is told of.
+/// How long a repair is reported.
 const TOLD_FOR_MS: i64 = 7 * 24 * 60 * 60 * 1000;
-/// A disk that keeps damaging files shall not fill the note.
+/// Limits the note if a disk keeps damaging files.
 const MOST_TOLD: usize = 10;
-/// Of the note that is read.
+/// How much of the note is read.
 const MOST_NOTE: u64 = 1 << 20;
 
-/// The files that a repair concerns.
+/// The files that a repair uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepairSite {
     pub database: PathBuf,
     pub backups: PathBuf,
-    /// Where repairs are remembered for the user.
+    /// The note that lists repairs for the user.
     pub note: PathBuf,
 }
 
-/// How sure it is that the database is damaged.
+/// How certain the damage is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// A query or a commit said so: look before anything is replaced.
+    /// A query or a commit reported damage: check before replacing anything.
     Reported,
-    /// A check found it.
+    /// A check found damage.
     Proven,
 }
 
-/// What came of looking at a database that was said to be damaged.
+/// The result of checking a database that was reported as damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RepairOutcome {
-    /// It is not: nothing was touched.
+    /// The database is intact and was not touched.
     Sound,
     Repaired(Repair),
 }
 
-/// A repair, as the user is told of it.
+/// A repair, as reported to the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repair {
     pub at: Timestamp,
-    /// SQLite's words.
+    /// SQLite's error message.
     pub why: String,
-    /// Where the damaged database lies now.
+    /// Where the damaged database is now.
     pub damaged: PathBuf,
-    /// The backup that was put in its place; `None`: an empty database.
+    /// The backup that replaced it; `None` for an empty database.
     pub restored: Option<PathBuf>,
-    /// When that backup was made: what came later is only in the damaged file.
+    /// When that backup was made. Anything newer is only in the damaged file.
     pub restored_from: Option<Timestamp>,
 }
 
-/// Why a damaged database stays where it is.
+/// Why a damaged database could not be replaced.
 #[derive(Debug, thiserror::Error)]
 pub enum RepairError {
-    #[error("cannot tell whether the database is damaged")]
+    #[error("cannot check the database for damage")]
     Check(#[source] StoreError),
-    #[error("cannot prepare the database that shall replace the damaged one")]
+    #[error("cannot prepare the replacement of the damaged database")]
     Prepare(#[from] OpenStoreError),
-    #[error("cannot mark the database that shall replace the damaged one")]
+    #[error("cannot mark the replacement of the damaged database")]
     Mark(#[from] rusqlite::Error),
     #[error("cannot write {}", path.display())]
     File {
@@ -87,11 +87,8 @@ pub enum RepairError {
     },
 }
 
-/// Replaces a damaged database. Nobody may have it open for writing; readers keep what they have open and must be
-/// given up by the caller.
-///
-/// # Errors
-/// When it cannot be checked or replaced; it then lies where it lay.
+/// Replaces a damaged database. Nobody may have it open for writing. Open readers keep the old file, so the caller
+/// must close them. On an error the damaged database stays in place.
 pub fn repair(
     site: &RepairSite,
     evidence: Evidence,
@@ -114,9 +111,9 @@ pub fn repair(
         restored_from: restored.as_deref().and_then(modified),
         restored,
     };
-    // Told first: whoever dies from here on leaves a repair that will be finished.
+    // Write the note first: if the process dies after this, the next start finishes the repair.
     remember(&site.note, &repair);
-    // The log before the database: a log without its database is nothing, a foreign log would be applied to the copy.
+    // Move the log first: a log without its database is harmless, but a foreign log would be applied to the copy.
     for side in ["-wal", "-shm", ""] {
         move_if_there(&with_suffix(&site.database, side), &with_suffix(&repair.damaged, side))?;
     }
@@ -127,17 +124,14 @@ pub fn repair(
     Ok(RepairOutcome::Repaired(repair))
 }
 
-/// Finishes what a killed process left, before the database is opened.
-///
-/// # Errors
-/// When the replacement is there and cannot be moved.
+/// Finishes the repair of a killed process. Call it before opening the database.
 pub(super) fn finish_repair(database: &Path) -> io::Result<()> {
     let ready = replacement(database);
     if !ready.exists() {
         return Ok(());
     }
     if database.exists() {
-        // It had not come to the replacing.
+        // The process died before it replaced anything.
         return remove_if_there(&ready);
     }
     tracing::warn!("a repair of the database is finished that was interrupted");
@@ -145,7 +139,7 @@ pub(super) fn finish_repair(database: &Path) -> io::Result<()> {
     sync_folder_of(database)
 }
 
-/// The repairs of the last week, the latest last. A note that cannot be read tells of none.
+/// The repairs of the last week, the latest last; empty if the note cannot be read.
 pub fn recent_repairs(note: &Path, now: Timestamp) -> Vec<Repair> {
     let Ok(bytes) = trusted_file::read(note, Links::Refused, MOST_NOTE) else { return Vec::new() };
     let mut repairs: Vec<Repair> = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -153,10 +147,7 @@ pub fn recent_repairs(note: &Path, now: Timestamp) -> Vec<Repair> {
     repairs
 }
 
-/// Removes the damaged databases that were set aside: nobody can take single rows out of them.
-///
-/// # Errors
-/// When the folder cannot be read or a file cannot be removed.
+/// Deletes the damaged databases that were set aside, because single rows cannot be removed from them.
 pub fn remove_damaged(database: &Path) -> io::Result<()> {
     let (Some(folder), Some(name)) = (database.parent(), database.file_name()) else { return Ok(()) };
     let damaged = with_suffix(Path::new(name), ".damaged-");
@@ -170,13 +161,13 @@ pub fn remove_damaged(database: &Path) -> io::Result<()> {
 }
 
 fn look_at(database: &Path) -> Result<(), StoreError> {
-    // Write access, for a log that has to be played back first.
+    // Write access is needed to play back a log.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(database, flags)?;
     backup::check(&db, Thoroughness::StructureAndIndexes)
 }
 
-/// Puts a complete database beside the damaged one.
+/// Writes a complete database beside the damaged one.
 fn prepare(site: &RepairSite, restored: Option<&Path>, at: Timestamp) -> Result<(), RepairError> {
     let ready = replacement(&site.database);
     let draft = with_suffix(&ready, ".part");
@@ -189,7 +180,7 @@ fn prepare(site: &RepairSite, restored: Option<&Path>, at: Timestamp) -> Result<
     }
     let mut db = Connection::open(&draft)?;
     fs::set_permissions(&draft, fs::Permissions::from_mode(0o600)).map_err(failed)?;
-    schema::migrate(&mut db, &draft, &site.backups)?;
+    migration::migrate(&mut db, &draft, &site.backups)?;
     make_the_index_start_over(&db, at)?;
     drop(db);
     File::open(&draft).and_then(|file| file.sync_all()).map_err(failed)?;
@@ -197,13 +188,13 @@ fn prepare(site: &RepairSite, restored: Option<&Path>, at: Timestamp) -> Result<
     sync_folder_of(&ready).map_err(failed)
 }
 
-/// Lets the log go on far above every number that was ever given, with nothing before it: an index that followed the
-/// damaged database finds that it cannot follow this one, whenever it next looks.
+/// Continues the change log far above every number in use, without earlier entries. An index that followed the
+/// damaged database then finds a gap and rebuilds.
 fn make_the_index_start_over(db: &Connection, at: Timestamp) -> rusqlite::Result<()> {
     db.execute("DELETE FROM index_log", [])?;
     let known: Option<i64> =
         db.query_row("SELECT max(seq) FROM sqlite_sequence WHERE name = 'index_log'", [], |row| row.get(0))?;
-    // More entries than milliseconds since 1970 nobody has.
+    // No database has more entries than milliseconds since 1970.
     let next = at.0.max(known.unwrap_or(0).saturating_add(1));
     db.execute("DELETE FROM sqlite_sequence WHERE name = 'index_log'", [])?;
     db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('index_log', ?1)", [next])?;
@@ -234,7 +225,7 @@ fn modified(path: &Path) -> Option<Timestamp> {
     i64::try_from(since.as_millis()).ok().map(Timestamp)
 }
 
-/// Adds to the note. A note that cannot be written stops no repair: the log tells of it too.
+/// Adds a repair to the note. A failure does not stop the repair, because the log reports it too.
 fn remember(note: &Path, repair: &Repair) {
     let mut repairs = recent_repairs(note, repair.at);
     repairs.push(repair.clone());
@@ -266,7 +257,7 @@ mod tests {
     }
 
     impl Fixture {
-        /// A database with one project and, where asked for, a backup from before a second one.
+        /// A database with one project and, optionally, a backup from before a second one.
         fn new(with_backup: bool) -> Self {
             let home = tempfile::tempdir().unwrap();
             let site = RepairSite {
@@ -366,7 +357,7 @@ mod tests {
         }
     }
 
-    /// Every state that a kill can leave between two steps.
+    /// Every state that a kill between two steps can leave.
     #[test]
     fn an_interrupted_repair_is_finished() {
         for steps in 0..=3 {
@@ -379,7 +370,7 @@ mod tests {
             }
             finish_repair(&fixture.site.database).unwrap();
             if steps < 3 {
-                // Still the damaged one, to be found damaged again.
+                // The damaged database is still in place and will be found again.
                 repaired(&fixture, Evidence::Reported);
             }
             assert_eq!(fixture.projects(), ["one"], "after {steps} steps");

@@ -1,13 +1,16 @@
 //! The rows that the results of compression become.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
-use super::evidence::{evidence_json, merge, rest_anew, retract_missing};
+use super::evidence::{evidence_json, keep_files, merge, rest_anew, retract_missing};
 use super::jobs::FinishedJob;
 use super::lineage::{keep_settlements, settle};
 use super::operation::{WriteContext, log};
-use super::subjects::{Aimed, aim, subjects, with_heirs};
+use super::subjects::{Aimed, SubjectHash, aim, subjects, with_heirs};
+use super::threads::{rethread, thread_words};
 use super::traces::{Beginning, keep_traces};
 use super::{StoreError, forgetting, titles};
 use crate::memory::fixes::Traces;
@@ -28,50 +31,125 @@ pub(super) fn replace_observations(
     made: &BatchResult,
     reach: DuplicateScope,
 ) -> Result<Vec<LifecycleKind>, StoreError> {
+    let (place, opened_at) = batch_scope(db, (session, batch))?;
+    let project = place.project;
+    let mut pass = Pass::new(origin, opened_at);
+    pass.concerned.extend(subjects(db, "SELECT subject FROM observations WHERE batch = ?1", [batch])?);
+    pass.concerned.extend(keep_settlements(db, batch, &made.settled)?);
+    pass.concerned.extend(keep_traces(db, Beginning { batch, project, opened_at }, &made.traces)?);
+    let drafts = with_heirs(db, batch, &made.drafts)?;
+    let kept = pass.keep(db, &place, drafts, made.source_tokens, reach)?;
+    pass.changed.extend(retract_missing(db, (session, batch), &kept)?);
+    pass.end(db, ProjectRow(project))
+}
+
+/// Where the observations of a batch belong, and when it began.
+pub(super) fn batch_scope(
+    db: &Connection,
+    (session, batch): (i64, i64),
+) -> Result<(ObservationScope, i64), StoreError> {
     let (project, opened_at, at): (i64, i64, i64) = db
         .prepare_cached(
             "SELECT s.project, b.opened_at, ifnull(b.closed_at, b.opened_at)
              FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
         )?
         .query_row([batch], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    let place = ObservationScope { session: Some(session), batch: Some(batch), project, at };
-    let mut concerned = subjects(db, "SELECT subject FROM observations WHERE batch = ?1", [batch])?;
-    concerned.extend(keep_settlements(db, batch, &made.settled)?);
-    concerned.extend(keep_traces(db, Beginning { batch, project, opened_at }, &made.traces)?);
-    let drafts = with_heirs(db, batch, &made.drafts)?;
-    concerned.extend(drafts.iter().filter_map(|draft| draft.subject));
-    let share = made.source_tokens / i64::try_from(drafts.len().max(1)).unwrap_or(1);
-    let (mut kept, mut created) = (Vec::new(), Vec::new());
-    for Aimed { draft, subject } in drafts {
-        let known = known_as(db, &place, draft, reach)?;
-        if known.is_none() && forgetting::was_forgotten(db, (session, batch), draft)? {
-            continue;
-        }
-        let saved = (share - tokens_of(draft)).max(0);
-        let id = match known {
-            Some((id, MadeHere::Yes)) => rewrite(db, id, draft, origin, saved)?,
-            Some((id, MadeHere::No)) => merge(db, id, (session, batch), draft)?,
-            None => {
-                let id = insert(db, &place, draft, origin, saved)?;
-                let (kind, title) = (draft.kind, draft.title.clone());
-                created.push(LifecycleKind::ObservationCreated { id: ObservationId(id), kind, title });
-                id
-            }
-        };
-        aim(db, id, subject)?;
-        kept.push(id);
-        log(db, "observation", id)?;
+    Ok((ObservationScope { session: Some(session), batch: Some(batch), project, at }, opened_at))
+}
+
+/// One replacement of the observations of a batch, or of several batches of a session.
+pub(super) struct Pass<'a> {
+    origin: &'a str,
+    /// Observations of the batches that no draft has said yet. The first batch that says one takes it over.
+    pub(super) unclaimed: BTreeSet<i64>,
+    /// What the observations before and after are about.
+    pub(super) concerned: BTreeSet<SubjectHash>,
+    created: Vec<LifecycleKind>,
+    /// The observations that say the drafts now, and those that other batches took over.
+    pub(super) changed: BTreeSet<i64>,
+    /// Nothing from before this moment changes.
+    since: i64,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(origin: &'a str, opened_at: i64) -> Self {
+        let (unclaimed, concerned, created) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+        Self { origin, unclaimed, concerned, created, changed: BTreeSet::new(), since: opened_at }
     }
-    retract_missing(db, (session, batch), &kept)?;
-    // One that was made before may be about something else now.
-    let since = db
-        .prepare_cached(
-            "SELECT min(created_at, ?2) FROM observations WHERE id IN (SELECT value FROM json_each(?1))
-             UNION ALL SELECT ?2 ORDER BY 1 LIMIT 1",
-        )?
-        .query_row(params![serde_json::to_string(&kept)?, opened_at], |row| row.get(0))?;
-    settle(db, ProjectRow(project), &concerned, Timestamp(since))?;
-    Ok(created)
+
+    /// Stores the drafts of a batch. Returns the observations that say them.
+    pub(super) fn keep(
+        &mut self,
+        db: &WriteContext<'_>,
+        place: &ObservationScope,
+        drafts: Vec<Aimed<'_>>,
+        source_tokens: i64,
+        reach: DuplicateScope,
+    ) -> Result<Vec<i64>, StoreError> {
+        let (Some(session), Some(batch)) = (place.session, place.batch) else { return Ok(Vec::new()) };
+        self.concerned.extend(drafts.iter().filter_map(|draft| draft.subject));
+        let share = source_tokens / i64::try_from(drafts.len().max(1)).unwrap_or(1);
+        let mut kept = Vec::new();
+        for Aimed { draft, subject } in drafts {
+            let known = known_as(db, place, draft, reach)?;
+            if known.is_none() && forgetting::was_forgotten(db, (session, batch), draft)? {
+                continue;
+            }
+            let saved = (share - tokens_of(draft)).max(0);
+            let is_unclaimed = known.is_some_and(|(id, _)| self.unclaimed.remove(&id));
+            let id = match known {
+                // It may have come from another batch to this one before, so its time is set anew.
+                Some((id, _)) if is_unclaimed => {
+                    move_to_batch(db, id, place)?;
+                    rewrite(db, id, draft, self.origin, saved)?
+                }
+                Some((id, MadeHere::Yes)) => rewrite(db, id, draft, self.origin, saved)?,
+                Some((id, MadeHere::No)) => merge(db, id, (session, batch), draft)?,
+                None => {
+                    let id = insert(db, place, draft, self.origin, saved)?;
+                    let (kind, title) = (draft.kind, draft.title.clone());
+                    self.created.push(LifecycleKind::ObservationCreated {
+                        id: ObservationId(id),
+                        kind,
+                        title,
+                    });
+                    id
+                }
+            };
+            aim(db, id, subject)?;
+            kept.push(id);
+            log(db, "observation", id)?;
+        }
+        // One that was made before may be about something else now.
+        self.since = db
+            .prepare_cached(
+                "SELECT min(created_at, ?2) FROM observations WHERE id IN (SELECT value FROM json_each(?1))
+                 UNION ALL SELECT ?2 ORDER BY 1 LIMIT 1",
+            )?
+            .query_row(params![serde_json::to_string(&kept)?, self.since], |row| row.get(0))?;
+        self.changed.extend(&kept);
+        Ok(kept)
+    }
+
+    /// Works out what the change means for other observations. Returns what is new.
+    pub(super) fn end(
+        self,
+        db: &WriteContext<'_>,
+        project: ProjectRow,
+    ) -> Result<Vec<LifecycleKind>, StoreError> {
+        settle(db, project, &self.concerned, Timestamp(self.since))?;
+        rethread(db, project, &self.changed)?;
+        Ok(self.created)
+    }
+}
+
+/// Makes an observation of a batch of the session this batch's own.
+fn move_to_batch(db: &Connection, id: i64, place: &ObservationScope) -> Result<(), StoreError> {
+    db.prepare_cached("UPDATE observations SET batch = ?2, created_at = ?3 WHERE id = ?1")?
+        .execute(params![id, place.batch, place.at])?;
+    db.prepare_cached("DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2")?
+        .execute(params![id, place.batch])?;
+    Ok(())
 }
 
 /// Takes back all that was made of a batch.
@@ -84,9 +162,10 @@ pub(super) fn take_back(db: &WriteContext<'_>, (session, batch): (i64, i64)) -> 
     let mut concerned = subjects(db, "SELECT subject FROM observations WHERE batch = ?1", [batch])?;
     concerned.extend(keep_settlements(db, batch, &[])?);
     concerned.extend(keep_traces(db, Beginning { batch, project, opened_at }, &Traces::default())?);
-    retract_missing(db, (session, batch), &[])?;
+    let taken_over = retract_missing(db, (session, batch), &[])?;
     // What went may have been older than its batch.
-    settle(db, ProjectRow(project), &concerned, Timestamp(0))
+    settle(db, ProjectRow(project), &concerned, Timestamp(0))?;
+    rethread(db, ProjectRow(project), &taken_over.into_iter().collect())
 }
 
 /// What was made of a batch.
@@ -116,7 +195,8 @@ enum MadeHere {
     No,
 }
 
-/// The project's observation that says the same: under the same title, or among the latest in nearly the same words.
+/// The project's observation that says the same: under the same title in this session, or among the latest in nearly
+/// the same words.
 fn known_as(
     db: &Connection,
     place: &ObservationScope,
@@ -129,11 +209,11 @@ fn known_as(
     let within_reach = |made: MadeHere| reach == DuplicateScope::Project || made == MadeHere::Yes;
     let mut same = db.prepare_cached(
         "SELECT id, batch IS ?3 FROM observations WHERE project = ?1 AND title = ?2
-           AND (status = 'active' OR batch IS ?3)
+           AND ((status = 'active' AND session IS ?4) OR batch IS ?3)
          ORDER BY batch IS ?3 DESC, id LIMIT 1",
     )?;
     let known = same
-        .query_row(params![place.project, draft.title, place.batch], |row| {
+        .query_row(params![place.project, draft.title, place.batch, place.session], |row| {
             Ok((row.get::<_, i64>(0)?, made_here(row.get(1)?)))
         })
         .optional()?
@@ -141,19 +221,23 @@ fn known_as(
     if known.is_some() {
         return Ok(known);
     }
+    let body = [&draft.narrative].into_iter().chain(&draft.facts).map(String::as_str);
+    let body = body.collect::<Vec<_>>().join("\n");
     let mut latest = db.prepare_cached(
-        "SELECT id, 1, title, narrative FROM observations
+        "SELECT id, 1, title, narrative, facts FROM observations
          WHERE batch = ?2 AND status <> 'active' AND type = ?3 AND origin <> 'user'
          UNION ALL
-         SELECT * FROM (SELECT id, batch IS ?2, title, narrative FROM observations
+         SELECT * FROM (SELECT id, batch IS ?2, title, narrative, facts FROM observations
             WHERE project = ?1 AND status = 'active' AND type = ?3 AND origin <> 'user'
             ORDER BY created_at DESC LIMIT ?4)",
     )?;
     let mut rows = latest.query(params![place.project, place.batch, draft.kind.as_str(), LATEST])?;
     while let Some(row) = rows.next()? {
         let (title, narrative): (String, String) = (row.get(2)?, row.get(3)?);
-        let stored = Statement { kind: draft.kind, title: &title, narrative: &narrative };
-        let new = Statement { kind: draft.kind, title: &draft.title, narrative: &draft.narrative };
+        let facts: Vec<String> = serde_json::from_str(&row.get::<_, String>(4)?)?;
+        let stored_body = std::iter::once(narrative).chain(facts).collect::<Vec<_>>().join("\n");
+        let stored = Statement { kind: draft.kind, title: &title, body: &stored_body };
+        let new = Statement { kind: draft.kind, title: &draft.title, body: &body };
         let made = made_here(row.get(1)?);
         if within_reach(made) && is_duplicate(stored, new) {
             return Ok(Some((row.get(0)?, made)));
@@ -186,8 +270,8 @@ pub(super) fn insert(
     db.prepare_cached(
         "INSERT INTO observations (uuid, session, batch, project, type, title, subtitle, narrative, facts, concepts,
                 files_read, files_modified, importance, evidence, origin, tokens_saved, created_at, own_importance,
-                own_evidence)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?13, ?14)",
+                own_evidence, words)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?13, ?14, ?18)",
     )?
     .execute(params![
         Uuid::now_v7().to_string(),
@@ -207,6 +291,7 @@ pub(super) fn insert(
         origin,
         saved,
         place.at,
+        thread_words(draft),
     ])?;
     let id = db.last_insert_rowid();
     keep_files(db, id, draft)?;
@@ -222,7 +307,8 @@ fn rewrite(
 ) -> Result<i64, StoreError> {
     db.prepare_cached(
         "UPDATE observations SET title = ?13, type = ?2, subtitle = ?3, narrative = ?4, facts = ?5, concepts = ?6, files_read = ?7,
-                files_modified = ?8, own_importance = ?9, own_evidence = ?10, origin = ?11, tokens_saved = ?12
+                files_modified = ?8, own_importance = ?9, own_evidence = ?10, origin = ?11, tokens_saved = ?12,
+                words = ?14
          WHERE id = ?1",
     )?
     .execute(params![
@@ -239,23 +325,12 @@ fn rewrite(
         origin,
         saved,
         draft.title,
+        thread_words(draft),
     ])?;
     db.prepare_cached("DELETE FROM observation_files WHERE observation = ?1")?.execute([id])?;
     keep_files(db, id, draft)?;
     rest_anew(db, id)?;
     Ok(id)
-}
-
-pub(super) fn keep_files(db: &Connection, id: i64, draft: &ObservationDraft) -> Result<(), StoreError> {
-    let mut insert = db.prepare_cached(
-        "INSERT OR IGNORE INTO observation_files (observation, path, use) VALUES (?1, ?2, ?3)",
-    )?;
-    for (paths, purpose) in [(&draft.files_read, "read"), (&draft.files_modified, "modified")] {
-        for path in paths {
-            insert.execute(params![id, path, purpose])?;
-        }
-    }
-    Ok(())
 }
 
 pub(super) fn keep_summary(

@@ -81,6 +81,9 @@ CREATE TABLE prompt_batches (
     head_commit    TEXT,
     base_commit    TEXT,
     asked_in       TEXT,
+    -- How the built-in observations were chosen: 0 among those of the batch alone, else among the first so many batches of
+    -- its session. NULL: the batch has no built-in result.
+    chosen_among   INTEGER,
     UNIQUE (session, seq)
 );
 CREATE INDEX prompt_batches_unmade ON prompt_batches (id) WHERE compressed_at IS NULL;
@@ -109,7 +112,8 @@ CREATE INDEX activities_by_batch ON activities (batch, at);
 CREATE INDEX activities_by_session ON activities (session, at);
 CREATE INDEX activities_by_call ON activities (session, tool_use_id) WHERE tool_use_id IS NOT NULL;
 
--- What tells a batch's compressor more without being an activity: answers of the user, the task list.
+-- Calls of tools that are not recorded. Answers of the user and the task list tell a batch's compressor more; of other calls
+-- `input` and `response` are empty.
 CREATE TABLE asides (
     id        INTEGER PRIMARY KEY,
     batch     INTEGER NOT NULL REFERENCES prompt_batches ON DELETE CASCADE,
@@ -147,8 +151,11 @@ CREATE TABLE observations (
     created_at     INTEGER NOT NULL,
     subject        BLOB,
     own_evidence   TEXT,
-    own_importance INTEGER
+    own_importance INTEGER,
+    -- What is compared with others, to find the thread of statements that it belongs to: hashes of its words.
+    words          BLOB
 );
+CREATE INDEX observations_in_order ON observations (project, created_at);
 CREATE INDEX observations_newest ON observations (project, status, created_at DESC);
 CREATE INDEX observations_weightiest ON observations (project, status, importance DESC, created_at DESC);
 CREATE INDEX observations_by_batch ON observations (batch);

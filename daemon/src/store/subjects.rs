@@ -1,4 +1,4 @@
-//! What observations are about, as it is stored: a hash, for a copy of words would be one more that forgetting has to find.
+//! Subjects of observations are stored as hashes, so that forgetting has no further copy of a text to find.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,13 @@ use rusqlite::{Connection, params};
 use sha2::{Digest, Sha256};
 
 use super::StoreError;
+use super::row::Sql;
 use crate::memory::ids::EventId;
 use crate::memory::lineage::replacement;
 use crate::memory::observation::ObservationDraft;
 use crate::memory::subject::SubjectKey;
 
-/// A subject as it is stored; the last 16 bytes of the hash would make it no surer.
+/// The first 16 bytes of a subject's hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SubjectHash(pub(super) [u8; 16]);
 
@@ -25,12 +26,12 @@ fn hash(text: &str) -> [u8; 16] {
     Sha256::digest(text.as_bytes()).first_chunk().copied().unwrap_or_default()
 }
 
-/// The name of a file that is equal for equal files.
+/// The hash of a path.
 pub(super) fn file_hash(path: &str) -> String {
     hash(path).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The subjects that a query finds.
+/// The subjects that a query returns.
 pub(super) fn subjects(
     db: &Connection,
     sql: &str,
@@ -80,8 +81,7 @@ pub(super) fn with_heirs<'a>(
 /// What an observation is about, if that is known now; one that was made elsewhere keeps what it was about.
 pub(super) fn aim(db: &Connection, id: i64, subject: Option<SubjectHash>) -> Result<(), StoreError> {
     if let Some(subject) = subject {
-        db.prepare_cached("UPDATE observations SET subject = ?2 WHERE id = ?1")?
-            .execute(params![id, subject.0])?;
+        db.run("UPDATE observations SET subject = ?2 WHERE id = ?1", params![id, subject.0])?;
     }
     Ok(())
 }

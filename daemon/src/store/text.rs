@@ -1,4 +1,4 @@
-//! Long texts at rest: compressed beyond a threshold, plain below it, so that a short one stays readable by hand.
+//! Long texts are stored compressed. Short ones stay plain, so that they can be read in the database.
 //!
 //! The column's type tells which: TEXT is plain, BLOB is zstd.
 

@@ -1,13 +1,14 @@
-//! What batches leave for later ones to go on from: the files that they changed, and the checks that they left failing.
+//! Traces of batches for later ones: the files that they changed, and the checks that they left failing.
 
 use std::collections::BTreeSet;
 
 use rusqlite::{Connection, Row, params};
 
 use super::StoreError;
+use super::row::{FromRow, Sql, next};
 use super::subjects::{SubjectHash, file_hash, subjects};
 use crate::memory::fixes::{Change, Failing, LeftFailing, Span, Traces};
-use crate::memory::ids::{BatchId, EventId, ProjectRow, SessionRow, Timestamp};
+use crate::memory::ids::{EventId, ProjectRow};
 
 /// Where a batch belongs and when it began.
 #[derive(Clone, Copy)]
@@ -17,7 +18,7 @@ pub(super) struct Beginning {
     pub(super) opened_at: i64,
 }
 
-/// What the work of a batch leaves: just this. Returns the subjects that are concerned, before or now.
+/// Replaces the traces of a batch. Returns the subjects concerned, before or now.
 pub(super) fn keep_traces(
     db: &Connection,
     begun: Beginning,
@@ -43,7 +44,7 @@ fn keep_failings(
     failing: &[LeftFailing],
 ) -> Result<BTreeSet<SubjectHash>, StoreError> {
     let mut concerned = subjects(db, "SELECT subject FROM failings WHERE batch = ?1", [batch])?;
-    db.prepare_cached("DELETE FROM failings WHERE batch = ?1")?.execute([batch])?;
+    db.run("DELETE FROM failings WHERE batch = ?1", [batch])?;
     let mut insert =
         db.prepare_cached("INSERT INTO failings (batch, subject, step, event) VALUES (?1, ?2, ?3, ?4)")?;
     for one in failing {
@@ -54,7 +55,7 @@ fn keep_failings(
     Ok(concerned)
 }
 
-/// Whether rows are other ones than before.
+/// Whether rows have changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RowChange {
     AsBefore,
@@ -63,15 +64,12 @@ enum RowChange {
 
 fn keep_changes(db: &Connection, begun: Beginning, traces: &Traces) -> Result<RowChange, StoreError> {
     let Beginning { batch, project, opened_at } = begun;
-    let rows = || -> Result<Vec<(String, u32, String, i64)>, StoreError> {
-        let mut find = db.prepare_cached(
-            "SELECT file, step, event, opened_at FROM changes WHERE batch = ?1 ORDER BY file",
-        )?;
-        let rows = find.query_map([batch], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+    let rows = || {
+        let sql = "SELECT file, step, event, opened_at FROM changes WHERE batch = ?1 ORDER BY file";
+        db.all::<(String, u32, String, i64)>(sql, [batch])
     };
     let before = rows()?;
-    db.prepare_cached("DELETE FROM changes WHERE batch = ?1")?.execute([batch])?;
+    db.run("DELETE FROM changes WHERE batch = ?1", [batch])?;
     let mut insert = db.prepare_cached(
         "INSERT INTO changes (batch, file, step, event, project, opened_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
@@ -88,14 +86,13 @@ pub(super) fn failings(
     project: ProjectRow,
     subject: SubjectHash,
 ) -> Result<Vec<Failing>, StoreError> {
-    let mut find = db.prepare_cached(
+    let found = db.all(
         "SELECT b.id, b.session, b.seq, b.opened_at, b.closed_at, f.step
          FROM failings f JOIN prompt_batches b ON b.id = f.batch JOIN sessions s ON s.id = b.session
          WHERE f.subject = ?2 AND s.project = ?1",
+        params![project, subject.0],
     )?;
-    let rows = find
-        .query_map(params![project.0, subject.0], |row| Ok(Failing { by: span(row)?, step: row.get(5)? }))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    Ok(found.into_iter().map(|(by, step)| Failing { by, step }).collect())
 }
 
 /// The latest changes of a project before a batch, the earliest first.
@@ -104,29 +101,31 @@ pub(super) fn changes_before(
     project: ProjectRow,
     pass: &Span,
 ) -> Result<Vec<Change>, StoreError> {
-    /// What was changed further back has hardly to do with it.
+    /// Older changes hardly matter.
     const LATEST: u32 = 200;
-    let mut find = db.prepare_cached(
+    let latest = db.all(
         "SELECT b.id, b.session, b.seq, b.opened_at, b.closed_at, c.step, c.file, c.event
          FROM changes c JOIN prompt_batches b ON b.id = c.batch
          WHERE c.project = ?1 AND c.opened_at <= ?2 AND c.batch <> ?3
          ORDER BY c.opened_at DESC, b.session DESC, b.seq DESC, c.step DESC LIMIT ?4",
+        params![project, pass.opened, pass.batch, LATEST],
     )?;
-    let rows = find.query_map(params![project.0, pass.opened.0, pass.batch.0, LATEST], |row| {
-        Ok(Change { by: span(row)?, step: row.get(5)?, file: row.get(6)?, event: row.get(7)? })
-    })?;
-    let mut latest = rows.collect::<Result<Vec<_>, _>>()?;
-    latest.reverse();
-    Ok(latest)
+    let changes = latest.into_iter().rev();
+    Ok(changes.map(|(by, step, file, event)| Change { by, step, file, event }).collect())
 }
 
-/// The first five columns of a row: a batch's number, session, place, beginning and end.
-pub(super) fn span(row: &Row<'_>) -> rusqlite::Result<Span> {
-    Ok(Span {
-        batch: BatchId(row.get(0)?),
-        session: SessionRow(row.get(1)?),
-        place: row.get(2)?,
-        opened: Timestamp(row.get(3)?),
-        closed: row.get::<_, Option<i64>>(4)?.map(Timestamp),
-    })
+/// A batch's id, session, place, beginning and end.
+impl FromRow for Span {
+    const WIDTH: usize = 5;
+
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        let mut at = first;
+        Ok(Self {
+            batch: next(row, &mut at)?,
+            session: next(row, &mut at)?,
+            place: next(row, &mut at)?,
+            opened: next(row, &mut at)?,
+            closed: next(row, &mut at)?,
+        })
+    }
 }

@@ -1,65 +1,31 @@
-//! What is stored of events: their acceptance, their effects, and what was injected for them.
+//! Storing events: their acceptance, their effects, and what was injected for them.
 
 use rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
-use super::effects::{self, EffectContext};
+use super::delivery::{Delivery, Precedence, SessionOrigin};
+use super::effect_context::{EffectContext, StoredEvent};
+use super::effects;
 use super::operation::{Operation, WriteContext};
+use super::row::Sql;
 use super::{StoreError, forgetting, homes, projects};
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::ids::{AgentName, EventId, ProjectKey, ProjectRow, SessionKey, SessionRow, Timestamp};
+use crate::memory::conventions::Conventions;
+use crate::memory::ids::{EventId, ProjectRow, SessionKey, SessionRow, Timestamp};
 use crate::memory::session::Effect;
 
 /// An event with all that follows from it, stored or not stored as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transaction {
     pub session: SessionKey,
+    /// Those of the session's agent.
+    pub conventions: Conventions,
     pub origin: SessionOrigin,
     pub delivery: Delivery,
     pub effects: Vec<Effect>,
 }
 
-/// Whether what an event says of where its session runs counts when the session is stored already.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precedence {
-    /// It does not.
-    #[default]
-    Later,
-    /// It was taken before the event that has decided until now.
-    Earlier,
-}
-
-/// Where a session runs: what its earliest event says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SessionOrigin {
-    pub precedence: Precedence,
-    /// The identities of the project, strongest first; at least one.
-    pub project: Vec<ProjectKey>,
-    pub project_name: String,
-    /// The name the project asks to be shown under. Its identity is none of it.
-    pub alias: Option<String>,
-    /// The project's folder, for telling paths relative to it.
-    pub root: Option<String>,
-    pub cwd: Option<String>,
-    pub transcript_path: Option<String>,
-}
-
-/// The acceptance of an event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery {
-    pub event: EventId,
-    /// The second key: equal for two deliveries of the same happening under different event ids.
-    pub key: Option<[u8; 16]>,
-    pub agent: AgentName,
-    pub event_name: String,
-    pub captured_at: Timestamp,
-    pub boot_id: [u8; 16],
-    pub boot_ns: u64,
-    pub flags: u32,
-    pub stored_at: Timestamp,
-}
-
-/// Something that came and was no event.
+/// A delivery that could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unparsed {
     pub delivery: Delivery,
@@ -67,7 +33,7 @@ pub struct Unparsed {
     pub payload: Vec<u8>,
 }
 
-/// What became of something that was no event.
+/// The outcome of storing an unparsed delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnparsedOutcome {
     Stored,
@@ -91,21 +57,14 @@ pub struct Injection {
     pub file: Option<String>,
 }
 
-/// What became of an event.
+/// The outcome of storing an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventOutcome {
     Stored(StoredEvent),
     /// It was stored before; nothing was changed.
     Duplicate,
-    /// It was taken before its session was forgotten: only its id is kept.
+    /// It was captured before its session was forgotten, so only its id is stored.
     Dropped,
-}
-
-/// The rows of a stored event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoredEvent {
-    pub session: SessionRow,
-    pub project: ProjectRow,
 }
 
 impl Operation for Transaction {
@@ -140,27 +99,29 @@ fn store_event(db: &WriteContext<'_>, transaction: &Transaction) -> Result<Event
     }
     faults::reach_disk(Point::Insert)?;
     if !is_new && transaction.origin.precedence == Precedence::Earlier {
-        stored = homes::move_to(db, stored, transaction)?;
+        stored =
+            homes::move_to(db, stored, &transaction.origin, delivery, transaction.conventions.work_trees)?;
     }
-    db.prepare_cached(
+    db.run(
         "UPDATE sessions SET last_event_at = max(last_event_at, ?2), cwd = ifnull(?3, cwd),
                 transcript_path = ifnull(?4, transcript_path) WHERE id = ?1",
-    )?
-    .execute(params![
-        stored.session.0,
-        delivery.captured_at.0,
-        transaction.origin.cwd,
-        transaction.origin.transcript_path
-    ])?;
+        params![
+            stored.session.0,
+            delivery.captured_at.0,
+            transaction.origin.cwd,
+            transaction.origin.transcript_path
+        ],
+    )?;
     let (key, event, at) = (&transaction.session, Some(delivery.event), delivery.captured_at);
-    let scene = EffectContext { db, stored, key, event, at };
+    let conventions = transaction.conventions;
+    let scene = EffectContext { db, stored, key, event, at, conventions };
     for effect in &transaction.effects {
         effects::apply(&scene, effect)?;
     }
     Ok(EventOutcome::Stored(stored))
 }
 
-/// What time alone has brought about in a session.
+/// Effects of inactivity in a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IdleEffects {
     pub session: SessionKey,
@@ -173,9 +134,11 @@ impl Operation for IdleEffects {
 
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         let Self { session, effects, at } = self;
-        // It was forgotten meanwhile.
+        // The session was forgotten meanwhile.
         let Some(stored) = session_row(db, &session)? else { return Ok(()) };
-        let scene = EffectContext { db, stored, key: &session, event: None, at };
+        // Time brings no prompt and no path.
+        let conventions = Conventions::default();
+        let scene = EffectContext { db, stored, key: &session, event: None, at, conventions };
         effects.iter().try_for_each(|effect| effects::apply(&scene, effect))
     }
 }
@@ -195,22 +158,23 @@ fn create_session(db: &Connection, transaction: &Transaction) -> Result<StoredEv
     if let Some(alias) = &origin.alias {
         projects::rename(db, project, alias)?;
     }
-    db.prepare_cached(
-        "INSERT INTO sessions (agent, session_id, project, root, status, life, started_at, last_event_at, home_event)
+    db.run(
+        "INSERT INTO sessions (agent, session_id, project, root, status, life, started_at,
+             last_event_at, home_event)
          VALUES (?1, ?2, ?3, ?4, 'initialized', 0, ?5, ?5, ?6)",
-    )?
-    .execute(params![
-        key.agent.as_str(),
-        key.id.as_str(),
-        project.0,
-        origin.root,
-        delivery.captured_at.0,
-        delivery.event.0
-    ])?;
+        params![
+            key.agent.as_str(),
+            key.id.as_str(),
+            project.0,
+            origin.root,
+            delivery.captured_at.0,
+            delivery.event.0
+        ],
+    )?;
     Ok(StoredEvent { session: SessionRow(db.last_insert_rowid()), project })
 }
 
-/// Records the acceptance. `false`: it was recorded before, under this event id or this second key.
+/// Records the acceptance. Returns `false` if this event id or second key was recorded before.
 fn deliver(
     db: &WriteContext<'_>,
     delivery: &Delivery,
@@ -218,7 +182,8 @@ fn deliver(
 ) -> Result<bool, StoreError> {
     let inserted = db
         .prepare_cached(
-            "INSERT INTO deliveries (event_id, session, key, agent, event_name, captured_at, boot_id, boot_ns, flags, stored_at)
+            "INSERT INTO deliveries (event_id, session, key, agent, event_name, captured_at, boot_id,
+                     boot_ns, flags, stored_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?
         .execute(params![
@@ -257,8 +222,10 @@ impl Operation for Unparsed {
             db.take_back();
             return Ok(UnparsedOutcome::Duplicate);
         }
-        db.prepare_cached("INSERT INTO unparsed (event_id, parse_error, payload) VALUES (?1, ?2, ?3)")?
-            .execute(params![self.delivery.event.0, self.parse_error, self.payload])?;
+        db.run(
+            "INSERT INTO unparsed (event_id, parse_error, payload) VALUES (?1, ?2, ?3)",
+            params![self.delivery.event.0, self.parse_error, self.payload],
+        )?;
         Ok(UnparsedOutcome::Stored)
     }
 }
@@ -270,24 +237,23 @@ impl Operation for Injection {
         let Some(stored) = session_row(db, &self.session)? else { return Ok(()) };
         // It may have been forgotten while it was given.
         let cleaned = forgetting::without_lost_titles(db, &self.items, &[])?;
-        db.prepare_cached(
+        db.run(
             "INSERT INTO injections (session, at, moment, tokens, items, file, event_id)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        )?
-        .execute(params![
-            stored.session.0,
-            self.at.0,
-            self.moment,
-            self.tokens,
-            cleaned.as_ref().unwrap_or(&self.items),
-            self.file,
-            self.event.0
-        ])?;
-        Ok(())
+            params![
+                stored.session.0,
+                self.at.0,
+                self.moment,
+                self.tokens,
+                cleaned.as_ref().unwrap_or(&self.items),
+                self.file,
+                self.event.0
+            ],
+        )
     }
 }
 
-/// Nobody received what was given for this event.
+/// Deletes the record of an injection that was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetractInjection {
     pub session: SessionKey,
@@ -299,13 +265,14 @@ impl Operation for RetractInjection {
 
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         let Some(stored) = session_row(db, &self.session)? else { return Ok(()) };
-        db.prepare_cached("DELETE FROM injections WHERE session = ?1 AND event_id = ?2")?
-            .execute(params![stored.session.0, self.event.0])?;
-        Ok(())
+        db.run(
+            "DELETE FROM injections WHERE session = ?1 AND event_id = ?2",
+            params![stored.session.0, self.event.0],
+        )
     }
 }
 
-/// The index holds everything up to `upto`.
+/// Deletes log entries that the index already contains, up to `upto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrimIndexLog {
     pub upto: i64,
@@ -315,7 +282,6 @@ impl Operation for TrimIndexLog {
     type Output = ();
 
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
-        db.prepare_cached("DELETE FROM index_log WHERE seq <= ?1")?.execute([self.upto])?;
-        Ok(())
+        db.run("DELETE FROM index_log WHERE seq <= ?1", [self.upto])
     }
 }

@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use recall::memory::conventions::Conventions;
 use recall::memory::event::StartSource;
 use recall::memory::fixes::Traces;
 use recall::memory::ids::{AgentName, EventId, ProjectKey, SessionId, SessionKey, Timestamp};
@@ -338,6 +339,7 @@ fn asked(number: usize, at: Timestamp, random: &mut Random) -> Transaction {
     let text = Some(format!("Please look at the {}", random.words(8)));
     let prompt = NewPrompt { event, text, asked_in: None, origin: None };
     Transaction {
+        conventions: Conventions::default(),
         session: SessionKey {
             agent: AgentName::from("claude-code"),
             id: SessionId(format!("session-{number}")),

@@ -147,7 +147,10 @@ fn a_call_is_in_the_account_wherever_the_daemon_dies() {
             assert_eq!((now.calls, now.assumed_calls), (2, 1), "{point:?}: {now:?}");
             assert_eq!(now.tokens, now.assumed_tokens + CHARGED, "{point:?}: {now:?}");
             assert!(now.assumed_tokens > 4_096, "{point:?}: {now:?}, less than an answer may have");
-            let said = format!("of these 1 at the most they can have cost, {} tokens", now.assumed_tokens);
+            let said = format!(
+                "1 of them without a reported cost, counted at their maximum ({} tokens)",
+                now.assumed_tokens
+            );
             assert!(told.contains(&said), "{told}");
         }
     }

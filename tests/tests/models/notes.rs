@@ -95,7 +95,7 @@ fn a_new_value_in_the_models_own_words_replaces_the_old_one() {
     }
     let asked = provider.asked();
     assert!(!asked[0].text().contains("Noted before"), "{}", asked[0].text());
-    assert!(asked[1].text().contains("[k1] `max_items` is 99"), "{}", asked[1].text());
+    assert!(asked[1].text().contains("[k1] max_items is 99"), "{}", asked[1].text());
     let [old, new, other, newest] =
         ["s1", "s2", "s3", "s4"].map(|session| observations(&stage, session)[0].clone());
     assert_eq!((&old["status"], &old["superseded_by"]), (&json!("superseded"), &new["id"]));
@@ -162,5 +162,5 @@ fn one_tiny_call_says_whether_a_model_answers() {
     assert!(said.stderr.contains("built-in compressor"), "{said:?}");
 
     let said = Stage::new().recall(["config", "test"]);
-    assert_eq!((said.code(), said.stdout.contains("no model to call")), (0, true), "{said:?}");
+    assert_eq!((said.code(), said.stdout.contains("No model is configured")), (0, true), "{said:?}");
 }

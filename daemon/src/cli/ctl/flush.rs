@@ -1,4 +1,4 @@
-//! `recall ctl flush`: waiting until everything is where it belongs.
+//! `recall ctl flush`: waits until every event is processed.
 
 use std::io::Write;
 
@@ -10,13 +10,12 @@ use crate::cli::terminal::{WARNING, counted};
 
 #[derive(Debug, Args)]
 pub struct FlushArgs {
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// # Errors
-/// When the daemon does not answer, or work is not done within five minutes.
+/// Fails when the work takes more than five minutes.
 pub fn run(args: &FlushArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let answer = Client::connect(Start::Never)?.ask_within(Flush, FLUSH_WITHIN)?;
     if args.json {
@@ -29,7 +28,7 @@ pub fn run(args: &FlushArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         let (events, stay) = (counted(left, "event", "events"), if left == 1 { "stays" } else { "stay" });
         writeln!(
             out,
-            "{WARNING}{events} could not be stored now and {stay} in the spool; the daemon's log says why.{WARNING:#}"
+            "{WARNING}{events} could not be stored and {stay} in the spool; see the daemon's log.{WARNING:#}"
         )?;
     }
     let what = if left > 0 { "Everything else" } else { "Everything" };

@@ -1,4 +1,4 @@
-//! `recall ctl jobs`: the compression work.
+//! `recall ctl jobs`: lists compression jobs.
 
 use std::io::Write;
 
@@ -13,16 +13,14 @@ use crate::cli::terminal::table;
 pub struct JobsArgs {
     #[command(flatten)]
     filter: FilterArgs,
-    /// Only those that were given up
+    /// Only failed jobs
     #[arg(long)]
     dead: bool,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// # Errors
-/// When the daemon does not answer or refuses.
 pub fn run(args: &JobsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let filter = args.filter.filter()?;
     let which = if args.dead { WhichJobs::Dead } else { WhichJobs::All };
@@ -47,7 +45,7 @@ pub fn run(args: &JobsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         })
         .collect();
     if rows.is_empty() {
-        let nothing = if args.dead { "No job was given up." } else { "No jobs yet." };
+        let nothing = if args.dead { "No failed jobs." } else { "No jobs yet." };
         return Ok(writeln!(out, "{nothing}")?);
     }
     Ok(table(out, &["JOB", "KIND", "STATUS", "TRIES", "SESSION", "ERROR"], &rows)?)

@@ -1,4 +1,4 @@
-//! `recall ctl`: administering the daemon. Never starts one.
+//! `recall ctl`: administers the daemon. Never starts one.
 
 pub mod status;
 pub mod sessions;
@@ -16,30 +16,28 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub enum CtlCommand {
-    /// Show how the daemon is doing
+    /// Show the state of the daemon
     Status(status::StatusArgs),
-    /// List sessions, the latest first
+    /// List sessions, newest first
     Sessions(sessions::SessionsArgs),
-    /// Show a session: its batches, observations and summary
+    /// Show a session's prompts, observations and summary
     Session(session::SessionArgs),
-    /// List compression jobs, the newest first
+    /// List compression jobs, newest first
     Jobs(jobs::JobsArgs),
-    /// Try again what was given up, or waits for its next try
+    /// Retry failed and waiting compression jobs
     Retry(retry::RetryArgs),
-    /// Tell what happens to sessions, as it happens
+    /// Follow what happens to sessions
     Events(events::EventsArgs),
-    /// Wait until all that was accepted is stored, compressed and searchable
+    /// Wait until every accepted event is stored, compressed and searchable
     Flush(flush::FlushArgs),
-    /// Capture nothing and give nothing back for a while
+    /// Stop recording and injecting for a while
     Pause(pause::PauseArgs),
-    /// Capture again
+    /// Resume recording
     Resume(pause::ResumeArgs),
     /// Stop the daemon; live sessions are suspended, not ended
     Stop(stop::StopArgs),
 }
 
-/// # Errors
-/// When the daemon does not answer or refuses.
 pub fn run(command: CtlCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     match command {
         CtlCommand::Status(args) => status::run(&args, out),

@@ -1,35 +1,33 @@
-//! `recall ctl pause` and `recall ctl resume`: for a while nothing is captured and nothing given back.
+//! `recall ctl pause` and `recall ctl resume`: stop recording and injecting for a while.
 
 use std::io::Write;
 
 use clap::Args;
 use recall_protocol::query::{Pause, Resume};
 
+use crate::app::answers::status::PauseAnswer;
 use crate::app::clock;
 use crate::cli::client::{Client, Start};
 use crate::cli::failure::Failure;
 use crate::cli::terminal;
-use crate::server::answers::status::PauseAnswer;
 
 #[derive(Debug, Args)]
 pub struct PauseArgs {
-    /// How long: `30m`, `2h`, `1 day`; without it until `recall ctl resume`
+    /// How long, e.g. `30m`, `2h`, `1 day` [default: until `recall ctl resume`]
     #[arg(long = "for", value_name = "DURATION")]
     duration: Option<String>,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct ResumeArgs {
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// # Errors
-/// When the duration makes no sense, no daemon answers, or the pause cannot be written down.
 pub fn pause(args: &PauseArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let until_ms = args.duration.as_deref().map(end_of).transpose()?;
     let answer = Client::connect(Start::Never)?.ask(Pause { until_ms })?;
@@ -40,8 +38,6 @@ pub fn pause(args: &PauseArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(writeln!(out, "{}", sentence(answer.read()?.paused.as_ref()))?)
 }
 
-/// # Errors
-/// When no daemon answers, or the end of the pause cannot be written down.
 pub fn resume(args: &ResumeArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let answer = Client::connect(Start::Never)?.ask(Resume)?;
     if args.json {
@@ -51,23 +47,21 @@ pub fn resume(args: &ResumeArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(writeln!(out, "{}", sentence(answer.read()?.paused.as_ref()))?)
 }
 
-/// What a pause means, for people.
+/// Describes the pause for people.
 pub fn sentence(pause: Option<&PauseAnswer>) -> String {
     match pause.map(|pause| pause.until) {
-        None => "recall captures".to_owned(),
-        Some(None) => "recall is paused until `recall ctl resume`: nothing is kept or given".to_owned(),
+        None => "Recording resumed.".to_owned(),
+        Some(None) => "Paused until `recall ctl resume`; nothing is recorded or injected.".to_owned(),
         Some(Some(until)) => {
-            format!("recall is paused until {}: nothing is kept or given", terminal::time(until))
+            format!("Paused until {}; nothing is recorded or injected.", terminal::time(until))
         }
     }
 }
 
-/// The moment a pause of this length ends, in milliseconds since 1970.
+/// When a pause of this length ends, in milliseconds since 1970.
 fn end_of(duration: &str) -> anyhow::Result<i64> {
-    let refused = || {
-        Failure::usage(format!("{duration:?} is no duration"))
-            .hint("Durations are written like 30m, 2h or 1 day.")
-    };
+    let refused =
+        || Failure::usage(format!("Invalid duration {duration:?}")).hint("Try 30m, 2h or \"1 day\".");
     let span: jiff::Span = duration.parse().map_err(|_| refused())?;
     let now = jiff::Timestamp::from_millisecond(clock::now().0).map_err(|_| refused())?;
     let end = now.to_zoned(jiff::tz::TimeZone::system()).checked_add(span).map_err(|_| refused())?;

@@ -1,4 +1,4 @@
-//! `recall ctl retry`: tries again what was given up.
+//! `recall ctl retry`: retries failed jobs.
 
 use std::io::Write;
 
@@ -11,13 +11,11 @@ use crate::cli::client::{Client, Start};
 pub struct RetryArgs {
     /// Only this job, by its number in `recall ctl jobs`
     job: Option<i64>,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// # Errors
-/// When the daemon does not answer, or there is no such job.
 pub fn run(args: &RetryArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let answer = Client::connect(Start::Never)?.ask(Retry { job: args.job })?;
     if args.json {
@@ -25,9 +23,9 @@ pub fn run(args: &RetryArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         return Ok(writeln!(out)?);
     }
     let said = match answer.read()?.retried {
-        0 => "No job waits or was given up.".to_owned(),
-        1 => "1 job is tried again.".to_owned(),
-        jobs => format!("{jobs} jobs are tried again."),
+        0 => "No job to retry.".to_owned(),
+        1 => "Retrying 1 job.".to_owned(),
+        jobs => format!("Retrying {jobs} jobs."),
     };
     Ok(writeln!(out, "{said}")?)
 }

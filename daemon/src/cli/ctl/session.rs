@@ -1,27 +1,25 @@
-//! `recall ctl session`: one session from beginning to end.
+//! `recall ctl session`: shows one session.
 
 use std::io::Write;
 
 use clap::Args;
 use recall_protocol::query::Session;
 
+use crate::app::answers::session::{ActivityAnswer, CompactionAnswer, PlanAnswer, SessionAnswer};
+use crate::app::answers::shortened;
 use crate::cli::client::{Client, Start};
 use crate::cli::show::fields;
 use crate::cli::terminal::{self, ACCENT, BOLD, DIM};
-use crate::server::answers::session::{ActivityAnswer, PlanAnswer, SessionAnswer};
-use crate::server::answers::shortened;
 
 #[derive(Debug, Args)]
 pub struct SessionArgs {
-    /// The agent's session id or its beginning
+    /// The session's id, or its first characters
     id: String,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// # Errors
-/// When the daemon does not answer or there is no such session.
 pub fn run(args: &SessionArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let answer = Client::connect(Start::Never)?.ask(Session { id: args.id.clone() })?;
     if args.json {
@@ -37,6 +35,9 @@ fn tell(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()> {
     let SessionAnswer { session_id, agent, project, status, .. } = session;
     let started = terminal::time(session.started_at);
     writeln!(out, "{DIM}{agent} session {session_id}, {project}, {status}, since {started}{DIM:#}")?;
+    if let Some(since) = session.suspended_at {
+        writeln!(out, "{DIM}suspended since {}{DIM:#}", terminal::time(since))?;
+    }
     for batch in &session.batches {
         let prompt = match batch.prompt.as_deref().unwrap_or_default() {
             "" => format!("({})", batch.source),
@@ -52,14 +53,15 @@ fn tell(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()> {
     }
     tell_plans(out, &session.plans)?;
     if !session.observations.is_empty() {
-        writeln!(out, "\n{BOLD}Observed{BOLD:#}")?;
+        writeln!(out, "\n{BOLD}Observations{BOLD:#}")?;
     }
     for observation in &session.observations {
         let (id, kind) = (observation.id, &observation.observation_type);
         writeln!(out, "  {ACCENT}#{id}{ACCENT:#} {kind}: {}", observation.title)?;
     }
+    tell_compactions(out, &session.compaction_summaries)?;
     if let Some(summary) = &session.summary {
-        writeln!(out, "\n{BOLD}In short{BOLD:#}")?;
+        writeln!(out, "\n{BOLD}Summary{BOLD:#}")?;
         fields(out, summary)?;
     }
     Ok(())
@@ -67,7 +69,7 @@ fn tell(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()> {
 
 fn tell_plans(out: &mut dyn Write, plans: &[PlanAnswer]) -> std::io::Result<()> {
     if !plans.is_empty() {
-        writeln!(out, "\n{BOLD}Planned{BOLD:#}")?;
+        writeln!(out, "\n{BOLD}Plans{BOLD:#}")?;
     }
     for plan in plans {
         let state = if plan.kind == "tasks" { String::new() } else { format!("{}: ", plan.state) };
@@ -76,11 +78,25 @@ fn tell_plans(out: &mut dyn Write, plans: &[PlanAnswer]) -> std::io::Result<()> 
     Ok(())
 }
 
-fn one_line(text: &str) -> String {
-    shortened(&text.split_whitespace().collect::<Vec<_>>().join(" "), 160)
+/// The agent's summaries of its compactions.
+fn tell_compactions(out: &mut dyn Write, compactions: &[CompactionAnswer]) -> std::io::Result<()> {
+    if !compactions.is_empty() {
+        writeln!(out, "\n{BOLD}Compacted{BOLD:#}")?;
+    }
+    for compaction in compactions {
+        let (id, at) = (terminal::id(compaction.id), terminal::time(compaction.created_at));
+        let after = compaction.prompt_number.map(|number| format!(", prompt {number}")).unwrap_or_default();
+        let (trigger, summary) = (&compaction.trigger, one_line(&compaction.summary));
+        writeln!(out, "  {ACCENT}{id}{ACCENT:#} {DIM}{trigger}, {at}{after}{DIM:#}: {summary}")?;
+    }
+    Ok(())
 }
 
-/// How often which tool was called, in the order of their first call.
+fn one_line(text: &str) -> String {
+    shortened(&crate::memory::text::one_line(text), 160)
+}
+
+/// The number of calls per tool, in order of the first call.
 fn tally(calls: &[ActivityAnswer]) -> String {
     let mut counts: Vec<(&str, usize, usize)> = Vec::new();
     for call in calls {

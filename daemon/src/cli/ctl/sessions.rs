@@ -1,4 +1,4 @@
-//! `recall ctl sessions`: the sessions there are.
+//! `recall ctl sessions`: lists sessions.
 
 use std::io::Write;
 
@@ -13,13 +13,11 @@ use crate::cli::terminal::{table, time};
 pub struct SessionsArgs {
     #[command(flatten)]
     filter: FilterArgs,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// # Errors
-/// When the daemon does not answer or refuses.
 pub fn run(args: &SessionsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let answer = Client::connect(Start::Never)?.ask(Sessions { filter: args.filter.filter()? })?;
     if args.json {
@@ -43,7 +41,7 @@ pub fn run(args: &SessionsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         })
         .collect();
     if rows.is_empty() {
-        return Ok(writeln!(out, "No sessions yet. `recall install` connects your agents.")?);
+        return Ok(writeln!(out, "No sessions yet. Run `recall install` to connect your agents.")?);
     }
     Ok(table(out, &["SESSION", "PROJECT", "STATUS", "STARTED", "PROMPTS", "CALLS", "TITLE"], &rows)?)
 }

@@ -1,4 +1,4 @@
-//! `recall ctl status`: how the daemon is doing.
+//! `recall ctl status`: shows the state of the daemon.
 
 use std::io::Write;
 
@@ -6,20 +6,20 @@ use clap::Args;
 use recall_protocol::query::Status;
 
 use super::pause::sentence;
-use crate::actors::subscriber::SubscriberCounters;
+use crate::app::answers::status::SubscriberCounters;
+use crate::app::answers::status::{
+    CompressionState, ConfigAnswer, LatencyAnswer, QuantilesAnswer, StatusAnswer,
+};
 use crate::cli::client::{Client, Start};
 use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes, counted};
-use crate::server::answers::status::{CompressionState, ConfigAnswer, StatusAnswer};
 
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// # Errors
-/// When the daemon does not answer.
 pub fn run(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let answer = Client::connect(Start::Never)?.ask(Status)?;
     if args.json {
@@ -42,26 +42,26 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
     writeln!(out, "  memory       {}", status.home)?;
     if status.paused.is_some() {
         let (pause, count) = (sentence(status.paused.as_ref()), events.paused);
-        writeln!(out, "  {WARNING}{pause}; {count} events were let go{WARNING:#}")?;
+        writeln!(out, "  {WARNING}paused       {pause} {count} events skipped.{WARNING:#}")?;
     }
     config(out, &status.config)?;
-    writeln!(out, "  sessions     {} live, {} in all", sessions.live, sessions.total)?;
+    writeln!(out, "  sessions     {} live, {} total", sessions.live, sessions.total)?;
     writeln!(
         out,
-        "  events       {} stored, {} came twice, {} wait in the spool, {} unreadable",
+        "  events       {} stored, {} duplicates ignored, {} waiting in the spool, {} unreadable",
         events.stored, events.duplicates, events.spooled, events.unparsed
     )?;
     if events.told_twice > 0 {
         let count = events.told_twice;
         writeln!(
             out,
-            "  {WARNING}told twice   {count} of them by a second hook: see `recall doctor`{WARNING:#}"
+            "  {WARNING}duplicates   {count} events reported by a second hook; run `recall doctor`{WARNING:#}"
         )?;
     }
     if events.dropped > 0 {
         writeln!(
             out,
-            "  {WARNING}dropped      {}: the spool was full or could not be written{WARNING:#}",
+            "  {WARNING}dropped      {}; the spool was full or not writable{WARNING:#}",
             counted(events.dropped, "event", "events")
         )?;
     }
@@ -77,11 +77,9 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
         counted(index.documents, "document", "documents"),
         index.behind
     )?;
-    if matches!(index.state.as_ref(), "absent" | "rebuilding") {
-        writeln!(
-            out,
-            "  {WARNING}the index is being made anew; searching compares plain words meanwhile{WARNING:#}"
-        )?;
+    let has_content = sessions.total + status.observations > 0;
+    if has_content && matches!(index.state.as_ref(), "absent" | "rebuilding") {
+        writeln!(out, "  {WARNING}             rebuilding; search results may be incomplete{WARNING:#}")?;
     }
     writeln!(
         out,
@@ -91,13 +89,14 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
     if compression.circuit == "open" {
         writeln!(
             out,
-            "  {WARNING}compression pauses after too many crashes; events are stored all the same{WARNING:#}"
+            "  {WARNING}             paused after too many crashes; events are still stored{WARNING:#}"
         )?;
     }
     budget(out, compression)?;
     subscriptions(out, &status.subscribe)?;
+    latency(out, &status.latency)?;
     for repair in &status.healed {
-        writeln!(out, "  {WARNING}healed       {}{WARNING:#}", terminal::repair(repair))?;
+        writeln!(out, "  {WARNING}repaired     {}{WARNING:#}", terminal::repair(repair))?;
     }
     writeln!(
         out,
@@ -109,7 +108,23 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
     )
 }
 
-/// What is wrong with the configuration, and what of it waits.
+/// The latencies of hooks and commits, if there were any.
+fn latency(out: &mut dyn Write, latency: &LatencyAnswer) -> std::io::Result<()> {
+    let kinds = [("hook answers", &latency.hook_answers), ("commits", &latency.commits)];
+    let measured: Vec<String> = kinds
+        .into_iter()
+        .filter_map(|(name, quantiles)| {
+            let QuantilesAnswer { p50_ms, p99_ms, .. } = quantiles.as_ref()?;
+            Some(format!("{name} p50 {p50_ms:.1} ms, p99 {p99_ms:.1} ms"))
+        })
+        .collect();
+    match measured.is_empty() {
+        true => Ok(()),
+        false => writeln!(out, "  latency      {}", measured.join("; ")),
+    }
+}
+
+/// Problems of the configuration, and settings that need a restart.
 fn config(out: &mut dyn Write, config: &ConfigAnswer) -> std::io::Result<()> {
     for error in &config.errors {
         writeln!(out, "  {ERROR}config       {}, {error}{ERROR:#}", config.file)?;
@@ -121,13 +136,13 @@ fn config(out: &mut dyn Write, config: &ConfigAnswer) -> std::io::Result<()> {
         let waiting = config.after_restart.join("], [");
         writeln!(
             out,
-            "  {WARNING}config       [{waiting}] has changed: `recall ctl stop`, and the next hook starts with it{WARNING:#}"
+            "  {WARNING}config       [{waiting}] changed; run `recall ctl stop` to apply it at the next hook{WARNING:#}"
         )?;
     }
     Ok(())
 }
 
-/// What models have cost today, and what is wrong with them.
+/// Today's model costs, and problems with the models.
 fn budget(out: &mut dyn Write, compression: &CompressionState) -> std::io::Result<()> {
     let (spent, cap) = (compression.tokens_today, compression.tokens_per_day);
     if spent > 0 || cap > 0 || compression.usd_per_day > 0.0 {
@@ -139,16 +154,15 @@ fn budget(out: &mut dyn Write, compression: &CompressionState) -> std::io::Resul
     for provider in compression.providers.iter().filter(|provider| provider.circuit != "closed") {
         let name = &provider.name;
         let how = match provider.circuit.as_ref() {
-            "barred" => "has refused and is not asked again before `recall ctl retry`",
-            _ => "is left alone for a while",
+            "barred" => "refused the request; run `recall ctl retry` to try again",
+            _ => "is failing; recall will try it again later",
         };
         writeln!(out, "  {WARNING}{name} {how}{WARNING:#}")?;
     }
     if let Some(trouble) = &compression.trouble {
         writeln!(
             out,
-            "  {WARNING}models have failed since {} on {}: {}; the built-in compressor does their work \
-             meanwhile{WARNING:#}",
+            "  {WARNING}model calls have failed since {} for {}: {}; using the built-in compressor{WARNING:#}",
             terminal::time(trouble.since),
             counted(trouble.jobs, "job", "jobs"),
             trouble.error
@@ -157,13 +171,13 @@ fn budget(out: &mut dyn Write, compression: &CompressionState) -> std::io::Resul
     Ok(())
 }
 
-/// The user's commands, where something is wrong with them.
+/// Problems of the user's subscribed commands.
 fn subscriptions(out: &mut dyn Write, subscribe: &SubscriberCounters) -> std::io::Result<()> {
     let (failures, dropped) = (subscribe.failures, subscribe.dropped);
     if failures + dropped > 0 {
         writeln!(
             out,
-            "  {WARNING}subscribed   {failures} of {} commands failed, {dropped} events were too many: {}{WARNING:#}",
+            "  {WARNING}subscribed   {failures} of {} commands failed; {dropped} events dropped: {}{WARNING:#}",
             subscribe.runs,
             subscribe.last_failure.as_deref().unwrap_or_default()
         )?;

@@ -1,4 +1,4 @@
-//! `recall ctl stop`: ending the daemon cleanly, and waiting until it is gone.
+//! `recall ctl stop`: stops the daemon and waits until it has ended.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::server::instance::Instance;
 
 #[derive(Debug, Args)]
 pub struct StopArgs {
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -22,22 +22,22 @@ pub struct StopArgs {
 const GONE_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// # Errors
-/// When no daemon answers, or it does not end in time.
+/// Fails when no daemon answers, or it does not end in time.
 pub fn run(args: &StopArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     let pid = LockNote::read(&paths.lock_file()).map(|note| note.pid);
     let answer = Client::connect_at(&paths, Start::Never)?.ask(Stop)?;
     let deadline = Instant::now() + GONE_WITHIN;
-    // The system drops the lock when the process ends. Another pid in it: the service manager started the next.
+    // The system releases the lock when the process ends. Another pid means that the service manager started a new
+    // daemon.
     while Instance::claim(&paths.lock_file()).is_err() {
         let holder = LockNote::read(&paths.lock_file()).map(|note| note.pid);
         if holder.is_some() && holder != pid {
             break;
         }
         if Instant::now() >= deadline {
-            return Err(Failure::failed("The daemon was asked to stop and has not ended")
-                .hint(format!("The log says what it waits for: {}.", paths.log_file().display()))
+            return Err(Failure::failed("The daemon did not stop in time")
+                .hint(format!("See its log: {}.", paths.log_file().display()))
                 .into());
         }
         std::thread::sleep(LOOK_EVERY);
@@ -46,5 +46,5 @@ pub fn run(args: &StopArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    Ok(writeln!(out, "The daemon has stopped.")?)
+    Ok(writeln!(out, "Stopped the daemon.")?)
 }

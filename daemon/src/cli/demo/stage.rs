@@ -1,17 +1,19 @@
-//! A throw-away home with a daemon in it, and hooks that are run as an agent would.
+//! A temporary home with a daemon, and hooks run as an agent runs them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use recall_protocol::agents::AgentRow;
 use recall_protocol::paths::Paths;
 use recall_protocol::query::Stop;
 use serde_json::Value;
 
+use crate::agents::AgentSpec;
+use crate::app::requests::Request;
 use crate::cli::client::{Answer, Client, FLUSH_WITHIN, Start};
 use crate::cli::failure::Failure;
-use crate::server::requests::Request;
 
 const START_WITHIN: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
@@ -20,10 +22,11 @@ pub(super) struct DemoStage {
     home: tempfile::TempDir,
     paths: Paths,
     shim: PathBuf,
+    spec: &'static AgentSpec,
     daemon: Child,
 }
 
-/// What a hook said and how long the agent waited for it.
+/// A hook's output and duration.
 pub(super) struct Played {
     pub(super) stdout: Value,
     pub(super) took: Duration,
@@ -31,15 +34,14 @@ pub(super) struct Played {
 
 impl DemoStage {
     /// Starts the daemon and waits until it answers.
-    ///
-    /// # Errors
-    /// When there is no room for the home or the daemon does not start.
-    pub(super) fn open(program: &Path, shim: &Path) -> anyhow::Result<Self> {
-        let home =
-            tempfile::Builder::new().prefix("recall-demo-").tempdir().context("making a throw-away home")?;
+    pub(super) fn open(program: &Path, shim: &Path, spec: &'static AgentSpec) -> anyhow::Result<Self> {
+        let home = tempfile::Builder::new()
+            .prefix("recall-demo-")
+            .tempdir()
+            .context("cannot create a temporary home")?;
         let folder = home.path().as_os_str().to_owned();
         let variable = |name: &str| (name == "RECALL_HOME").then(|| folder.clone());
-        let paths = Paths::from_variables(&variable).context("finding the throw-away home's folders")?;
+        let paths = Paths::from_variables(&variable).context("cannot find the temporary home's folders")?;
         let daemon = Command::new(program)
             .arg("daemon")
             .env("RECALL_HOME", home.path())
@@ -50,7 +52,7 @@ impl DemoStage {
             .stderr(Stdio::null())
             .spawn()
             .with_context(|| format!("starting {} daemon", program.display()))?;
-        let mut stage = Self { home, paths, shim: shim.to_owned(), daemon };
+        let mut stage = Self { home, paths, shim: shim.to_owned(), spec, daemon };
         stage.wait()?;
         Ok(stage)
     }
@@ -60,8 +62,8 @@ impl DemoStage {
         while Client::connect_at(&self.paths, Start::Never).is_err() {
             let ended = self.daemon.try_wait()?;
             if ended.is_some() || Instant::now() > deadline {
-                return Err(Failure::failed("The throw-away daemon does not start")
-                    .hint("`RECALL_HOME=$(mktemp -d) recall daemon` says why.")
+                return Err(Failure::failed("The demo's daemon failed to start")
+                    .hint("Run `RECALL_HOME=$(mktemp -d) recall daemon` to see why.")
                     .into());
             }
             std::thread::sleep(POLL);
@@ -69,19 +71,20 @@ impl DemoStage {
         Ok(())
     }
 
-    /// Runs one hook and waits for its end, as an agent does.
-    ///
-    /// # Errors
-    /// When the shim cannot be run, or breaks its promise to say one JSON object or nothing.
+    /// Runs one hook and waits for it, as an agent does. Fails when the shim cannot be run or prints anything but
+    /// one JSON object or nothing.
     pub(super) fn hook(&mut self, event: &Value) -> anyhow::Result<Played> {
         use std::io::Write as _;
         let begun = Instant::now();
-        let mut child = Command::new(&self.shim)
-            .arg("claude-code")
+        let mut command = Command::new(&self.shim);
+        for variable in AgentRow::of(self.spec.name).project_dir {
+            command.env_remove(variable);
+        }
+        let mut child = command
+            .arg(self.spec.name)
             .env("RECALL_HOME", self.home.path())
             .env("RECALL_NO_DAEMON_START", "1")
             .env_remove("RECALL_DISABLE")
-            .env_remove("CLAUDE_PROJECT_DIR")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -90,24 +93,22 @@ impl DemoStage {
         if let Some(mut stdin) = child.stdin.take() {
             let mut line = serde_json::to_vec(event)?;
             line.push(b'\n');
-            stdin.write_all(&line).context("telling the shim an event")?;
+            stdin.write_all(&line).context("cannot send an event to the shim")?;
         }
         let output = child.wait_with_output().context("waiting for the shim")?;
         let took = begun.elapsed();
         let stdout = match output.stdout.as_slice() {
             [] => Value::Null,
-            said => serde_json::from_slice(said).context("reading what the shim said")?,
+            said => serde_json::from_slice(said).context("cannot read the shim's answer")?,
         };
         Ok(Played { stdout, took })
     }
 
-    /// # Errors
-    /// When the daemon does not answer.
     pub(super) fn ask<R: Request>(&mut self, request: R) -> anyhow::Result<Answer<R>> {
         Client::connect_at(&self.paths, Start::Never)?.ask_within(request, FLUSH_WITHIN)
     }
 
-    /// Ends the daemon; the home goes with this value.
+    /// Stops the daemon. Dropping this value removes the home.
     pub(super) fn close(&mut self) {
         let _ = self.ask(Stop);
         let deadline = Instant::now() + START_WITHIN;
@@ -119,7 +120,7 @@ impl DemoStage {
 
 impl Drop for DemoStage {
     fn drop(&mut self) {
-        // After a failure on the way; a daemon that has ended is not there to be killed.
+        // Only needed after a failure; an ended daemon cannot be killed.
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
     }

@@ -1,57 +1,90 @@
-//! What installing must know of an agent. A further agent is one more file with one more `SPEC`.
+//! An agent on this machine: its program, its settings and its hooks.
 
 use std::path::PathBuf;
 
-use super::claude_code;
 use super::hook_entry::Hook;
-use super::version::{self, AgentVersion};
+use super::version;
+use crate::agents::AgentSpec;
+use crate::agents::settings::{AgentVersion, HookCall, Install, JsonHooks};
 use crate::service::environment::{Environment, is_executable};
 
-/// Every agent that hooks can be installed into.
-pub const AGENTS: &[&AgentSpec] = &[&claude_code::SPEC];
-
-/// One agent whose settings hold hooks in the shape that `hook_settings` edits.
-#[derive(Debug)]
-pub struct AgentSpec {
-    /// As on the command line and as the first argument of the shim.
-    pub name: &'static str,
-    /// As people call it.
-    pub title: &'static str,
-    /// Its program, asked for the version.
-    pub program: &'static str,
-    /// Where its own installers put the program, below the home folder, for when it is not on the `PATH`.
-    pub other_places: &'static [&'static str],
-    /// Its folder; that it exists means that the agent is in use.
-    pub folder: fn(&Environment) -> PathBuf,
-    /// The settings file of the user, within that folder.
-    pub settings: &'static str,
-    /// Further settings files that a project may have, relative to its folder. Their hooks are run besides the user's.
-    pub project_settings: &'static [&'static str],
-    /// The hooks that a version knows, for a shim at this path; `None` stands for a version that did not answer.
-    pub hooks: fn(Option<AgentVersion>, &str) -> Vec<Hook>,
+/// An agent and where to look for it.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalAgent<'a> {
+    pub spec: &'static AgentSpec,
+    pub environment: &'a Environment,
 }
 
-impl AgentSpec {
-    pub fn named(name: &str) -> Option<&'static Self> {
-        AGENTS.iter().copied().find(|agent| agent.name == name)
+impl LocalAgent<'_> {
+    /// The agent's folder. If it exists, the agent is in use.
+    fn folder(&self) -> PathBuf {
+        let host = &self.spec.host;
+        let moved = host.folder_variable.and_then(|variable| self.environment.folder(variable));
+        moved.unwrap_or_else(|| self.environment.home().join(host.folder))
     }
 
-    pub fn settings_path(&self, environment: &Environment) -> PathBuf {
-        (self.folder)(environment).join(self.settings)
+    /// The settings file of the user.
+    pub fn settings(&self) -> PathBuf {
+        match &self.spec.install {
+            Install::JsonHooks(json) => self.folder().join(json.file),
+        }
     }
 
-    pub fn find_program(&self, environment: &Environment) -> Option<PathBuf> {
-        let others = self.other_places.iter().map(|place| environment.home().join(place));
-        environment.program(self.program).or_else(|| others.into_iter().find(|place| is_executable(place)))
+    pub fn program(&self) -> Option<PathBuf> {
+        let host = &self.spec.host;
+        let others = host.other_places.iter().map(|place| self.environment.home().join(place));
+        let program = self.environment.program(host.program);
+        program.or_else(|| others.into_iter().find(|place| is_executable(place)))
     }
 
     /// True when the agent seems to be in use here.
-    pub fn is_present(&self, environment: &Environment) -> bool {
-        (self.folder)(environment).is_dir() || self.find_program(environment).is_some()
+    pub fn is_present(&self) -> bool {
+        self.folder().is_dir() || self.program().is_some()
     }
 
-    /// Asks the program, for at most a few seconds. `None` when it is not found or does not answer.
-    pub fn version(&self, environment: &Environment) -> Option<AgentVersion> {
-        version::ask(&self.find_program(environment)?, version::DEADLINE)
+    /// Asks the program for its version within a few seconds. `None` if it is not found or does not answer.
+    pub fn version(&self) -> Option<AgentVersion> {
+        version::ask(&self.program()?, version::DEADLINE)
+    }
+}
+
+/// The hooks to register with an agent.
+#[derive(Clone, Debug)]
+pub(crate) struct Registration {
+    /// `None` if the version is unknown.
+    pub(crate) version: Option<AgentVersion>,
+    /// The path of the hook client.
+    pub(crate) shim: String,
+}
+
+impl Registration {
+    /// The hooks that this version supports.
+    pub(crate) fn hooks(&self, spec: &'static AgentSpec, json: &JsonHooks) -> Vec<Hook> {
+        let version = self.version.unwrap_or(spec.host.assumed_version);
+        let hook = |event| {
+            let call = HookCall { event, version, shim: &self.shim };
+            Hook { event: event.name, entry: (json.entry)(&call) }
+        };
+        spec.events_of(self.version).map(hook).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::agents::AGENTS;
+
+    #[test]
+    fn its_folder_may_be_elsewhere() {
+        let spec = AGENTS.spec("claude-code");
+        let home = Environment::new("/home/dev".into(), []);
+        let settings = LocalAgent { spec, environment: &home }.settings();
+        assert_eq!(settings, Path::new("/home/dev/.claude/settings.json"));
+        let moved =
+            Environment::new("/home/dev".into(), [("CLAUDE_CONFIG_DIR".into(), "/data/claude".into())]);
+        let settings = LocalAgent { spec, environment: &moved }.settings();
+        assert_eq!(settings, Path::new("/data/claude/settings.json"));
     }
 }

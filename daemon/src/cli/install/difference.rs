@@ -1,4 +1,4 @@
-//! Shows what an edit would change, as a unified diff.
+//! Shows an edit as a unified diff.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,9 +10,9 @@ const ADDED: Style = AnsiColor::Green.on_default();
 const REMOVED: Style = AnsiColor::Red.on_default();
 const PLACE: Style = AnsiColor::Cyan.on_default();
 
-/// Writes the difference with three lines of context. `before` is `None` for a file that does not exist yet.
+/// Writes the diff with three lines of context. `before` is `None` for a new file.
 ///
-/// The text is coloured; a writer such as `anstream`'s takes the colour away where nobody sees it.
+/// The text is coloured; use a writer such as `anstream`'s to remove the colour.
 pub(crate) fn write_difference(
     out: &mut dyn Write,
     path: &Path,

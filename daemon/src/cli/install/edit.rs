@@ -1,77 +1,77 @@
-//! One agent's settings, before and after: worked out first, shown, then made.
+//! Changes one agent's settings: plans the change, shows it, then writes it.
 //!
-//! **Guarantees.** The change is worked out again from the file as it is at the moment of writing, because agents
-//! rewrite their settings themselves. Before the first change a copy is kept; removing recall brings those bytes
-//! back where nothing else has changed since, and removes a file that only recall had made.
+//! **Guarantees.** The change is computed again from the file when it is written, because agents also write their
+//! settings. A copy is kept before the first change. Uninstalling restores its bytes if nothing else has changed,
+//! and deletes a file that only recall had created.
 
 use std::io::Write;
 
 use anyhow::Context;
 
-use super::agent::AgentSpec;
+use super::agent::{LocalAgent, Registration};
 use super::difference::write_difference;
 use super::hook_entry::Hook;
-use super::hook_settings::{self, HookSwitch, SettingsError};
+use super::hook_settings::{self, HookSwitch, SettingsError, Survey};
 use super::settings_file::SettingsFile;
+use crate::agents::AgentSpec;
+use crate::agents::settings::{Install, JsonHooks};
 use crate::cli::failure::Failure;
-use crate::service::environment::Environment;
 
-/// What is to be done to an agent's hooks.
+/// The change to an agent's hooks.
 #[derive(Clone, Debug)]
 pub(crate) enum EditAction {
-    /// Register these, and only these.
-    Register(Vec<Hook>),
-    /// Take away all of ours.
+    /// Register exactly these hooks.
+    Register(Registration),
+    /// Remove all of recall's hooks.
     Remove,
 }
 
-/// A change of one agent's settings, worked out and not yet made.
+/// A planned change of one agent's settings.
 #[derive(Debug)]
 pub(crate) struct Edit {
-    pub(crate) agent: &'static AgentSpec,
+    pub(crate) spec: &'static AgentSpec,
     pub(crate) file: SettingsFile,
     action: EditAction,
     before: Option<String>,
     after: After,
 }
 
-/// What the settings become.
+/// The settings after the change.
 #[derive(Debug, PartialEq, Eq)]
 enum After {
     Unchanged,
     Text(String),
-    /// The very bytes of the backup, which is needed no longer.
+    /// The content of the backup, which is then no longer needed.
     Restored(String),
-    /// No file: recall had made it.
+    /// No file, because recall had created it.
     Gone,
 }
 
 impl Edit {
-    /// Works the change out. Fails for settings that cannot be read or have an unusual shape, changing nothing.
-    pub(crate) fn plan(
-        agent: &'static AgentSpec,
-        environment: &Environment,
-        action: EditAction,
-    ) -> anyhow::Result<Self> {
-        let file = SettingsFile::at(&agent.settings_path(environment))?;
-        Self::of(agent, file, action)
+    /// Plans the change. Fails without changing anything if the settings are unreadable or have an unexpected
+    /// structure.
+    pub(crate) fn plan(agent: LocalAgent<'_>, action: EditAction) -> anyhow::Result<Self> {
+        Self::of(agent.spec, SettingsFile::at(&agent.settings())?, action)
     }
 
-    fn of(agent: &'static AgentSpec, file: SettingsFile, action: EditAction) -> anyhow::Result<Self> {
+    fn of(spec: &'static AgentSpec, file: SettingsFile, action: EditAction) -> anyhow::Result<Self> {
         let before = file.read()?;
+        let Install::JsonHooks(json) = &spec.install;
         let after = match &action {
-            EditAction::Register(hooks) => registered(before.as_deref(), hooks),
-            EditAction::Remove => removed(before.as_deref(), &file),
+            EditAction::Register(registration) => {
+                registered(before.as_deref(), &registration.hooks(spec, json))
+            }
+            EditAction::Remove => removed(json, before.as_deref(), &file),
         };
-        let after = after.map_err(|error| refusal(agent, &file, &error, before.as_deref()))?;
-        Ok(Self { agent, file, action, before, after })
+        let after = after.map_err(|error| refusal(spec, &file, &error, before.as_deref()))?;
+        Ok(Self { spec, file, action, before, after })
     }
 
     pub(crate) fn is_needed(&self) -> bool {
         self.after != After::Unchanged
     }
 
-    /// The settings as they will be; `None` for no file.
+    /// The future text of the settings; `None` for no file.
     pub(crate) fn text(&self) -> Option<&str> {
         match &self.after {
             After::Unchanged => self.before.as_deref(),
@@ -80,28 +80,35 @@ impl Edit {
         }
     }
 
+    /// The registered hooks after the change; `None` if they cannot be read.
+    pub(crate) fn survey(&self) -> Option<Survey> {
+        let Install::JsonHooks(json) = &self.spec.install;
+        hook_settings::survey(json, self.text().unwrap_or_default()).ok()
+    }
+
     pub(crate) fn show(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         write_difference(out, self.file.path(), self.before.as_deref(), self.text())?;
         Ok(())
     }
 
-    /// Makes the change, on what the file holds now.
+    /// Applies the change to the current content of the file.
     pub(crate) fn apply(self) -> anyhow::Result<()> {
-        let now = Self::of(self.agent, self.file, self.action)?;
+        let now = Self::of(self.spec, self.file, self.action)?;
         let written = match &now.after {
             After::Unchanged => Ok(()),
             After::Text(text) => now.keep_backup().and_then(|()| now.file.write(text)),
             After::Restored(text) => now.file.write(text).and_then(|()| now.file.remove_backup()),
             After::Gone => now.file.remove(),
         };
-        written.with_context(|| format!("the settings of {} are as they were", now.agent.title))
+        written.with_context(|| format!("the settings of {} are as they were", now.spec.title))
     }
 
-    /// Keeps the newest text without recall in it. One that has recall in it is kept only for want of a better one.
+    /// Backs up the newest text without recall's hooks. A text with them is used only if there is no better one.
     fn keep_backup(&self) -> Result<(), super::settings_file::FileError> {
+        let Install::JsonHooks(json) = &self.spec.install;
         match (&self.action, &self.before) {
             (EditAction::Register(_), Some(before))
-                if is_without_us(before) || self.file.read_backup()?.is_none() =>
+                if is_without_us(json, before) || self.file.read_backup()?.is_none() =>
             {
                 self.file.write_backup(before)
             }
@@ -115,14 +122,14 @@ fn registered(before: Option<&str>, hooks: &[Hook]) -> Result<After, SettingsErr
     Ok(if before == Some(text.as_str()) { After::Unchanged } else { After::Text(text) })
 }
 
-fn removed(before: Option<&str>, file: &SettingsFile) -> Result<After, SettingsError> {
+fn removed(json: &JsonHooks, before: Option<&str>, file: &SettingsFile) -> Result<After, SettingsError> {
     let Some(before) = before else { return Ok(After::Unchanged) };
     let removal = hook_settings::uninstall(before)?;
     if removal.entries == 0 {
         return Ok(After::Unchanged);
     }
-    // A backup that cannot be read is no reason to leave the hooks in.
-    let backup = file.read_backup().ok().flatten().filter(|backup| is_without_us(backup));
+    // Remove the hooks even if the backup is unreadable.
+    let backup = file.read_backup().ok().flatten().filter(|backup| is_without_us(json, backup));
     Ok(match backup {
         Some(backup) if hook_settings::same_settings(&backup, &removal.text) => After::Restored(backup),
         None if hook_settings::same_settings("{}", &removal.text) => After::Gone,
@@ -130,29 +137,30 @@ fn removed(before: Option<&str>, file: &SettingsFile) -> Result<After, SettingsE
     })
 }
 
-fn is_without_us(text: &str) -> bool {
-    hook_settings::survey(text).is_ok_and(|survey| survey.entries.is_empty())
+fn is_without_us(json: &JsonHooks, text: &str) -> bool {
+    hook_settings::survey(json, text).is_ok_and(|survey| survey.entries.is_empty())
 }
 
-fn refusal(agent: &AgentSpec, file: &SettingsFile, error: &SettingsError, text: Option<&str>) -> Failure {
+fn refusal(spec: &AgentSpec, file: &SettingsFile, error: &SettingsError, text: Option<&str>) -> Failure {
     let path = file.path().display();
-    let title = agent.title;
+    let title = spec.title;
     match error {
         SettingsError::Json { line, column, what } => {
             Failure::failed(format!("{path}:{line}:{column}: {what}; nothing was changed")).hint(format!(
-                "{title} ignores a file that is no valid JSON as a whole; mend line {line} and run this again"
+                "{title} ignores the whole file because it is not valid JSON. Fix line {line} and try again"
             ))
         }
         SettingsError::Shape(_) => {
-            let survey = hook_settings::survey(text.unwrap_or_default());
+            let Install::JsonHooks(json) = &spec.install;
+            let survey = hook_settings::survey(json, text.unwrap_or_default());
             let switch = match survey.map(|survey| survey.switch) {
-                Ok(HookSwitch::Off) => {
-                    format!(" (disableAllHooks is true there too, so {title} runs no hooks)")
+                Ok(HookSwitch::Off(setting)) => {
+                    format!(" ({setting} is true there too, so {title} runs no hooks)")
                 }
                 _ => String::new(),
             };
             Failure::failed(format!("{path}: {error}; nothing was changed")).hint(format!(
-                "recall does not touch settings of a shape that it does not know; mend them and run this again{switch}"
+                "recall does not change settings whose shape it does not know. Fix them and try again{switch}"
             ))
         }
     }
@@ -160,8 +168,9 @@ fn refusal(agent: &AgentSpec, file: &SettingsFile, error: &SettingsError, text: 
 
 #[cfg(test)]
 mod tests {
-    use super::super::agent::AGENTS;
     use super::*;
+    use crate::agents::AGENTS;
+    use crate::service::environment::Environment;
     use std::fs;
     use std::path::PathBuf;
 
@@ -171,12 +180,18 @@ mod tests {
         settings: PathBuf,
     }
 
-    const AGENT: &AgentSpec = AGENTS[0];
+    fn local(environment: &Environment) -> LocalAgent<'_> {
+        LocalAgent { spec: AGENTS.spec("claude-code"), environment }
+    }
+
+    fn register(shim: &str) -> EditAction {
+        EditAction::Register(Registration { version: None, shim: shim.to_owned() })
+    }
 
     fn place(settings: Option<&str>) -> TestHome {
         let folder = tempfile::tempdir().unwrap();
         let environment = Environment::new(folder.path().into(), []);
-        let path = AGENT.settings_path(&environment);
+        let path = local(&environment).settings();
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         if let Some(text) = settings {
             fs::write(&path, text).unwrap();
@@ -186,11 +201,11 @@ mod tests {
 
     impl TestHome {
         fn plan(&self, action: EditAction) -> anyhow::Result<Edit> {
-            Edit::plan(AGENT, &self.environment, action)
+            Edit::plan(local(&self.environment), action)
         }
 
         fn install(&self, shim: &str) {
-            self.plan(EditAction::Register((AGENT.hooks)(None, shim))).unwrap().apply().unwrap();
+            self.plan(register(shim)).unwrap().apply().unwrap();
         }
 
         fn uninstall(&self) {
@@ -249,7 +264,7 @@ mod tests {
     #[test]
     fn a_change_after_planning_is_not_overwritten() {
         let place = place(Some("{}"));
-        let edit = place.plan(EditAction::Register((AGENT.hooks)(None, "/bin/recall-shim"))).unwrap();
+        let edit = place.plan(register("/bin/recall-shim")).unwrap();
         fs::write(&place.settings, "{\"model\": \"opus\"}").unwrap();
         edit.apply().unwrap();
         let text = fs::read_to_string(&place.settings).unwrap();
@@ -260,7 +275,7 @@ mod tests {
     fn installing_twice_writes_nothing() {
         let place = place(Some("{}"));
         place.install("/bin/recall-shim");
-        let edit = place.plan(EditAction::Register((AGENT.hooks)(None, "/bin/recall-shim"))).unwrap();
+        let edit = place.plan(register("/bin/recall-shim")).unwrap();
         assert!(!edit.is_needed());
     }
 
@@ -277,7 +292,7 @@ mod tests {
             assert!(failure.what.contains(expected), "{failure}");
             assert_eq!(place.files(), [("settings.json".into(), text)]);
         }
-        let register = || EditAction::Register((AGENT.hooks)(None, "/bin/recall-shim"));
+        let register = || register("/bin/recall-shim");
         check("6-broken", register(), "settings.json:2:3: key must be a string");
         check("6-broken", EditAction::Remove, "settings.json:2:3: key must be a string");
         check("7-unusual-shapes", register(), "hooks.PreToolUse is an object");
@@ -287,7 +302,7 @@ mod tests {
     #[test]
     fn a_refusal_says_that_hooks_are_off_as_well() {
         let place = place(Some(include_str!("../../../tests/settings/7-unusual-shapes.json")));
-        let error = place.plan(EditAction::Register((AGENT.hooks)(None, "/bin/recall-shim"))).unwrap_err();
+        let error = place.plan(register("/bin/recall-shim")).unwrap_err();
         let hint = error.downcast_ref::<Failure>().unwrap().hint.clone().unwrap();
         assert!(hint.contains("disableAllHooks is true"), "{hint}");
     }

@@ -1,75 +1,37 @@
-//! One hook as an agent's settings name it: how recall writes its own, and how it knows them again.
+//! A hook entry in an agent's settings: how recall writes its own and recognizes them.
 //!
-//! An entry is ours when the *file name* of its program is `recall-shim` (or `recall-shim.exe`), in whatever folder
-//! and form. A part of a name never counts: `total-recall-backup.sh` belongs to somebody else.
+//! An entry is recall's when the *file name* of its program is `recall-shim` or `recall-shim.exe`, in any folder
+//! and form. A partial match does not count: `total-recall-backup.sh` belongs to somebody else.
 
 use jsonc_parser::cst::CstInputValue;
 use serde_json::{Map, Value};
 
-/// The file name, without `.exe`, by which an entry of ours is recognised.
+/// The file name, without `.exe`, that identifies recall's entries.
 const PROGRAM: &str = "recall-shim";
 
-/// A hook that recall wants to have registered: one event, one program.
+/// A hook to register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
-    /// The agent's name of the event.
+    /// The agent's name for the event.
     pub event: &'static str,
-    pub command: HookCommand,
-    /// How long the agent may wait, in seconds.
-    pub timeout_s: u32,
-}
-
-/// How the agent starts the program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HookCommand {
-    /// Started directly, without a shell: `command` is the program and `args` its arguments.
-    Exec { program: String, args: Vec<String> },
-    /// A line for `/bin/sh -c`, for versions that know nothing else.
-    Shell(String),
-}
-
-impl HookCommand {
-    /// The shell line that starts `program` with `args`, quoted where a shell would read more into it.
-    ///
-    /// Only a NUL byte cannot be quoted, and neither a path nor an argument can hold one; such a word is left out.
-    pub fn shell(program: &str, args: &[&str]) -> Self {
-        let words = std::iter::once(program).chain(args.iter().copied());
-        let quoted: Vec<_> = words.filter_map(|word| shlex::try_quote(word).ok()).collect();
-        Self::Shell(quoted.join(" "))
-    }
+    /// The content of the entry, in the usual order of keys.
+    pub entry: Map<String, Value>,
 }
 
 impl Hook {
-    /// What the entry says, in the order in which people write these keys.
-    pub fn fields(&self) -> Map<String, Value> {
-        let mut entry = Map::new();
-        entry.insert("type".into(), "command".into());
-        match &self.command {
-            HookCommand::Exec { program, args } => {
-                entry.insert("command".into(), program.as_str().into());
-                entry.insert("args".into(), args.iter().map(String::as_str).collect());
-            }
-            HookCommand::Shell(line) => {
-                entry.insert("command".into(), line.as_str().into());
-            }
-        }
-        entry.insert("timeout".into(), self.timeout_s.into());
-        entry
-    }
-
-    /// The group that holds this entry alone. It has no matcher: recall wants every occurrence of the event.
+    /// The group with only this entry. It has no matcher, because recall wants every event.
     pub fn to_group(&self) -> CstInputValue {
-        let entry = input(Value::Object(self.fields()));
+        let entry = input(Value::Object(self.entry.clone()));
         CstInputValue::Object(vec![("hooks".into(), CstInputValue::Array(vec![entry]))])
     }
 
-    /// True when `entry` says exactly what this hook would be written as.
+    /// True when `entry` is exactly what recall would write.
     pub fn is_written_as(&self, entry: &Value) -> bool {
-        entry.as_object().is_some_and(|entry| *entry == self.fields())
+        entry.as_object().is_some_and(|entry| *entry == self.entry)
     }
 }
 
-/// A value as the editor of settings files takes it.
+/// A value for the settings editor.
 pub fn input(value: Value) -> CstInputValue {
     match value {
         Value::Null => CstInputValue::Null,
@@ -83,10 +45,10 @@ pub fn input(value: Value) -> CstInputValue {
     }
 }
 
-/// The program of a hook entry if it is recall's shim, as the entry spells it.
+/// The path of recall's shim as written in a hook entry, or `None` for another program.
 pub fn shim_of(entry: &Value) -> Option<String> {
     let entry = entry.as_object()?;
-    // An entry without a type is none the agent would run, but if it names our program it is ours to clean up.
+    // The agent would not run an entry without a type, but if it names our program we clean it up.
     if entry.get("type").is_some_and(|kind| kind != "command") {
         return None;
     }
@@ -94,14 +56,14 @@ pub fn shim_of(entry: &Value) -> Option<String> {
     if entry.contains_key("args") {
         return is_shim(command).then(|| command.to_owned());
     }
-    // A shell eats backslashes, so a Windows path survives only when the line is also split at blanks.
+    // A shell removes backslashes, so the line is also split at spaces to keep Windows paths.
     let words = shlex::split(command).unwrap_or_default();
     let posix = words.into_iter().find(|word| !is_assignment(word));
     let blank = command.split_whitespace().next().map(|word| word.trim_matches('"').to_owned());
     posix.into_iter().chain(blank).find(|program| is_shim(program))
 }
 
-/// True for `NAME=value`, which a shell line may put before its program.
+/// True for `NAME=value`, which may precede the program in a shell line.
 fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         !name.is_empty() && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
@@ -116,6 +78,7 @@ fn is_shim(program: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agents::settings::shell_line;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -159,24 +122,13 @@ mod tests {
         check(json!({"command": 7}), None);
     }
 
-    #[test]
-    fn a_shell_line_quotes_only_what_needs_it() {
-        let shell = |program| HookCommand::shell(program, &["claude-code"]);
-        assert_eq!(
-            shell("/usr/bin/recall-shim"),
-            HookCommand::Shell("/usr/bin/recall-shim claude-code".into())
-        );
-        assert_eq!(shell("/a b/recall-shim"), HookCommand::Shell("'/a b/recall-shim' claude-code".into()));
-    }
-
     proptest! {
         #[test]
         fn a_shim_in_any_folder_is_found_again_in_both_forms(folder in "/[^\0/\r\n]{0,40}") {
             let program = format!("{folder}/recall-shim");
-            let shell = HookCommand::shell(&program, &["claude-code"]);
-            let exec = HookCommand::Exec { program: program.clone(), args: vec!["claude-code".into()] };
-            for command in [shell, exec] {
-                let entry = Value::Object(Hook { event: "Stop", command, timeout_s: 10 }.fields());
+            let shell = json!({"command": shell_line(&program, &["claude-code"])});
+            let exec = json!({"command": program, "args": ["claude-code"]});
+            for entry in [shell, exec] {
                 prop_assert_eq!(shim_of(&entry), Some(program.clone()));
             }
         }

@@ -1,11 +1,11 @@
-//! Edits the `hooks` of a JSON settings file and leaves every other byte as it is.
+//! Edits the `hooks` of a JSON settings file and keeps every other byte.
 //!
-//! The shape is the one Claude Code made common: `{"hooks": {"<Event>": [{"matcher", "hooks": [entry]}]}}`. These
-//! functions turn text into text; reading and writing the file is `settings_file`'s.
+//! The structure is that of [`JsonHooks`]: `{"hooks": {"<Event>": [{"matcher", "hooks": [entry]}]}}`. These
+//! functions turn text into text; `settings_file` reads and writes the file.
 //!
-//! **Guarantees.** Foreign entries keep their bytes and their places. After [`install`] each wanted event has exactly
-//! one entry of ours and no other event has any. [`uninstall`] takes away our entries and what became empty thereby,
-//! nothing else. Whatever does not have the shape is refused by name, never repaired.
+//! **Guarantees.** Foreign entries keep their bytes and positions. After [`install`] each wanted event has exactly
+//! one entry of recall's and no other event has any. [`uninstall`] removes only these entries and whatever they
+//! leave empty. Another structure is rejected with a message and never repaired.
 
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstArray, CstNode, CstObject, CstObjectProp, CstRootNode};
@@ -13,62 +13,63 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::hook_entry::{Hook, input, shim_of};
+use crate::agents::settings::JsonHooks;
 
-/// Why settings cannot be edited. None of these has changed anything.
+/// Why settings cannot be edited. None of these errors changes anything.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum SettingsError {
-    /// No valid JSON; line and column count from 1. The agent ignores such a file as a whole.
+    /// Invalid JSON; line and column count from 1. The agent ignores the whole file.
     #[error("line {line}, column {column}: {what}")]
     Json { line: usize, column: usize, what: String },
-    /// Valid JSON of another shape; each text names the place and what is there.
+    /// Valid JSON with another structure; each text names the place and what is there.
     #[error("{}", .0.join("; "))]
     Shape(Vec<String>),
 }
 
-/// What [`uninstall`] made of a text.
+/// The result of [`uninstall`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Removal {
     pub text: String,
-    /// How many entries of ours there were.
+    /// The number of removed entries.
     pub entries: usize,
 }
 
-/// Whether the agent runs any hooks at all.
+/// Whether the agent runs hooks at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookSwitch {
     On,
-    /// `disableAllHooks` is true: hooks are registered and never run.
-    Off,
+    /// This setting is true, so registered hooks never run.
+    Off(&'static str),
 }
 
-/// An entry of ours, as it stands in the settings.
+/// One of recall's entries in the settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundEntry {
     pub event: String,
-    /// The shim's path as the entry spells it.
+    /// The shim's path as written in the entry.
     pub shim: String,
     pub entry: Value,
     pub reach: MatcherScope,
 }
 
-/// Which occurrences of its event a group sees.
+/// Which events a group receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatcherScope {
     Every,
-    /// The group has a matcher that leaves some out.
+    /// The group has a matcher that hides some events.
     Some,
 }
 
-/// What is registered now.
+/// The hooks that are registered.
 #[derive(Debug, PartialEq)]
 pub struct Survey {
     pub entries: Vec<FoundEntry>,
     pub switch: HookSwitch,
-    /// An enabled plugin named `recall` (as `recall@marketplace`): it brings hooks of its own.
+    /// An enabled plugin with hooks of its own.
     pub plugin: Option<String>,
 }
 
-/// Registers `hooks` and takes our entries away from every other event. Equal text means that nothing was to do.
+/// Registers `hooks` and removes recall's entries from every other event. Returns equal text if nothing changes.
 pub fn install(text: &str, hooks: &[Hook]) -> Result<String, SettingsError> {
     let file = Parsed::of(text)?;
     file.check_shapes()?;
@@ -93,7 +94,7 @@ pub fn install(text: &str, hooks: &[Hook]) -> Result<String, SettingsError> {
     Ok(file.text())
 }
 
-/// Takes away all entries of ours, in whatever event, and the groups, events and `hooks` that this empties.
+/// Removes all of recall's entries, and the groups, events and `hooks` that this empties.
 pub fn uninstall(text: &str) -> Result<Removal, SettingsError> {
     let file = Parsed::of(text)?;
     let mut entries = 0;
@@ -111,8 +112,8 @@ pub fn uninstall(text: &str) -> Result<Removal, SettingsError> {
     Ok(Removal { text: file.text(), entries })
 }
 
-/// Reads what is registered, forgiving every shape that it does not know.
-pub fn survey(text: &str) -> Result<Survey, SettingsError> {
+/// Reads the registered hooks and ignores unknown structures.
+pub fn survey(json: &JsonHooks, text: &str) -> Result<Survey, SettingsError> {
     let file = Parsed::of(text)?;
     let mut entries = Vec::new();
     for property in file.hooks().map(|hooks| hooks.properties()).unwrap_or_default() {
@@ -124,22 +125,13 @@ pub fn survey(text: &str) -> Result<Survey, SettingsError> {
             reach: ours.reach,
         }));
     }
-    let switch = match file.value.get("disableAllHooks") {
-        Some(Value::Bool(true)) => HookSwitch::Off,
-        _ => HookSwitch::On,
-    };
-    let plugins = file.value.get("enabledPlugins").and_then(Value::as_object);
-    let plugin = plugins
-        .into_iter()
-        .flatten()
-        .find(|(name, enabled)| name.split('@').next() == Some("recall") && **enabled != Value::Bool(false))
-        .map(|(name, _)| name.clone());
+    let switch = (json.switched_off)(&file.value).map_or(HookSwitch::On, HookSwitch::Off);
+    let plugin = (json.plugin)(&file.value);
     Ok(Survey { entries, switch, plugin })
 }
 
-/// True when both texts mean the same settings, apart from hook lists that are there but empty.
-///
-/// That is how the settings before an installation are recognised after its removal.
+/// True when both texts mean the same settings, apart from empty hook lists. After an uninstall this recognizes the
+/// settings from before the installation.
 pub fn same_settings(one: &str, other: &str) -> bool {
     let meaning = |text: &str| -> Option<Value> {
         let mut value = Parsed::of(text).ok()?.value;
@@ -154,7 +146,7 @@ pub fn same_settings(one: &str, other: &str) -> bool {
     meaning(one).is_some_and(|one| Some(one) == meaning(other))
 }
 
-/// A settings text, parsed twice: strictly, as the agent does, and as a tree that remembers every byte.
+/// A settings text, parsed twice: strictly, as the agent does, and as a tree that keeps every byte.
 struct Parsed {
     byte_order_mark: &'static str,
     value: Value,
@@ -167,7 +159,7 @@ impl Parsed {
             Some(body) => ("\u{feff}", body),
             None => ("", text),
         };
-        // Nothing at all is what `touch` leaves behind; it holds no setting that could be lost.
+        // An empty file, as from `touch`, has no setting to lose.
         let body = if body.trim().is_empty() { "{}\n" } else { body };
         let value = serde_json::from_str(body).map_err(|error| json_error(&error))?;
         let strict = ParseOptions {
@@ -200,7 +192,7 @@ impl Parsed {
         self.tree.object_value()?.object_value("hooks")
     }
 
-    /// Refuses what an edit could not leave intact, all of it in one message.
+    /// Rejects what an edit could not keep intact, in one message.
     fn check_shapes(&self) -> Result<(), SettingsError> {
         let settings = self.settings()?;
         let mut problems = Vec::new();
@@ -226,13 +218,13 @@ fn json_error(error: &serde_json::Error) -> SettingsError {
     SettingsError::Json { line: error.line(), column: error.column(), what }
 }
 
-/// A name that stands twice: parsers disagree about which one counts, so an edit might touch the wrong one.
+/// A duplicate key. Parsers disagree about which one counts, so an edit might change the wrong one.
 fn repeated_names(object: &CstObject, place: &str, problems: &mut Vec<String>) {
     let mut names: Vec<String> = object.properties().iter().map(name_of).collect();
     names.sort_unstable();
     let mut previous = None;
     for name in &names {
-        // Above the hooks only the name we edit matters; the rest is not touched.
+        // Above the hooks only the key that we edit matters.
         let matters = !place.is_empty() || name == "hooks";
         if previous == Some(name) && matters {
             problems.push(format!("{place}{name} is there more than once"));
@@ -279,13 +271,13 @@ fn value_of(node: &CstNode) -> Value {
     serde_json::from_str(&node.to_string()).unwrap_or_default()
 }
 
-/// An entry of ours with its place in the tree.
+/// One of recall's entries with its position in the tree.
 struct OurEntry {
     node: CstNode,
     value: Value,
     shim: String,
     reach: MatcherScope,
-    /// Index of its group, then its own within the group.
+    /// The index of its group, then its index in the group.
     place: (usize, usize),
 }
 
@@ -314,14 +306,14 @@ fn our_entries(event: &CstObjectProp) -> Vec<OurEntry> {
     ours
 }
 
-/// Which entry of ours a sweep leaves in its place.
+/// Which of recall's entries to keep.
 #[derive(Clone, Copy)]
 enum KeptEntry {
     Nothing,
     At((usize, usize)),
 }
 
-/// Chooses the entry that may stay and brings it up to date; without one that sees every occurrence, none stays.
+/// Chooses the entry to keep and updates it. Only an entry without a matcher can be kept.
 fn keep_one(event: &CstObjectProp, hook: &Hook) -> KeptEntry {
     let ours: Vec<_> =
         our_entries(event).into_iter().filter(|entry| entry.reach == MatcherScope::Every).collect();
@@ -336,24 +328,24 @@ fn keep_one(event: &CstObjectProp, hook: &Hook) -> KeptEntry {
     KeptEntry::At(entry.place)
 }
 
-/// Changes an entry key by key, so that lines which are right already stay as they are.
+/// Updates an entry key by key, so that correct lines stay unchanged.
 fn update(entry: &CstObject, hook: &Hook) {
-    let fields = hook.fields();
     for property in entry.properties() {
-        if !fields.iter().any(|(name, _)| *name == name_of(&property)) {
+        if !hook.entry.contains_key(&name_of(&property)) {
             property.remove();
         }
     }
-    for (name, value) in fields {
-        match entry.get(&name) {
-            Some(property) if property.value().is_some_and(|node| value_of(&node) == value) => {}
-            Some(property) => property.set_value(input(value)),
-            None => drop(entry.append(&name, input(value))),
+    for (name, value) in &hook.entry {
+        match entry.get(name) {
+            Some(property) if property.value().is_some_and(|node| value_of(&node) == *value) => {}
+            Some(property) => property.set_value(input(value.clone())),
+            None => drop(entry.append(name, input(value.clone()))),
         }
     }
 }
 
-/// Removes our entries of one event but the kept one, and what is empty thereby. Returns how many went.
+/// Removes recall's entries of one event except the kept one, and whatever this empties. Returns the number
+/// removed.
 fn sweep(event: &CstObjectProp, kept: KeptEntry) -> usize {
     let mut removed = 0;
     let ours = our_entries(event);
@@ -382,8 +374,9 @@ fn sweep(event: &CstObjectProp, kept: KeptEntry) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::hook_entry::HookCommand;
     use super::*;
+    use crate::agents::AGENTS;
+    use crate::agents::settings::Install;
     use insta::assert_snapshot;
     use proptest::prelude::*;
 
@@ -398,11 +391,21 @@ mod tests {
     const EVENTS: [&str; 5] = ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "PreCompact"];
 
     fn hooks() -> Vec<Hook> {
-        let exec = HookCommand::Exec { program: SHIM.into(), args: vec!["claude-code".into()] };
-        EVENTS.map(|event| Hook { event, command: exec.clone(), timeout_s: 10 }).to_vec()
+        EVENTS.map(|event| hook(event, SHIM)).to_vec()
     }
 
-    /// The text after installation, having checked all that holds for every file.
+    fn hook(event: &'static str, shim: &str) -> Hook {
+        let entry =
+            serde_json::json!({"type": "command", "command": shim, "args": ["claude-code"], "timeout": 10});
+        Hook { event, entry: entry.as_object().expect("an object").clone() }
+    }
+
+    fn survey(text: &str) -> Result<Survey, SettingsError> {
+        let Install::JsonHooks(json) = &AGENTS.spec("claude-code").install;
+        super::survey(json, text)
+    }
+
+    /// The text after installation, after checking what holds for every file.
     #[track_caller]
     fn installed(before: &str) -> String {
         let after = install(before, &hooks()).expect("installs");
@@ -419,7 +422,7 @@ mod tests {
         after
     }
 
-    /// Installs and uninstalls; the settings must be back, in meaning and in the order of their keys.
+    /// Installs and uninstalls; the meaning and the order of keys must be restored.
     #[track_caller]
     fn round_trip(before: &str) -> String {
         let removal = uninstall(&installed(before)).expect("uninstalls");
@@ -627,7 +630,7 @@ mod tests {
     fn unusual_shapes_are_refused_by_name_and_hold_nothing_to_remove() {
         assert_snapshot!(install(UNUSUAL, &hooks()).expect_err("refuses"), @"hooks.PostToolUse is null where an array belongs; hooks.PreToolUse is an object where an array belongs");
         assert_eq!(uninstall(UNUSUAL), Ok(Removal { text: UNUSUAL.into(), entries: 0 }));
-        assert_eq!(survey(UNUSUAL).map(|survey| survey.switch), Ok(HookSwitch::Off));
+        assert_eq!(survey(UNUSUAL).map(|survey| survey.switch), Ok(HookSwitch::Off("disableAllHooks")));
 
         #[track_caller]
         fn check(text: &str, place: &str) {
@@ -649,14 +652,6 @@ mod tests {
         assert!(!same_settings(before, r#"{"hooks": {"Stop": [{}]}}"#));
         assert!(!same_settings("{}", r#"{"model": "opus"}"#));
         assert!(!same_settings("{}", "{"));
-    }
-
-    #[test]
-    fn a_plugin_of_ours_is_seen_unless_it_is_switched_off() {
-        let plugin = |text: &str| survey(text).expect("JSON").plugin;
-        assert_eq!(plugin(r#"{"enabledPlugins": {"recall@team": true}}"#), Some("recall@team".into()));
-        assert_eq!(plugin(r#"{"enabledPlugins": {"recall@team": false}}"#), None);
-        assert_eq!(plugin(r#"{"enabledPlugins": {"recaller@team": true}}"#), None);
     }
 
     #[test]
@@ -691,12 +686,11 @@ mod tests {
     #[test]
     fn paths_with_odd_characters_are_written_as_json() {
         let program = "/home/ü \"x\"\\\n\u{1}/recall-shim";
-        let exec = HookCommand::Exec { program: program.into(), args: vec!["claude-code".into()] };
-        let after = install("{}", &[Hook { event: "Stop", command: exec, timeout_s: 10 }]).expect("installs");
+        let after = install("{}", &[hook("Stop", program)]).expect("installs");
         assert_eq!(survey(&after).expect("JSON").entries[0].shim, program);
     }
 
-    /// Settings as they may grow: keys of ours and others', entries in all forms, nested a little.
+    /// Generates settings: our keys and others', entries in all forms, with a little nesting.
     fn settings() -> impl Strategy<Value = Value> {
         let entry = prop_oneof![
             Just(serde_json::json!({"type": "command", "command": "echo mine"})),

@@ -1,56 +1,57 @@
-//! What `recall doctor` shows of the agents: which hooks are registered, and whether they can work.
+//! Finds which hooks each agent has registered and whether they can work, for `recall doctor`.
 //!
-//! Reads only. Settings that cannot be read are a finding like any other and never an error.
+//! Only reads. Unreadable settings are a finding, never an error.
 
 use std::path::{Path, PathBuf};
 
-use super::agent::{AGENTS, AgentSpec};
+use super::agent::{LocalAgent, Registration};
 use super::hook_entry::Hook;
 use super::hook_settings::{self, FoundEntry, HookSwitch, MatcherScope, Survey};
 use super::programs::Programs;
 use super::second_settings::{self, SecondCommands, SecondSettings};
 use super::settings_file::SettingsFile;
-use super::version::AgentVersion;
+use crate::agents::Agents;
+use crate::agents::settings::{AgentVersion, Install, JsonHooks};
 use crate::service::environment::{Environment, is_executable};
 
-/// How recall stands with one agent.
+/// The state of recall's hooks for one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentReport {
-    /// As on the command line.
+    /// The name on the command line.
     pub agent: &'static str,
-    /// As people call it.
+    /// The name shown to people.
     pub title: &'static str,
     pub presence: Presence,
-    /// The agent's program, where it was found.
+    /// The path of the agent's program, if it was found.
     pub program: Option<PathBuf>,
     /// `None` when the program was not found or did not answer in time.
     pub version: Option<AgentVersion>,
     pub settings: PathBuf,
     pub state: SettingsState,
-    /// Settings of the project at hand that register events once more.
+    /// Project settings that register the same events again.
     pub again: Vec<SecondSettings>,
 }
 
-/// Whether the agent seems to be in use here.
+/// Whether the agent seems to be in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     Found,
     Absent,
 }
 
-/// What the agent's settings say.
+/// The content of the agent's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingsState {
-    /// There is no settings file.
+    /// The settings file does not exist.
     Missing,
-    /// The text says why; the agent itself ignores such a file.
+    /// The file is invalid, with the reason. The agent ignores it too.
     Unreadable(String),
     Read {
-        /// One line for each event that recall wants or is registered for, the wanted ones first.
+        /// One entry for each event that is wanted or registered, the wanted ones first.
         events: Vec<EventReport>,
-        /// Off: no hook runs, whatever else is right.
+        /// If off, no hook runs at all.
         switch: HookSwitch,
-        /// An enabled plugin that brings the same hooks, so that every event is told twice.
+        /// An enabled plugin with the same hooks, which reports every event a second time.
         plugin: Option<String>,
     },
 }
@@ -62,29 +63,29 @@ pub struct EventReport {
     pub state: EventState,
 }
 
-/// How one event is registered; of several findings the one that matters most.
+/// How an event is registered; of several problems the most important one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventState {
     Installed,
-    /// Wanted and not registered.
+    /// Wanted but not registered.
     Missing,
-    /// The hook's program is not there: the agent complains at every event.
+    /// The hook's program does not exist, so the agent reports an error for every event.
     ShimMissing(PathBuf),
     ShimNotExecutable(PathBuf),
-    /// Registered this many times, so that every event is told as often.
+    /// Registered this many times, so that every event is reported as often.
     Duplicate(usize),
-    /// A matcher hides some of its occurrences.
+    /// A matcher hides some events.
     Partial,
-    /// Another `recall-shim` than the one beside this `recall`.
+    /// Uses another `recall-shim` than the one beside this `recall`.
     OtherShim(PathBuf),
-    /// The right program in another form or with another time limit than this version would write.
+    /// The right program, but with another format or timeout than this version writes.
     Outdated,
-    /// Registered, but not wanted for this version of the agent.
+    /// Registered but not wanted for this version of the agent.
     Unwanted,
 }
 
 impl AgentReport {
-    /// True when every wanted event is registered as it should be and hooks are on.
+    /// True when every wanted event is registered correctly and hooks are enabled.
     pub fn is_healthy(&self) -> bool {
         match &self.state {
             SettingsState::Read { events, switch: HookSwitch::On, plugin: None } => {
@@ -96,39 +97,36 @@ impl AgentReport {
     }
 }
 
-/// Looks at every agent that recall knows, for the user of this process and in these folders of a project. Without a
-/// home folder there is none.
-pub fn inspect(folders: &[PathBuf]) -> Vec<AgentReport> {
+/// Inspects every known agent for the current user and in these project folders. Empty without a home folder.
+pub fn inspect(agents: Agents, folders: &[PathBuf]) -> Vec<AgentReport> {
     let Some(environment) = Environment::of_process() else { return Vec::new() };
     let shim = Programs::find(&environment, None).ok().map(|programs| programs.shim);
-    AGENTS.iter().map(|agent| inspect_agent(agent, (&environment, folders), shim.as_deref())).collect()
+    let local = agents.iter().map(|spec| LocalAgent { spec, environment: &environment });
+    local.map(|agent| inspect_agent(agent, folders, shim.as_deref())).collect()
 }
 
-/// Looks at one agent; `shim` is the one that its hooks should name.
-fn inspect_agent(
-    agent: &AgentSpec,
-    (environment, folders): (&Environment, &[PathBuf]),
-    shim: Option<&Path>,
-) -> AgentReport {
-    let version = agent.version(environment);
-    let settings = agent.settings_path(environment);
-    let wanted = (agent.hooks)(version, shim.and_then(Path::to_str).unwrap_or_default());
+/// Inspects one agent; `shim` is the program that its hooks should run.
+pub(crate) fn inspect_agent(agent: LocalAgent<'_>, folders: &[PathBuf], shim: Option<&Path>) -> AgentReport {
+    let (version, settings) = (agent.version(), agent.settings());
+    let Install::JsonHooks(json) = &agent.spec.install;
+    let shim_text = shim.and_then(Path::to_str).unwrap_or_default().to_owned();
+    let wanted = Registration { version, shim: shim_text }.hooks(agent.spec, json);
     AgentReport {
-        agent: agent.name,
-        title: agent.title,
-        presence: if agent.is_present(environment) { Presence::Found } else { Presence::Absent },
-        program: agent.find_program(environment),
+        agent: agent.spec.name,
+        title: agent.spec.title,
+        presence: if agent.is_present() { Presence::Found } else { Presence::Absent },
+        program: agent.program(),
         version,
-        state: settings_state(&settings, &wanted, shim, environment),
-        again: second_settings::find(agent, &settings, folders),
+        state: settings_state(json, &settings, (&wanted, shim), agent.environment),
+        again: second_settings::find(json, &settings, folders),
         settings,
     }
 }
 
 fn settings_state(
+    json: &JsonHooks,
     path: &Path,
-    wanted: &[Hook],
-    shim: Option<&Path>,
+    (wanted, shim): (&[Hook], Option<&Path>),
     environment: &Environment,
 ) -> SettingsState {
     let text = match SettingsFile::at(path).and_then(|file| file.read()) {
@@ -136,7 +134,7 @@ fn settings_state(
         Ok(None) => return SettingsState::Missing,
         Err(error) => return SettingsState::Unreadable(error.to_string()),
     };
-    match hook_settings::survey(&text) {
+    match hook_settings::survey(json, &text) {
         Ok(survey) => SettingsState::Read {
             events: events(&survey, wanted, shim, environment),
             switch: survey.switch,
@@ -192,14 +190,14 @@ fn event_state(
     }
     match (found, shim) {
         (Some(found), Some(shim)) if found != shim => EventState::OtherShim(found),
-        // Without a shim of our own there is nothing to compare with.
+        // Without a shim of our own there is nothing to compare.
         (_, Some(_)) if !hook.is_written_as(&entry.entry) => EventState::Outdated,
         _ => EventState::Installed,
     }
 }
 
-/// The file that a hook starts: as it stands there, from the home folder, or from the `PATH`. Other variables are
-/// the agent's to expand.
+/// The file that a hook runs: an absolute path, relative to the home folder, or from `PATH`. Only the agent can
+/// expand other variables.
 fn shim_path(spelled: &str, environment: &Environment) -> Option<PathBuf> {
     let home = environment.home();
     for prefix in ["~/", "$HOME/", "${HOME}/"] {
@@ -213,10 +211,9 @@ fn shim_path(spelled: &str, environment: &Environment) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agents::AGENTS;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
-
-    const AGENT: &AgentSpec = AGENTS[0];
 
     struct TestHome {
         folder: tempfile::TempDir,
@@ -243,19 +240,28 @@ mod tests {
             self.folder.path().join("recall-shim")
         }
 
-        fn write(&self, text: &str) {
-            fs::write(AGENT.settings_path(&self.environment), text).unwrap();
+        fn local(&self) -> LocalAgent<'_> {
+            LocalAgent { spec: AGENTS.spec("claude-code"), environment: &self.environment }
         }
 
-        /// Installs for this shim, then changes the text.
+        fn hooks(&self, shim: &Path) -> Vec<Hook> {
+            let Install::JsonHooks(json) = &self.local().spec.install;
+            let shim = shim.to_str().unwrap().to_owned();
+            Registration { version: None, shim }.hooks(self.local().spec, json)
+        }
+
+        fn write(&self, text: &str) {
+            fs::write(self.local().settings(), text).unwrap();
+        }
+
+        /// Installs for this shim, then edits the text.
         fn install(&self, shim: &Path, change: impl FnOnce(String) -> String) {
-            let hooks = (AGENT.hooks)(None, shim.to_str().unwrap());
-            self.write(&change(hook_settings::install("{}", &hooks).unwrap()));
+            self.write(&change(hook_settings::install("{}", &self.hooks(shim)).unwrap()));
         }
 
         fn report(&self) -> AgentReport {
             let project = [self.folder.path().join("project")];
-            inspect_agent(AGENT, (&self.environment, &project), Some(&self.shim()))
+            inspect_agent(self.local(), &project, Some(&self.shim()))
         }
 
         #[track_caller]
@@ -312,22 +318,22 @@ mod tests {
         let project = place.folder.path().join("project/.claude");
         fs::create_dir_all(&project).unwrap();
         place.install(&place.shim(), |text| text);
-        let user = AGENT.settings_path(&place.environment);
-        let all = (AGENT.hooks)(None, "").len();
+        let user = place.local().settings();
+        let all = place.hooks(Path::new("")).len();
         let again = |file: &str, events: usize, commands: SecondCommands| {
             [SecondSettings { path: project.join(file), first: user.clone(), events, commands }]
         };
-        // The same commands once more.
+        // The same commands again.
         fs::copy(&user, project.join("settings.json")).unwrap();
         assert_eq!(place.report().again, again("settings.json", all, SecondCommands::Same));
         assert!(place.report().is_healthy());
-        // One event by another shim.
+        // One event with another shim.
         let ours = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "/old/recall-shim claude-code"}]}]}}"#;
         fs::write(project.join("settings.json"), "{ broken").unwrap();
         fs::write(project.join("settings.local.json"), ours).unwrap();
         assert_eq!(place.report().again, again("settings.local.json", 1, SecondCommands::Different));
         assert!(!place.report().is_healthy());
-        // Somebody else's hooks, and a link to the same file, tell nothing again.
+        // Foreign hooks and a link to the same file register nothing twice.
         fs::write(project.join("settings.local.json"), ours.replace("recall-shim", "other")).unwrap();
         fs::remove_file(project.join("settings.json")).unwrap();
         std::os::unix::fs::symlink(&user, project.join("settings.json")).unwrap();
@@ -338,7 +344,7 @@ mod tests {
     fn switches_plugins_and_broken_files_are_seen() {
         let place = TestHome::new();
         place.install(&place.shim(), |text| text.replacen('{', "{\"disableAllHooks\": true,", 1));
-        assert!(matches!(place.report().state, SettingsState::Read { switch: HookSwitch::Off, .. }));
+        assert!(matches!(place.report().state, SettingsState::Read { switch: HookSwitch::Off(_), .. }));
         assert!(!place.report().is_healthy());
         let plugin = "{\"enabledPlugins\": {\"recall@x\": true},";
         place.install(&place.shim(), |text| text.replacen('{', plugin, 1));

@@ -1,6 +1,6 @@
-//! `recall install`: registers recall's hooks with the coding agents of this user and sets up the service.
+//! `recall install`: registers recall's hooks with the user's coding agents and sets up the service.
 //!
-//! Nothing is written before all of it was worked out, and with `--dry-run` nothing at all.
+//! All changes are planned before anything is written. With `--dry-run` nothing is written.
 
 pub mod agent;
 pub mod hook_entry;
@@ -8,7 +8,6 @@ pub mod hook_settings;
 pub mod inspection;
 pub mod second_settings;
 
-mod claude_code;
 mod difference;
 mod edit;
 mod programs;
@@ -17,7 +16,6 @@ mod version;
 
 use crate::cli::consent::{Answer, Consent};
 pub(super) use edit::{Edit, EditAction};
-pub use version::AgentVersion;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -25,13 +23,15 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::builder::PossibleValuesParser;
 
+use crate::agents::{AGENTS, AgentSpec, Agents};
 use crate::cli::failure::Failure;
 use crate::service::commands::Processes;
 use crate::service::environment::Environment;
 use crate::service::{Plan, Service, ServiceChange};
-use agent::{AGENTS, AgentSpec};
+use agent::{LocalAgent, Registration};
 use hook_settings::HookSwitch;
-use programs::{Programs, ProgramsError};
+pub(crate) use programs::Programs;
+use programs::ProgramsError;
 
 /// Register recall's hooks with your coding agents and start it at login
 ///
@@ -56,12 +56,12 @@ pub struct InstallArgs {
     pub shim: Option<PathBuf>,
 }
 
-/// The parser of `--agent`, for `install` and `uninstall` alike.
+/// The parser of `--agent` for `install` and `uninstall`.
 pub(super) fn agent_names() -> PossibleValuesParser {
     PossibleValuesParser::new(AGENTS.iter().map(|agent| agent.name))
 }
 
-/// Runs the command. `out` is written with colours; give it a stream that takes them away where they do not belong.
+/// Runs the command. `out` receives colours; pass a stream that removes them where needed.
 pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let environment = environment()?;
     let programs = Programs::find(&environment, args.shim.as_deref()).map_err(no_program)?;
@@ -74,13 +74,14 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         Consent::at_terminal(&mut input)
     };
     let service = (!args.no_service).then(|| Service::new(&environment, &Processes));
-    let agents = selected(&args.agents, &environment);
-    Installation { environment: &environment, programs: &programs, agents, service }.run(consent, out)
+    let agents = selected(AGENTS, &args.agents, &environment);
+    Installation { environment: &environment, programs: &programs, known: AGENTS, agents, service }
+        .run(consent, out)
 }
 
-/// The surroundings of this process, or the user's way out.
+/// The environment of this process, or what the user can do instead.
 pub(super) fn environment() -> anyhow::Result<Environment> {
-    let failure = || Failure::failed("no home folder is known").hint("set HOME to an absolute path");
+    let failure = || Failure::failed("Cannot find the home folder").hint("Set HOME to an absolute path.");
     Environment::of_process().ok_or_else(|| failure().into())
 }
 
@@ -94,23 +95,25 @@ fn no_program(error: ProgramsError) -> anyhow::Error {
     }
 }
 
-/// The agents that were named, else those that seem to be in use.
-fn selected(names: &[String], environment: &Environment) -> Vec<&'static AgentSpec> {
+/// The named agents, else those that seem to be in use.
+fn selected(known: Agents, names: &[String], environment: &Environment) -> Vec<&'static AgentSpec> {
     if names.is_empty() {
-        return AGENTS.iter().copied().filter(|agent| agent.is_present(environment)).collect();
+        return known.iter().filter(|spec| LocalAgent { spec, environment }.is_present()).collect();
     }
-    names.iter().filter_map(|name| AgentSpec::named(name)).collect()
+    names.iter().filter_map(|name| known.named(name)).collect()
 }
 
-struct Installation<'a> {
-    environment: &'a Environment,
-    programs: &'a Programs,
-    agents: Vec<&'static AgentSpec>,
-    service: Option<Service<'a>>,
+pub(crate) struct Installation<'a> {
+    pub(crate) environment: &'a Environment,
+    pub(crate) programs: &'a Programs,
+    /// Every agent.
+    pub(crate) known: Agents,
+    pub(crate) agents: Vec<&'static AgentSpec>,
+    pub(crate) service: Option<Service<'a>>,
 }
 
 impl Installation<'_> {
-    fn run(self, consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+    pub(crate) fn run(self, consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
         let edits = self.plan(out)?;
         if consent.shows_changes() {
             for edit in edits.iter().filter(|edit| edit.is_needed()) {
@@ -132,27 +135,26 @@ impl Installation<'_> {
         Ok(())
     }
 
-    /// Works out every agent's change, and says what stands in the way of the hooks' working.
+    /// Plans each agent's change and warns if something would keep the hooks from working.
     fn plan(&self, out: &mut dyn Write) -> anyhow::Result<Vec<Edit>> {
         if self.agents.is_empty() {
-            let titles: Vec<_> = AGENTS.iter().map(|agent| agent.title).collect();
+            let titles: Vec<_> = self.known.iter().map(|spec| spec.title).collect();
             writeln!(out, "No coding agent was found (looked for {}).", titles.join(", "))?;
             writeln!(out, "Run `recall install` again once there is one.")?;
         }
         let mut edits = Vec::new();
-        for agent in &self.agents {
-            let version = agent.version(self.environment);
-            let shim = shim_text(&self.programs.shim)?;
-            let hooks = (agent.hooks)(version, shim);
-            let count = hooks.len();
-            let edit = Edit::plan(agent, self.environment, EditAction::Register(hooks))?;
+        for &spec in &self.agents {
+            let agent = LocalAgent { spec, environment: self.environment };
+            let (version, shim) = (agent.version(), shim_text(&self.programs.shim)?.to_owned());
+            let count = spec.events_of(version).count();
+            let edit = Edit::plan(agent, EditAction::Register(Registration { version, shim }))?;
             let path = edit.file.path().display();
-            let title = agent.title;
+            let title = spec.title;
             match version {
                 Some(version) => writeln!(out, "{title} {version}: {count} hooks in {path}")?,
                 None => {
                     writeln!(out, "{title}: {count} hooks in {path}")?;
-                    writeln!(out, "  It did not tell its version, so newer hooks are left out.")?;
+                    writeln!(out, "  Could not detect the agent's version; newer hooks were skipped.")?;
                 }
             }
             if !edit.is_needed() {
@@ -164,7 +166,7 @@ impl Installation<'_> {
         Ok(edits)
     }
 
-    /// The service that is to be set up; `None` when there is nothing to do.
+    /// The service to set up; `None` if there is nothing to do.
     fn plan_service(&self, out: &mut dyn Write) -> anyhow::Result<Option<Service<'_>>> {
         let Some(service) = self.service else { return Ok(None) };
         match service.plan(&self.programs.recall)? {
@@ -196,16 +198,16 @@ impl Installation<'_> {
     }
 }
 
-/// Settings are text, so the path in them must be.
+/// Settings are text, so the path must be valid UTF-8.
 fn shim_text(shim: &Path) -> anyhow::Result<&str> {
     let failure = || Failure::failed(format!("the path of {} is not valid UTF-8", shim.display()));
     shim.to_str().ok_or_else(|| failure().hint("move recall to another folder").into())
 }
 
 fn warn(edit: &Edit, out: &mut dyn Write) -> anyhow::Result<()> {
-    let Ok(survey) = hook_settings::survey(edit.text().unwrap_or_default()) else { return Ok(()) };
-    if survey.switch == HookSwitch::Off {
-        writeln!(out, "  Warning: disableAllHooks is true there, so {} runs no hooks.", edit.agent.title)?;
+    let Some(survey) = edit.survey() else { return Ok(()) };
+    if let HookSwitch::Off(setting) = survey.switch {
+        writeln!(out, "  Warning: {setting} is true there, so {} runs no hooks.", edit.spec.title)?;
     }
     if let Some(plugin) = survey.plugin {
         writeln!(out, "  Warning: the plugin {plugin} brings the same hooks; disable one of the two.")?;
@@ -217,7 +219,7 @@ fn register(edit: Edit, out: &mut dyn Write) -> anyhow::Result<()> {
     if !edit.is_needed() {
         return Ok(());
     }
-    let (title, backup) = (edit.agent.title, edit.file.backup_path());
+    let (title, backup) = (edit.spec.title, edit.file.backup_path());
     edit.apply()?;
     writeln!(out, "Installed the hooks of {title}. Its next session will be remembered.")?;
     if backup.exists() {

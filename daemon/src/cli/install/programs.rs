@@ -1,7 +1,7 @@
-//! Where recall's own programs are, as settings and service units should name them.
+//! The paths of recall's programs for settings and service units.
 //!
-//! The path must stay right after an upgrade. A program started through a symlink (as package managers lay them out)
-//! is therefore named by the symlink; only where the shim is not beside that, the real folder counts.
+//! The path must stay valid after an upgrade. A program started through a symlink, as package managers install it,
+//! is therefore named by the symlink. If the shim is not beside the symlink, the real folder is used.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use crate::service::environment::{Environment, is_executable};
 
 const SHIM: &str = "recall-shim";
 
-/// The two programs, as absolute paths.
+/// The absolute paths of both programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Programs {
     pub(crate) recall: PathBuf,
     pub(crate) shim: PathBuf,
 }
 
-/// Why the programs cannot be named.
+/// Why the paths cannot be determined.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(crate) enum ProgramsError {
     #[error("cannot tell where recall itself is")]
@@ -28,7 +28,7 @@ pub(crate) enum ProgramsError {
     NoShim(PathBuf),
     #[error("{} is no executable file", .0.display())]
     NotExecutable(PathBuf),
-    /// Hooks are called by this name and recognised by it.
+    /// The name by which hooks call the shim and are recognized.
     #[error("{} is not named recall-shim", .0.display())]
     OtherName(PathBuf),
 }
@@ -72,7 +72,7 @@ fn checked(shim: &Path) -> Result<PathBuf, ProgramsError> {
     Ok(shim)
 }
 
-/// The path by which recall was started, if it really leads to the running program.
+/// The path that started recall, if it leads to the running program.
 fn as_called(environment: &Environment, called: &OsStr, real: &Path) -> Option<PathBuf> {
     let called = Path::new(called);
     let path = match called.parent() {

@@ -1,41 +1,41 @@
-//! Hooks that are registered once more by the settings of a project: what an agent runs twice is told twice.
+//! Finds hooks that a project's settings register a second time. The agent may then report events twice.
 
 use std::path::{Path, PathBuf};
 
-use super::agent::AgentSpec;
 use super::hook_settings::{self, FoundEntry};
 use super::settings_file::SettingsFile;
+use crate::agents::settings::JsonHooks;
 
-/// A settings file whose hooks tell what those of another one tell already.
+/// A settings file that registers events of another file again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecondSettings {
     pub path: PathBuf,
-    /// The file before it.
+    /// The file that registers them first.
     pub first: PathBuf,
-    /// How many events.
+    /// The number of events.
     pub events: usize,
     pub commands: SecondCommands,
 }
 
-/// Whether an agent runs both.
+/// Whether the agent runs both commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecondCommands {
-    /// The very same ones: Claude Code runs such once.
+    /// The commands are identical, so the agent runs them once.
     Same,
-    /// At least one is written otherwise, so that its event is told twice.
+    /// At least one command differs, so its event is reported twice.
     Different,
 }
 
-/// Which of the project's files register events that a file before them registers. What cannot be read the agent
-/// ignores, too.
-pub(super) fn find(agent: &AgentSpec, user: &Path, folders: &[PathBuf]) -> Vec<SecondSettings> {
+/// Finds the project files that register events of an earlier file again. Skips unreadable files, as the agent
+/// does.
+pub(super) fn find(json: &JsonHooks, user: &Path, folders: &[PathBuf]) -> Vec<SecondSettings> {
     let of_project =
-        folders.iter().flat_map(|folder| agent.project_settings.iter().map(|file| folder.join(file)));
+        folders.iter().flat_map(|folder| json.project_files.iter().map(|file| folder.join(file)));
     let mut known: Vec<(PathBuf, Vec<FoundEntry>)> = Vec::new();
     let mut again = Vec::new();
     for path in std::iter::once(user.to_owned()).chain(of_project) {
         let Ok(real) = path.canonicalize() else { continue };
-        let entries = entries_in(&path);
+        let entries = entries_in(json, &path);
         if entries.is_empty()
             || known.iter().any(|(file, _)| file.canonicalize().is_ok_and(|file| file == real))
         {
@@ -47,9 +47,9 @@ pub(super) fn find(agent: &AgentSpec, user: &Path, folders: &[PathBuf]) -> Vec<S
     again
 }
 
-fn entries_in(path: &Path) -> Vec<FoundEntry> {
+fn entries_in(json: &JsonHooks, path: &Path) -> Vec<FoundEntry> {
     let text = SettingsFile::at(path).and_then(|file| file.read()).ok().flatten().unwrap_or_default();
-    hook_settings::survey(&text).map(|survey| survey.entries).unwrap_or_default()
+    hook_settings::survey(json, &text).map(|survey| survey.entries).unwrap_or_default()
 }
 
 fn second_of(

@@ -1,8 +1,8 @@
 //! Reads and replaces a user's settings file.
 //!
-//! **Guarantees.** A reader sees the old file or the new one, never a part: the text goes to a temporary file in the
-//! same folder, reaches the disk, and is renamed. A symlink stays and its target is replaced (people keep their
-//! settings in a repository). Mode and owner are kept; a file that recall makes is for the user alone.
+//! **Guarantees.** A reader sees the old file or the new one, never a part: the text is written to a temporary file
+//! in the same folder, synced and renamed. A symlink is kept and its target replaced, because people keep settings
+//! in a repository. Mode and owner are kept; a new file is private to the user.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Added to the file's name for the one copy that is kept of the settings before recall.
+/// The suffix of the single backup of the settings before recall.
 const BACKUP_SUFFIX: &str = ".recall-backup";
-/// More than any settings file; what is larger is none.
+/// Larger files are not settings.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
-/// As many symlinks as the kernel follows.
+/// The kernel follows as many symlinks.
 const MAX_LINKS: usize = 40;
 
 /// Why a settings file could not be read or replaced.
@@ -25,29 +25,29 @@ pub(crate) enum FileError {
     Io { action: &'static str, path: PathBuf, source: io::Error },
     #[error("{} is no regular file of at most 16 MiB", path.display())]
     NotAFile { path: PathBuf },
-    /// Agents read their settings as UTF-8 and so do we; guessing would change bytes.
+    /// Agents read settings as UTF-8; guessing another encoding would change bytes.
     #[error("{}: byte {offset} is not valid UTF-8", path.display())]
     NotUtf8 { path: PathBuf, offset: usize },
 }
 
-/// A settings file, which need not exist.
+/// A settings file, which may not exist.
 #[derive(Clone, Debug)]
 pub(crate) struct SettingsFile {
-    /// Where the agent looks.
+    /// The path that the agent reads.
     path: PathBuf,
-    /// Where the bytes are, past all symlinks.
+    /// The real file behind all symlinks.
     target: PathBuf,
 }
 
 impl SettingsFile {
-    /// Follows the symlinks of `path`, dangling ones too.
+    /// Follows the symlinks of `path`, also dangling ones.
     pub(crate) fn at(path: &Path) -> Result<Self, FileError> {
         let mut target = path.to_path_buf();
         for _ in 0..MAX_LINKS {
             let Ok(next) = fs::read_link(&target) else {
                 return Ok(Self { path: path.to_path_buf(), target });
             };
-            // `join` takes an absolute link as it is.
+            // `join` keeps an absolute link as it is.
             target = target.parent().unwrap_or(Path::new("")).join(next);
         }
         Err(io_error("follow the symlinks of", path)(io::Error::from(ErrorKind::InvalidInput)))
@@ -57,36 +57,36 @@ impl SettingsFile {
         &self.path
     }
 
-    /// Where the one backup lies: beside the path that the agent reads.
+    /// The path of the backup, beside the path that the agent reads.
     pub(crate) fn backup_path(&self) -> PathBuf {
         let mut name = self.path.file_name().unwrap_or_default().to_owned();
         name.push(BACKUP_SUFFIX);
         self.path.with_file_name(name)
     }
 
-    /// The text, or `None` when there is no such file.
+    /// The text, or `None` if the file does not exist.
     pub(crate) fn read(&self) -> Result<Option<String>, FileError> {
         read(&self.target)
     }
 
-    /// The text before recall, if a copy was kept.
+    /// The text of the backup, if there is one.
     pub(crate) fn read_backup(&self) -> Result<Option<String>, FileError> {
         read(&self.backup_path())
     }
 
-    /// Replaces the file, or makes it together with its folder.
+    /// Replaces the file, or creates it together with its folder.
     pub(crate) fn write(&self, text: &str) -> Result<(), FileError> {
         let folder = folder_of(&self.target);
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(io_error("make", folder))?;
         replace(&self.target, &self.target, text)
     }
 
-    /// Keeps `text` as the backup, with the mode of the settings.
+    /// Writes `text` as the backup, with the mode of the settings.
     pub(crate) fn write_backup(&self, text: &str) -> Result<(), FileError> {
         replace(&self.backup_path(), &self.target, text)
     }
 
-    /// Removes the file. Only for one that recall made: through a symlink the target goes and the link stays.
+    /// Deletes a file that recall created. Through a symlink the target is deleted and the link stays.
     pub(crate) fn remove(&self) -> Result<(), FileError> {
         remove(&self.target)
     }
@@ -111,7 +111,7 @@ fn read(path: &Path) -> Result<Option<String>, FileError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(io_error("read", path)(error)),
     };
-    // A pipe in place of the file would keep us waiting for ever.
+    // Opening a pipe would block forever.
     if !metadata.is_file() || metadata.len() > MAX_BYTES {
         return Err(FileError::NotAFile { path: path.to_path_buf() });
     }
@@ -125,7 +125,7 @@ fn read(path: &Path) -> Result<Option<String>, FileError> {
     Ok(Some(text))
 }
 
-/// Puts `text` at `path`, with mode and owner of `like` where that exists.
+/// Writes `text` to `path`, with mode and owner of `like` if that exists.
 fn replace(path: &Path, like: &Path, text: &str) -> Result<(), FileError> {
     let folder = folder_of(path);
     let failed = |action| io_error(action, path);
@@ -136,7 +136,7 @@ fn replace(path: &Path, like: &Path, text: &str) -> Result<(), FileError> {
     temporary.write_all(text.as_bytes()).map_err(failed("write"))?;
     if let Ok(metadata) = fs::metadata(like) {
         let file = temporary.as_file();
-        // Only root may give files away; for everybody else the owner is right already.
+        // Only root can change owners; for everybody else the owner is already right.
         let ours = file.metadata().map_err(failed("write"))?;
         if (ours.uid(), ours.gid()) != (metadata.uid(), metadata.gid()) {
             let _ = fchown(file, Some(metadata.uid()), Some(metadata.gid()));
@@ -146,7 +146,7 @@ fn replace(path: &Path, like: &Path, text: &str) -> Result<(), FileError> {
     }
     temporary.as_file().sync_all().map_err(failed("write"))?;
     temporary.persist(path).map_err(|error| failed("replace")(error.error))?;
-    // Without this a power failure may bring the old name back; nothing is torn either way.
+    // Sync the folder, or a power failure may restore the old file.
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
     Ok(())
 }

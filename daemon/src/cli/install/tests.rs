@@ -1,4 +1,4 @@
-//! Tests of the whole command, without a service manager and with a script in place of the agent.
+//! Tests the whole command, without a service manager and with a script as the agent.
 
 use super::*;
 use insta::assert_snapshot;
@@ -32,11 +32,16 @@ impl Home {
         self.folder.path().join(".claude/settings.json")
     }
 
-    /// Runs the command and returns what it said, with the home folder as `~`.
+    /// Runs the command and returns its output, with the home folder shown as `~`.
     fn run(&self, consent: Consent<'_>) -> anyhow::Result<String> {
-        let agents = selected(&[], &self.environment);
-        let installation =
-            Installation { environment: &self.environment, programs: &self.programs, agents, service: None };
+        let agents = selected(AGENTS, &[], &self.environment);
+        let installation = Installation {
+            environment: &self.environment,
+            programs: &self.programs,
+            known: AGENTS,
+            agents,
+            service: None,
+        };
         let mut out = anstream::StripStream::new(Vec::new());
         installation.run(consent, &mut out)?;
         let said = String::from_utf8(out.into_inner())?;
@@ -66,7 +71,7 @@ fn a_dry_run_shows_the_difference_and_writes_nothing() {
     let said = home.run(Consent::ShowOnly).unwrap();
     assert!(said.contains("+++ ~/.claude/settings.json\n@@ -1 +1,"), "{said}");
     assert!(said.contains("\n-{}\n+{\n+  \"hooks\": {\n+    \"SessionStart\": ["), "{said}");
-    assert!(said.ends_with("Nothing was changed, as --dry-run asked.\n"), "{said}");
+    assert!(said.ends_with("Dry run; nothing was changed.\n"), "{said}");
     assert_eq!(fs::read_to_string(home.settings()).unwrap(), "{}\n");
     assert_eq!(fs::read_dir(home.settings().parent().unwrap()).unwrap().count(), 1);
 }
@@ -101,7 +106,7 @@ fn an_agent_without_a_version_gets_the_older_hooks() {
     fs::create_dir(home.folder.path().join(".claude")).unwrap();
     assert_snapshot!(home.run(Consent::Given).unwrap(), @"
     Claude Code: 10 hooks in ~/.claude/settings.json
-      It did not tell its version, so newer hooks are left out.
+      Could not detect the agent's version; newer hooks were skipped.
     Installed the hooks of Claude Code. Its next session will be remembered.
     ");
     assert!(fs::read_to_string(home.settings()).unwrap().contains("\"/opt/bin/recall-shim claude-code\""));

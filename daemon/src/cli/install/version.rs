@@ -1,10 +1,9 @@
-//! Asks an agent for its version, and never waits long for the answer.
+//! Asks an agent for its version, with a deadline.
 //!
-//! Which events may be registered, and how, depends on it. Agents are large programs: one may start slowly, ask for
-//! an update, or leave a child behind that keeps its output open. So the answer has a deadline and whatever is left
-//! of the program's process group is ended.
+//! The version decides which events may be registered, and how. An agent is a large program: it may start slowly,
+//! ask for an update, or leave a child that keeps its output open. The rest of its process group is killed at the
+//! deadline.
 
-use std::fmt;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -15,36 +14,15 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// What `claude --version` may take. It answers within one second on a small machine; twice that under load.
+use crate::agents::settings::AgentVersion;
+
+/// Agents answered within one second on a small machine, and within two under load.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 /// A version is a short line.
 const MAX_ANSWER: u64 = 4096;
 
-/// An agent's version: major, minor, patch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct AgentVersion(pub u32, pub u32, pub u32);
-
-impl AgentVersion {
-    /// The first `1.2.3` in a text such as `2.1.329 (Claude Code)`.
-    pub(crate) fn find(text: &str) -> Option<Self> {
-        text.split(|character: char| !character.is_ascii_digit() && character != '.').find_map(|word| {
-            let mut numbers = word.split('.').map(str::parse::<u32>);
-            match (numbers.next(), numbers.next(), numbers.next()) {
-                (Some(Ok(major)), Some(Ok(minor)), Some(Ok(patch))) => Some(Self(major, minor, patch)),
-                _ => None,
-            }
-        })
-    }
-}
-
-impl fmt::Display for AgentVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.0, self.1, self.2)
-    }
-}
-
-/// Runs `program --version`. `None` when it cannot be started, says nothing that looks like a version, or takes
-/// longer than `deadline`.
+/// Runs `program --version`. Returns `None` when it cannot be started, prints no version, or takes longer than
+/// `deadline`.
 pub(crate) fn ask(program: &Path, deadline: Duration) -> Option<AgentVersion> {
     let mut child = Command::new(program)
         .arg("--version")
@@ -64,7 +42,7 @@ pub(crate) fn ask(program: &Path, deadline: Duration) -> Option<AgentVersion> {
     answer
 }
 
-/// Reads until a whole line holds a version: the output may stay open long after it.
+/// Reads until a line contains a version, because the output may stay open much longer.
 fn first_version(mut output: impl Read) -> Option<AgentVersion> {
     let mut bytes = Vec::new();
     let mut part = [0; 256];
@@ -80,7 +58,7 @@ fn first_version(mut output: impl Read) -> Option<AgentVersion> {
     }
 }
 
-/// Ends the program with all of its group, and collects it.
+/// Kills the process group and waits for the program.
 fn end(child: &mut Child) {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);
@@ -92,24 +70,8 @@ fn end(child: &mut Child) {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_first_three_numbers_are_the_version() {
-        #[track_caller]
-        fn check(text: &str, version: Option<(u32, u32, u32)>) {
-            assert_eq!(AgentVersion::find(text), version.map(|(a, b, c)| AgentVersion(a, b, c)), "{text}");
-        }
-        check("2.1.329 (Claude Code)\n", Some((2, 1, 329)));
-        check("codex-cli v0.98.0-beta.1", Some((0, 98, 0)));
-        check("a new version 3 is out\n2.1.0", Some((2, 1, 0)));
-        check("99999999999.1.1", None);
-        check("2.1", None);
-        check("...", None);
-        check("", None);
-        assert!(AgentVersion(2, 1, 139) > AgentVersion(2, 1, 76));
-    }
-
-    /// Asks one of the scripts that stand in for an agent. They are files of the repository, because a program that
-    /// was written a moment ago may still be open in another test's child ("text file busy").
+    /// Runs a script in place of an agent. The scripts are files of the repository, because a program that was just
+    /// written may still be open in another test's child ("text file busy").
     fn answer_of(agent: &str) -> Option<AgentVersion> {
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agents").join(agent);
         assert!(program.exists(), "{}", program.display());

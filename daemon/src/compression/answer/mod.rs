@@ -7,19 +7,22 @@
 
 mod elements;
 
+use crate::memory::text::one_line;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::compression::condense;
+use crate::compression::wording::{self, Place, SourceKind};
 use crate::memory::earlier::Earlier;
 use crate::memory::ids::EventId;
-use crate::memory::material::{Action, BatchMaterial, beneath};
+use crate::memory::material::{Action, BatchMaterial};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType, SummaryDraft};
 use crate::memory::subject;
 
 pub const MOST_OBSERVATIONS: usize = 8;
 /// Lengths in characters.
-pub const LONGEST_TITLE: usize = 120;
+/// A longer title is no title; one over [`wording::LONGEST_TITLE`] is cut, and goes on in the narrative.
+const LONGEST_WRITTEN_TITLE: usize = 240;
 const LONGEST_SUBTITLE: usize = 240;
 const LONGEST_NARRATIVE: usize = 4_000;
 const LONGEST_FACT: usize = 600;
@@ -57,6 +60,11 @@ pub fn observations(answer: &str, batch: &BatchMaterial) -> Result<Vec<Observati
     written
         .into_iter()
         .enumerate()
+        // What is never an observation is none because a model wrote it.
+        .filter(|(_, one)| {
+            let title = one.title.trim();
+            title.is_empty() || wording::never(title, SourceKind::Answer, Place::Earlier).is_none()
+        })
         .map(|(at, one)| {
             let draft = one.check(&evidence, &batch.earlier);
             draft.map_err(|Unusable(why)| Unusable(format!("observation {}: {why}", at + 1)))
@@ -93,14 +101,17 @@ pub fn summary(answer: &str) -> Result<Option<SummaryDraft>, Unusable> {
         next_steps: field("next_steps")?,
         notes: field("notes")?,
     };
-    within("title", &draft.title, LONGEST_TITLE)?;
+    within("title", &draft.title, LONGEST_WRITTEN_TITLE)?;
     if draft == SummaryDraft::default() {
         return Ok(None);
     }
     if draft.title.is_empty() {
         return Err(Unusable("`title` is empty".to_owned()));
     }
-    Ok(Some(draft))
+    let title = wording::clean_title(&draft.title).map_or_else(|| draft.title.clone(), |title| title.text);
+    // What was learned is not told again as done.
+    let learned = sentences_not_in(&draft.learned, &draft.completed);
+    Ok(Some(SummaryDraft { title, learned, ..draft }))
 }
 
 /// The first JSON object in a text that has this key, whatever stands around it.
@@ -139,14 +150,23 @@ impl Written {
             let known: Vec<&str> = ObservationType::ALL.iter().map(|(_, name)| *name).collect();
             Unusable(format!("type {:?} is none of {}", shown(&self.kind), known.join(", ")))
         })?;
-        let title = single_line(&self.title);
-        let narrative = self.narrative.trim().to_owned();
-        if title.is_empty() || narrative.is_empty() {
+        let (written, narrative) = (one_line(&self.title), self.narrative.trim().to_owned());
+        if written.is_empty() || narrative.is_empty() {
             return Err(Unusable("title and narrative must not be empty".to_owned()));
         }
-        within("title", &title, LONGEST_TITLE)?;
+        within("title", &written, LONGEST_WRITTEN_TITLE)?;
+        let title = wording::clean_title(&written).ok_or_else(|| {
+            Unusable(format!("title {:?} is no statement that names its subject", shown(&written)))
+        })?;
+        let narrative = if title.rest.is_empty() {
+            narrative
+        } else {
+            format!("{}. {narrative}", title.rest.trim_end_matches('.'))
+        };
+        let title = title.text;
+        let kind = wording::valid_kind(kind, &title, &narrative);
         within("narrative", &narrative, LONGEST_NARRATIVE)?;
-        let subtitle = self.subtitle.map(|text| single_line(&text)).filter(|text| !text.is_empty());
+        let subtitle = self.subtitle.map(|text| one_line(&text)).filter(|text| !text.is_empty());
         within("subtitle", subtitle.as_deref().unwrap_or_default(), LONGEST_SUBTITLE)?;
         let files_modified = evidence.of_modified(&self.files_modified);
         let mut draft = ObservationDraft {
@@ -173,10 +193,21 @@ impl Written {
     }
 }
 
+/// The sentences of a field that another one does not hold.
+fn sentences_not_in(field: &str, other: &str) -> String {
+    let sentences: Vec<&str> = field.split_inclusive(['.', ';', '\n']).map(str::trim).collect();
+    if wording::without_repeats(&sentences, &[other]).len() == sentences.len() {
+        return field.to_owned();
+    }
+    let kept =
+        sentences.iter().filter(|sentence| !wording::without_repeats(&[sentence], &[other]).is_empty());
+    kept.copied().collect::<Vec<_>>().join(" ")
+}
+
 /// Trims each, drops empty ones, and takes no more than `most`.
 fn lines(name: &str, texts: Vec<String>, most: usize, longest: usize) -> Result<Vec<String>, Unusable> {
     let texts: Vec<String> =
-        texts.iter().map(|text| single_line(text)).filter(|text| !text.is_empty()).take(most).collect();
+        texts.iter().map(|text| one_line(text)).filter(|text| !text.is_empty()).take(most).collect();
     texts.iter().try_for_each(|text| within(name, text, longest))?;
     Ok(texts)
 }
@@ -187,10 +218,6 @@ fn within(name: &str, text: &str, longest: usize) -> Result<(), Unusable> {
         return Err(Unusable(format!("`{name}` has {length} characters, at most {longest} are taken")));
     }
     Ok(())
-}
-
-fn single_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn shown(text: &str) -> String {
@@ -208,7 +235,7 @@ struct Evidence {
 
 impl Evidence {
     fn of(batch: &BatchMaterial) -> Self {
-        let root = batch.root.as_deref();
+        let folder = batch.folder();
         let mut evidence = Self {
             steps: batch.steps.iter().map(|step| step.event).collect(),
             said: [&batch.prompt, &batch.response].into_iter().flatten().map(|said| said.event).collect(),
@@ -217,9 +244,11 @@ impl Evidence {
         };
         for step in batch.steps.iter().filter(|step| !step.outcome.is_failed()) {
             match &step.action {
-                Action::Read { path } => evidence.read.extend(beneath(path, root).map(|it| (it, step.event))),
+                Action::Read { path } => {
+                    evidence.read.extend(folder.beneath(path).map(|it| (it, step.event)))
+                }
                 Action::Edit { path, .. } | Action::Write { path, .. } => {
-                    evidence.modified.extend(beneath(path, root).map(|it| (it, step.event)));
+                    evidence.modified.extend(folder.beneath(path).map(|it| (it, step.event)));
                 }
                 _ => {}
             }

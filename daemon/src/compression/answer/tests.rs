@@ -53,6 +53,36 @@ fn good(answer: &str) -> ObservationDraft {
     drafts.remove(0)
 }
 
+#[test]
+fn a_title_is_held_to_the_rules_of_wording() {
+    let said = |title: &str| good(&one(json!({"title": title})).to_string());
+    assert_eq!(said("Plan: **Round** once…").title, "Round once");
+    let long = said(
+        "The cart rounds its total once after all lines are summed, because every line lost up to a cent of its own before",
+    );
+    assert_eq!(long.title, "The cart rounds its total once after all lines are summed");
+    assert_eq!(long.narrative, "because every line lost up to a cent of its own before. It was per line.");
+    assert_eq!(
+        observations(&one(json!({"title": "All 98 tests pass"})).to_string(), &batch()),
+        Ok(Vec::new())
+    );
+}
+
+#[test]
+fn a_bugfix_says_what_was_wrong() {
+    let fields = |narrative: &str| json!({"type": "bugfix", "narrative": narrative});
+    assert_eq!(good(&one(fields("The total is rounded once.")).to_string()).kind, ObservationType::Change);
+    assert_eq!(good(&one(fields("The total was wrong per line.")).to_string()).kind, ObservationType::Bugfix);
+}
+
+#[test]
+fn what_is_done_is_not_learned_again() {
+    let answer = json!({"title": "Round the cart once", "completed": "Totals are rounded once.",
+        "learned": "Totals are rounded once. Each line lost a cent."});
+    let draft = summary(&answer.to_string()).unwrap().unwrap();
+    assert_eq!(draft.learned, "Each line lost a cent.");
+}
+
 #[track_caller]
 fn bad(answer: &str, expected: &str) {
     let Unusable(problem) = observations(answer, &batch()).unwrap_err();
@@ -142,7 +172,8 @@ fn what_does_not_hold_is_refused_with_a_reason() {
     bad(&one(json!({"type": "thought"})).to_string(), "observation 1: type \"thought\" is none of");
     bad(&one(json!({"title": " "})).to_string(), "must not be empty");
     bad(&one(json!({"narrative": ""})).to_string(), "must not be empty");
-    bad(&one(json!({"title": "x".repeat(121)})).to_string(), "`title` has 121 characters");
+    bad(&one(json!({"title": "x".repeat(241)})).to_string(), "`title` has 241 characters");
+    bad(&one(json!({"title": "Should totals be rounded?"})).to_string(), "no statement");
     bad(&one(json!({"narrative": "x".repeat(4_001)})).to_string(), "`narrative` has 4001");
     bad(&one(json!({"facts": ["x".repeat(601)]})).to_string(), "`facts` has 601");
     let many = vec![one(json!({}))["observations"][0].clone(); 9];

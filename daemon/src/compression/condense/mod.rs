@@ -106,7 +106,7 @@ fn told(material: &BatchMaterial, measures: &Measures) -> Condensed {
 }
 
 fn steps(material: &BatchMaterial, measures: &Measures, excerpts: &mut Excerpts) -> Vec<String> {
-    let mut teller = StepWriter::new(material.root.as_deref(), measures);
+    let mut teller = StepWriter::new(material.folder(), measures);
     material.steps.iter().enumerate().map(|(at, step)| teller.tell(at + 1, step, excerpts)).collect()
 }
 

@@ -6,22 +6,22 @@ use similar::{ChangeTag, TextDiff};
 
 use super::Measures;
 use super::excerpt::Excerpts;
-use crate::memory::material::{Action, BatchMaterial, CallOutcome, Change, Step, WriteKind, beneath};
+use crate::memory::material::{Action, BatchMaterial, CallOutcome, Change, ProjectFolder, Step, WriteKind};
 
 /// Larger texts are told by what was and what is: finding their difference costs more than it says.
 const MOST_TO_COMPARE: usize = 64 * 1024;
 
 /// Tells steps in order and remembers what it has told.
 pub(super) struct StepWriter<'a> {
-    root: Option<&'a str>,
+    folder: ProjectFolder<'a>,
     measures: &'a Measures,
     /// What was told, and in which step.
     told: HashMap<(String, String), usize>,
 }
 
 impl<'a> StepWriter<'a> {
-    pub(super) fn new(root: Option<&'a str>, measures: &'a Measures) -> Self {
-        Self { root, measures, told: HashMap::new() }
+    pub(super) fn new(folder: ProjectFolder<'a>, measures: &'a Measures) -> Self {
+        Self { folder, measures, told: HashMap::new() }
     }
 
     /// The step under its number, ending with a line break. A repeated read is nothing but its number's line.
@@ -129,7 +129,7 @@ impl<'a> StepWriter<'a> {
     }
 
     fn path(&self, path: &str) -> String {
-        beneath(path, self.root).unwrap_or_else(|| path.to_owned())
+        self.folder.beneath(path).unwrap_or_else(|| path.to_owned())
     }
 }
 
@@ -164,7 +164,7 @@ pub(super) fn deeds(batch: &BatchMaterial) -> String {
     for step in &batch.steps {
         match &step.action {
             Action::Edit { path, .. } | Action::Write { path, .. } => {
-                let path = beneath(path, batch.root.as_deref()).unwrap_or_else(|| path.clone());
+                let path = batch.folder().beneath(path).unwrap_or_else(|| path.clone());
                 if !files.contains(&path) {
                     files.push(path);
                 }

@@ -1,8 +1,7 @@
 //! The files of a batch, from its tool calls: paths relative to the project's folder.
 
-use super::identifier::file_name;
 use crate::memory::ids::EventId;
-use crate::memory::material::{Action, BatchMaterial, CallOutcome, beneath};
+use crate::memory::material::{Action, BatchMaterial, CallOutcome};
 
 /// More files than these say less about an observation, not more.
 const MOST_MODIFIED: usize = 2;
@@ -47,7 +46,7 @@ impl TouchedFiles {
                 }
                 _ => continue,
             };
-            if let Some(path) = beneath(path, batch.root.as_deref())
+            if let Some(path) = batch.folder().beneath(path)
                 && !list.iter().any(|(known, _)| *known == path)
             {
                 list.push((path, step.event));
@@ -56,16 +55,13 @@ impl TouchedFiles {
         files
     }
 
-    pub(super) fn any_modified(&self) -> bool {
-        !self.modified.is_empty()
+    /// The first files that were changed.
+    pub(super) fn first_modified(self) -> Vec<String> {
+        self.modified.into_iter().take(MOST_MODIFIED).map(|(path, _)| path).collect()
     }
 
-    /// The paths of the files that were changed, in order.
-    pub(super) fn modified(&self) -> impl Iterator<Item = &str> {
-        self.modified.iter().map(|(path, _)| path.as_str())
-    }
-
-    /// The files whose names stand in a text; for work that names none, the first that were changed.
+    /// The files whose names stand in a text; for work that names none, the first that were changed. The only file that
+    /// was changed belongs to everything that was found.
     pub(super) fn named_in(&self, text: &str, about: About) -> NamedFiles {
         let text = text.to_lowercase();
         let named = |path: &str| {
@@ -75,7 +71,7 @@ impl TouchedFiles {
         };
         let mut modified: Vec<&(String, EventId)> =
             self.modified.iter().filter(|(path, _)| named(path)).collect();
-        if modified.is_empty() && about == About::WorkKind {
+        if modified.is_empty() && (about == About::WorkKind || self.modified.len() == 1) {
             modified = self.modified.iter().take(2).collect();
         }
         modified.truncate(MOST_MODIFIED);
@@ -90,4 +86,9 @@ impl TouchedFiles {
             modified: modified.into_iter().map(|(path, _)| path.clone()).collect(),
         }
     }
+}
+
+/// The part of a path after the last separator.
+pub(super) fn file_name(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
 }

@@ -1,54 +1,55 @@
 //! The built-in compressor: deterministic, without a model or a network.
 //!
-//! It believes that the knowledge of a batch has already been written down by somebody: by the agent in its final
-//! answer, in commit messages and notes, by the user in the prompt. It cuts these texts into passages, weighs each by
-//! its wording (causes, rules, changes, choices, names, numbers), and writes the best of them out without saying
-//! anything twice. Source that was merely read and the output of tools are hardly looked at: they are large and say
-//! little that the answer does not.
+//! It believes that the knowledge of a session has already been written down by somebody: by the agent in its answers,
+//! plans and comments, in commit messages, by the user in prompts. [`salience`](super::salience) chooses among their
+//! sentences by learned weights. Source that was merely read and the output of tools are not looked at: they are large
+//! and say little that the answer does not.
 //!
-//! The time is linear in the size of a batch, and of every text only the beginning is looked at.
+//! A batch is told when it ends, for the time being. When the session ends, the choice is made again over all of it, so
+//! that nothing is told twice and what came later counts.
+//!
+//! The time is linear in the size of the texts, and of every text only the beginning is looked at.
 
-mod candidate;
-mod comment;
-mod compose;
-mod correction;
-mod cue;
-mod failure;
-mod field;
+pub mod drafts;
 mod files;
-mod gather;
-mod identifier;
-mod markdown;
-mod open_end;
-mod request;
-mod selection;
-mod sentence;
-mod setting;
-mod shell;
-mod sort;
-mod statement;
-mod summary;
+mod incidents;
+mod prompts;
 
-use compose::Composed;
-use setting::Setting;
-
+use super::salience::Salience;
+use super::salience::linear::Weights;
 use super::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
 use crate::memory::material::{BatchMaterial, SessionMaterial};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
+
+/// What is made of a session as a whole.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionDraft {
+    pub summary: Option<SummaryDraft>,
+    /// The observations of each batch of the material, in the same order.
+    pub batches: Vec<Vec<ObservationDraft>>,
+}
 
 /// The built-in compressor. It has no settings and never fails.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extractive;
 
 impl Extractive {
-    /// The observations of a batch, best first.
+    /// The observations of a batch, best first. What the answer before it says is told already.
     pub fn draft(self, batch: &BatchMaterial) -> Vec<ObservationDraft> {
-        observations(batch).into_iter().map(|composed| composed.draft).collect()
+        let before = batch.previous_response.as_deref().unwrap_or_default();
+        let told = Salience::of([batch], Weights::built_in()).observations(before);
+        drafts::of_batch(told, batch)
+    }
+
+    /// The session's summary, and the observations of its batches chosen over the whole session.
+    pub fn draft_session(self, session: &SessionMaterial) -> SessionDraft {
+        let told = Salience::of(&session.batches, Weights::built_in()).session();
+        drafts::of_session(told, &session.batches)
     }
 
     /// The session in a few lines. `None`: nothing was asked and nothing done.
     pub fn sum_up(self, session: &SessionMaterial) -> Option<SummaryDraft> {
-        summary::summarize(session)
+        self.draft_session(session).summary
     }
 }
 
@@ -60,7 +61,7 @@ impl Compressor for Extractive {
     fn observe(
         &self,
         batch: &BatchMaterial,
-        _errand: &JobContext<'_>,
+        _job_context: &JobContext<'_>,
     ) -> Result<Made<Vec<ObservationDraft>>, CompressionError> {
         Ok(made(self.draft(batch)))
     }
@@ -68,7 +69,7 @@ impl Compressor for Extractive {
     fn summarize(
         &self,
         session: &SessionMaterial,
-        _errand: &JobContext<'_>,
+        _job_context: &JobContext<'_>,
     ) -> Result<Made<Option<SummaryDraft>>, CompressionError> {
         Ok(made(self.sum_up(session)))
     }
@@ -76,19 +77,6 @@ impl Compressor for Extractive {
 
 fn made<T>(result: T) -> Made<T> {
     Made { result, origin: EXTRACTIVE.to_owned(), cuts: Cuts::default() }
-}
-
-/// Candidates behind the best of so many are not written out.
-const MOST_CANDIDATES: usize = 40;
-
-/// The observations of a batch with what they were worth, best first.
-fn observations(batch: &BatchMaterial) -> Vec<Composed> {
-    let setting = Setting::of(batch);
-    let mut candidates = gather::candidates(batch, setting.work);
-    candidates.sort_by_cached_key(|candidate| std::cmp::Reverse(candidate.worth()));
-    candidates.truncate(MOST_CANDIDATES);
-    let composed = candidates.iter().filter_map(|candidate| compose::compose(candidate, &setting)).collect();
-    selection::select(composed, batch.previous_response.as_deref().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -3,11 +3,11 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::compression::chain::Chain;
-use crate::compression::ledger::Ledger;
-use crate::compression::policy::{BackendKind, KeySource};
-use crate::memory::budget::{Caps, Cost, OverCap, Prices, ReservationId};
+use crate::memory::budget::{Caps, Charge, Cost, OverCap, Prices, ReservationId, Usage};
 use crate::memory::ids::{EventId, JobId, ProjectRow};
 use crate::memory::material::{Action, CallOutcome, SourcedText, Step};
+use crate::providers::ledger::Ledger;
+use crate::providers::{BackendKind, KeySource, Paid, Tokens};
 
 const GOOD: &str =
     r#"{"observations": [{"type": "gotcha", "title": "Round once", "narrative": "Per line loses cents."}]}"#;
@@ -15,16 +15,16 @@ const GOOD: &str =
 /// Answers as it is told to, and remembers what it was asked.
 #[derive(Clone, Default)]
 struct Scripted {
-    answers: Arc<Mutex<VecDeque<Result<Reply, ProviderError>>>>,
-    asked: Arc<Mutex<Vec<Question>>>,
+    answers: Arc<Mutex<VecDeque<Result<ChatReply, ProviderError>>>>,
+    asked: Arc<Mutex<Vec<ChatRequest>>>,
     /// Cannot bear this word.
     poison: Option<&'static str>,
 }
 
-impl Provider for Scripted {
-    fn ask(&self, question: &Question, _now: Timestamp) -> Result<Reply, ProviderError> {
-        self.asked.lock().unwrap().push(question.clone());
-        if self.poison.is_some_and(|word| question.user.contains(word)) {
+impl ChatProvider for Scripted {
+    fn ask(&self, request: &ChatRequest, _now: Timestamp) -> Result<ChatReply, ProviderError> {
+        self.asked.lock().unwrap().push(request.clone());
+        if self.poison.is_some_and(|word| request.user.contains(word)) {
             return Err(unacceptable());
         }
         self.answers.lock().unwrap().pop_front().unwrap_or_else(|| Ok(said(GOOD)))
@@ -32,7 +32,7 @@ impl Provider for Scripted {
 }
 
 impl Scripted {
-    fn answering(answers: impl IntoIterator<Item = Result<Reply, ProviderError>>) -> Self {
+    fn answering(answers: impl IntoIterator<Item = Result<ChatReply, ProviderError>>) -> Self {
         Self { answers: Arc::new(Mutex::new(answers.into_iter().collect())), ..Self::default() }
     }
 
@@ -64,8 +64,8 @@ fn policy() -> CompressionPolicy {
     }
 }
 
-fn said(text: &str) -> Reply {
-    Reply { text: text.to_owned(), tokens: Some(Tokens { into: 100, out: 10 }), micro_usd: None }
+fn said(text: &str) -> ChatReply {
+    ChatReply { text: text.to_owned(), tokens: Some(Tokens { into: 100, out: 10 }), micro_usd: None }
 }
 
 fn trouble(wait_ms: Option<u64>, paid: Paid) -> ProviderError {
@@ -112,12 +112,12 @@ impl Book {
         self.state.lock().unwrap().2.clone()
     }
 
-    fn errand_at(&self, second: i64) -> JobContext<'_> {
+    fn context_at(&self, second: i64) -> JobContext<'_> {
         JobContext { job: JobId(1), project: ProjectRow(1), now: Timestamp(second * 1000), ledger: self }
     }
 
     fn job_context(&self) -> JobContext<'_> {
-        self.errand_at(0)
+        self.context_at(0)
     }
 }
 
@@ -166,7 +166,7 @@ fn an_unusable_answer_is_mended_once_with_its_error() {
 }
 
 /// Answers of which none can be read.
-fn unreadable(calls: usize) -> Vec<Result<Reply, ProviderError>> {
+fn unreadable(calls: usize) -> Vec<Result<ChatReply, ProviderError>> {
     (0..calls).map(|_| Ok(said("I cannot help with that."))).collect()
 }
 
@@ -236,7 +236,7 @@ fn unreadable_answers_between_troubles_and_for_halves_count_too() {
     let compressor = provider.compressor();
     let whole = batch(&["a", "b"]);
     let tried: Vec<_> =
-        (0..6).map(|try_| compressor.observe(&whole, &book.errand_at(try_ * 4_000)).unwrap_err()).collect();
+        (0..6).map(|try_| compressor.observe(&whole, &book.context_at(try_ * 4_000)).unwrap_err()).collect();
     assert!(matches!(tried[0], CompressionError::Failed(_)), "{tried:?}");
     assert!(tried[2..].iter().all(|error| matches!(error, CompressionError::Refused(_))), "{tried:?}");
     assert_eq!(provider.calls(), 5, "three unreadable answers, two troubles");
@@ -292,12 +292,12 @@ fn a_provider_in_trouble_is_left_alone_and_its_wish_is_the_jobs() {
     let book = Book::default();
     let provider = Scripted::answering([Err(trouble(Some(7_000), Paid::No))]);
     let compressor = provider.compressor();
-    let first = compressor.observe(&batch(&[]), &book.errand_at(0)).unwrap_err();
+    let first = compressor.observe(&batch(&[]), &book.context_at(0)).unwrap_err();
     assert!(matches!(first, CompressionError::Wait { wait_ms: 7_000, .. }), "{first:?}");
-    let held = compressor.observe(&batch(&[]), &book.errand_at(2)).unwrap_err();
+    let held = compressor.observe(&batch(&[]), &book.context_at(2)).unwrap_err();
     assert!(matches!(held, CompressionError::BackedOff { wait_ms: 1..=5_000, .. }), "{held:?}");
     assert_eq!(provider.calls(), 1, "nothing is sent while it waits");
-    assert!(compressor.observe(&batch(&[]), &book.errand_at(8)).is_ok());
+    assert!(compressor.observe(&batch(&[]), &book.context_at(8)).is_ok());
     // Refused calls cost nothing.
     assert_eq!(book.settled()[0], Usage::default());
 }
@@ -308,12 +308,12 @@ fn a_refused_key_is_not_tried_again_before_somebody_asks_for_it() {
     let provider = Scripted::answering([Err(barred())]);
     let compressor = provider.compressor();
     for second in [0, 4_000, 90_000] {
-        let refused = compressor.observe(&batch(&["a", "b"]), &book.errand_at(second)).unwrap_err();
+        let refused = compressor.observe(&batch(&["a", "b"]), &book.context_at(second)).unwrap_err();
         assert_eq!(refused, CompressionError::Refused("401".to_owned()));
     }
     assert_eq!((provider.calls(), &*compressor.providers()[0].circuit), (1, "barred"));
     compressor.reconsider();
-    assert!(compressor.observe(&batch(&[]), &book.errand_at(90_001)).is_ok());
+    assert!(compressor.observe(&batch(&[]), &book.context_at(90_001)).is_ok());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::memory::ids::ObservationId;
-use crate::memory::lineage::{Author, Settlement, Settling};
+use crate::memory::lineage::{Author, Settlement};
 use crate::memory::material::{Action, CallOutcome, Change as Replaced, Step};
 
 /// The history of one check, a batch per word: `session:steps` or `session:steps@opened-closed`. A step is `f` (it
@@ -56,7 +56,7 @@ impl History {
         self.batches.iter().find_map(|(by, material)| {
             let settled = crate::memory::lineage::settled(material).pop()?;
             let evidence = settled.evidence.into_iter().map(batch_and_step).collect();
-            let settlement = Settlement { by: *by, how: Settling::Passed, files: settled.files, evidence };
+            let settlement = Settlement { by: *by, files: settled.files, evidence };
             Some((by.batch.0, settlement.settles(&claim, &trail)?.join(" ")))
         })
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::memory::ids::EventId;
-use crate::memory::material::{CallOutcome, Change, SourcedText, Step};
+use crate::memory::material::{Action, CallOutcome, Change, Step};
 use crate::memory::observation::{Importance, ObservationType};
 
 fn claim(id: i64) -> Claim {
@@ -70,7 +70,7 @@ fn a_problem_is_settled_by_later_work_that_fits() {
         opened: Timestamp(15),
         closed: Some(Timestamp(20)),
     };
-    let passed = Settlement { by, how: Settling::Passed, files: files(&["a"]), evidence: Vec::new() };
+    let passed = Settlement { by, files: files(&["a"]), evidence: Vec::new() };
     let about_a = Claim { files: files(&["a"]), ..claim(1) };
     check_settles(&passed, &about_a, true);
     check_settles(&passed, &claim(1), true);
@@ -78,12 +78,7 @@ fn a_problem_is_settled_by_later_work_that_fits() {
     check_settles(&passed, &Claim { author: Author::User, ..claim(1) }, false);
     check_settles(&passed, &claim(3), false);
     check_settles(&passed, &Claim { batch: Some(BatchId(2)), ..claim(1) }, false);
-    check_settles(&Settlement { files: Vec::new(), ..passed.clone() }, &about_a, false);
-    let done = Settlement { how: Settling::Done, files: Vec::new(), ..passed.clone() };
-    check_settles(&done, &about_a, true);
-    let delivered = Settlement { how: Settling::Delivered, ..done };
-    check_settles(&delivered, &about_a, false);
-    check_settles(&Settlement { by: Span { session: SessionRow(1), ..by }, ..delivered }, &about_a, true);
+    check_settles(&Settlement { files: Vec::new(), ..passed }, &about_a, false);
 }
 
 fn ran(number: u8, command: &str, outcome: CallOutcome) -> Step {
@@ -102,12 +97,11 @@ fn edited(number: u8, path: &str) -> Step {
 }
 
 #[track_caller]
-fn batch_settles(steps: Vec<Step>, answer: &str, expected: &[&str]) {
-    let response = Some(SourcedText { event: EventId([9; 16]), text: answer.to_owned() });
-    let batch = BatchMaterial { steps, response, root: Some("/shop".to_owned()), ..BatchMaterial::default() };
+fn batch_settles(steps: Vec<Step>, expected: &[&str]) {
+    let batch = BatchMaterial { steps, root: Some("/shop".to_owned()), ..BatchMaterial::default() };
     let actual: Vec<String> = settled(&batch)
         .iter()
-        .map(|settled| format!("{} {} {}", settled.how.as_str(), settled.subject, settled.files.join(",")))
+        .map(|settled| format!("{} {}", settled.subject, settled.files.join(",")))
         .collect();
     assert_eq!(actual.iter().map(|actual| actual.trim()).collect::<Vec<_>>(), expected);
 }
@@ -116,34 +110,12 @@ fn batch_settles(steps: Vec<Step>, answer: &str, expected: &[&str]) {
 fn a_check_that_passes_after_a_change_settles_its_failing() {
     let passes = || ran(3, "cargo test", CallOutcome::Done);
     let fails = ran(1, "cargo test", CallOutcome::Failed { error: "Exit code 101".to_owned() });
-    batch_settles(vec![fails.clone(), edited(2, "a.rs"), passes()], "", &["passed check: cargo test a.rs"]);
-    batch_settles(vec![edited(2, "a.rs"), fails.clone()], "", &[]);
+    batch_settles(vec![fails.clone(), edited(2, "a.rs"), passes()], &["check: cargo test a.rs"]);
+    batch_settles(vec![edited(2, "a.rs"), fails.clone()], &[]);
     // Changes of earlier batches are not known here, and later changes were not checked.
-    batch_settles(vec![passes()], "", &["passed check: cargo test"]);
-    batch_settles(vec![passes(), edited(4, "a.rs")], "", &["passed check: cargo test"]);
-    batch_settles(vec![fails, passes()], "", &[]);
-}
-
-#[test]
-fn what_is_reported_done_or_delivered_is_settled() {
-    batch_settles(
-        vec![],
-        "- Raised `proxy_read_timeout` to 120 s. All good.",
-        &["done task: raise proxy_read_timeout"],
-    );
-    batch_settles(vec![], "I will raise `proxy_read_timeout` later.", &[]);
-    batch_settles(
-        vec![ran(1, "git push -u origin main", CallOutcome::Done)],
-        "",
-        &["delivered delivery: push"],
-    );
-    batch_settles(vec![ran(1, "git push --dry-run", CallOutcome::Done)], "", &[]);
-    batch_settles(vec![ran(1, "git push", CallOutcome::Failed { error: "denied".to_owned() })], "", &[]);
-    batch_settles(
-        vec![ran(1, "git commit -m 'fix(x): rename `a_b`'", CallOutcome::Done)],
-        "",
-        &["done task: rename a_b", "delivered delivery: commit"],
-    );
+    batch_settles(vec![passes()], &["check: cargo test"]);
+    batch_settles(vec![passes(), edited(4, "a.rs")], &["check: cargo test"]);
+    batch_settles(vec![fails, passes()], &[]);
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub(super) const WORDS: &[(&str, Name)] = &[
     ("passphrase", Name::Password),
     ("passcode", Name::Password),
     ("kennwort", Name::Password),
+    ("securestring", Name::Password),
+    ("identified by", Name::Password),
     ("pwd", Name::Password),
     ("pw", Name::Password),
     ("_pass", Name::Password),
@@ -146,6 +148,7 @@ pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Ran
         b'(' => {
             at.at += 1;
             quoted(at, name)
+                .or_else(|| is_declared(text, key).then(|| quoted_as(at, name, ValuePosition::Certain))?)
         }
         b'>' if before == Some(b'<') => {
             at.at += 1;
@@ -154,8 +157,25 @@ pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Ran
         }
         // `--password hunter2`, and SQL's `PASSWORD 'hunter2'`.
         _ if blanks > 0 && text.get(key.clone())?.starts_with("--") => value(at, name, flag_place(name)),
-        b'\'' if blanks > 0 && name == Name::Password => quoted(at, name)
-            .or_else(|| shouted(text, key).then(|| quoted_as(at, name, ValuePosition::Certain))?),
+        sign @ (b'\'' | b'"')
+            if blanks > 0
+                && name == Name::Password
+                // In double quotes SQL has names.
+                && (sign == b'\'' || !text.get(key.clone())?.contains(' ')) =>
+        {
+            quoted(at, name)
+                .or_else(|| is_declared(text, key).then(|| quoted_as(at, name, ValuePosition::Certain))?)
+        }
+        // `IDENTIFIED WITH mysql_native_password BY 'hunter2'`
+        b'B' | b'b' if blanks > 0 && at.starts_with("by ") => {
+            at.at += "by ".len();
+            quoted_as(at, name, ValuePosition::Certain)
+        }
+        // `ConvertTo-SecureString -String 'hunter2'`
+        b'-' if blanks > 0 && at.starts_with("-string ") => {
+            at.at += "-string ".len();
+            quoted_as(at, name, ValuePosition::Certain)
+        }
         // `<add key="ApiSecret" value="…">`
         b'v' if key_is_quoted && blanks > 0 && at.starts_with("value=") => {
             at.at += "value=".len();
@@ -267,8 +287,17 @@ fn is_certain(text: &str, key: &Range<usize>) -> bool {
 /// Whether `name=value` is a word of its own, as in a log line or behind a command's option, and no argument of a call.
 fn stands_alone(at: Cursor<'_>, before: Option<u8>) -> bool {
     let after = at.text.as_bytes().get(at.run().end);
-    matches!(before, None | Some(b'\n' | b' ' | b'\t' | b'"' | b'\'' | b'='))
-        && matches!(after, None | Some(b'\n' | b'\r' | b' ' | b'"' | b'\'' | b'\\'))
+    matches!(before, None | Some(b'\n' | b' ' | b'\t' | b'"' | b'\'' | b'=' | b','))
+        && (matches!(after, None | Some(b'\n' | b'\r' | b' ' | b'"' | b'\'' | b'\\'))
+            // Of a list without blanks.
+            || before == Some(b',') && after == Some(&b','))
+}
+
+/// Whether a quoted value behind the name, without a sign between them, can only be its value: in SQL and PowerShell.
+fn is_declared(text: &str, key: &Range<usize>) -> bool {
+    let written = text.get(key.clone()).unwrap_or_default();
+    let before = text.as_bytes().get(..key.start).unwrap_or_default();
+    shouted(text, key) || written.contains([' ', '-']) || before.ends_with(b"with ")
 }
 
 fn shouted(text: &str, key: &Range<usize>) -> bool {

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::cursor::Cursor;
 use super::http;
+use super::plausibility::{Name, ValuePosition, is_secret};
 
 /// A program with options that take secrets.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub(super) struct Program {
 enum Value {
     /// A password: `-p WORD`, `-pWORD`.
     Word,
-    /// A password attached to its option. A separate word after the option is something else.
+    /// A password attached to its option. A separate word is one only if it cannot be anything else.
     Attached,
     /// `name:password`
     Login,
@@ -27,10 +28,14 @@ enum Value {
     Percent,
     /// `pass:password`
     Pass,
+    /// `name=password`
+    Pair,
+    /// The last word of the command is a password.
+    Last,
     Cookies,
 }
 
-use Value::{Attached, Cookies, Login, Pass, Percent, Word};
+use Value::{Attached, Cookies, Last, Login, Pair, Pass, Percent, Word};
 
 const fn program(name: &'static str, options: &'static [(&'static str, Value)]) -> Program {
     Program { name, options }
@@ -50,7 +55,11 @@ pub(super) const PROGRAMS: &[Program] = &[
     ),
     program("http ", &[("-a", Login), ("--auth", Login)]),
     program("https ", &[("-a", Login), ("--auth", Login)]),
-    program("wget ", &[("--http-user", Login)]),
+    program("wget ", &[("--http-user", Login), ("--password", Word)]),
+    program("htpasswd ", &[("-b", Last)]),
+    program("kubectl ", &[("--from-literal", Pair)]),
+    program("vault kv put ", &[("", Pair)]),
+    program("gh secret set ", &[("-b", Word), ("--body", Word)]),
     program("mysql", &[("-p", Attached)]),
     program("mariadb", &[("-p", Attached)]),
     program("sshpass ", &[("-p", Word)]),
@@ -76,8 +85,52 @@ pub(super) const PROGRAMS: &[Program] = &[
     program("snmpwalk ", &[("-A", Word), ("-X", Word)]),
 ];
 
+/// Programs and options that read a secret from the standard input.
+pub(super) const READERS: &[&str] =
+    &["--password-stdin", "--with-token", "passwd --stdin", "chpasswd", "sudo "];
+
 /// How much of a command is examined, in bytes.
 const MOST: usize = 512;
+/// Options without a value, which may stand in one word before another option.
+const CURL_FLAGS: &str = "sSfLkvgiIjnNqR0146#";
+const HTPASSWD_FLAGS: &str = "ncvBmdsD25";
+
+/// The password that is written to the reader at `hit`: `echo WORD | sudo -S`, `sudo -S <<< WORD`. Nothing before
+/// `floor` is examined.
+pub(super) fn piped(text: &str, hit: Range<usize>, floor: usize) -> Option<Range<usize>> {
+    let after = Cursor { text, at: hit.end }.line(MOST);
+    let floor = floor.max(hit.start.saturating_sub(MOST));
+    let floor = (floor..=hit.start).find(|at| text.is_char_boundary(*at))?;
+    let before = text.get(floor..hit.start)?;
+    let before = before.get(before.rfind('\n').map_or(0, |at| at + 1)..)?;
+    let from = hit.start - before.len();
+    let (start, end) = match before.rsplit_once('|') {
+        Some((_, reader)) if reader.contains([';', '&']) => return None,
+        Some((command, _)) => {
+            let programs = ["echo ", "printf "].into_iter();
+            let word = programs.filter_map(|name| Some(command.rfind(name)? + name.len())).max()?;
+            (from + word, from + command.len())
+        }
+        None => (hit.end + after.find("<<<")? + "<<<".len(), hit.end + after.len()),
+    };
+    let mut words = Words { line: text.get(start..end)?, at: 0 };
+    let kind = if text.get(hit)? == "chpasswd" { Login } else { Word };
+    while let Some(word) = words.next_word() {
+        let value = words.line.get(word.clone())?;
+        if !value.starts_with(['-', '%']) {
+            return secret(text, (start + word.start, value), kind).pop();
+        }
+    }
+    None
+}
+
+/// Whether the reader at `hit` reads a secret: `sudo` does with its option `-S` only.
+pub(super) fn reads_secret(text: &str, hit: Range<usize>) -> bool {
+    const OPTIONS: usize = 48;
+    let asks = |word: &str| word.starts_with('-') && word.ends_with('S');
+    text.get(hit.clone()) != Some("sudo ")
+        || Cursor { text, at: hit.end }.line(OPTIONS).split(' ').take_while(|word| *word != "|").any(asks)
+}
 
 /// The secrets in the command of a program whose name is at `hit`, and where examining ended.
 pub(super) fn secrets(text: &str, hit: Range<usize>, program: &Program) -> (Vec<Range<usize>>, usize) {
@@ -90,19 +143,24 @@ pub(super) fn secrets(text: &str, hit: Range<usize>, program: &Program) -> (Vec<
     let line = Cursor { text, at: start }.line(MOST);
     let mut found = Vec::new();
     let mut words = Words { line, at: 0 };
-    let mut waiting = None;
+    let (mut waiting, mut last, mut ends_with_secret) = (None, (start, ""), false);
     while let Some(word) = words.next_word() {
         let value = line.get(word.clone()).unwrap_or_default();
-        if let Some(kind) = waiting.take() {
-            found.extend(secret(text, (start + word.start, value), kind));
+        if let Some(kind) = waiting.take().filter(|_| !value.starts_with('-')) {
+            if kind != Attached || is_secret(value, Name::Pass, ValuePosition::Sentence) {
+                found.extend(secret(text, (start + word.start, value), kind));
+            }
             continue;
         }
+        last = (start + word.start, value);
         for (option, kind) in program.options {
-            let Some(rest) = value.strip_prefix(option) else { continue };
+            let Some(rest) = value.strip_prefix(option).or_else(|| bundled(value, option, *kind)) else {
+                continue;
+            };
             let attached = start + word.end - rest.len();
             match rest.strip_prefix('=').unwrap_or(rest).trim_start_matches(['"', '\'']) {
-                "" if *kind != Attached => waiting = Some(*kind),
-                "" => {}
+                _ if *kind == Last => ends_with_secret = true,
+                "" => waiting = Some(*kind),
                 // `--user-agent`, `-port`: a different option.
                 _ if option.starts_with("--") && !rest.starts_with('=') => continue,
                 inner => {
@@ -113,7 +171,21 @@ pub(super) fn secrets(text: &str, hit: Range<usize>, program: &Program) -> (Vec<
             break;
         }
     }
+    if ends_with_secret {
+        found.extend(secret(text, last, Word));
+    }
     (found, start + words.at)
+}
+
+/// What follows an option of one letter that stands behind others in one word, as in `-sSu`.
+fn bundled<'a>(word: &'a str, option: &str, kind: Value) -> Option<&'a str> {
+    let flags = match kind {
+        Login => CURL_FLAGS,
+        Last => HTPASSWD_FLAGS,
+        _ => return None,
+    };
+    let letter = option.strip_prefix('-').filter(|letter| letter.len() == 1)?;
+    word.strip_prefix('-')?.trim_start_matches(|flag| flags.contains(flag)).strip_prefix(letter)
 }
 
 fn name_end(text: &str, end: usize) -> usize {
@@ -125,10 +197,13 @@ fn name_end(text: &str, end: usize) -> usize {
 fn secret(text: &str, (start, value): (usize, &str), kind: Value) -> Vec<Range<usize>> {
     let behind = |sign: char| {
         let (name, _) = value.split_once(sign)?;
-        Some(start + name.len() + 1..start + value.len())
+        let inside = value.len() - value.get(name.len() + 1..)?.trim_start_matches(['"', '\'']).len();
+        Some(start + inside..start + value.len())
     };
     let range = match kind {
-        Word | Attached => Some(start..start + value.len()),
+        Pair if value.starts_with('-') || value.contains("=@") => None,
+        Pair => behind('='),
+        Word | Attached | Last => Some(start..start + value.len()),
         Login => behind(':'),
         Percent => behind('%'),
         Pass => value.strip_prefix("pass:").map(|word| start + value.len() - word.len()..start + value.len()),
@@ -138,7 +213,7 @@ fn secret(text: &str, (start, value): (usize, &str), kind: Value) -> Vec<Range<u
 }
 
 /// Whether it is neither a variable, a placeholder, an earlier mark nor the beginning of another option.
-fn is_password(word: &str) -> bool {
+pub(super) fn is_password(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let samples = ["pass", "password", "secret", "pwd", "token", "apikey", "api_key"];
     word.len() >= 3
@@ -175,7 +250,7 @@ impl Words<'_> {
         if length > 0 {
             // `-u"name:password"`, `--user='name:password'`
             let word = self.line.get(start..self.at)?;
-            let is_option = word.ends_with('=') || (word.starts_with('-') && length == 2);
+            let is_option = word.ends_with(['=', ':']) || (word.starts_with('-') && length == 2);
             if let Some(open) = quote(self.at).filter(|_| is_option)
                 && let Some(inside) = bytes.get(self.at + 1..)?.iter().position(|byte| *byte == open)
             {

@@ -97,7 +97,8 @@ fn is_cookie(name: &str, value: &str) -> bool {
     !ATTRIBUTES.contains(&name.as_str())
         && is_word
         && !value.starts_with('.')
-        && (is_telling && value.len() >= 8 && digits > 0 || value.len() >= 16 && letters > 0 && digits > 1)
+        && (is_telling && value.len() >= 8 && (digits > 0 || value.len() >= 16)
+            || value.len() >= 16 && letters > 0 && digits > 1)
 }
 
 /// The credentials of an `Authorization` header whose name ends at `end`.

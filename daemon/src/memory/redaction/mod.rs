@@ -18,6 +18,7 @@ mod sentence;
 mod http;
 mod command_line;
 mod key_block;
+mod password_file;
 mod url;
 mod shapes;
 mod shell_words;
@@ -303,6 +304,9 @@ impl Redactor {
             PlanChange::Approved { path, text } => {
                 PlanChange::Approved { path: path.map(|path| self.id(path)), text: self.owned_option(text) }
             }
+            PlanChange::ApprovedEarlier { path, now } => {
+                PlanChange::ApprovedEarlier { path: self.id(path), now: self.owned_text(now) }
+            }
             PlanChange::Tasks(TaskChange::List(tasks)) => {
                 let redacted = tasks
                     .into_iter()
@@ -361,11 +365,15 @@ impl Redactor {
     }
 
     /// Redacts a whole hook payload, including contents of secret files.
-    fn redact_payload<'a>(&self, json: &'a str) -> Cow<'a, str> {
-        if self.scanner.is_none() || !secret_files::is_named(json, &is_secret_file) {
-            return self.redact_json(json);
+    fn redact_payload<'a>(&self, payload: &'a str) -> Cow<'a, str> {
+        if self.scanner.is_none() {
+            return Cow::Borrowed(payload);
         }
-        let json = secret_files::without_contents(json, Suspect::ContentFields, &is_secret_file);
+        let json = match secret_files::is_named(payload, &is_secret_file) {
+            true => secret_files::without_contents(payload, Suspect::ContentFields, &is_secret_file),
+            false => secret_files::without_shown(payload, &is_secret_file),
+        };
+        let Cow::Owned(json) = json else { return self.redact_json(payload) };
         Cow::Owned(self.redact_json(&json).into_owned())
     }
 
@@ -380,7 +388,14 @@ impl Redactor {
 /// The call without the contents of a hidden file that it names.
 fn without_contents(call: ToolCall, is_hidden: &dyn Fn(&str) -> bool) -> ToolCall {
     if !secret_files::is_named(&call.input, is_hidden) {
-        return call;
+        let shown = |json: &str| secret_files::without_shown(json, is_hidden).into_owned();
+        let result = match &call.result {
+            ToolResult::Done(json) => ToolResult::Done(shown(json)),
+            ToolResult::Failed(error) => {
+                ToolResult::Failed(secret_files::without_shown_text(&shown(error), is_hidden))
+            }
+        };
+        return ToolCall { input: shown(&call.input), result, ..call };
     }
     let input = input_without_contents(call.input, is_hidden);
     let result = match &call.result {
@@ -396,7 +411,7 @@ fn without_contents(call: ToolCall, is_hidden: &dyn Fn(&str) -> bool) -> ToolCal
 fn input_without_contents(input: String, is_hidden: &dyn Fn(&str) -> bool) -> String {
     match secret_files::is_named(&input, is_hidden) {
         true => secret_files::without_contents(&input, Suspect::Everything, is_hidden).into_owned(),
-        false => input,
+        false => secret_files::without_shown(&input, is_hidden).into_owned(),
     }
 }
 

@@ -25,7 +25,8 @@ pub(super) struct Rule {
 pub(super) enum Start {
     /// Also directly after a letter, `_` or `-`, because the literal is distinctive.
     Anywhere,
-    /// Not after a letter or digit, because the literal is short or the end of a word.
+    /// Not after a letter or digit, because the literal is short or the end of a word. A tail that mixes capitals,
+    /// small letters and digits as chance does counts there, too.
     Word,
     /// Anywhere, but only the first literal in a run of token characters is tried.
     OncePerRun,
@@ -38,8 +39,8 @@ pub(super) enum Lead {
     Nothing,
     /// Digits, at most sixteen.
     Digits,
-    /// Letters and digits, at most sixteen.
-    Alphanumerics,
+    /// So many letters and digits.
+    Alphanumerics(usize),
 }
 
 const fn rule(kind: &'static str, literals: &'static [&'static str], pattern: &'static str) -> Rule {
@@ -86,7 +87,7 @@ pub(super) const RULES: &[Rule] = &[
         kind: "azure-client-secret",
         literals: &["Q~"],
         pattern: r"[A-Za-z0-9]{3}[0-9]Q~[A-Za-z0-9_.~-]{31,34}",
-        lead: Lead::Alphanumerics,
+        lead: Lead::Alphanumerics(4),
         start: Start::Word,
     },
     word("azure-sas-signature", &["sig="], r"sig=[A-Za-z0-9%/+]{43,60}(?:%3[Dd]|=)"),
@@ -100,13 +101,13 @@ pub(super) const RULES: &[Rule] = &[
     rule("planetscale-token", &["pscale_"], r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_=.-]{32,}"),
     rule("databricks-token", &["dapi"], r"dapi[a-f0-9]{32}(?:-[0-9])?\b"),
     rule("tailscale-key", &["tskey-"], r"tskey-[a-z]+-[A-Za-z0-9]{8,}-[A-Za-z0-9]{16,}"),
-    word("pulumi-token", &["pul-"], r"pul-[a-f0-9]{40}\b"),
+    rule("pulumi-token", &["pul-"], r"pul-[a-f0-9]{40}\b"),
     rule("vault-token", &["hvs.", "hvb.", "hvr."], r"hv[sbr]\.[A-Za-z0-9_-]{24,}"),
     Rule {
         kind: "terraform-token",
         literals: &[".atlasv1."],
         pattern: r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}",
-        lead: Lead::Alphanumerics,
+        lead: Lead::Alphanumerics(14),
         start: Start::Word,
     },
     rule("doppler-token", &["dp.pt.", "dp.st.", "dp.sa.", "dp.ct.", "dp.scim.", "dp.audit."], DOPPLER),
@@ -122,7 +123,7 @@ pub(super) const RULES: &[Rule] = &[
     rule("sentry-token", &["sntrys_", "sntryu_"], r"sntry[su]_[A-Za-z0-9+/=_-]{40,}"),
     rule("buildkite-token", &["bkua_"], r"bkua_[a-f0-9]{40}\b"),
     rule("prefect-token", &["pnu_"], r"pnu_[a-z0-9]{36}\b"),
-    word("cloudflare-origin-key", &["v1.0-"], r"v1\.0-[a-f0-9]{24}-[a-f0-9]{146}"),
+    rule("cloudflare-origin-key", &["v1.0-"], r"v1\.0-[a-f0-9]{24}-[a-f0-9]{146}"),
     rule("cloudflare-token", &["cfat_", "cfut_", "cfk_"], r"cf(?:at|ut|k)_[A-Za-z0-9_-]{40,}"),
     word("scaleway-key", &["SCW"], r"SCW[A-Z0-9]{17}\b"),
     rule("yandex-key", &["AQVN"], r"AQVN[A-Za-z0-9_-]{35,38}"),
@@ -200,9 +201,9 @@ pub(super) const RULES: &[Rule] = &[
         start: Start::Anywhere,
     },
     word("sendgrid-key", &["SG."], r"SG\.[A-Za-z0-9_-]{20,24}\.[A-Za-z0-9_-]{39,50}"),
-    word("mailgun-key", &["key-"], r"key-[a-f0-9]{32}\b"),
+    rule("mailgun-key", &["key-"], r"key-[a-f0-9]{32}\b"),
     rule("brevo-key", &["xkeysib-"], r"xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16}\b"),
-    word("twilio-key", &["SK"], r"SK[a-f0-9]{32}\b"),
+    rule("twilio-key", &["SK"], r"SK[a-f0-9]{32}\b"),
     rule("mapbox-token", &["sk.eyJ", "tk.eyJ"], r"[st]k\.eyJ[A-Za-z0-9_-]{40,}\.[A-Za-z0-9_-]{20,}"),
     rule(
         "teams-webhook",
@@ -236,6 +237,11 @@ pub(super) const RULES: &[Rule] = &[
     word("clickup-token", &["pk_"], r"pk_[0-9]{6,10}_[A-Z0-9]{32}\b"),
     rule("ubidots-key", &["BBFF-"], r"BBFF-[A-Za-z0-9]{30}\b"),
     // Standards.
+    rule(
+        "password-hash",
+        &["$6$", "$5$", "$y$", "$apr1$", "$2a$", "$2b$", "$2y$"],
+        r"\$(?:[56]\$(?:rounds=[0-9]{1,9}\$)?[A-Za-z0-9./]{1,16}\$[A-Za-z0-9./]{43,86}|y\$[A-Za-z0-9./]{1,16}\$[A-Za-z0-9./]{1,86}\$[A-Za-z0-9./]{43}|apr1\$[A-Za-z0-9./]{1,8}\$[A-Za-z0-9./]{22}|2[aby]\$[0-9]{2}\$[A-Za-z0-9./]{53})",
+    ),
     // A private key in base64, as in kubeconfig files. The text after `BEGIN ` is the kind of key.
     rule(
         "private-key",

@@ -13,10 +13,11 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use recall_protocol::elision::ELISION;
 use regex::Regex;
 
+use super::beginning;
 use super::byte_set::ByteSet;
-use super::plausibility::Name;
+use super::plausibility::{Name, looks_random};
 use super::rules::{Lead, RULES, Rule, Start};
-use super::{assignment, command_line, cut, http, key_block, sentence, shapes, url};
+use super::{assignment, command_line, cut, http, key_block, password_file, sentence, shapes, url};
 
 /// A secret: its range, and its kind for the mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +50,8 @@ enum Meaning {
     Cookie,
     Parameter,
     Program(&'static command_line::Program),
+    Reader,
+    PasswordFile,
     Elision,
 }
 
@@ -78,6 +81,8 @@ const LEAD: usize = 16;
 /// Every rule's secret begins with at least this many of these bytes.
 const SHORTEST: usize = 16;
 const SECRET_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-./+=%:~$");
+/// How much of a tail is examined, in bytes.
+const TAIL: usize = 64;
 /// Characters of a run for [`Start::OncePerRun`].
 const RUN_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-");
 
@@ -92,6 +97,8 @@ struct Progress {
     run_end: usize,
     /// The ends of the last command and of the last cookie header that were examined.
     command_end: usize,
+    /// The end of the last program that reads a secret.
+    reader_end: usize,
     cookies_end: usize,
 }
 
@@ -114,13 +121,15 @@ impl Scanner {
             ("cookie", Meaning::Cookie),
             (ELISION, Meaning::Elision),
         ]);
+        table.extend(command_line::READERS.iter().map(|name| (*name, Meaning::Reader)));
+        table.extend(password_file::PORTS.iter().map(|port| (*port, Meaning::PasswordFile)));
         let literals = AhoCorasick::builder()
             .match_kind(MatchKind::Standard)
             .kind(Some(AhoCorasickKind::DFA))
             .ascii_case_insensitive(true)
             .build(table.iter().map(|(text, _)| *text))?;
         let spelling = |(text, meaning): &(&'static str, Meaning)| {
-            matches!(meaning, Meaning::Rule(_) | Meaning::Program(_)).then_some(*text)
+            matches!(meaning, Meaning::Rule(_) | Meaning::Program(_) | Meaning::Reader).then_some(*text)
         };
         let spellings = table.iter().map(spelling).collect();
         let meanings = table.into_iter().map(|(_, meaning)| meaning).collect();
@@ -213,7 +222,7 @@ impl Scanner {
         match meaning {
             Meaning::Rule(at) => {
                 let Some(rule) = RULES.get(at) else { return };
-                let range = self.by_rule(text, hit.start, (at, rule), progress);
+                let range = self.by_rule(text, hit, (at, rule), progress);
                 if rule.kind == "aws-access-key"
                     && let Some(id) = &range
                 {
@@ -245,37 +254,45 @@ impl Scanner {
                 progress.command_end = end;
                 secrets.into_iter().for_each(|range| add(Some(range), "password", ValuePosition));
             }
+            Meaning::Reader if command_line::reads_secret(text, hit.clone()) => {
+                add(command_line::piped(text, hit.clone(), progress.reader_end), "password", ValuePosition);
+                progress.reader_end = hit.end;
+            }
+            Meaning::PasswordFile => add(password_file::password(text, hit), "password", ValuePosition),
             Meaning::Elision => {
                 cut::fragments_at(text, hit)
                     .into_iter()
                     .for_each(|range| add(Some(range), "cut-secret", ValuePosition));
             }
-            Meaning::Cookie | Meaning::Program(_) => {}
+            Meaning::Cookie | Meaning::Program(_) | Meaning::Reader => {}
         }
     }
 
-    /// The secret of the rule's format for the literal at `at`. It may follow another secret without a gap.
+    /// The secret of the rule's format for the literal at `hit`. It may follow another secret without a gap.
     fn by_rule(
         &self,
         text: &str,
-        at: usize,
+        hit: Range<usize>,
         (number, rule): (usize, &Rule),
         progress: &mut Progress,
     ) -> Option<Range<usize>> {
-        let before = text.as_bytes().get(..at)?;
+        let before = text.as_bytes().get(..hit.start)?;
         let lead = match rule.lead {
             Lead::Nothing => 0,
             Lead::Digits => run_before(before, u8::is_ascii_digit),
-            Lead::Alphanumerics => run_before(before, u8::is_ascii_alphanumeric),
+            Lead::Alphanumerics(count) => count,
         };
-        let start = at - lead;
+        let start = hit.start.checked_sub(lead)?;
         let first = text.as_bytes().get(start..start + SHORTEST)?;
         if SECRET_BYTES.run(first) < SHORTEST {
             return None;
         }
         match rule.start {
             Start::Anywhere => {}
-            Start::Word if start == progress.secret_end || begins_token(text.as_bytes(), start) => {}
+            Start::Word
+                if start == progress.secret_end
+                    || begins_token(text.as_bytes(), start)
+                    || is_drawn(text, hit.end) => {}
             Start::OncePerRun if start >= progress.run_end => {
                 progress.run_end = start + RUN_BYTES.run(text.as_bytes().get(start..)?);
             }
@@ -328,6 +345,14 @@ fn begins_token(text: &[u8], start: usize) -> bool {
         }
         _ => true,
     }
+}
+
+/// Whether what follows a literal mixes capitals, small letters and digits as chance does.
+fn is_drawn(text: &str, start: usize) -> bool {
+    let rest = text.get(start..).unwrap_or_default();
+    let tail = beginning(rest, SECRET_BYTES.run(beginning(rest, TAIL).as_bytes()));
+    let has = |is: fn(&u8) -> bool| tail.bytes().any(|byte| is(&byte));
+    has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) && looks_random(tail)
 }
 
 /// Whether it ends with a colour code such as `\x1b[31`, in any spelling of the escape.

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::json_text::{Replacement, Role, StringPlace, rewrite};
+use super::shell_words;
 
 /// Replaces a content.
 const MARK: &str = "[redacted:file-content]";
@@ -45,6 +46,11 @@ const PATH_KEYS: [&str; 18] = [
     "includepattern",
 ];
 const COMMAND_KEYS: [&str; 5] = ["command", "cmd", "script", "commandline", "args"];
+/// Fields for programs. A name counts there only as a string of the program.
+const CODE_KEYS: [&str; 4] = ["code", "expression", "function", "program"];
+/// Fields for what is searched for or said, which may be the name of a file and open none.
+const SAID_KEYS: [&str; 9] =
+    ["pattern", "query", "regex", "search", "prompt", "message", "title", "question", "type"];
 const CONTENT_KEYS: [&str; 24] = [
     "content",
     "contents",
@@ -72,7 +78,26 @@ const CONTENT_KEYS: [&str; 24] = [
     "explanation",
 ];
 /// Suffixes of copies made by editors and people.
-const COPIES: [&str; 8] = [".bak", ".backup", ".orig", ".old", ".save", ".swp", ".tmp", ".copy"];
+const COPIES: [&str; 10] =
+    [".bak", ".backup", ".orig", ".old", ".save", ".swp", ".tmp", ".copy", ".gpg", ".asc"];
+
+/// Names on which a pattern of names is tried, and names that every pattern of many files matches.
+const HIDDEN: [&str; 12] = [
+    ".env",
+    ".env.local",
+    ".envrc",
+    ".npmrc",
+    ".netrc",
+    ".pgpass",
+    "id_rsa",
+    "id_ed25519",
+    "qqqq.env",
+    "qqqq.pem",
+    "qqqq.key",
+    "qqqq.tfvars",
+];
+const ORDINARY: [&str; 5] = ["qqqq", "qqqq.qqqq", ".qqqq", "iqqq", "idqq"];
+const LONGEST_PATTERN: usize = 64;
 
 /// Whether a file with this name contains only secrets. Slashes and backslashes both separate folders.
 pub(super) fn is_secret_file(path: &str) -> bool {
@@ -83,12 +108,12 @@ pub(super) fn is_secret_file(path: &str) -> bool {
     let name = parts.next().unwrap_or_default().trim_start_matches('#').trim_end_matches('#');
     let folder = parts.next().unwrap_or_default();
     let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
-    let samples = ["example", "sample", "template", "dist", "defaults", "schema", "md"];
-    if samples.contains(&extension) {
+    let samples = ["dist", "default", "defaults", "schema", "tpl", "tmpl", "md"];
+    if samples.contains(&extension) || ["example", "sample", "template"].iter().any(|it| name.contains(it)) {
         return false;
     }
     let of_environment = |rest: &str| rest.is_empty() || rest.starts_with(['.', '-', '_', '*']);
-    let environment = name == ".envrc"
+    let environment = [".envrc", ".flaskenv"].contains(&name)
         || name.strip_prefix(".env").is_some_and(of_environment)
         || name.strip_prefix(".dev.vars").is_some_and(of_environment)
         || (extension == "env" && !stem.starts_with("process") && !stem.starts_with("import"));
@@ -123,12 +148,28 @@ pub(super) fn is_secret_file(path: &str) -> bool {
         ".databrickscfg",
         "rclone.conf",
         "shadow-",
+        ".yarnrc.yml",
+        ".claude.json",
+        "local.settings.json",
+        "wp-config.php",
     ];
+    let has_suffix = |names: &[&str]| names.iter().any(|suffix| name.ends_with(suffix));
+    let of_application = name
+        .strip_prefix("appsettings.")
+        .is_some_and(|rest| rest.ends_with(".json") && !rest.starts_with("development"));
+    let of_ssh = folder == ".ssh"
+        && !["config", "known_hosts", "known_hosts.old", "authorized_keys"].contains(&name)
+        && extension != "pub";
     environment
         || key
         || credentials
         || known.contains(&name)
         || ["tfstate", "kubeconfig"].contains(&extension)
+        || has_suffix(&[".tfvars", ".tfvars.json"])
+        || (name.starts_with('.') && has_suffix(&["_history"]))
+        || of_application
+        || of_ssh
+        || (folder == ".azure" && extension == "json")
         || matches!(
             (folder, name),
             (".kube", "config")
@@ -137,7 +178,13 @@ pub(super) fn is_secret_file(path: &str) -> bool {
                 | ("glab-cli", "config.yml")
                 | (".codex" | ".composer" | "opencode", "auth.json")
                 | ("etc", "shadow" | "gshadow")
+                | (".m2", "settings.xml")
+                | (".gradle", "gradle.properties")
+                | (".config", "hub")
+                | ("op", "config")
         )
+        || folder == ".gnupg"
+        || (name == "environ" && lower.starts_with("/proc/"))
         || is_mounted(lower)
 }
 
@@ -147,19 +194,51 @@ fn is_mounted(path: &str) -> bool {
     inside.is_some_and(|at| path.len() > at)
 }
 
-/// Whether this JSON, a call's input or a whole payload, names a hidden file in a field for paths or in a command.
+/// Whether this JSON, a call's input or a whole payload, names a hidden file in a field or in a command.
 pub(super) fn is_named(json: &str, is_hidden: &dyn Fn(&str) -> bool) -> bool {
     let mut found = false;
     rewrite(json, |StringPlace { role, text }| {
-        if let Role::Value { key } | Role::Element { key } = role
-            && !found
-        {
-            found = (is_one_of(key, &PATH_KEYS) && is_hidden(text))
-                || (is_one_of(key, &COMMAND_KEYS) && !names(text, is_hidden).is_empty());
-        }
+        found = found
+            || match role {
+                Role::Key => is_name(text) && is_hidden(text),
+                Role::Value { key } | Role::Element { key } => {
+                    is_file(key, text, is_hidden) || !names(key, text, is_hidden).is_empty()
+                }
+            };
         Vec::new()
     });
     found
+}
+
+/// Whether a field is the name of a hidden file, or a pattern that such a name matches.
+fn is_file(key: &str, text: &str, is_hidden: &dyn Fn(&str) -> bool) -> bool {
+    if is_one_of(key, &PATH_KEYS) {
+        return !text.starts_with('!') && (is_hidden(text) || matches_hidden(text, is_hidden));
+    }
+    let is_text =
+        [&COMMAND_KEYS[..], &CODE_KEYS, &SAID_KEYS, &CONTENT_KEYS].iter().any(|keys| is_one_of(key, keys));
+    !is_text && is_name(text) && is_hidden(text)
+}
+
+/// Whether a text can only be a name: in one piece, and no address.
+fn is_name(text: &str) -> bool {
+    const LONGEST: usize = 1024;
+    text.len() <= LONGEST
+        && text.contains(['.', '/'])
+        && !text.starts_with("http")
+        && !text.contains(char::is_whitespace)
+}
+
+/// Whether hidden files are among the few that a pattern of names matches.
+fn matches_hidden(pattern: &str, is_hidden: &dyn Fn(&str) -> bool) -> bool {
+    let pattern = pattern.rsplit('/').next().unwrap_or_default();
+    if !pattern.contains(['*', '?', '[', '{']) || pattern.len() > LONGEST_PATTERN {
+        return false;
+    }
+    let Ok(glob) = globset::Glob::new(pattern) else { return false };
+    let glob = glob.compile_matcher();
+    HIDDEN.iter().any(|name| glob.is_match(name) && is_hidden(name))
+        && !ORDINARY.iter().any(|name| glob.is_match(name))
 }
 
 /// The JSON with the text of every suspect string replaced by a mark. Of a command the program and the file names are
@@ -180,19 +259,24 @@ pub(super) fn without_contents<'a>(
             Role::Value { key } | Role::Element { key } => key,
         };
         let whole = || vec![Replacement { range: 0..text.len(), text: Cow::Borrowed(MARK) }];
-        let is_kept = text.is_empty() || text == MARK;
+        let is_kept = text.is_empty() || text.trim() == MARK;
+        let files = names(key, text, is_hidden);
+        if !files.is_empty() {
+            begins = false;
+            return without_input(text, &files);
+        }
         if is_one_of(key, &COMMAND_KEYS) {
             let is_first = std::mem::replace(&mut begins, false);
-            let files = names(text, is_hidden);
             return match role {
-                _ if !files.is_empty() => without_input(text, &files),
                 _ if is_kept || suspect == Suspect::ContentFields => Vec::new(),
+                _ if text.strip_suffix(MARK_BEHIND).is_some_and(is_program) => Vec::new(),
                 Role::Element { .. } if is_first && is_program(text) => Vec::new(),
                 _ => whole(),
             };
         }
         match suspect {
             Suspect::Everything if is_kept || is_one_of(key, &PATH_KEYS) || key == "type" => Vec::new(),
+            Suspect::Everything if is_file(key, text, is_hidden) => Vec::new(),
             Suspect::ContentFields if is_kept || !is_one_of(key, &CONTENT_KEYS) => Vec::new(),
             Suspect::Everything | Suspect::ContentFields => whole(),
         }
@@ -204,19 +288,72 @@ pub(super) fn mark() -> String {
     MARK.to_owned()
 }
 
-/// File names that are kept of one command.
+/// File names that are kept of one command, and patterns of names that are tried.
 const MOST_NAMES: usize = 8;
+const MOST_PATTERNS: usize = 32;
 
-/// The ranges of hidden file names in a command.
-fn names(command: &str, is_hidden: &dyn Fn(&str) -> bool) -> Vec<Range<usize>> {
+/// A hidden file's name in a command.
+struct Mention {
+    range: Range<usize>,
+    /// Whether the range holds a name and nothing else.
+    is_plain: bool,
+}
+
+/// The hidden files that a command or a program names. None of any other field.
+fn names(key: &str, text: &str, is_hidden: &dyn Fn(&str) -> bool) -> Vec<Mention> {
+    let plain = |range| Mention { range, is_plain: true };
+    if is_one_of(key, &CODE_KEYS) {
+        let is_quoted = |range: &Range<usize>| {
+            let before = range.start.checked_sub(1).and_then(|at| text.as_bytes().get(at));
+            before.is_some_and(|byte| b"'\"`}".contains(byte))
+        };
+        return plain_names(text, is_hidden).into_iter().filter(is_quoted).map(plain).collect();
+    }
+    if !is_one_of(key, &COMMAND_KEYS) {
+        return Vec::new();
+    }
+    let mut found: Vec<_> = plain_names(text, is_hidden).into_iter().map(plain).collect();
+    let mut patterns = 0;
+    let mut is_one = |name: &String| {
+        if !is_name(name) || is_member(name, &(0..name.len())) {
+            return false;
+        }
+        let is_pattern = name.contains(['*', '?', '[', '{']);
+        patterns += usize::from(is_pattern);
+        is_hidden(name) || (is_pattern && patterns <= MOST_PATTERNS && matches_hidden(name, is_hidden))
+    };
+    for word in shell_words::read(text) {
+        // The command of `sh -c`. Of other languages, a name without a folder may be a member.
+        let is_path = |name: &String| name.starts_with('.') || name.contains('/');
+        let inner: Vec<_> = match word.names.first() {
+            Some(name) if name.contains(' ') => {
+                let words = shell_words::read(name);
+                words.into_iter().flat_map(|word| word.names).filter(is_path).collect()
+            }
+            _ => Vec::new(),
+        };
+        let is_new =
+            found.iter().all(|it| it.range.end <= word.range.start || word.range.end <= it.range.start);
+        if is_new && found.len() < MOST_NAMES {
+            let is_plain = word.is_path && word.names.first().is_some_and(&mut is_one);
+            if is_plain || word.names.iter().chain(&inner).any(&mut is_one) {
+                found.push(Mention { range: word.range, is_plain });
+            }
+        }
+    }
+    found.sort_by_key(|mention| mention.range.start);
+    found
+}
+
+/// The ranges of hidden file names that stand in a text as they are.
+fn plain_names(text: &str, is_hidden: &dyn Fn(&str) -> bool) -> Vec<Range<usize>> {
     let parts = |c: char| c.is_whitespace() || "'\"`;|&<>=(){}[],:@".contains(c);
     let mut found = Vec::new();
     let mut at = 0;
-    for word in command.split(parts) {
+    for word in text.split(parts) {
         let range = at..at + word.len();
-        at = range.end
-            + command.get(range.end..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
-        if !word.is_empty() && is_hidden(word) && !is_member(command, &range) && found.len() < MOST_NAMES {
+        at = range.end + text.get(range.end..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
+        if !word.is_empty() && is_hidden(word) && !is_member(text, &range) && found.len() < MOST_NAMES {
             found.push(range);
         }
     }
@@ -234,10 +371,13 @@ fn is_member(command: &str, word: &Range<usize>) -> bool {
 }
 
 /// Removes everything from a command except its program and the file names.
-fn without_input(command: &str, files: &[Range<usize>]) -> Vec<Replacement> {
-    let first = files.first().map_or(0, |file| file.start);
-    let program = program(command, first);
-    let kept = program.into_iter().chain(files.iter().cloned());
+fn without_input(command: &str, files: &[Mention]) -> Vec<Replacement> {
+    let first = files.first().map_or(0, |file| file.range.start);
+    let is_any_plain = files.iter().any(|file| file.is_plain);
+    let program =
+        program(command, first).or_else(|| (!is_any_plain).then(|| program(command, command.len()))?);
+    let plain = files.iter().filter(|file| file.is_plain).map(|file| file.range.clone());
+    let kept = program.into_iter().chain(plain);
     let mut replacements = Vec::new();
     let mut at = 0;
     for part in kept {
@@ -296,6 +436,93 @@ fn is_program(word: &str) -> bool {
         && word.bytes().filter(u8::is_ascii_digit).count() <= 3
 }
 
+/// The JSON without what its strings show of hidden files: see [`shown`].
+pub(super) fn without_shown<'a>(json: &'a str, is_hidden: &dyn Fn(&str) -> bool) -> Cow<'a, str> {
+    rewrite(json, |StringPlace { role, text }| match role {
+        Role::Key => Vec::new(),
+        Role::Value { .. } | Role::Element { .. } => shown(text, is_hidden)
+            .into_iter()
+            .map(|range| Replacement { range, text: Cow::Borrowed(MARK) })
+            .collect(),
+    })
+}
+
+/// The same of a plain text.
+pub(super) fn without_shown_text(text: &str, is_hidden: &dyn Fn(&str) -> bool) -> String {
+    let mut out = text.to_owned();
+    for range in shown(text, is_hidden).into_iter().rev() {
+        out.replace_range(range, MARK);
+    }
+    out
+}
+
+/// The parts of a text that show hidden files: their sections in a patch or a listing, their lines in the result of a
+/// search.
+fn shown(text: &str, is_hidden: &dyn Fn(&str) -> bool) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let (mut at, mut section) = (0, None);
+    // Most lines of a search are of the same file as the one before.
+    let mut known = "";
+    for line in text.split_inclusive('\n') {
+        let start = at;
+        at += line.len();
+        let line = line.trim_end();
+        if let Some(path) = heading(line) {
+            found.extend(
+                section.take().map(|from| from..start - 1).filter(|range: &Range<usize>| !range.is_empty()),
+            );
+            section = is_hidden(path).then_some(at).filter(|at| *at < text.len());
+        } else if section.is_none()
+            && let Some((path, content)) = found_line(line).filter(|(path, _)| *path != known)
+        {
+            if is_hidden(path) && content < line.len() {
+                found.push(start + content..start + line.len());
+            } else {
+                known = path;
+            }
+        }
+    }
+    found.extend(section.map(|from| from..text.trim_end().len()).filter(|range| !range.is_empty()));
+    found
+}
+
+/// The file whose section of a patch or of a listing begins with the line. Empty where a section ends.
+fn heading(line: &str) -> Option<&str> {
+    if line == "*** End Patch" {
+        return Some("");
+    }
+    let prefixes = ["*** Update File: ", "*** Add File: ", "*** Delete File: ", "File: "];
+    if let Some(path) = prefixes.iter().find_map(|prefix| line.strip_prefix(prefix)) {
+        return Some(path);
+    }
+    if let Some(paths) = line.strip_prefix("diff --git ") {
+        return paths.rsplit(' ').next();
+    }
+    if let Some(path) = line.strip_prefix("==> ") {
+        return path.strip_suffix(" <==");
+    }
+    line.strip_suffix(':').filter(|path| path.starts_with('/') && !path.contains(char::is_whitespace))
+}
+
+/// The file of `path:12:content`, `path-12-content` or `path:content`, and where the content begins.
+fn found_line(line: &str) -> Option<(&str, usize)> {
+    let word = line.split([' ', '\t']).next()?;
+    let number = |sign: char| {
+        word.match_indices(sign).find_map(|(at, _)| {
+            let rest = word.get(at + 1..)?;
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            (digits > 0 && rest.get(digits..)?.starts_with(sign)).then_some((at, at + digits + 2))
+        })
+    };
+    let is_path = |path: &&str| path.starts_with(['.', '/']) || path.contains('/');
+    let plain = || {
+        let (path, rest) = word.split_once(':').filter(|(path, rest)| is_path(path) && !rest.is_empty())?;
+        (!is_member(path, &(0..path.len()))).then_some((path.len(), word.len() - rest.len()))
+    };
+    let (path, content) = number('-').or_else(|| number(':')).or_else(plain)?;
+    Some((word.get(..path).filter(|path| !path.is_empty())?, content))
+}
+
 /// Compares a field's name in any spelling: `filePath`, `file_path`, `file-path`.
 fn is_one_of(key: &str, names: &[&str]) -> bool {
     let plain = || key.bytes().filter(|byte| !b"_-".contains(byte)).map(|byte| byte.to_ascii_lowercase());
@@ -339,6 +566,29 @@ mod tests {
             "/home/a/.config/gh/hosts.yml",
             "/home/a/.docker/config.json",
             "prod.kubeconfig",
+            ".flaskenv",
+            "prod.tfvars",
+            "prod.auto.tfvars.json",
+            ".yarnrc.yml",
+            "/home/a/.m2/settings.xml",
+            "/home/a/.gradle/gradle.properties",
+            "/home/a/.azure/msal_token_cache.json",
+            "/home/a/.config/hub",
+            "/home/a/.config/op/config",
+            "/home/a/.claude.json",
+            "/home/a/.gnupg/secring.gpg",
+            "/home/a/.gnupg/private-keys-v1.d/A.key",
+            "/home/a/.ssh/work",
+            "~/.ssh/*",
+            "appsettings.Production.json",
+            "local.settings.json",
+            "wp-config.php",
+            "/home/a/.netrc.gpg",
+            "/proc/1/environ",
+            "/proc/self/environ",
+            "/home/a/.bash_history",
+            "/home/a/.zsh_history",
+            "/home/a/.psql_history",
         ] {
             assert!(is_secret_file(path), "{path}");
         }
@@ -362,6 +612,26 @@ mod tests {
             ".environment",
             ".key",
             "gh/config.yml",
+            ".env.example.local",
+            ".env-example",
+            "example.env",
+            ".env.tpl",
+            ".env.defaults",
+            "example.tfvars",
+            "wp-config-sample.php",
+            "settings.xml",
+            "gradle.properties",
+            "appsettings.json",
+            "appsettings.Development.json",
+            "/home/a/.ssh",
+            "/home/a/.ssh/",
+            "/home/a/.ssh/config",
+            "/home/a/.ssh/known_hosts",
+            "/home/a/.ssh/authorized_keys",
+            "/home/a/.ssh/work.pub",
+            "environ",
+            "src/chat_history",
+            ".config/op.yml",
         ] {
             assert!(!is_secret_file(path), "{path}");
         }
@@ -380,6 +650,31 @@ mod tests {
             (r#"{"command":"cat > .env <<EOF\nA=b\nEOF"}"#, true),
             (r#"{"command":"git show HEAD:.env"}"#, true),
             (r#"{"command":["bash","-lc","cat .env"]}"#, true),
+            (r#"{"command":"cat '.e''nv'"}"#, true),
+            (r#"{"command":"cat ./.\"env\""}"#, true),
+            (r#"{"command":"cat .e\\nv"}"#, true),
+            (r#"{"command":"cat .e?v"}"#, true),
+            (r#"{"command":"cat .en*"}"#, true),
+            (r#"{"command":"cat .{e,}nv"}"#, true),
+            (r#"{"command":"cat .[e]nv"}"#, true),
+            (r#"{"command":"F=.e; cat ${F}nv"}"#, true),
+            (r#"{"command":"cd ~/.ssh && cat work"}"#, true),
+            (r#"{"command":"bash -c \"cat '.e''nv'\""}"#, true),
+            (r#"{"pattern":"KEY","glob":"*.{env,js}"}"#, true),
+            (r#"{"pattern":"KEY","glob":"**/.e*"}"#, true),
+            (r#"{"target":".env","text":"A=b"}"#, true),
+            (r#"{"files":{".env":"A=b"}}"#, true),
+            (r#"{"code":"print(open('.env').read())"}"#, true),
+            (r#"{"code":"fs.readFileSync(\"/p/config/.env\")"}"#, true),
+            (r#"{"code":"if (event.key == 'x') f(process.env)"}"#, false),
+            (r#"{"command":"ls *"}"#, false),
+            (r#"{"command":"ls .* *.* s* .??*"}"#, false),
+            (r#"{"command":"cat *.json i*"}"#, false),
+            (r#"{"pattern":"KEY","glob":"*.{ts,json}"}"#, false),
+            (r#"{"pattern":"KEY","glob":"!.env"}"#, false),
+            (r#"{"query":".env"}"#, false),
+            (r#"{"url":"https://h.test/ca.pem"}"#, false),
+            (r#"{"command":"cat .env.example .env.sample .env.template"}"#, false),
             (r#"{"command":"cat src/env.rs"}"#, false),
             (r#"{"command":"cp .env.example x"}"#, false),
             (r#"{"command":"jq '.data.key' a.json"}"#, false),
@@ -418,6 +713,49 @@ mod tests {
     }
 
     #[test]
+    fn a_hidden_files_part_of_a_listing_goes() {
+        const M: &str = "[redacted:file-content]";
+        for (text, expected) in [
+            ("src/a.rs:1:x\n.env:1:KEY=heron\nb:2:y", format!("src/a.rs:1:x\n.env:1:{M}\nb:2:y")),
+            ("./a/.env:KEY=heron", format!("./a/.env:{M}")),
+            (".env-3-KEY=heron:x\n.env:4:heron", format!(".env-3-{M}\n.env:4:{M}")),
+            ("C:\\p\\.env:1:heron", format!("C:\\p\\.env:1:{M}")),
+            (".env.example:1:KEY=x", ".env.example:1:KEY=x".to_owned()),
+            ("cat: .env: No such file", "cat: .env: No such file".to_owned()),
+            ("ssl.key: a\nnode.env: b", "ssl.key: a\nnode.env: b".to_owned()),
+            (
+                "*** Begin Patch\n*** Update File: .env\n@@\n-A=heron\n+B=heron\n*** Update File: a.rs\n+x\n*** End Patch",
+                format!(
+                    "*** Begin Patch\n*** Update File: .env\n{M}\n*** Update File: a.rs\n+x\n*** End Patch"
+                ),
+            ),
+            (
+                "*** Add File: /p/.env\n+A=heron\n*** End Patch\n",
+                format!("*** Add File: /p/.env\n{M}\n*** End Patch\n"),
+            ),
+            (
+                "diff --git a/.env b/.env\nindex 1..2\n--- a/.env\n+++ b/.env\n+A=heron\ndiff --git a/x b/x\n+y\n",
+                format!("diff --git a/.env b/.env\n{M}\ndiff --git a/x b/x\n+y\n"),
+            ),
+            ("==> .env <==\nA=heron\n\n==> b <==\ny", format!("==> .env <==\n{M}\n==> b <==\ny")),
+            (
+                "---\nFile: .env\nL1: heron\n---\nFile: a.rs\nL1: x",
+                format!("---\nFile: .env\n{M}\nFile: a.rs\nL1: x"),
+            ),
+            (
+                "/p/.env:\n  Line 1: heron\n\n/p/a.rs:\n  Line 1: x",
+                format!("/p/.env:\n{M}\n/p/a.rs:\n  Line 1: x"),
+            ),
+        ] {
+            let once = without_shown_text(text, &is_secret_file);
+            assert_eq!(once, expected);
+            assert_eq!(without_shown_text(&once, &is_secret_file), expected);
+            let json = |text: &str| serde_json::json!({ "stdout": [text] }).to_string();
+            assert_eq!(without_shown(&json(text), &is_secret_file), json(&expected));
+        }
+    }
+
+    #[test]
     fn of_a_command_the_program_and_the_name_stay() {
         const M: &str = "[redacted:file-content]";
         for (command, expected) in [
@@ -436,6 +774,11 @@ mod tests {
             ("cd a && KEY=swordfish x/run.sh --env-file=.env", format!("x/run.sh {M} .env")),
             ("swordfish1234=1 .env", ".env".to_owned()),
             ("cp .env .env.bak && echo swordfish", format!("cp .env .env.bak {M}")),
+            ("cat '.e''nv' swordfish", format!("cat '.e''nv' {M}")),
+            ("cat ./.\"env\"", "cat ./.\"env\"".to_owned()),
+            ("cat .e?v | swordfish", format!("cat .e?v {M}")),
+            ("cat .e\\nv swordfish", format!("cat {M}")),
+            ("cd ~/.ssh && cat swordfish", format!("cat {M}")),
         ] {
             let kept = |command: &str| {
                 let json = serde_json::json!({ "command": command }).to_string();

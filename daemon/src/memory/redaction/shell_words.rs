@@ -93,7 +93,8 @@ pub(super) fn read(command: &str) -> Vec<Word> {
         let source = command.get(start..end).unwrap_or_default();
         let names = reader.take(&text, &mut position);
         if !names.is_empty() {
-            let is_path = source.chars().all(|char| char.is_alphanumeric() || "._-/+~$\"'{}".contains(char));
+            let is_path =
+                source.chars().all(|char| char.is_alphanumeric() || "._-/+~$\"'{}[]*?,".contains(char));
             words.push(Word { range: start..end, names, is_path });
         }
     }

@@ -228,6 +228,43 @@ fn planted_secrets_of_every_kind_go() {
     assert!(missed.len() * 50 <= tried, "{} of {tried} missed:\n{}", missed.len(), missed.join("\n"));
 }
 
+/// Formats whose literal is short, so that it may also be the end of a word.
+const FIXED_TAILS: &[(&str, &str)] = &[
+    ("npm-token", "npm_{a36}"),
+    ("huggingface-token", "hf_{a34}"),
+    ("twilio-key", "SK{h32}"),
+    ("airtable-token", "pat{a14}.{h64}"),
+    ("sendgrid-key", "SG.{a22}.{a43}"),
+    ("openai-key", "sk-{a48}"),
+    ("pulumi-token", "pul-{h40}"),
+    ("cloudflare-origin-key", "v1.0-{h24}-{h146}"),
+    ("mailgun-key", "key-{h32}"),
+    ("dropbox-token", "sl.u.{a140}"),
+    ("dropbox-token", "sl.{a140}"),
+    ("terraform-token", "{a14}.atlasv1.{a67}"),
+    ("azure-client-secret", "{a3}8Q~{a34}"),
+    ("replicate-token", "r8_{a37}"),
+    ("xai-key", "xai-{a80}"),
+];
+
+#[test]
+fn a_token_that_follows_a_letter_goes() {
+    let redactor = redactor();
+    let mut missed = Vec::new();
+    for (kind, template) in FIXED_TAILS {
+        for seed in 0..20 {
+            let secret = planted(template, seed);
+            for before in ["x", "token", "7", "a\\n", "a\\t", "\\x1b[31m", "\u{1b}[0m", "mm", "-x", "é"] {
+                let text = format!("{before}{secret} y");
+                if redactor.redact_text(&text) != format!("{before}{} y", mark(kind)) {
+                    missed.push(format!("{text:?}: {}", redactor.redact_text(&text)));
+                }
+            }
+        }
+    }
+    assert!(missed.is_empty(), "{} missed:\n{}", missed.len(), missed.join("\n"));
+}
+
 /// A secret's template, and texts in which only a name or a position reveals it: prose, an assignment, JSON, a
 /// command, a log line.
 const PLACED: &[(&str, &[&str])] = &[
@@ -460,6 +497,57 @@ const TOLD: &[&str] = &[
     "SECRET_KEY = '§76dEk2lq9va(=!9AW7xPz5mNr3Tq8sLd4§'",
     "client_secret: >-\n  §a8Kd93jfLs02mQpz71Xc§\n",
     "DEPLOY_HASH=§a8Kd93jfLs02mQpz71XcV5uT9wBq4Rn6Ye8Gh2Jk1Lm3§\n",
+    // Commands.
+    "curl -sSu admin:§swordfish§ https://h.test",
+    "curl -fsSLu 'admin:§swordfish§' https://h.test",
+    "curl -u admin:\"§two swordfish§\" https://h.test",
+    "htpasswd -b .users me §swordfish§",
+    "htpasswd -nbB me '§swordfish§'",
+    "mariadb -u root -p §hunter2x§",
+    "mysql -p §hunter2x§ shop",
+    "mysqldump -h db -uroot -p'§swordfish§' shop > a.sql",
+    "mysqldump --password=§swordfish§ shop",
+    "psql 'postgresql://app:§swordfish§@db.test/shop?sslmode=require'",
+    "psql postgres://app:§swordfish§@db.test:5432/shop -c 'select 1'",
+    "wget --user me --password §swordfish§ https://h.test",
+    "wget --http-password=§swordfish§ https://h.test",
+    "kubectl create secret generic db --from-literal=password=§swordfish§ -n x",
+    "kubectl create secret generic db --from-literal user=x --from-literal 'db=§swordfish§'",
+    "vault kv put secret/app user=x db=§swordfish§",
+    "vault kv put -mount=kv app pin='§48213377§'",
+    "helm upgrade --install db chart --set auth.password=§swordfish§ --set a.b=c",
+    "helm install db chart --set x=y,global.postgresql.auth.password=§swordfish§",
+    "echo §swordfish§ | docker login -u me --password-stdin r.test",
+    "echo -n '§swordfish§' | podman login --password-stdin r.test",
+    "printf '%s' \"§swordfish§\" | docker login --password-stdin",
+    "echo §swordfish§ | sudo -S apt-get update",
+    "echo '§swordfish§' | sudo -k -S id",
+    "echo me:§swordfish§ | chpasswd",
+    "echo \"me:§swordfish§\" | sudo chpasswd",
+    "echo §swordfish§ | gh auth login --with-token",
+    "docker login --password-stdin r.test <<< \"§swordfish§\"",
+    "sudo -S id <<< '§swordfish§'",
+    "gh secret set DEPLOY --body §swordfish§",
+    "gh secret set DEPLOY -b\"§swordfish§\" --repo a/b",
+    "ConvertTo-SecureString \"§swordfish§\" -AsPlainText -Force",
+    "$x = ConvertTo-SecureString -String '§Sw0rdfish!§' -AsPlainText -Force",
+    // Databases.
+    "CREATE USER 'app'@'%' IDENTIFIED BY '§swordfish§';",
+    "create user app identified by '§swordfish§';",
+    "ALTER USER 'app' IDENTIFIED WITH mysql_native_password BY '§swordfish§';",
+    "ALTER ROLE app WITH LOGIN PASSWORD '§swordfish§';",
+    "psql -c \"alter user app with password '§swordfish§'\"",
+    "SET PASSWORD FOR 'app' = PASSWORD('§swordfish§');",
+    "db.test:5432:shop:app:§swordfish§\n",
+    "*:*:*:app:§swordfish§\n",
+    "echo 'localhost:5432:*:app:§swordfish§' >> x",
+    // Files and headers.
+    "root:§$6$Gh8kLpQ2$Vx7.mN4bTq9ZrWc3EyUiOp0aSdFgHjKlZxCvBnM1QwErTyUiOpAsDfGhJkLzXcVbNm2QwErTyUiOpAsDfGhJ1§:19000:0:99999:7:::",
+    "me:§$y$j9T$Gh8kLpQ2Vx7mN4bTq9ZrW.$c3EyUiOp0aSdFgHjKlZxCvBnM1QwErTyUiOpAsDfGh1§:19000:0:99999:7:::",
+    "me:§$apr1$Gh8kLpQ2$Vx7mN4bTq9ZrWc3EyUiOp0§",
+    "me:§$2y$05$Gh8kLpQ2Vx7mN4bTq9ZrWuc3EyUiOp0aSdFgHjKlZxCvBnM1QwErT§",
+    "Set-Cookie: session=§AbcDEfghIJKlmnOPqrst§; Path=/; HttpOnly",
+    "Set-Cookie: auth_token=§kdjfhgqpwoeirutyalsk§; Path=/",
 ];
 
 #[test]
@@ -507,6 +595,24 @@ const UNTOLD: &[&str] = &[
     "GIT_HASH=9f86d081884c7d659a2feaa0c55ad0159f86d081",
     "secret: |\n  see the manual\n",
     "a&b&c=d",
+    "mysql -u root -p shop",
+    "echo the password is read | grep password",
+    "echo $PASS | docker login --password-stdin",
+    "echo done | sudo tee -a /etc/motd",
+    "echo hello | tee x; docker login --password-stdin < pass.txt",
+    "use ConvertTo-SecureString to make one",
+    "vault kv put secret/app @data.json",
+    "vault kv put secret/app db=@data.txt",
+    "kubectl get secret db -o yaml",
+    "htpasswd -c .users me",
+    "curl -sS https://h.test/u:v",
+    "ports: 127.0.0.1:5432:5432",
+    "identified by a user name and a host",
+    "the columns identified by \"columns\", all but one",
+    "Set-Cookie: theme=darkmodeeverywhere; sessiontype=x",
+    "task-9f86d081884c7d659a2feaa0c55ad015 and disk-9f86d081884c7d659a2feaa0c55ad0159f86d081",
+    "price is $6$ or $5$ and $1$2$3",
+    "gh secret set DEPLOY < file.txt",
 ];
 
 #[test]
@@ -852,6 +958,43 @@ fn of_secret_files_only_the_name_is_kept() {
             ),
         ),
         (
+            tool(r#"{"pattern":"b"}"#, done(r#"{"content":".env:1:A=b\na.rs:2:b"}"#)),
+            tool(r#"{"pattern":"b"}"#, done(r#"{"content":".env:1:[redacted:file-content]\na.rs:2:b"}"#)),
+        ),
+        (
+            tool(
+                r#"{"command":"git diff"}"#,
+                ToolResult::Failed("diff --git a/.env b/.env\n+A=b\ndiff --git a/b b/b".to_owned()),
+            ),
+            tool(
+                r#"{"command":"git diff"}"#,
+                ToolResult::Failed(
+                    "diff --git a/.env b/.env\n[redacted:file-content]\ndiff --git a/b b/b".to_owned(),
+                ),
+            ),
+        ),
+        (
+            tool(r#"{"input":"*** Begin Patch\n*** Update File: .env\n+A=b\n*** End Patch"}"#, done(r#""Done""#)),
+            tool(
+                r#"{"input":"*** Begin Patch\n*** Update File: .env\n[redacted:file-content]\n*** End Patch"}"#,
+                done(r#""Done""#),
+            ),
+        ),
+        (
+            tool(r#"{"target":".env","text":"A=b"}"#, done(r#""A=b""#)),
+            tool(
+                r#"{"target":".env","text":"[redacted:file-content]"}"#,
+                done(r#""[redacted:file-content]""#),
+            ),
+        ),
+        (
+            tool(r#"{"code":"print(open('.env').read())"}"#, done(r#""A=b""#)),
+            tool(
+                r#"{"code":".env [redacted:file-content]"}"#,
+                done(r#""[redacted:file-content]""#),
+            ),
+        ),
+        (
             tool(r#"{"pattern":"b","glob":".env"}"#, done(r#"{"content":".env:A=b"}"#)),
             tool(
                 r#"{"pattern":"[redacted:file-content]","glob":".env"}"#,
@@ -916,6 +1059,16 @@ fn hostile_texts_come_to_an_end() {
         "=glc_",
         "authorization: bearer ",
         "secret\": \"",
+        "echo a1 | sudo -S ",
+        "sudo ",
+        "--password-stdin<<<",
+        "vault kv put a=b1 ",
+        "curl -u a:\"",
+        "h:*:a:",
+        "xAKCp",
+        "xsl.a8Kd93jfLs02mQpz71Xc",
+        "$y$a$",
+        "identified by '",
     ] {
         let text = unit.repeat(SIZE / unit.len());
         assert!(redactor.redact_text(&text).len() <= text.len() * 8, "{unit}");

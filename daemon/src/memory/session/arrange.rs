@@ -68,6 +68,7 @@ pub(super) fn periods(session: &Session) -> Vec<Period> {
         seq: batch.seq,
         turn: batch.prompt.clone(),
         since: session.ran_since(batch),
+        source: batch.source,
     };
     session.batches.iter().map(period).collect()
 }

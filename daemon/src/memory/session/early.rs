@@ -1,7 +1,8 @@
 //! Calls from before the first known prompt: recall started in the middle of a turn, or the first prompt arrived late.
 //!
-//! Such calls belong to the first prompt, like everything without a prompt. They form a separate recovery batch while
-//! there is no prompt, if they were answered before it came, and if it is private.
+//! Such calls belong to the first prompt that a person typed; one that a machine made tells of other work. They form a
+//! separate recovery batch while there is no such prompt, if they were answered before it came, if it is private, so
+//! that they are not hidden with it, and after a machine's prompt of an agent that does not name its turns.
 
 use super::arrange::periods;
 use super::transition::Transition;
@@ -11,7 +12,7 @@ use crate::memory::ids::PromptId;
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
 
-/// The first call of a turn, or of those without a turn, that the first batch holds although its prompt came later.
+/// The first call of a turn, or of those without a turn, that came before the first prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EarlyCall {
     pub turn: Option<PromptId>,
@@ -46,10 +47,11 @@ impl Transition<'_> {
         Some(seq)
     }
 
-    /// Records a call that lies in the first batch but came before its prompt.
+    /// Records a call from before the first prompt.
     pub(super) fn remember_early(&mut self, event: &HookEvent, at: usize) {
         let order = self.capture.order;
-        let Some(first) = self.session.batches.first().filter(|_| at == 0) else { return };
+        let batches = &self.session.batches;
+        let Some(first) = batches.first().filter(|_| at == self.session.place_of_early()) else { return };
         if first.source != BatchSource::Recovery && !order.is_before(&first.opened) {
             return;
         }
@@ -68,10 +70,10 @@ impl Transition<'_> {
         }
     }
 
-    /// Separates them before a private prompt becomes the first, so that earlier work is not hidden with it.
+    /// Separates them before a private prompt becomes the first of a person, so that earlier work is not hidden with it.
     pub(super) fn separate_from_private(&mut self, turn: Option<&PromptId>) {
         let order = self.capture.order;
-        if self.session.batches.first().is_none_or(|first| !order.is_before(&first.opened)) {
+        if self.session.batch_of_early().is_none_or(|holder| !order.is_before(&holder.opened)) {
             return;
         }
         let early = self.session.first_call_of_other_turn(turn).filter(|early| early.at.is_before(&order));
@@ -107,14 +109,16 @@ impl Transition<'_> {
         self.rearrange(0, Some(0));
     }
 
-    /// Finds the recovery batch's answer, which may have arrived before its first call.
+    /// Finds the recovery batch's answer, which may have arrived before its first call. One that it has may be of a
+    /// later turn than that call.
     pub(super) fn find_early_answer(&mut self) {
-        let waits = |first: &Batch| {
-            first.source == BatchSource::Recovery
-                && first.response == Response::Missing
-                && self.session.spare.iter().any(|answer| first.opened.is_before(&answer.at))
+        let waits = |first: &Batch| match &first.response {
+            Response::Missing => self.session.spare.iter().any(|answer| first.opened.is_before(&answer.at)),
+            Response::Known(answer) => first.is_of_other_turn(answer.prompt.as_ref()),
+            Response::Recovered => false,
         };
-        if self.session.batches.first().is_some_and(waits) {
+        let is_recovery = |first: &&Batch| first.source == BatchSource::Recovery;
+        if self.session.batches.first().filter(is_recovery).is_some_and(waits) {
             self.rearrange(0, Some(0));
         }
     }
@@ -124,8 +128,10 @@ impl Transition<'_> {
         let batches = &self.session.batches;
         let Some(first) = batches.first() else { return };
         let (is_recovery, opened) = (first.source == BatchSource::Recovery, first.opened);
+        let holder = self.session.place_of_early();
+        let others = batches.iter().enumerate().filter(|(place, _)| *place != holder);
         let has_batch =
-            |turn: &PromptId| batches.iter().skip(1).any(|batch| batch.prompt.as_ref() == Some(turn));
+            |turn: &PromptId| others.clone().any(|(_, batch)| batch.prompt.as_ref() == Some(turn));
         self.session.early.retain(|early| {
             (is_recovery || early.at.is_before(&opened)) && !early.turn.as_ref().is_some_and(has_batch)
         });
@@ -133,31 +139,73 @@ impl Transition<'_> {
     }
 }
 
-impl Batch {
-    /// Whether this is a recovery batch that a prompt of this source, typed at `at`, takes over.
-    pub(super) fn may_be_adopted(&self, source: BatchSource, at: &Order) -> bool {
-        let is_answered = matches!(&self.response, Response::Known(answer) if answer.at.is_before(at));
-        self.source == BatchSource::Recovery && source != BatchSource::Private && !is_answered
+impl Session {
+    /// Whether a prompt of this source takes over the recovery batch past prompts that a machine made.
+    pub(super) fn is_adopted_past_machines(&self, source: BatchSource, at: &Order) -> bool {
+        self.batches.len() > 1 && self.adopts(self.batches.len(), source, at)
+    }
+
+    /// Whether a prompt of this source before the batch at `place` takes over the recovery batch.
+    pub(super) fn adopts(&self, place: usize, source: BatchSource, at: &Order) -> bool {
+        match self.batches.get(..place) {
+            Some([recovery, between @ ..]) => {
+                let past_machines = || {
+                    between.iter().all(|batch| batch.source.is_made_by_machine())
+                        && self.early_turns_are_named()
+                };
+                recovery.may_be_adopted(source, at) && (between.is_empty() || past_machines())
+            }
+            _ => false,
+        }
     }
 }
 
 impl Session {
+    /// Without the names of turns, an answer that the machine's prompt gets may first be taken for that of the calls.
+    fn early_turns_are_named(&self) -> bool {
+        self.early.iter().all(|early| early.turn.is_some())
+    }
+}
+
+impl Batch {
+    /// Whether this is a recovery batch that a prompt of this source, typed at `at`, takes over.
+    pub(super) fn may_be_adopted(&self, source: BatchSource, at: &Order) -> bool {
+        let is_answered = matches!(&self.response, Response::Known(answer) if answer.at.is_before(at));
+        self.source == BatchSource::Recovery && source.is_asked_openly() && !is_answered
+    }
+}
+
+impl Session {
+    /// The batch of calls from before the first prompt: the recovery batch, else the first prompt that a person typed.
+    pub(super) fn place_of_early(&self) -> usize {
+        let asked = self.batches.iter().position(|batch| !batch.source.is_made_by_machine());
+        asked.unwrap_or_default()
+    }
+
+    pub fn batch_of_early(&self) -> Option<&Batch> {
+        self.batches.get(self.place_of_early())
+    }
+
     /// The first call that must not lie in the first prompt's batch.
     fn first_to_separate(&self) -> Option<&EarlyCall> {
+        let holder = self.batch_of_early()?;
         let first = self.batches.first()?;
-        let early = self.first_call_of_other_turn(first.prompt.as_ref())?;
+        let early = self.first_call_of_other_turn(holder.prompt.as_ref())?;
         let is_answered = self.spare.iter().any(|answer| {
             let is_its = answer.prompt.is_none() || early.turn.is_none() || answer.prompt == early.turn;
             let is_anothers =
                 || self.batches.iter().any(|batch| answer.prompt.is_some() && batch.prompt == answer.prompt);
-            early.at.is_before(&answer.at) && answer.at.is_before(&first.opened) && is_its && !is_anothers()
+            // Without a turn it answers what ran last.
+            let until = if answer.prompt.is_none() { first.opened } else { holder.opened };
+            early.at.is_before(&answer.at) && answer.at.is_before(&until) && is_its && !is_anothers()
         });
-        (first.source == BatchSource::Private || is_answered).then_some(early)
+        let is_past_machines = first.source.is_made_by_machine() && !self.early_turns_are_named();
+        (!holder.source.is_asked_openly() || is_past_machines || is_answered).then_some(early)
     }
 
     /// The first call in the first prompt's batch that belongs to another turn than this.
     fn first_call_of_other_turn(&self, turn: Option<&PromptId>) -> Option<&EarlyCall> {
-        self.batches.first().filter(|first| first.source != BatchSource::Recovery)?;
+        self.batch_of_early().filter(|holder| holder.source != BatchSource::Recovery)?;
         let strange = self.early.iter().filter(|early| early.turn.is_none() || early.turn.as_ref() != turn);
         strange.reduce(|one, other| if other.at.is_before(&one.at) { other } else { one })
     }

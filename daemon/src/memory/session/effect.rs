@@ -301,9 +301,19 @@ pub struct Period {
     pub turn: Option<PromptId>,
     /// `None` if it was queued while another batch ran and its own turn never came.
     pub since: Option<Order>,
+    pub source: BatchSource,
 }
 
 impl Period {
+    /// As [`Self::seat`], of a tool call: one from before the first prompt belongs to the first that a person typed.
+    pub fn seat_of_call(periods: &[Self], turn: Option<&PromptId>, at: &Order) -> Option<Seq> {
+        let ran = |period: &Self| period.since.is_some_and(|since| !at.is_before(&since));
+        let of_turn = |period: &Self| turn.is_some() && period.turn.as_ref() == turn;
+        let is_early = !periods.iter().any(|period| ran(period) || of_turn(period));
+        let asked = periods.iter().find(|period| is_early && !period.source.is_made_by_machine());
+        asked.map(|period| period.seq).or_else(|| Self::seat(periods, turn, at))
+    }
+
     /// The batch of an activity that happened at `at` in this turn. `periods` are in the order of their prompts.
     pub fn seat(periods: &[Self], turn: Option<&PromptId>, at: &Order) -> Option<Seq> {
         let of_turn = periods.iter().rev().find(|period| turn.is_some() && period.turn.as_ref() == turn);

@@ -31,11 +31,13 @@ impl Transition<'_> {
         }
         let batches = &self.session.batches;
         let place = batches.iter().take_while(|batch| !order.is_before(&batch.opened)).count();
-        let recovery = place.checked_sub(1).filter(|before| {
-            *before == 0 && batches.first().is_some_and(|first| first.may_be_adopted(source, &order))
-        });
-        let (place, seq) = match (recovery, batches.get(place)) {
-            (Some(before), _) => (before, self.adopt_recovery(before, source, asked_in, prompt)),
+        let adopted = place.checked_sub(1).filter(|_| self.session.adopts(place, source, &order));
+        let (place, seq) = match (adopted, batches.get(place)) {
+            (Some(to), _) => {
+                let recovery = self.session.batches.remove(0);
+                self.session.batches.insert(to, recovery);
+                (to, self.adopt_recovery(to, source, asked_in, prompt))
+            }
             (None, Some(next)) if next.source == BatchSource::Recovery => {
                 (place, self.adopt_recovery(place, source, asked_in, prompt))
             }
@@ -92,6 +94,7 @@ impl Transition<'_> {
         batch.source = source;
         batch.opened = self.capture.order;
         (batch.prompt, batch.asked_in) = (asked_in.clone(), asked_in.clone());
+        // Later ones are numbered anew.
         let number = batch.number + 1;
         batch.number = number;
         self.effects.push(Effect::AdoptRecovery { seq, number, source, prompt_id: asked_in, prompt });

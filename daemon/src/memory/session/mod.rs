@@ -179,6 +179,8 @@ pub struct CapturePolicy {
     pub skip_tools: Vec<String>,
     /// Plan folders, see [`super::plan::is_plan_file`].
     pub plan_folders: Vec<String>,
+    /// The agent's, see [`super::conventions::Conventions`].
+    pub plan_prompts: &'static [&'static str],
     /// The size at which an open batch is compressed.
     pub chunk: Load,
 }

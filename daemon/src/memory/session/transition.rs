@@ -186,7 +186,7 @@ impl Transition<'_> {
             PromptText::WhollyPrivate => None,
         };
         let plan = text.as_deref().filter(|_| matches!(source, BatchSource::User | BatchSource::Queued));
-        let plan = plan.and_then(|text| reference(text, &self.policy.plan_folders));
+        let plan = plan.and_then(|text| reference(text, &self.policy.plan_folders, self.policy.plan_prompts));
         let source = match (&plan, source) {
             (Some(_), BatchSource::User) => BatchSource::Plan,
             (_, source) => source,
@@ -200,7 +200,11 @@ impl Transition<'_> {
             origin: event.origin.clone(),
         };
         self.session.prompts += 1;
-        if self.is_late() {
+        let adopts = self.session.is_adopted_past_machines(source, &self.capture.order);
+        if adopts && !queued {
+            self.end_calls(|call| call.subagent.is_none());
+        }
+        if adopts || self.is_late() {
             let (seq, place) = self.insert_late(source, event.prompt.clone(), prompt);
             if source == BatchSource::Private {
                 self.effects.push(Effect::HideCompactions);

@@ -122,16 +122,21 @@ impl Transition<'_> {
         let is_earlier = self.capture.order.is_before(&first.opened);
         let is_own = event.prompt.is_some() && event.prompt == first.prompt;
         if is_earlier && first.source == BatchSource::Recovery {
+            // It has the time and the turn of its first call.
             first.opened = self.capture.order;
+            if first.prompt != event.prompt {
+                first.prompt.clone_from(&event.prompt);
+                self.effects.push(Effect::SetTurn { seq: first.seq, turn: event.prompt.clone() });
+            }
         }
         is_earlier && !is_own && first.source != BatchSource::Recovery
     }
 
     /// Handles a call from before the first prompt that arrives after it.
     fn add_early_call(&mut self, event: &HookEvent) -> usize {
-        self.remember_early(event, 0);
+        self.remember_early(event, self.session.place_of_early());
         self.separate_early();
-        0
+        self.session.place_of_early()
     }
 
     fn open_recovery(&mut self, event: &HookEvent) -> usize {
@@ -267,6 +272,9 @@ impl Transition<'_> {
                 (Some(path.clone()), Some(text.clone()), PlanState::Draft)
             }
             PlanChange::Approved { path, text } => (path.clone(), text.clone(), PlanState::Approved),
+            PlanChange::ApprovedEarlier { path, now } => {
+                (Some(path.clone()), Some(now.clone()), PlanState::ApprovedEarlier)
+            }
         };
         self.effects.push(Effect::KeepPlan { seq, prompt: event.prompt.clone(), path, text, state });
         let batch = self.session.batches.iter_mut().find(|batch| Some(batch.seq) == seq);

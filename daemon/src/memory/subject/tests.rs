@@ -49,41 +49,8 @@ fn a_rule_and_its_contrary_are_one_subject() {
     check("User: use pnpm instead of npm", Some("instead of: npm"));
     check("User: always", None);
     assert_eq!(of_title(ObservationType::Discovery, "Always use tabs"), None, "only who decides rules");
-}
-
-#[track_caller]
-fn task(open: &str, done: &str, is_settled: bool) {
-    let (open_key, done_key) = (of_title(ObservationType::Decision, open), of_completed_task(done));
-    assert_eq!(open_key.is_some() && open_key == done_key, is_settled, "{open_key:?} {done_key:?}");
-}
-
-#[test]
-fn what_was_left_to_do_is_done_in_the_same_words() {
-    let open = "Open: You will still need to raise `proxy_read_timeout` for the PDF export";
-    task(open, "Raised `proxy_read_timeout` to 120 s", true);
-    task(open, "chore: raise `proxy_read_timeout`", true);
-    task(open, "`proxy_read_timeout` is raised now", true);
-    task(open, "Lowered `proxy_read_timeout`", false);
-    task(open, "Raised `proxy_send_timeout`", false);
-    task(open, "I have not raised `proxy_read_timeout`", false);
-    task(open, "You should raise `proxy_read_timeout`", false);
-    task("Open: PR#68 is not merged yet", "Merged PR#68", true);
-    task("Open: PR#68 is not merged yet", "Merged PR#69", false);
-    task("Open: Update the docs in `README.md`", "Updated the tests in `README.md`", false);
-    task("Open: Nothing is settled", "Nothing is settled", false);
-}
-
-#[test]
-fn delivery_needs_no_name() {
-    let key = |said: &str| of_title(ObservationType::Decision, said).map(|key| key.to_string());
-    assert_eq!(key("Open: Not pushed yet.").as_deref(), Some("delivery: push"));
-    assert_eq!(key("Open: Committed locally and not pushed yet"), None, "two things at once");
-    assert_eq!(key("Open: push it tomorrow"), None);
-}
-
-#[test]
-fn the_same_question_is_the_same_choice() {
-    assert_eq!(of_choice("Which conflict  strategy?"), of_choice("which `conflict` strategy"));
-    assert_ne!(of_choice("Which conflict strategy?"), of_choice("Which strategy for conflicts?"));
-    assert_eq!(of_choice("Why?"), None);
+    let rule = of_title(ObservationType::Decision, "Always use tabs");
+    assert!(rule.is_some());
+    assert_eq!(of_title(ObservationType::Preference, "Never use tabs"), rule);
+    assert_eq!(of_title(ObservationType::Correction, "Use tabs"), None);
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use recall_protocol::wire::ErrorKind;
 use tokio::time::{Instant, timeout};
 
-use super::Refused;
 use crate::actors::housekeeper_message::HousekeeperMessage;
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::services::Services;
+use crate::app::answers::status::FlushAnswer;
 use crate::app::ports::{Drained, NoAnswer};
-use crate::app::settings::Look;
-use crate::server::answers::status::FlushAnswer;
+use crate::app::queries::Refused;
+use crate::app::settings::CheckMode;
 use crate::store;
 
 /// A machine that is asleep or a model that hangs must not hold a script for ever.
@@ -54,7 +54,7 @@ pub async fn flush(services: &Services) -> Result<FlushAnswer, FlushError> {
     let started = Instant::now();
     // Whoever changes the configuration and waits may rely on it.
     let settings = services.ingest.settings.clone();
-    let _ = tokio::task::spawn_blocking(move || settings.look(Look::Now)).await;
+    let _ = tokio::task::spawn_blocking(move || settings.check(CheckMode::Now)).await;
     let drained = store_everything(services, started + RESTARTED_WITHIN).await?;
     // Whoever cannot be looked at in time is left: see there.
     services.checkouts.settle().await;

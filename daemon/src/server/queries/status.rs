@@ -7,18 +7,19 @@ use std::time::Duration;
 use recall_protocol::frame::PROTOCOL_VERSION;
 use recall_protocol::losses::Losses;
 
-use super::{Answer, blocking};
 use crate::actors::compression::{CompressionCounters, CompressionMessage};
 use crate::actors::indexer::{IndexCounters, IndexerMessage};
 use crate::actors::services::Services;
-use crate::actors::subscriber::{SubscriberCounters, SubscriberMessage};
+use crate::actors::subscriber::SubscriberMessage;
+use crate::app::answers::status::SubscriberCounters;
+use crate::app::answers::status::{
+    ByteCounts, CompressionState, ConfigAnswer, EventCounts, IndexState as IndexAnswer, JobCounts,
+    LatencyAnswer, PauseAnswer, SessionCounts, StatusAnswer, TroubleAnswer, dollars,
+};
 use crate::app::clock;
 use crate::app::index_handle::IndexState;
+use crate::app::queries::{Answer, blocking};
 use crate::memory::budget::Usage;
-use crate::server::answers::status::{
-    ByteCounts, CompressionState, ConfigAnswer, EventCounts, IndexState as IndexAnswer, JobCounts,
-    PauseAnswer, SessionCounts, StatusAnswer, TroubleAnswer, dollars,
-};
 use crate::server::connection_context::ConnectionContext;
 use crate::server::run::repair_note;
 use crate::store::{self, CompressionTrouble, Statistics, recent_repairs};
@@ -97,6 +98,7 @@ fn put_together(reception: &ConnectionContext, observed: Observed) -> Answer<Sta
             log: folder_bytes(&paths.log_dir()),
         },
         rss_bytes: rss_bytes(),
+        latency: LatencyAnswer::from(&*services.latencies),
         paused: PauseAnswer::now(&services.ingest.pauses),
         config: ConfigAnswer {
             file: paths.config_file().to_string_lossy().into_owned(),

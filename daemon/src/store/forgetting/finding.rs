@@ -1,4 +1,4 @@
-//! Which rows a selection means.
+//! Finds the rows that a selection matches.
 
 use std::collections::BTreeSet;
 
@@ -6,18 +6,18 @@ use regex::{Regex, RegexBuilder};
 use rusqlite::{Connection, Params, Row};
 
 use super::super::StoreError;
+use super::super::row::Sql;
 use super::super::text::Unpacked;
-use super::removal::keys;
 use super::{Criteria, ForgottenCounts, Selection};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::{SessionKey, Timestamp};
 
-/// Rows that are to go, by their numbers.
+/// The ids of the rows to remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowsToForget {
-    /// Whole sessions; what hangs on them is in the other sets too.
+    /// Complete sessions; their rows are in the other sets too.
     pub(super) sessions: BTreeSet<i64>,
-    /// Batches that lose their prompt's text.
+    /// Batches that lose the text of their prompt.
     pub(super) prompts: BTreeSet<i64>,
     /// Batches that lose their answer.
     pub(super) responses: BTreeSet<i64>,
@@ -27,21 +27,18 @@ pub struct RowsToForget {
     pub(super) summaries: BTreeSet<i64>,
     /// Plans and task lists.
     pub(super) plans: BTreeSet<i64>,
-    /// Subagents that lose their last words.
+    /// Subagents that lose their final message.
     pub(super) subagents: BTreeSet<i64>,
-    /// Compactions that lose the agent's summary.
+    /// Compactions that lose their summary.
     pub(super) compactions: BTreeSet<i64>,
     /// Sessions that lose their title.
     pub(super) titles: BTreeSet<i64>,
     pub(super) unparsed: BTreeSet<Vec<u8>>,
-    /// Texts: for those who look for copies of what is found.
+    /// The removed texts, to find copies of them.
     pub(super) words: Vec<String>,
 }
 
-/// What a selection means at this moment.
-///
-/// # Errors
-/// When the database refuses.
+/// Finds the rows that a selection matches now.
 pub fn find_rows_to_forget(db: &Connection, selection: &Selection) -> Result<RowsToForget, StoreError> {
     let mut to_forget = RowsToForget::default();
     match selection {
@@ -65,10 +62,7 @@ pub fn find_rows_to_forget(db: &Connection, selection: &Selection) -> Result<Row
     Ok(to_forget)
 }
 
-/// Events that could not be read, that a selection may mean and that nothing shows to be of it or of anything else.
-///
-/// # Errors
-/// When the database refuses.
+/// Unreadable events that the selection may include and that cannot be assigned to anything.
 pub fn unreadable_events(
     db: &Connection,
     selection: &Selection,
@@ -88,15 +82,12 @@ pub fn unreadable_events(
 }
 
 impl RowsToForget {
-    /// Those that go as a whole.
-    ///
-    /// # Errors
-    /// When the database refuses.
+    /// The sessions to remove completely.
     pub fn session_keys(&self, db: &Connection) -> Result<Vec<SessionKey>, StoreError> {
         keys(db, &self.sessions)
     }
 
-    /// What cannot be read goes too.
+    /// Adds unreadable events.
     pub fn add_unreadable(&mut self, events: BTreeSet<Vec<u8>>) {
         self.unparsed.extend(events);
     }
@@ -115,7 +106,7 @@ impl RowsToForget {
         }
     }
 
-    /// What can be shown of it, the most telling kinds first.
+    /// The selected items that can be shown, the most important kinds first.
     pub fn documents(&self) -> impl Iterator<Item = DocumentKey> + '_ {
         let kinds = [
             (DocumentKind::Observation, &self.observations),
@@ -146,7 +137,7 @@ impl RowsToForget {
         Ok(())
     }
 
-    /// A prompt with all that followed until the next.
+    /// Adds a prompt with everything up to the next prompt.
     fn add_batch(&mut self, db: &Connection, batch: i64) -> Result<(), StoreError> {
         self.prompts.insert(batch);
         let has_response = "SELECT id FROM prompt_batches WHERE id = ?1 AND response IS NOT NULL";
@@ -188,7 +179,7 @@ impl RowsToForget {
         self.add_unparsed_of(db, session)
     }
 
-    /// What could not be read and names the session all the same.
+    /// Unreadable events that still name the session.
     fn add_unparsed_of(&mut self, db: &Connection, session: i64) -> Result<(), StoreError> {
         let id: String =
             db.query_row("SELECT session_id FROM sessions WHERE id = ?1", [session], |row| row.get(0))?;
@@ -241,7 +232,7 @@ impl RowsToForget {
         }
     }
 
-    /// Nobody knows the project of what could not be read.
+    /// The project of unreadable events is unknown.
     fn add_matching_unparsed(&mut self, db: &Connection, matcher: &Matcher) -> Result<(), StoreError> {
         if matcher.criteria.projects.is_some() {
             return Ok(());
@@ -261,8 +252,8 @@ impl RowsToForget {
         Ok(())
     }
 
-    /// What was made of the prompts, answers and activities that are to go: observations that rest on one of them, and
-    /// their sessions' summaries, recall's own of which are made anew of what is left.
+    /// Adds what was made from the selected prompts, answers and activities: observations that rest on one of them,
+    /// and their sessions' summaries. recall's own summaries are made again from the rest.
     fn add_derived(&mut self, db: &Connection) -> Result<(), StoreError> {
         let events: BTreeSet<String> = self.events(db)?.into_iter().collect();
         if events.is_empty() {
@@ -282,7 +273,7 @@ impl RowsToForget {
             }
             let summary = "SELECT id FROM session_summaries WHERE session = ?1";
             self.summaries.extend(numbers(db, summary, [session])?);
-            // The agent's own summary tells of all that was before it.
+            // A compaction's summary covers everything before it.
             let compaction = "SELECT id FROM compactions WHERE session = ?1 AND summary IS NOT NULL";
             self.compactions.extend(numbers(db, compaction, [session])?);
             self.titles.insert(session);
@@ -290,7 +281,7 @@ impl RowsToForget {
         Ok(())
     }
 
-    /// The events of rows that are to go, as evidence names them.
+    /// The events of the selected rows, as evidence names them.
     pub(super) fn events(&self, db: &Connection) -> Result<Vec<String>, StoreError> {
         let mut events = Vec::new();
         for (rows, sql) in [
@@ -313,7 +304,7 @@ impl RowsToForget {
         Ok(events)
     }
 
-    /// The sessions that prompts, answers, activities and asides are taken from.
+    /// The sessions of the selected prompts, answers, activities and asides.
     pub(super) fn sessions_of_rows(&self, db: &Connection) -> Result<BTreeSet<i64>, StoreError> {
         let mut sessions = BTreeSet::new();
         for (rows, sql) in [
@@ -339,13 +330,25 @@ impl Criteria {
     }
 }
 
-/// The first column of every row.
+/// Returns the first column of every row.
 pub(super) fn numbers(db: &Connection, sql: &str, given: impl Params) -> Result<Vec<i64>, StoreError> {
     let mut statement = db.prepare_cached(sql)?;
     Ok(statement.query_map(given, |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
-/// Sessions that began and were last heard of within the time.
+/// Returns session keys in the order of their ids.
+pub(super) fn keys(db: &Connection, sessions: &BTreeSet<i64>) -> Result<Vec<SessionKey>, StoreError> {
+    db.all(
+        "SELECT agent, session_id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) ORDER BY id",
+        [set(sessions)?],
+    )
+}
+
+pub(super) fn set(rows: &BTreeSet<i64>) -> Result<String, StoreError> {
+    Ok(serde_json::to_string(rows)?)
+}
+
+/// Finds sessions that lie completely within the time range.
 fn sessions_within(db: &Connection, matcher: &Matcher) -> Result<Vec<i64>, StoreError> {
     let mut statement = db.prepare_cached("SELECT id, started_at, project, last_event_at FROM sessions")?;
     let mut rows = statement.query([])?;
@@ -358,7 +361,7 @@ fn sessions_within(db: &Connection, matcher: &Matcher) -> Result<Vec<i64>, Store
     Ok(found)
 }
 
-// Number, time, project, texts.
+// id, time, project, texts
 const PROMPTS: &str = "SELECT b.id, b.opened_at, s.project, b.prompt FROM prompt_batches b
     JOIN sessions s ON s.id = b.session WHERE b.prompt IS NOT NULL";
 const RESPONSES: &str =
@@ -385,17 +388,17 @@ const COMPACTIONS: &str = "SELECT c.id, ifnull(c.ended_at, ifnull(c.started_at, 
     FROM compactions c JOIN sessions s ON s.id = c.session WHERE c.summary IS NOT NULL";
 const TITLES: &str = "SELECT id, last_event_at, project, title FROM sessions WHERE title IS NOT NULL";
 
-/// Criteria, ready to be compared with.
+/// Criteria, prepared for matching.
 struct Matcher<'a> {
     criteria: &'a Criteria,
     words: Vec<Word>,
 }
 
-/// A word as it may stand in a text: as it is, or inside of JSON.
+/// A word to find in a text, as it is or inside of JSON.
 struct Word([Regex; 2]);
 
 impl Word {
-    /// `None`: too long for the engine.
+    /// `None` if the pattern is too long for the regex engine.
     fn new(word: &str) -> Option<Self> {
         let build = |text: &str| RegexBuilder::new(&regex::escape(text)).case_insensitive(true).build().ok();
         let quoted = serde_json::to_string(word).unwrap_or_default();
@@ -425,7 +428,7 @@ impl<'a> Matcher<'a> {
         Ok(found)
     }
 
-    /// By the time and the project, the second and third column.
+    /// Matches the time and the project, the second and third columns.
     fn fits_place(&self, row: &Row<'_>) -> Result<bool, StoreError> {
         let (at, project): (i64, i64) = (row.get(1)?, row.get(2)?);
         let fits_project = self
@@ -457,7 +460,7 @@ fn texts(row: &Row<'_>, columns: usize) -> Result<String, StoreError> {
     Ok(all)
 }
 
-/// Whether every one of the words occurs, whatever its case. No words: no.
+/// True if every word occurs, ignoring case. False without words.
 pub fn has_all_words(text: &str, words: &[String]) -> bool {
     !words.is_empty() && words.iter().all(|word| Word::new(word).is_some_and(|word| word.occurs_in(text)))
 }

@@ -1,12 +1,12 @@
-//! Forgetting: what a selection means, row by row, and removing it so that it does not come back.
+//! Forgetting: finds the rows that a selection matches, and removes them so that they do not come back.
 //!
-//! Rows go, and with them whatever was made of them. What stays has nothing to read in it: the ids of events, by which
-//! a second delivery is known; hashes of sessions, for what is still on its way; hashes of titles, so that no
-//! compressor makes a forgotten observation again. Of a session that is forgotten in part the places stay, without
-//! their texts, because what comes later is ordered by them.
+//! A row is removed with everything that was made from it. What stays contains no text: event ids detect repeated
+//! deliveries, session hashes reject late events, and title hashes stop a compressor from making a forgotten
+//! observation again. A partly forgotten session keeps its sequence numbers without their texts, because later
+//! events are ordered by them.
 //!
-//! Freed pages are overwritten (`secure_delete`), but SQLite leaves copies behind when it moves rows between pages:
-//! only [`rewrite`] takes the last of them. Index, spool and backups are other people's: see `app::forgetting`.
+//! Freed pages are overwritten (`secure_delete`), but SQLite leaves copies behind when it moves rows between pages.
+//! Only [`rewrite`] removes them all. `app::forgetting` cleans the index, the spool and the backups.
 
 mod finding;
 mod removal;
@@ -24,29 +24,30 @@ pub use removal::{Forget, TracesRemoved, traces_left};
 pub(super) use removal::{withdraw, without_lost_titles};
 pub(super) use tombstones::{belongs_to_forgotten_session, was_forgotten};
 
-/// What shall go.
+/// Selects what to forget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// These, and what was made of them. Of a prompt: also the answer to it and the work on it.
+    /// These items and what was made from them; for a prompt also its answer and its work.
     Documents(Vec<DocumentKey>),
     Session(SessionRow),
     Matching(Criteria),
-    /// Sessions that were last heard of before a moment. What was remembered by hand stays.
+    /// Sessions without events since a time. Notes added by hand stay.
     SilentSince(Timestamp),
 }
 
-/// What rows must have in common; what is not given does not narrow. Without words and times: whole projects.
+/// Conditions that rows must meet; an absent one does not filter. Without words and times, whole projects are
+/// selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Criteria {
     pub projects: Option<Vec<ProjectRow>>,
     pub since: Option<Timestamp>,
     /// Exclusive.
     pub until: Option<Timestamp>,
-    /// Every one of them must occur in a row's texts, whatever its case.
+    /// Each of them must occur in a row's texts, ignoring case.
     pub words: Vec<String>,
 }
 
-/// What becomes of events that could not be read, where nothing shows whose they are.
+/// What to do with unreadable events that cannot be assigned to a session or project.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unreadable {
     #[default]
@@ -55,7 +56,7 @@ pub enum Unreadable {
 }
 
 impl Selection {
-    /// Whether something of this moment may be meant.
+    /// True if the selection may include events of this time.
     pub fn spans(&self, at: Timestamp) -> bool {
         match self {
             Self::Documents(_) => false,
@@ -69,7 +70,7 @@ impl Selection {
     }
 }
 
-/// How much of what people see is meant, or gone.
+/// How many visible items are selected, or were removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForgottenCounts {
     pub observations: usize,
@@ -78,11 +79,11 @@ pub struct ForgottenCounts {
     pub responses: usize,
     pub plans: usize,
     pub activities: usize,
-    /// Whole sessions.
+    /// Complete sessions.
     pub sessions: usize,
-    /// Events that could not be read.
+    /// Unreadable events.
     pub unparsed: usize,
-    /// What is shown nowhere by itself: the user's answers, last words of subagents, an agent's own summaries.
+    /// What is not listed separately: the user's answers, final messages of subagents, and compaction summaries.
     pub asides: usize,
 }
 
@@ -90,17 +91,15 @@ pub struct ForgottenCounts {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forgotten {
     pub counts: ForgottenCounts,
-    /// Those that lost something and may have an actor with a memory of it.
+    /// Sessions that lost something and whose running actor may still hold it.
     pub touched: Vec<SessionKey>,
-    /// Those that are gone.
+    /// Sessions that were removed.
     pub sessions: Vec<SessionKey>,
 }
 
-/// Writes the whole database anew and empties the log beside it: afterwards no byte of a removed row is in either. For
-/// the write connection, outside of a transaction; takes about a second for a hundred megabytes.
-///
-/// # Errors
-/// When the database refuses, or somebody reads for so long that the log cannot be emptied.
+/// Rewrites the whole database and empties the log, so that neither contains a byte of a removed row. Needs the
+/// write connection outside of a transaction, and takes about a second per hundred megabytes. Fails if a reader
+/// stays so long that the log cannot be emptied.
 pub fn rewrite(connection: &Connection) -> Result<(), StoreError> {
     connection.execute_batch("VACUUM")?;
     empty_log_now(connection)

@@ -1,4 +1,4 @@
-//! Removing the rows, and every copy of their texts in rows that stay.
+//! Removes rows, and every copy of their texts in the rows that stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,23 +12,27 @@ use super::super::lives;
 use super::super::operation::{Operation, WriteContext, log};
 use super::super::results::{BatchResult, DuplicateScope, replace_observations};
 use super::super::subjects::SubjectHash;
-use super::finding::{RowsToForget, find_rows_to_forget, has_all_words, numbers, unreadable_events};
+use super::super::threads::rethread;
+use super::finding::{
+    RowsToForget, find_rows_to_forget, has_all_words, keys, numbers, set, unreadable_events,
+};
 use super::tombstones::{bury_observations, bury_session};
 use super::{Forgotten, Selection, Unreadable};
-use crate::memory::ids::{AgentName, BatchId, ProjectRow, SessionId, SessionKey, Timestamp};
+use crate::memory::ids::{BatchId, ProjectRow, Timestamp};
 use crate::memory::order::Order;
 
-/// The note that says that cleaning up is owed.
+/// The marker for an unfinished cleanup.
 const TRACES_LEFT: &str = "traces_left";
-/// What stands in a record of what was given in the place of a title.
+/// Replaces a forgotten title in an injection record.
 const FORGOTTEN: &str = "(forgotten)";
 
-/// Removes what a selection means at this moment. Of sessions that go, nothing taken up to `at` is stored any more.
+/// Removes the rows that a selection matches now. Events of removed sessions that were captured up to `at` are no
+/// longer stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forget {
     pub what: Selection,
     pub unreadable: Unreadable,
-    /// When it was asked for.
+    /// When the user asked for it.
     pub at: Order,
 }
 
@@ -62,7 +66,7 @@ impl Operation for Forget {
         stop_work(db, &to_forget, at)?;
         remove_rows(db, &to_forget)?;
         for session in &touched {
-            // What a call under way is about is gone as well: nobody looks for its words.
+            // A running call also loses its task, because its texts are not searched.
             db.prepare_cached("UPDATE running_calls SET task_kind = NULL, task = NULL WHERE session = ?1")?
                 .execute([session])?;
         }
@@ -70,9 +74,12 @@ impl Operation for Forget {
             bury_session(db, (*session, key), at)?;
             db.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([session])?;
         }
-        // What was superseded or settled by what is gone holds again.
+        // Observations that a removed row had superseded or settled become active again.
         for (project, subjects) in concerned {
             settle(db, project, &subjects, since)?;
+        }
+        for project in uncovered(db)? {
+            rethread(db, project, &BTreeSet::new())?;
         }
         summarise_again(db, &to_forget.titles.difference(&to_forget.sessions).copied().collect(), at.wall)?;
         for (session, batch) in to_compress {
@@ -84,11 +91,19 @@ impl Operation for Forget {
             AND id NOT IN (SELECT project FROM observations)",
             [],
         )?;
-        // Other jobs may have waited for those that are gone.
+        // Other jobs may have waited for the removed ones.
         db.queue_work();
         owe_cleaning(db, at.wall)?;
         Ok(forgotten)
     }
+}
+
+/// The projects with observations whose newer statement was removed.
+fn uncovered(db: &Connection) -> Result<Vec<ProjectRow>, StoreError> {
+    let mut find = db.prepare_cached(
+        "SELECT DISTINCT project FROM observations WHERE status = 'superseded' AND superseded_by IS NULL",
+    )?;
+    Ok(find.query_map([], |row| row.get(0).map(ProjectRow))?.collect::<Result<_, _>>()?)
 }
 
 fn owe_cleaning(db: &Connection, at: Timestamp) -> Result<(), StoreError> {
@@ -97,8 +112,8 @@ fn owe_cleaning(db: &Connection, at: Timestamp) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Takes back what was made of a batch before anybody knew that it is private: its observations, the work in hand, and
-/// its session's summary, which is made anew of the rest. To be called before the batch's own texts go.
+/// Removes what was made of a batch before it became private: its observations, running jobs and the session's
+/// summary, which is made again from the rest. Call it before removing the batch's own texts.
 pub(in super::super) fn withdraw(
     db: &WriteContext<'_>,
     (session, batch): (i64, BatchId),
@@ -120,7 +135,7 @@ pub(in super::super) fn withdraw(
     for summary in summaries.query_map([session], |row| row.get::<_, i64>(0))? {
         log(db, "summary", summary?)?;
     }
-    // What the agent calls the session says nothing of the batch.
+    // A title that the agent gave does not come from the batch, so it stays.
     db.prepare_cached("UPDATE sessions SET title = NULL WHERE id = ?1 AND named_by IS NULL")?
         .execute([session])?;
     summarise_again(db, &[session].into(), at)?;
@@ -128,16 +143,13 @@ pub(in super::super) fn withdraw(
     owe_cleaning(db, at)
 }
 
-/// Whether rows were forgotten whose words may still lie elsewhere, because cleaning up was not finished.
-///
-/// # Errors
-/// When the database refuses.
+/// True if forgotten words may remain because the cleanup was not finished.
 pub fn traces_left(db: &Connection) -> Result<bool, StoreError> {
     let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM meta WHERE key = ?1)")?;
     Ok(find.query_row([TRACES_LEFT], |row| row.get(0))?)
 }
 
-/// Every place is clean of what was forgotten.
+/// Records that the cleanup is finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TracesRemoved;
 
@@ -150,22 +162,8 @@ impl Operation for TracesRemoved {
     }
 }
 
-fn set(rows: &BTreeSet<i64>) -> Result<String, StoreError> {
-    Ok(serde_json::to_string(rows)?)
-}
-
-/// In the order of the numbers.
-pub(super) fn keys(db: &Connection, sessions: &BTreeSet<i64>) -> Result<Vec<SessionKey>, StoreError> {
-    let mut statement = db.prepare_cached(
-        "SELECT agent, session_id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) ORDER BY id",
-    )?;
-    let keys = statement.query_map([set(sessions)?], |row| {
-        Ok(SessionKey { agent: AgentName(row.get(0)?), id: SessionId(row.get(1)?) })
-    })?;
-    Ok(keys.collect::<Result<_, _>>()?)
-}
-
-/// Batches of sessions that stay, whose observation was kept in a session that goes: they get one of their own.
+/// Batches of remaining sessions whose observation was stored in a removed session. They get an observation of
+/// their own.
 fn shared_batches(db: &Connection, to_forget: &RowsToForget) -> Result<Vec<(i64, i64)>, StoreError> {
     let mut statement = db.prepare_cached(
         "SELECT DISTINCT b.session, b.id FROM observations o
@@ -180,8 +178,8 @@ fn shared_batches(db: &Connection, to_forget: &RowsToForget) -> Result<Vec<(i64,
     Ok(batches.collect::<Result<_, _>>()?)
 }
 
-/// The subjects of observations that go, those that were settled by work that goes, and those that rest on such work.
-/// The settling itself and what else it left goes here, unless its batch does.
+/// The subjects of removed observations, of observations that removed work settled, and of observations that rest
+/// on such work. Removes the settlements too, except those of removed batches.
 fn concerned(
     db: &Connection,
     to_forget: &RowsToForget,
@@ -215,7 +213,7 @@ fn concerned(
     Ok(concerned)
 }
 
-/// When the first of what goes began.
+/// The earliest time of the removed rows.
 fn earliest(db: &Connection, to_forget: &RowsToForget) -> Result<Timestamp, StoreError> {
     let batches: BTreeSet<i64> = to_forget.prompts.union(&to_forget.responses).copied().collect();
     let mut find = db.prepare_cached(
@@ -238,7 +236,7 @@ fn say_to_index(db: &WriteContext<'_>, to_forget: &RowsToForget) -> Result<(), S
     to_forget.documents().try_for_each(|key| log(db, key.kind.as_str(), key.row))
 }
 
-/// Observations that stay no longer rest on what goes, nor carry its files.
+/// Removes the evidence and files of removed rows from the observations that stay.
 fn strip_evidence(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreError> {
     let events: BTreeSet<String> = to_forget.events(db)?.into_iter().collect();
     let mut find = db.prepare_cached(
@@ -266,7 +264,7 @@ fn strip_evidence(db: &Connection, to_forget: &RowsToForget) -> Result<(), Store
     Ok(())
 }
 
-/// Work in hand was begun on texts that go: its result finds no job any more, and the rest is worked on anew.
+/// Cancels jobs that run on removed texts: their result finds no job, and the remaining batches get a new one.
 fn stop_work(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<(), StoreError> {
     let mut batches: BTreeSet<i64> = to_forget.prompts.union(&to_forget.responses).copied().collect();
     for (rows, table) in [(&to_forget.activities, "activities"), (&to_forget.asides, "asides")] {
@@ -275,7 +273,7 @@ fn stop_work(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Resu
         );
         batches.extend(numbers(db, &sql, [set(rows)?])?);
     }
-    // A word of a text may stand in an error; done work needs none.
+    // An error may quote a text, and finished work needs no error.
     let of_batches = "kind = 'batch' AND batch IN (SELECT value FROM json_each(?1))";
     db.execute(&format!("UPDATE jobs SET error = NULL WHERE {of_batches}"), [set(&batches)?])?;
     let running = format!("SELECT batch FROM jobs WHERE status = 'running' AND {of_batches}");
@@ -318,7 +316,7 @@ fn remove_rows(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Sessions that lost part of what they were summarised from.
+/// Sessions that lost part of the source of their summary.
 fn summarise_again(db: &WriteContext<'_>, sessions: &BTreeSet<i64>, at: Timestamp) -> Result<(), StoreError> {
     db.execute(
         "DELETE FROM jobs WHERE kind = 'summary' AND status = 'running'
@@ -334,14 +332,14 @@ fn summarise_again(db: &WriteContext<'_>, sessions: &BTreeSet<i64>, at: Timestam
     Ok(())
 }
 
-/// Records of what sessions were given name titles: those of what is no longer there go, and those with the words.
+/// Injection records contain titles: removes those of missing items and those that contain the words.
 fn forget_titles_given(db: &Connection, words: &[String]) -> Result<(), StoreError> {
     let mut find = db.prepare_cached("SELECT id, items, file FROM injections")?;
     let mut rows = find.query([])?;
     while let Some(row) = rows.next()? {
         let items: String = row.get(1)?;
         if let Some(items) = without_lost_titles(db, &items, words)? {
-            // What it was given about goes with it: the file may be given about again, and no more.
+            // The record loses its file too: the only effect is that notes on the file may be injected again.
             db.prepare_cached("UPDATE injections SET items = ?2, file = NULL WHERE id = ?1")?
                 .execute(params![row.get::<_, i64>(0)?, items])?;
         }
@@ -354,7 +352,7 @@ fn forget_titles_given(db: &Connection, words: &[String]) -> Result<(), StoreErr
     Ok(())
 }
 
-/// The items without titles of what is gone; `None`: they are as they were.
+/// The items without forgotten titles; `None` if nothing changes.
 pub(in super::super) fn without_lost_titles(
     db: &Connection,
     items: &str,
@@ -377,7 +375,7 @@ fn is_there(db: &Connection, item: &Value) -> Result<bool, StoreError> {
     let table = match item.get("kind").and_then(Value::as_str) {
         Some("observation") => "observations",
         Some("summary") => "session_summaries",
-        // Nobody knows what it is: its title tells nothing of a row.
+        // The kind is unknown, so the title names no row.
         _ => return Ok(true),
     };
     let id = item.get("id").and_then(Value::as_i64).unwrap_or_default();

@@ -14,7 +14,7 @@ use crate::store::{Changes, Durability, WriteContext, execute, open_writer};
 
 const NOW: Order = Order { boot: [1; 16], boot_ns: 1000, wall: Timestamp(1000) };
 
-/// Two sessions of one project, each with a prompt at its time; the second's observation rests on both.
+/// Two sessions of one project, each with a prompt at its own time. The second session's observation rests on both.
 fn memory() -> (tempfile::TempDir, Connection) {
     let home = tempfile::tempdir().unwrap();
     let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
@@ -80,7 +80,7 @@ fn check(selection: &Selection, expected: &str) {
     assert_eq!(found.join(" "), expected, "{selection:?}");
     let forgotten = forget(&db, selection, NOW).unwrap();
     assert_eq!(forgotten.counts, to_forget.counts());
-    // Once more: there is nothing left of it.
+    // Forgetting again finds nothing.
     let again = find_rows_to_forget(&db, selection).unwrap();
     let left: Vec<DocumentKey> = again
         .documents()
@@ -161,7 +161,7 @@ fn the_words_of_helpers_and_of_shortened_conversations_go_along() {
               + 10 * (SELECT count(*) FROM compactions WHERE summary IS NOT NULL)";
     for (selection, left) in [
         (document("p1"), 11),
-        // A part of what the conversation's summary tells.
+        // A part of the compaction's summary.
         (document("a1"), 12),
         (words("heron"), 11),
         (words("nobody"), 22),
@@ -273,12 +273,12 @@ fn status(db: &Connection, id: i64) -> String {
     db.query_row("SELECT status FROM observations WHERE id = ?1", [id], |row| row.get(0)).unwrap()
 }
 
-/// Both observations are about the same; the second is the newer.
+/// Both observations have the same subject; the second is newer.
 fn with_lineage(what: &str) -> (tempfile::TempDir, Connection) {
     let (home, db) = memory();
     let subject = SubjectHash([9; 16]);
     let settled = format!(
-        "INSERT INTO settlements VALUES (2, X'{}', 'done', '[]', '[\"{}\"]')",
+        "INSERT INTO settlements VALUES (2, X'{}', 'passed', '[\"a\"]', '[\"{}\"]')",
         "09".repeat(16),
         "22".repeat(16)
     );
@@ -361,7 +361,7 @@ fn retention_ends_a_life_that_is_open_before_it_goes() {
     let expected =
         serde_json::json!({"message_count": 2, "duration_ms": 10, "life_ms": 6, "reason": "retention"});
     assert_eq!((ended.what.name(), ended.what.detail()), ("session_end", expected));
-    // By hand nobody is told of an end: the user wants it gone.
+    // Forgetting by hand reports no session end.
     let (_home, db) = memory();
     let what = Selection::Session(SessionRow(1));
     execute(&db, Forget { what, unreadable: Unreadable::Stays, at: NOW }, &mut changes).unwrap();

@@ -1,16 +1,16 @@
-//! What is kept of the forgotten so that it does not come back.
+//! What is kept of forgotten data so that it does not come back.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 
 use super::super::StoreError;
-use super::super::writes::Delivery;
+use super::super::delivery::Delivery;
 use super::finding::RowsToForget;
 use crate::memory::ids::{EventId, SessionKey, Timestamp};
 use crate::memory::observation::ObservationDraft;
 use crate::memory::order::Order;
 
-/// The last 16 bytes would make it no surer.
+/// A full hash would not be noticeably safer.
 type Hash = [u8; 16];
 
 fn hash(parts: &[&str]) -> Hash {
@@ -30,7 +30,7 @@ fn title_hash(title: &str) -> Hash {
     hash(&[title.trim()])
 }
 
-/// Lets go of the session's events without forgetting that they came, and keeps out what is still on its way.
+/// Detaches the session's events, keeps their ids, and rejects events that are still on their way.
 pub(super) fn bury_session(
     db: &Connection,
     (session, key): (i64, &SessionKey),
@@ -51,7 +51,7 @@ pub(super) fn bury_session(
     Ok(())
 }
 
-/// Whether the event was taken before its session was forgotten.
+/// True if the event was captured before its session was forgotten.
 pub(in super::super) fn belongs_to_forgotten_session(
     db: &Connection,
     key: &SessionKey,
@@ -69,7 +69,7 @@ pub(in super::super) fn belongs_to_forgotten_session(
     Ok(forgotten.is_some_and(|forgotten| !forgotten.is_before(&taken)))
 }
 
-/// Keeps the observations that are to go from being made again in sessions that stay.
+/// Stops removed observations from being made again in sessions that stay.
 pub(super) fn bury_observations(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreError> {
     let mut find = db.prepare_cached(
         "SELECT o.title, o.evidence, p.session, iif(p.session = o.session, o.batch, NULL) FROM observations o
@@ -92,8 +92,8 @@ pub(super) fn bury_observations(db: &Connection, to_forget: &RowsToForget) -> Re
     Ok(())
 }
 
-/// Whether this is a forgotten observation once more: one of its session had that title, or one of its batch rested on
-/// all that this rests on.
+/// True if an observation was forgotten before: one of its session had this title, or one of its batch had all of
+/// this evidence.
 pub(in super::super) fn was_forgotten(
     db: &Connection,
     (session, batch): (i64, i64),

@@ -67,7 +67,7 @@ fn mark(db: &Connection, id: i64, validity: Validity) {
     execute(db, write, &mut Changes::default()).unwrap();
 }
 
-/// `batch: status` or `batch: superseded by that batch's`, in the order of the batches.
+/// Lists `batch: status`, or `batch: superseded by that batch's`, in the order of the batches.
 #[track_caller]
 fn check(db: &Connection, expected: &[&str]) {
     let mut rows = db
@@ -102,7 +102,7 @@ fn a_newer_value_takes_the_place_of_the_older_and_says_so() {
         LineageRow { relation: Relation::Supersedes, other: other(1, "`max_retries` is 3"), ..expected };
     assert_eq!(told(2), [newer]);
     assert_eq!(told(3), []);
-    // Who reads the index hears of the change.
+    // The index is notified of the change.
     let told: i64 = db
         .query_row("SELECT count(*) FROM index_log WHERE kind = 'observation' AND row = 1", [], |row| {
             row.get(0)
@@ -125,7 +125,7 @@ fn the_order_of_arrival_decides_nothing_and_chains_close_behind_what_goes() {
     check(&db, &["1: active"]);
 }
 
-/// Everything that lineage is made of.
+/// Every row that lineage uses.
 fn rows(db: &Connection) -> Vec<String> {
     let sql = "SELECT concat_ws('|', id, title, status, superseded_by, hex(subject)) FROM observations
                UNION ALL SELECT concat_ws('|', older, newer, batch, reason, evidence, undone) FROM lineage
@@ -170,7 +170,6 @@ fn what_a_better_compressor_says_in_other_words_keeps_the_lineage() {
 fn passed() -> Settled {
     Settled {
         subject: subject::of_check("cargo test"),
-        how: Settling::Passed,
         files: vec!["src/cart.rs".to_owned()],
         evidence: vec![EventId([7; 16])],
     }
@@ -197,15 +196,15 @@ fn a_check_that_passes_resolves_its_failing_whichever_is_stored_first() {
         }
         check(&db, &["1: resolved"]);
         let told = lineage(&db, ObservationId(1)).unwrap();
-        assert_eq!(told[0].relation, Relation::Settled(Settling::Passed));
+        assert_eq!(told[0].relation, Relation::Settled);
         assert_eq!(
             (told[0].work.clone(), told[0].evidence.len()),
             (Some((SessionId("s2".to_owned()), 1)), 1)
         );
-        // It fails once more: that is news.
+        // It fails again, which is a new observation.
         fails(&db, 3);
         check(&db, &["1: superseded by 3", "3: active"]);
-        // The work that settled it turns out to have been none.
+        // The work that settled it turns out not to count.
         finish(&db, 3, Vec::new(), Vec::new());
         finish(&db, 2, Vec::new(), Vec::new());
         check(&db, &["1: active"]);
@@ -279,10 +278,10 @@ fn a_model_is_shown_only_values_of_its_files_that_it_may_replace() {
     };
     assert_eq!(shown(2), [value]);
     assert_eq!(shown(1), Vec::<String>::new(), "what it made itself is no news to it");
-    // Once it has replaced it, it is shown the same when it is asked again; the next one is not.
+    // Batch 2 still sees the observation that it replaced; batch 3 sees the new one.
     finish(&db, 2, vec![about("`max_retries` is 5", file)], Vec::new());
     assert_eq!((shown(2), shown(3)), (vec![value.to_owned()], vec!["`max_retries` is 5".to_owned()]));
-    // In other words it is about the same, and can be replaced in its turn.
+    // An observation with other words about the same subject can be replaced in turn.
     let reworded = ObservationDraft {
         subject: subject::of_title(ObservationType::Discovery, value),
         ..about("Requests are tried up to 5 times, see `max_retries`", file)
@@ -295,7 +294,7 @@ fn a_model_is_shown_only_values_of_its_files_that_it_may_replace() {
     assert_eq!(shown(3), Vec::<String>::new(), "another project");
 }
 
-/// What a batch of a chain makes: it fails, changes something, passes, or does none of these.
+/// What each batch of a chain does: fail, change something, pass, or none of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Fails,
@@ -324,7 +323,7 @@ impl Work {
         };
         match self {
             Self::Fails => {
-                // Words of its own, lest it be taken for the same observation once more.
+                // The words differ, so that it is not taken for the same observation.
                 let title = format!("Run {batch} of the checks fails at `case_{batch}`");
                 made.drafts
                     .push(ObservationDraft { subject: Some(check.clone()), ..draft(&title, batch as u8) });
@@ -333,19 +332,16 @@ impl Work {
             Self::Changes => {
                 made.traces.changed.push(Changed { path: "src/cart.rs".to_owned(), event, step: 0 });
             }
-            Self::Passes => made.settled.push(Settled {
-                subject: check,
-                how: Settling::Passed,
-                files: Vec::new(),
-                evidence: vec![event],
-            }),
+            Self::Passes => {
+                made.settled.push(Settled { subject: check, files: Vec::new(), evidence: vec![event] })
+            }
             Self::Nothing => {}
         }
         made
     }
 }
 
-/// A session with so many batches, all closed and with a job each.
+/// A session with this many closed batches and a job for each.
 fn one_session(home: &std::path::Path, batches: usize) -> Connection {
     let db = open_writer(&home.join("recall.db"), home, Durability::Full).unwrap();
     db.execute_batch(
@@ -366,7 +362,7 @@ fn one_session(home: &std::path::Path, batches: usize) -> Connection {
     db
 }
 
-/// What became of each batch's observations, with the events that show it.
+/// The status of each batch's observations, with the events that prove it.
 fn fates(db: &Connection) -> Vec<String> {
     let sql =
         "SELECT concat_ws(' ', o.batch, o.status, n.batch, l.batch, l.reason, l.evidence) FROM observations o
@@ -386,17 +382,14 @@ fn a_failing_that_is_mended_in_one_batch_and_passes_in_the_next_is_resolved() {
     check(&db, &["1: resolved"]);
     let told = lineage(&db, ObservationId(1)).unwrap();
     let [change, pass] = [2, 4].map(|batch| EventId([batch; 16]).to_string());
-    assert_eq!(
-        (told[0].relation, &told[0].evidence),
-        (Relation::Settled(Settling::Passed), &vec![change, pass])
-    );
-    // The change turns out to have been none.
+    assert_eq!((told[0].relation, &told[0].evidence), (Relation::Settled, &vec![change, pass]));
+    // The change turns out not to count.
     commit(&db, 2, Work::Nothing.result(2));
     check(&db, &["1: active"]);
-    // It was made somewhere else.
+    // The change was made in another place.
     commit(&db, 3, Work::Changes.result(3));
     check(&db, &["1: resolved"]);
-    // The user would not have it, and what is worked out anew does not make it so.
+    // The user rejects it, and recomputing does not bring it back.
     mark(&db, 1, Validity::Holds);
     commit(&db, 4, Work::Passes.result(4));
     check(&db, &["1: active"]);
@@ -405,7 +398,7 @@ fn a_failing_that_is_mended_in_one_batch_and_passes_in_the_next_is_resolved() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Results come in any order, and come again with something else in between.
+    /// Results may be committed in any order, and again after others.
     #[test]
     fn the_order_of_results_decides_nothing_of_a_chain(
         story in "[fp-]?f[c-]{1,2}p[fcp-]{1,2}",

@@ -19,6 +19,7 @@ fn policy() -> CapturePolicy {
     CapturePolicy {
         skip_tools: vec!["TodoWrite".to_owned()],
         plan_folders: vec![".claude/plans".to_owned()],
+        plan_prompts: &["Implement the following plan:"],
         chunk: Load { activities: 4, bytes: 1000 },
     }
 }
@@ -316,7 +317,9 @@ impl Rows {
     fn rearrange(&mut self, periods: &[Period], among: &[Seq], hidden: &[Seq]) {
         for seq in among {
             for call in std::mem::take(&mut self.row(*seq).calls) {
-                let seat = Period::seat(periods, call.turn.as_ref(), &call.order()).unwrap();
+                let is_note = call.name.starts_with('(');
+                let seat = if is_note { Period::seat } else { Period::seat_of_call };
+                let seat = seat(periods, call.turn.as_ref(), &call.order()).unwrap();
                 self.row(seat).calls.push(call);
             }
         }
@@ -535,6 +538,35 @@ fn the_first_prompt_adopts_what_was_done_before_it() {
     check(story, "1 closed(stop) recovery [Read] 'x'; 2 open user []");
     let private = "1 closed(next_prompt) recovery [Read]; 2 open private []";
     check("start; tool - Read; private -", private);
+    // A machine tells of other work.
+    let notified = "1 closed(next_prompt) recovery [Read]; 2 open agent_notification [Bash]";
+    check("start; tool p1 Read; machine p2; tool p2 Bash", notified);
+    let moved = "1 open agent_notification [Bash]; 2 closed(next_prompt) recovery [Read]";
+    check("start; machine p2; tool p2 Bash; @1 tool p1 Read", moved);
+    // Calls of the machine's turn may be known first: the batch is of the turn of its first call.
+    let waited = "start; wait 1; wait 1; wait 1; tool p2 Bash";
+    let story = format!("{waited}; @1 tool p1 Read; @2 stop p1 x; @3 machine p2");
+    check(&story, "1 closed(stop) recovery [Read] 'x'; 2 open agent_notification [Bash]");
+    let answered = format!("{waited}; stop p2 y; @1 tool p1 Read");
+    check(&answered, "1 closed(stop) recovery [Read Bash (Stop)]");
+    let separate = "1 closed(stop) recovery [Read] 'x'; 2 closed(stop) agent_notification [Bash] 'y'";
+    check(&format!("{answered}; @2 stop p1 x; @3 machine p2"), separate);
+    // The first prompt of a person takes them over, also past the machine's.
+    let adopted = "1 open user [Read]; 2 closed(next_prompt) agent_notification [Bash]";
+    let story = "start; tool p1 Read; machine p2; tool p2 Bash; prompt p3 a";
+    check(story, adopted);
+    assert_eq!(numbers(&play(story).0), [(2, 1), (1, 2)]);
+    check("start; tool p1 Read; prompt p3 a; @2 machine p2", &adopted.replace("[Bash]", "[]"));
+    // Without names of turns nobody can tell what an answer is to.
+    let separate =
+        "1 closed(next_prompt) recovery [Read]; 2 closed(next_prompt) agent_notification []; 3 open user []";
+    check("start; tool - Read; machine -; prompt - a", separate);
+    let adopted = "1 closed(next_prompt) agent_notification [Bash]; 2 open user [Read]";
+    check("start; machine p2; tool p2 Bash; prompt p3 a; @1 tool p1 Read", adopted);
+    check(
+        "start; tool p1 Read; machine p2; private p3",
+        "1 closed(next_prompt) recovery [Read]; 2 closed(next_prompt) agent_notification []; 3 open private []",
+    );
     // The same if the answer arrives late.
     let story = "start; tool - Read; prompt - a; @2 stop - x";
     check(story, "1 open user []; 2 closed(stop) recovery [Read] 'x'");

@@ -1,0 +1,176 @@
+//! Makes the weights of the built-in compressor from sessions that people have read, and says how good they are.
+//!
+//! ```text
+//! cargo run --release --example train_salience -- [--out DIR] [--weights FILE] [--without NAME,...] \
+//!     SESSIONS GOLD [SESSIONS GOLD ...]
+//! ```
+//!
+//! `SESSIONS` is a folder with a folder per project, each with recorded sessions (`.jsonl` or `.jsonl.gz`, see
+//! `replay/mod.rs`). `GOLD` is a folder with `gold.jsonl`, `summaries.jsonl` and `noise.jsonl`.
+//!
+//! It prints a table: each project is told by weights that were learned from the other projects alone. `--out` writes
+//! what was told of each session as JSON. `--weights` learns from everything and writes the file that recall is
+//! built with. `--without` leaves out features of units whose names begin so, to see what they are worth. The same sessions make the same bytes.
+
+// The table is what the program is for.
+#![allow(clippy::print_stdout)]
+
+mod gold;
+#[path = "../replay/mod.rs"]
+mod replay;
+mod ridge;
+mod score;
+mod train;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use recall::compression::extractive::drafts;
+use recall::compression::salience::Salience;
+use score::Score;
+use train::Read;
+
+fn main() -> anyhow::Result<()> {
+    let mut out: Option<PathBuf> = None;
+    let mut file: Option<PathBuf> = None;
+    let mut without = String::new();
+    let mut folders: Vec<PathBuf> = Vec::new();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--out" => out = arguments.next().map(PathBuf::from),
+            "--weights" => file = arguments.next().map(PathBuf::from),
+            "--without" => without = arguments.next().unwrap_or_default(),
+            _ => folders.push(PathBuf::from(argument)),
+        }
+    }
+    anyhow::ensure!(
+        !folders.is_empty() && folders.len().is_multiple_of(2),
+        "usage: train_salience [--out DIR] [--weights FILE] [--without NAME,...] SESSIONS GOLD [SESSIONS GOLD ...]"
+    );
+    let mut sessions = Vec::new();
+    for pair in folders.chunks(2) {
+        sessions.extend(train::read(&pair[0], &pair[1])?);
+    }
+    let left_out: Vec<&str> = without.split(',').filter(|name| !name.is_empty()).collect();
+    sessions.iter_mut().for_each(|read| read.leave_out(&left_out));
+    anyhow::ensure!(!sessions.is_empty(), "no session in {}", folders[0].display());
+    if let Some(file) = file {
+        let all: Vec<&Read> = sessions.iter().collect();
+        let weights = train::train(&all).render();
+        std::fs::write(&file, &weights).with_context(|| format!("writing {}", file.display()))?;
+        println!("{}: {} bytes from {} sessions", file.display(), weights.len(), sessions.len());
+        return Ok(());
+    }
+    table(&sessions, out.as_deref())
+}
+
+/// The scores of each project by the weights of the others.
+fn table(sessions: &[Read], out: Option<&Path>) -> anyhow::Result<()> {
+    let projects: BTreeSet<&str> = sessions.iter().map(|read| read.project.as_str()).collect();
+    let sets: BTreeSet<&str> = sessions.iter().map(|read| read.set.as_str()).collect();
+    let mut told = Vec::new();
+    for project in &projects {
+        let others: Vec<&Read> = sessions.iter().filter(|read| read.project != *project).collect();
+        let weights = train::train(&others);
+        for read in sessions.iter().filter(|read| read.project == *project) {
+            let mut salience = Salience::of(&read.session.batches, &weights);
+            let draft = drafts::of_session(salience.session(), &read.session.batches);
+            told.push((read, replay::told(&read.id, &read.session, draft.batches, draft.summary)));
+        }
+    }
+    println!("{}", Score::HEADER);
+    for set in &sets {
+        let of_set = || told.iter().filter(|(read, _)| read.set == *set);
+        println!("{}", row(&format!("{set}, pooled"), of_set()));
+        for project in &projects {
+            let mut of_project = of_set().filter(|(read, _)| read.project == *project).peekable();
+            if of_project.peek().is_some() {
+                println!("{}", row(&format!("{set}, {project}"), of_project));
+            }
+        }
+    }
+    if let Some(out) = out {
+        std::fs::create_dir_all(out)?;
+        for (read, told) in &told {
+            std::fs::write(out.join(format!("{}.json", read.id)), serde_json::to_string_pretty(told)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn row<'a>(name: &str, told: impl Iterator<Item = &'a (&'a Read, serde_json::Value)>) -> String {
+    let mut score = Score::default();
+    for (read, told) in told {
+        score.add(&read.gold, told);
+    }
+    score.row(name)
+}
+
+#[cfg(test)]
+// Test code: a panic is how it says that something is wrong.
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/train_salience/sample");
+
+    fn made(pairs: &[(&str, &str)]) -> String {
+        let sessions: Vec<Read> = pairs
+            .iter()
+            .flat_map(|(sessions, gold)| train::read(Path::new(sessions), Path::new(gold)).unwrap())
+            .collect();
+        train::train(&sessions.iter().collect::<Vec<_>>()).render()
+    }
+
+    #[test]
+    fn the_sample_makes_its_weights_to_the_byte() {
+        let weights = made(&[(&format!("{SAMPLE}/sessions"), SAMPLE)]);
+        let known = std::fs::read_to_string(format!("{SAMPLE}/weights.txt")).unwrap();
+        assert!(weights == known, "train again, see sample/README.md");
+    }
+
+    /// By name, with `RECALL_TRAINING="SESSIONS GOLD SESSIONS GOLD"`: the sets that `docs/observations.md` names.
+    #[test]
+    #[ignore = "needs the training sessions, which are not part of the project"]
+    fn the_training_set_makes_the_shipped_weights_to_the_byte() {
+        let folders = std::env::var("RECALL_TRAINING").unwrap();
+        let folders: Vec<&str> = folders.split_whitespace().collect();
+        let pairs: Vec<(&str, &str)> = folders.chunks(2).map(|pair| (pair[0], pair[1])).collect();
+        assert!(made(&pairs) == include_str!("../../src/compression/salience/weights.txt"), "train again");
+    }
+
+    #[test]
+    fn the_shipped_weights_name_the_features_of_today() {
+        use recall::compression::salience::feature_names;
+        use recall::compression::salience::linear::Weights;
+
+        let known: Vec<(String, Vec<String>)> = Weights::built_in()
+            .models
+            .iter()
+            .map(|(model, (names, _))| (model.clone(), names.clone()))
+            .collect();
+        let mut today: Vec<(String, Vec<String>)> = feature_names()
+            .into_iter()
+            .map(|(model, names)| (model, names.into_iter().map(str::to_owned).collect()))
+            .collect();
+        today.sort();
+        assert_eq!(known, today);
+    }
+
+    #[test]
+    fn the_sample_is_scored_by_its_gold() {
+        let folder = PathBuf::from(SAMPLE);
+        let sessions = train::read(&folder.join("sessions"), &folder).unwrap();
+        let read = &sessions[0];
+        let summary = serde_json::json!({"request": "two tabs"});
+        let observations = serde_json::json!([
+            {"type": "bugfix", "title": "A merge leaves a tombstone", "importance": 5, "evidence": [6]},
+            {"type": "change", "title": "The tests pass", "importance": 4, "evidence": [5]},
+        ]);
+        let mut score = Score::default();
+        score.add(&read.gold, &serde_json::json!({"observations": observations, "summary": summary}));
+        assert!(score.row("x").starts_with("| x | 36.8 | 36.8 | 50.0 | 100.0 |"), "{}", score.row("x"));
+    }
+}

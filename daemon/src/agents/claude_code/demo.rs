@@ -1,0 +1,43 @@
+//! What `recall demo` plays: a recorded session on a small shop, and hooks that a session after it would send.
+
+use serde_json::{Value, json};
+
+use crate::agents::demo::{DemoHook, DemoSession};
+
+const RECORDING: &str = include_str!("demo.jsonl");
+/// The session after the recorded one.
+const NEXT: &str = "the-next-session";
+
+/// # Errors
+/// The recording is not JSON.
+pub fn session() -> serde_json::Result<DemoSession> {
+    let recorded = RECORDING.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
+    let first = recorded.first().unwrap_or(&Value::Null);
+    let (session, cwd) = (text(first, "session_id").to_owned(), text(first, "cwd").to_owned());
+    let next = |name: &str| json!({"session_id": NEXT, "cwd": cwd, "hook_event_name": name});
+    let (mut start, mut prompt) = (next("SessionStart"), next("UserPromptSubmit"));
+    (start["source"], start["model"]) = ("startup".into(), "claude".into());
+    // In other words than the recorded session's answer.
+    prompt["prompt"] = "What is left to do for the discount?".into();
+    let question = text(&prompt, "prompt").to_owned();
+    let hooks = recorded.into_iter().map(hook).collect();
+    Ok(DemoSession { spec: &super::SPEC, session, hooks, start, prompt, question, context, notice })
+}
+
+fn hook(payload: Value) -> DemoHook {
+    let label = format!("{} {}", text(&payload, "hook_event_name"), text(&payload, "tool_name"));
+    DemoHook { label, is_after_compaction: text(&payload, "source") == "compact", payload }
+}
+
+fn context(stdout: &Value) -> Option<&str> {
+    stdout.pointer("/hookSpecificOutput/additionalContext").and_then(Value::as_str)
+}
+
+fn notice(stdout: &Value) -> &str {
+    text(stdout, "systemMessage")
+}
+
+/// A text, or "" where there is none.
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,31 @@
+//! The session that `recall demo` plays, in terms that fit every agent.
+
+use serde_json::Value;
+
+use super::AgentSpec;
+
+/// A recorded session, and the hooks of the one after it in the same project.
+pub struct DemoSession {
+    pub spec: &'static AgentSpec,
+    /// The agent's id of the recorded session.
+    pub session: String,
+    pub hooks: Vec<DemoHook>,
+    /// The payloads of the next session.
+    pub start: Value,
+    pub prompt: Value,
+    /// What that prompt asks.
+    pub question: String,
+    /// What a hook's answer carries for the model.
+    pub context: fn(stdout: &Value) -> Option<&str>,
+    /// What it carries for the user, or "".
+    pub notice: fn(stdout: &Value) -> &str,
+}
+
+/// One hook of the recorded session.
+pub struct DemoHook {
+    pub payload: Value,
+    /// The event's name, and the tool's if there is one.
+    pub label: String,
+    /// Whether the conversation goes on after it was shortened.
+    pub is_after_compaction: bool,
+}

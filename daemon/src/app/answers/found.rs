@@ -1,0 +1,171 @@
+//! The answers of queries: a search, a document, a timeline, the context for an agent, and the identity of a folder.
+
+use serde::{Deserialize, Serialize};
+
+pub use super::observation::{ObservationAnswer, SummaryAnswer};
+pub use super::session::InjectedItem;
+use super::session::PlanAnswer;
+use super::{MadeOnAnswer, Moment, PublicId, Text, TextAnswer, shortened};
+use crate::search::request::SourcePart;
+use crate::store::TimelineRow;
+
+#[derive(Serialize, Deserialize)]
+pub struct SearchAnswer {
+    pub results: Vec<SearchResult>,
+    pub total: usize,
+    pub took_ms: u64,
+    /// The index is damaged or being rebuilt, so the texts in the store were searched word by word.
+    pub degraded: bool,
+    /// The problems in `config.toml`; absent without any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub config_errors: Vec<String>,
+    /// Filters of the query that match nothing in the store; absent if all match.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<Unknown>,
+}
+
+/// A session, an agent or a project that has no events.
+#[derive(Serialize, Deserialize)]
+pub struct Unknown {
+    /// `session`, `agent` or `project`.
+    pub key: Text,
+    pub value: String,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct SearchResult {
+    pub id: PublicId,
+    pub kind: Text,
+    #[serde(rename = "type")]
+    pub observation_type: Option<Text>,
+    /// Of an observation: `active`, `resolved` or `superseded`.
+    pub status: Option<Text>,
+    pub title: String,
+    pub snippet: String,
+    pub project: String,
+    pub agent: String,
+    pub session_id: Option<String>,
+    pub prompt_number: Option<u32>,
+    pub created_at: Moment,
+    #[serde(flatten)]
+    pub made_on: MadeOnAnswer,
+    pub score: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<Explanation>,
+}
+
+/// How a score was computed: the product of its factors.
+#[derive(Serialize, Deserialize)]
+pub struct Explanation {
+    pub relevance: f32,
+    pub factors: serde_json::Map<String, serde_json::Value>,
+    /// The sources that found it. The first one gives the fit, which is the first factor.
+    #[serde(default)]
+    pub sources: Vec<ExplainedSource>,
+    pub matched: Vec<String>,
+}
+
+/// The share of one source of candidates in a score.
+#[derive(Serialize, Deserialize)]
+pub struct ExplainedSource {
+    pub source: Text,
+    pub fit: f32,
+    pub relevance: f32,
+}
+
+impl From<&SourcePart> for ExplainedSource {
+    fn from(part: &SourcePart) -> Self {
+        Self { source: part.source.into(), fit: part.fit, relevance: part.relevance }
+    }
+}
+
+/// The answer of `context`.
+#[derive(Serialize, Deserialize)]
+pub struct ContextAnswer {
+    #[serde(flatten)]
+    pub block: TextAnswer<InjectedItem>,
+    /// Why nothing is injected, whatever is known; absent if nothing forbids it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silent: Option<Silence>,
+}
+
+/// Why recall is silent.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Silence {
+    Paused,
+    /// By the user's configuration, or by the project's own file.
+    Excluded,
+}
+
+/// Any other stored text: a prompt, an answer, an activity.
+#[derive(Serialize, Deserialize)]
+pub struct DocumentAnswer {
+    pub id: PublicId,
+    pub kind: Text,
+    pub title: String,
+    pub text: String,
+    pub project: String,
+    pub session_id: Option<String>,
+    pub prompt_number: Option<u32>,
+    pub created_at: Moment,
+    #[serde(flatten)]
+    pub made_on: MadeOnAnswer,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct TimelineItem {
+    pub id: Option<PublicId>,
+    pub kind: String,
+    #[serde(rename = "type")]
+    pub observation_type: Option<String>,
+    pub title: String,
+    pub session_id: Option<String>,
+    pub created_at: Moment,
+    #[serde(flatten)]
+    pub made_on: MadeOnAnswer,
+}
+
+impl TimelineItem {
+    pub fn new(row: TimelineRow, made_on: MadeOnAnswer) -> Self {
+        let key = row.key();
+        let line = crate::memory::text::one_line(&row.label);
+        Self {
+            id: key.map(PublicId),
+            kind: row.kind,
+            observation_type: row.observation_type,
+            title: shortened(&line, 160),
+            session_id: row.session.map(|session| session.0),
+            created_at: Moment(row.at),
+            made_on,
+        }
+    }
+}
+
+/// One item of `show`. Not tagged, because its fields distinguish the variants.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ShownItem {
+    Observation(Box<ObservationAnswer>),
+    Summary(SummaryAnswer),
+    Plan(PlanAnswer),
+    Document(DocumentAnswer),
+}
+
+/// The project that a folder belongs to.
+#[derive(Serialize, Deserialize)]
+pub struct IdentityAnswer {
+    /// The folder of its work tree.
+    pub folder: String,
+    pub project: String,
+    pub doubted: Option<UnprovenClaimAnswer>,
+}
+
+/// A project that a folder names as its own without having a commit of it.
+#[derive(Serialize, Deserialize)]
+pub struct UnprovenClaimAnswer {
+    /// The remote that its `.git/config` names, without credentials.
+    pub remote: String,
+    pub project: String,
+    pub project_id: String,
+}

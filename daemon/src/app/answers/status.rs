@@ -1,0 +1,338 @@
+//! The state of the daemon: what is stored, what waits, and what was spent.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{Moment, Text};
+use crate::app::clock;
+use crate::app::latency::{Latencies, LatencyWindow, Quantiles};
+use crate::app::pause::PauseSwitch;
+use crate::memory::budget::{Assumed, Usage};
+use crate::providers::ProviderState;
+use crate::store::{CompressionTrouble, JobRow, Repair, SpendingRow};
+
+#[derive(Serialize, Deserialize)]
+pub struct JobsAnswer {
+    pub jobs: Vec<JobLine>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct JobLine {
+    pub id: i64,
+    pub kind: String,
+    pub session_id: String,
+    pub status: String,
+    pub attempts: u32,
+    pub error: Option<String>,
+    /// The origin of the last result.
+    pub origin: Option<String>,
+    /// What was left out for the model; null if no model was used.
+    pub cuts: Option<Box<RawValue>>,
+}
+
+impl From<JobRow> for JobLine {
+    fn from(row: JobRow) -> Self {
+        Self {
+            id: row.id.0,
+            kind: row.kind,
+            session_id: row.session.0,
+            status: row.status,
+            attempts: row.attempts,
+            error: row.error,
+            origin: row.origin,
+            cuts: row.cuts.and_then(|json| RawValue::from_string(json).ok()),
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct StatusAnswer {
+    pub version: Text,
+    pub pid: u32,
+    pub uptime_s: u64,
+    pub protocol: u8,
+    pub home: String,
+    pub sessions: SessionCounts,
+    pub events: EventCounts,
+    pub jobs: JobCounts,
+    pub observations: i64,
+    pub summaries: i64,
+    pub index: IndexState,
+    pub compression: CompressionState,
+    pub subscribe: SubscriberCounters,
+    pub bytes: ByteCounts,
+    pub rss_bytes: u64,
+    #[serde(default)]
+    pub latency: LatencyAnswer,
+    pub paused: Option<PauseAnswer>,
+    pub config: ConfigAnswer,
+    /// Repairs of the database in the last week, the latest last.
+    pub healed: Vec<RepairAnswer>,
+}
+
+/// The latencies of the last thousand of each kind; null if there were none since the daemon started.
+#[derive(Default, Serialize, Deserialize)]
+pub struct LatencyAnswer {
+    /// From an event's arrival until its answer is ready.
+    pub hook_answers: Option<QuantilesAnswer>,
+    pub commits: Option<QuantilesAnswer>,
+}
+
+/// The values that half, and 99 of 100, did not exceed.
+#[derive(Serialize, Deserialize)]
+pub struct QuantilesAnswer {
+    pub samples: usize,
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+}
+
+impl From<&Latencies> for LatencyAnswer {
+    fn from(latencies: &Latencies) -> Self {
+        let answer = |window: &LatencyWindow| window.quantiles().map(QuantilesAnswer::from);
+        Self { hook_answers: answer(&latencies.hook_answers), commits: answer(&latencies.commits) }
+    }
+}
+
+impl From<Quantiles> for QuantilesAnswer {
+    fn from(Quantiles { samples, p50_us, p99_us }: Quantiles) -> Self {
+        Self { samples, p50_ms: f64::from(p50_us) / 1_000.0, p99_ms: f64::from(p99_us) / 1_000.0 }
+    }
+}
+
+/// The configuration in force.
+#[derive(Serialize, Deserialize)]
+pub struct ConfigAnswer {
+    pub file: String,
+    /// All problems, with lines.
+    pub errors: Vec<String>,
+    /// The consequences of the problems; null without any.
+    pub consequence: Option<Text>,
+    /// Parts that have changed since the daemon started and apply after a restart.
+    pub after_restart: Vec<Text>,
+}
+
+/// The state of subscriptions since the daemon started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubscriberCounters {
+    pub subscriptions: usize,
+    /// Commands that were started, or should have been.
+    pub runs: u64,
+    pub failures: u64,
+    /// Events that were dropped because too many waited.
+    pub dropped: u64,
+    pub last_failure: Option<String>,
+}
+
+/// A damaged database that was replaced.
+#[derive(Serialize, Deserialize)]
+pub struct RepairAnswer {
+    pub at: Moment,
+    pub why: String,
+    /// The path of the damaged file.
+    pub damaged: String,
+    /// The backup that replaced it; null: an empty database.
+    pub restored: Option<String>,
+    pub restored_from: Option<Moment>,
+}
+
+impl From<Repair> for RepairAnswer {
+    fn from(repair: Repair) -> Self {
+        Self {
+            at: Moment(repair.at),
+            why: repair.why,
+            damaged: repair.damaged.to_string_lossy().into_owned(),
+            restored: repair.restored.map(|backup| backup.to_string_lossy().into_owned()),
+            restored_from: repair.restored_from.map(Moment),
+        }
+    }
+}
+
+/// `ping`.
+#[derive(Serialize, Deserialize)]
+pub struct PingAnswer {
+    pub version: Text,
+    pub pid: u32,
+}
+
+/// `ctl stop`.
+#[derive(Serialize, Deserialize)]
+pub struct StopAnswer {
+    pub stopping: bool,
+}
+
+/// `ctl retry`.
+#[derive(Serialize, Deserialize)]
+pub struct RetryAnswer {
+    pub retried: u64,
+}
+
+/// `ctl flush`: what it waited for.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct FlushAnswer {
+    pub spooled_stored: u64,
+    /// Spool files that cannot be stored now.
+    pub spooled_left: u64,
+    pub took_ms: u64,
+}
+
+/// `ctl pause` and `ctl resume`.
+#[derive(Serialize, Deserialize)]
+pub struct CaptureAnswer {
+    pub paused: Option<PauseAnswer>,
+}
+
+/// That recording is paused, and until when; without an end: until it is resumed.
+#[derive(Serialize, Deserialize)]
+pub struct PauseAnswer {
+    pub since: Moment,
+    pub until: Option<Moment>,
+}
+
+impl PauseAnswer {
+    /// `None`: recording is on.
+    pub fn now(pauses: &PauseSwitch) -> Option<Self> {
+        let pause = pauses.current(clock::now())?;
+        Some(Self { since: Moment(pause.since), until: pause.until.map(Moment) })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct SessionCounts {
+    pub live: i64,
+    pub total: i64,
+}
+
+/// `duplicates`: since the daemon started; `spooled`: files that wait now; `dropped`: events that could not be stored
+/// anywhere.
+#[derive(Serialize, Deserialize)]
+pub struct EventCounts {
+    pub stored: i64,
+    pub duplicates: u64,
+    /// Of those, calls and prompts that two hooks reported: the hook is registered twice.
+    pub told_twice: u64,
+    /// Events that arrived during a pause and were not stored, since the daemon started.
+    pub paused: u64,
+    /// Events of excluded projects, since the daemon started.
+    pub excluded: u64,
+    pub spooled: u64,
+    pub dropped: u64,
+    pub unparsed: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct JobCounts {
+    pub pending: i64,
+    pub running: i64,
+    pub retrying: i64,
+    pub done: i64,
+    pub dead: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct IndexState {
+    pub documents: u64,
+    /// Log entries that are not in the index yet.
+    pub behind: i64,
+    /// `complete`, `rebuilding` or `absent`.
+    pub state: Text,
+    /// How often it was rebuilt since the daemon started.
+    pub rebuilds: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct CompressionState {
+    pub backend: String,
+    pub circuit: Text,
+    pub tokens_today: u64,
+    pub usd_today: f64,
+    /// 0: no cap.
+    pub tokens_per_day: u64,
+    pub usd_per_day: f64,
+    pub restarts: u64,
+    pub threads_lost: u64,
+    pub providers: Vec<ProviderState>,
+    /// Failures of models since their last success; null: none.
+    pub trouble: Option<TroubleAnswer>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct TroubleAnswer {
+    pub since: Moment,
+    pub jobs: i64,
+    pub error: String,
+}
+
+impl From<CompressionTrouble> for TroubleAnswer {
+    fn from(trouble: CompressionTrouble) -> Self {
+        Self { since: Moment(trouble.since), jobs: trouble.jobs, error: trouble.error }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct StatsAnswer {
+    /// The earliest first; days without calls are left out.
+    pub spending: Vec<SpendingLine>,
+    pub total: SpendingTotal,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct SpendingLine {
+    /// In the user's time zone.
+    pub day: String,
+    pub backend: String,
+    #[serde(flatten)]
+    pub total: SpendingTotal,
+}
+
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+pub struct SpendingTotal {
+    pub calls: i64,
+    pub tokens_in: u64,
+    pub tokens_out: u64,
+    pub usd: f64,
+    /// Calls of unknown cost, which the other numbers include; `tokens_in` and `tokens_out` contain their maximum.
+    pub assumed_calls: i64,
+    pub assumed_tokens: u64,
+}
+
+impl StatsAnswer {
+    pub fn of(rows: Vec<SpendingRow>) -> Self {
+        let mut calls = 0;
+        let (mut sum, mut assumed) = (Usage::default(), Assumed::default());
+        let spending = rows
+            .into_iter()
+            .map(|row| {
+                calls += row.calls;
+                sum.tokens_in += row.usage.tokens_in;
+                sum.tokens_out += row.usage.tokens_out;
+                sum.micro_usd += row.usage.micro_usd;
+                assumed.calls += row.assumed.calls;
+                assumed.tokens += row.assumed.tokens;
+                let total = SpendingTotal::of(row.calls, row.usage, row.assumed);
+                SpendingLine { day: row.day.0, backend: row.backend, total }
+            })
+            .collect();
+        Self { spending, total: SpendingTotal::of(calls, sum, assumed) }
+    }
+}
+
+impl SpendingTotal {
+    fn of(calls: i64, usage: Usage, assumed: Assumed) -> Self {
+        let Usage { tokens_in, tokens_out, micro_usd } = usage;
+        let Assumed { calls: assumed_calls, tokens: assumed_tokens } = assumed;
+        Self { calls, tokens_in, tokens_out, usd: dollars(micro_usd), assumed_calls, assumed_tokens }
+    }
+}
+
+/// Dollars from millionths.
+pub fn dollars(micro_usd: u64) -> f64 {
+    micro_usd as f64 / 1_000_000.0
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct ByteCounts {
+    pub database: u64,
+    pub index: u64,
+    pub spool: u64,
+    pub log: u64,
+}

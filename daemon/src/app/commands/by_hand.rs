@@ -1,0 +1,246 @@
+//! `recall remember`, `recall resolve`, `recall ctl pause` and `resume`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use recall_protocol::privacy::strip_text;
+use recall_protocol::query::{Mark, Remember, Validity};
+use recall_protocol::wire::ErrorKind;
+use rusqlite::Connection;
+
+use super::CommandContext;
+use crate::app::answers::found::ObservationAnswer;
+use crate::app::answers::status::{CaptureAnswer, PauseAnswer};
+use crate::app::answers::{TextAnswer, shortened};
+use crate::app::clock;
+use crate::app::identity::{Identity, identify};
+use crate::app::ports::{Ports, Writer};
+use crate::app::queries::show::{load, parse_id};
+use crate::app::queries::{Answer, Refused, blocking, read};
+use crate::memory::document::{DocumentKind, Status};
+use crate::memory::ids::{ObservationId, ProjectKey, Timestamp};
+use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
+use crate::memory::subject;
+use crate::memory::tokens::estimate;
+use crate::repository;
+use crate::store::{self, MarkObservations, ObservationRow, ProjectInfo, Remembered};
+
+/// The importance of a remark by the user.
+const IMPORTANCE: u8 = 9;
+const TITLE_CHARS: usize = 100;
+/// How long a remark's answer waits for the index.
+const INDEXED_WITHIN: Duration = Duration::from_secs(2);
+/// The longest remark. A remark is a note, not a document.
+const MOST_CHARS: usize = 8_000;
+
+pub async fn remember(
+    context: &CommandContext<impl Ports>,
+    remark: Remember,
+) -> Answer<TextAnswer<ObservationAnswer>> {
+    let asked = context.clone();
+    let said = tokio::task::spawn_blocking(move || remembered(&asked, remark));
+    let said = said.await.map_err(|_| unanswered())??;
+    let id = context.ports.writer().write(said).await.map_err(not_written)?;
+    // The user may search for it next. An index that takes longer is being rebuilt, and a search reads the store then.
+    if context.ports.flush_index(INDEXED_WITHIN).await.is_err() {
+        tracing::info!("a remark is stored and not yet in the index");
+    }
+    show(context, vec![id]).await
+}
+
+pub async fn mark(
+    context: &CommandContext<impl Ports>,
+    request: Mark,
+) -> Answer<TextAnswer<ObservationAnswer>> {
+    let Mark { ids, validity } = request;
+    let asked = context.clone();
+    let found = tokio::task::spawn_blocking(move || {
+        read(&asked.context_lookup, |db| {
+            ids.iter().map(|id| markable(db, id, validity)).collect::<Result<Vec<_>, _>>()
+        })
+    });
+    let ids = found.await.map_err(|_| unanswered())??;
+    let validity = match validity {
+        Validity::Active => store::Validity::Holds,
+        Validity::Resolved => store::Validity::Resolved,
+    };
+    context
+        .ports
+        .writer()
+        .write(MarkObservations { ids: ids.clone(), validity })
+        .await
+        .map_err(not_written)?;
+    show(context, ids).await
+}
+
+fn unanswered() -> Refused {
+    Refused::new(ErrorKind::Internal, "The daemon could not answer", "Its log says more.")
+}
+
+fn not_written(error: impl std::fmt::Display) -> Refused {
+    Refused::new(
+        ErrorKind::Internal,
+        format!("Nothing was changed: {error}"),
+        "Try again in a moment; the daemon's log says more.",
+    )
+}
+
+/// An observation that can be resolved or reopened. A superseded one can be reopened too.
+fn markable(db: &Connection, id: &str, validity: Validity) -> Result<ObservationId, Refused> {
+    let key = parse_id(id)?;
+    if key.kind != DocumentKind::Observation {
+        return Err(Refused::new(
+            ErrorKind::Invalid,
+            format!("{key} is no observation"),
+            "Only observations are resolved: 12 or #12.",
+        ));
+    }
+    load(db, key)?;
+    let row = store::observation(db, ObservationId(key.row))?;
+    let by = row.and_then(|row| row.superseded_by.filter(|_| row.status == Status::Superseded));
+    match by.filter(|_| validity == Validity::Resolved) {
+        Some(by) => Err(Refused::new(
+            ErrorKind::Conflict,
+            format!("Observation {key} was superseded by {by}"),
+            format!(
+                "Resolve that one: `recall resolve {by}`. If {key} holds: `recall resolve --reopen {key}`."
+            ),
+        )),
+        None => Ok(ObservationId(key.row)),
+    }
+}
+
+/// The observations as they are now.
+async fn show(
+    context: &CommandContext<impl Ports>,
+    ids: Vec<ObservationId>,
+) -> Answer<TextAnswer<ObservationAnswer>> {
+    let context = context.clone();
+    let rows: Vec<ObservationRow> = tokio::task::spawn_blocking(move || {
+        read(&context.context_lookup, |db| Ok(store::observations_by_id(db, &ids)?))
+    })
+    .await
+    .map_err(|_| unanswered())??;
+    let text = rows.iter().map(|row| format!("#{} {}", row.id, row.title)).collect::<Vec<_>>().join("\n");
+    let items: Vec<ObservationAnswer> = rows.into_iter().map(Into::into).collect();
+    Ok(TextAnswer { tokens: estimate(&text), text, items })
+}
+
+fn remembered(context: &CommandContext<impl Ports>, remark: Remember) -> Result<Remembered, Refused> {
+    let redactor = context.ingest.redactor.get();
+    let redact = |text: &str| redactor.redact_text(&strip_text(text).text).trim().to_owned();
+    let text = redact(&remark.text);
+    if text.is_empty() && !remark.text.trim().is_empty() {
+        return Err(Refused::new(
+            ErrorKind::Invalid,
+            "All of it is private, so nothing was kept",
+            "Say what may be remembered.",
+        ));
+    }
+    if text.is_empty() || text.chars().count() > MOST_CHARS {
+        let what = format!("There is nothing to remember, or more than {MOST_CHARS} characters");
+        return Err(Refused::new(ErrorKind::Invalid, what, "Say it in a sentence or a few."));
+    }
+    let kind = match remark.kind.as_deref() {
+        None => ObservationType::Discovery,
+        Some(name) => ObservationType::parse(name).ok_or_else(|| {
+            let known = ObservationType::ALL.map(|(_, name)| name).join(", ");
+            Refused::new(ErrorKind::Invalid, format!("{name:?} is no type"), format!("There are {known}."))
+        })?,
+    };
+    let title = match remark.title.as_deref().map(redact).filter(|title| !title.is_empty()) {
+        Some(title) => one_line(&title),
+        None => one_line(text.lines().next().unwrap_or_default()),
+    };
+    let at_home = RemarkProject::of(context, &remark.project)?;
+    let files = remark.files.iter().map(|file| at_home.relative(&redact(file)));
+    let files = files.filter(|file| !file.is_empty()).collect();
+    let draft = ObservationDraft {
+        kind,
+        subject: subject::of_title(kind, &title),
+        subtitle: None,
+        narrative: if text == title { String::new() } else { text },
+        title,
+        facts: Vec::new(),
+        concepts: Vec::new(),
+        files_read: files,
+        files_modified: Vec::new(),
+        importance: Importance::clamped(remark.importance.unwrap_or(IMPORTANCE).into()),
+        evidence: Vec::new(),
+    };
+    let RemarkProject { project, project_name, .. } = at_home;
+    Ok(Remembered { project, project_name, draft, at: clock::now() })
+}
+
+fn one_line(text: &str) -> String {
+    shortened(&crate::memory::text::one_line(text), TITLE_CHARS)
+}
+
+/// The project of a remark.
+struct RemarkProject {
+    project: Vec<ProjectKey>,
+    project_name: String,
+    /// The project's folder, if one was named.
+    folder: Option<String>,
+}
+
+impl RemarkProject {
+    /// The project of a folder may be unknown yet; one that is named must be known.
+    fn of(context: &CommandContext<impl Ports>, named: &str) -> Result<Self, Refused> {
+        if Path::new(named).is_absolute() {
+            let facts = repository::facts(Path::new(named));
+            let Identity { keys, name, .. } = read(&context.context_lookup, |db| Ok(identify(db, &facts)?))?;
+            return Ok(Self { project: keys, project_name: name, folder: Some(facts.folder) });
+        }
+        let mut found: Vec<ProjectInfo> =
+            read(&context.context_lookup, |db| Ok(store::projects_named(db, named)?))?;
+        match (found.pop(), found.is_empty()) {
+            (Some(only), true) => Ok(Self { project: vec![only.key], project_name: only.name, folder: None }),
+            (Some(_), false) => Err(Refused::new(
+                ErrorKind::Conflict,
+                format!("Several projects are called {named:?}"),
+                "Name the folder: --project /path/to/it.",
+            )),
+            (None, _) => Err(Refused::new(
+                ErrorKind::NotFound,
+                format!("Nothing is remembered of a project {named:?}"),
+                "Name its folder, or run this in it.",
+            )),
+        }
+    }
+
+    /// Paths as observations have them: relative to the project's folder if they lie beneath it.
+    fn relative(&self, file: &str) -> String {
+        let folder = self.folder.as_deref().unwrap_or_default();
+        let beneath = Path::new(file).strip_prefix(folder).ok().filter(|_| !folder.is_empty());
+        beneath.map_or_else(|| file.to_owned(), |path| path.to_string_lossy().into_owned())
+    }
+}
+
+/// `recall ctl pause` and `resume`.
+pub async fn switch_capture(context: &CommandContext<impl Ports>, switch: Switch) -> Answer<CaptureAnswer> {
+    let context = context.clone();
+    blocking(move || {
+        let pauses = &context.ingest.pauses;
+        let switched = match switch {
+            Switch::Pause { until } => pauses.pause(clock::now(), until),
+            Switch::Resume => pauses.resume(clock::now()),
+        };
+        switched.map_err(|error| {
+            Refused::new(
+                ErrorKind::Internal,
+                format!("Capture is as it was: {error}"),
+                "Look at the state folder's permissions and space.",
+            )
+        })?;
+        Ok(CaptureAnswer { paused: PauseAnswer::now(pauses) })
+    })
+    .await
+}
+
+/// Pause or resume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    Pause { until: Option<Timestamp> },
+    Resume,
+}

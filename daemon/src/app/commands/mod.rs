@@ -1,0 +1,18 @@
+//! Requests that change something: remarks, forgetting, pauses, and retries.
+
+pub mod by_hand;
+pub mod forget;
+pub mod retry;
+
+use super::context_lookup::ContextLookup;
+use super::forgetting::Forgetting;
+use super::ingest::Ingest;
+
+/// What commands use. Cheap to clone.
+#[derive(Clone)]
+pub struct CommandContext<P> {
+    pub ports: P,
+    pub context_lookup: ContextLookup,
+    pub ingest: Ingest<P>,
+    pub forgetting: Forgetting<P>,
+}

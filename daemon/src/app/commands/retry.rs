@@ -1,0 +1,28 @@
+//! `recall ctl retry`: retries jobs that wait or have failed for good.
+
+use recall_protocol::wire::ErrorKind;
+
+use super::CommandContext;
+use crate::app::answers::status::RetryAnswer;
+use crate::app::ports::{Ports, Writer};
+use crate::app::queries::{Answer, Refused};
+use crate::memory::ids::JobId;
+use crate::store::RetryJobs;
+
+pub async fn retry(context: &CommandContext<impl Ports>, only: Option<JobId>) -> Answer<RetryAnswer> {
+    // Providers first: a job that runs while their circuit is open is delayed again.
+    context.ports.reconsider_providers();
+    match context.ports.writer().write(RetryJobs { only }).await {
+        Ok(0) if only.is_some() => Err(Refused::new(
+            ErrorKind::NotFound,
+            "There is no such job that waits or was given up",
+            "`recall ctl jobs --dead` lists those that were.",
+        )),
+        Ok(jobs) => Ok(RetryAnswer { retried: jobs }),
+        Err(error) => Err(Refused::new(
+            ErrorKind::Internal,
+            format!("The jobs could not be changed: {error}"),
+            "Try again; the daemon's log says more.",
+        )),
+    }
+}

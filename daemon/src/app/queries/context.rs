@@ -1,0 +1,73 @@
+//! `recall context`: the context that an agent would be given.
+
+use std::path::Path;
+
+use recall_protocol::query::Context;
+
+use crate::app::answers::TextAnswer;
+use crate::app::answers::found::{ContextAnswer, Silence};
+use crate::app::clock;
+use crate::app::context_lookup::{ContextLookup, ContextRequest};
+use crate::app::identity::identify;
+use crate::app::ingest::Ingest;
+use crate::app::queries::given::public_items;
+use crate::app::queries::{Answer, blocking, read};
+use crate::memory::event::{Audience, StartSource};
+use crate::memory::file_memory::InjectedSet;
+use crate::memory::ids::{ProjectKey, ProjectRow, Timestamp};
+use crate::memory::session::Ask;
+use crate::project_file::Captured;
+use crate::repository;
+use crate::repository::refs::WorkLocation;
+use crate::store::{self, ProjectInfo, StoreError};
+
+pub async fn context<P>(
+    lookup: &ContextLookup,
+    ingest: &Ingest<P>,
+    request: Context,
+) -> Answer<ContextAnswer> {
+    let Context { cwd, prompt } = request;
+    let silent = match ingest.pauses.current(clock::now()) {
+        Some(_) => Some(Silence::Paused),
+        None => {
+            (ingest.capture_rules.rules(&cwd).await.captured == Captured::No).then_some(Silence::Excluded)
+        }
+    };
+    if silent.is_some() {
+        let block = TextAnswer { text: String::new(), tokens: 0, items: Vec::new() };
+        return Ok(ContextAnswer { block, silent });
+    }
+    let lookup = lookup.clone();
+    blocking(move || context_in(&lookup, &cwd, prompt)).await
+}
+
+fn context_in(lookup: &ContextLookup, cwd: &str, prompt: Option<String>) -> Answer<ContextAnswer> {
+    let facts = repository::facts(Path::new(cwd));
+    let (identity, known) = lookup.readers.read(|db| {
+        let identity = identify(db, &facts)?;
+        let known = store::find_project(db, &identity.keys)?;
+        Ok((identity, known))
+    })?;
+    // A project without sessions has an empty context. That is an answer, not an error.
+    let project = known.unwrap_or_else(|| ProjectInfo {
+        row: ProjectRow(0),
+        key: identity.keys.into_iter().next().unwrap_or_else(|| ProjectKey(String::new())),
+        name: identity.name,
+    });
+    let place = WorkLocation::at(Path::new(cwd));
+    let context_request = ContextRequest {
+        // The limit that suits every agent.
+        cap: lookup.agents.cap(),
+        project,
+        session: None,
+        injected: InjectedSet::default(),
+        last_event: Timestamp(0),
+        place,
+    };
+    let ask = prompt.map_or(Ask::Start(StartSource::Startup, Audience::Nobody), Ask::Prompt);
+    let block = lookup.look_up(&ask, &context_request)?.block;
+    let items = serde_json::to_string(&block.items).map_err(StoreError::from)?;
+    let items = read(lookup, |db| Ok(public_items(db, &items, clock::now())?))?;
+    let block = TextAnswer { text: block.text, tokens: block.tokens, items };
+    Ok(ContextAnswer { block, silent: None })
+}

@@ -1,0 +1,44 @@
+//! Injections as JSON: each item with its id for `recall show`.
+
+use rusqlite::Connection;
+use serde::Deserialize;
+
+use crate::app::answers::PublicId;
+use crate::app::answers::found::InjectedItem;
+use crate::app::answers::session::InjectionAnswer;
+use crate::memory::document::{DocumentKey, DocumentKind};
+use crate::memory::ids::{SessionRow, Timestamp};
+use crate::store::{self, StoreError};
+
+/// All injections of a session.
+pub fn injections(db: &Connection, session: SessionRow) -> Result<Vec<InjectionAnswer>, StoreError> {
+    let rows = store::injections(db, session)?.into_iter();
+    rows.map(|row| {
+        let items = public_items(db, &row.items, row.at)?;
+        Ok(InjectionAnswer::new(row, items))
+    })
+    .collect()
+}
+
+/// An item as it is stored.
+#[derive(Deserialize)]
+struct RecordedItem {
+    kind: String,
+    id: i64,
+    title: String,
+    reason: String,
+}
+
+/// The items of a block, stored by kind and row. The state of a session is made of its prompts and what followed, so
+/// its id is that of the last prompt at that moment.
+pub fn public_items(db: &Connection, items: &str, at: Timestamp) -> Result<Vec<InjectedItem>, StoreError> {
+    let items: Vec<RecordedItem> = serde_json::from_str(items)?;
+    let public = |RecordedItem { kind, id, title, reason }: RecordedItem| {
+        let key = match DocumentKind::parse(&kind) {
+            Some(kind) => Some(DocumentKey { kind, row: id }),
+            None => store::last_prompt(db, SessionRow(id), at)?,
+        };
+        Ok(InjectedItem { kind, id: key.map(PublicId), title, reason })
+    };
+    items.into_iter().map(public).collect()
+}

@@ -1,0 +1,29 @@
+//! `recall ctl jobs` and `recall stats`: compression and its cost.
+
+use recall_protocol::query::{Jobs, Stats, WhichJobs};
+
+use super::{Answer, limit};
+use crate::app::answers::status::{JobsAnswer, StatsAnswer};
+use crate::app::clock;
+use crate::app::context_lookup::ContextLookup;
+use crate::memory::ids::Timestamp;
+use crate::store;
+
+pub fn jobs(lookup: &ContextLookup, request: Jobs) -> Answer<JobsAnswer> {
+    let Jobs { which, filter } = request;
+    let which = match which {
+        WhichJobs::All => store::Jobs::All,
+        WhichJobs::Dead => store::Jobs::Dead,
+    };
+    let since = filter.since_ms.map(Timestamp);
+    let rows = lookup.readers.read(|db| store::jobs(db, which, since, limit(&filter)))?;
+    Ok(JobsAnswer { jobs: rows.into_iter().map(Into::into).collect() })
+}
+
+pub fn stats(lookup: &ContextLookup, Stats { days }: Stats) -> Answer<StatsAnswer> {
+    const DAY_MS: i64 = 24 * 3600 * 1000;
+    let back = i64::from(days.clamp(1, 3_660) - 1) * DAY_MS;
+    let since = clock::day_of(Timestamp(clock::now().0.saturating_sub(back)));
+    let rows = lookup.readers.read(|db| store::spending(db, &since))?;
+    Ok(StatsAnswer::of(rows))
+}

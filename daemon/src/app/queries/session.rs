@@ -1,0 +1,108 @@
+//! `recall ctl sessions` and `recall ctl session`.
+
+use recall_protocol::query::{Session, Sessions};
+use recall_protocol::wire::ErrorKind;
+use rusqlite::Connection;
+
+use super::given::injections;
+use super::marks::checkout;
+use super::{Answer, Refused, limit, projects, read};
+use crate::app::answers::Moment;
+use crate::app::answers::found::SummaryAnswer;
+use crate::app::answers::session::{BatchAnswer, PlanAnswer, SessionAnswer, SessionsAnswer, SubagentAnswer};
+use crate::app::context_lookup::ContextLookup;
+use crate::memory::document::{DocumentKey, DocumentKind};
+use crate::memory::ids::{ProjectRow, SessionRow, Timestamp};
+use crate::memory::session::SessionStatus;
+use crate::store::{self, SessionInfo, StoreError};
+
+/// The displayed state of a session between a Stop and the first result of its jobs. It is not stored, and nothing
+/// waits for it.
+const SUMMARIZING: &str = "summarizing";
+
+pub fn sessions(lookup: &ContextLookup, Sessions { filter }: Sessions) -> Answer<SessionsAnswer> {
+    let found: Result<Vec<SessionInfo>, Refused> = read(lookup, |db| {
+        let rows: Option<Vec<ProjectRow>> =
+            projects(db, &filter)?.map(|found| found.iter().map(|project| project.row).collect());
+        let found = store::session_list(db, rows.as_deref(), filter.since_ms.map(Timestamp), limit(&filter))?;
+        Ok(found.into_iter().map(|info| with_displayed_state(db, info)).collect::<Result<_, _>>()?)
+    });
+    Ok(SessionsAnswer { sessions: found?.into_iter().map(Into::into).collect() })
+}
+
+/// Replaces the status by the displayed state.
+fn with_displayed_state(db: &Connection, info: SessionInfo) -> Result<SessionInfo, StoreError> {
+    let is_summarizing =
+        info.status == SessionStatus::Active.as_str() && store::is_summarizing(db, info.row)?;
+    Ok(if is_summarizing { SessionInfo { status: SUMMARIZING.to_owned(), ..info } } else { info })
+}
+
+/// The only session that an id matches.
+pub fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refused> {
+    let mut found = store::find_sessions(db, id)?;
+    match found.len() {
+        0 => Err(Refused::new(
+            ErrorKind::NotFound,
+            format!("There is no session {id:?}"),
+            "`recall ctl sessions` lists those there are.",
+        )),
+        1 => Ok(found.remove(0)),
+        _ if found.iter().all(|session| session.id.as_str() == id) => Ok(found.remove(0)),
+        _ => Err(Refused::new(
+            ErrorKind::Conflict,
+            format!("Several sessions begin with {id:?}"),
+            "Give more of the id.",
+        )),
+    }
+}
+
+pub fn session(lookup: &ContextLookup, Session { id }: Session) -> Answer<SessionAnswer> {
+    read(lookup, |db| {
+        let info = with_displayed_state(db, one_session(db, &id)?)?;
+        let mut batches = Vec::new();
+        for batch in store::batches(db, info.row)? {
+            let activities = store::session_activities(db, info.row, Some(batch.id))?;
+            batches.push(BatchAnswer::new(batch, activities));
+        }
+        let observations = store::observations_of_session(db, info.row)?;
+        let mut subagents = Vec::new();
+        for subagent in store::subagents_of_session(db, info.row)? {
+            let number = subagent.batch.map(|batch| store::prompt_number(db, batch)).transpose()?;
+            subagents.push(SubagentAnswer::new(subagent, number));
+        }
+        Ok(SessionAnswer {
+            plans: plans(db, info.row)?,
+            life_events: store::life_events(db, info.row)?.into_iter().map(Into::into).collect(),
+            subagents,
+            resumed_from: info.resumed_from.map(|session| session.0),
+            batches,
+            observations: observations.into_iter().map(Into::into).collect(),
+            summary: store::summary_of_session(db, info.row)?.map(SummaryAnswer::from),
+            first_user_prompt: store::first_and_last_prompt(db, info.row)?.0,
+            compaction_summaries: store::compaction_summaries(db, info.row)?
+                .into_iter()
+                .map(Into::into)
+                .collect(),
+            suspended_at: info.suspended_at.map(Moment),
+            injections: injections(db, info.row)?,
+            session_id: info.id.0,
+            agent: info.agent.0,
+            project: info.project.name,
+            project_id: info.project.key.0,
+            status: info.status,
+            reason: info.reason,
+            title: info.title,
+            started_at: Moment(info.started_at),
+            ended_at: info.ended_at.map(Moment),
+        })
+    })
+}
+
+fn plans(db: &Connection, session: SessionRow) -> Result<Vec<PlanAnswer>, StoreError> {
+    let rows = store::plans_of_session(db, session)?.into_iter();
+    rows.map(|row| {
+        let key = DocumentKey { kind: DocumentKind::Plan, row: row.id.0 };
+        Ok(PlanAnswer::new(row, checkout(&store::made_where(db, key)?)))
+    })
+    .collect()
+}

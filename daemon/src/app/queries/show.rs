@@ -1,0 +1,134 @@
+//! `recall show`: one document, and where it belongs.
+
+use recall_protocol::query::Show;
+use recall_protocol::wire::ErrorKind;
+use rusqlite::Connection;
+
+use super::marks::Marks;
+use super::{Answer, Refused, read};
+use crate::app::answers::found::{DocumentAnswer, ObservationAnswer, ShownItem, SummaryAnswer};
+use crate::app::answers::session::PlanAnswer;
+use crate::app::answers::{Moment, PublicId, TextAnswer};
+use crate::app::context_lookup::ContextLookup;
+use crate::app::documents::title_and_text;
+use crate::memory::document::DocumentKey;
+use crate::memory::ids::{ProjectRow, Timestamp};
+use crate::memory::tokens::estimate;
+use crate::store::{self, DocumentRow, SessionInfo, StoreError};
+
+/// Where a document belongs, for display.
+pub struct DocumentContext {
+    pub project: String,
+    pub agent: String,
+    pub session: Option<String>,
+    pub prompt_number: Option<u32>,
+    pub observation_type: Option<&'static str>,
+    /// Only observations can be superseded or resolved.
+    pub status: Option<&'static str>,
+    pub at: Timestamp,
+    pub project_row: ProjectRow,
+}
+
+impl DocumentContext {
+    pub fn of(db: &Connection, row: &DocumentRow) -> Result<Self, StoreError> {
+        let of_session = |session: &SessionInfo, prompt_number, at| Self {
+            project: session.project.name.clone(),
+            agent: session.agent.0.clone(),
+            session: Some(session.id.0.clone()),
+            prompt_number,
+            observation_type: None,
+            status: None,
+            at,
+            project_row: session.project.row,
+        };
+        Ok(match row {
+            DocumentRow::Observation { row, session, project } => Self {
+                project: project.name.clone(),
+                agent: session.as_ref().map(|session| session.agent.0.clone()).unwrap_or_default(),
+                session: row.session.as_ref().map(|session| session.0.clone()),
+                prompt_number: row.prompt_number,
+                observation_type: Some(row.kind.as_str()),
+                status: Some(row.status.as_str()),
+                at: row.created_at,
+                project_row: row.project,
+            },
+            DocumentRow::Summary { row, session } => of_session(session, None, row.created_at),
+            DocumentRow::Plan { row, session } => {
+                of_session(session, row.prompt_numbers.first().copied(), row.updated_at)
+            }
+            DocumentRow::Compaction { row, session } => of_session(session, row.prompt_number, row.at),
+            DocumentRow::Prompt { number, at, session, .. }
+            | DocumentRow::Response { number, at, session, .. } => of_session(session, Some(*number), *at),
+            DocumentRow::Activity { row, session } => {
+                let number = row.batch.map(|batch| store::prompt_number(db, batch)).transpose()?;
+                of_session(session, number, row.at)
+            }
+        })
+    }
+}
+
+pub fn parse_id(id: &str) -> Result<DocumentKey, Refused> {
+    DocumentKey::parse(id).ok_or_else(|| {
+        Refused::new(
+            ErrorKind::Invalid,
+            format!("{id:?} is no id"),
+            "An observation's id is a number (123 or #123); others are a letter and a number (p12, r12, s12, l12, a12, c12).",
+        )
+    })
+}
+
+pub fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Refused> {
+    store::load_document(db, key)?.ok_or_else(|| {
+        let what = format!("There is no {} {key}", key.kind.as_str());
+        Refused::new(ErrorKind::NotFound, what, "`recall search WORDS` finds what there is.")
+    })
+}
+
+pub fn show(lookup: &ContextLookup, request: Show) -> Answer<TextAnswer<ShownItem>> {
+    let Show { id, folder } = request;
+    let key = parse_id(&id)?;
+    let (row, place, made_on, lineage) = read(lookup, |db| {
+        let row = load(db, key)?;
+        let place = DocumentContext::of(db, &row)?;
+        let made_on = Marks::new(lookup, db, folder.as_deref())?.place(place.project_row, key)?;
+        let lineage = match &row {
+            DocumentRow::Observation { row, .. } => store::lineage(db, row.id)?,
+            _ => Vec::new(),
+        };
+        Ok((row, place, made_on, lineage))
+    })?;
+    let (title, body) = title_and_text(&row, lookup.agents);
+    let mark = made_on.elsewhere.as_ref().map(|elsewhere| format!(" ({elsewhere})")).unwrap_or_default();
+    let text = format!("{title}{mark}\n\n{body}");
+    let tokens = estimate(&text);
+    let (text, item) = match row {
+        DocumentRow::Observation { row, .. } => {
+            let lineage = lineage.into_iter().map(Into::into).collect();
+            let item = ObservationAnswer { elsewhere: made_on.elsewhere, lineage, ..(*row).into() };
+            (text, ShownItem::Observation(Box::new(item)))
+        }
+        DocumentRow::Summary { row, .. } => {
+            let item = SummaryAnswer { elsewhere: made_on.elsewhere, ..(*row).into() };
+            (text, ShownItem::Summary(item))
+        }
+        DocumentRow::Plan { row, .. } => (body, ShownItem::Plan(PlanAnswer::new(*row, made_on))),
+        DocumentRow::Prompt { .. }
+        | DocumentRow::Response { .. }
+        | DocumentRow::Activity { .. }
+        | DocumentRow::Compaction { .. } => {
+            let item = DocumentAnswer {
+                id: PublicId(key),
+                kind: key.kind.as_str().into(),
+                title,
+                text: body.clone(),
+                project: place.project,
+                session_id: place.session,
+                prompt_number: place.prompt_number,
+                created_at: Moment(place.at),
+                made_on,
+            };
+            (body, ShownItem::Document(item))
+        }
+    };
+    Ok(TextAnswer { text, tokens, items: vec![item] })
+}

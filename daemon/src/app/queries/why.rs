@@ -1,0 +1,48 @@
+//! `recall why`: what a session was given, or which sessions were given an item.
+
+use recall_protocol::query::Why;
+
+use super::given::injections;
+use super::session::one_session;
+use super::show::load;
+use super::{Answer, read};
+use crate::app::answers::PublicId;
+use crate::app::answers::session::{self, WhyAnswer, WhyGivenAnswer};
+use crate::app::context_lookup::ContextLookup;
+use crate::app::documents::title_and_text;
+use crate::memory::document::{DocumentKey, DocumentKind};
+use crate::store;
+
+/// The injections of a session, or those of an observation or a summary.
+pub fn why(lookup: &ContextLookup, Why { id }: Why) -> Answer<session::Why> {
+    let id = id.as_str();
+    let key = read(lookup, |db| {
+        let is_session = store::find_sessions(db, id)?.iter().any(|session| session.id.as_str() == id);
+        let given = |key: &DocumentKey| matches!(key.kind, DocumentKind::Observation | DocumentKind::Summary);
+        let key = DocumentKey::parse(id).filter(|key| !is_session && given(key));
+        // A number may also be the beginning of a session's id.
+        Ok(match key {
+            Some(key) if id.starts_with('#') || store::load_document(db, key)?.is_some() => Some(key),
+            _ => None,
+        })
+    })?;
+    match key {
+        Some(key) => why_given(lookup, key).map(session::Why::Given),
+        None => why_session(lookup, id).map(session::Why::Session),
+    }
+}
+
+fn why_session(lookup: &ContextLookup, id: &str) -> Answer<WhyAnswer> {
+    read(lookup, |db| {
+        let info = one_session(db, id)?;
+        Ok(WhyAnswer { session_id: info.id.0, injections: injections(db, info.row)? })
+    })
+}
+
+fn why_given(lookup: &ContextLookup, key: DocumentKey) -> Answer<WhyGivenAnswer> {
+    read(lookup, |db| {
+        let (title, _) = title_and_text(&load(db, key)?, lookup.agents);
+        let given = store::given(db, key)?.into_iter().map(Into::into).collect();
+        Ok(WhyGivenAnswer { id: PublicId(key), kind: key.kind.as_str().into(), title, given })
+    })
+}

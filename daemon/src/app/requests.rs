@@ -1,0 +1,67 @@
+//! The answer type of each request: one table for the daemon and the command line.
+//!
+//! A [`ReadRequest`] changes nothing, a [`Command`] may. A new request compiles on neither side until it has its row
+//! here.
+
+use recall_protocol::query::{
+    Context, Flush, Forget, Identity, Jobs, Mark, Pause, Ping, Query, Remember, Resume, Retry, Search,
+    Session, Sessions, Show, Stats, Status, Stop, Timeline, Why,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::answers::TextAnswer;
+use super::answers::by_hand::ForgetAnswer;
+use super::answers::found::{
+    ContextAnswer, IdentityAnswer, ObservationAnswer, SearchAnswer, ShownItem, TimelineItem,
+};
+use super::answers::session::{self, SessionAnswer, SessionsAnswer};
+use super::answers::status::{
+    CaptureAnswer, FlushAnswer, JobsAnswer, PingAnswer, RetryAnswer, StatsAnswer, StatusAnswer, StopAnswer,
+};
+
+/// A request, and the type of its answer.
+pub trait Request: Into<Query> {
+    type Response: Serialize + DeserializeOwned + Send + 'static;
+}
+
+/// A request that changes nothing.
+pub trait ReadRequest: Request {}
+
+/// A request that may change stored data or the daemon's state.
+pub trait Command: Request {}
+
+macro_rules! requests {
+    ($effect:ident: $($request:ty => $response:ty,)+) => {
+        $(impl Request for $request {
+            type Response = $response;
+        }
+        impl $effect for $request {})+
+    };
+}
+
+requests! { ReadRequest:
+    Ping => PingAnswer,
+    Status => StatusAnswer,
+    Sessions => SessionsAnswer,
+    Session => SessionAnswer,
+    Jobs => JobsAnswer,
+    Stats => StatsAnswer,
+    Search => SearchAnswer,
+    Show => TextAnswer<ShownItem>,
+    Timeline => TextAnswer<TimelineItem>,
+    Context => ContextAnswer,
+    Why => session::Why,
+    Identity => IdentityAnswer,
+}
+
+requests! { Command:
+    Flush => FlushAnswer,
+    Stop => StopAnswer,
+    Pause => CaptureAnswer,
+    Resume => CaptureAnswer,
+    Retry => RetryAnswer,
+    Forget => ForgetAnswer,
+    Remember => TextAnswer<ObservationAnswer>,
+    Mark => TextAnswer<ObservationAnswer>,
+}

@@ -1,0 +1,125 @@
+//! What the user says in a short prompt and nobody repeats: wishes, reminders, corrections, decisions, people.
+
+use super::incidents;
+use crate::compression::salience::sentences::sentences;
+use crate::compression::wording::{self, Piece, SourceKind};
+use crate::memory::material::{BatchMaterial, BatchSource};
+use crate::memory::observation::{ObservationDraft, ObservationType};
+use crate::memory::subject;
+
+/// Longer prompts are judged by the weights alone: most of them is a task.
+const LONGEST_PROMPT: usize = 500;
+const LONGEST_SENTENCE: usize = 200;
+const FEWEST_WORDS: usize = 4;
+/// `Anna owns billing`.
+const FEWEST_OF_CONTACT: usize = 3;
+const MOST: usize = 2;
+const IMPORTANCE: i64 = 8;
+
+/// The sentences of a prompt that hold beyond it.
+pub(super) fn of_batch(batch: &BatchMaterial) -> Vec<ObservationDraft> {
+    if !matches!(batch.source, BatchSource::User | BatchSource::Queued) {
+        return Vec::new();
+    }
+    let Some(prompt) = &batch.prompt else { return Vec::new() };
+    let own = wording::own_words(&prompt.text);
+    if own.len() > LONGEST_PROMPT {
+        return Vec::new();
+    }
+    let said = own.lines().flat_map(sentences).filter(|said| {
+        said.len() <= LONGEST_SENTENCE
+            && !said.ends_with('?')
+            && said.split_whitespace().count() >= FEWEST_OF_CONTACT
+    });
+    let draft = |said: &str| {
+        let piece = Piece { text: said, heading: None, salience: 1.0, source: SourceKind::Prompt };
+        let kind = wording::kind(&[piece], None);
+        let is_long = said.split_whitespace().count() >= FEWEST_WORDS;
+        let holds = match kind {
+            ObservationType::Contact => true,
+            _ if !is_long => false,
+            ObservationType::NextStep | ObservationType::Preference => true,
+            ObservationType::Correction => batch.previous_response.is_some(),
+            ObservationType::Decision => said.to_lowercase().contains("decided "),
+            _ => false,
+        };
+        let title = wording::clean_title(&wording::statement(said)).filter(|_| holds)?;
+        let draft = incidents::draft(kind, title.text, IMPORTANCE, prompt.event);
+        Some(ObservationDraft {
+            narrative: title.rest,
+            subject: subject::of_title(kind, &draft.title),
+            ..draft
+        })
+    };
+    said.filter_map(draft).take(MOST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::ids::EventId;
+    use crate::memory::material::SourcedText;
+
+    fn asked(prompt: &str) -> BatchMaterial {
+        let prompt = Some(SourcedText { event: EventId([1; 16]), text: prompt.to_owned() });
+        BatchMaterial { prompt, ..BatchMaterial::default() }
+    }
+
+    /// Types and titles of what a prompt says after an answer.
+    fn told(prompt: &str) -> Vec<(ObservationType, String)> {
+        let batch = BatchMaterial { previous_response: Some("Done.".to_owned()), ..asked(prompt) };
+        of_batch(&batch).into_iter().map(|draft| (draft.kind, draft.title)).collect()
+    }
+
+    #[test]
+    fn what_holds_beyond_the_prompt_is_kept_with_its_type() {
+        use ObservationType as T;
+        for (prompt, kind, title) in [
+            ("We decided to drop Windows", T::Decision, "Decided to drop Windows"),
+            ("Remind me to rotate the key", T::NextStep, "Rotate the key"),
+            ("remind me to rotate the key tomorrow.", T::NextStep, "Rotate the key tomorrow"),
+            ("Anna owns billing", T::Contact, "Anna owns billing"),
+            ("Anna owns billing.", T::Contact, "Anna owns billing"),
+            ("Please never push to main", T::Preference, "Never push to main"),
+            ("I prefer tabs over spaces", T::Preference, "The user prefers tabs over spaces"),
+            ("No, the total is rounded before the tax", T::Correction, "The total is rounded before the tax"),
+        ] {
+            assert_eq!(told(prompt), [(kind, title.to_owned())], "{prompt}");
+        }
+    }
+
+    #[test]
+    fn a_wish_is_found_beside_a_task() {
+        let told = told("Add a cache to the rates. From now on always run the linter before a commit!");
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(told[0].0, ObservationType::Preference);
+    }
+
+    #[test]
+    fn tasks_questions_and_assent_are_not_kept() {
+        for prompt in [
+            "yes",
+            "I like it",
+            "Round the totals of the cart once",
+            "Should we never push to main?",
+            "Why is Anna in the list of owners?",
+            "```\nnever push to main\n```",
+            "> we decided to drop Windows",
+        ] {
+            assert_eq!(told(prompt), [], "{prompt}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_corrected_before_anything_was_said() {
+        assert_eq!(of_batch(&asked("No, the total is rounded before the tax")), []);
+    }
+
+    #[test]
+    fn only_the_users_own_short_prompts_are_read() {
+        let by_machine =
+            BatchMaterial { source: BatchSource::Private, ..asked("We decided to drop Windows") };
+        assert_eq!(of_batch(&by_machine), []);
+        assert_eq!(told(&format!("We decided to drop Windows. {}", "It goes on. ".repeat(60))), []);
+    }
+}

@@ -1,0 +1,189 @@
+//! Learned salience: which sentences of a session are worth remembering, by weights learned from sessions that people
+//! read.
+//!
+//! 1. [`sources`]: the texts of a batch that somebody wrote to be read.
+//! 2. [`units`]: sentences, list items and rows of a text.
+//! 3. [`analysis`]: the features of each unit as they stand when its batch ends.
+//! 4. [`windows`]: runs of neighbouring units, judged by the salience of their units.
+//! 5. [`selection`]: the runs that are told, each of them for what it adds to the others.
+//! 6. [`summary`]: the same per field of a summary.
+//!
+//! The weights are a generated file, see `docs/observations.md`. Nothing here has a word list that decides alone: a
+//! language without training data is judged by form, place and names.
+
+pub mod analysis;
+mod comments;
+mod cues;
+pub mod git;
+pub mod kind;
+pub mod linear;
+mod noise;
+pub mod selection;
+pub(super) mod sentences;
+mod shell;
+pub mod sources;
+pub mod summary;
+pub mod terms;
+mod unit_features;
+pub mod units;
+pub mod windows;
+
+use analysis::Analysis;
+use git::GitFacts;
+use linear::{Features, Weights};
+use selection::{Chosen, Known};
+use summary::Field;
+use windows::Window;
+
+use super::wording::{self, Piece, SourceKind, Standing};
+use crate::memory::ids::EventId;
+use crate::memory::material::{BatchMaterial, SourcedText};
+use crate::memory::observation::{ObservationType, SummaryDraft};
+
+/// An observation without the files and events of its batch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// The index of its batch.
+    pub batch: usize,
+    pub kind: ObservationType,
+    pub title: String,
+    pub narrative: String,
+    pub facts: Vec<String>,
+    pub events: Vec<EventId>,
+    /// What it is worth beside what is told already.
+    pub worth: f64,
+}
+
+/// What is told of a session.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToldSession {
+    pub summary: Option<SummaryDraft>,
+    /// Best first.
+    pub observations: Vec<Told>,
+}
+
+/// Tokens that a summary costs besides its fields.
+const SUMMARY_OVERHEAD: f64 = 45.0;
+
+/// A session or a batch, measured with certain weights.
+#[derive(Debug)]
+pub struct Salience<'w> {
+    pub analysis: Analysis,
+    pub windows: Vec<Window>,
+    pub candidates: Vec<summary::Candidate>,
+    /// The salience of each unit.
+    pub units: Vec<f64>,
+    git: GitFacts,
+    weights: &'w Weights,
+}
+
+impl<'w> Salience<'w> {
+    pub fn of<'a>(
+        batches: impl IntoIterator<Item = &'a BatchMaterial> + Clone,
+        weights: &'w Weights,
+    ) -> Self {
+        let git = GitFacts::of(batches.clone());
+        let mut analysis = Analysis::of(batches);
+        let windows = windows::windows(&analysis);
+        let candidates = summary::candidates(&mut analysis);
+        let mut salience = Self { analysis, windows, candidates, units: Vec::new(), git, weights };
+        salience.reweigh(weights);
+        salience
+    }
+
+    /// Judges the same session by other weights.
+    fn reweigh(&mut self, weights: &'w Weights) {
+        let model = weights.model("unit");
+        self.units = self.analysis.rows.iter().map(|row| model.predict(row)).collect();
+        self.weights = weights;
+    }
+
+    /// The summary and the observations.
+    pub fn session(&mut self) -> ToldSession {
+        let fields = summary::fields(&self.analysis, &self.units, &self.candidates, &self.git, self.weights);
+        let said = fields.join("\n");
+        let terms = self.analysis.read(&said).content;
+        let budget = selection::BUDGET - said.chars().count() as f64 / 4.0 - SUMMARY_OVERHEAD;
+        let observations = self.told(Known { summary: &terms, ..Known::default() }, budget);
+        let [request, completed, learned, next_steps] = fields;
+        let best = observations.first().map(|told| told.title.as_str());
+        let title = summary::session_title(&self.analysis, best, &request).unwrap_or_default();
+        let is_empty = [&request, &completed, &learned].iter().all(|field| field.is_empty());
+        let summary =
+            SummaryDraft { title, request, completed, learned, next_steps, ..SummaryDraft::default() };
+        ToldSession { summary: (!is_empty).then_some(summary), observations }
+    }
+
+    /// The observations alone, without what the text before says already.
+    pub fn observations(&mut self, before: &str) -> Vec<Told> {
+        let before = self.analysis.read(before).content;
+        self.told(Known { before: &before, ..Known::default() }, selection::BUDGET)
+    }
+
+    fn told(&self, known: Known<'_>, budget: f64) -> Vec<Told> {
+        let model = self.weights.model("window");
+        let values: Vec<f64> = self
+            .windows
+            .iter()
+            .map(|window| windows::value(&self.analysis, &self.units, window, model))
+            .collect();
+        let chosen = selection::select(&self.analysis, &self.windows, &values, known, budget);
+        chosen.iter().filter_map(|chosen| self.word(chosen)).collect()
+    }
+
+    /// `None`: nothing in it is a statement.
+    fn word(&self, chosen: &Chosen) -> Option<Told> {
+        let window = self.windows.get(chosen.window)?;
+        let source = self.analysis.sources.get(window.source)?;
+        let pieces: Vec<Piece<'_>> = (window.first..=window.last)
+            .filter_map(|number| {
+                let unit = self.analysis.units.get(number)?;
+                Some(Piece {
+                    text: &unit.text,
+                    heading: unit.headings.last().map(|heading| heading.text.as_str()),
+                    salience: self.units.get(number).copied().unwrap_or(0.0) as f32,
+                    source: source.kind,
+                })
+            })
+            .collect();
+        let title = wording::title(&pieces)?;
+        // Such a title says its subject only beside the text that it comes from. A commit's subject was written to stand alone.
+        if title.standing == Standing::Leaning && source.kind != SourceKind::Commit {
+            return None;
+        }
+        let body = wording::body(&pieces, Some(&title));
+        let likely = kind::agreements(&self.analysis, window, self.weights);
+        Some(Told {
+            batch: source.batch,
+            kind: wording::kind(&pieces, Some(&likely)),
+            title: title.text,
+            narrative: body.narrative,
+            facts: body.facts,
+            events: source.events.clone(),
+            worth: chosen.worth,
+        })
+    }
+}
+
+/// A session of one sentence, to ask for the names of features.
+fn sample() -> Analysis {
+    let text = "The pool waits for the port.".to_owned();
+    let prompt = Some(SourcedText { event: EventId([0; 16]), text });
+    Analysis::of([&BatchMaterial { prompt, ..BatchMaterial::default() }])
+}
+
+/// The names of the features of each model.
+pub fn feature_names() -> Vec<(String, Vec<&'static str>)> {
+    let sample = sample();
+    let names_of = |features: Option<Features>| features.unwrap_or_default().names();
+    let units = names_of(unit_features::first(&sample));
+    let mut summary = units.clone();
+    summary.extend(summary::ADDED);
+    let windows = windows::windows(&sample);
+    let window = names_of(windows.first().and_then(|window| windows::features(&sample, &[0.0], window)));
+    let kind = names_of(windows.first().map(|window| kind::features(&sample, window)));
+    let mut names = vec![("unit".to_owned(), units), ("window".to_owned(), window)];
+    names.extend(Field::ALL.iter().map(|(_, name)| ((*name).to_owned(), summary.clone())));
+    names.extend(kind::SORTS.iter().map(|(sort, _)| (kind::model(sort), kind.clone())));
+    names
+}

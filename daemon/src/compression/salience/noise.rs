@@ -1,0 +1,306 @@
+//! What is never worth remembering, by its form: offers, announcements, status, menus.
+//!
+//! These lists are short on purpose. They drop what readers always drop; everything else is left to the weights.
+
+use super::sources::SourceKind;
+use super::units::{Form, Unit};
+
+const OFFERS: [&str; 17] = [
+    "want me to",
+    "would you like",
+    "shall i",
+    "should i",
+    "do you want",
+    "let me know",
+    "happy to",
+    "feel free",
+    "ready to proceed",
+    "ready to go",
+    "ready when",
+    "say the word",
+    "reply with",
+    "just say",
+    "just tell",
+    "soll ich",
+    "möchtest du",
+];
+
+/// Offers that stand behind something else in a sentence.
+const INNER_OFFERS: [&str; 6] = [
+    "want me to",
+    "would you like me to",
+    "let me know if",
+    "let me know when",
+    "let me know whether",
+    "shall i",
+];
+
+const ANNOUNCEMENTS: [&str; 32] = [
+    "let me",
+    "i'll",
+    "i will",
+    "now i'll",
+    "now let",
+    "now i have",
+    "i now have",
+    "let's",
+    "perfect",
+    "great",
+    "excellent",
+    "here's a",
+    "here's the",
+    "here's what",
+    "here's my",
+    "here's how",
+    "heres a",
+    "heres the",
+    "heres what",
+    "heres my",
+    "heres how",
+    "here is",
+    "here are",
+    "based on my",
+    "i have all",
+    "i have enough",
+    "below is",
+    "the following",
+    "first, let",
+    "first let",
+    "looking at the",
+    "lass mich",
+];
+
+const CHECKS: [&str; 10] =
+    ["test", "tests", "lint", "linting", "checks", "typecheck", "ci", "build", "format", "formatting"];
+const CHECK_QUALIFIERS: [&str; 4] = ["all", "both", "unit", "integration"];
+const PASSED: [&str; 9] =
+    [" pass", " clean", " green", " ok", " succeed", " 0 issues", "passed", "passing", "passes"];
+
+const ACKNOWLEDGEMENTS: [&str; 11] = [
+    "done",
+    "committed",
+    "pushed",
+    "fixed",
+    "perfect",
+    "great",
+    "yes",
+    "ok",
+    "all set",
+    "complete",
+    "erledigt",
+];
+
+/// Openings that are cut off: what follows them is the answer.
+const OPENINGS: [&str; 17] = [
+    "done",
+    "perfect",
+    "great",
+    "excellent",
+    "good catch",
+    "good point",
+    "good question",
+    "good",
+    "yes",
+    "fixed",
+    "okay",
+    "ok",
+    "got it",
+    "you're right",
+    "youre right",
+    "you're absolutely right",
+    "behoben",
+];
+
+/// Longer announcements say something besides.
+const LONGEST_ANNOUNCEMENT: usize = 160;
+/// A shorter line that ends with a colon only leads to the next.
+const SHORTEST_LEAD: usize = 50;
+
+/// Drops units that say nothing and cuts off openings. `is_last` is true for the session's last answer: only there
+/// an offer says what is open.
+pub(super) fn clean(kind: SourceKind, is_last: bool, units: Vec<Unit>) -> Vec<Unit> {
+    if matches!(kind, SourceKind::Ask | SourceKind::Failure) {
+        return units;
+    }
+    let is_said = matches!(kind, SourceKind::Answer | SourceKind::Subagent);
+    let is_prose = is_said
+        || matches!(
+            kind,
+            SourceKind::Commit | SourceKind::PullRequest | SourceKind::Document | SourceKind::Plan
+        );
+    let mut kept = Vec::with_capacity(units.len());
+    for (number, mut unit) in units.into_iter().enumerate() {
+        let text = unit.text.replace("<br>", " ");
+        let mut text = text.trim();
+        if is_said && number < 2 {
+            text = without_opening(text);
+        }
+        let lower = text.to_lowercase();
+        let bare = lower.trim_start_matches(|edge: char| !edge.is_alphanumeric());
+        let is_menu =
+            is_menu(&lower) && !(is_last && lower.trim_start_matches(['`', '"', '\'']).starts_with('/'));
+        if !has_words(text) || is_menu {
+            continue;
+        }
+        unit.is_offer = is_said && unit.form != Form::Code && is_offer(bare);
+        if (unit.is_offer && !is_last) || (is_prose && (is_announcement(bare) || is_status(bare))) {
+            continue;
+        }
+        if unit.form == Form::Prose && text.ends_with(':') && text.chars().count() < SHORTEST_LEAD {
+            continue;
+        }
+        if text.is_empty() {
+            continue;
+        }
+        if text.len() != unit.text.len() {
+            unit.text = capitalized(text);
+        }
+        kept.push(unit);
+    }
+    kept
+}
+
+/// The text with its first letter in upper case.
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().collect::<String>());
+    first.unwrap_or_default() + letters.as_str()
+}
+
+fn has_words(text: &str) -> bool {
+    let mut before = false;
+    text.chars().any(|letter| {
+        let is_letter = letter.is_alphabetic();
+        // One character is a word in scripts without gaps.
+        let found = is_letter && (before || letter > '\u{2e7f}');
+        before = is_letter;
+        found
+    })
+}
+
+fn without_opening(text: &str) -> &str {
+    let lower = text.to_lowercase();
+    let Some(opening) = OPENINGS.iter().find(|opening| lower.starts_with(**opening)) else { return text };
+    let Some(rest) = text.get(opening.len()..) else { return text };
+    let behind = rest.trim_start().trim_start_matches(['!', '.', ',', '—', '–', '-']);
+    let is_cut = behind.len() < rest.trim_start().len() && behind.starts_with(char::is_whitespace);
+    if is_cut && !behind.trim().is_empty() { behind.trim_start() } else { text }
+}
+
+/// Whether a lower-case text begins with one of these and no letter follows.
+fn begins(text: &str, openings: &[&str]) -> bool {
+    openings.iter().any(|opening| {
+        text.strip_prefix(opening).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+    })
+}
+
+fn is_offer(lower: &str) -> bool {
+    if begins(lower, &OFFERS) {
+        return true;
+    }
+    INNER_OFFERS.iter().any(|offer| {
+        lower.find(offer).and_then(|at| lower.get(at..)).is_some_and(|rest| {
+            let rest = rest.trim_end_matches(['.', '?', '!']);
+            !rest.contains('.')
+        })
+    })
+}
+
+fn is_announcement(lower: &str) -> bool {
+    (lower.len() < LONGEST_ANNOUNCEMENT || lower.ends_with(':'))
+        && !lower.contains('—')
+        && begins(lower, &ANNOUNCEMENTS)
+}
+
+/// `All 12 tests pass`, `Lint is clean`, `Done.`
+fn is_status(lower: &str) -> bool {
+    let bare = lower.trim_end_matches(['.', '!', ' ']);
+    if ACKNOWLEDGEMENTS.contains(&bare)
+        || lower.starts_with("the task is complete")
+        || lower.starts_with("working tree clean")
+        || lower.starts_with("working tree is clean")
+    {
+        return true;
+    }
+    let mut words = lower.split_whitespace().peekable();
+    while words.peek().is_some_and(|word| {
+        CHECK_QUALIFIERS.contains(word) || word.bytes().all(|byte| byte.is_ascii_digit() || byte == b',')
+    }) {
+        words.next();
+    }
+    let is_check = words.next().is_some_and(|word| CHECKS.contains(&word.trim_end_matches(':')));
+    let until = bare.find(['.', ';', '—']).unwrap_or(bare.len());
+    is_check && lower.len() < 140 && until == bare.len() && PASSED.iter().any(|passed| lower.contains(passed))
+}
+
+/// `/command`, `q to exit`, `<tag>`, rules and boxes.
+fn is_menu(lower: &str) -> bool {
+    let bare = lower.trim_start_matches(['`', '"', '\'']);
+    let is_command = bare.strip_prefix('/').is_some_and(|name| {
+        let name = name.split(['`', ' ']).next().unwrap_or_default();
+        name.starts_with(|first: char| first.is_ascii_lowercase())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b':' | b'-' | b'_'))
+    });
+    let is_key =
+        bare.get(1..).is_some_and(|rest| rest.trim_start_matches(['`', '"', '\'']).starts_with(" to exit"));
+    let is_tag = bare.strip_prefix('<').is_some_and(|rest| {
+        rest.split_once('>').is_some_and(|(name, _)| name.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    });
+    is_command || is_key || is_tag || lower.starts_with("also available")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, is_kept: bool) {
+        let units = super::super::units::parse(text);
+        let kept = clean(SourceKind::Answer, false, units);
+        assert_eq!(!kept.is_empty(), is_kept, "{text}");
+    }
+
+    #[test]
+    fn talk_and_status_are_dropped() {
+        for text in [
+            "Done.",
+            "Let me look at the pool first.",
+            "All 12 tests pass.",
+            "Lint is clean.",
+            "Want me to push it?",
+            "I can also split it. Shall I?",
+            "`/clear`",
+            "Now I have everything I need.",
+            "The working tree is fine:",
+            "────",
+            "42",
+        ] {
+            check(text, text.starts_with("I can"));
+        }
+    }
+
+    #[test]
+    fn statements_are_kept() {
+        for text in [
+            "The pool waits because `pending` is stale.",
+            "Tests pass only with `--test-threads=1`; the port is shared.",
+            "Let the reader close the socket.",
+        ] {
+            check(text, true);
+        }
+    }
+
+    #[test]
+    fn openings_are_cut_off() {
+        assert_eq!(without_opening("Done! The pool waits."), "The pool waits.");
+        assert_eq!(without_opening("Good question — it is the port."), "it is the port.");
+        assert_eq!(without_opening("Fixed-size pools wait."), "Fixed-size pools wait.");
+        assert_eq!(without_opening("Done."), "Done.");
+    }
+
+    #[test]
+    fn an_offer_of_the_last_answer_is_kept() {
+        let units = super::super::units::parse("Want me to push it?");
+        assert_eq!(clean(SourceKind::Answer, true, units).len(), 1);
+    }
+}

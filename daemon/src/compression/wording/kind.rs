@@ -1,0 +1,431 @@
+//! Types: a few clear rules, and behind them what the signs of a text and a learned score say together.
+
+use super::clause::{Opening, opening};
+use super::plain::plain;
+use super::word::{bare, is_english, is_identifier, phrases};
+use super::{Piece, SourceKind};
+use crate::memory::observation::ObservationType;
+
+/// The type of an observation made of these pieces. `learned` has a score for each type, in the order of
+/// [`ObservationType::ALL`]; a type that it does not know has 0.
+pub fn kind(pieces: &[Piece<'_>], learned: Option<&[f32]>) -> ObservationType {
+    let Some(first) = pieces.first() else { return ObservationType::Change };
+    let text = pieces.iter().map(|piece| plain(piece.text)).collect::<Vec<_>>().join(" ");
+    let heading = first.heading.map(|heading| lowered(&plain(heading))).unwrap_or_default();
+    let signs =
+        Signs { text: lowered(&text), heading, opening: opening(&plain(first.text)), source: first.source };
+    signs.certain(&text).unwrap_or_else(|| signs.likely(learned))
+}
+
+/// A type that a model gave, corrected where a rule is certain of another.
+pub fn valid_kind(given: ObservationType, title: &str, narrative: &str) -> ObservationType {
+    use ObservationType::{Bugfix, Change, Decision, Discovery};
+    let signs = Signs {
+        text: lowered(&format!("{title}. {narrative}")),
+        heading: String::new(),
+        opening: opening(title),
+        source: SourceKind::Answer,
+    };
+    match given {
+        // A fix says what was wrong.
+        Bugfix if is_english(narrative) && !signs.has_any(WRONG) => Change,
+        // A choice has an object.
+        Decision if title.split_whitespace().count() < 3 => Discovery,
+        other => other,
+    }
+}
+
+/// Words with a space around each, so that phrases are found whole.
+fn lowered(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push(' ');
+    for word in text.split_whitespace() {
+        let word = bare(word);
+        if !word.is_empty() {
+            out.push_str(&word);
+            out.push(' ');
+        }
+    }
+    out
+}
+
+struct Signs {
+    text: String,
+    heading: String,
+    opening: Opening,
+    source: SourceKind,
+}
+
+/// What was wrong before a fix.
+const WRONG: &str = "because, bug, broke, broken, wrong, wrongly, incorrect, incorrectly, missing, crash, crashed, panic, \
+    panicked, hang, hung, hanging, fail, failed, fails, failing, error, lost, leaked, race, duplicate, \
+    duplicated, overwrote, overwriting, overwritten, ignored, stale, instead of, never, regression, was \
+    not, were not, did not, didn't, no longer, caused, hard-coded, hardcoded, clobbered, corrupted";
+
+const OPEN: &str = "not pushed, unpushed, uncommitted, not committed, not yet, not been pushed, still open, left open, \
+    left as-is, left unfixed, to be done, remains to, still needs, still need, needs to be, need to be, \
+    to do, todo, todos, follow-up, follow-ups, next step, next steps, before merging, not implemented \
+    yet, not started, pending, still unanswered, awaiting, not verified, unverified, still to, noted for \
+    later";
+
+const OPEN_HEADINGS: &str = "next step, next steps, next, follow-up, follow-ups, pending, todo, todos, open questions, open \
+    question, remaining, not done, left to do, still open";
+
+const WISHES: &str = "always, never, from now on, in the future, please don't, please do not, prefer, prefers, i like, i \
+    don't like, i want, the user wants, the user prefers, the user asked, the user expects, make sure, \
+    should always, don't ever, stick to, stop using, we use, we don't, the user's rule, i'd rather, \
+    would rather";
+
+const AGAINST: &str = "no, nope, wrong, that's wrong, that is wrong, this is wrong, that's not, that is not, this is not, \
+    not what i, i said, i told you, i meant, you misunderstood, that's incorrect, that is incorrect, \
+    nein, das ist falsch, das stimmt nicht, actually no";
+
+const CHOSEN: &str = "decided, decision, decided against, chose, chosen, we chose, go with, going with, went with, opted, \
+    opt for, rejected, rather than, by design, on purpose, intentionally, deliberately, deferred, out of \
+    scope, no migration needed, for now, instead of, is settled, agreed, declined, drop";
+
+/// How often each type is right, in the order of [`ObservationType::ALL`]. A learned score counts by what it says beyond.
+const SHARES: [f32; 13] = [0.11, 0.07, 0.02, 0.08, 0.19, 0.2, 0.17, 0.02, 0.01, 0.04, 0.02, 0.07, 0.0];
+
+/// How much a learned score counts beside the signs.
+const WEIGHT: f32 = 0.5;
+
+impl Signs {
+    fn has(&self, phrase: &str) -> bool {
+        has(&self.text, phrase)
+    }
+
+    fn has_any(&self, list: &str) -> bool {
+        phrases(list).any(|phrase| self.has(phrase))
+    }
+
+    fn headed(&self, list: &str) -> bool {
+        phrases(list).any(|phrase| has(&self.heading, phrase))
+    }
+
+    fn begins(&self, list: &str) -> bool {
+        phrases(list).any(|phrase| {
+            self.text.trim_start().strip_prefix(phrase).is_some_and(|rest| rest.starts_with(' '))
+        })
+    }
+
+    fn is_by_user(&self) -> bool {
+        matches!(self.source, SourceKind::Prompt | SourceKind::Ask)
+    }
+
+    /// What a rule is certain of.
+    fn certain(&self, text: &str) -> Option<ObservationType> {
+        use ObservationType::{Bugfix, Contact, Correction, Decision, NextStep, Preference, Security};
+        if self.source == SourceKind::Task {
+            return Some(NextStep);
+        }
+        if self.is_by_user() && is_contact(text) {
+            return Some(Contact);
+        }
+        if self.source == SourceKind::Prompt {
+            if self.begins("remind me, don't forget, do not forget, remember to, later, todo, next time")
+                || self.has("remind me")
+            {
+                return Some(NextStep);
+            }
+            if self.has_any(
+                "we decided, i decided, decided to, let's go with, go with, for now, no migration needed",
+            ) {
+                return Some(Decision);
+            }
+            if turns_against(text) && self.text.split_whitespace().count() > 3 {
+                return Some(Correction);
+            }
+            if self.has_any(WISHES) {
+                return Some(Preference);
+            }
+        }
+        if self.has_any("the user's rule, the user wants, the user prefers, the user expects, per your rule")
+        {
+            return Some(Preference);
+        }
+        if self.has_any("the user corrected, corrected by the user") {
+            return Some(Correction);
+        }
+        if self.source == SourceKind::Ask {
+            return Some(Decision);
+        }
+        if self.headed(OPEN_HEADINGS)
+            || self.has_any("not pushed, unpushed, uncommitted, not committed, left unfixed, noted for later, to be done later")
+        {
+            return Some(NextStep);
+        }
+        if self.has_any("vulnerability, vulnerable, injection, exploit, hijack, hijacking, unredacted, privilege escalation") && !self.has("dependency injection")
+        {
+            return Some(Security);
+        }
+        let fixes = self.begins("fix, fixed, fixes, bugfix, hotfix")
+            || self.headed("bug fix, bug fixes, the fix, fixed");
+        let lint = self.has_any("warning, warnings, typo, typos, lint, comment, comments");
+        (fixes && self.has_any(WRONG) && !lint).then_some(Bugfix)
+    }
+
+    /// What the signs and the learned scores say together.
+    fn likely(&self, learned: Option<&[f32]>) -> ObservationType {
+        let (choice, knowledge, work) = self.leanings();
+        let mut best = (f32::MIN, ObservationType::Change);
+        for (at, (kind, _)) in ObservationType::ALL.iter().enumerate() {
+            let leaning = match sort(*kind) {
+                Sort::Choice => choice,
+                Sort::Knowledge => knowledge,
+                Sort::Work => work,
+                Sort::Other => continue,
+            };
+            let own = self.own(*kind);
+            let learned = learned
+                .and_then(|scores| scores.get(at))
+                .map_or(0.0, |score| score - SHARES.get(at).copied().unwrap_or_default());
+            let score = leaning + own + WEIGHT * learned;
+            if score > best.0 {
+                best = (score, *kind);
+            }
+        }
+        best.1
+    }
+
+    /// How much speaks for a choice, for knowledge, and for work that was done.
+    fn leanings(&self) -> (f32, f32, f32) {
+        let (mut choice, mut knowledge, mut work) = match self.source {
+            SourceKind::Answer => (0.25, 0.4, 0.35),
+            SourceKind::Subagent => (0.25, 0.7, 0.1),
+            SourceKind::Plan => (0.6, 0.2, 0.2),
+            SourceKind::PlanPrompt => (0.45, 0.25, 0.35),
+            SourceKind::Document => (0.2, 0.7, 0.1),
+            SourceKind::Comment => (0.15, 0.4, 0.45),
+            SourceKind::Failure => (0.0, 0.9, 0.1),
+            SourceKind::Commit | SourceKind::PullRequest => (0.25, 0.2, 0.65),
+            SourceKind::Prompt | SourceKind::Ask => (0.8, 0.1, 0.1),
+            SourceKind::Task => (0.3, 0.3, 0.3),
+        };
+        let count = |list: &str| phrases(list).filter(|phrase| self.has(phrase)).count().min(3) as f32;
+        choice += 0.3 * count(CHOSEN);
+        choice += 0.15
+            * count("should, would, keep, must, only, not, no, each, per, both, v1, later, future").min(2.0);
+        knowledge += 0.25
+            * count(
+                "cannot, can't, fails, failed, does not, doesn't, already, is already, root cause, the problem, \
+    error, silently, runs, works, empty, even though, had",
+            );
+        work += 0.25
+            * count(
+                "now, no longer, added, removed, renamed, replaced, moved, updated, extracted, fixed, previously, \
+    new, rewrote, tests",
+            );
+        match self.opening {
+            Opening::Done => work += 0.5,
+            Opening::Imperative => match self.source {
+                SourceKind::Commit | SourceKind::PullRequest => work += 0.3,
+                SourceKind::Plan | SourceKind::PlanPrompt => choice += 0.1,
+                _ => {}
+            },
+            Opening::Subject => knowledge += 0.15,
+            Opening::Fragment => choice += 0.1,
+            Opening::Lacking | Opening::Pronoun => {}
+        }
+        if self.headed("decision, decisions, design, alternatives, rejected, approach, boundaries, behavior, trade-offs, \
+    non-goals, recommendation") {
+            choice += 0.6;
+        }
+        if self.headed(
+            "root cause, cause, finding, findings, problem, how it works, limitation, limitations, analysis, \
+    background, scenario, details, gotcha, gotchas, blockers, why, location, references",
+        ) {
+            knowledge += 0.4;
+        }
+        if self.headed("changes, changed, implemented, fixed, fix, what changed, added, renames, committed, created, new") {
+            work += 0.4;
+        }
+        (choice, knowledge, work)
+    }
+
+    /// What speaks for one type among those of its sort.
+    fn own(&self, kind: ObservationType) -> f32 {
+        use ObservationType::{
+            Bugfix, Change, Decision, Discovery, Feature, Gotcha, NextStep, Refactor, TradeOff,
+        };
+        let if_any = |list: &str, worth: f32| if self.has_any(list) { worth } else { 0.0 };
+        match kind {
+            Decision | Discovery | Change => 0.15,
+            TradeOff => if_any(
+                "trade-off, tradeoff, at the cost of, the price, cost of, limitation, accepted, out of scope",
+                0.2,
+            ),
+            NextStep => if_any(OPEN, 0.45),
+            Gotcha => if_any(
+                "must, cannot, can't, careful, only if, only when, silently, never, even though, despite, not enough, \
+    fails, race, before, otherwise, trap, no-op, misleading, unless",
+                0.25,
+            ),
+            Bugfix => if_any("fix, fixed, fixes", 0.25) + if_any(WRONG, 0.1) - 0.05,
+            Feature => {
+                let first = self.begins(
+                    "add, added, adds, new, introduce, introduced, implement, implemented, feat, support",
+                );
+                if first { 0.25 } else { 0.0 }
+            }
+            Refactor => if_any(
+                "rename, renamed, renames, refactor, refactored, extracted, moved, deduplicated, dead code, cleanup",
+                0.25,
+            ),
+            _ => -0.3,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    Choice,
+    Knowledge,
+    Work,
+    Other,
+}
+
+fn sort(kind: ObservationType) -> Sort {
+    use ObservationType as T;
+    match kind {
+        T::Decision | T::TradeOff | T::NextStep => Sort::Choice,
+        T::Discovery | T::Gotcha => Sort::Knowledge,
+        T::Bugfix | T::Feature | T::Refactor | T::Change => Sort::Work,
+        // Only rules give these.
+        T::Security | T::Preference | T::Correction | T::Contact => Sort::Other,
+    }
+}
+
+/// Whether a prompt opens against what was said or done. A bare `no` counts only if it is set off.
+fn turns_against(text: &str) -> bool {
+    let lower = text.trim_start().to_lowercase().replace('\u{2019}', "'");
+    phrases(AGAINST).any(|opening| {
+        lower.strip_prefix(opening).is_some_and(|rest| match opening {
+            "no" | "nope" | "nein" | "wrong" => {
+                rest.starts_with([',', '.', '!', ';', ':']) || rest.starts_with(" -")
+            }
+            _ => !rest.starts_with(|c: char| c.is_alphanumeric()),
+        })
+    })
+}
+
+/// Whether a phrase stands among words that have spaces around them.
+fn has(text: &str, phrase: &str) -> bool {
+    text.match_indices(phrase).any(|(at, _)| {
+        let before = text.get(..at).unwrap_or_default();
+        let after = text.get(at + phrase.len()..).unwrap_or_default();
+        before.ends_with(' ') && after.starts_with(' ')
+    })
+}
+
+/// `Anna owns billing`, `ask Ben about the gateway`: a person by name, and what for.
+fn is_contact(text: &str) -> bool {
+    const DOES: &str = "owns, maintains, leads, runs, handles, reviews, approves, knows, manages, decides, wrote, is \
+    responsible, is in charge, is the";
+    const ASKED: &str = "ask, contact, ping, talk to, speak to, check with, cc, tell";
+    const NOT_PEOPLE: &str = "the, a, an, this, that, it, he, she, they, we, i, you, who, what, which, git, github, \
+    docker, linux, windows, postgres, rust, python, one, each";
+    let is_name = |word: &str| {
+        let inner = word.trim_matches(|edge: char| !edge.is_alphanumeric());
+        let inner = inner.strip_suffix("'s").unwrap_or(inner);
+        inner.chars().count() > 1
+            && inner.starts_with(|c: char| c.is_uppercase())
+            && inner.chars().skip(1).all(|c| c.is_lowercase() || c == '-')
+            && !is_identifier(word)
+            && !phrases(NOT_PEOPLE).any(|other| other == inner.to_lowercase())
+    };
+    text.split(['.', '!', '\n', ';']).any(|sentence| {
+        let words: Vec<&str> = sentence.split_whitespace().collect();
+        let lower = lowered(sentence);
+        let named = words.first().is_some_and(|first| is_name(first)) && words.len() > 2;
+        // One name, or first and last name.
+        let after_name: Vec<String> =
+            words.iter().skip(1).skip_while(|word| is_name(word)).take(3).map(|word| bare(word)).collect();
+        let does = phrases(DOES).any(|does| after_name.join(" ").starts_with(does)) && !after_name.is_empty();
+        let asked = phrases(ASKED).any(|ask| {
+            lower.trim_start().starts_with(&format!("{ask} ")) || lower.contains(&format!(" please {ask} "))
+        });
+        let asks_somebody = asked
+            && words.iter().skip(1).take(3).any(|word| is_name(word))
+            && (has(&lower, "about") || has(&lower, "for") || has(&lower, "before") || has(&lower, "if"));
+        named && does || asks_somebody
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ObservationType as T;
+
+    #[track_caller]
+    fn check(source: SourceKind, heading: Option<&str>, text: &str, expected: T) {
+        let piece = Piece { text, heading, salience: 1.0, source };
+        assert_eq!(kind(&[piece], None), expected, "{text}");
+    }
+
+    #[test]
+    fn what_a_prompt_settles_wishes_corrects_or_says_of_people() {
+        let said = |text, expected| check(SourceKind::Prompt, None, text, expected);
+        said("We decided to drop Windows", T::Decision);
+        said("no migration needed, nobody has old carts", T::Decision);
+        said("Please never push to main", T::Preference);
+        said("I want every commit to build", T::Preference);
+        said("No, the total is rounded before the tax", T::Correction);
+        said("That's wrong, carts expire after a day", T::Correction);
+        said("Remind me to rotate the key", T::NextStep);
+        said("Anna owns billing", T::Contact);
+        said("ask Ben about the gateway before you change it", T::Contact);
+        said("Cargo runs the tests of the cart, so always use it", T::Contact);
+    }
+
+    #[test]
+    fn an_answered_question_is_a_decision() {
+        check(SourceKind::Ask, None, "Drafts should not be public", T::Decision);
+        check(
+            SourceKind::Plan,
+            Some("Key decisions"),
+            "The cart keeps integer cents, not floats",
+            T::Decision,
+        );
+        check(
+            SourceKind::Answer,
+            Some("Alternatives rejected"),
+            "Rounding each line, rather than the total",
+            T::Decision,
+        );
+    }
+
+    #[test]
+    fn a_fix_says_what_was_wrong() {
+        check(
+            SourceKind::Commit,
+            None,
+            "Fix the total, which was wrong for refunds because signs were dropped",
+            T::Bugfix,
+        );
+        check(SourceKind::Commit, None, "Rename the cart's total to sum", T::Refactor);
+        check(SourceKind::Answer, Some("Changes"), "Added a cache of exchange rates to the cart", T::Feature);
+        assert_eq!(
+            valid_kind(T::Bugfix, "Exchange rates are cached", "They are kept for an hour."),
+            T::Change
+        );
+        assert_eq!(valid_kind(T::Bugfix, "Totals of refunds were wrong", "Signs were dropped."), T::Bugfix);
+        assert_eq!(valid_kind(T::Decision, "Integer cents", "Cents."), T::Discovery);
+        assert_eq!(valid_kind(T::Contact, "Anna owns billing", "Ask her."), T::Contact);
+    }
+
+    #[test]
+    fn what_is_open_and_what_was_found() {
+        check(SourceKind::Answer, Some("Next steps"), "Round the total of refunds as well", T::NextStep);
+        check(SourceKind::Answer, None, "The branch is not pushed", T::NextStep);
+        check(SourceKind::Task, None, "Round refunds", T::NextStep);
+        check(SourceKind::Answer, Some("Root cause"), "The gateway drops the sign of refunds", T::Discovery);
+        check(
+            SourceKind::Subagent,
+            None,
+            "The cart cannot be emptied unless the session is closed",
+            T::Gotcha,
+        );
+        check(SourceKind::Answer, None, "The search field is open to SQL injection", T::Security);
+    }
+}

@@ -1,0 +1,288 @@
+//! A session's summary for whoever goes on with it.
+
+use super::body::Said;
+use super::clause::{Opening, opening, trimmed};
+use super::never::{Place, never};
+use super::plain::{capitalized, plain};
+use super::prompt::{own_words, statement};
+use super::title::clean_title;
+use super::word::{bare, content, is_identifier};
+use super::{Piece, SourceKind};
+
+/// The title of a session: what names its subject. In this order: the heading of the plan as last written, the last
+/// subject of a commit that is no chore, the title of the weightiest observation, the request. `None` if none of them
+/// names anything.
+pub fn session_title(
+    plan: Option<&str>,
+    commits: &[&str],
+    observed: Option<&str>,
+    request: Option<&str>,
+) -> Option<String> {
+    let plan = plan.map(without_plan).filter(|plan| names_something(plan));
+    let commit = commits.iter().rev().find(|subject| !is_chore(subject)).map(|subject| subject_of(subject));
+    let observed = observed.map(str::to_owned);
+    let request = request.map(statement);
+    [plan, commit, observed, request]
+        .into_iter()
+        .flatten()
+        .filter(|title| names_something(title))
+        .find_map(|title| clean_title(&title))
+        .map(|title| title.text)
+}
+
+/// A plan's heading without the word: `Plan: Fix the cart`, `Implementation Plan — Cart`.
+fn without_plan(heading: &str) -> String {
+    let heading = plain(heading);
+    let lower = heading.to_lowercase();
+    for opening in ["implementation plan", "plan", "phase plan", "design", "task", "proposal"] {
+        if let Some(rest) = lower.strip_prefix(opening)
+            && rest.trim_start().starts_with([':', '—', '–', '-'])
+            && let Some(named) = heading.get(opening.len()..)
+        {
+            return capitalized(named.trim_start_matches([' ', ':', '—', '–', '-']));
+        }
+    }
+    heading
+}
+
+/// A commit's subject without its conventional type.
+fn subject_of(subject: &str) -> String {
+    let line = plain(subject.lines().next().unwrap_or_default());
+    match line.split_once(": ") {
+        Some((kind, said)) if !kind.contains(' ') && kind.len() < 24 => capitalized(said),
+        _ => line,
+    }
+}
+
+/// Commits that tidy rather than do what the session was about.
+fn is_chore(subject: &str) -> bool {
+    let lower = subject.trim_start().to_lowercase();
+    const CHORES: [&str; 18] = [
+        "merge ",
+        "wip",
+        "fixup!",
+        "squash!",
+        "chore",
+        "docs(",
+        "docs:",
+        "style",
+        "ci:",
+        "bump ",
+        "release ",
+        "update changelog",
+        "address review",
+        "address feedback",
+        "lint",
+        "fmt",
+        "format",
+        "revert \"",
+    ];
+    CHORES.iter().any(|chore| lower.starts_with(chore))
+}
+
+/// Whether a line is about something: two words with content, or a name of code.
+fn names_something(text: &str) -> bool {
+    !super::subject::is_generic(text)
+        && (content(text).len() >= 2 || text.split_whitespace().any(is_identifier))
+}
+
+/// What the user wanted in the end: of the prompts in order, the last one that asks for something by itself, with the
+/// first where that one only adds to it. Assent, notices and pasted text are passed over. Empty if nobody asked for
+/// anything.
+pub fn request(prompts: &[&str]) -> String {
+    let mut asked: Vec<String> = Vec::new();
+    for prompt in prompts {
+        if let Some(wish) = wish(prompt) {
+            asked.push(wish);
+        }
+    }
+    let Some(first) = asked.first().cloned() else { return String::new() };
+    // What was asked first stays what was wanted, unless a later prompt of the same subject says it anew.
+    let subject = content(&first);
+    let again = asked.iter().skip(1).rfind(|later| {
+        let shared = content(later).iter().filter(|word| subject.contains(word)).count();
+        shared * 2 >= subject.len().max(2) && content(later).len() >= 4
+    });
+    again.cloned().unwrap_or(first)
+}
+
+/// The sentence of a prompt that asks for something, as a statement. `None`: assent, or nothing of the user's.
+fn wish(prompt: &str) -> Option<String> {
+    const LONGEST: usize = 220;
+    let words = own_words(prompt);
+    let heading = words.lines().find_map(|line| line.trim().strip_prefix("# ")).map(without_plan);
+    if words.chars().count() > 700
+        && let Some(heading) = heading
+    {
+        return Some(heading);
+    }
+    let sentences = words.lines().flat_map(|line| line.split_inclusive(". ")).map(str::trim);
+    let asks = |sentence: &&str| {
+        sentence.chars().count() <= LONGEST
+            && !sentence.ends_with(':')
+            && never(sentence, SourceKind::Prompt, Place::End).is_none()
+            && content(sentence).len() >= 2
+    };
+    sentences.filter(asks).max_by_key(|sentence| wished(sentence)).map(statement)
+}
+
+/// How plainly a sentence asks for something.
+fn wished(sentence: &str) -> usize {
+    let said = statement(sentence);
+    let orders = matches!(opening(&said), Opening::Imperative);
+    let wants = said.starts_with("The user wants") || sentence.ends_with('?');
+    let names = said.split_whitespace().filter(|word| is_identifier(word)).count().min(3);
+    usize::from(orders) * 6 + usize::from(wants) * 4 + names + content(&said).len().min(6)
+}
+
+/// Whether a sentence says that nothing is left to do.
+pub fn is_settled(text: &str) -> bool {
+    let text = plain(text);
+    let lower = format!(" {} ", text.split_whitespace().map(bare).collect::<Vec<_>>().join(" "));
+    const NOTHING: [&str; 9] = [
+        " nothing left ",
+        " nothing else ",
+        " no open ",
+        " none left ",
+        " all done ",
+        " no follow-up ",
+        " no follow-ups ",
+        " nothing to do ",
+        " nothing remains ",
+    ];
+    NOTHING.iter().any(|nothing| lower.contains(nothing))
+}
+
+/// Whether a sentence of the session's end says that something is still open: an offer, a question, or what is said to
+/// be left. What says that nothing is left is not.
+pub fn is_open(piece: Piece<'_>, place: Place) -> bool {
+    let text = plain(piece.text);
+    let lower = format!(" {} ", text.split_whitespace().map(bare).collect::<Vec<_>>().join(" "));
+    if is_settled(piece.text) {
+        return false;
+    }
+    const OPEN: [&str; 34] = [
+        " not pushed ",
+        " unpushed ",
+        " not committed ",
+        " uncommitted ",
+        " not yet ",
+        " todo ",
+        " todos ",
+        " follow-up ",
+        " follow-ups ",
+        " deferred ",
+        " pending ",
+        " remaining ",
+        " remains ",
+        " left to ",
+        " left as-is ",
+        " still open ",
+        " still needs ",
+        " still need ",
+        " needs to be ",
+        " need to be ",
+        " out of scope ",
+        " next step ",
+        " next steps ",
+        " later ",
+        " open question ",
+        " before merging ",
+        " not implemented ",
+        " not included ",
+        " not verified ",
+        " unanswered ",
+        " waiting for ",
+        " your call ",
+        " up to you ",
+        " should also ",
+    ];
+    let says = OPEN.iter().any(|open| lower.contains(open));
+    let heading =
+        piece.heading.map(|heading| format!(" {} ", plain(heading).to_lowercase())).unwrap_or_default();
+    let headed = [" next", " follow-up", " todo", " open ", " remaining", " pending", " not done", " left"]
+        .iter()
+        .any(|open| heading.contains(open));
+    match place {
+        Place::Earlier => piece.source == SourceKind::Task,
+        Place::End => {
+            says || headed
+                || text.ends_with('?')
+                || never(piece.text, SourceKind::Answer, Place::Earlier) == Some(super::Never::Offer)
+        }
+    }
+}
+
+/// The sentences of one field that no other field has said, nor the field itself: done and learned are never the same.
+pub fn without_repeats<'a>(sentences: &[&'a str], others: &[&str]) -> Vec<&'a str> {
+    let mut said = Said::default();
+    for other in others {
+        said.add(other);
+    }
+    let mut kept = Vec::new();
+    for sentence in sentences {
+        let sentence = trimmed(sentence);
+        if !sentence.is_empty() && !said.has(sentence) {
+            said.add(sentence);
+            kept.push(sentence);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_named_by_its_subject() {
+        let title = |plan, commits: &[&str], observed, request| {
+            session_title(plan, commits, observed, request).unwrap_or_default()
+        };
+        assert_eq!(title(Some("# Plan: Round totals once"), &["fix: x"], None, None), "Round totals once");
+        assert_eq!(
+            title(Some("Plan"), &["fix(cart): Round totals once", "chore: bump"], None, None),
+            "Round totals once"
+        );
+        assert_eq!(title(None, &["wip"], Some("Totals are rounded once"), None), "Totals are rounded once");
+        assert_eq!(title(None, &[], None, Some("please round the totals once")), "Round the totals once");
+        assert_eq!(session_title(Some("Implementation plan"), &["wip"], None, Some("yes")), None);
+    }
+
+    #[test]
+    fn the_request_is_what_was_wanted_in_the_end() {
+        assert_eq!(
+            request(&[
+                "please round the total of the cart per line",
+                "yes",
+                "Hm, round the total of the cart once instead"
+            ]),
+            "Round the total of the cart once instead"
+        );
+        assert_eq!(
+            request(&["can you add a discount to the cart?", "commit it", "ok"]),
+            "Add a discount to the cart"
+        );
+        assert_eq!(request(&["yes", "go ahead", "<system-reminder>cart</system-reminder>"]), "");
+        assert_eq!(request(&[]), "");
+    }
+
+    #[test]
+    fn only_what_is_open_at_the_end_is_open() {
+        let piece = |text| Piece { text, heading: None, salience: 1.0, source: SourceKind::Answer };
+        assert!(is_open(piece("The branch is not pushed."), Place::End));
+        assert!(is_open(piece("Want me to round refunds too?"), Place::End));
+        assert!(!is_open(piece("The branch is not pushed."), Place::Earlier));
+        assert!(!is_open(piece("Nothing left to do."), Place::End));
+        assert!(!is_open(piece("Totals are rounded once."), Place::End));
+        assert!(is_open(Piece { source: SourceKind::Task, ..piece("Round refunds") }, Place::Earlier));
+        assert!(is_open(Piece { heading: Some("Next steps"), ..piece("Round refunds") }, Place::End));
+    }
+
+    #[test]
+    fn done_and_learned_are_never_the_same() {
+        let done = ["Totals are rounded once.", "The cart keeps cents."];
+        let learned = ["Totals are rounded once", "Each line lost a cent.", "Each line lost a cent"];
+        assert_eq!(without_repeats(&learned, &done), ["Each line lost a cent"]);
+    }
+}

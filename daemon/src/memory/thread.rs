@@ -1,0 +1,231 @@
+//! Which statements of several sessions belong to one thread: they are about the same, and the newest counts.
+//!
+//! Sharing a rare name or a file proves nothing, because most work on a part of a program goes on beside earlier work
+//! on it. So two statements belong together only if a third of all their words is common, and if not both of them
+//! name something that the other does not. `daemon/examples/threads` measures this rule on labelled pairs.
+
+use std::collections::BTreeMap;
+
+use super::ids::{ObservationId, SessionRow, Timestamp};
+use super::lineage::Author;
+use super::sameness::is_code;
+
+/// The words of a statement, as hashes in ascending order. The lowest bit says that the word is part of a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ThreadWords(Vec<u32>);
+
+/// Shorter words are mostly grammar.
+const SHORTEST: usize = 4;
+
+/// So many characters of a word are compared, so that its endings do not matter.
+const STEM: usize = 7;
+
+/// Words of a longer text are not looked at.
+const MOST: usize = 120;
+
+impl ThreadWords {
+    /// The words of an observation's title, narrative and facts.
+    pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut words: BTreeMap<u32, u32> = BTreeMap::new();
+        for written in texts.into_iter().flat_map(str::split_whitespace) {
+            let written = written.trim_matches(|edge: char| !edge.is_alphanumeric());
+            let is_name = u32::from(is_code(written));
+            for word in written.split(|gap: char| !gap.is_alphanumeric() && gap != '_') {
+                if word.chars().count() >= SHORTEST && words.len() < MOST {
+                    *words.entry(hash(word)).or_default() |= is_name;
+                }
+            }
+        }
+        Self(words.into_iter().map(|(hash, is_name)| hash | is_name).collect())
+    }
+
+    /// As it is stored.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.0.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        Self(bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect())
+    }
+
+    /// What both have, and what only one of them names.
+    fn compare(&self, other: &Self) -> Comparison {
+        let mut found = Comparison::default();
+        let (mut mine, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
+        loop {
+            match (mine.peek(), theirs.peek()) {
+                (Some(one), Some(two)) if *one >> 1 == *two >> 1 => {
+                    found.common += 1;
+                    // A plain word does not name what a name does.
+                    found.only_self_names |= *one & 1 > *two & 1;
+                    found.only_other_names |= *two & 1 > *one & 1;
+                    mine.next();
+                    theirs.next();
+                }
+                (Some(one), two) if two.is_none_or(|two| **one < **two) => {
+                    found.only_self_names |= *one & 1 == 1;
+                    mine.next();
+                }
+                (_, Some(two)) => {
+                    found.only_other_names |= *two & 1 == 1;
+                    theirs.next();
+                }
+                (_, None) => return found,
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Comparison {
+    common: usize,
+    only_self_names: bool,
+    only_other_names: bool,
+}
+
+/// FNV-1a of the beginning of a word in lower case, without the lowest bit. It is stored, so it must not change.
+fn hash(word: &str) -> u32 {
+    let mut hash: u32 = 0x811c_9dc5;
+    let mut utf8 = [0; 4];
+    for letter in word.chars().take(STEM).flat_map(char::to_lowercase) {
+        for byte in letter.encode_utf8(&mut utf8).bytes() {
+            hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+        }
+    }
+    hash & !1
+}
+
+/// What two statements have to do with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kinship {
+    Unrelated,
+    /// They are about the same, and the older one names something that the newer one does not.
+    AddsAFact,
+    /// They are about the same, and the newer one names all that the older one does.
+    Covered,
+}
+
+/// What an older statement is to a newer one.
+pub fn kinship(older: &ThreadWords, newer: &ThreadWords) -> Kinship {
+    let found = older.compare(newer);
+    let (common, of_both) = (found.common, older.0.len() + newer.0.len());
+    // A third of all words is common; of a short statement half.
+    let is_close = (common >= 5 && 4 * common >= of_both) || (common == 4 && 3 * common >= of_both);
+    match (is_close, found.only_self_names, found.only_other_names) {
+        (false, ..) | (true, true, true) => Kinship::Unrelated,
+        (true, true, false) => Kinship::AddsAFact,
+        (true, false, _) => Kinship::Covered,
+    }
+}
+
+/// An observation as a part of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saying {
+    pub id: ObservationId,
+    pub author: Author,
+    /// `None` if the user wrote it by hand.
+    pub session: Option<SessionRow>,
+    pub at: Timestamp,
+    pub words: ThreadWords,
+}
+
+impl Saying {
+    /// Whether this makes it needless to tell the older one. A session's own statements stand beside each other. What
+    /// the user wrote is always told.
+    pub fn covers(&self, older: &Self) -> bool {
+        let is_later = self.at > older.at;
+        let may = older.author == Author::Compressor;
+        let apart = self.session.is_none() || self.session != older.session;
+        is_later && may && apart && kinship(&older.words, &self.words) == Kinship::Covered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(older: &str, newer: &str, expected: Kinship) {
+        assert_eq!(
+            kinship(&ThreadWords::of([older]), &ThreadWords::of([newer])),
+            expected,
+            "{older:?} {newer:?}"
+        );
+    }
+
+    #[test]
+    fn a_newer_statement_about_the_same_covers_the_older_one() {
+        check(
+            "Invoices are numbered per customer, starting anew each January",
+            "Invoices are numbered per shop now, not per customer, starting anew each January",
+            Kinship::Covered,
+        );
+        check(
+            "The nightly export of orders fails when `export.rs` meets an empty basket",
+            "The nightly export of orders no longer fails for an empty basket in `export.rs`, fixed by a guard",
+            Kinship::Covered,
+        );
+        check(
+            "Image uploads are limited to 20 megabytes each",
+            "Image uploads are limited to 50 megabytes each",
+            Kinship::Covered,
+        );
+    }
+
+    #[test]
+    fn an_older_statement_that_names_more_is_told_too() {
+        check(
+            "Sign-in tokens are kept in `SessionJar` and expire after a week without use",
+            "Sign-in tokens are kept for longer and expire after a month without use",
+            Kinship::AddsAFact,
+        );
+    }
+
+    #[test]
+    fn statements_about_other_things_have_nothing_to_do_with_each_other() {
+        // Built alike, about two files.
+        check(
+            "Tests of the basket need the file src/basket.rs to be generated first",
+            "Tests of the basket need the file src/ledger.rs to be generated first",
+            Kinship::Unrelated,
+        );
+        // About one file, and otherwise two things.
+        check(
+            "`export.rs` writes dates in the time zone of the shop, because accountants asked for it",
+            "`export.rs` streams its rows, so that a year of orders does not fill the memory",
+            Kinship::Unrelated,
+        );
+        check("Run the tests", "Run the tests", Kinship::Unrelated);
+        check("", "", Kinship::Unrelated);
+    }
+
+    #[test]
+    fn stored_words_are_the_same_words() {
+        let words = ThreadWords::of(["Sign-in tokens live in `SessionJar`", "Überweisungen über Nacht"]);
+        assert_eq!(ThreadWords::from_bytes(&words.to_bytes()), words);
+        assert!(words.0.is_sorted() && words.0.len() == 7, "{words:?}");
+    }
+
+    #[test]
+    fn only_a_later_statement_of_another_session_covers() {
+        let saying = |id: i64, author: Author, session: Option<i64>, at: i64| Saying {
+            id: ObservationId(id),
+            author,
+            session: session.map(SessionRow),
+            at: Timestamp(at),
+            words: ThreadWords::of(["Invoices are numbered per customer, starting anew each January"]),
+        };
+        let older = saying(1, Author::Compressor, Some(1), 10);
+        assert!(saying(2, Author::Compressor, Some(2), 11).covers(&older));
+        assert!(!saying(2, Author::Compressor, Some(1), 11).covers(&older));
+        assert!(!saying(2, Author::Compressor, Some(2), 9).covers(&older));
+        assert!(
+            !saying(2, Author::Compressor, Some(2), 10).covers(&older),
+            "numbers say nothing of the order"
+        );
+        assert!(saying(2, Author::User, None, 11).covers(&older));
+        let by_hand = saying(1, Author::User, None, 10);
+        assert!(!saying(2, Author::Compressor, Some(2), 11).covers(&by_hand));
+        assert!(!saying(2, Author::User, None, 11).covers(&by_hand));
+    }
+}

@@ -1,0 +1,195 @@
+//! Leaves a provider alone that is in trouble, or that has said no.
+//!
+//! Several failures in a row, or one that names a time, close the way for a while; then one call goes first, and only
+//! its success lets the others follow. A refusal that a person has to settle (a wrong key, an empty account) closes it
+//! until somebody asks for a retry.
+
+use crate::memory::ids::Timestamp;
+
+/// Failures in a row that are taken for more than bad luck.
+const FAILURES_TO_OPEN: u32 = 5;
+const FIRST_PAUSE_MS: u64 = 60_000;
+/// Nobody is left alone for longer, whatever a provider asks for.
+pub(super) const LONGEST_PAUSE_MS: u64 = 3_600_000;
+
+/// One provider's state. Cheap; nothing in it is kept over a restart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Breaker {
+    way: Way,
+    /// Since the last success.
+    failures: u32,
+    /// Pauses since the last success, each twice as long as the one before.
+    pauses: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Way {
+    #[default]
+    Open,
+    /// Nobody goes before this moment.
+    ClosedUntil(Timestamp),
+    /// One has gone ahead at this moment; the others wait for what it brings back.
+    Trying(Timestamp),
+    /// Until a person has seen to it.
+    Barred(String),
+}
+
+/// Why a call is not made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum BackedOff {
+    For { wait_ms: u64 },
+    Barred { why: String },
+}
+
+impl Breaker {
+    /// Asks to go. Whoever may go reports how it went; who never does is taken for lost after the longest call.
+    ///
+    /// # Errors
+    /// When the provider is to be left alone.
+    pub(super) fn admit(&mut self, now: Timestamp, longest_call_ms: u64) -> Result<(), BackedOff> {
+        match &self.way {
+            Way::Open => Ok(()),
+            Way::Barred(why) => Err(BackedOff::Barred { why: why.clone() }),
+            Way::ClosedUntil(until) if now < *until => Err(BackedOff::For { wait_ms: between(now, *until) }),
+            Way::Trying(since) if between(*since, now) < longest_call_ms => {
+                Err(BackedOff::For { wait_ms: longest_call_ms - between(*since, now) })
+            }
+            Way::ClosedUntil(_) | Way::Trying(_) => {
+                self.way = Way::Trying(now);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whoever was let through has not made its call after all.
+    pub(super) fn stood_back(&mut self) {
+        if let Way::Trying(since) = self.way {
+            self.way = Way::ClosedUntil(since);
+        }
+    }
+
+    pub(super) fn succeeded(&mut self) {
+        *self = Self::default();
+    }
+
+    /// `asked_ms`: how long the provider asked to be left alone.
+    pub(super) fn failed(&mut self, now: Timestamp, asked_ms: Option<u64>) {
+        self.failures = self.failures.saturating_add(1);
+        let was_trial = matches!(self.way, Way::Trying(_));
+        let pause = match asked_ms {
+            Some(asked) => asked.min(LONGEST_PAUSE_MS),
+            None if was_trial || self.failures >= FAILURES_TO_OPEN => {
+                self.pauses = self.pauses.saturating_add(1);
+                pause_ms(self.pauses)
+            }
+            None => return,
+        };
+        let until = Timestamp(now.0.saturating_add(i64::try_from(pause).unwrap_or(i64::MAX)));
+        // Calls that were under way together fail one after the other; the longest pause counts.
+        match &self.way {
+            Way::Barred(_) => {}
+            Way::ClosedUntil(already) if *already > until => {}
+            _ => self.way = Way::ClosedUntil(until),
+        }
+    }
+
+    /// A person has to see to it.
+    pub(super) fn bar(&mut self, why: &str) {
+        self.way = Way::Barred(why.to_owned());
+    }
+
+    /// `closed` (calls go through), `open` (they do not, for a while) or `barred`: as electricians say it.
+    pub(super) fn state(&self) -> &'static str {
+        match self.way {
+            Way::Open => "closed",
+            Way::ClosedUntil(_) | Way::Trying(_) => "open",
+            Way::Barred(_) => "barred",
+        }
+    }
+}
+
+/// 1 min, 2 min, 4 min ... at most an hour.
+fn pause_ms(pauses: u32) -> u64 {
+    (FIRST_PAUSE_MS << pauses.saturating_sub(1).min(10)).min(LONGEST_PAUSE_MS)
+}
+
+fn between(earlier: Timestamp, later: Timestamp) -> u64 {
+    u64::try_from(later.0.saturating_sub(earlier.0)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALL: u64 = 60_000;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp(second * 1000)
+    }
+
+    #[test]
+    fn five_failures_in_a_row_close_the_way_and_one_success_opens_it() {
+        let mut breaker = Breaker::default();
+        for _ in 0..4 {
+            breaker.failed(at(0), None);
+        }
+        assert_eq!(breaker.admit(at(0), CALL), Ok(()));
+        breaker.failed(at(0), None);
+        assert_eq!(breaker.admit(at(1), CALL), Err(BackedOff::For { wait_ms: 59_000 }));
+        // One goes ahead; the second waits for it.
+        assert_eq!(breaker.admit(at(60), CALL), Ok(()));
+        assert_eq!(breaker.admit(at(61), CALL), Err(BackedOff::For { wait_ms: 59_000 }));
+        breaker.succeeded();
+        assert_eq!((breaker.admit(at(61), CALL), breaker.state()), (Ok(()), "closed"));
+    }
+
+    #[test]
+    fn pauses_double_up_to_an_hour() {
+        let mut breaker = Breaker::default();
+        let (mut now, mut pauses) = (0, Vec::new());
+        for _ in 0..4 {
+            breaker.failed(at(now), None);
+        }
+        for _ in 0..8 {
+            breaker.failed(at(now), None);
+            let Err(BackedOff::For { wait_ms }) = breaker.admit(at(now), CALL) else { panic!("it is open") };
+            pauses.push(wait_ms / 60_000);
+            now += i64::try_from(wait_ms / 1000).unwrap();
+            assert_eq!(breaker.admit(at(now), CALL), Ok(()));
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
+    }
+
+    #[test]
+    fn what_a_provider_asks_for_is_honoured_up_to_an_hour() {
+        let mut breaker = Breaker::default();
+        breaker.failed(at(0), Some(7_000));
+        assert_eq!(breaker.admit(at(0), CALL), Err(BackedOff::For { wait_ms: 7_000 }));
+        // One that was under way and asks for less does not shorten it.
+        breaker.failed(at(0), Some(1_000));
+        assert_eq!(breaker.admit(at(0), CALL), Err(BackedOff::For { wait_ms: 7_000 }));
+        breaker.failed(at(0), Some(u64::MAX));
+        assert_eq!(breaker.admit(at(0), CALL), Err(BackedOff::For { wait_ms: LONGEST_PAUSE_MS }));
+    }
+
+    #[test]
+    fn a_refusal_lasts_until_somebody_has_seen_to_it() {
+        let mut breaker = Breaker::default();
+        breaker.bar("the key is refused");
+        let refused = Err(BackedOff::Barred { why: "the key is refused".to_owned() });
+        assert_eq!(breaker.admit(at(1_000_000), CALL), refused);
+        breaker.failed(at(1_000_000), Some(1));
+        assert_eq!(breaker.admit(at(2_000_000), CALL), refused);
+        breaker.succeeded();
+        assert_eq!(breaker.admit(at(2_000_000), CALL), Ok(()));
+    }
+
+    #[test]
+    fn a_trial_that_never_came_back_does_not_close_the_way_for_ever() {
+        let mut breaker = Breaker::default();
+        breaker.failed(at(0), Some(1_000));
+        assert_eq!(breaker.admit(at(1), CALL), Ok(()));
+        assert!(breaker.admit(at(60), CALL).is_err());
+        assert_eq!(breaker.admit(at(61), CALL), Ok(()));
+    }
+}

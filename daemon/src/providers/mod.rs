@@ -1,0 +1,91 @@
+//! Calls to models somewhere else: the HTTP client, keys, `Retry-After`, the circuit breaker, and the rules of the cost
+//! ledger.
+//!
+//! [`chat`] sends a text and gets a text. [`CallGuard`] decides whether a call is made, whatever it asks for.
+//!
+//! **Invariant:** nothing here knows what a model is asked for, or what its answer means.
+
+mod backend;
+mod key;
+mod retry_after;
+mod http;
+mod breaker;
+pub mod ledger;
+mod guard;
+pub mod chat;
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use backend::{Backend, BackendKind, CallSettings, KeySource};
+pub use guard::{CallError, CallGuard, Payer};
+
+use crate::memory::budget::{Prices, Usage};
+
+/// A call's tokens, as its provider counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tokens {
+    pub into: u64,
+    pub out: u64,
+}
+
+impl Tokens {
+    pub fn usage(self, prices: Prices) -> Usage {
+        prices.of(self.into, self.out)
+    }
+}
+
+/// Why a call brought nothing. It contains no key and nothing of the request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProviderError {
+    /// A later call may succeed; `wait_ms`: the provider asks to wait so long.
+    #[error("{why}")]
+    Trouble { why: String, wait_ms: Option<u64>, paid: Paid },
+    /// The provider refuses this request. It may accept others.
+    #[error("{why}")]
+    Unacceptable { why: String },
+    /// The provider answered, and the answer cannot be read. It may cost something.
+    #[error("{why}")]
+    Unreadable { why: String },
+    /// The provider refuses every request until a person has acted.
+    #[error("{why}")]
+    Barred { why: String },
+}
+
+/// Whether a call that brought nothing may have cost something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paid {
+    /// The provider refused the call, or never received it.
+    No,
+    /// The call was on its way. Only the provider knows.
+    Perhaps,
+}
+
+/// Why settings make no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ProviderSetupError {
+    #[error("the HTTP client cannot be made: {0}")]
+    Client(String),
+    #[error("the proxy is invalid: {0}")]
+    Proxy(String),
+}
+
+/// A provider's state, as `recall ctl status` shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProviderState {
+    /// `provider:model`.
+    pub name: String,
+    /// `closed`: calls are made. `open`: none for a while. `barred`: none until a person has acted.
+    pub circuit: Cow<'static, str>,
+}
+
+fn barred(why: String) -> ProviderError {
+    ProviderError::Barred { why }
+}
+
+/// A count in a provider's answer. Anything but a count is `None`.
+fn count(usage: &Value, key: &str) -> Option<u64> {
+    usage.get(key).and_then(Value::as_u64)
+}

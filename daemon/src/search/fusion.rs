@@ -1,0 +1,191 @@
+//! Makes one result of what the sources found.
+//!
+//! A document that several sources found is one candidate. Its fit and its relevance are those of the source that is
+//! surest; the others are shown by `--explain`. Then the document's own traits count, and what was found close by in
+//! time.
+
+use std::collections::HashMap;
+
+use crate::memory::document::DocumentKey;
+use crate::memory::ids::Timestamp;
+use crate::memory::ranking::{Factors, surroundings};
+
+use super::error::IndexError;
+use super::request::{Hit, Hits, Request, SourcePart};
+use super::source::{Candidate, CandidateSource, Candidates, Part};
+
+/// Searches with all sources.
+///
+/// # Errors
+/// When a source cannot be read.
+pub fn search(sources: &[&dyn CandidateSource], request: &Request) -> Result<Hits, IndexError> {
+    let mut found: Vec<Candidates> = Vec::with_capacity(sources.len());
+    for source in sources {
+        found.push(source.candidates(request)?);
+    }
+    let mut fused = fuse(&found);
+    // Without a text nothing matches better than anything else.
+    if !(request.query.words.is_empty() && request.query.phrases.is_empty()) {
+        apply_conversation_fit(&mut fused);
+    }
+    let mut scored: Vec<(f32, Fused)> = fused.into_iter().map(|one| (one.factors.score(), one)).collect();
+    scored.sort_by(|(a_score, a), (b_score, b)| {
+        // Of equal ones the newer comes first.
+        b_score
+            .total_cmp(a_score)
+            .then_with(|| b.candidate.at.cmp(&a.candidate.at))
+            .then_with(|| a.place.cmp(&b.place))
+    });
+    scored.truncate(request.limit.min(Request::MOST_HITS));
+    let hits = scored.into_iter().map(|(score, one)| one.hit(score, sources, &found)).collect();
+    Ok(Hits { hits, total: found.iter().map(|each| each.total).max().unwrap_or_default() })
+}
+
+/// A candidate with all that was said about it.
+struct Fused {
+    /// With the part of the source that is surest.
+    candidate: Candidate,
+    /// The number of that source.
+    source: usize,
+    /// What the other sources say.
+    others: Vec<(usize, Part)>,
+    factors: Factors,
+    /// Its place among all candidates, which makes the order of equal ones certain.
+    place: usize,
+}
+
+/// Every document once, in the order in which the sources name them.
+fn fuse(found: &[Candidates]) -> Vec<Fused> {
+    let mut fused: Vec<Fused> = Vec::with_capacity(found.first().map_or(0, |first| first.candidates.len()));
+    for (source, candidates) in found.iter().enumerate() {
+        // A source names no document twice.
+        let known: HashMap<DocumentKey, usize> =
+            fused.iter().enumerate().map(|(place, one)| (one.candidate.key, place)).collect();
+        for candidate in &candidates.candidates {
+            match known.get(&candidate.key).and_then(|place| fused.get_mut(*place)) {
+                Some(one) => one.blend(source, candidate.part),
+                None => fused.push(Fused {
+                    candidate: *candidate,
+                    source,
+                    others: Vec::new(),
+                    factors: Factors::new(candidate.part.fit, candidate.traits),
+                    place: fused.len(),
+                }),
+            }
+        }
+    }
+    fused
+}
+
+impl Fused {
+    /// Adds what one more source says.
+    fn blend(&mut self, source: usize, part: Part) {
+        let mut other = (source, part);
+        if part.fit > self.candidate.part.fit {
+            other = (self.source, self.candidate.part);
+            self.source = source;
+            self.candidate.part = part;
+            self.factors = Factors::new(part.fit, self.candidate.traits);
+        }
+        self.others.push(other);
+    }
+
+    fn hit(self, score: f32, sources: &[&dyn CandidateSource], found: &[Candidates]) -> Hit {
+        let parts = || std::iter::once((self.source, self.candidate.part)).chain(self.others.iter().copied());
+        let named = |(source, part): (usize, Part)| {
+            let source = sources.get(source)?.name();
+            Some(SourcePart { source, fit: part.fit, relevance: part.relevance, words: part.words })
+        };
+        let matched = parts().filter_map(|(source, part)| Some(found.get(source)?.matched(part))).flatten();
+        Hit {
+            key: self.candidate.key,
+            at: self.candidate.at,
+            score,
+            relevance: parts().map(|(_, part)| part.relevance).fold(0.0, f32::max),
+            factors: self.factors,
+            sources: parts().filter_map(named).collect(),
+            matched: matched.cloned().collect(),
+        }
+    }
+}
+
+/// Adds to each candidate the match of its neighbours in time in the same session. Leaves them grouped by session.
+fn apply_conversation_fit(fused: &mut [Fused]) {
+    fused.sort_by_key(|one| (one.candidate.conversation, one.candidate.at));
+    for group in fused.chunk_by_mut(|a, b| a.candidate.conversation == b.candidate.conversation) {
+        let moments: Vec<(Timestamp, f32)> =
+            group.iter().map(|one| (one.candidate.at, one.factors.fit)).collect();
+        for (one, around) in group.iter_mut().zip(surroundings(&moments)) {
+            one.factors = one.factors.amid(around);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::document::{DocumentKind, Status};
+    use crate::memory::observation::Importance;
+    use crate::memory::ranking::DocumentTraits;
+    use crate::search::query::Query;
+
+    const NOW: Timestamp = Timestamp(1_795_262_400_000);
+
+    /// Finds what it is told to: rows, fits and relevances.
+    struct Made(&'static str, Vec<(i64, f32, f32)>);
+
+    impl CandidateSource for Made {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+
+        fn candidates(&self, request: &Request) -> Result<Candidates, IndexError> {
+            let candidates = self.1.iter().map(|(row, fit, relevance)| Candidate {
+                key: DocumentKey { kind: DocumentKind::Observation, row: *row },
+                at: NOW,
+                conversation: row.unsigned_abs(),
+                traits: DocumentTraits {
+                    kind: DocumentKind::Observation,
+                    status: Status::Active,
+                    importance: Importance::clamped(5),
+                    age: request.now.since(NOW),
+                },
+                part: Part { fit: *fit, relevance: *relevance, words: None, matched: 1 },
+            });
+            Ok(Candidates {
+                candidates: candidates.collect(),
+                total: self.1.len(),
+                terms: vec![self.0.to_owned()],
+            })
+        }
+    }
+
+    fn searched(sources: &[&dyn CandidateSource]) -> Hits {
+        search(sources, &Request::new(Query::plain("login"), NOW)).unwrap()
+    }
+
+    #[test]
+    fn a_document_that_two_sources_found_is_one_hit() {
+        let words = Made("words", vec![(1, 0.5, 0.6), (2, 0.4, 0.4)]);
+        let meaning = Made("meaning", vec![(3, 0.3, 0.7), (2, 0.9, 0.3), (1, 0.1, 0.1)]);
+        let hits = searched(&[&words, &meaning]);
+        let rows: Vec<i64> = hits.hits.iter().map(|hit| hit.key.row).collect();
+        assert_eq!((rows, hits.total), (vec![2, 1, 3], 3));
+        let both = &hits.hits[0];
+        // The surest source says the fit; each is named with its own part.
+        assert_eq!((both.factors.fit, both.relevance), (0.9, 0.4));
+        let parts: Vec<_> = both.sources.iter().map(|part| (part.source, part.fit, part.relevance)).collect();
+        assert_eq!(parts, [("meaning", 0.9, 0.3), ("words", 0.4, 0.4)]);
+        assert_eq!(both.matched, ["meaning", "words"]);
+        assert_eq!(both.named_factors()[0], ("fit", 0.9));
+    }
+
+    #[test]
+    fn a_source_that_finds_nothing_changes_nothing() {
+        let (words, silent) =
+            (Made("words", vec![(1, 0.5, 0.6), (2, 0.5, 0.6)]), Made("meaning", Vec::new()));
+        assert_eq!(searched(&[&words]), searched(&[&words, &silent]));
+        assert_eq!(searched(&[&words]), searched(&[&silent, &words]));
+        assert_eq!(searched(&[]), Hits::default());
+    }
+}

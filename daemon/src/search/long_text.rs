@@ -1,0 +1,36 @@
+//! Shortens long texts before they are read.
+
+use std::borrow::Cow;
+
+/// The text or, if it is longer, its beginning and end.
+pub(super) fn both_ends(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
+    if text.len() <= head + tail {
+        return Cow::Borrowed(text);
+    }
+    let boundary = |mut at: usize| {
+        while !text.is_char_boundary(at) {
+            at += 1;
+        }
+        at
+    };
+    let first = text.get(..boundary(head)).unwrap_or_default();
+    let last = text.get(boundary(text.len() - tail)..).unwrap_or_default();
+    Cow::Owned(format!("{first}\n{last}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ends_of_a_long_text_are_cut_at_characters() {
+        for (text, head, tail, expected) in [
+            ("short", 3, 3, "short"),
+            ("abcdefghij", 2, 3, "ab\nhij"),
+            ("ééééé", 3, 3, "éé\né"),
+            ("", 0, 0, ""),
+        ] {
+            assert_eq!(both_ends(text, head, tail), expected, "{text}");
+        }
+    }
+}

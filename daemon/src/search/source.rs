@@ -1,0 +1,68 @@
+//! Where candidates come from.
+//!
+//! A source finds the documents that may answer a request, each with a calibrated part of its score: a fit and a
+//! relevance that mean the same whichever source they come from. [`super::fusion`] makes one result of all parts.
+
+use crate::memory::document::DocumentKey;
+use crate::memory::ids::Timestamp;
+use crate::memory::ranking::{DocumentTraits, TextFactors};
+
+use super::error::IndexError;
+use super::request::Request;
+
+/// Finds candidates in one way.
+pub trait CandidateSource {
+    /// Its name in `--explain`.
+    fn name(&self) -> &'static str;
+
+    /// The best candidates that fulfil the request's conditions, in an order that does not change between searches.
+    ///
+    /// # Errors
+    /// When the source cannot be read.
+    fn candidates(&self, request: &Request) -> Result<Candidates, IndexError>;
+}
+
+/// What one source found.
+#[derive(Clone, Debug, Default)]
+pub struct Candidates {
+    pub candidates: Vec<Candidate>,
+    /// The number of matching documents, among the candidates or not.
+    pub total: usize,
+    /// The terms that [`Part::matched`] refers to.
+    pub terms: Vec<String>,
+}
+
+/// A document that may answer a request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    pub key: DocumentKey,
+    pub at: Timestamp,
+    /// The same number for all documents of a session.
+    pub conversation: u64,
+    pub traits: DocumentTraits,
+    pub part: Part,
+}
+
+/// What one source says about a document.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Part {
+    /// How well the document matches, 0 for not at all.
+    pub fit: f32,
+    /// How likely it is about the question, 0 to 1.
+    pub relevance: f32,
+    /// The factors of the fit, if it comes from words.
+    pub words: Option<TextFactors>,
+    /// The terms that the document has: one bit for each of [`Candidates::terms`].
+    pub matched: u32,
+}
+
+impl Candidates {
+    /// The terms of a part.
+    pub fn matched(&self, part: Part) -> impl Iterator<Item = &String> {
+        let has = move |place: usize| {
+            let bit = u32::try_from(place).ok().and_then(|place| 1_u32.checked_shl(place));
+            bit.is_some_and(|bit| part.matched & bit != 0)
+        };
+        self.terms.iter().enumerate().filter(move |(place, _)| has(*place)).map(|(_, term)| term)
+    }
+}

@@ -1,0 +1,51 @@
+//! What the functions that store an effect need: the connection, the session, the event and its time.
+
+use rusqlite::params;
+
+use super::StoreError;
+use super::operation::WriteContext;
+use super::row::Sql;
+use crate::memory::conventions::Conventions;
+use crate::memory::ids::{BatchId, EventId, ProjectRow, SessionKey, SessionRow, Timestamp};
+use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
+use crate::memory::session::Seq;
+
+/// The rows of a stored event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredEvent {
+    pub session: SessionRow,
+    pub project: ProjectRow,
+}
+
+/// Where and when effects happen.
+pub(super) struct EffectContext<'a> {
+    pub(super) db: &'a WriteContext<'a>,
+    pub(super) stored: StoredEvent,
+    pub(super) key: &'a SessionKey,
+    /// `None` where time alone did it.
+    pub(super) event: Option<EventId>,
+    pub(super) at: Timestamp,
+    pub(super) conventions: Conventions,
+}
+
+impl EffectContext<'_> {
+    pub(super) fn session(&self) -> i64 {
+        self.stored.session.0
+    }
+
+    pub(super) fn say(&self, what: LifecycleKind) {
+        self.db.publish(LifecycleEvent { session: Some(self.key.clone()), at: self.at, what });
+    }
+
+    pub(super) fn batch(&self, seq: Seq) -> Result<BatchId, StoreError> {
+        let row = self.db.first(
+            "SELECT id FROM prompt_batches WHERE session = ?1 AND seq = ?2",
+            params![self.session(), seq.0],
+        )?;
+        row.map(BatchId).ok_or(StoreError::NoSuchBatch(seq.0))
+    }
+
+    pub(super) fn batch_row(&self, seq: Option<Seq>) -> Result<Option<i64>, StoreError> {
+        seq.map(|seq| self.batch(seq).map(|batch| batch.0)).transpose()
+    }
+}

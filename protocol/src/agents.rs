@@ -1,0 +1,169 @@
+//! What the hook client must know of an agent by itself: its empty answer, how long an event may wait, and where the
+//! payload and the environment name the event, the prompt and the folders.
+//!
+//! Everything else about agents is in the daemon, so that an agent's update seldom needs a new hook client. These facts
+//! are also needed when no daemon can be reached. A test of the daemon holds this table against its agents.
+
+/// The row of one agent.
+#[derive(Debug, PartialEq, Eq)]
+pub struct AgentRow {
+    pub name: &'static str,
+    /// The output that means "nothing to say": no bytes, or an object where empty stdout is taken for an error.
+    pub silence: &'static str,
+    /// Events whose empty answer differs, because it must allow the action explicitly.
+    pub silence_at: &'static [(&'static str, &'static str)],
+    /// Events whose names do not say how long they may wait.
+    pub waits: &'static [(&'static str, Wait)],
+    /// The payload's field with the event's name.
+    pub event_field: &'static str,
+    /// The payload's field with the prompt.
+    pub prompt_field: &'static str,
+    /// The variables with the project's folder, in order of preference.
+    pub project_dir: &'static [&'static str],
+    /// The variable with the agent's own folder, if the user moved it.
+    pub config_dir: Option<&'static str>,
+}
+
+/// How long the hook client waits for the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// A session starts: if nobody listens, also for the daemon's start.
+    Start,
+    /// For an answer.
+    Answer,
+    /// Only for the acknowledgement. An answer is given if it is ready by then. Notes about a file that a tool opens
+    /// are injected with a later call if this one misses them.
+    Report,
+}
+
+/// The agent if the command line names none. Its older versions run a hook's program without arguments.
+pub const DEFAULT: &str = "claude-code";
+
+const CLAUDE_PROJECT_DIR: &str = "CLAUDE_PROJECT_DIR";
+const NOTHING: &str = "";
+const OBJECT: &str = "{}";
+
+const fn row(name: &'static str, silence: &'static str, project_dir: &'static [&'static str]) -> AgentRow {
+    AgentRow {
+        name,
+        silence,
+        silence_at: &[],
+        waits: &[],
+        event_field: "hook_event_name",
+        prompt_field: "prompt",
+        project_dir,
+        config_dir: None,
+    }
+}
+
+/// Agents that differ from the default, which is empty output and the folder in `CLAUDE_PROJECT_DIR` (many agents set
+/// it for compatibility).
+pub const ROWS: [AgentRow; 18] = [
+    AgentRow { config_dir: Some("CLAUDE_CONFIG_DIR"), ..row(DEFAULT, NOTHING, &[CLAUDE_PROJECT_DIR]) },
+    AgentRow { config_dir: Some("CODEX_HOME"), ..row("codex", NOTHING, &[]) },
+    AgentRow {
+        config_dir: Some("COPILOT_HOME"),
+        ..row("copilot-cli", NOTHING, &["COPILOT_PROJECT_DIR", CLAUDE_PROJECT_DIR])
+    },
+    row("vscode-copilot", NOTHING, &[CLAUDE_PROJECT_DIR]),
+    row("windsurf", NOTHING, &[]),
+    row("gemini-cli", OBJECT, &["GEMINI_PROJECT_DIR", CLAUDE_PROJECT_DIR]),
+    row("qwen-code", NOTHING, &["QWEN_PROJECT_DIR", CLAUDE_PROJECT_DIR]),
+    AgentRow { config_dir: Some("OPENCODE_CONFIG_DIR"), ..row("opencode", OBJECT, &[]) },
+    row("openclaw", OBJECT, &[]),
+    AgentRow {
+        silence_at: &[("beforeSubmitPrompt", r#"{"continue":true}"#)],
+        ..row("cursor", OBJECT, &["CURSOR_PROJECT_DIR", CLAUDE_PROJECT_DIR])
+    },
+    row("cline", r#"{"cancel":false}"#, &[]),
+    AgentRow { config_dir: Some("KIRO_HOME"), ..row("kiro", NOTHING, &[]) },
+    row("droid", OBJECT, &["FACTORY_PROJECT_DIR", CLAUDE_PROJECT_DIR]),
+    row("devin", OBJECT, &["DEVIN_PROJECT_DIR", CLAUDE_PROJECT_DIR]),
+    row("auggie", OBJECT, &["AUGMENT_PROJECT_DIR"]),
+    row("goose", OBJECT, &[]),
+    row("pi", OBJECT, &[]),
+    row("trae", NOTHING, &["TRAE_PROJECT_DIR", CLAUDE_PROJECT_DIR]),
+];
+
+const UNKNOWN: AgentRow = row("", NOTHING, &[CLAUDE_PROJECT_DIR]);
+
+impl AgentRow {
+    /// The row of an agent, known or not.
+    pub fn of(name: &str) -> &'static Self {
+        ROWS.iter().find(|row| row.name == name).unwrap_or(&UNKNOWN)
+    }
+
+    /// The empty answer to `event`.
+    pub fn silence(&self, event: &str) -> &'static str {
+        let differs = self.silence_at.iter().find(|(name, _)| *name == event);
+        differs.map_or(self.silence, |(_, silence)| silence)
+    }
+
+    pub fn wait(&self, event: &str) -> Wait {
+        let listed = self.waits.iter().find(|(name, _)| *name == event);
+        listed.map_or_else(|| wait_by_spelling(event), |(_, wait)| *wait)
+    }
+}
+
+/// In any agent's spelling. An event with another name may be a prompt.
+fn wait_by_spelling(event: &str) -> Wait {
+    let letters = event.chars().filter(char::is_ascii_alphanumeric);
+    let letters: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
+    let reports = ["tool", "stop", "compact", "permission", "notification"];
+    match letters.as_str() {
+        "sessionstart" => Wait::Start,
+        name if name.ends_with("end") || reports.iter().any(|word| name.contains(word)) => Wait::Report,
+        _ => Wait::Answer,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_silence_is_one_json_object_or_nothing() {
+        for row in &ROWS {
+            for event in ["", "SessionStart", "beforeSubmitPrompt"] {
+                let text = row.silence(event);
+                let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text);
+                assert!(text.is_empty() || object.is_ok(), "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn agents_that_need_an_answer_get_one() {
+        let silence = |agent: &str, event: &str| AgentRow::of(agent).silence(event);
+        assert_eq!(silence("gemini-cli", "AfterTool"), "{}");
+        assert_eq!(silence("opencode", "Stop"), "{}");
+        assert_eq!(silence("cursor", "stop"), "{}");
+        assert_eq!(silence("cursor", "beforeSubmitPrompt"), r#"{"continue":true}"#);
+        assert_eq!(silence("claude-code", "SessionStart"), "");
+        assert_eq!(silence("from-the-future", "x"), "");
+    }
+
+    #[test]
+    fn an_event_waits_as_its_name_says_in_any_spelling() {
+        #[track_caller]
+        fn check(events: &[&str], wait: Wait) {
+            for event in events {
+                assert_eq!(UNKNOWN.wait(event), wait, "{event}");
+            }
+        }
+        check(&["SessionStart", "sessionStart", "session_start", "session-start"], Wait::Start);
+        check(
+            &["PreToolUse", "post_tool_use", "PostToolUseFailure", "Stop", "SubagentStop", "SessionEnd"],
+            Wait::Report,
+        );
+        check(&["PreCompact", "Notification", "PermissionRequest", "afterTool"], Wait::Report);
+        check(&["SubagentStart", "UserPromptSubmit", "beforeSubmitPrompt", "BeforeAgent"], Wait::Answer);
+        check(&["", "SessionStarted", "Session"], Wait::Answer);
+    }
+
+    #[test]
+    fn a_listed_event_waits_as_its_row_says() {
+        let row = AgentRow { waits: &[("after_turn", Wait::Report)], ..row("x", NOTHING, &[]) };
+        assert_eq!((row.wait("after_turn"), row.wait("before_turn")), (Wait::Report, Wait::Answer));
+    }
+}

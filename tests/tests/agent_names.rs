@@ -1,0 +1,136 @@
+//! No agent's name and no spelling of its JSON, its tools or its settings stands outside its folder.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use recall::agents::AGENTS;
+use recall_protocol::agents::ROWS;
+use regex::Regex;
+
+/// What agents write, beside their names.
+const SPELLINGS: &str = r#""(?:MultiEdit|Notebook\w+|Bash|PowerShell|Grep|Glob|WebFetch|WebSearch|AskUserQuestion|ExitPlanMode|TodoWrite|TaskCreate|TaskUpdate|ListMcpResourcesTool|SlashCommand|Skill|hook_event_name|tool_name|tool_input|tool_response|last_assistant_message|stop_hook_active|systemMessage|hookEventName|hookSpecificOutput|additionalContext|disableAllHooks|enabledPlugins)"|task-notification|system-reminder|worktrees/"#;
+
+/// What bears a name and is no agent's, and where it may stand.
+const NO_AGENT: [(&str, &str); 7] = [
+    // A model's provider, which calls the program; and a model.
+    (r"(?i)\bclaude[-_]?cli\b|ClaudeCli", ""),
+    (r#""claude-haiku[^"]*""#, ""),
+    (".*", "/claude_cli.rs"),
+    // Blocks that other memories inject.
+    ("claude-(?:recall|mem)-context", "protocol/src/tag.rs"),
+    // Files that may lie in any project or home: notes, and keys.
+    (r#""(?:claude|gemini)\.md""#, "/compression/"),
+    (".*", "/memory/redaction/"),
+    // A column of the database.
+    (r#""tool_name""#, "/store/"),
+];
+
+/// Where agents are written about: the table of the hook client, the list of agents, and the hosts without a folder.
+const ABOUT_AGENTS: [&str; 3] =
+    ["protocol/src/agents.rs", "daemon/src/agents/mod.rs", "daemon/src/agents/host.rs"];
+
+/// The source files beneath a folder that are not there for tests alone.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    let mut entries: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    let for_tests: HashSet<String> = entries
+        .iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .flat_map(|path| {
+            let text = std::fs::read_to_string(path).unwrap();
+            let declared = Regex::new(r"#\[cfg\(test\)\]\n(?:pub\(\w+\) )?mod (\w+);").unwrap();
+            declared.captures_iter(&text).map(|found| found[1].to_owned()).collect::<Vec<_>>()
+        })
+        .collect();
+    entries.retain(|path| {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        name != "tests" && !for_tests.contains(name)
+    });
+    for path in entries {
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The lines of code, with their numbers, up to the file's tests.
+fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let end = text.find("\n#[cfg(test)]\nmod ").unwrap_or(text.len());
+    (1..).zip(text[..end].lines()).filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+/// Matches any agent's name as a word of its own, and its vendor's spelling of it.
+fn names() -> Regex {
+    let whole = ROWS.iter().map(|row| row.name).filter(|name| !["pi", "cursor"].contains(name));
+    let whole = whole.map(|name| format!(r"\b{}\b", regex::escape(name)));
+    let titles = AGENTS.iter().map(|spec| regex::escape(spec.title));
+    let words =
+        ["claude", "codex", "copilot", "gemini", "qwen", "openclaw", r"\.cursor", "beforeSubmitPrompt"];
+    let all: Vec<String> = whole.chain(titles).chain(words.map(str::to_owned)).collect();
+    Regex::new(&format!("(?i)(?:{})", all.join("|"))).unwrap()
+}
+
+fn violations(root: &Path) -> Vec<String> {
+    let mut files = Vec::new();
+    for folder in ["daemon/src", "protocol/src", "shim/src"] {
+        sources(&root.join(folder), &mut files);
+    }
+    assert!(files.len() > 200, "only {} files were found", files.len());
+    let (names, spellings) = (names(), Regex::new(SPELLINGS).unwrap());
+    let exceptions = NO_AGENT.map(|(what, place)| (Regex::new(what).unwrap(), place));
+    let mut found = Vec::new();
+    for file in files {
+        let place = file.strip_prefix(root).unwrap().to_str().unwrap();
+        let in_its_folder = place.strip_prefix("daemon/src/agents/").is_some_and(|rest| rest.contains('/'));
+        if in_its_folder || ABOUT_AGENTS.contains(&place) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&file).unwrap();
+        for (number, line) in code(&text) {
+            let mut line = line.to_owned();
+            for (what, _) in exceptions.iter().filter(|(_, only)| place.contains(only)) {
+                line = what.replace_all(&line, "").into_owned();
+            }
+            if names.is_match(&line) || spellings.is_match(&line) {
+                found.push(format!("{place}:{number}: {}", line.trim()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn no_agent_is_spelled_outside_its_folder() {
+    let found = violations(recall_tests::workspace());
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// Or the test above would pass whatever it reads.
+#[test]
+fn what_agents_write_is_recognized() {
+    let (names, spellings) = (names(), Regex::new(SPELLINGS).unwrap());
+    for line in
+        [r#"if tool == "Bash""#, r#".starts_with("<system-reminder>")"#, r#"field(json, "hook_event_name")"#]
+    {
+        assert!(spellings.is_match(line), "{line}");
+    }
+    for line in [r#"Some("CLAUDE_CONFIG_DIR")"#, r#"agent == "codex""#, r#"".claude/plans""#, "Claude Code"] {
+        assert!(names.is_match(line), "{line}");
+    }
+    let text = "use a;\n// Claude Code\nfn b() {}\n\n#[cfg(test)]\nmod tests {\n    \"Bash\"\n}\n";
+    let numbers: Vec<usize> =
+        code(text).filter(|(_, line)| !line.is_empty()).map(|(number, _)| number).collect();
+    assert_eq!(numbers, [1, 3]);
+}
+
+#[test]
+fn the_readme_names_every_agent() {
+    let readme = std::fs::read_to_string(recall_tests::workspace().join("README.md")).unwrap();
+    for spec in AGENTS.iter() {
+        assert!(readme.contains(&format!("| {} |", spec.title)), "{}", spec.title);
+    }
+}

@@ -1,0 +1,96 @@
+//! The observations of a session are chosen over the whole of it: at its end, after a crash, and when work arrives late.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use recall_tests::Stage;
+use serde_json::{Value, json};
+
+const ANSWERS: [&str; 3] = [
+    "The cart rounds its total once, because rounding each line in `Cart::total` lost cents.",
+    "`login.rs` keeps the session token in a cookie, so that a reload does not sign anybody out.",
+    "The search index is rebuilt when `schema.rs` changes, because old segments cannot be read.",
+];
+
+fn turn(stage: &Stage, session: &str, nth: usize, calls: &[Value]) {
+    let prompt_id = format!("{session}-p{nth}");
+    let event = |name: &str, mut fields: Value| {
+        fields["prompt_id"] = json!(prompt_id);
+        stage.hook(&stage.event(session, name, fields));
+    };
+    event("UserPromptSubmit", json!({"prompt": format!("Look at part {nth} of the shop")}));
+    for call in calls {
+        event("PostToolUse", call.clone());
+    }
+    event("Stop", json!({"last_assistant_message": ANSWERS[nth]}));
+}
+
+fn end(stage: &Stage, session: &str) {
+    stage.hook(&stage.event(session, "SessionEnd", json!({"reason": "other"})));
+}
+
+/// Numbers and titles.
+fn observations(stage: &Stage, session: &str) -> Vec<(i64, String)> {
+    let shown = stage.json(["ctl", "session", session]);
+    let observations = shown["observations"].as_array().unwrap().iter();
+    let mut told: Vec<_> = observations
+        .map(|one| (one["id"].as_i64().unwrap(), one["title"].as_str().unwrap().to_owned()))
+        .collect();
+    told.sort_unstable();
+    told
+}
+
+/// Among how many batches those of each batch were chosen.
+fn chosen_among(stage: &Stage, session: &str) -> Vec<Option<i64>> {
+    let database = rusqlite::Connection::open(stage.database()).unwrap();
+    let mut rows = database
+        .prepare(
+            "SELECT b.chosen_among FROM prompt_batches b JOIN sessions s ON s.id = b.session
+             WHERE s.session_id = ?1 ORDER BY b.prompt_number",
+        )
+        .unwrap();
+    let rows = rows.query_map([session], |row| row.get(0)).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_sessions_observations_are_chosen_over_the_whole_session_and_keep_their_numbers() {
+    let mut stage = Stage::new().daemon();
+    let calls = stage.discount_calls();
+    for nth in 0..3 {
+        turn(&stage, "one", nth, &calls[nth..=nth]);
+        stage.flush();
+        assert_eq!(chosen_among(&stage, "one"), vec![Some(nth as i64 + 1); nth + 1]);
+    }
+    let before = observations(&stage, "one");
+    assert!(!before.is_empty(), "{before:?}");
+    end(&stage, "one");
+    stage.flush();
+    assert_eq!(observations(&stage, "one"), before);
+
+    // A batch that is made anew because something arrives late is chosen among all of them again.
+    let mut late = stage.delivery(&stage.event(
+        "one",
+        "PostToolUse",
+        json!({"tool_name": "Bash", "tool_use_id": "late", "prompt_id": "one-p0",
+               "tool_input": {"command": "cargo test cart"}, "tool_response": {"stdout": "ok", "stderr": ""}}),
+    ));
+    late.captured_at_ms -= 1;
+    stage.deliver([&late]);
+    stage.flush();
+    assert_eq!(chosen_among(&stage, "one"), [Some(3); 3]);
+    assert_eq!(observations(&stage, "one"), before);
+
+    // A daemon that dies before the choice makes it when it is back.
+    for nth in 0..3 {
+        turn(&stage, "two", nth, &[]);
+    }
+    end(&stage, "two");
+    stage.kill_daemon();
+    stage.start_daemon();
+    stage.flush();
+    assert_eq!(chosen_among(&stage, "two"), [Some(3); 3]);
+    let titles =
+        |session| observations(&stage, session).into_iter().map(|(_, title)| title).collect::<Vec<_>>();
+    assert_eq!(titles("two").len(), titles("two").iter().collect::<std::collections::BTreeSet<_>>().len());
+}

@@ -35,7 +35,7 @@ use selection::{Chosen, Known};
 use summary::Field;
 use windows::Window;
 
-use super::wording::{self, Piece, SourceKind, Standing};
+use super::wording::{self, Piece};
 use crate::memory::ids::EventId;
 use crate::memory::material::{BatchMaterial, SourcedText};
 use crate::memory::observation::{ObservationType, SummaryDraft};
@@ -147,10 +147,6 @@ impl<'w> Salience<'w> {
             })
             .collect();
         let title = wording::title(&pieces)?;
-        // Such a title says its subject only beside the text that it comes from. A commit's subject was written to stand alone.
-        if title.standing == Standing::Leaning && source.kind != SourceKind::Commit {
-            return None;
-        }
         let body = wording::body(&pieces, Some(&title));
         let likely = kind::agreements(&self.analysis, window, self.weights);
         Some(Told {

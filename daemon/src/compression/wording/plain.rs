@@ -85,13 +85,16 @@ pub(super) fn without_list_mark(line: &str) -> &str {
 fn without_emphasis(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut in_code = false;
+    // A last backtick without a partner opens nothing.
+    let mut paired = line.matches('`').count() / 2 * 2;
     let characters: Vec<char> = line.chars().collect();
     let mut at = 0;
     while let Some(&c) = characters.get(at) {
         let before = at.checked_sub(1).and_then(|at| characters.get(at)).copied().unwrap_or(' ');
         let after = characters.get(at + 1).copied().unwrap_or(' ');
-        if c == '`' {
+        if c == '`' && paired > 0 {
             in_code = !in_code;
+            paired -= 1;
         }
         if !in_code && c == '*' && after == '*' {
             at += 2;
@@ -191,6 +194,7 @@ mod tests {
         check("## Why  not\n tabs", "Why not tabs");
         check("> `stop` ends a turn, `max_items` a page", "`stop` ends a turn, max_items a page");
         check("All *.md files and a ` alone", "All *.md files and a alone");
+        check("`**• Kept as it was", "Kept as it was");
         check("2024 was long", "2024 was long");
         check("a[0](b) → c", "a0 → c");
         check("", "");

@@ -40,7 +40,9 @@ pub fn title(pieces: &[Piece<'_>]) -> Option<Title> {
             }
         }
     }
-    best.map(|(_, title)| title)
+    // Where an opening went, a list mark may have come to the front.
+    best.map(|(_, title)| Title { text: capitalized(&plain(&title.text)), ..title })
+        .filter(|title| !title.text.is_empty())
 }
 
 /// What a piece may be a title as, with how good each is.

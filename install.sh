@@ -58,7 +58,7 @@ check_tools() {
 
 build_recall() {
     say "Building recall. The first time takes several minutes."
-    (cd "$root" && cargo build --locked --release --package recall --target-dir "$target")
+    (cd "$root" && cargo build --locked --release --package recall-memory --target-dir "$target")
     recall=$target/release/recall
 }
 

@@ -149,7 +149,8 @@ fn is_nothing(answer: &ForgetAnswer) -> bool {
     counted(answer).iter().all(|(count, ..)| *count == 0) && answer.items.iter().flatten().next().is_none()
 }
 
-fn counts(answer: &ForgetAnswer) -> String {
+/// What was forgotten, in words.
+pub fn counts(answer: &ForgetAnswer) -> String {
     let parts = in_words(&counted(answer));
     if parts.is_empty() { "nothing".to_owned() } else { parts }
 }
@@ -185,7 +186,8 @@ fn tell_unreadable(out: &mut dyn Write, stays: &UnreadableAnswer) -> std::io::Re
     Ok(())
 }
 
-fn show(out: &mut dyn Write, answer: &ForgetAnswer) -> std::io::Result<()> {
+/// What would be forgotten.
+pub fn show(out: &mut dyn Write, answer: &ForgetAnswer) -> std::io::Result<()> {
     writeln!(out, "{BOLD}To be forgotten:{BOLD:#} {}", counts(answer))?;
     let items = answer.items.as_deref().unwrap_or_default();
     for item in items {

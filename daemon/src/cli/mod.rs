@@ -24,6 +24,7 @@ pub mod install;
 pub mod uninstall;
 pub mod doctor;
 pub mod demo;
+pub mod ui;
 pub mod completions;
 
 use std::ffi::OsString;
@@ -67,6 +68,8 @@ enum Command {
     Context(context::ContextArgs),
     /// Show what a session was given and why, or which sessions got an item
     Why(why::WhyArgs),
+    /// Look around in the terminal
+    Ui(ui::UiArgs),
     /// Show what models have cost, by day
     Stats(stats::StatsArgs),
     /// Check the settings
@@ -134,6 +137,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Timeline(args) => timeline::run(&args, out),
         Command::Context(args) => context::run(&args, out),
         Command::Why(args) => why::run(&args, out),
+        Command::Ui(args) => ui::run(&args, out),
         Command::Stats(args) => stats::run(&args, out),
         Command::Config(command) => config::run(&command, out),
         Command::Remember(args) => remember::run(&args, out),

@@ -30,7 +30,12 @@ pub fn run(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    for item in answer.read()?.items {
+    Ok(tell(out, answer.read()?.items)?)
+}
+
+/// The items in full, for people.
+pub fn tell(out: &mut dyn Write, items: Vec<ShownItem>) -> std::io::Result<()> {
+    for item in items {
         match item {
             ShownItem::Observation(item) => observation(out, &item)?,
             ShownItem::Summary(item) => summary(out, &item)?,

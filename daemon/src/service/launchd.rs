@@ -9,7 +9,7 @@ use super::commands::{CommandError, Commands};
 use super::environment::Environment;
 use super::{ServiceError, UnitFile, line_of, passed_on};
 
-const AGENT: &str = include_str!("../../../launchd/recall.daemon.plist");
+const AGENT: &str = include_str!("../../launchd/recall.daemon.plist");
 const LABEL: &str = "recall.daemon";
 /// The placeholder in the property list that installation replaces.
 const PROGRAM: &str = "<string>/usr/local/bin/recall</string>";

@@ -7,8 +7,8 @@ use super::commands::{CommandError, Commands};
 use super::environment::Environment;
 use super::{ServiceError, UnitFile, line_of, passed_on, remove};
 
-const SOCKET_UNIT: &str = include_str!("../../../systemd/recall.socket");
-const SERVICE_UNIT: &str = include_str!("../../../systemd/recall.service");
+const SOCKET_UNIT: &str = include_str!("../../systemd/recall.socket");
+const SERVICE_UNIT: &str = include_str!("../../systemd/recall.service");
 const SOCKET: &str = "recall.socket";
 const SERVICE: &str = "recall.service";
 /// The line of the service that names the program. All other lines stay as they are in the repository.

@@ -29,7 +29,8 @@ pub fn run(args: &SessionArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(tell(out, &answer.read()?)?)
 }
 
-fn tell(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()> {
+/// An overview of a session, for people.
+pub fn tell(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()> {
     let title = session.title.as_deref().filter(|title| !title.is_empty()).unwrap_or("(no title yet)");
     writeln!(out, "{BOLD}{title}{BOLD:#}")?;
     let SessionAnswer { session_id, agent, project, status, .. } = session;

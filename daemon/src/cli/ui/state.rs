@@ -1,0 +1,450 @@
+//! The state of the screen, and what keys, the mouse and answers make of it.
+
+use ansi_to_tui::IntoText;
+use ratatui::crossterm::event::{
+    Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
+use ratatui::layout::{Position, Rect};
+use ratatui::text::Text;
+use recall_protocol::query;
+use tui_input::Input;
+use tui_input::backend::crossterm::EventHandler;
+
+use super::row::{Row, Target, Validity};
+use super::worker::{Ask, Source, Told};
+
+/// The number of rows that the mouse wheel moves.
+const WHEEL: isize = 3;
+
+/// Which projects are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// The project of this folder.
+    Project(String),
+    All,
+}
+
+/// The part of the screen that takes keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Focus {
+    Query,
+    List,
+    Detail,
+}
+
+/// What lies over the screen.
+#[derive(Debug)]
+pub(super) enum Dialog {
+    Help,
+    /// Asks before an item is forgotten.
+    Forget {
+        id: String,
+        text: Text<'static>,
+    },
+}
+
+/// A list, and where the user is in it.
+#[derive(Debug)]
+pub(super) struct Listing {
+    pub(super) source: Source,
+    pub(super) rows: Vec<Row>,
+    pub(super) selected: usize,
+    /// The first row on the screen; the drawing keeps the selected one in sight.
+    pub(super) top: usize,
+    pub(super) loading: bool,
+}
+
+impl Listing {
+    fn new(source: Source) -> Self {
+        Self { source, rows: Vec::new(), selected: 0, top: 0, loading: true }
+    }
+}
+
+/// Where the parts were drawn last, for the mouse.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Places {
+    pub(super) query: Rect,
+    pub(super) list: Rect,
+    pub(super) detail: Rect,
+}
+
+/// What comes of an event.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Ask(Vec<Ask>),
+    Leave,
+}
+
+#[derive(Debug)]
+pub(super) struct Ui {
+    scope: Scope,
+    /// What `a` switches back to.
+    home: Scope,
+    pub(super) input: Input,
+    pub(super) focus: Focus,
+    /// The lists that were opened from one another; the last is shown.
+    lists: Vec<Listing>,
+    pub(super) detail: Text<'static>,
+    pub(super) scroll: u16,
+    pub(super) dialog: Option<Dialog>,
+    /// One line about what happened last.
+    pub(super) notice: String,
+    pub(super) places: Places,
+    /// Of the last list and the last detail that were asked for.
+    list_ticket: u64,
+    detail_ticket: u64,
+}
+
+impl Ui {
+    pub(super) fn new(scope: Scope, words: &str) -> Self {
+        Self {
+            home: scope.clone(),
+            scope,
+            input: Input::new(words.to_owned()),
+            focus: Focus::Query,
+            lists: vec![Listing::new(Source::Search(words.to_owned()))],
+            detail: Text::default(),
+            scroll: 0,
+            dialog: None,
+            notice: String::new(),
+            places: Places::default(),
+            list_ticket: 0,
+            detail_ticket: 0,
+        }
+    }
+
+    /// The requests of an empty screen.
+    pub(super) fn first(&mut self) -> Vec<Ask> {
+        vec![self.reload()]
+    }
+
+    pub(super) fn list(&self) -> Option<&Listing> {
+        self.lists.last()
+    }
+
+    pub(super) fn list_mut(&mut self) -> Option<&mut Listing> {
+        self.lists.last_mut()
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        self.lists.len()
+    }
+
+    pub(super) fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    fn selected(&self) -> Option<&Row> {
+        self.list().and_then(|list| list.rows.get(list.selected))
+    }
+
+    pub(super) fn on_event(&mut self, event: &Event) -> Next {
+        match event {
+            Event::Key(key) if key.kind != KeyEventKind::Release => self.on_key(event, *key),
+            Event::Mouse(mouse) if self.dialog.is_none() => Next::Ask(self.on_mouse(*mouse)),
+            _ => Next::Ask(Vec::new()),
+        }
+    }
+
+    fn on_key(&mut self, event: &Event, key: KeyEvent) -> Next {
+        self.notice.clear();
+        if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
+            return Next::Leave;
+        }
+        if let Some(dialog) = self.dialog.take() {
+            return Next::Ask(answer_dialog(dialog, key.code));
+        }
+        if self.focus == Focus::Query {
+            return Next::Ask(self.edit_query(event, key.code));
+        }
+        if key.code == KeyCode::Char('q') {
+            return Next::Leave;
+        }
+        Next::Ask(self.on_command(key.code))
+    }
+
+    fn edit_query(&mut self, event: &Event, key: KeyCode) -> Vec<Ask> {
+        match key {
+            KeyCode::Enter | KeyCode::Down | KeyCode::Esc => {
+                self.focus = Focus::List;
+                Vec::new()
+            }
+            KeyCode::Tab => self.switch_tab(),
+            _ => {
+                let before = self.input.value().to_owned();
+                self.input.handle_event(event);
+                if self.input.value() == before {
+                    return Vec::new();
+                }
+                self.lists = vec![Listing::new(Source::Search(self.input.value().to_owned()))];
+                vec![self.reload()]
+            }
+        }
+    }
+
+    fn on_command(&mut self, key: KeyCode) -> Vec<Ask> {
+        match key {
+            KeyCode::Char('?') => self.dialog = Some(Dialog::Help),
+            KeyCode::Char('/') => {
+                self.focus = Focus::Query;
+                if !matches!(self.list().map(|list| &list.source), Some(Source::Search(_))) {
+                    return self.show_search();
+                }
+            }
+            KeyCode::Tab => return self.switch_tab(),
+            KeyCode::Char('a') => {
+                self.scope = if self.scope == Scope::All { self.home.clone() } else { Scope::All };
+                return vec![self.reload()];
+            }
+            KeyCode::Esc | KeyCode::Left | KeyCode::Char('h') => return self.back(),
+            KeyCode::Enter | KeyCode::Right | KeyCode::Char('l') => return self.open(),
+            KeyCode::Char('t') => return self.open_timeline(),
+            KeyCode::Char('r') => return self.mark(),
+            KeyCode::Char('f') | KeyCode::Delete => return self.ask_to_forget(),
+            KeyCode::Up | KeyCode::Char('k') => return self.go(-1),
+            KeyCode::Down | KeyCode::Char('j') => return self.go(1),
+            KeyCode::PageUp => return self.go(-self.page()),
+            KeyCode::PageDown | KeyCode::Char(' ') => return self.go(self.page()),
+            KeyCode::Home | KeyCode::Char('g') => return self.go(isize::MIN),
+            KeyCode::End | KeyCode::Char('G') => return self.go(isize::MAX),
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    fn on_mouse(&mut self, mouse: MouseEvent) -> Vec<Ask> {
+        let place = Position::new(mouse.column, mouse.row);
+        let Places { query, list, detail } = self.places;
+        match mouse.kind {
+            MouseEventKind::ScrollUp | MouseEventKind::ScrollDown => {
+                let by = if mouse.kind == MouseEventKind::ScrollUp { -WHEEL } else { WHEEL };
+                if detail.contains(place) { self.scroll_by(by) } else { self.select_by(by) }
+            }
+            MouseEventKind::Down(MouseButton::Left) if query.contains(place) => {
+                self.focus = Focus::Query;
+                if matches!(self.list().map(|list| &list.source), Some(Source::Search(_))) {
+                    return Vec::new();
+                }
+                self.show_search()
+            }
+            MouseEventKind::Down(MouseButton::Left) if detail.contains(place) => {
+                self.focus = Focus::Detail;
+                Vec::new()
+            }
+            MouseEventKind::Down(MouseButton::Left) if list.contains(place) => {
+                self.focus = Focus::List;
+                let Some(listing) = self.list() else { return Vec::new() };
+                let row = listing.top + usize::from(mouse.row - list.y);
+                if row >= listing.rows.len() {
+                    return Vec::new();
+                }
+                // A second click on the same row opens it.
+                if row == listing.selected { self.open() } else { self.select(row) }
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The next list is being asked for; what is shown stays until it comes.
+    fn reload(&mut self) -> Ask {
+        self.list_ticket += 1;
+        let project = match &self.scope {
+            Scope::Project(folder) => Some(folder.clone()),
+            Scope::All => None,
+        };
+        let ticket = self.list_ticket;
+        let list = self.lists.last_mut();
+        let source = list.map_or(Source::Sessions, |list| {
+            list.loading = true;
+            list.source.clone()
+        });
+        Ask::List { ticket, source, project }
+    }
+
+    fn show_search(&mut self) -> Vec<Ask> {
+        self.lists = vec![Listing::new(Source::Search(self.input.value().to_owned()))];
+        vec![self.reload()]
+    }
+
+    fn switch_tab(&mut self) -> Vec<Ask> {
+        let in_sessions = matches!(self.lists.first().map(|list| &list.source), Some(Source::Sessions));
+        if in_sessions {
+            return self.show_search();
+        }
+        self.focus = Focus::List;
+        self.lists = vec![Listing::new(Source::Sessions)];
+        vec![self.reload()]
+    }
+
+    fn back(&mut self) -> Vec<Ask> {
+        if self.focus == Focus::Detail {
+            self.focus = Focus::List;
+            return Vec::new();
+        }
+        if self.lists.len() > 1 {
+            self.lists.pop();
+            return self.ask_detail();
+        }
+        Vec::new()
+    }
+
+    fn open(&mut self) -> Vec<Ask> {
+        match self.selected().and_then(|row| row.target.clone()) {
+            Some(Target::Session(id)) => {
+                self.lists.push(Listing::new(Source::Session(id)));
+                vec![self.reload()]
+            }
+            Some(Target::Item(_)) => {
+                self.focus = Focus::Detail;
+                Vec::new()
+            }
+            None => Vec::new(),
+        }
+    }
+
+    fn open_timeline(&mut self) -> Vec<Ask> {
+        let Some(Target::Item(id)) = self.selected().and_then(|row| row.target.clone()) else {
+            self.notice = "Select an item to see what happened around it".into();
+            return Vec::new();
+        };
+        self.focus = Focus::List;
+        self.lists.push(Listing::new(Source::Around(id)));
+        vec![self.reload()]
+    }
+
+    fn mark(&mut self) -> Vec<Ask> {
+        let marked = self.selected().and_then(|row| Some((row.observation?, row.validity)));
+        let Some((id, validity)) = marked else {
+            self.notice = "Only an observation can be resolved".into();
+            return Vec::new();
+        };
+        let validity = match validity {
+            Validity::Holds => query::Validity::Resolved,
+            Validity::Past => query::Validity::Active,
+        };
+        vec![Ask::Mark { id, validity }]
+    }
+
+    fn ask_to_forget(&mut self) -> Vec<Ask> {
+        match self.selected().and_then(|row| row.target.clone()) {
+            Some(Target::Item(id)) => vec![Ask::PreviewForget { id }],
+            _ => {
+                self.notice = "Open the session and select what to forget".into();
+                Vec::new()
+            }
+        }
+    }
+
+    fn page(&self) -> isize {
+        let place = if self.focus == Focus::Detail { self.places.detail } else { self.places.list };
+        isize::try_from(place.height.max(2) - 1).unwrap_or(1)
+    }
+
+    fn go(&mut self, by: isize) -> Vec<Ask> {
+        if self.focus == Focus::Detail { self.scroll_by(by) } else { self.select_by(by) }
+    }
+
+    fn scroll_by(&mut self, by: isize) -> Vec<Ask> {
+        // The drawing knows how long the wrapped text is, and holds it back.
+        let scrolled =
+            isize::try_from(self.scroll).unwrap_or(0).saturating_add(by).clamp(0, u16::MAX as isize);
+        self.scroll = u16::try_from(scrolled).unwrap_or(u16::MAX);
+        Vec::new()
+    }
+
+    fn select_by(&mut self, by: isize) -> Vec<Ask> {
+        let Some(list) = self.list() else { return Vec::new() };
+        self.select(list.selected.saturating_add_signed(by))
+    }
+
+    fn select(&mut self, row: usize) -> Vec<Ask> {
+        let Some(list) = self.list_mut() else { return Vec::new() };
+        let row = row.min(list.rows.len().saturating_sub(1));
+        if row == list.selected {
+            return Vec::new();
+        }
+        list.selected = row;
+        self.ask_detail()
+    }
+
+    fn ask_detail(&mut self) -> Vec<Ask> {
+        self.detail_ticket += 1;
+        self.scroll = 0;
+        let ticket = self.detail_ticket;
+        match self.selected().and_then(|row| row.target.clone()) {
+            Some(target) => vec![Ask::Detail { ticket, target }],
+            None => {
+                self.detail = Text::default();
+                Vec::new()
+            }
+        }
+    }
+
+    pub(super) fn on_told(&mut self, told: Told) -> Next {
+        Next::Ask(match told {
+            Told::List { ticket, rows } if ticket == self.list_ticket => self.take_rows(rows),
+            Told::Detail { ticket, text } if ticket == self.detail_ticket => {
+                self.detail = styled(&text);
+                Vec::new()
+            }
+            // Overtaken by a newer request.
+            Told::List { .. } | Told::Detail { .. } => Vec::new(),
+            Told::Preview { id, text } => {
+                self.dialog = Some(Dialog::Forget { id, text: styled(&text) });
+                Vec::new()
+            }
+            Told::Marked { id, status } => {
+                self.notice = format!("#{id} is {status}");
+                let validity = if status == "active" { Validity::Holds } else { Validity::Past };
+                let rows = self.lists.iter_mut().flat_map(|list| &mut list.rows);
+                rows.filter(|row| row.observation == Some(id)).for_each(|row| row.validity = validity);
+                self.ask_detail()
+            }
+            Told::Forgotten { id, counts } => {
+                self.notice = format!("Forgotten: {counts}");
+                let gone = Some(Target::Item(id));
+                for list in &mut self.lists {
+                    list.rows.retain(|row| row.target != gone);
+                    list.selected = list.selected.min(list.rows.len().saturating_sub(1));
+                }
+                self.ask_detail()
+            }
+            Told::Failed(what) => {
+                self.notice = what;
+                if let Some(list) = self.list_mut() {
+                    list.loading = false;
+                }
+                Vec::new()
+            }
+        })
+    }
+
+    fn take_rows(&mut self, rows: Vec<Row>) -> Vec<Ask> {
+        let Some(list) = self.list_mut() else { return Vec::new() };
+        // A timeline opens at the item that it is around.
+        let start = match &list.source {
+            Source::Around(id) if list.rows.is_empty() => {
+                let is_it = |row: &Row| row.target == Some(Target::Item(id.clone()));
+                rows.iter().position(is_it).unwrap_or(0)
+            }
+            _ => list.selected,
+        };
+        list.selected = start.min(rows.len().saturating_sub(1));
+        list.rows = rows;
+        list.loading = false;
+        self.ask_detail()
+    }
+}
+
+fn answer_dialog(dialog: Dialog, key: KeyCode) -> Vec<Ask> {
+    match (dialog, key) {
+        (Dialog::Forget { id, .. }, KeyCode::Char('y' | 'Y')) => vec![Ask::Forget { id }],
+        _ => Vec::new(),
+    }
+}
+
+/// The text of an answer. The styles are those of the command line; stored texts hold none, because the client removes
+/// control characters.
+fn styled(text: &[u8]) -> Text<'static> {
+    text.into_text().unwrap_or_else(|_| Text::raw(String::from_utf8_lossy(text).into_owned()))
+}

@@ -1,0 +1,270 @@
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{
+    Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
+use recall_protocol::query;
+
+use super::row::{Row, Target, Validity};
+use super::state::{Dialog, Focus, Next, Scope, Ui};
+use super::view;
+use super::worker::{Ask, Source, Told, newest};
+use crate::app::answers::Moment;
+use crate::memory::ids::Timestamp;
+
+const NOW: Timestamp = Timestamp(1_790_000_000_000);
+const HOUR: i64 = 3_600_000;
+
+fn row(id: i64, hours: i64, kind: &str, title: &str, validity: Validity) -> Row {
+    Row {
+        target: Some(Target::Item(id.to_string())),
+        id: format!("#{id}"),
+        at: Moment(Timestamp(NOW.0 - hours * HOUR)),
+        kind: kind.into(),
+        title: title.into(),
+        project: "shop".into(),
+        validity,
+        observation: Some(id),
+    }
+}
+
+fn rows() -> Vec<Row> {
+    vec![
+        row(
+            3,
+            2,
+            "bugfix",
+            "Cart totals round once, after the discount is subtracted from the sum of all lines",
+            Validity::Holds,
+        ),
+        row(2, 50, "decision", "Cart prices are integers in cents — 価格は整数", Validity::Past),
+        row(1, 9000, "discovery", "The tax table is loaded at the first request", Validity::Holds),
+    ]
+}
+
+fn session() -> Row {
+    Row {
+        target: Some(Target::Session("76fb-long".into())),
+        id: String::new(),
+        observation: None,
+        ..row(0, 1, "completed", "Fix the discount", Validity::Holds)
+    }
+}
+
+fn key(code: KeyCode) -> Event {
+    Event::Key(KeyEvent::new(code, KeyModifiers::NONE))
+}
+
+#[track_caller]
+fn press(ui: &mut Ui, code: KeyCode) -> Vec<Ask> {
+    match ui.on_event(&key(code)) {
+        Next::Ask(requests) => requests,
+        Next::Leave => panic!("left"),
+    }
+}
+
+fn type_text(ui: &mut Ui, text: &str) -> Vec<Ask> {
+    text.chars().flat_map(|letter| press(ui, KeyCode::Char(letter))).collect()
+}
+
+/// Answers the list that was asked for last.
+#[track_caller]
+fn give(ui: &mut Ui, asked: &[Ask], rows: Vec<Row>) -> Vec<Ask> {
+    let ticket = asked.iter().find_map(|ask| match ask {
+        Ask::List { ticket, .. } => Some(*ticket),
+        _ => None,
+    });
+    match ui.on_told(Told::List { ticket: ticket.expect("no list was asked for"), rows }) {
+        Next::Ask(requests) => requests,
+        Next::Leave => panic!("left"),
+    }
+}
+
+/// The screen after `cart` was searched, with the list in focus.
+fn found() -> Ui {
+    let mut ui = Ui::new(Scope::Project("/home/me/shop".into()), "");
+    ui.first();
+    let asked = type_text(&mut ui, "cart");
+    give(&mut ui, asked.get(3..).unwrap(), rows());
+    press(&mut ui, KeyCode::Enter);
+    ui
+}
+
+fn screen(ui: &mut Ui, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| view::draw(frame, ui, NOW)).unwrap();
+    terminal.backend().to_string()
+}
+
+#[test]
+fn every_letter_asks_and_only_the_last_answer_counts() {
+    let mut ui = Ui::new(Scope::Project("/home/me/shop".into()), "");
+    ui.first();
+    let asked = type_text(&mut ui, "ca");
+    let source = |words: &str| Source::Search(words.into());
+    assert!(
+        matches!(&asked[..], [Ask::List { source: first, .. }, Ask::List { source: second, project: Some(folder), .. }]
+        if *first == source("c") && *second == source("ca") && folder == "/home/me/shop")
+    );
+    assert_eq!(give(&mut ui, &asked[..1], rows()), [], "an answer that came too late is not shown");
+    assert!(ui.list().unwrap().rows.is_empty());
+    let detail = give(&mut ui, &asked[1..], rows());
+    assert!(matches!(&detail[..], [Ask::Detail { target: Target::Item(id), .. }] if id == "3"), "{detail:?}");
+}
+
+#[test]
+fn of_waiting_requests_only_the_newest_of_a_kind_is_asked() {
+    let list = |ticket| Ask::List { ticket, source: Source::Sessions, project: None };
+    let detail = |ticket| Ask::Detail { ticket, target: Target::Item("1".into()) };
+    let mark = |id| Ask::Mark { id, validity: query::Validity::Resolved };
+    let waiting = vec![list(1), mark(1), detail(1), list(2), mark(2), detail(2)];
+    assert_eq!(newest(waiting), [mark(1), list(2), mark(2), detail(2)]);
+}
+
+#[test]
+fn moving_stops_at_both_ends_and_asks_for_what_is_selected() {
+    let mut ui = found();
+    assert_eq!(press(&mut ui, KeyCode::Up), []);
+    for _ in 0..5 {
+        press(&mut ui, KeyCode::Char('j'));
+    }
+    assert_eq!(ui.list().unwrap().selected, 2);
+    let asked = press(&mut ui, KeyCode::Char('g'));
+    assert!(matches!(&asked[..], [Ask::Detail { target: Target::Item(id), .. }] if id == "3"));
+}
+
+#[test]
+fn a_session_opens_and_closes_again() {
+    let mut ui = found();
+    let asked = press(&mut ui, KeyCode::Tab);
+    give(&mut ui, &asked, vec![session()]);
+    let asked = press(&mut ui, KeyCode::Enter);
+    assert!(matches!(&asked[..], [Ask::List { source: Source::Session(id), .. }] if id == "76fb-long"));
+    give(&mut ui, &asked, rows());
+    let asked = press(&mut ui, KeyCode::Char('t'));
+    assert!(matches!(&asked[..], [Ask::List { source: Source::Around(id), .. }] if id == "3"));
+    let mut around = rows();
+    around.rotate_right(1);
+    give(&mut ui, &asked, around);
+    assert_eq!(ui.list().unwrap().selected, 1, "the timeline opens at its item");
+    press(&mut ui, KeyCode::Esc);
+    press(&mut ui, KeyCode::Esc);
+    assert_eq!((ui.depth(), &ui.list().unwrap().source), (1, &Source::Sessions));
+    press(&mut ui, KeyCode::Esc);
+    assert_eq!(ui.depth(), 1, "the first list stays");
+}
+
+#[test]
+fn what_no_longer_holds_is_reopened_and_what_holds_is_resolved() {
+    let mut ui = found();
+    assert_eq!(
+        press(&mut ui, KeyCode::Char('r')),
+        [Ask::Mark { id: 3, validity: query::Validity::Resolved }]
+    );
+    press(&mut ui, KeyCode::Down);
+    assert_eq!(press(&mut ui, KeyCode::Char('r')), [Ask::Mark { id: 2, validity: query::Validity::Active }]);
+    ui.on_told(Told::Marked { id: 2, status: "active".into() });
+    assert_eq!(ui.list().unwrap().rows[1].validity, Validity::Holds);
+    assert_eq!(
+        press(&mut ui, KeyCode::Char('r')),
+        [Ask::Mark { id: 2, validity: query::Validity::Resolved }]
+    );
+}
+
+#[test]
+fn nothing_is_forgotten_without_a_yes() {
+    let mut ui = found();
+    assert_eq!(press(&mut ui, KeyCode::Char('f')), [Ask::PreviewForget { id: "3".into() }]);
+    let preview = || Told::Preview { id: "3".into(), text: b"To be forgotten: 1 observation\n".to_vec() };
+    for refusal in [KeyCode::Char('n'), KeyCode::Enter, KeyCode::Esc, KeyCode::Char('q')] {
+        ui.on_told(preview());
+        assert!(matches!(ui.dialog, Some(Dialog::Forget { .. })));
+        assert_eq!(press(&mut ui, refusal), []);
+        assert!(ui.dialog.is_none());
+    }
+    ui.on_told(preview());
+    assert_eq!(press(&mut ui, KeyCode::Char('y')), [Ask::Forget { id: "3".into() }]);
+    let Next::Ask(asked) = ui.on_told(Told::Forgotten { id: "3".into(), counts: "1 observation".into() })
+    else {
+        panic!("left")
+    };
+    assert!(matches!(&asked[..], [Ask::Detail { target: Target::Item(id), .. }] if id == "2"), "{asked:?}");
+    assert_eq!(ui.list().unwrap().rows.len(), 2);
+}
+
+#[test]
+fn the_mouse_selects_opens_and_scrolls() {
+    let mut ui = found();
+    screen(&mut ui, 120, 20);
+    let at =
+        |kind, column, row| Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE });
+    let click = MouseEventKind::Down(MouseButton::Left);
+    ui.on_event(&at(click, 10, 4));
+    assert_eq!(ui.list().unwrap().selected, 2, "the list begins in the third line");
+    ui.on_event(&at(click, 10, 15));
+    assert_eq!(ui.list().unwrap().selected, 2, "there is nothing");
+    ui.on_event(&at(click, 10, 4));
+    assert_eq!(ui.focus, Focus::Detail, "a second click opens it");
+    ui.on_event(&at(MouseEventKind::ScrollUp, 10, 4));
+    assert_eq!(ui.list().unwrap().selected, 0);
+    ui.on_event(&at(click, 5, 1));
+    assert_eq!(ui.focus, Focus::Query);
+}
+
+#[test]
+fn ctrl_c_leaves_from_everywhere_and_q_is_a_letter_in_a_query() {
+    let control_c = Event::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
+    let mut ui = Ui::new(Scope::All, "");
+    type_text(&mut ui, "q");
+    assert_eq!(ui.input.value(), "q");
+    assert_eq!(ui.on_event(&control_c), Next::Leave);
+    let mut ui = found();
+    assert_eq!(ui.on_event(&key(KeyCode::Char('q'))), Next::Leave);
+}
+
+#[test]
+fn screens() {
+    for (width, height) in [(80, 24), (120, 30), (200, 40)] {
+        let mut ui = found();
+        let text = b"\x1b[36m#3\x1b[0m \x1b[1mCart totals round once\x1b[0m\n\nThe discount was rounded per line.\n- src/cart.rs";
+        ui.on_told(Told::Detail { ticket: 1, text: text.to_vec() });
+        insta::assert_snapshot!(format!("search_{width}"), screen(&mut ui, width, height));
+        press(&mut ui, KeyCode::Char('?'));
+        insta::assert_snapshot!(format!("help_{width}"), screen(&mut ui, width, height));
+    }
+    let mut ui = Ui::new(Scope::Project("/home/me/shop".into()), "");
+    let asked = ui.first();
+    give(&mut ui, &asked, Vec::new());
+    insta::assert_snapshot!("empty", screen(&mut ui, 80, 12));
+    let mut ui = found();
+    let asked = press(&mut ui, KeyCode::Tab);
+    give(&mut ui, &asked, vec![session()]);
+    press(&mut ui, KeyCode::Char('a'));
+    insta::assert_snapshot!("sessions_of_all_projects", screen(&mut ui, 80, 12));
+    ui.on_told(Told::Preview { id: "3".into(), text: b"To be forgotten: 1 observation\n".to_vec() });
+    insta::assert_snapshot!("forget", screen(&mut ui, 80, 12));
+}
+
+#[test]
+fn no_size_is_too_small() {
+    for (width, height) in [(1, 1), (3, 2), (10, 4), (20, 3)] {
+        let mut ui = found();
+        screen(&mut ui, width, height);
+        press(&mut ui, KeyCode::Char('?'));
+        screen(&mut ui, width, height);
+    }
+}
+
+#[test]
+fn ages_are_one_number_and_one_letter() {
+    let check = |minutes: i64, expected: &str| {
+        assert_eq!(view::age(NOW, Timestamp(NOW.0 - minutes * 60_000)), expected)
+    };
+    check(-5, "now");
+    check(0, "now");
+    check(59, "59m");
+    check(60, "1h");
+    check(24 * 60, "1d");
+    check(14 * 24 * 60, "2w");
+    check(365 * 24 * 60, "1y");
+}

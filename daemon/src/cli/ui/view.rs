@@ -1,0 +1,280 @@
+//! Draws the state of the screen.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Position, Rect};
+use ratatui::style::{Color, Modifier, Style, Stylize};
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{Block, Borders, Clear, Paragraph, Wrap};
+use unicode_width::UnicodeWidthStr;
+
+use super::row::{Row, Validity};
+use super::state::{Dialog, Focus, Listing, Places, Scope, Ui};
+use super::worker::Source;
+use crate::memory::ids::Timestamp;
+
+/// From this width on, the detail stands beside the list and not beneath it.
+const BESIDE_FROM: u16 = 110;
+const ID_WIDTH: usize = 7;
+const AGE_WIDTH: usize = 4;
+const KIND_WIDTH: usize = 11;
+
+const HELP: &str = "\
+/          search as you type          Tab   observations or sessions
+↑ ↓ j k    move                        a     this project or all
+Enter →    open, or read the detail    t     timeline around the item
+Esc ←      back                        r     resolve or reopen
+g G        first, last                 f     forget
+q          leave                       ?     this help
+
+A search takes \"phrases\", -without, type: kind: file: project: since:";
+
+pub(super) fn draw(frame: &mut Frame, ui: &mut Ui, now: Timestamp) {
+    let [head, body, foot] =
+        Layout::vertical([Constraint::Length(2), Constraint::Min(3), Constraint::Length(1)])
+            .areas(frame.area());
+    let beside = body.width >= BESIDE_FROM;
+    let [list, detail] = if beside {
+        Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(body)
+    } else {
+        Layout::vertical([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(body)
+    };
+    let border = Block::new().borders(if beside { Borders::LEFT } else { Borders::TOP }).border_style(
+        if ui.focus == Focus::Detail { Style::new().fg(Color::Cyan) } else { Style::new().dim() },
+    );
+    let inside = border.inner(detail);
+    ui.places = Places { query: head, list, detail: inside };
+
+    draw_head(frame, ui, head);
+    draw_list(frame, ui, list, now);
+    frame.render_widget(border, detail);
+    draw_detail(frame, ui, inside);
+    draw_foot(frame, ui, foot);
+    match &ui.dialog {
+        Some(Dialog::Help) => draw_dialog(frame, "Keys", Text::raw(HELP)),
+        Some(Dialog::Forget { text, .. }) => {
+            let mut text = text.clone();
+            text.push_line(Line::raw(""));
+            text.push_line(Line::from("Forget this permanently? y: yes, any other key: no").bold());
+            draw_dialog(frame, "Forget", text);
+        }
+        None => {}
+    }
+}
+
+fn draw_head(frame: &mut Frame, ui: &Ui, area: Rect) {
+    let [tabs, query] = Layout::vertical([Constraint::Length(1), Constraint::Length(1)]).areas(area);
+    let in_sessions =
+        matches!(ui.list().map(|list| &list.source), Some(Source::Sessions | Source::Session(_)));
+    let tab = |name: &'static str, shown: bool| {
+        if shown { Span::from(name).bold().underlined() } else { Span::from(name).dim() }
+    };
+    let scope = match ui.scope() {
+        Scope::All => "all projects".to_owned(),
+        Scope::Project(folder) => folder.rsplit('/').next().unwrap_or(folder).to_owned(),
+    };
+    let place = match ui.list().map(|list| &list.source) {
+        Some(Source::Around(id)) => format!("  timeline around {id}"),
+        Some(Source::Session(id)) => format!("  session {}", id.get(..8).unwrap_or(id)),
+        _ => String::new(),
+    };
+    let title = Line::from(vec![
+        Span::from(" recall  ").bold().cyan(),
+        tab("Observations", !in_sessions),
+        Span::from("  "),
+        tab("Sessions", in_sessions),
+        Span::from(place).cyan(),
+    ]);
+    frame.render_widget(title, tabs);
+    frame.render_widget(Line::from(format!("{scope} ")).dim().right_aligned(), tabs);
+
+    let prompt = "  / ";
+    let room = usize::from(query.width).saturating_sub(prompt.len() + 1);
+    let scroll = ui.input.visual_scroll(room);
+    let words = Paragraph::new(ui.input.value()).scroll((0, u16::try_from(scroll).unwrap_or(0)));
+    let [mark, text] =
+        Layout::horizontal([Constraint::Length(prompt.len() as u16), Constraint::Min(1)]).areas(query);
+    let active = ui.focus == Focus::Query;
+    frame.render_widget(
+        Span::from(prompt).style(if active { Style::new().cyan().bold() } else { Style::new().dim() }),
+        mark,
+    );
+    if ui.input.value().is_empty() {
+        frame.render_widget(Span::from("search").dim(), text);
+    } else {
+        frame.render_widget(words, text);
+    }
+    if active && ui.dialog.is_none() {
+        let column = ui.input.visual_cursor().saturating_sub(scroll);
+        frame.set_cursor_position(Position::new(text.x + u16::try_from(column).unwrap_or(0), text.y));
+    }
+}
+
+fn draw_list(frame: &mut Frame, ui: &mut Ui, area: Rect, now: Timestamp) {
+    let words: Vec<String> = marked_words(ui.input.value());
+    let (several, focused) = (*ui.scope() == Scope::All, ui.focus != Focus::Detail);
+    let Some(list) = ui.list_mut() else { return };
+    let height = usize::from(area.height);
+    list.top = list.top.clamp((list.selected + 1).saturating_sub(height), list.selected);
+    if list.rows.is_empty() {
+        frame.render_widget(Paragraph::new(nothing(list)).dim().wrap(Wrap { trim: true }), area);
+        return;
+    }
+    let width = usize::from(area.width);
+    let selected = list.selected;
+    let shown = list.rows.iter().enumerate().skip(list.top).take(height);
+    let lines = shown.map(|(place, row)| {
+        let line = row_line(row, width, now, &words, several);
+        match (place == selected, focused) {
+            (true, true) => line.style(Style::new().add_modifier(Modifier::REVERSED)),
+            (true, false) => line.style(Style::new().add_modifier(Modifier::BOLD)),
+            (false, _) => line,
+        }
+    });
+    frame.render_widget(Text::from_iter(lines), area);
+}
+
+fn nothing(list: &Listing) -> &'static str {
+    match (&list.source, list.loading) {
+        (_, true) => "  …",
+        (Source::Search(words), false) if words.trim().is_empty() => {
+            "  Nothing is remembered here yet. Work with a connected agent (`recall install`), or press a for all projects."
+        }
+        (Source::Search(_), false) => "  Nothing found. Press a to search all projects.",
+        (_, false) => "  Nothing here yet. Press a for all projects.",
+    }
+}
+
+fn row_line(row: &Row, width: usize, now: Timestamp, words: &[String], several: bool) -> Line<'static> {
+    let mut spans = vec![
+        Span::from(format!("{:>AGE_WIDTH$} ", age(now, row.at.0))).dim(),
+        Span::from(format!("{:<KIND_WIDTH$.KIND_WIDTH$} ", row.kind)).style(kind_style(&row.kind)),
+    ];
+    if !row.id.is_empty() {
+        spans.insert(0, Span::from(format!("{:>ID_WIDTH$} ", row.id)).cyan());
+    }
+    if several && !row.project.is_empty() {
+        spans.push(Span::from(format!("{}: ", row.project)).dim());
+    }
+    let taken: usize = spans.iter().map(Span::width).sum();
+    let title = clipped(&row.title, width.saturating_sub(taken));
+    match row.validity {
+        Validity::Past => spans.push(Span::from(title).dim().crossed_out()),
+        Validity::Holds => spans.extend(with_marks(&title, words)),
+    }
+    Line::from(spans)
+}
+
+fn kind_style(kind: &str) -> Style {
+    match kind {
+        "bugfix" | "gotcha" | "security" => Style::new().fg(Color::Red),
+        "decision" | "trade_off" | "preference" | "correction" => Style::new().fg(Color::Yellow),
+        "feature" | "refactor" | "change" | "completed" => Style::new().fg(Color::Green),
+        "active" | "next_step" => Style::new().fg(Color::Magenta),
+        _ => Style::new().fg(Color::Blue),
+    }
+}
+
+/// The plain words of a query, in lower case: those that a title may hold.
+fn marked_words(query: &str) -> Vec<String> {
+    let plain = |word: &&str| word.len() > 1 && !word.starts_with('-') && !word.contains(':');
+    query.split(|c: char| c.is_whitespace() || c == '"').filter(plain).map(str::to_lowercase).collect()
+}
+
+/// The title in spans, with the words of the query emphasized.
+fn with_marks(title: &str, words: &[String]) -> Vec<Span<'static>> {
+    let lower = title.to_lowercase();
+    // Where lower case changes a length, places in one text are not places in the other.
+    if words.is_empty() || lower.len() != title.len() {
+        return vec![Span::from(title.to_owned())];
+    }
+    let mut spans = Vec::new();
+    let mut rest = 0;
+    while let Some((start, end)) = next_mark(&lower, rest, words) {
+        let (Some(before), Some(mark)) = (title.get(rest..start), title.get(start..end)) else { break };
+        spans.push(Span::from(before.to_owned()));
+        spans.push(Span::from(mark.to_owned()).bold().yellow());
+        rest = end;
+    }
+    spans.extend(title.get(rest..).map(|tail| Span::from(tail.to_owned())));
+    spans
+}
+
+/// The first place of a word from `from` on.
+fn next_mark(lower: &str, from: usize, words: &[String]) -> Option<(usize, usize)> {
+    let tail = lower.get(from..)?;
+    let found = words.iter().filter_map(|word| tail.find(word.as_str()).map(|at| (from + at, word.len())));
+    found.min_by_key(|(at, length)| (*at, usize::MAX - length)).map(|(at, length)| (at, at + length))
+}
+
+/// At most `width` columns; the last is an ellipsis if the text was cut.
+fn clipped(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut short = String::new();
+    for character in text.chars() {
+        short.push(character);
+        if short.width() >= width {
+            short.pop();
+            break;
+        }
+    }
+    short.push('…');
+    short
+}
+
+/// How long ago, in one number and one letter.
+pub(super) fn age(now: Timestamp, at: Timestamp) -> String {
+    let minutes = now.0.saturating_sub(at.0).max(0) / 60_000;
+    match minutes {
+        0 => "now".into(),
+        1..60 => format!("{minutes}m"),
+        60..1440 => format!("{}h", minutes / 60),
+        1440..20_160 => format!("{}d", minutes / 1440),
+        20_160..525_600 => format!("{}w", minutes / 10_080),
+        _ => format!("{}y", minutes / 525_600),
+    }
+}
+
+fn draw_detail(frame: &mut Frame, ui: &mut Ui, area: Rect) {
+    let text = Paragraph::new(ui.detail.clone()).wrap(Wrap { trim: false });
+    let lines: usize =
+        ui.detail.lines.iter().map(|line| line.width().div_ceil(usize::from(area.width.max(1))).max(1)).sum();
+    let most = lines.saturating_sub(usize::from(area.height).min(lines));
+    ui.scroll = ui.scroll.min(u16::try_from(most).unwrap_or(u16::MAX));
+    frame.render_widget(text.scroll((ui.scroll, 0)), area);
+}
+
+fn draw_foot(frame: &mut Frame, ui: &Ui, area: Rect) {
+    if !ui.notice.is_empty() {
+        frame.render_widget(Line::from(format!(" {}", ui.notice)).yellow(), area);
+        return;
+    }
+    let count = ui.list().filter(|list| !list.rows.is_empty());
+    let count = count.map(|list| format!(" {}/{} ", list.selected + 1, list.rows.len())).unwrap_or_default();
+    let keys = match ui.focus {
+        Focus::Query => " type to search  ↓ list  Tab sessions  Ctrl-C leave",
+        Focus::List if ui.depth() > 1 => {
+            " Enter open  Esc back  t timeline  r resolve  f forget  ? help  q leave"
+        }
+        Focus::List => " / search  Enter open  Tab sessions  a all  t timeline  ? help  q leave",
+        Focus::Detail => " ↑↓ scroll  Esc back  t timeline  r resolve  f forget  ? help  q leave",
+    };
+    let [left, right] =
+        Layout::horizontal([Constraint::Min(0), Constraint::Length(u16::try_from(count.len()).unwrap_or(0))])
+            .areas(area);
+    frame.render_widget(Line::from(clipped(keys, usize::from(left.width))).dim(), left);
+    frame.render_widget(Line::from(count).dim(), right);
+}
+
+fn draw_dialog(frame: &mut Frame, title: &'static str, text: Text<'static>) {
+    let area = frame.area();
+    let width = u16::try_from(text.width() + 4).unwrap_or(u16::MAX).min(area.width.saturating_sub(4)).max(20);
+    let inside = usize::from(width.saturating_sub(4)).max(1);
+    let lines: usize = text.lines.iter().map(|line| line.width().div_ceil(inside).max(1)).sum();
+    let height = u16::try_from(lines + 2).unwrap_or(u16::MAX).min(area.height);
+    let place = area.centered(Constraint::Length(width), Constraint::Length(height));
+    let block = Block::bordered().title(title).padding(ratatui::widgets::Padding::horizontal(1));
+    frame.render_widget(Clear, place);
+    frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: false }).block(block), place);
+}

@@ -1,0 +1,100 @@
+//! The installer that downloads: it takes what has the published checksum, and nothing else.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use recall_tests::{Said, Stage, run, workspace};
+
+const VERSION: &str = "1.2.3";
+
+fn target() -> String {
+    let system = if cfg!(target_os = "macos") { "apple-darwin" } else { "unknown-linux-musl" };
+    format!("{}-{system}", std::env::consts::ARCH)
+}
+
+fn shell(script: &str, folder: &Path) -> Said {
+    let mut command = Command::new("sh");
+    command.args(["-euc", script]).current_dir(folder);
+    let said = run(command, b"");
+    assert_eq!(said.code(), 0, "{said:?}");
+    said
+}
+
+/// A folder of downloads with an archive of two programs that say their name.
+fn downloads(stage: &Stage) -> PathBuf {
+    let folder = stage.user_home().join("downloads");
+    let name = format!("recall-{VERSION}-{}", target());
+    fs::create_dir_all(folder.join(&name)).unwrap();
+    for program in ["recall", "recall-shim"] {
+        fs::write(folder.join(&name).join(program), format!("#!/bin/sh\necho {program} \"$@\"\n")).unwrap();
+    }
+    let sum = "(sha256sum \"$1\" 2>/dev/null || shasum -a 256 \"$1\")";
+    shell(
+        &format!("set -- {name}.tar.gz; tar -czf \"$1\" {name}; {sum} > \"$1.sha256\"; rm -r {name}"),
+        &folder,
+    );
+    folder
+}
+
+fn get(stage: &Stage, downloads: &Path, arguments: &[&str]) -> Said {
+    let mut command = Command::new("sh");
+    command.arg(workspace().join("tools/get.sh")).args(arguments);
+    command.env("HOME", stage.user_home()).env("RECALL_VERSION", VERSION);
+    command.env("RECALL_DOWNLOADS", format!("file://{}", downloads.display()));
+    run(command, b"")
+}
+
+#[test]
+fn what_has_the_published_checksum_is_installed_and_connected() {
+    let stage = Stage::new();
+    let downloads = downloads(&stage);
+    let said = get(&stage, &downloads, &[]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    assert!(said.stdout.contains("recall install --yes"), "{said:?}");
+    let bin = stage.user_home().join(".local/bin");
+    let mut names: Vec<_> = fs::read_dir(&bin).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["recall", "recall-shim"], "nothing else is left there");
+    assert_eq!(run(Command::new(bin.join("recall-shim")), b"").stdout, "recall-shim\n");
+
+    let prefix = stage.user_home().join("elsewhere");
+    let said = get(&stage, &downloads, &["--prefix", prefix.to_str().unwrap(), "--no-connect"]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    assert!(!said.stdout.contains("install --yes"), "{said:?}");
+    assert!(prefix.join("bin/recall").exists());
+}
+
+#[test]
+fn an_archive_with_another_checksum_is_refused() {
+    let stage = Stage::new();
+    let downloads = downloads(&stage);
+    let archive = downloads.join(format!("recall-{VERSION}-{}.tar.gz", target()));
+    let mut bytes = fs::read(&archive).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&archive, bytes).unwrap();
+    let said = get(&stage, &downloads, &[]);
+    assert_eq!(said.code(), 1, "{said:?}");
+    assert!(said.stderr.contains("checksum"), "{said:?}");
+    assert!(!stage.user_home().join(".local/bin").exists());
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let stage = Stage::new();
+    let downloads = downloads(&stage);
+    fs::remove_file(downloads.join(format!("recall-{VERSION}-{}.tar.gz.sha256", target()))).unwrap();
+    let said = get(&stage, &downloads, &[]);
+    assert_eq!(said.code(), 1, "{said:?}");
+    assert!(said.stderr.contains("cannot download"), "{said:?}");
+
+    let mut unfilled = Command::new("sh");
+    unfilled.arg(workspace().join("tools/get.sh")).env("HOME", stage.user_home());
+    unfilled.env_remove("RECALL_DOWNLOADS");
+    let said = run(unfilled, b"");
+    assert_eq!(said.code(), 1, "{said:?}");
+    assert!(said.stderr.contains("install.sh"), "{said:?}");
+}

@@ -1,0 +1,105 @@
+#!/bin/sh
+# Downloads recall for this machine, verifies its checksum, puts both programs into ~/.local/bin and connects the coding
+# agents found. A release publishes this file with its own address and version filled in.
+#
+# Usage: get.sh [--prefix DIR] [--no-connect]
+
+set -eu
+
+# Where the archives lie, and their version. Both can be overridden, for a mirror.
+base=${RECALL_DOWNLOADS:-@DOWNLOADS@}
+version=${RECALL_VERSION:-@VERSION@}
+
+say() {
+    printf '%s\n' "$*"
+}
+
+fail() {
+    printf 'get.sh: %s\n' "$*" >&2
+    exit 1
+}
+
+prefix=${HOME:-}/.local
+connect=yes
+while [ $# -gt 0 ]; do
+    case $1 in
+    --prefix)
+        [ $# -ge 2 ] || fail "--prefix needs a folder"
+        prefix=$2
+        shift
+        ;;
+    --no-connect) connect=no ;;
+    -h | --help)
+        say "Usage: get.sh [--prefix DIR] [--no-connect]"
+        exit 0
+        ;;
+    *) fail "unknown option $1" ;;
+    esac
+    shift
+done
+case $prefix in
+/?*) ;;
+*) fail "--prefix needs an absolute folder, not \"$prefix\"" ;;
+esac
+case $base in
+@*) fail "this copy does not know where the archives lie: set RECALL_DOWNLOADS and RECALL_VERSION, or build with install.sh" ;;
+esac
+
+machine=$(uname -m)
+case $(uname -s)/$machine in
+Linux/x86_64) target=x86_64-unknown-linux-musl ;;
+Linux/aarch64 | Linux/arm64) target=aarch64-unknown-linux-musl ;;
+Darwin/x86_64) target=x86_64-apple-darwin ;;
+Darwin/arm64) target=aarch64-apple-darwin ;;
+*) fail "there is no archive for $(uname -s) on $machine; build with install.sh" ;;
+esac
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+
+download() {
+    if command -v curl >/dev/null 2>&1; then
+        curl -fsSL --proto '=https,file' --output "$work/$1" "$base/$1"
+    elif command -v wget >/dev/null 2>&1; then
+        wget -q --https-only -O "$work/$1" "$base/$1"
+    else
+        fail "curl or wget is needed"
+    fi || fail "cannot download $base/$1"
+}
+
+name=recall-$version-$target
+download "$name.tar.gz"
+download "$name.tar.gz.sha256"
+wanted=$(cut -d ' ' -f 1 "$work/$name.tar.gz.sha256")
+if command -v sha256sum >/dev/null 2>&1; then
+    found=$(sha256sum "$work/$name.tar.gz" | cut -d ' ' -f 1)
+else
+    found=$(shasum -a 256 "$work/$name.tar.gz" | cut -d ' ' -f 1)
+fi
+if [ -z "$found" ] || [ "$found" != "$wanted" ]; then
+    fail "the checksum of $name.tar.gz is not the published one: nothing was installed"
+fi
+
+tar -xzf "$work/$name.tar.gz" -C "$work"
+mkdir -p "$prefix/bin"
+for program in recall-shim recall; do
+    cp "$work/$name/$program" "$prefix/bin/.$program.$$"
+    chmod 755 "$prefix/bin/.$program.$$"
+done
+# An old daemon would go on serving; that none runs is no failure.
+if [ -x "$prefix/bin/recall" ]; then
+    "$prefix/bin/recall" ctl stop </dev/null >/dev/null 2>&1 || :
+fi
+# A rename is atomic: a hook that runs meanwhile finds the old program or the new one.
+for program in recall-shim recall; do
+    mv -f "$prefix/bin/.$program.$$" "$prefix/bin/$program"
+done
+say "Installed recall $version into $prefix/bin."
+if [ "$connect" = yes ]; then
+    "$prefix/bin/recall" install --yes || fail "the programs are in place, but connecting the agents failed. Later: $prefix/bin/recall install"
+fi
+case :${PATH:-}: in
+*:"$prefix/bin":*) ;;
+*) say "Add $prefix/bin to your PATH." ;;
+esac

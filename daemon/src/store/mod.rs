@@ -328,6 +328,8 @@ pub struct Readers {
 #[derive(Default)]
 struct Pool {
     idle: Mutex<Vec<Connection>>,
+    /// Held for writing while there may be no database at its path.
+    replacing: RwLock<()>,
     generation: AtomicU64,
     alarm: RwLock<Option<Alarm>>,
 }
@@ -380,6 +382,14 @@ impl Readers {
         idle.clear();
     }
 
+    /// Replaces the database file. Who wants to read meanwhile waits, and reads the new one.
+    fn replace<T>(&self, put_in_place: impl FnOnce() -> T) -> T {
+        let _nobody_opens_it = self.pool.replacing.write().unwrap_or_else(PoisonError::into_inner);
+        let outcome = put_in_place();
+        self.renew();
+        outcome
+    }
+
     /// Sets who is told of damage.
     pub fn on_damage(&self, alarm: impl Fn(Suspicion) + Send + Sync + 'static) {
         *self.pool.alarm.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(alarm));
@@ -400,6 +410,7 @@ impl Readers {
     }
 
     fn open(&self) -> Result<Connection, StoreError> {
+        let _it_is_there = self.pool.replacing.read().unwrap_or_else(PoisonError::into_inner);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_timeout(Duration::from_secs(2))?;

@@ -15,12 +15,14 @@ mod documents;
 mod effect_context;
 mod effects;
 mod evidence;
+mod finished_jobs;
 mod file_notes;
 mod forgetting;
 mod homes;
 mod jobs;
 mod known;
 mod late;
+mod enders;
 mod lineage;
 mod ledger;
 mod lives;
@@ -72,15 +74,15 @@ pub use documents::{
 };
 pub use effect_context::StoredEvent;
 pub use file_notes::{FileNoteRow, earlier_statements, notes_about};
+pub use finished_jobs::{FinishJob, FinishedJob, JobResult, SessionResult, StoreStandIn};
 pub use forgetting::{
     Criteria, Forget, Forgotten, ForgottenCounts, RowsToForget, Selection, TracesRemoved, Unreadable,
     find_rows_to_forget, has_all_words, rewrite, traces_left, unreadable_events,
 };
 pub use jobs::{
-    CompressionTrouble, DeleteDoneJobs, Duty, ExpireLeases, FinishJob, FinishedJob, FirstResult,
-    GiveBackJobs, JobFailure, JobKind, JobResult, JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry,
-    ReleaseLeases, RetryJobs, SessionResult, StoreStandIn, compression_trouble, has_done_jobs,
-    has_expired_leases, jobs, next_try, unfinished_jobs,
+    CompressionTrouble, DeleteDoneJobs, Duty, ExpireLeases, FirstResult, GiveBackJobs, JobFailure, JobKind,
+    JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry, ReleaseLeases, RetryJobs, compression_trouble,
+    has_done_jobs, has_expired_leases, jobs, next_try, unfinished_jobs,
 };
 pub use known::{KnownSession, known_session, quiet_sessions};
 pub use ledger::{ReserveCost, SettleCost, SpendingRow, spending, spent};

@@ -40,7 +40,7 @@ pub enum Point {
     Reserved,
     /// A model has answered, and what that cost is not booked.
     Answered,
-    /// It is booked; whether the answer is stored, too, is open.
+    /// It is booked, and the answer is not stored.
     Booked,
     /// A job's result is written, and the job not yet done.
     Result,

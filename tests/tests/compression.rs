@@ -32,6 +32,9 @@ use recall_tests::Stage;
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 
+/// After which what has not come about never will.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A whole tree in this process.
 struct Tree {
     stage: Stage,
@@ -116,12 +119,12 @@ impl Tree {
                 }
             }
         };
-        let waited = tokio::time::timeout(Duration::from_secs(60), wait).await;
+        let waited = tokio::time::timeout(PATIENCE, wait).await;
         assert!(waited.is_ok(), "the jobs stay as they are: {:?}", self.jobs());
     }
 
     async fn restarts(&self) -> u64 {
-        let observe = self.services.compression.ask(CompressionMessage::Observe, Duration::from_secs(5));
+        let observe = self.services.compression.ask(CompressionMessage::Observe, PATIENCE);
         observe.await.unwrap().restarts
     }
 
@@ -264,7 +267,7 @@ async fn one_that_hangs_past_the_deadline_is_tried_again() {
     // The lost thread comes back too late: its result is nobody's.
     let before = tree.observations("one");
     shut.open();
-    let round = tree.services.housekeeper.ask(HousekeeperMessage::Drain, Duration::from_secs(5)).await;
+    let round = tree.services.housekeeper.ask(HousekeeperMessage::Drain, PATIENCE).await;
     assert!(round.is_ok());
     assert_eq!(tree.observations("one"), before);
     tree.fell().await;
@@ -314,7 +317,7 @@ async fn too_many_crashes_open_the_circuit_and_capturing_goes_on() {
             crashes += 1;
         }
     }
-    let observe = tree.services.compression.ask(CompressionMessage::Observe, Duration::from_secs(5));
+    let observe = tree.services.compression.ask(CompressionMessage::Observe, PATIENCE);
     assert_eq!(observe.await.unwrap().circuit.as_str(), "open");
     tree.turn("later", "still heard").await;
     let found = tree.services.readers.read(|db| store::find_sessions(db, "later")).unwrap();

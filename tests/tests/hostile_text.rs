@@ -48,9 +48,6 @@ const HOSTILE: [&str; 32] = [
     "[\"<private>\",",
 ];
 
-/// The bound of an answer for 10 MB on a machine of today.
-const LONGEST: Duration = Duration::from_millis(500);
-
 type Work = fn(&Redactor, &str);
 
 const WORK: [(&str, Work); 4] = [
@@ -218,18 +215,14 @@ fn redactions(redactor: &Redactor, mut folders: Vec<std::path::PathBuf>) -> Vec<
 
 /// `cargo test -p recall-tests --release -- --ignored ten_megabytes_of_hostile_text --nocapture`
 #[test]
-#[ignore = "means something only in a release build"]
+#[ignore = "its figure is what it is for, and means something only in a release build"]
 fn ten_megabytes_of_hostile_text() {
     const SIZE: usize = 10_000_000;
     let redactor = redactor();
-    let mut slowest = Duration::ZERO;
     for unit in HOSTILE {
         let text = unit.repeat(SIZE / unit.len());
         for (name, work) in WORK {
-            let took = time_of(work, &redactor, &text);
-            println!("{name} of 10 MB of {unit:?}: {took:?}");
-            slowest = slowest.max(took);
+            println!("{name} of 10 MB of {unit:?}: {:?}", time_of(work, &redactor, &text));
         }
     }
-    assert!(slowest < LONGEST, "{slowest:?}");
 }

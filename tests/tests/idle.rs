@@ -8,6 +8,9 @@ use std::process::Command;
 use recall_tests::Stage;
 use recall_tests::faults::syscalls::strace_works;
 
+/// How often a daemon is looked at before it is as expected.
+const LOOKS: usize = 10;
+
 /// Locks that SQLite takes: of bytes beside the database, 120 of which is for whoever writes.
 struct Locks {
     all: usize,
@@ -38,12 +41,13 @@ fn an_idle_daemon_does_not_touch_its_database_and_a_round_of_housekeeping_writes
     // The first round comes with the start, the next is far away.
     let stage = Stage::new().config("[timers]\nhousekeeping_s = 3600\n").daemon();
     stage.flush();
-    let idle = locks_within(&stage, 4);
-    assert_eq!((idle.all, idle.to_write), (0, 0));
+    // Nobody is told when the first round is over, and on a busy machine that takes a while.
+    let mut looks = (0..LOOKS).map(|_| locks_within(&stage, 4));
+    assert!(looks.any(|idle| idle.all == 0), "it does not come to rest");
 
     let stage = Stage::new().config("[timers]\nhousekeeping_s = 1\n").daemon();
     stage.flush();
-    let rounds = locks_within(&stage, 4);
-    assert!(rounds.all > 0, "a round reads");
+    let mut looks = (0..LOOKS).map(|_| locks_within(&stage, 4));
+    let rounds = looks.find(|rounds| rounds.all > 0).expect("a round reads");
     assert_eq!(rounds.to_write, 0);
 }

@@ -87,7 +87,7 @@ fn what_a_hook_left_unread_is_told_to_the_next() {
 
 #[test]
 fn a_disk_that_stalls_costs_no_answer() {
-    let mut stage = Stage::new().variable("RECALL_ANSWER_MS", "3000").daemon();
+    let mut stage = Stage::new().variable("RECALL_ANSWER_MS", "5000").daemon();
     stage.discount_session("before");
     assert!(
         !stage
@@ -97,7 +97,8 @@ fn a_disk_that_stalls_costs_no_answer() {
     );
     stage.flush();
     stage.kill_daemon();
-    let points = format!("{}=1*sleep(2500)->off", Point::Commit.name());
+    // Longer than the hook waits: whatever it is told, it is told without the commit.
+    let points = format!("{}=1*sleep(7000)->off", Point::Commit.name());
     let mut daemon = Daemon::spawn_armed(&stage, &points, Stdio::null());
     daemon.wait_until_it_listens(&stage).unwrap();
     assert!(stage.hook(&asks(&stage, "p2")).context().contains(LINE), "{}", stage.log());
@@ -106,7 +107,8 @@ fn a_disk_that_stalls_costs_no_answer() {
     assert_eq!(
         (&events["duplicates"], &events["spooled"]),
         (&json!(1), &json!(0)),
-        "it was kept twice: {events}"
+        "it was kept twice: {events}\n{}",
+        stage.log()
     );
     assert_eq!(injections(&stage), 1);
     let prompts = stage.json(["ctl", "session", "asks"])["batches"].as_array().unwrap().len();
@@ -118,12 +120,12 @@ fn a_disk_that_stalls_costs_no_answer() {
 #[test]
 fn a_start_is_given_the_titles_where_the_rest_is_not_ready_in_time() {
     for (slow, duplicates) in [(Point::Recall, 0), (Point::Commit, 1)] {
-        let mut stage = Stage::new().variable("RECALL_ANSWER_MS", "3000").daemon();
+        let mut stage = Stage::new().variable("RECALL_ANSWER_MS", "5000").daemon();
         stage.discount_session("before");
         stage.flush();
         stage.kill_daemon();
         // Longer than the hook waits.
-        let points = format!("{}=1*sleep(6000)->off", slow.name());
+        let points = format!("{}=1*sleep(7000)->off", slow.name());
         let mut daemon = Daemon::spawn_armed(&stage, &points, Stdio::null());
         daemon.wait_until_it_listens(&stage).unwrap();
         // A session that is not stored yet: only its folder tells the project.

@@ -233,15 +233,16 @@ impl RootState {
         }
         match self.database_lock.claim(STOP_WITHIN).await {
             Some(only) => {
+                // What readers report of the database from here on is news.
                 self.services.readers.renew();
                 let site = RepairSite {
                     database: self.setup.database.clone(),
                     backups: self.setup.backups.clone(),
                     note: self.setup.repair_note.clone(),
                 };
-                let at = clock::now();
-                let outcome =
-                    tokio::task::spawn_blocking(move || store::repair(&site, evidence, &why, at)).await;
+                let (readers, at) = (self.services.readers.clone(), clock::now());
+                let repair = move || store::repair(&site, &readers, evidence, &why, at);
+                let outcome = tokio::task::spawn_blocking(repair).await;
                 match outcome {
                     Ok(Ok(RepairOutcome::Sound)) => tracing::warn!("no damage found in the database"),
                     Ok(Ok(RepairOutcome::Repaired(repair))) => tracing::error!(
@@ -252,8 +253,6 @@ impl RootState {
                     Ok(Err(error)) => tracing::error!(%error, "cannot repair the database"),
                     Err(_) => tracing::error!("the repair of the database panicked"),
                 }
-                // Readers that opened the database during the repair may have either file.
-                self.services.readers.renew();
                 drop(only);
             }
             None => tracing::error!("cannot repair the database: the writer still has it open"),

@@ -29,17 +29,14 @@ impl Ledger for WriterLedger {
         }
     }
 
-    /// Does not wait: the cost is committed before the result it paid for, or with it.
+    /// Waits for the commit, so that a daemon that dies while it stores the answer has the true cost in its ledger.
     fn settle(&self, reservation: ReservationId, cost: Cost) {
         faults::reach(Point::Answered);
-        let settled = self.writer.queue(SettleCost { reservation, cost });
-        self.runtime.spawn(async move {
-            match settled.await {
-                Ok(_) => faults::reach(Point::Booked),
-                Err(error) => {
-                    tracing::warn!(%error, "cannot record the cost of a call; its maximum cost stays reserved")
-                }
+        match self.runtime.block_on(self.writer.write(SettleCost { reservation, cost })) {
+            Ok(()) => faults::reach(Point::Booked),
+            Err(error) => {
+                tracing::warn!(%error, "cannot record the cost of a call; its maximum cost stays reserved")
             }
-        });
+        }
     }
 }

@@ -6,7 +6,6 @@
 
 use super::check::{Changed, CheckStatus, changed, checked};
 use super::ids::{BatchId, EventId, SessionRow, Timestamp};
-use super::lineage::Claim;
 use super::material::BatchMaterial;
 use super::subject::{self, SubjectKey};
 
@@ -75,7 +74,7 @@ pub struct Failing {
 pub struct Change {
     pub by: Span,
     pub step: u32,
-    /// Normalised like those of a [`Claim`].
+    /// Normalised, so that equal files have equal names.
     pub file: String,
     pub event: String,
 }
@@ -97,12 +96,11 @@ pub struct Trail<'a> {
 }
 
 impl<'a> Trail<'a> {
-    /// What batches before the passing one changed since the claim was made.
-    pub(super) fn since(&self, claim: &Claim, pass: &Span) -> Vec<&'a Change> {
-        let last_failure = self.failings.iter().find(|failing| claim.batch == Some(failing.by.batch));
-        let is_since = |change: &&Change| {
-            last_failure.map_or(change.by.opened >= claim.at, |failing| change.follows(failing))
-        };
+    /// What batches before the passing one changed since a claim was made, in this batch and at this time.
+    pub(super) fn since(&self, batch: Option<BatchId>, at: Timestamp, pass: &Span) -> Vec<&'a Change> {
+        let last_failure = self.failings.iter().find(|failing| batch == Some(failing.by.batch));
+        let is_since =
+            |change: &&Change| last_failure.map_or(change.by.opened >= at, |failing| change.follows(failing));
         self.changes.iter().filter(|change| change.by.precedes(pass)).filter(is_since).collect()
     }
 

@@ -89,7 +89,7 @@ impl Settlement {
         if !self.comes_after(claim) {
             return None;
         }
-        let mut before = trail.since(claim, &self.by);
+        let mut before = trail.since(claim.batch, claim.at, &self.by);
         let is_explained = !self.files.is_empty() || trail.explains(&before, &self.by);
         let is_about_it = |file: &String| claim.files.is_empty() || claim.files.contains(file);
         before.retain(|change| is_about_it(&change.file));

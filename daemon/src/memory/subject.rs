@@ -4,36 +4,12 @@
 //! Similar words prove nothing. So a key is parsed from a few plain sentence forms (a thing and its value, a rule, a
 //! check), and the rest of the clause is part of the key. A sentence of any other form has no key.
 
-use std::fmt;
+mod key;
 
+pub use self::key::SubjectKey;
+use self::key::trim_punctuation;
 use super::observation::ObservationType;
 use super::sameness::is_code;
-
-/// Equal for two statements about the same subject. Contains words of the statement.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SubjectKey(String);
-
-impl SubjectKey {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The words that name a value, with its condition. `None` if the subject is not a value.
-    pub(super) fn named_value(&self) -> Option<impl Iterator<Item = &str>> {
-        let (_, named) = self.0.strip_prefix("value: ")?.split_once(": ")?;
-        Some(named.split(' ').map(trim_punctuation).filter(|word| !word.is_empty()))
-    }
-
-    fn new(sort: &str, words: &str) -> Self {
-        Self(format!("{sort}: {words}"))
-    }
-}
-
-impl fmt::Display for SubjectKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// Longer names and conditions are seldom worded the same twice.
 const MOST_WORDS: usize = 6;
@@ -49,10 +25,6 @@ pub fn of_title(kind: ObservationType, title: &str) -> Option<SubjectKey> {
 /// The words of a sentence in lower case, without punctuation.
 pub(super) fn words(said: &str) -> Vec<String> {
     said.split_whitespace().map(|word| trim_punctuation(word).to_lowercase()).collect()
-}
-
-fn trim_punctuation(word: &str) -> &str {
-    word.trim_matches(|edge: char| !edge.is_alphanumeric())
 }
 
 /// A command that checks the work.

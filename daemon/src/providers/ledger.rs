@@ -23,6 +23,6 @@ pub trait Ledger: Send + Sync {
     /// When a cap would be exceeded, or the accounts cannot be written: then the call is not made.
     fn reserve(&self, charge: &Charge) -> Result<ReservationId, NotReserved>;
 
-    /// Books what the call has cost, sooner or later. What cannot be booked stays reserved.
+    /// Books what the call has cost, before its answer is used. What cannot be booked stays reserved.
     fn settle(&self, reservation: ReservationId, cost: Cost);
 }

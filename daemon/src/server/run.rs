@@ -245,7 +245,8 @@ fn open_first(site: &RepairSite, config: &Config) -> Result<(Connection, Vec<Lif
     let connection = match open() {
         Err(error) if error.is_damage() => {
             tracing::error!(%error, "the database is damaged");
-            store::repair(site, Evidence::Reported, &error.to_string(), clock::now())?;
+            let readers = Readers::new(&site.database);
+            store::repair(site, &readers, Evidence::Reported, &error.to_string(), clock::now())?;
             open()?
         }
         opened => opened?,

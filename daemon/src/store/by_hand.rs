@@ -2,7 +2,8 @@
 
 use rusqlite::params;
 
-use super::lineage::{self, USER};
+use super::enders::USER;
+use super::lineage;
 use super::operation::{Operation, WriteContext, log};
 use super::results::{self, ObservationScope};
 use super::row::Sql;

@@ -11,7 +11,7 @@ use rusqlite::{Connection, params};
 
 use super::StoreError;
 use super::evidence::retract_missing;
-use super::jobs::{self, FinishedJob, JobKind, Lives};
+use super::jobs::{self, JobKind, Lives};
 use super::operation::WriteContext;
 use super::results::{DuplicateScope, Pass, batch_scope};
 use super::subjects::{subjects, with_heirs};
@@ -164,18 +164,19 @@ fn not_to_retract(db: &Connection, batch: i64) -> Result<Vec<i64>, StoreError> {
 pub(super) fn batch_is_made(
     db: &WriteContext<'_>,
     (session, batch): (i64, i64),
-    finished: &FinishedJob,
+    origin: &str,
+    now: Timestamp,
 ) -> Result<(), StoreError> {
     let mut find = db.prepare_cached(
         "SELECT ifnull(b.chosen_among, 0) > 0 OR s.status = 'completed'
          FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
     )?;
     let is_due: bool = find.query_row([batch], |row| row.get(0))?;
-    let chosen_among = (finished.origin == BUILT_IN).then_some(0);
+    let chosen_among = (origin == BUILT_IN).then_some(0);
     db.prepare_cached("UPDATE prompt_batches SET compressed_at = ?2, chosen_among = ?3 WHERE id = ?1")?
-        .execute(params![batch, finished.now.0, chosen_among])?;
+        .execute(params![batch, now.0, chosen_among])?;
     if is_due && chosen_among.is_some() {
-        jobs::enqueue(db, JobKind::Summary, session, None, finished.now)?;
+        jobs::enqueue(db, JobKind::Summary, session, None, now)?;
     }
     Ok(())
 }

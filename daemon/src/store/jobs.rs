@@ -1,20 +1,17 @@
 //! The queue of compression work.
 //!
-//! A job is leased, not taken: its row stays until the result is committed in the same transaction that marks it
-//! done, so a worker that dies costs an attempt and nothing else. A job whose model has failed has a result of the
-//! built-in compressor (`stood_in`) and waits, retrying, for its better one.
+//! A job is leased, not taken: its row stays until the result is committed (`finished_jobs`) in the same transaction
+//! that marks it done, so a worker that dies costs an attempt and nothing else. A job whose model has failed has a
+//! result of the built-in compressor (`stood_in`) and waits, retrying, for its better one.
 
 use rusqlite::{Connection, Row, params};
 
-use super::choice::{self, Choice};
 use super::operation::{Operation, WriteContext};
-use super::results::{BatchResult, DuplicateScope, keep_summary, replace_observations};
 use super::row::{FromRow, Sql, record};
 use super::{StoreError, ledger};
-use crate::faults::{self, Fault, Point, planted};
+use crate::faults::{Fault, planted};
 use crate::memory::ids::{BatchId, JobId, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp};
 use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
-use crate::memory::observation::SummaryDraft;
 
 /// What a job makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,33 +95,6 @@ impl FromRow for FirstResult {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         Ok(if row.get(first)? { Self::Given } else { Self::Owed })
     }
-}
-
-/// A job's result on its way into the store.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FinishedJob {
-    pub job: JobId,
-    pub result: JobResult,
-    /// Who made it, e.g. `extractive`.
-    pub origin: String,
-    /// What a model was not shown, a JSON object.
-    pub cuts: Option<String>,
-    pub now: Timestamp,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum JobResult {
-    /// Replaces the batch's earlier observations.
-    Observations(BatchResult),
-    Session(SessionResult),
-}
-
-/// What was made of a session.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SessionResult {
-    pub summary: Option<SummaryDraft>,
-    /// Set if the observations of its batches were chosen anew.
-    pub choice: Option<Choice>,
 }
 
 /// A failed attempt at a job.
@@ -264,75 +234,6 @@ fn next_job(db: &Connection, duty: Duty, now: Timestamp) -> Result<Option<Leased
     db.first(&sql, params![now, of_live_sessions])
 }
 
-/// Stores a result and marks its job done. A job that is no longer running was given to somebody else meanwhile:
-/// this result comes too late and is dropped.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FinishJob(pub FinishedJob);
-
-impl Operation for FinishJob {
-    type Output = ();
-
-    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
-        let Self(finished) = self;
-        if !keep(db, &finished, DuplicateScope::Project)? {
-            return Ok(());
-        }
-        // Other jobs may wait for this one.
-        db.queue_work();
-        db.run("UPDATE jobs SET status = iif(again, 'pending', 'done'), finished_at = ?2, worker =
-                 NULL, lease_until = NULL,
-                error = NULL, attempts = iif(again, 0, attempts), again = 0, stood_in = 0, origin = ?3, cuts = ?4
-         WHERE id = ?1", params![finished.job.0, finished.now.0, finished.origin, finished.cuts])
-    }
-}
-
-/// Stores a result that stands in for the one that is owed. The job stays with its worker, whose failure follows.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StoreStandIn(pub FinishedJob);
-
-impl Operation for StoreStandIn {
-    type Output = ();
-
-    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
-        let Self(finished) = self;
-        if !keep(db, &finished, DuplicateScope::Batch)? {
-            return Ok(());
-        }
-        // If it was queued again meanwhile, a result is due again.
-        db.run(
-            "UPDATE jobs SET stood_in = NOT again, origin = ?2, cuts = NULL WHERE id = ?1",
-            params![finished.job.0, finished.origin],
-        )
-    }
-}
-
-/// Stores the rows of a result. Returns `false` and changes nothing if the job is not running.
-fn keep(db: &WriteContext<'_>, finished: &FinishedJob, reach: DuplicateScope) -> Result<bool, StoreError> {
-    let job: Option<(i64, Option<i64>)> =
-        db.first("SELECT session, batch FROM jobs WHERE id = ?1 AND status = 'running'", [finished.job])?;
-    let Some((session, batch)) = job else { return Ok(false) };
-    match (&finished.result, batch) {
-        (JobResult::Observations(made), Some(batch)) => {
-            let created = replace_observations(db, &finished.origin, (session, batch), made, reach)?;
-            tell(db, session, finished.now, created)?;
-            choice::batch_is_made(db, (session, batch), finished)?;
-        }
-        (JobResult::Session(made), _) => {
-            let mut created = match &made.choice {
-                Some(choice) => choice::keep_choice(db, session, choice, finished.now)?,
-                None => Vec::new(),
-            };
-            if let Some(summary) = &made.summary {
-                created.push(keep_summary(db, finished, session, summary)?);
-            }
-            tell(db, session, finished.now, created)?;
-        }
-        (JobResult::Observations(_), None) => {}
-    }
-    faults::reach_disk(Point::Result)?;
-    Ok(true)
-}
-
 impl Operation for JobFailure {
     type Output = ();
 
@@ -363,7 +264,7 @@ impl Operation for JobFailure {
 }
 
 /// Publishes events of a session.
-fn tell(
+pub(super) fn tell(
     db: &WriteContext<'_>,
     session: i64,
     at: Timestamp,

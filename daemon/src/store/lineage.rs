@@ -13,7 +13,8 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use rusqlite::{Connection, params};
 
 use super::StoreError;
-use super::operation::{WriteContext, log};
+use super::enders::{Ended, Ender, THREAD, USER, keep_ender, restate, undone};
+use super::operation::WriteContext;
 use super::row::{Sql, record};
 use super::subjects::{SubjectHash, file_hash, subjects};
 use super::threads;
@@ -23,18 +24,12 @@ use crate::memory::fixes::{Change, Failing, Span, Trail};
 use crate::memory::ids::{BatchId, EventId, ObservationId, ProjectRow, SessionId, SessionRow, Timestamp};
 use crate::memory::lineage::{Author, Claim, Settled, Settlement, successor};
 
-/// The origin of lineage that a user asked for.
-pub(super) const USER: &str = "user";
-
 /// The lineage kinds for a newer observation of the same subject and for a user's decision.
 const SAME_SUBJECT: &str = "subject";
 const BY_HAND: &str = "user";
 
 /// The lineage kind for a passing check.
 const PASSED: &str = "passed";
-
-/// The lineage kind for a newer observation of the same thread.
-pub(super) const THREAD: &str = "thread";
 
 /// Why an observation is inactive, or which observation it made inactive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,16 +107,16 @@ pub(super) fn keep_settlements(
     settled: &[Settled],
 ) -> Result<BTreeSet<SubjectHash>, StoreError> {
     let mut subjects = subjects(db, "SELECT subject FROM settlements WHERE batch = ?1", [batch])?;
-    db.prepare_cached("DELETE FROM settlements WHERE batch = ?1")?.execute([batch])?;
-    let mut insert = db.prepare_cached(
-        "INSERT OR IGNORE INTO settlements (batch, subject, how, files, evidence) VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?;
+    db.run("DELETE FROM settlements WHERE batch = ?1", [batch])?;
     for one in settled {
         let subject = SubjectHash::of(&one.subject);
         let files: Vec<String> = one.files.iter().map(|file| file_hash(file)).collect();
         let evidence: Vec<String> = one.evidence.iter().map(EventId::to_string).collect();
         let (files, evidence) = (serde_json::to_string(&files)?, serde_json::to_string(&evidence)?);
-        insert.execute(params![batch, subject.0, PASSED, files, evidence])?;
+        db.run(
+            "INSERT OR IGNORE INTO settlements (batch, subject, how, files, evidence) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![batch, subject.0, PASSED, files, evidence],
+        )?;
         subjects.insert(subject);
     }
     Ok(subjects)
@@ -163,16 +158,15 @@ enum Search {
 
 impl Search {
     fn of(db: &Connection, claim: ObservationId, since: Timestamp) -> Result<Self, StoreError> {
-        let mut find = db.prepare_cached(
+        let (status, settled): (Status, Option<Timestamp>) = db.one(
             "SELECT o.status, (SELECT ifnull(b.closed_at, b.opened_at) FROM lineage l
                 JOIN prompt_batches b ON b.id = l.batch WHERE l.older = o.id AND NOT l.undone)
              FROM observations o WHERE o.id = ?1",
+            [claim],
         )?;
-        let (status, settled): (String, Option<i64>) =
-            find.query_row([claim.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(match settled.map(Timestamp) {
+        Ok(match settled {
             Some(settled) if settled < since => Self::Needless,
-            None if status != Status::Active.as_str() => Self::From(Timestamp(i64::MIN)),
+            None if status != Status::Active => Self::From(Timestamp(i64::MIN)),
             _ => Self::From(since),
         })
     }
@@ -241,111 +235,42 @@ impl Trails<'_> {
     }
 }
 
-/// What ended an observation, how, and the events that prove it.
-pub(super) type Ended = (Ender, &'static str, Vec<String>);
-
-/// What ended an observation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Ender {
-    Newer(i64),
-    Batch(i64),
-}
-
-/// Stores this row as the only active lineage of the observation.
-pub(super) fn keep_ender(
-    db: &Connection,
-    older: ObservationId,
-    ended: Option<Ended>,
-) -> Result<(), StoreError> {
-    let (newer, batch) = match ended {
-        Some((Ender::Newer(newer), ..)) => (Some(newer), None),
-        Some((Ender::Batch(batch), ..)) => (None, Some(batch)),
-        None => (None, None),
-    };
-    db.prepare_cached(
-        "DELETE FROM lineage WHERE older = ?1 AND reason <> 'user' AND NOT undone
-            AND (newer IS NOT ?2 OR batch IS NOT ?3)",
-    )?
-    .execute(params![older.0, newer, batch])?;
-    if let Some((_, reason, evidence)) = ended {
-        db.prepare_cached(
-            "INSERT INTO lineage (older, newer, batch, reason, evidence) VALUES (?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT DO UPDATE SET reason = excluded.reason, evidence = excluded.evidence",
-        )?
-        .execute(params![older.0, newer, batch, reason, serde_json::to_string(&evidence)?])?;
-    }
-    Ok(())
-}
-
-pub(super) fn undone(db: &Connection, older: ObservationId) -> Result<BTreeSet<Ender>, StoreError> {
-    let mut statement = db.prepare_cached("SELECT newer, batch FROM lineage WHERE older = ?1 AND undone")?;
-    let rows = statement.query_map([older.0], |row| {
-        let (newer, batch): (Option<i64>, Option<i64>) = (row.get(0)?, row.get(1)?);
-        Ok(newer.map(Ender::Newer).or(batch.map(Ender::Batch)))
-    })?;
-    Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
-}
-
-/// Updates an observation's status from its lineage, and notifies the index if the status changes.
-pub(super) fn restate(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
-    let ended = db.first::<Option<i64>>(
-        "SELECT newer FROM lineage WHERE older = ?1 AND NOT undone ORDER BY newer IS NULL, id DESC LIMIT 1",
-        [id.0],
-    )?;
-    let status = match ended {
-        Some(Some(_)) => Status::Superseded,
-        Some(None) => Status::Resolved,
-        None => Status::Active,
-    };
-    let changed = db
-        .prepare_cached(
-            "UPDATE observations SET status = ?2, superseded_by = ?3
-             WHERE id = ?1 AND (status <> ?2 OR superseded_by IS NOT ?3)",
-        )?
-        .execute(params![id.0, status.as_str(), ended.flatten()])?;
-    if changed > 0 {
-        log(db, "observation", id.0)?;
-    }
-    Ok(())
-}
-
 /// Resolves an observation at the user's request.
 pub(super) fn resolve_by_hand(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
-    db.prepare_cached(
+    db.run(
         "INSERT INTO lineage (older, reason, evidence) SELECT id, ?2, '[]' FROM observations WHERE id = ?1
          ON CONFLICT DO NOTHING",
-    )?
-    .execute(params![id.0, BY_HAND])?;
+        params![id, BY_HAND],
+    )?;
     restate(db, id)
 }
 
 /// Reopens an observation at the user's request, whatever has ended it.
 pub(super) fn uphold(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
-    db.prepare_cached("DELETE FROM lineage WHERE older = ?1 AND reason = ?2")?
-        .execute(params![id.0, BY_HAND])?;
-    db.prepare_cached("UPDATE lineage SET undone = 1 WHERE older = ?1")?.execute([id.0])?;
-    let mut undo = db.prepare_cached(
-        "INSERT INTO lineage (older, newer, reason, evidence, undone) VALUES (?1, ?2, ?3, '[]', 1)
-         ON CONFLICT DO NOTHING",
-    )?;
+    db.run("DELETE FROM lineage WHERE older = ?1 AND reason = ?2", params![id, BY_HAND])?;
+    db.run("UPDATE lineage SET undone = 1 WHERE older = ?1", [id])?;
     for newer in threads::covers(db, id)? {
-        undo.execute(params![id.0, newer.0, THREAD])?;
+        db.run(
+            "INSERT INTO lineage (older, newer, reason, evidence, undone) VALUES (?1, ?2, ?3, '[]', 1)
+             ON CONFLICT DO NOTHING",
+            params![id, newer, THREAD],
+        )?;
     }
     // Undo the lineage of every observation of the subject, so that no other one takes its place.
-    db.prepare_cached(
+    db.run(
         "INSERT INTO lineage (older, newer, reason, evidence, undone)
          SELECT o.id, n.id, ?2, '[]', 1 FROM observations o JOIN observations n
             ON n.project = o.project AND n.subject = o.subject AND n.id <> o.id
          WHERE o.id = ?1 ON CONFLICT DO NOTHING",
-    )?
-    .execute(params![id.0, SAME_SUBJECT])?;
-    db.prepare_cached(
+        params![id, SAME_SUBJECT],
+    )?;
+    db.run(
         "INSERT INTO lineage (older, batch, reason, evidence, undone)
          SELECT o.id, t.batch, t.how, '[]', 1 FROM observations o JOIN settlements t ON t.subject = o.subject
          JOIN prompt_batches b ON b.id = t.batch JOIN sessions s ON s.id = b.session AND s.project = o.project
          WHERE o.id = ?1 ON CONFLICT DO NOTHING",
-    )?
-    .execute([id.0])?;
+        [id],
+    )?;
     restate(db, id)
 }
 

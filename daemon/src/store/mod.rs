@@ -15,12 +15,14 @@ mod documents;
 mod effect_context;
 mod effects;
 mod evidence;
+mod finished_jobs;
 mod file_notes;
 mod forgetting;
 mod homes;
 mod jobs;
 mod known;
 mod late;
+mod enders;
 mod lineage;
 mod ledger;
 mod lives;
@@ -72,15 +74,15 @@ pub use documents::{
 };
 pub use effect_context::StoredEvent;
 pub use file_notes::{FileNoteRow, earlier_statements, notes_about};
+pub use finished_jobs::{FinishJob, FinishedJob, JobResult, SessionResult, StoreStandIn};
 pub use forgetting::{
     Criteria, Forget, Forgotten, ForgottenCounts, RowsToForget, Selection, TracesRemoved, Unreadable,
     find_rows_to_forget, has_all_words, rewrite, traces_left, unreadable_events,
 };
 pub use jobs::{
-    CompressionTrouble, DeleteDoneJobs, Duty, ExpireLeases, FinishJob, FinishedJob, FirstResult,
-    GiveBackJobs, JobFailure, JobKind, JobResult, JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry,
-    ReleaseLeases, RetryJobs, SessionResult, StoreStandIn, compression_trouble, has_done_jobs,
-    has_expired_leases, jobs, next_try, unfinished_jobs,
+    CompressionTrouble, DeleteDoneJobs, Duty, ExpireLeases, FirstResult, GiveBackJobs, JobFailure, JobKind,
+    JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry, ReleaseLeases, RetryJobs, compression_trouble,
+    has_done_jobs, has_expired_leases, jobs, next_try, unfinished_jobs,
 };
 pub use known::{KnownSession, known_session, quiet_sessions};
 pub use ledger::{ReserveCost, SettleCost, SpendingRow, spending, spent};
@@ -328,6 +330,8 @@ pub struct Readers {
 #[derive(Default)]
 struct Pool {
     idle: Mutex<Vec<Connection>>,
+    /// Held for writing while there may be no database at its path.
+    replacing: RwLock<()>,
     generation: AtomicU64,
     alarm: RwLock<Option<Alarm>>,
 }
@@ -380,6 +384,14 @@ impl Readers {
         idle.clear();
     }
 
+    /// Replaces the database file. Who wants to read meanwhile waits, and reads the new one.
+    fn replace<T>(&self, put_in_place: impl FnOnce() -> T) -> T {
+        let _nobody_opens_it = self.pool.replacing.write().unwrap_or_else(PoisonError::into_inner);
+        let outcome = put_in_place();
+        self.renew();
+        outcome
+    }
+
     /// Sets who is told of damage.
     pub fn on_damage(&self, alarm: impl Fn(Suspicion) + Send + Sync + 'static) {
         *self.pool.alarm.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(alarm));
@@ -400,6 +412,7 @@ impl Readers {
     }
 
     fn open(&self) -> Result<Connection, StoreError> {
+        let _it_is_there = self.pool.replacing.read().unwrap_or_else(PoisonError::into_inner);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_timeout(Duration::from_secs(2))?;

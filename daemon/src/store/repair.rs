@@ -19,7 +19,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 
 use super::backup::{self, Thoroughness, newest_good_backup, remove_if_there, sync_folder_of, time_in_name};
-use super::{OpenStoreError, StoreError, migration};
+use super::{OpenStoreError, Readers, StoreError, migration};
 use crate::memory::ids::Timestamp;
 use crate::trusted_file::{self, Links};
 
@@ -87,10 +87,11 @@ pub enum RepairError {
     },
 }
 
-/// Replaces a damaged database. Nobody may have it open for writing. Open readers keep the old file, so the caller
-/// must close them. On an error the damaged database stays in place.
+/// Replaces a damaged database. Nobody may have it open for writing; readers wait while one file takes the other's
+/// place. On an error the damaged database stays in place.
 pub fn repair(
     site: &RepairSite,
+    readers: &Readers,
     evidence: Evidence,
     why: &str,
     at: Timestamp,
@@ -113,15 +114,20 @@ pub fn repair(
     };
     // Write the note first: if the process dies after this, the next start finishes the repair.
     remember(&site.note, &repair);
+    readers.replace(|| put_in_place(&site.database, &repair.damaged))?;
+    Ok(RepairOutcome::Repaired(repair))
+}
+
+/// Moves the damaged database aside and its replacement into its place.
+fn put_in_place(database: &Path, damaged: &Path) -> Result<(), RepairError> {
     // Move the log first: a log without its database is harmless, but a foreign log would be applied to the copy.
     for side in ["-wal", "-shm", ""] {
-        move_if_there(&with_suffix(&site.database, side), &with_suffix(&repair.damaged, side))?;
+        move_if_there(&with_suffix(database, side), &with_suffix(damaged, side))?;
     }
-    let failed = |source| RepairError::File { path: site.database.clone(), source };
-    sync_folder_of(&site.database).map_err(failed)?;
-    fs::rename(replacement(&site.database), &site.database).map_err(failed)?;
-    sync_folder_of(&site.database).map_err(failed)?;
-    Ok(RepairOutcome::Repaired(repair))
+    let failed = |source| RepairError::File { path: database.to_owned(), source };
+    sync_folder_of(database).map_err(failed)?;
+    fs::rename(replacement(database), database).map_err(failed)?;
+    sync_folder_of(database).map_err(failed)
 }
 
 /// Finishes the repair of a killed process. Call it before opening the database.
@@ -285,6 +291,10 @@ mod tests {
             fs::write(&self.site.database, bytes).unwrap();
         }
 
+        fn readers(&self) -> Readers {
+            Readers::new(&self.site.database)
+        }
+
         fn projects(&self) -> Vec<String> {
             let db = open_writer(&self.site.database, &self.site.backups, Durability::Full).unwrap();
             let mut statement = db.prepare("SELECT name FROM projects ORDER BY id").unwrap();
@@ -299,7 +309,7 @@ mod tests {
     }
 
     fn repaired(fixture: &Fixture, evidence: Evidence) -> Repair {
-        match repair(&fixture.site, evidence, "malformed", NOW).unwrap() {
+        match repair(&fixture.site, &fixture.readers(), evidence, "malformed", NOW).unwrap() {
             RepairOutcome::Repaired(repair) => repair,
             RepairOutcome::Sound => panic!("nothing was found"),
         }
@@ -333,12 +343,13 @@ mod tests {
     #[test]
     fn a_sound_database_is_not_replaced_on_hearsay() {
         let fixture = Fixture::new(true);
-        let outcome = repair(&fixture.site, Evidence::Reported, "malformed", NOW).unwrap();
+        let outcome =
+            repair(&fixture.site, &fixture.readers(), Evidence::Reported, "malformed", NOW).unwrap();
         assert_eq!(outcome, RepairOutcome::Sound);
         assert_eq!(fixture.projects(), ["one", "two"]);
         assert_eq!(recent_repairs(&fixture.site.note, NOW), []);
         let nowhere = RepairSite { database: fixture.home.path().join("x/y.db"), ..fixture.site.clone() };
-        let error = repair(&nowhere, Evidence::Reported, "", NOW).unwrap_err();
+        let error = repair(&nowhere, &fixture.readers(), Evidence::Reported, "", NOW).unwrap_err();
         assert!(matches!(error, RepairError::Check(_)));
     }
 

@@ -6,7 +6,6 @@ use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
 use super::evidence::{evidence_json, keep_files, merge, rest_anew, retract_missing};
-use super::jobs::FinishedJob;
 use super::lineage::{keep_settlements, settle};
 use super::operation::{WriteContext, log};
 use super::subjects::{Aimed, SubjectHash, aim, subjects, with_heirs};
@@ -335,7 +334,7 @@ fn rewrite(
 
 pub(super) fn keep_summary(
     db: &WriteContext<'_>,
-    finished: &FinishedJob,
+    origin: &str,
     session: i64,
     summary: &SummaryDraft,
 ) -> Result<LifecycleKind, StoreError> {
@@ -358,7 +357,7 @@ pub(super) fn keep_summary(
         summary.completed,
         summary.next_steps,
         summary.notes,
-        finished.origin,
+        origin,
     ])?;
     let row: i64 = db
         .prepare_cached("SELECT id FROM session_summaries WHERE session = ?1")?
@@ -373,7 +372,7 @@ mod tests {
     use super::*;
     use crate::memory::ids::{EventId, JobId, Timestamp};
     use crate::memory::observation::{Importance, ObservationType};
-    use crate::store::{Changes, Durability, FinishJob, JobResult, execute, open_writer};
+    use crate::store::{Changes, Durability, FinishJob, FinishedJob, JobResult, execute, open_writer};
 
     fn draft(title: &str, event: u8) -> ObservationDraft {
         ObservationDraft {

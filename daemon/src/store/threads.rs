@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 use rusqlite::{Connection, Row, params};
 
 use super::StoreError;
-use super::lineage::{Ender, THREAD, USER, keep_ender, restate, undone};
+use super::enders::{Ender, THREAD, USER, keep_ender, restate, undone};
 use super::operation::WriteContext;
 use crate::memory::ids::{ObservationId, ProjectRow, SessionRow, Timestamp};
 use crate::memory::lineage::Author;

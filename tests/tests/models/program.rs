@@ -62,9 +62,12 @@ fn nothing_that_it_started_survives_its_deadline_or_its_end() {
     let hangs = "echo $$ >> $HOME/pids; sleep 1000 & echo $! >> $HOME/pids; wait";
     let leaves =
         format!("sleep 1000 & echo $! >> $HOME/pids\ncat > /dev/null\ncat <<'ANSWER'\n{good}\nANSWER");
-    for (script, expected) in [(hangs.to_owned(), "extractive"), (leaves, "claude-cli:haiku")] {
-        let config = "[compression]\nbackend = 'claude-cli'\ntimeout_s = 2\nmax_attempts = 1\n";
-        let stage = with_claude(Stage::new().config(config), &script).daemon();
+    for (script, timeout_s, expected) in
+        [(hangs.to_owned(), 5, "extractive"), (leaves, 300, "claude-cli:haiku")]
+    {
+        let config =
+            format!("[compression]\nbackend = 'claude-cli'\ntimeout_s = {timeout_s}\nmax_attempts = 1\n");
+        let stage = with_claude(Stage::new().config(&config), &script).daemon();
         turn(&stage, "s1");
         stage.flush();
         assert!(origins(&stage, "s1").iter().all(|origin| origin == expected), "{}", stage.log());

@@ -1,6 +1,6 @@
 use super::*;
 use crate::memory::ids::ObservationId;
-use crate::memory::lineage::{Author, Settlement};
+use crate::memory::lineage::{Author, Claim, Settlement};
 use crate::memory::material::{Action, CallOutcome, Change as Replaced, Step};
 
 /// The history of one check, a batch per word: `session:steps` or `session:steps@opened-closed`. A step is `f` (it

@@ -40,8 +40,9 @@ use sha2::{Digest, Sha256};
 
 use self::json_text::{Replacement, Role, StringPlace, rewrite};
 use self::plausibility::{ValuePosition, is_secret};
-use self::scan::{Scanner, SearchScope, Secret};
+use self::scan::{Scanner, Secret};
 use self::secret_files::{Suspect, is_secret_file};
+use self::shapes::SearchScope;
 use super::event::{
     HookEvent, HookEventKind, MessageOrigin, PromptText, Subagent, SubagentTask, ToolCall, ToolResult,
     ToolStart,

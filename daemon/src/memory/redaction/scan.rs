@@ -17,6 +17,7 @@ use super::beginning;
 use super::byte_set::ByteSet;
 use super::plausibility::{Name, looks_random};
 use super::rules::{Lead, RULES, Rule, Start};
+use super::shapes::SearchScope;
 use super::{assignment, command_line, cut, http, key_block, password_file, sentence, shapes, url};
 
 /// A secret: its range, and its kind for the mark.
@@ -53,14 +54,6 @@ enum Meaning {
     Reader,
     PasswordFile,
     Elision,
-}
-
-/// Which secrets are searched for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SearchScope {
-    Everywhere,
-    /// Only those with a known format: ids and paths have no meaningful names beside values.
-    FormatsOnly,
 }
 
 /// Built once, used from any thread.

@@ -11,10 +11,17 @@ use regex::Regex;
 use super::beginning;
 use super::byte_set::ByteSet;
 use super::plausibility::looks_random;
-use super::scan::SearchScope;
 
 /// The kind of a value that is known only by its assignment.
 pub(super) const UNNAMED: &str = "secret";
+
+/// Which secrets are searched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SearchScope {
+    Everywhere,
+    /// Only those with a known format: ids and paths have no meaningful names beside values.
+    FormatsOnly,
+}
 
 /// Shorter runs are not secrets by their shape alone.
 const SHORTEST: usize = 20;

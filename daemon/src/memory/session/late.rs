@@ -1,21 +1,13 @@
 //! Inserts prompts that arrive after later events, because they waited in the spool or were overtaken.
 
 use super::arrange::{Arranged, Progress, arrange, periods};
-use super::transition::Transition;
+use super::transition::{LatePosition, Transition};
 use super::{
     Batch, BatchState, CloseReason, Effect, Growth, NewPrompt, Order, Response, Seq, Session, SessionStatus,
     TurnResponse, TurnSeen,
 };
 use crate::memory::ids::PromptId;
 use crate::memory::material::BatchSource;
-
-/// The position of a late prompt.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum LatePosition {
-    /// No prompt followed, and it was not answered.
-    Last,
-    Earlier,
-}
 
 impl Transition<'_> {
     /// Inserts a late prompt. Activities and answers after it are reassigned, and later prompts move up by one.

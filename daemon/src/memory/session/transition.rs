@@ -1,6 +1,5 @@
 //! The processing of one event: its changes to the session's life and batches, and the context it asks for.
 
-use super::late::LatePosition;
 use super::{
     ActivityContent, Ask, Batch, BatchState, CapturePolicy, CloseReason, Effect, Growth, NewActivity,
     NewPrompt, Response, Seq, Session, SessionStatus,
@@ -18,6 +17,14 @@ pub(super) struct Transition<'a> {
     pub(super) policy: &'a CapturePolicy,
     /// The event came after the end of the life it belongs to, and must not begin another.
     pub(super) belongs_to_ended_life: bool,
+}
+
+/// The position of a late prompt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum LatePosition {
+    /// No prompt followed, and it was not answered.
+    Last,
+    Earlier,
 }
 
 impl Transition<'_> {

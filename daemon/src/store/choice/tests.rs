@@ -5,8 +5,8 @@ use crate::memory::fixes::Traces;
 use crate::memory::ids::{EventId, JobId, ObservationId};
 use crate::memory::observation::{Importance, ObservationType};
 use crate::store::{
-    BatchResult, Changes, Durability, FinishJob, JobResult, MarkObservations, SessionResult, Validity,
-    execute, open_writer,
+    BatchResult, Changes, Durability, FinishJob, FinishedJob, JobResult, MarkObservations, SessionResult,
+    Validity, execute, open_writer,
 };
 
 const SESSION: SessionRow = SessionRow(1);

@@ -1,0 +1,109 @@
+//! The results of jobs on their way into the store.
+
+use rusqlite::params;
+
+use super::StoreError;
+use super::choice::{self, Choice};
+use super::jobs::tell;
+use super::operation::{Operation, WriteContext};
+use super::results::{BatchResult, DuplicateScope, keep_summary, replace_observations};
+use super::row::Sql;
+use crate::faults::{self, Point};
+use crate::memory::ids::{JobId, Timestamp};
+use crate::memory::observation::SummaryDraft;
+
+/// A job and its result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FinishedJob {
+    pub job: JobId,
+    pub result: JobResult,
+    /// Who made it, e.g. `extractive`.
+    pub origin: String,
+    /// What a model was not shown, a JSON object.
+    pub cuts: Option<String>,
+    pub now: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum JobResult {
+    /// Replaces the batch's earlier observations.
+    Observations(BatchResult),
+    Session(SessionResult),
+}
+
+/// What was made of a session.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionResult {
+    pub summary: Option<SummaryDraft>,
+    /// Set if the observations of its batches were chosen anew.
+    pub choice: Option<Choice>,
+}
+
+/// Stores a result and marks its job done. A job that is no longer running was given to somebody else meanwhile:
+/// this result comes too late and is dropped.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FinishJob(pub FinishedJob);
+
+impl Operation for FinishJob {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let Self(finished) = self;
+        if !keep(db, &finished, DuplicateScope::Project)? {
+            return Ok(());
+        }
+        // Other jobs may wait for this one.
+        db.queue_work();
+        db.run("UPDATE jobs SET status = iif(again, 'pending', 'done'), finished_at = ?2, worker =
+                 NULL, lease_until = NULL,
+                error = NULL, attempts = iif(again, 0, attempts), again = 0, stood_in = 0, origin = ?3, cuts = ?4
+         WHERE id = ?1", params![finished.job.0, finished.now.0, finished.origin, finished.cuts])
+    }
+}
+
+/// Stores a result that stands in for the one that is owed. The job stays with its worker, whose failure follows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoreStandIn(pub FinishedJob);
+
+impl Operation for StoreStandIn {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let Self(finished) = self;
+        if !keep(db, &finished, DuplicateScope::Batch)? {
+            return Ok(());
+        }
+        // If it was queued again meanwhile, a result is due again.
+        db.run(
+            "UPDATE jobs SET stood_in = NOT again, origin = ?2, cuts = NULL WHERE id = ?1",
+            params![finished.job.0, finished.origin],
+        )
+    }
+}
+
+/// Stores the rows of a result. Returns `false` and changes nothing if the job is not running.
+fn keep(db: &WriteContext<'_>, finished: &FinishedJob, reach: DuplicateScope) -> Result<bool, StoreError> {
+    let job: Option<(i64, Option<i64>)> =
+        db.first("SELECT session, batch FROM jobs WHERE id = ?1 AND status = 'running'", [finished.job])?;
+    let Some((session, batch)) = job else { return Ok(false) };
+    match (&finished.result, batch) {
+        (JobResult::Observations(made), Some(batch)) => {
+            let created = replace_observations(db, &finished.origin, (session, batch), made, reach)?;
+            tell(db, session, finished.now, created)?;
+            choice::batch_is_made(db, (session, batch), &finished.origin, finished.now)?;
+        }
+        (JobResult::Session(made), _) => {
+            let mut created = match &made.choice {
+                Some(choice) => choice::keep_choice(db, session, choice, finished.now)?,
+                None => Vec::new(),
+            };
+            if let Some(summary) = &made.summary {
+                created.push(keep_summary(db, &finished.origin, session, summary)?);
+            }
+            tell(db, session, finished.now, created)?;
+        }
+        (JobResult::Observations(_), None) => {}
+    }
+    faults::reach_disk(Point::Result)?;
+    Ok(true)
+}

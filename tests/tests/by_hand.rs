@@ -315,6 +315,8 @@ fn a_question_that_cannot_be_meant_is_told_what_is_wrong() {
     check(&stage, &["search", "cart", "type:"], &["type: without a value", "Known: ", "bugfix", "quote it"]);
     check(&stage, &["search", "kind:\"\""], &["kind: without a value"]);
     check(&stage, &["search", "since:"], &["since: without a value", "try 2h, yesterday"]);
+    check(&stage, &["search", "cart", "typ:bugfix"], &["Unknown filter \"typ\"", "type:bugfix", "quote it"]);
+    check(&stage, &["search", "since:yesterdy"], &["Invalid time \"yesterdy\"", "since:yesterday?"]);
     check(&stage, &["search", "since:someday"], &["Invalid time \"someday\": try 2h, yesterday, 2026-11-01"]);
     for fine in ["type:bugfix", "\"type:bugfx\"", "\"type:\"", "file:x foo:bar", "-type:change cart"] {
         assert_eq!(stage.recall(["search", fine]).code(), 0, "{fine}");
@@ -342,4 +344,41 @@ fn a_search_says_which_session_agent_or_project_nobody_knows() {
         let said = stage.recall(["search", known]);
         assert!(said.stdout.contains("discount") && !said.stdout.contains("is known"), "{known}: {said:?}");
     }
+}
+
+#[test]
+fn what_was_just_remembered_is_found_and_given_at_once() {
+    let stage = Stage::new().daemon();
+    // An index that is complete and behind, so that only the store knows the remark.
+    stage.flush();
+    for (number, remark) in [REMARK, "The invoice exporter needs Ghostscript 10."].iter().enumerate() {
+        assert_eq!(stage.recall(["remember", remark]).code(), 0);
+        let word = if number == 0 { "gateway" } else { "Ghostscript" };
+        let found = stage.json(["search", word]);
+        assert_eq!(
+            (&found["results"][0]["id"], &found["degraded"]),
+            (&json!(number + 1), &json!(false)),
+            "{found}"
+        );
+    }
+    let answer = ask(&stage, "one", "Which Ghostscript does the invoice exporter need?");
+    assert!(answer.contains("Ghostscript 10"), "{answer}");
+    assert_eq!(stage.json(["forget", "--yes", "2"])["observations"], 1);
+    assert_eq!(
+        stage.json(["search", "Ghostscript"])["results"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|result| result["id"] == 2)
+            .count(),
+        0
+    );
+}
+
+#[test]
+fn a_typo_finds_and_is_named() {
+    let stage = remembered();
+    let said = stage.recall(["search", "staging gatway"]);
+    assert!(said.stdout.contains(REMARK) && said.stdout.contains("\"gatway\""), "{said:?}");
+    assert_eq!(stage.json(["search", "gatway"])["read_as"], json!([{"typed": "gatway", "read": "gateway"}]));
 }

@@ -28,7 +28,7 @@ use crate::app::commands::CommandContext;
 use crate::app::context_lookup::{ContextLookup, answer_within};
 use crate::app::crashes::Crashes;
 use crate::app::forgetting::{BackingUp, Forgetting};
-use crate::app::index_handle::IndexHandle;
+use crate::app::index_handle::{IndexHandle, StoredDocuments};
 use crate::app::ingest::{Counters, Ingest};
 use crate::app::injection_receipt::PendingAnswers;
 use crate::app::latency::Latencies;
@@ -123,10 +123,11 @@ impl Services {
             // An indexer that is not running checks the index at its start.
             let _ = suspect.send(IndexerMessage::Suspect);
         };
+        let stored = StoredDocuments { readers: readers.clone(), agents: setup.agents };
         let context_lookup = ContextLookup {
             agents: setup.agents,
             readers: readers.clone(),
-            index: IndexHandle::new(on_suspicion),
+            index: IndexHandle::new(stored, on_suspicion),
             ancestry: Ancestry::default(),
             budgets: config.budgets,
             notice: config.notice,

@@ -1,18 +1,37 @@
 //! The index as its readers see it, and whether it is complete.
 
+use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use super::documents::document;
+use crate::agents::Agents;
 use crate::search;
+use crate::search::IndexError;
+use crate::search::fresh::{Current, Fresh};
 use crate::search::index::Index;
 use crate::search::request::{Hits, Request};
 use crate::search::source::CandidateSource;
+use crate::store::{self, Readers, StoreError};
 
 /// The index's reader, replaced when the index is rebuilt. Cheap to clone.
 #[derive(Clone)]
 pub struct IndexHandle {
     state: Arc<RwLock<IndexState>>,
     on_suspicion: Arc<dyn Fn() + Send + Sync>,
+    store: StoredDocuments,
 }
+
+/// The store, for what the index has not taken yet.
+#[derive(Clone)]
+pub struct StoredDocuments {
+    pub readers: Readers,
+    pub agents: Agents,
+}
+
+/// The newest entries of the log that a search looks at. While an import is indexed there are many more.
+const NEWEST_ENTRIES: u32 = 512;
+/// The newest documents that one search reads from the store.
+const NEWEST_DOCUMENTS: usize = 64;
 
 /// The state of the index.
 #[derive(Clone, Default)]
@@ -27,8 +46,8 @@ pub enum IndexState {
 
 impl IndexHandle {
     /// `on_suspicion` is called when a search has failed.
-    pub fn new(on_suspicion: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { state: Arc::default(), on_suspicion: Arc::new(on_suspicion) }
+    pub fn new(store: StoredDocuments, on_suspicion: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { state: Arc::default(), on_suspicion: Arc::new(on_suspicion), store }
     }
 
     /// Reports a failed search. Only damaged files cause one.
@@ -60,9 +79,15 @@ impl IndexHandle {
         }
     }
 
-    /// Searches with all sources of candidates. `None`: a source has failed, which was reported.
+    /// Searches with all sources of candidates. What was committed before is found, whether the index has taken it or
+    /// not; only the oldest of very many new documents may be missed. `None`: a source has failed, which was reported.
     pub fn search(&self, index: &Index, request: &Request) -> Option<Hits> {
-        let sources: [&dyn CandidateSource; 1] = [index];
+        let fresh = self.store.after(index.high_water(), request).unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot read what the index has not taken yet");
+            Fresh::default()
+        });
+        let current = Current { index, fresh: &fresh };
+        let sources: [&dyn CandidateSource; 1] = [&current];
         let searched = search::search(&sources, request);
         searched
             .inspect_err(|error| {
@@ -78,5 +103,35 @@ impl IndexHandle {
             IndexState::Absent => None,
             IndexState::Filling(index) | IndexState::Complete(index) => Some(index),
         }
+    }
+}
+
+/// Why documents could not be read.
+#[derive(Debug, thiserror::Error)]
+enum FreshError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Index(#[from] IndexError),
+}
+
+impl StoredDocuments {
+    /// The documents of the log after `seq` that a request may be about.
+    fn after(&self, seq: i64, request: &Request) -> Result<Fresh, FreshError> {
+        let mut keys = HashSet::new();
+        let documents = self.readers.read(|db| {
+            let mut documents = Vec::new();
+            for entry in store::newest_documents_after(db, seq, NEWEST_ENTRIES)? {
+                let is_wanted = request.kinds.is_empty() || request.kinds.contains(&entry.key.kind);
+                if documents.len() == NEWEST_DOCUMENTS || !is_wanted || !keys.insert(entry.key) {
+                    continue;
+                }
+                if let Some(row) = store::load_document(db, entry.key)? {
+                    documents.push(document(entry.key, &row, self.agents));
+                }
+            }
+            Ok(documents)
+        })?;
+        Ok(Fresh::new(keys, &documents)?)
     }
 }

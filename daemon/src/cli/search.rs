@@ -10,8 +10,8 @@ use super::client::{Client, Start, this_folder};
 use super::failure::Failure;
 use super::filter::FilterArgs;
 use super::terminal::{self, ACCENT, BOLD, DIM, WARNING};
-use crate::app::answers::found::{ExplainedSource, SearchAnswer, SearchResult, Unknown};
-use crate::search::query::{Mistake, mistake};
+use crate::app::answers::found::{ExplainedSource, Explanation, ReadAs, SearchAnswer, SearchResult, Unknown};
+use crate::search::query::mistake;
 
 #[derive(Debug, Args)]
 pub struct SearchArgs {
@@ -68,26 +68,12 @@ pub fn run(args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 /// Reports parts of the query that are probably mistakes, so that the user can correct them.
 fn refuse_slips(query: &str) -> anyhow::Result<()> {
     if query.trim().is_empty() {
-        return Err(Failure::usage("The query is empty")
+        return Err(Failure::usage("The query is empty: what should be found?")
             .hint("Name a word, a \"phrase\", or a filter such as type:decision.")
             .into());
     }
     let Some(mistake) = mistake(query) else { return Ok(()) };
-    let Mistake { typed, key, value, known } = &mistake;
-    let what = match (value.is_empty(), known.is_empty()) {
-        (true, true) => format!("{key}: without a value: try 2h, yesterday, 2026-11-01"),
-        (true, false) => format!("{key}: without a value"),
-        (false, true) => format!("Invalid time {value:?}: try 2h, yesterday, 2026-11-01"),
-        (false, false) => format!("Unknown {key} {value:?}"),
-    };
-    let instead = match (mistake.nearest(), known.is_empty()) {
-        (Some(nearest), _) => format!("Did you mean {key}:{nearest}?"),
-        (None, false) => format!("Known: {}.", known.join(", ")),
-        (None, true) => String::new(),
-    };
-    Err(Failure::usage(what)
-        .hint(format!("{instead} To look for the text itself, quote it: '\"{typed}\"'.").trim_start())
-        .into())
+    Err(Failure::usage(mistake.what()).hint(mistake.hint()).into())
 }
 
 fn tell(out: &mut dyn Write, answer: &SearchAnswer) -> std::io::Result<()> {
@@ -101,10 +87,19 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer) -> std::io::Result<()> {
             key => writeln!(out, "No {key} {value:?} is known.")?,
         }
     }
+    for ReadAs { typed, read } in &answer.read_as {
+        writeln!(out, "Nothing has the word {typed:?}; looked for {read:?} instead.")?;
+    }
     if shown == 0 {
         writeln!(out, "Nothing found.")?;
     } else {
-        writeln!(out, "{DIM}{shown} of {total}, {took} ms. `recall show ID` shows one in full.{DIM:#}")?;
+        let found = match total {
+            total if total > shown => {
+                format!("The best {shown} of {total} that have a word of the query or fulfil its filters")
+            }
+            _ => format!("{shown} found"),
+        };
+        writeln!(out, "{DIM}{found}, {took} ms. `recall show ID` shows one in full.{DIM:#}")?;
     }
     if answer.degraded {
         writeln!(out, "{WARNING}Rebuilding the search index; results may be incomplete.{WARNING:#}")?;
@@ -131,19 +126,42 @@ fn entry(out: &mut dyn Write, result: &SearchResult) -> std::io::Result<()> {
         writeln!(out, "   {}", result.snippet)?;
     }
     if let Some(why) = &result.why {
-        let factor = |(name, value): (&String, &serde_json::Value)| {
-            format!("{name} {:.2}", value.as_f64().unwrap_or_default())
-        };
-        let factors: Vec<String> = why.factors.iter().map(factor).collect();
-        writeln!(out, "   {DIM}score {:.3} = {}{DIM:#}", result.score, factors.join(" x "))?;
-        let matched = why.matched.join(" ");
-        writeln!(out, "   {DIM}relevance {:.2}, matched {matched}{DIM:#}", why.relevance)?;
-        for part in &why.sources {
-            let ExplainedSource { source, fit, relevance } = part;
-            writeln!(out, "   {DIM}found by {source}: fit {fit:.2}, relevance {relevance:.2}{DIM:#}")?;
-        }
+        explain(out, result.score, why)?;
     }
     Ok(())
+}
+
+/// The factors of a score, one a line, with what each means. Their product is the score.
+fn explain(out: &mut dyn Write, score: f32, why: &Explanation) -> std::io::Result<()> {
+    writeln!(out, "   {DIM}score {score:.4} is the product of{DIM:#}")?;
+    for (name, value) in &why.factors {
+        let value = value.as_f64().unwrap_or_default();
+        writeln!(out, "   {DIM}  {name:10} {value:.4}  {}{DIM:#}", meaning(name))?;
+    }
+    let words = |words: &[String]| if words.is_empty() { "nothing".to_owned() } else { words.join(" ") };
+    let (matched, missing) = (words(&why.matched), words(&why.missing));
+    writeln!(out, "   {DIM}has {matched}; lacks {missing}{DIM:#}")?;
+    for part in &why.sources {
+        let ExplainedSource { source, fit, relevance } = part;
+        writeln!(out, "   {DIM}found by {source}: fit {fit:.4}, relevance {relevance:.2}{DIM:#}")?;
+    }
+    Ok(())
+}
+
+/// What a factor of a score says.
+fn meaning(factor: &str) -> &'static str {
+    match factor {
+        "text" => "how prominent the query's words are in it, rare words most",
+        "coverage" => "how much of the query it has",
+        "proximity" => "more than 1 if words of the query stand together in it",
+        "fit" => "how well it matches the query",
+        "moment" => "more than 1 if what happened just before or after matches, too",
+        "kind" => "conclusions count more than messages, and messages more than calls",
+        "recency" => "up to 15 % more for the newest",
+        "importance" => "3 % for each step above or below 5",
+        "status" => "less if it is resolved or replaced",
+        _ => "",
+    }
 }
 
 #[cfg(test)]

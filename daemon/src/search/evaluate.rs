@@ -16,8 +16,7 @@ use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::Timestamp;
 use crate::memory::ranking::{
-    Commonness, DocumentTraits, Factors, Frequency, HIGHEST_TRAIT_FACTOR, TermField, TextFactors, TextMatch,
-    information, presence, relevance,
+    Commonness, DocumentTraits, Frequency, HIGHEST_TRAIT_FACTOR, TermField, TextMatch, information, relevance,
 };
 
 use super::filter::{ConditionBuilder, Conditions, population};
@@ -25,7 +24,9 @@ use super::proximity::{Weighted, closeness};
 use super::request::Request;
 use super::schema::{self, Fields, PackedTraits};
 use super::source::{Candidate, Candidates, Part};
+use super::spelling::{self, Spelling};
 use super::terms::{self, QueryTerm};
+use super::weights::{factors, presence, text_factors};
 
 /// Candidates that get the second look, unless more hits are asked for.
 const CANDIDATES: usize = 200;
@@ -40,18 +41,22 @@ pub(crate) fn evaluate(
         // The query contains only punctuation, which matches nothing.
         return Ok(Candidates::default());
     }
-    let terms = terms::select(searcher, fields, wanted)?;
+    let mut terms = terms::select(searcher, fields, wanted)?;
     let segments = Segment::open_all(searcher, fields, request)?;
+    let read_as = match request.spelling {
+        Spelling::AsWritten => Vec::new(),
+        Spelling::Forgiving => spelling::correct(&segments, fields.text, &mut terms)?,
+    };
     let tally = Tally::count(fields, &segments, &terms)?;
     let (best, total) = best_documents(&segments, &tally, request);
     let candidates = judged(fields, &segments, &tally, best, request)?;
     let terms = tally.terms.iter().map(|weighted| weighted.term.text.clone()).collect();
-    Ok(Candidates { candidates, total, terms })
+    Ok(Candidates { candidates, total, terms, read_as })
 }
 
 /// A segment with the columns that a request needs.
-struct Segment<'a> {
-    reader: &'a SegmentReader,
+pub(super) struct Segment<'a> {
+    pub(super) reader: &'a SegmentReader,
     /// The index of its first document among those of all segments.
     first: DocId,
     population: Option<BitSet>,
@@ -85,7 +90,7 @@ impl<'a> Segment<'a> {
         Ok(segments)
     }
 
-    fn holds(&self, doc: DocId) -> bool {
+    pub(super) fn holds(&self, doc: DocId) -> bool {
         self.population.as_ref().is_none_or(|docs| docs.contains(doc))
     }
 
@@ -208,7 +213,7 @@ impl<'a> Tally<'a> {
     }
 
     fn part(&self, document: usize, text: TextMatch) -> Part {
-        let words = TextFactors::new(text);
+        let words = text_factors(text);
         let matched = self.sums.get(document).map_or(0, |sum| sum.found);
         Part { fit: words.fit(), relevance: relevance(text), words: Some(words), matched }
     }
@@ -299,7 +304,7 @@ fn best_documents(segments: &[Segment<'_>], tally: &Tally<'_>, request: &Request
             if floor.is_some_and(|floor| text.strength * HIGHEST_TRAIT_FACTOR <= floor) {
                 continue;
             }
-            let score = Factors::new(TextFactors::new(text).fit(), segment.traits(doc, request.now)).score();
+            let score = factors(text_factors(text).fit(), segment.traits(doc, request.now)).score();
             if floor.is_some_and(|floor| score <= floor) {
                 continue;
             }

@@ -13,6 +13,7 @@ use crate::memory::ranking::{Factors, surroundings};
 use super::error::IndexError;
 use super::request::{Hit, Hits, Request, SourcePart};
 use super::source::{Candidate, CandidateSource, Candidates, Part};
+use super::weights::factors;
 
 /// Searches with all sources.
 ///
@@ -38,7 +39,9 @@ pub fn search(sources: &[&dyn CandidateSource], request: &Request) -> Result<Hit
     });
     scored.truncate(request.limit.min(Request::MOST_HITS));
     let hits = scored.into_iter().map(|(score, one)| one.hit(score, sources, &found)).collect();
-    Ok(Hits { hits, total: found.iter().map(|each| each.total).max().unwrap_or_default() })
+    let total = found.iter().map(|each| each.total).max().unwrap_or_default();
+    let read_as = found.into_iter().flat_map(|each| each.read_as).collect();
+    Ok(Hits { hits, total, read_as })
 }
 
 /// A candidate with all that was said about it.
@@ -68,7 +71,7 @@ fn fuse(found: &[Candidates]) -> Vec<Fused> {
                     candidate: *candidate,
                     source,
                     others: Vec::new(),
-                    factors: Factors::new(candidate.part.fit, candidate.traits),
+                    factors: factors(candidate.part.fit, candidate.traits),
                     place: fused.len(),
                 }),
             }
@@ -85,7 +88,7 @@ impl Fused {
             other = (self.source, self.candidate.part);
             self.source = source;
             self.candidate.part = part;
-            self.factors = Factors::new(part.fit, self.candidate.traits);
+            self.factors = factors(part.fit, self.candidate.traits);
         }
         self.others.push(other);
     }
@@ -97,6 +100,10 @@ impl Fused {
             Some(SourcePart { source, fit: part.fit, relevance: part.relevance, words: part.words })
         };
         let matched = parts().filter_map(|(source, part)| Some(found.get(source)?.matched(part))).flatten();
+        let matched: Vec<String> = matched.cloned().collect();
+        // A source that has nothing to do with it says nothing of its words.
+        let terms = parts().filter_map(|(source, _)| found.get(source)).flat_map(|each| &each.terms);
+        let missing = terms.filter(|term| !matched.contains(term)).cloned().collect();
         Hit {
             key: self.candidate.key,
             at: self.candidate.at,
@@ -104,7 +111,8 @@ impl Fused {
             relevance: parts().map(|(_, part)| part.relevance).fold(0.0, f32::max),
             factors: self.factors,
             sources: parts().filter_map(named).collect(),
-            matched: matched.cloned().collect(),
+            matched,
+            missing,
         }
     }
 }
@@ -156,6 +164,7 @@ mod tests {
                 candidates: candidates.collect(),
                 total: self.1.len(),
                 terms: vec![self.0.to_owned()],
+                read_as: Vec::new(),
             })
         }
     }

@@ -10,10 +10,14 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde::{Deserialize, Serialize};
+use tantivy::directory::RamDirectory;
 use tantivy::directory::error::LockError;
 use tantivy::indexer::{IndexWriterOptions, NoMergePolicy};
+use tantivy::tokenizer::TokenizerManager;
 use tantivy::{IndexReader, IndexSettings, IndexWriter, ReloadPolicy, TantivyError};
 
 use crate::memory::document::{Document, DocumentKey};
@@ -34,6 +38,8 @@ const WRITER_MEMORY: usize = 15_000_000;
 pub struct Index {
     reader: IndexReader,
     fields: Fields,
+    /// See [`Index::high_water`].
+    high_water: Arc<AtomicI64>,
 }
 
 /// Writes the index. At most one per folder.
@@ -44,6 +50,8 @@ pub struct Writer {
     fields: Fields,
     merges: Merges,
     high_water: i64,
+    /// The same for the readers.
+    searched: Arc<AtomicI64>,
 }
 
 /// The reader and the writer of an opened index.
@@ -121,6 +129,27 @@ impl Index {
         Self::open(folder)
     }
 
+    /// An index of a few documents that is nowhere but in memory.
+    pub(super) fn in_memory(documents: &[Document]) -> Result<Self, IndexError> {
+        let (schema, fields) = schema::build();
+        let tokenizers = TokenizerManager::default();
+        tokenizers.register(tokenizer::NAME, schema::analyzer());
+        let builder = tantivy::Index::builder().schema(schema).tokenizers(tokenizers);
+        let mut writer = builder.single_segment_index_writer(RamDirectory::create(), WRITER_MEMORY)?;
+        for document in documents {
+            writer.add_document(fields.document(document))?;
+        }
+        let index = writer.finalize()?;
+        let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
+        Ok(Self { reader, fields, high_water: Arc::default() })
+    }
+
+    /// The high-water mark of the commit that is searched, or of an earlier one: what was logged after it may be
+    /// missing.
+    pub fn high_water(&self) -> i64 {
+        self.high_water.load(Ordering::Acquire)
+    }
+
     /// The number of searchable documents.
     pub fn documents(&self) -> u64 {
         self.reader.searcher().num_docs()
@@ -190,9 +219,10 @@ fn open_unguarded(folder: &Path) -> Result<Opened, OpenIndexError> {
     // The reader opens every segment, which detects missing files.
     let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(engine)?;
     let high_water = note.high_water;
+    let searched = Arc::new(AtomicI64::new(high_water));
     Ok(Opened {
-        index: Index { reader: reader.clone(), fields },
-        writer: Writer { writer, index, reader, fields, merges: Merges::new(), high_water },
+        index: Index { reader: reader.clone(), fields, high_water: searched.clone() },
+        writer: Writer { writer, index, reader, fields, merges: Merges::new(), high_water, searched },
     })
 }
 
@@ -227,6 +257,7 @@ impl Writer {
         prepared.commit()?;
         self.high_water = high_water;
         self.reader.reload()?;
+        self.searched.store(high_water, Ordering::Release);
         self.merges.start_due(&mut self.writer, &self.index)?;
         Ok(())
     }

@@ -12,15 +12,19 @@
 //!
 //! **Invariant:** nothing here is a source of truth, and nothing here reads the clock: `now` is in the request.
 
+pub mod fresh;
 pub mod fusion;
 pub mod index;
 pub mod query;
 pub mod request;
 pub mod snippet;
 pub mod source;
+pub mod spelling;
 pub mod tokenizer;
 pub mod vocabulary;
 
+#[cfg(test)]
+mod cases;
 mod error;
 mod evaluate;
 mod filter;
@@ -29,8 +33,10 @@ mod merging;
 mod proximity;
 mod schema;
 mod terms;
+mod weights;
 
 pub use error::IndexError;
+pub use fresh::{Current, Fresh};
 pub use fusion::search;
 pub use index::{Index, Opened, Writer};
 pub use query::Query;

@@ -12,6 +12,8 @@ use crate::memory::document::DocumentKind;
 use crate::memory::ids::Timestamp;
 use crate::memory::observation::ObservationType;
 
+use super::spelling::edits;
+
 /// A parsed query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
@@ -106,31 +108,83 @@ pub fn parse(text: &str) -> Query {
     query
 }
 
-/// An invalid or missing value of a known key. [`parse`] searches for the whole as text.
+/// A filter with a typo or without a value. [`parse`] searches for the whole as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// As typed, for example `type:bugfx`.
     pub typed: String,
+    /// The key that is meant.
     pub key: &'static str,
     pub value: String,
-    /// The valid values. Empty for a key that takes a time.
-    pub known: Vec<&'static str>,
+    pub slip: Slip,
 }
 
+/// What is wrong with a filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Slip {
+    /// The key is nearly one.
+    Key,
+    /// The value is none of the key's.
+    Value(Values),
+}
+
+/// The values of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Values {
+    Names(Vec<&'static str>),
+    Times,
+}
+
+/// The times that are words.
+const TIMES: [&str; 2] = ["today", "yesterday"];
+
 impl Mistake {
-    /// The closest valid value by spelling, if one is close enough.
-    pub fn nearest(&self) -> Option<&'static str> {
+    /// The closest valid filter by spelling, if one is close enough.
+    pub fn nearest(&self) -> Option<String> {
+        let known: &[&str] = match &self.slip {
+            Slip::Key => return Some(format!("{}:{}", self.key, self.value)),
+            Slip::Value(Values::Names(names)) => names,
+            Slip::Value(Values::Times) => &TIMES,
+        };
         let typed = self.value.to_ascii_lowercase().replace('-', "_");
-        let near = self.known.iter().map(|known| (edits(&typed, known), *known));
+        let near = known.iter().map(|known| (edits(&typed, known), *known));
         let (edits, known) = near.min_by_key(|(edits, _)| *edits)?;
-        (edits <= MOST_EDITS.min(known.len() / 2)).then_some(known)
+        (edits <= MOST_EDITS.min(known.len() / 2)).then(|| format!("{}:{known}", self.key))
+    }
+
+    /// What is wrong, for the user.
+    pub fn what(&self) -> String {
+        let Self { key, value, .. } = self;
+        match (&self.slip, value.is_empty()) {
+            (Slip::Key, _) => {
+                format!("Unknown filter {:?}", self.typed.split(':').next().unwrap_or_default())
+            }
+            (Slip::Value(Values::Times), true) => {
+                format!("{key}: without a value: try 2h, yesterday, 2026-11-01")
+            }
+            (Slip::Value(Values::Times), false) => {
+                format!("Invalid time {value:?}: try 2h, yesterday, 2026-11-01")
+            }
+            (Slip::Value(Values::Names(_)), true) => format!("{key}: without a value"),
+            (Slip::Value(Values::Names(_)), false) => format!("Unknown {key} {value:?}"),
+        }
+    }
+
+    /// What the user can do.
+    pub fn hint(&self) -> String {
+        let instead = match (self.nearest(), &self.slip) {
+            (Some(nearest), _) => format!("Did you mean {nearest}? "),
+            (None, Slip::Value(Values::Names(names))) => format!("Known: {}. ", names.join(", ")),
+            (None, Slip::Value(Values::Times) | Slip::Key) => String::new(),
+        };
+        format!("{instead}To look for the text itself, quote it: '\"{}\"'.", self.typed)
     }
 }
 
 /// The most edits between a typo and the intended word.
 const MOST_EDITS: usize = 3;
 
-/// The first invalid value of a known key in a query.
+/// The first filter of a query that is nearly one.
 pub fn mistake(text: &str) -> Option<Mistake> {
     let mut rest = text.trim_start();
     while !rest.is_empty() {
@@ -147,33 +201,33 @@ pub fn mistake(text: &str) -> Option<Mistake> {
 
 fn mistake_in(word: &str) -> Option<Mistake> {
     let (name, value) = word.split_once(':')?;
-    let (key, known) = match Key::parse(name)? {
-        Key::Type => ("type", ObservationType::ALL.map(|(_, name)| name).to_vec()),
-        Key::Kind => ("kind", DocumentKind::ALL.map(|(_, name, _)| name).to_vec()),
-        Key::Since => ("since", Vec::new()),
-        Key::File | Key::Project | Key::Agent | Key::Session => return None,
-    };
     let value = value.trim_matches(is_quote);
     // `std::type::x` is code.
-    (!value.contains(':')).then(|| Mistake { typed: word.to_owned(), key, value: value.to_owned(), known })
+    if value.contains(':') {
+        return None;
+    }
+    let Some(key) = Key::parse(name) else { return mistyped_key(word, name, value) };
+    let known = key.values()?;
+    let slip = Slip::Value(known);
+    Some(Mistake { typed: word.to_owned(), key: key.name(), value: value.to_owned(), slip })
 }
 
-/// The Levenshtein distance between two words.
-fn edits(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (nth, letter) in from.chars().enumerate() {
-        let mut diagonal = nth;
-        let mut left = nth + 1;
-        let mut next = vec![left];
-        for (above, other) in row.iter().skip(1).zip(&to) {
-            left = (diagonal + usize::from(letter != *other)).min(above + 1).min(left + 1);
-            diagonal = *above;
-            next.push(left);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or_default()
+/// `foo:bar` is text. `typ:bugfix` is a filter with a typo: the key is nearly one, and the value would be right.
+fn mistyped_key(word: &str, name: &str, value: &str) -> Option<Mistake> {
+    let name = name.to_ascii_lowercase();
+    let key = Key::ALL.into_iter().find(|key| edits(&name, key.name()) == 1)?;
+    let is_meant = match key {
+        Key::Type | Key::Kind | Key::Since => key.filter(value).is_some(),
+        // Any value is right, so only a longer key is surely meant.
+        Key::Project | Key::Agent | Key::Session => !value.is_empty(),
+        Key::File => false,
+    };
+    is_meant.then(|| Mistake {
+        typed: word.to_owned(),
+        key: key.name(),
+        value: value.to_owned(),
+        slip: Slip::Key,
+    })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -260,6 +314,31 @@ enum Key {
 }
 
 impl Key {
+    const ALL: [Self; 7] =
+        [Self::Type, Self::Kind, Self::File, Self::Project, Self::Agent, Self::Session, Self::Since];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Type => "type",
+            Self::Kind => "kind",
+            Self::File => "file",
+            Self::Project => "project",
+            Self::Agent => "agent",
+            Self::Session => "session",
+            Self::Since => "since",
+        }
+    }
+
+    /// `None` if any value is valid.
+    fn values(self) -> Option<Values> {
+        match self {
+            Self::Type => Some(Values::Names(ObservationType::ALL.map(|(_, name)| name).to_vec())),
+            Self::Kind => Some(Values::Names(DocumentKind::ALL.map(|(_, name, _)| name).to_vec())),
+            Self::Since => Some(Values::Times),
+            Self::File | Self::Project | Self::Agent | Self::Session => None,
+        }
+    }
+
     fn parse(name: &str) -> Option<Self> {
         Some(match name.to_ascii_lowercase().as_str() {
             "type" => Self::Type,
@@ -356,32 +435,30 @@ mod tests {
     fn a_slip_in_a_value_is_found_and_the_nearest_is_known() {
         let check = |text: &str, expected: Option<(&str, Option<&str>)>| {
             let found = mistake(text);
-            let found = found.as_ref().map(|mistake| (mistake.typed.as_str(), mistake.nearest()));
+            let nearest = found.as_ref().and_then(Mistake::nearest);
+            let found = found.as_ref().map(|mistake| (mistake.typed.as_str(), nearest.as_deref()));
             assert_eq!(found, expected, "{text}");
         };
-        check("cart type:bugfx", Some(("type:bugfx", Some("bugfix"))));
-        check("-type:tradeof x", Some(("type:tradeof", Some("trade_off"))));
-        check("kind:promt", Some(("kind:promt", Some("prompt"))));
+        check("cart type:bugfx", Some(("type:bugfx", Some("type:bugfix"))));
+        check("-type:tradeof x", Some(("type:tradeof", Some("type:trade_off"))));
+        check("kind:promt", Some(("kind:promt", Some("kind:prompt"))));
         check("type:xyzzy", Some(("type:xyzzy", None)));
         check("since:someday", Some(("since:someday", None)));
+        check("since:yesterdy", Some(("since:yesterdy", Some("since:yesterday"))));
+        check("cart typ:bugfix", Some(("typ:bugfix", Some("type:bugfix"))));
+        check("-knid:plan", Some(("knid:plan", Some("kind:plan"))));
+        check("sinc:2d", Some(("sinc:2d", Some("since:2d"))));
+        check("proejct:shop", Some(("proejct:shop", Some("project:shop"))));
         check("cart type: x", Some(("type:", None)));
         check("kind:\"\"", Some(("kind:\"\"", None)));
         for fine in [
             "type:bugfix kind:plan since:2d",
             "file:x agent:codx foo:bar file: std::type::x",
             r#""type:bugfx""#,
+            "time:10 tile:x fill:red kin:dred types::x",
             "",
         ] {
             check(fine, None);
-        }
-    }
-
-    #[test]
-    fn edits_are_counted() {
-        for (from, to, expected) in
-            [("", "", 0), ("", "abc", 3), ("abc", "", 3), ("bugfx", "bugfix", 1), ("kitten", "sitting", 3)]
-        {
-            assert_eq!(edits(from, to), expected, "{from} {to}");
         }
     }
 

@@ -7,6 +7,7 @@ use crate::memory::ids::{ProjectKey, Timestamp};
 use crate::memory::ranking::{Factors, TextFactors};
 
 use super::query::Query;
+use super::spelling::{ReadAs, Spelling};
 
 /// A search.
 #[derive(Clone, Debug)]
@@ -22,6 +23,7 @@ pub struct Request {
     pub now: Timestamp,
     /// The time zone in which days begin for `since:`.
     pub zone: TimeZone,
+    pub spelling: Spelling,
 }
 
 impl Request {
@@ -38,6 +40,7 @@ impl Request {
             limit: 10,
             now,
             zone: TimeZone::UTC,
+            spelling: Spelling::AsWritten,
         }
     }
 }
@@ -57,6 +60,8 @@ pub struct Hits {
     pub hits: Vec<Hit>,
     /// The number of matching documents, returned or not.
     pub total: usize,
+    /// Words that no document has, and what was searched for instead.
+    pub read_as: Vec<ReadAs>,
 }
 
 /// One result.
@@ -74,6 +79,8 @@ pub struct Hit {
     pub sources: Vec<SourcePart>,
     /// The query's terms that it has, as indexed.
     pub matched: Vec<String>,
+    /// The query's terms that it lacks.
+    pub missing: Vec<String>,
 }
 
 /// What one source has to do with a score.

@@ -9,6 +9,7 @@ use crate::memory::ranking::{DocumentTraits, TextFactors};
 
 use super::error::IndexError;
 use super::request::Request;
+use super::spelling::ReadAs;
 
 /// Finds candidates in one way.
 pub trait CandidateSource {
@@ -30,6 +31,8 @@ pub struct Candidates {
     pub total: usize,
     /// The terms that [`Part::matched`] refers to.
     pub terms: Vec<String>,
+    /// Words that no document has, and what was searched for instead.
+    pub read_as: Vec<ReadAs>,
 }
 
 /// A document that may answer a request.

@@ -32,6 +32,8 @@ const PART_SHARE: f32 = 0.5;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct QueryTerm {
     pub text: String,
+    /// The word as it was written.
+    pub typed: String,
     /// Its position in the query, counted as in documents.
     pub position: usize,
     /// The share of its information that it contributes, 0 to 1.
@@ -49,8 +51,9 @@ pub(crate) enum Neighbours {
 
 /// The terms of a query without duplicates, in order. Function words are left out unless there is nothing else.
 pub(crate) fn query_terms(query: &Query) -> Vec<QueryTerm> {
-    let tokens =
-        CodeTokenizer::default().tokens(&both_ends(&query.wanted_text(), LONGEST_HEAD, LONGEST_TAIL));
+    let wanted = query.wanted_text();
+    let wanted = both_ends(&wanted, LONGEST_HEAD, LONGEST_TAIL);
+    let tokens = CodeTokenizer::default().tokens(&wanted);
     let pairs: Vec<usize> =
         tokens.iter().filter(|token| token.form == Form::Pair).map(|token| token.position).collect();
     let mut by_text: HashMap<&str, usize> = HashMap::new();
@@ -66,6 +69,7 @@ pub(crate) fn query_terms(query: &Query) -> Vec<QueryTerm> {
                 by_text.insert(&token.text, terms.len());
                 terms.push(QueryTerm {
                     text: token.text.clone(),
+                    typed: wanted.get(token.span.clone()).unwrap_or_default().to_owned(),
                     position: token.position,
                     share,
                     commonness: commonness(&token.text),

@@ -22,6 +22,11 @@ pub fn documents_after(db: &Connection, seq: i64, limit: u32) -> Result<Vec<LogE
     db.all(&format!("{} WHERE seq > ?1 ORDER BY seq LIMIT ?2", LogEntry::SELECT), params![seq, limit])
 }
 
+/// The newest entries of the log after `seq`, the newest first.
+pub fn newest_documents_after(db: &Connection, seq: i64, limit: u32) -> Result<Vec<LogEntry>, StoreError> {
+    db.all(&format!("{} WHERE seq > ?1 ORDER BY seq DESC LIMIT ?2", LogEntry::SELECT), params![seq, limit])
+}
+
 /// The highest number ever used, even if its entry was deleted.
 pub fn highest_log_entry(db: &Connection) -> Result<i64, StoreError> {
     db.one("SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'index_log'", [])

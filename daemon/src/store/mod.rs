@@ -70,7 +70,7 @@ pub use compactions::{CompactionRow, compaction_summaries};
 pub use delivery::{Delivery, Precedence, SessionOrigin};
 pub use documents::{
     DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, log_goes_on_after,
-    prompt_number, scan_documents,
+    newest_documents_after, prompt_number, scan_documents,
 };
 pub use effect_context::StoredEvent;
 pub use file_notes::{FileNoteRow, earlier_statements, notes_about};

@@ -22,6 +22,17 @@ pub struct SearchAnswer {
     /// Filters of the query that match nothing in the store; absent if all match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<Unknown>,
+    /// Words that nothing has, and what was searched for instead; absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_as: Vec<ReadAs>,
+}
+
+/// A word of the query that was probably mistyped.
+#[derive(Serialize, Deserialize)]
+pub struct ReadAs {
+    pub typed: String,
+    /// A stem, as it is indexed.
+    pub read: String,
 }
 
 /// A session, an agent or a project that has no events.
@@ -63,6 +74,9 @@ pub struct Explanation {
     #[serde(default)]
     pub sources: Vec<ExplainedSource>,
     pub matched: Vec<String>,
+    /// The query's words that it lacks.
+    #[serde(default)]
+    pub missing: Vec<String>,
 }
 
 /// The share of one source of candidates in a score.

@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use recall_protocol::query::{Explain, Filter, Search};
+use recall_protocol::wire::ErrorKind;
 use rusqlite::Connection;
 
 use super::marks::Marks;
 use super::show::DocumentContext;
 use super::{Answer, Refused, limit, projects, read};
-use crate::app::answers::found::{ExplainedSource, Explanation, SearchAnswer, SearchResult, Unknown};
+use crate::app::answers::found::{ExplainedSource, Explanation, ReadAs, SearchAnswer, SearchResult, Unknown};
 use crate::app::answers::{Moment, PublicId};
 use crate::app::clock;
 use crate::app::context_lookup::ContextLookup;
@@ -20,6 +21,7 @@ use crate::search::index::Index;
 use crate::search::query::{self, Query};
 use crate::search::request::{Request, Scope};
 use crate::search::snippet::snippet;
+use crate::search::spelling::Spelling;
 use crate::store::{self, PlainSearch, ProjectInfo, StoreError};
 
 const SNIPPET_CHARS: usize = 240;
@@ -38,11 +40,15 @@ struct Found {
 struct Findings {
     found: Vec<Found>,
     total: usize,
+    read_as: Vec<ReadAs>,
 }
 
 pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
     let started = Instant::now();
     let Search { text, filter, explain, folder } = request;
+    if let Some(mistake) = query::mistake(&text) {
+        return Err(Refused::new(ErrorKind::Invalid, mistake.what(), mistake.hint()));
+    }
     let query = query::parse(&text);
     let scope = read(lookup, |db| projects(db, &filter))?;
     let by_index = match lookup.index.state() {
@@ -55,10 +61,11 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
         Some(findings) => findings,
         None => read_texts(lookup, &query, scope.as_deref(), &filter)?,
     };
+    let Findings { found, total, read_as } = findings;
     let results = read(lookup, |db| {
         let mut results = Vec::new();
         let mut marks = Marks::new(lookup, db, folder.as_deref())?;
-        for found in findings.found {
+        for found in found {
             // It was removed after it was indexed.
             let Some(row) = store::load_document(db, found.key)? else { continue };
             let (title, body) = title_and_text(&row, lookup.agents);
@@ -85,7 +92,7 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
     let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let config_errors = lookup.settings.report().problems.clone();
     let unknown = read(lookup, |db| Ok(unknown(db, &query)?))?;
-    Ok(SearchAnswer { results, total: findings.total, took_ms, degraded, config_errors, unknown })
+    Ok(SearchAnswer { results, total, took_ms, degraded, config_errors, unknown, read_as })
 }
 
 /// The sessions, agents and projects of the filters that the store does not know.
@@ -139,6 +146,7 @@ fn ask_index(
         since: filter.since_ms.map(Timestamp),
         limit: limit(filter) as usize,
         zone: jiff::tz::TimeZone::system(),
+        spelling: Spelling::Forgiving,
         ..Request::new(query, clock::now())
     };
     let hits = lookup.index.search(index, &request)?;
@@ -155,9 +163,12 @@ fn ask_index(
                 .collect(),
             sources: hit.sources.iter().map(ExplainedSource::from).collect(),
             matched: hit.matched,
+            missing: hit.missing,
         }),
     });
-    Some(Findings { found: found.collect(), total: hits.total })
+    let read_as =
+        hits.read_as.into_iter().map(|word| ReadAs { typed: word.typed, read: word.read }).collect();
+    Some(Findings { found: found.collect(), total: hits.total, read_as })
 }
 
 /// Searches the database itself.
@@ -169,11 +180,13 @@ fn read_texts(
 ) -> Result<Findings, Refused> {
     let search = read(lookup, |db| Ok(plain(query, scope, filter, |name| projects_called(db, name))?))?;
     // An unknown project has no documents.
-    let Some(search) = search else { return Ok(Findings { found: Vec::new(), total: 0 }) };
+    let Some(search) = search else {
+        return Ok(Findings { found: Vec::new(), total: 0, read_as: Vec::new() });
+    };
     let limit = (limit(filter) as usize).min(Request::MOST_HITS);
     let hits = read(lookup, |db| Ok(store::search_plainly(db, &search, limit, PLAIN_WITHIN)?))?;
     let found = hits.hits.iter().map(|hit| Found { key: hit.key, at: hit.at, score: hit.share, why: None });
-    Ok(Findings { found: found.collect(), total: hits.total })
+    Ok(Findings { found: found.collect(), total: hits.total, read_as: Vec::new() })
 }
 
 /// The query for a comparison of texts. `None`: nothing can match.

@@ -1,7 +1,8 @@
 //! Prints, in one run, what recall costs: the shim's wall time beside a program that does nothing, durable events a
-//! second, and search, context and memory at three sizes.
+//! second, and search, context, memory, start and catch-up by size.
 //!
-//! `cargo run --release -p recall-tests --bin recall-bench [-- --shim PATH] [--runs N] [--sizes 1000,10000,100000]`
+//! `cargo run --release -p recall-tests --bin recall-bench [-- --shim PATH] [--runs N] [--sizes 1000,10000,100000]
+//! [--curves FILE.svg]`
 //!
 //! Times of one run compare with each other; those of two runs on a shared machine do not.
 
@@ -30,7 +31,7 @@ use recall_protocol::client::Connection;
 use recall_protocol::environment::DAEMON_SETTINGS;
 use recall_protocol::frame::Deadline;
 use recall_protocol::paths::Paths;
-use recall_protocol::query::{Explain, Filter, Flush, Query, Search, Status};
+use recall_protocol::query::{Explain, Filter, Flush, Query, Search, Status, Stop};
 use recall_protocol::wire::{Deliver, Flags, Reply, Request, ShimContext};
 use recall_tests::has_faults;
 use serde_json::{Value, json};
@@ -43,6 +44,8 @@ const WORDS: &str = "login session token cache retry socket parser index writer 
                      daemon stream buffer render prompt terminal colour stack queue lock thread deadlock leak panic \
                      config default flag path folder permission owner symlink cursor page query filter rank score";
 
+mod curves;
+
 fn main() {
     let options = Options::parse();
     let programs = recall_tests::binaries();
@@ -53,15 +56,28 @@ fn main() {
         "{spoilt:?} is a build for fault tests: cargo build --release --workspace --bins"
     );
     println!("# recall bench ({} shim runs, {CLIENTS} clients)\n", options.runs);
-    shim_times(&shim, options.runs);
-    throughput();
-    println!(
-        "\n| observations | search p50 ms | search p99 ms | context p50 ms | context p99 ms | prompt p50 ms | prompt p99 ms | daemon RSS MiB | index build s |"
-    );
-    println!("|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
-    for size in &options.sizes {
-        at_size(*size);
+    if options.runs > 0 {
+        shim_times(&shim, options.runs);
+        throughput();
     }
+    println!(
+        "\n| observations | documents | search p50 / p99 ms | start p50 / p99 ms | prompt p50 / p99 ms | RSS MiB | cold start ms | documents/s |"
+    );
+    println!("|---:|---:|---:|---:|---:|---:|---:|---:|");
+    let measured: Vec<AtSize> = options.sizes.iter().map(|size| at_size(*size)).collect();
+    if let Some(path) = &options.curves {
+        std::fs::write(path, curves::svg(&measured)).unwrap();
+    }
+}
+
+/// What a memory of one size costs. Times are milliseconds, the median and the 99th percentile.
+struct AtSize {
+    documents: usize,
+    search: [f64; 2],
+    start: [f64; 2],
+    prompt: [f64; 2],
+    /// From the start of the process to its first answer to a search.
+    cold_start: f64,
 }
 
 /// Prints what recall costs on this machine.
@@ -70,9 +86,12 @@ struct Options {
     /// The hook client to measure, instead of the one beside this program
     #[arg(long)]
     shim: Option<PathBuf>,
-    /// How often each program is started
+    /// How often each program is started; 0 leaves out the hook client and the throughput
     #[arg(long, default_value_t = 1_000)]
     runs: usize,
+    /// Draw the times by size into this SVG file
+    #[arg(long)]
+    curves: Option<PathBuf>,
     /// How many observations the memory holds that is searched
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000])]
     sizes: Vec<usize>,
@@ -216,7 +235,7 @@ fn now() -> Timestamp {
     recall::app::clock::now()
 }
 
-fn at_size(size: usize) {
+fn at_size(size: usize) -> AtSize {
     let mut services = Services::new();
     std::fs::create_dir_all(services.paths.backups_dir()).unwrap();
     populate(&services.paths, size);
@@ -224,6 +243,9 @@ fn at_size(size: usize) {
     services.start();
     services.ask(Flush);
     let built = begun.elapsed().as_secs_f64();
+    // The documents of a batch are its observations, its prompt and its answer.
+    let documents = size + 2 * size.div_ceil(5);
+    let cold_start = cold_start(&mut services);
 
     let mut random = Random(7);
     let searched = times(QUERIES, || {
@@ -276,16 +298,32 @@ fn at_size(size: usize) {
         eprintln!("{before_their_commit} answers were given before their commits, for the disk stalled");
     }
     let rss = status["rss_bytes"].as_f64().unwrap() / 1048576.0;
-    let [mut searched, mut started, mut prompted] = [searched, started, prompted];
+    let spread = |mut times: Vec<f64>| [percentile(&mut times, 50.0), percentile(&mut times, 99.0)];
+    let [search, start, prompt] = [searched, started, prompted].map(spread);
+    let pair = |[p50, p99]: [f64; 2]| format!("{p50:.2} / {p99:.2}");
     println!(
-        "| {size} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {rss:.1} | {built:.1} |",
-        percentile(&mut searched, 50.0),
-        percentile(&mut searched, 99.0),
-        percentile(&mut started, 50.0),
-        percentile(&mut started, 99.0),
-        percentile(&mut prompted, 50.0),
-        percentile(&mut prompted, 99.0),
+        "| {size} | {documents} | {} | {} | {} | {rss:.1} | {cold_start:.0} | {:.0} |",
+        pair(search),
+        pair(start),
+        pair(prompt),
+        documents as f64 / built,
     );
+    AtSize { documents, search, start, prompt, cold_start }
+}
+
+/// The median of several starts.
+fn cold_start(services: &mut Services) -> f64 {
+    let mut took = times(5, || {
+        services.ask(Stop);
+        services.daemon.take().unwrap().wait().unwrap();
+        let begun = Instant::now();
+        services.start();
+        let filter = Filter { limit: Some(10), ..Filter::default() };
+        let text = "session cache retry".to_owned();
+        services.ask(Search { text, filter, explain: Explain::No, folder: None });
+        begun.elapsed()
+    });
+    percentile(&mut took, 50.0)
 }
 
 fn times(count: usize, mut measured: impl FnMut() -> Duration) -> Vec<f64> {

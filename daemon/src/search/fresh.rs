@@ -1,0 +1,161 @@
+//! Documents that the store has and the index has not taken yet.
+//!
+//! They are indexed in memory for one search, so that the same code finds, filters and weighs them.
+
+use std::collections::HashSet;
+
+use crate::memory::document::{Document, DocumentKey};
+
+use super::error::IndexError;
+use super::index::Index;
+use super::request::Request;
+use super::source::{Candidate, CandidateSource, Candidates};
+
+/// What was written after the index's high-water mark.
+#[derive(Default)]
+pub struct Fresh {
+    /// What the index has of these is out of date.
+    keys: HashSet<DocumentKey>,
+    index: Option<Index>,
+}
+
+impl Fresh {
+    /// `keys` are those of all changed documents; one without a document was removed.
+    ///
+    /// # Errors
+    /// When the documents cannot be indexed.
+    pub fn new(keys: HashSet<DocumentKey>, documents: &[Document]) -> Result<Self, IndexError> {
+        let index = if documents.is_empty() { None } else { Some(Index::in_memory(documents)?) };
+        Ok(Self { keys, index })
+    }
+}
+
+/// The index together with what it has not taken yet.
+pub struct Current<'a> {
+    pub index: &'a Index,
+    pub fresh: &'a Fresh,
+}
+
+impl CandidateSource for Current<'_> {
+    fn name(&self) -> &'static str {
+        self.index.name()
+    }
+
+    fn candidates(&self, request: &Request) -> Result<Candidates, IndexError> {
+        let mut found = self.index.candidates(request)?;
+        if self.fresh.keys.is_empty() {
+            return Ok(found);
+        }
+        let before = found.candidates.len();
+        found.candidates.retain(|candidate| !self.fresh.keys.contains(&candidate.key));
+        found.total -= before - found.candidates.len();
+        if let Some(index) = &self.fresh.index {
+            found.append(index.candidates(request)?);
+        }
+        Ok(found)
+    }
+}
+
+impl Candidates {
+    /// Adds other documents, whose terms may be in another order.
+    fn append(&mut self, other: Self) {
+        let mut places = Vec::with_capacity(other.terms.len());
+        for term in &other.terms {
+            let place = self.terms.iter().position(|known| known == term).unwrap_or_else(|| {
+                self.terms.push(term.clone());
+                self.terms.len() - 1
+            });
+            places.push(u32::try_from(place).unwrap_or(u32::MAX));
+        }
+        let moved = |matched: u32| {
+            let bits = places.iter().enumerate().filter(|(from, _)| matched >> from & 1 != 0);
+            bits.fold(0, |set, (_, to)| set | 1_u32.checked_shl(*to).unwrap_or(0))
+        };
+        self.candidates.extend(other.candidates.into_iter().map(|candidate| Candidate {
+            part: super::source::Part { matched: moved(candidate.part.matched), ..candidate.part },
+            ..candidate
+        }));
+        self.total += other.total;
+        for read_as in other.read_as {
+            if !self.read_as.contains(&read_as) {
+                self.read_as.push(read_as);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::document::{DocumentKind, Status};
+    use crate::memory::ids::{ProjectKey, Timestamp};
+    use crate::memory::observation::Importance;
+    use crate::search::fusion::search;
+    use crate::search::index::Opened;
+    use crate::search::query::parse;
+    use crate::search::request::Scope;
+
+    fn observation(row: i64, body: &str) -> Document {
+        Document {
+            key: DocumentKey { kind: DocumentKind::Observation, row },
+            project: ProjectKey::from(if row % 2 == 0 { "even" } else { "odd" }),
+            project_name: String::new(),
+            agent: "a".into(),
+            session: "s".into(),
+            observation_type: None,
+            status: Status::Active,
+            importance: Importance::clamped(5),
+            at: Timestamp(row),
+            files: Vec::new(),
+            title: String::new(),
+            body: body.to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_the_index_has_not_taken_is_found_once_and_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let Opened { index, mut writer } = Index::open(folder.path()).unwrap();
+        for document in [observation(1, "the login is slow"), observation(2, "the login page is gone")] {
+            writer.put(&document).unwrap();
+        }
+        writer.commit(7).unwrap();
+        assert_eq!(index.high_water(), 7);
+        let written = [observation(1, "the logout is slow"), observation(3, "a login cookie")];
+        let removed = DocumentKey { kind: DocumentKind::Observation, row: 2 };
+        let keys = written.iter().map(|document| document.key).chain([removed]).collect();
+        let fresh = Fresh::new(keys, &written).unwrap();
+        let found = |query: &str, scope: Scope| {
+            let source = Current { index: &index, fresh: &fresh };
+            let hits =
+                search(&[&source], &Request { scope, ..Request::new(parse(query), Timestamp(9)) }).unwrap();
+            assert_eq!(hits.total, hits.hits.len(), "{query}");
+            let mut rows: Vec<i64> = hits.hits.iter().map(|hit| hit.key.row).collect();
+            rows.sort_unstable();
+            rows
+        };
+        assert_eq!(found("login", Scope::Everything), [3]);
+        assert_eq!(found("logout", Scope::Everything), [1]);
+        assert_eq!(found("page", Scope::Everything), [0; 0]);
+        assert_eq!(found("\"login cookie\" -page", Scope::Everything), [3]);
+        assert_eq!(found("cookie", Scope::Project(ProjectKey::from("odd"))), [3]);
+        assert_eq!(found("cookie", Scope::Project(ProjectKey::from("even"))), [0; 0]);
+    }
+
+    #[test]
+    fn terms_in_another_order_keep_their_meaning() {
+        let named = |terms: &[&str]| Candidates {
+            terms: terms.iter().map(|term| (*term).to_owned()).collect(),
+            ..Candidates::default()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let Opened { index, mut writer } = Index::open(folder.path()).unwrap();
+        writer.put(&observation(1, "login cookie")).unwrap();
+        writer.commit(1).unwrap();
+        let more = index.candidates(&Request::new(parse("cookie login"), Timestamp(0))).unwrap();
+        let mut found = named(&["login", "page"]);
+        found.append(more);
+        assert_eq!(found.terms, ["login", "page", "cooki"]);
+        assert_eq!(found.matched(found.candidates[0].part).collect::<Vec<_>>(), ["login", "cooki"]);
+    }
+}

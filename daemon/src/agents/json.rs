@@ -41,6 +41,11 @@ impl Fields {
         self.text(name).filter(|text| !text.is_empty())
     }
 
+    /// The first non-empty string among several spellings.
+    pub fn word_of(&self, names: &[&str]) -> Option<String> {
+        names.iter().find_map(|name| self.word(name))
+    }
+
     pub fn number(&self, name: &str) -> Option<i64> {
         let raw = self.raw(name)?;
         raw.parse().ok().or_else(|| raw.parse::<f64>().ok().map(|number| number as i64))

@@ -12,6 +12,7 @@
 mod claude_code;
 pub mod demo;
 pub mod failure;
+pub mod format;
 mod host;
 pub mod json;
 pub mod named_file;

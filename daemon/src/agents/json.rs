@@ -52,6 +52,18 @@ impl Fields {
     }
 }
 
+/// The JSON text of an object without some fields of one of its objects. `None` if none of them is there.
+pub fn without_inner(raw: &str, object: &str, fields: &[&str]) -> Option<String> {
+    if !fields.iter().any(|field| raw.contains(field)) {
+        return None;
+    }
+    let mut value: serde_json::Value = serde_json::from_str(raw).ok()?;
+    let inner = value.get_mut(object)?.as_object_mut()?;
+    let before = inner.len();
+    inner.retain(|name, _| !fields.contains(&name.as_str()));
+    (inner.len() < before).then(|| value.to_string())
+}
+
 /// The objects of a JSON array. Other elements are skipped; a value that is not an array has none.
 pub fn objects(raw: &str) -> Vec<Fields> {
     let values: Vec<Box<RawValue>> = serde_json::from_str(raw).unwrap_or_default();

@@ -13,7 +13,7 @@ use super::failure::FailureRules;
 use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, answer, plans};
-use super::settings::{AgentVersion, Install};
+use super::settings::AgentVersion;
 use super::{AgentSpec, Host, Unreadable};
 use crate::memory::conventions::Conventions;
 use crate::memory::event::{Audience, HookEvent, HookEventKind, PromptText, StartSource};
@@ -30,6 +30,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         folder: ".claude",
         folder_variable: Some("CLAUDE_CONFIG_DIR"),
         assumed_version: AgentVersion(2, 1, 76),
+        marks: &[],
     },
     events: &settings::EVENTS,
     prompt_field: "prompt",
@@ -61,7 +62,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     },
     plan_folders: &[".claude/plans"],
     skipped_tools: &["ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite", "AskUserQuestion"],
-    install: Install::JsonHooks(settings::HOOKS),
+    install: settings::INSTALL,
 };
 
 /// A background agent or shell has ended.

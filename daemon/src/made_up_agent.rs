@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 use crate::actors::test_system::Tree;
 use crate::agents::failure::{FailureRules, Source};
 use crate::agents::json::Fields;
-use crate::agents::settings::{AgentVersion, HookCall, Install, JsonHooks, shell_line};
+use crate::agents::settings::{AgentVersion, Content, HookCall, Install, JsonHooks, Part, Place, shell_line};
 use crate::agents::{AGENTS, AgentSpec, Agents, Cap, EventSpec, HookOutput, Host, Unreadable};
 use crate::cli::consent::Consent;
-use crate::cli::install::agent::LocalAgent;
-use crate::cli::install::{Installation, Programs, inspection};
+use crate::cli::install::agent::{LocalAgent, Scope};
+use crate::cli::install::{Access, Installation, Programs, inspection};
 use crate::cli::uninstall::{Daemon, Uninstallation};
 use crate::compression::extractive::Extractive;
 use crate::config::Config;
@@ -40,6 +40,7 @@ const SPEC: AgentSpec = AgentSpec {
         folder: ".made-up",
         folder_variable: Some("MADE_UP_HOME"),
         assumed_version: AgentVersion(1, 0, 0),
+        marks: &[],
     },
     events: &[
         event("run.began", EventName::SessionStart, Wait::Start, Some(CAP)),
@@ -81,13 +82,17 @@ const SPEC: AgentSpec = AgentSpec {
     },
     plan_folders: &[".made-up/plans"],
     skipped_tools: &["ponder"],
-    install: Install::JsonHooks(JsonHooks {
-        file: "preferences.json",
-        project_files: &[".made-up.json"],
-        entry,
-        switched_off: |settings| (settings["quiet"] == true).then_some("quiet"),
-        plugin: |_| None,
-    }),
+    install: Install {
+        hooks: &[Part {
+            place: Place::own("preferences.json", &[".made-up.json"]),
+            content: Content::JsonHooks(JsonHooks {
+                entry,
+                switched_off: |settings| (settings["quiet"] == true).then_some("quiet"),
+                ..JsonHooks::GROUPED
+            }),
+        }],
+        ..Install::NOTHING
+    },
 };
 
 const CAP: Cap = Cap { utf16_units: 2_000 };
@@ -235,7 +240,7 @@ fn a_made_up_agent_is_installed_and_removed() {
     let settings = moved.join("preferences.json");
     let before = "{\n  \"colour\": \"green\"\n}\n";
     fs::write(&settings, before).unwrap();
-    let local = LocalAgent { spec: &SPEC, environment: &environment };
+    let local = LocalAgent { spec: &SPEC, environment: &environment, scope: Scope::User };
     let mut out = Vec::new();
 
     let programs = Programs { recall: home.path().join("a b/recall"), shim: shim.clone() };
@@ -244,6 +249,8 @@ fn a_made_up_agent_is_installed_and_removed() {
         programs: &programs,
         known: KNOWN,
         agents: vec![&SPEC],
+        scope: Scope::User,
+        access: Access::HooksAndServer,
         service: None,
     };
     installation.run(Consent::Given, &mut out).unwrap();
@@ -257,8 +264,9 @@ fn a_made_up_agent_is_installed_and_removed() {
     assert!(report.is_healthy() && report.title == "Made-Up", "{report:?}");
 
     let agents = vec![&SPEC];
+    let (scope, daemon) = (Scope::User, Daemon::Keep);
     let uninstallation =
-        Uninstallation { environment: &environment, agents, daemon: Daemon::Keep, commands: &Processes };
+        Uninstallation { environment: &environment, agents, scope, daemon, commands: &Processes };
     uninstallation.run(Consent::Given, &mut out).unwrap();
     assert_eq!(fs::read_to_string(&settings).unwrap(), before);
     let said = String::from_utf8(out).unwrap();

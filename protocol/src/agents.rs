@@ -22,6 +22,9 @@ pub struct AgentRow {
     pub project_dir: &'static [&'static str],
     /// The variable with the agent's own folder, if the user moved it.
     pub config_dir: Option<&'static str>,
+    /// A variable that only this agent sets, and only for hooks. Some agents also run the hooks of the default agent,
+    /// under its name.
+    pub marker: Option<&'static str>,
 }
 
 /// How long the hook client waits for the daemon.
@@ -53,6 +56,7 @@ const fn row(name: &'static str, silence: &'static str, project_dir: &'static [&
         prompt_field: "prompt",
         project_dir,
         config_dir: None,
+        marker: None,
     }
 }
 
@@ -60,25 +64,61 @@ const fn row(name: &'static str, silence: &'static str, project_dir: &'static [&
 /// it for compatibility).
 pub const ROWS: [AgentRow; 18] = [
     AgentRow { config_dir: Some("CLAUDE_CONFIG_DIR"), ..row(DEFAULT, NOTHING, &[CLAUDE_PROJECT_DIR]) },
-    AgentRow { config_dir: Some("CODEX_HOME"), ..row("codex", NOTHING, &[]) },
+    AgentRow {
+        config_dir: Some("CODEX_HOME"),
+        waits: &[("Interrupt", Wait::Report)],
+        ..row("codex", NOTHING, &[])
+    },
     AgentRow {
         config_dir: Some("COPILOT_HOME"),
+        marker: Some("COPILOT_HOOK_DIR"),
         ..row("copilot-cli", NOTHING, &["COPILOT_PROJECT_DIR", CLAUDE_PROJECT_DIR])
     },
     row("vscode-copilot", NOTHING, &[CLAUDE_PROJECT_DIR]),
-    row("windsurf", NOTHING, &[]),
-    row("gemini-cli", OBJECT, &["GEMINI_PROJECT_DIR", CLAUDE_PROJECT_DIR]),
+    AgentRow {
+        // Nothing that it prints is read.
+        waits: &[
+            ("pre_user_prompt", Wait::Report),
+            ("post_cascade_response", Wait::Report),
+            ("post_write_code", Wait::Report),
+            ("post_run_command", Wait::Report),
+            ("post_read_code", Wait::Report),
+        ],
+        event_field: "agent_action_name",
+        prompt_field: "user_prompt",
+        ..row("windsurf", NOTHING, &[])
+    },
+    AgentRow {
+        waits: &[("AfterAgent", Wait::Report)],
+        ..row("gemini-cli", OBJECT, &["GEMINI_PROJECT_DIR", CLAUDE_PROJECT_DIR])
+    },
     row("qwen-code", NOTHING, &["QWEN_PROJECT_DIR", CLAUDE_PROJECT_DIR]),
     AgentRow { config_dir: Some("OPENCODE_CONFIG_DIR"), ..row("opencode", OBJECT, &[]) },
-    row("openclaw", OBJECT, &[]),
     AgentRow {
+        waits: &[
+            ("MessageReceived", Wait::Report),
+            ("SessionSuspend", Wait::Report),
+            ("SessionResume", Wait::Report),
+        ],
+        ..row("openclaw", OBJECT, &[])
+    },
+    AgentRow {
+        waits: &[
+            ("afterFileEdit", Wait::Report),
+            ("afterAgentResponse", Wait::Report),
+            ("subagentStart", Wait::Report),
+        ],
+        marker: Some("CURSOR_VERSION"),
         silence_at: &[("beforeSubmitPrompt", r#"{"continue":true}"#)],
         ..row("cursor", OBJECT, &["CURSOR_PROJECT_DIR", CLAUDE_PROJECT_DIR])
     },
     row("cline", r#"{"cancel":false}"#, &[]),
     AgentRow { config_dir: Some("KIRO_HOME"), ..row("kiro", NOTHING, &[]) },
     row("droid", OBJECT, &["FACTORY_PROJECT_DIR", CLAUDE_PROJECT_DIR]),
-    row("devin", OBJECT, &["DEVIN_PROJECT_DIR", CLAUDE_PROJECT_DIR]),
+    AgentRow {
+        marker: Some("DEVIN_PROJECT_DIR"),
+        ..row("devin", OBJECT, &["DEVIN_PROJECT_DIR", CLAUDE_PROJECT_DIR])
+    },
     row("auggie", OBJECT, &["AUGMENT_PROJECT_DIR"]),
     row("goose", OBJECT, &[]),
     row("pi", OBJECT, &[]),

@@ -1,6 +1,6 @@
 //! The agent that ran the shim, and the variables with its folders.
 
-use recall_protocol::agents::{AgentRow, DEFAULT};
+use recall_protocol::agents::{AgentRow, DEFAULT, ROWS};
 use recall_protocol::paths::lossy;
 
 /// The agent that ran the shim.
@@ -12,9 +12,17 @@ pub(crate) struct Agent {
 impl Agent {
     /// The agent of that name, known or not.
     pub(crate) fn named(name: Option<String>) -> Self {
+        Self::marked(name, |variable| std::env::var_os(variable).is_some())
+    }
+
+    /// Under the default agent's name another one may call, which the variable that it sets tells.
+    fn marked(name: Option<String>, is_set: impl Fn(&str) -> bool) -> Self {
         let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| DEFAULT.to_owned());
-        let row = AgentRow::of(&name);
-        Self { name, row }
+        let other = ROWS.iter().find(|row| name == DEFAULT && row.marker.is_some_and(&is_set));
+        match other {
+            Some(row) => Self { name: row.name.to_owned(), row },
+            None => Self { row: AgentRow::of(&name), name },
+        }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -47,5 +55,16 @@ mod tests {
         assert_eq!(Agent::named(None).name(), DEFAULT);
         assert_eq!(Agent::named(Some(String::new())).name(), DEFAULT);
         assert_eq!(Agent::named(Some("x".to_owned())).name(), "x");
+    }
+
+    #[test]
+    fn an_agent_that_runs_anothers_hooks_is_told_by_its_variable() {
+        let named = |name: &str, set: &'static str| {
+            Agent::marked(Some(name.to_owned()), |variable| variable == set).name().to_owned()
+        };
+        assert_eq!(named(DEFAULT, "CURSOR_VERSION"), "cursor");
+        assert_eq!(named(DEFAULT, "DEVIN_PROJECT_DIR"), "devin");
+        assert_eq!(named(DEFAULT, "HOME"), DEFAULT);
+        assert_eq!(named("codex", "CURSOR_VERSION"), "codex");
     }
 }

@@ -1,8 +1,8 @@
 //! Whether a call failed, as the agent reports it.
 //!
 //! Agents report failure in different places: a separate event, a flag or an exit code in the result, an error beside
-//! it. All code that depends on it asks [`FailureRules::error_text`], so the answer is the same everywhere. The text of a result is not
-//! searched, because a command's output does not tell for sure how it ended.
+//! it. All code that depends on it asks [`FailureRules::error_text`], so the answer is the same everywhere. A command's output
+//! does not tell for sure how it ended. So only the last lines are searched, for the one that the agent's program adds.
 
 use super::json::{self, Fields, objects};
 
@@ -29,6 +29,9 @@ pub struct FailureRules {
     pub exit_code_note: Option<&'static str>,
     /// An object inside the result, and its field with the exit code.
     pub inner_exit_code: Option<(&'static str, &'static str)>,
+    /// What stands before and after the exit code in a line that the agent's program itself adds at the end of a
+    /// command's output.
+    pub exit_code_line: Option<(&'static str, &'static str)>,
 }
 
 /// Whose result is read. A server's tool may return any data, such as `{"status": "failed"}` about somebody's build.
@@ -41,12 +44,12 @@ pub enum Source {
 
 impl Source {
     pub fn of(tool: &str) -> Self {
-        if tool.starts_with("mcp__") { Self::Server } else { Self::Agent }
+        if ["mcp_", "MCP:"].iter().any(|start| tool.starts_with(start)) { Self::Server } else { Self::Agent }
     }
 }
 
 impl FailureRules {
-    pub const COMMON: Self = Self { exit_code_note: None, inner_exit_code: None };
+    pub const COMMON: Self = Self { exit_code_note: None, inner_exit_code: None, exit_code_line: None };
 
     /// The agent's words about a failure. `None` if no failure is reported. `payload` is the hook's JSON, `response`
     /// that of the call's result.
@@ -60,7 +63,8 @@ impl FailureRules {
             (Some(Status::Failed), _) | (_, Some(Status::Failed)) => true,
             (Some(Status::Succeeded), _) | (_, Some(Status::Succeeded)) => false,
             (None, None) => {
-                let in_result = (source == Source::Agent).then(|| self.exit_code_in(&result)).flatten();
+                let in_result = || self.exit_code_in(&result).or_else(|| self.last_line(&result, response));
+                let in_result = (source == Source::Agent).then(in_result).flatten();
                 self.exit_code(payload).or(in_result).is_some_and(|code| code != 0)
             }
         };
@@ -75,7 +79,7 @@ impl FailureRules {
     fn text_of(&self, payload: &Fields, response: Option<&str>, result: &Reading) -> String {
         let mut said: Vec<String> = error(payload).into_iter().collect();
         if said.is_empty() {
-            let code = self.exit_code(payload).or(self.exit_code_in(result));
+            let code = self.exit_code(payload).or_else(|| self.exit_code_in(result));
             said.extend(code.map(|code| format!("Exit code {code}")));
             said.extend(result.texts());
             // A string with a result inside has been read as that.
@@ -103,6 +107,17 @@ impl FailureRules {
 
     fn exit_code_in(&self, result: &Reading) -> Option<i64> {
         result.objects.iter().find_map(|object| self.exit_code(object))
+    }
+
+    /// The exit code in one of the last lines.
+    fn last_line(&self, result: &Reading, response: Option<&str>) -> Option<i64> {
+        const LINES: usize = 4;
+        let (before, after) = self.exit_code_line?;
+        let text = json::string(response?).or_else(|| result.texts().pop())?;
+        text.lines().rev().take(LINES).find_map(|line| {
+            let (_, code) = line.split_once(before)?;
+            code.strip_suffix(after)?.trim().parse().ok()
+        })
     }
 
     fn exit_code(&self, object: &Fields) -> Option<i64> {
@@ -214,7 +229,11 @@ mod tests {
     use super::*;
 
     const RULES: FailureRules =
-        FailureRules { exit_code_note: Some("note"), inner_exit_code: Some(("metadata", "exit")) };
+        FailureRules {
+        exit_code_note: Some("note"),
+        inner_exit_code: Some(("metadata", "exit")),
+        exit_code_line: Some(("<exit code ", ">")),
+    };
 
     #[track_caller]
     fn check(tool: &str, payload: &str, response: &str, expected: Option<&str>) {
@@ -249,6 +268,8 @@ mod tests {
             (r#"{"status":"Error"}"#, r#"{"status":"Error"}"#),
             (r#"{"result_type":"failure","text_result_for_llm":"x"}"#, "x"),
             (r#"[{"type":"tool_result","is_error":true,"content":"x"}]"#, "x"),
+            (r#""1 failing\n<exit code 1>""#, "1 failing\n<exit code 1>"),
+            (r#"{"text_result_for_llm":"x\n<exit code 2>"}"#, "x\n<exit code 2>"),
         ] {
             check("Bash", "{}", response, Some(words));
         }
@@ -275,6 +296,8 @@ mod tests {
             // The text of a file or of a command.
             r#""{\"isError\":true}""#,
             r#""is_error: true""#,
+            r#""<exit code 0>""#,
+            r#""<exit code 1>\n1\n2\n3\n4""#,
             "null",
             "7",
             "",

@@ -41,10 +41,27 @@ impl Fields {
         self.text(name).filter(|text| !text.is_empty())
     }
 
+    /// The first non-empty string among several spellings.
+    pub fn word_of(&self, names: &[&str]) -> Option<String> {
+        names.iter().find_map(|name| self.word(name))
+    }
+
     pub fn number(&self, name: &str) -> Option<i64> {
         let raw = self.raw(name)?;
         raw.parse().ok().or_else(|| raw.parse::<f64>().ok().map(|number| number as i64))
     }
+}
+
+/// The JSON text of an object without some fields of one of its objects. `None` if none of them is there.
+pub fn without_inner(raw: &str, object: &str, fields: &[&str]) -> Option<String> {
+    if !fields.iter().any(|field| raw.contains(field)) {
+        return None;
+    }
+    let mut value: serde_json::Value = serde_json::from_str(raw).ok()?;
+    let inner = value.get_mut(object)?.as_object_mut()?;
+    let before = inner.len();
+    inner.retain(|name, _| !fields.contains(&name.as_str()));
+    (inner.len() < before).then(|| value.to_string())
 }
 
 /// The objects of a JSON array. Other elements are skipped; a value that is not an array has none.

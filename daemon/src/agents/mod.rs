@@ -10,21 +10,37 @@
 //! folder, and its module in this file. Only the hook client's table repeats some ([`recall_protocol::agents`]).
 
 mod claude_code;
+mod codex;
+mod copilot_cli;
+mod cursor;
 pub mod demo;
+mod devin;
+mod droid;
 pub mod failure;
+pub mod format;
+mod gemini_cli;
+#[cfg(test)]
+mod golden;
 mod host;
 pub mod json;
 pub mod named_file;
+mod openclaw;
+mod opencode;
+mod qwen_code;
 pub mod settings;
+mod vscode_copilot;
+mod windsurf;
 
 use std::path::{Path, PathBuf};
 
 use recall_protocol::agents::Wait;
+use recall_protocol::json_field;
 use recall_protocol::wire::Deliver;
 
 // Many agents copied this one's format.
 use self::claude_code as copied_format;
 use self::failure::FailureRules;
+use self::format::tools::Tools;
 use self::named_file::Refused;
 use self::settings::{AgentVersion, Install};
 use crate::memory::conventions::Conventions;
@@ -36,7 +52,20 @@ use crate::memory::material::Action;
 pub use self::claude_code::demo::session as demo_session;
 
 /// All supported agents.
-pub const AGENTS: Agents = Agents::new(&[&claude_code::SPEC]);
+pub const AGENTS: Agents = Agents::new(&[
+    &claude_code::SPEC,
+    &codex::SPEC,
+    &gemini_cli::SPEC,
+    &copilot_cli::SPEC,
+    &opencode::SPEC,
+    &qwen_code::SPEC,
+    &cursor::SPEC,
+    &vscode_copilot::SPEC,
+    &windsurf::SPEC,
+    &openclaw::SPEC,
+    &droid::SPEC,
+    &devin::SPEC,
+]);
 
 /// What recall must know of an agent.
 #[derive(Debug)]
@@ -86,6 +115,24 @@ pub struct Host {
     pub folder_variable: Option<&'static str>,
     /// The version of a program that does not tell its own: old enough to be met, new enough to be useful.
     pub assumed_version: AgentVersion,
+    /// What only this agent's payloads contain. Some agents also run the hooks of others, under their names.
+    pub marks: &'static [Mark],
+}
+
+/// A text field that tells whose payload it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    pub field: &'static str,
+    /// A part of its value; empty if the field alone tells.
+    pub part: &'static str,
+}
+
+impl Mark {
+    fn is_in(self, payload: &[u8]) -> bool {
+        // Nearly always it is not there, which a search for its name tells sooner than reading all names.
+        memchr::memmem::find(payload, self.field.as_bytes()).is_some()
+            && json_field::field(payload, self.field).is_some_and(|value| value.contains(self.part))
+    }
 }
 
 impl Host {
@@ -110,6 +157,17 @@ pub struct EventSpec {
     pub answer: Option<Cap>,
 }
 
+impl EventSpec {
+    /// An event without an answer.
+    const fn reported(name: &'static str, is: EventName) -> Self {
+        Self { name, is, since: AgentVersion(0, 0, 0), wait: Wait::Report, answer: None }
+    }
+
+    const fn answered(name: &'static str, is: EventName, wait: Wait, cap: Cap) -> Self {
+        Self { name, is, since: AgentVersion(0, 0, 0), wait, answer: Some(cap) }
+    }
+}
+
 /// A limit to the length of an answer's context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cap {
@@ -125,6 +183,34 @@ impl Cap {
 }
 
 impl AgentSpec {
+    /// What an agent's folder need not say.
+    const PLAIN: Self = Self {
+        name: "",
+        title: "",
+        host: Host {
+            program: "",
+            other_places: &[],
+            folder: "",
+            folder_variable: None,
+            assumed_version: AgentVersion(0, 0, 0),
+            marks: &[],
+        },
+        events: &[],
+        prompt_field: "prompt",
+        read: |_| Err(Unreadable::NoEvent),
+        envelope: format::answer::nested,
+        action: |tool, input, response| Tools(&[]).action(tool, input, response),
+        rejected: |_| None,
+        reply: |_| Ok(None),
+        plan_file: |_| Ok(None),
+        failures: FailureRules::COMMON,
+        injected_block: None,
+        conventions: Conventions { work_trees: &[], plan_prompts: &[], machine_prompts: &[], empty_answers: &[] },
+        plan_folders: &[],
+        skipped_tools: &[],
+        install: Install::NOTHING,
+    };
+
     /// The answer as the hook's stdout. Empty if the event is not answered or there is nothing to say.
     pub fn answer(&self, mut output: HookOutput) -> Vec<u8> {
         let answered = self.events.iter().find(|event| event.is == output.event);
@@ -136,6 +222,23 @@ impl AgentSpec {
             return Vec::new();
         }
         (self.envelope)(event.name, &output)
+    }
+
+    /// When the agent can be given context, as a phrase that goes on "it ...".
+    pub fn given(&self) -> String {
+        const MOMENTS: [(EventName, &str); 4] = [
+            (EventName::SessionStart, "at a session's start"),
+            (EventName::Prompt, "with a prompt"),
+            (EventName::ToolStart, "when a file is opened"),
+            (EventName::SubagentStart, "when a subagent starts"),
+        ];
+        let is_answered = |moment| self.events.iter().any(|event| event.is == moment && event.answer.is_some());
+        let moments = MOMENTS.iter().filter(|(moment, _)| is_answered(*moment)).map(|(_, words)| *words);
+        let moments: Vec<_> = moments.collect();
+        match moments.is_empty() {
+            true => "it only reports".to_owned(),
+            false => format!("it is given context {}", moments.join(", ")),
+        }
     }
 
     /// The agent's words without the blocks that its program adds to them.
@@ -185,6 +288,13 @@ impl Agents {
     /// spelling ([`host`]). It gets no answers, since its answer format is unknown.
     pub fn spec(self, name: &str) -> &'static AgentSpec {
         self.named(name).unwrap_or(&host::SPEC)
+    }
+
+    /// The agent that sent a delivery under another one's name, because it also runs the other's hooks.
+    pub fn real_sender(self, delivery: &Deliver) -> Option<&'static AgentSpec> {
+        self.iter()
+            .filter(|spec| spec.name != delivery.agent)
+            .find(|spec| spec.host.marks.iter().any(|mark| mark.is_in(&delivery.payload)))
     }
 
     pub fn plan_folders(self) -> Vec<String> {

@@ -6,26 +6,182 @@ use serde_json::{Map, Value};
 
 use super::EventSpec;
 
-/// How the hooks are installed. A variant for each kind of settings that an agent here uses.
+/// What is installed into an agent.
 #[derive(Clone, Copy, Debug)]
-pub enum Install {
-    /// Entries in the `hooks` of a JSON file, beside the user's other settings.
-    JsonHooks(JsonHooks),
+pub struct Install {
+    /// What makes the agent run the hook client.
+    pub hooks: &'static [Part],
+    /// What lets its model ask the memory: an entry in its list of MCP servers, a skill.
+    pub server: &'static [Part],
+    /// What the user has to do once, beyond starting a new session.
+    pub then: Option<&'static str>,
 }
 
-/// Settings of the shape `{"hooks": {"<Event>": [{"matcher", "hooks": [entry]}]}}`.
+impl Install {
+    pub const NOTHING: Self = Self { hooks: &[], server: &[], then: None };
+}
+
+/// One file, and what is recall's in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    pub place: Place,
+    pub content: Content,
+}
+
+/// Where a file lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub base: Base,
+    /// The user's file.
+    pub user: &'static str,
+    /// A project's files, relative to its folder. Their hooks are run besides the user's. The first is the one to
+    /// install into.
+    pub project: &'static [&'static str],
+}
+
+/// What the user's file is relative to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// The agent's folder.
+    Folder,
+    /// The home folder.
+    Home,
+    /// The home folder or, if the user moved it, the agent's folder.
+    HomeUnlessMoved,
+}
+
+impl Place {
+    /// A file in the agent's folder.
+    pub const fn own(user: &'static str, project: &'static [&'static str]) -> Self {
+        Self { base: Base::Folder, user, project }
+    }
+}
+
+/// What is recall's in a file. A variant for each kind of settings that an agent here uses.
+#[derive(Clone, Copy, Debug)]
+pub enum Content {
+    /// Entries in the `hooks` of a JSON file, beside the user's other settings.
+    JsonHooks(JsonHooks),
+    /// Values in a JSON file, each at a path of keys.
+    JsonValues(JsonValues),
+    /// A table of a TOML file, at a path of keys.
+    TomlTable(TomlTable),
+    /// A whole file.
+    OwnFile(OwnFile),
+}
+
+/// Settings of the shape `{"hooks": {"<Event>": [...]}}`.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonHooks {
-    /// The user's file, within the agent's folder.
-    pub file: &'static str,
-    /// Further files that a project may have, relative to its folder. Their hooks are run besides the user's.
-    pub project_files: &'static [&'static str],
+    pub syntax: Syntax,
+    pub groups: Groups,
+    /// A setting at the top without which the agent refuses the file.
+    pub frame: Option<(&'static str, u32)>,
+    /// Keys inside `hooks` that are no events.
+    pub other_keys: &'static [&'static str],
+    /// A TOML file in which the user may have hooks of the same shape. Then recall's stand there, too, because the agent
+    /// warns about two files.
+    pub or_toml: Option<TomlHooks>,
     /// The entry that calls the hook client.
     pub entry: fn(&HookCall<'_>) -> Map<String, Value>,
     /// The setting that turns all hooks off, if these settings do.
     pub switched_off: fn(&Value) -> Option<&'static str>,
     /// An enabled plugin that brings recall's hooks, too.
     pub plugin: fn(&Value) -> Option<String>,
+}
+
+impl JsonHooks {
+    /// Groups of entries in strict JSON. The entry has to be told.
+    pub const GROUPED: Self = Self {
+        syntax: Syntax::Json,
+        groups: Groups::Nested,
+        frame: None,
+        other_keys: &[],
+        or_toml: None,
+        entry: |_| Map::new(),
+        switched_off: |_| None,
+        plugin: |_| None,
+    };
+}
+
+/// Hooks as `[[hooks.<Event>]]`.
+#[derive(Clone, Copy, Debug)]
+pub struct TomlHooks {
+    pub place: Place,
+    /// The setting there that turns all hooks off.
+    pub switched_off: fn(&Value) -> Option<&'static str>,
+}
+
+/// What the agent's parser accepts beside JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syntax {
+    Json,
+    Comments,
+    CommentsAndTrailingCommas,
+    Json5,
+}
+
+/// How an event's entries are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Groups {
+    /// `[{"matcher", "hooks": [entry]}]`.
+    Nested,
+    /// `[entry]`.
+    Flat,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct JsonValues {
+    pub syntax: Syntax,
+    /// The keys on the way to each value, and the value. A value that is an object is merged: keys of the user's stay.
+    pub values: fn(&Programs<'_>) -> Vec<(&'static [&'static str], Value)>,
+    /// A reason why the agent would ignore the values.
+    pub refused: fn(&Value) -> Option<&'static str>,
+    /// A list that has to contain recall's name if it exists.
+    pub allowed: Option<&'static [&'static str]>,
+}
+
+impl JsonValues {
+    pub const fn new(
+        syntax: Syntax,
+        values: fn(&Programs<'_>) -> Vec<(&'static [&'static str], Value)>,
+    ) -> Self {
+        Self { syntax, values, refused: |_| None, allowed: None }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct TomlTable {
+    pub path: &'static [&'static str],
+    pub values: fn(&Programs<'_>) -> Vec<(&'static str, Value)>,
+}
+
+/// A file that only recall writes.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnFile {
+    /// Its text, with [`OwnFile::SHIM`] and [`OwnFile::MARK`] in it.
+    pub text: &'static str,
+}
+
+impl OwnFile {
+    /// Stands for the path of the hook client, as a string of JSON.
+    pub const SHIM: &'static str = "\"@recall-shim@\"";
+    /// What shows that a file is recall's.
+    pub const MARK: &'static str = "written by `recall install`";
+
+    pub fn written(&self, programs: &Programs<'_>) -> String {
+        self.text.replace(Self::SHIM, &Value::from(programs.shim).to_string())
+    }
+}
+
+/// What the model is told of the memory.
+pub const SKILL: OwnFile = OwnFile { text: include_str!("skill.md") };
+
+/// The paths of recall's programs, as they are written into settings.
+#[derive(Clone, Copy, Debug)]
+pub struct Programs<'a> {
+    pub recall: &'a str,
+    pub shim: &'a str,
 }
 
 /// A hook to be registered.

@@ -81,7 +81,10 @@ impl<P: Ports> Ingest<P> {
     async fn stored(&self, mut deliver: Deliver, recipient: Recipient, trace: &EventTrace) -> Reply {
         let context = forget_long_paths(&mut deliver.context);
         // The name comes from a command line and may contain anything.
-        deliver.agent = self.redactor.get().redact_id(&deliver.agent).into_owned();
+        deliver.agent = match self.agents.real_sender(&deliver) {
+            Some(spec) => spec.name.to_owned(),
+            None => self.redactor.get().redact_id(&deliver.agent).into_owned(),
+        };
         if self.pauses.covers(Timestamp(deliver.captured_at_ms)) {
             self.counters.paused.fetch_add(1, Ordering::Relaxed);
             return Reply::Ack { stdout: self.paused_answer(&deliver) };
@@ -144,8 +147,10 @@ impl<P: Ports> Ingest<P> {
 
     /// The session of an event; none if that cannot be read.
     pub fn session_of(&self, deliver: &Deliver) -> Option<SessionKey> {
-        let event = (self.agents.spec(&deliver.agent).read)(deliver).ok()?;
-        Some(SessionKey { agent: AgentName(deliver.agent.clone()), id: event.session })
+        let spec = self.agents.real_sender(deliver);
+        let name = spec.map_or(deliver.agent.as_str(), |spec| spec.name);
+        let event = (self.agents.spec(name).read)(deliver).ok()?;
+        Some(SessionKey { agent: AgentName(name.to_owned()), id: event.session })
     }
 
     /// `None`: the parser panicked.

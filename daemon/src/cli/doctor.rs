@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::client::{Client, Start, this_folder, this_program};
 use super::failure::Failure;
 use super::install::hook_settings::HookSwitch;
-use super::install::inspection::{self, AgentReport, EventState, Presence, SettingsState};
+use super::install::inspection::{self, AgentReport, ConnectedBy, EventState, Presence, SettingsState};
 use super::install::second_settings::SecondCommands;
 use super::keeping;
 use super::terminal::{self, BOLD, DIM, ERROR, GOOD, WARNING};
@@ -477,7 +477,11 @@ fn agent(area: &mut Area<'_>, report: &AgentReport) {
     if events.iter().all(|event| event.state == EventState::Missing) {
         area.note(format!("{title}: not connected"), &install);
     } else if healthy == events.len() {
-        area.good(format!("{title}: {healthy} hooks in {settings}"));
+        let how = match report.connected_by {
+            ConnectedBy::Hooks => format!("{healthy} hooks"),
+            ConnectedBy::Plugin => "a plugin".to_owned(),
+        };
+        area.good(format!("{title}: {how} in {settings}; {}", report.given));
     } else {
         for event in events.iter().filter(|event| event.state != EventState::Installed) {
             let name = &event.event;

@@ -8,8 +8,8 @@ use std::io::Write;
 use anyhow::Context;
 
 use super::consent::{Answer, Consent};
-use super::install::agent::LocalAgent;
-use super::install::{Edit, EditAction, agent_names, environment};
+use super::install::agent::{LocalAgent, Scope};
+use super::install::{Edit, EditAction, agent_names, environment, this_project};
 use crate::agents::{AGENTS, AgentSpec};
 use crate::service::commands::{Commands, Processes};
 use crate::service::environment::Environment;
@@ -23,6 +23,9 @@ pub struct UninstallArgs {
     /// Uninstall from this agent only, and keep the service; may be given several times [default: every agent]
     #[arg(long = "agent", value_name = "AGENT", value_parser = agent_names())]
     pub agents: Vec<String>,
+    /// From the settings of the project in this folder instead of yours; keeps the service
+    #[arg(long)]
+    pub project: bool,
     /// Do not ask for confirmation
     #[arg(long, short)]
     pub yes: bool,
@@ -46,13 +49,15 @@ pub fn run(args: &UninstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         Consent::at_terminal(&mut input)
     };
     let named = args.agents.iter().filter_map(|name| AGENTS.named(name)).collect();
-    let (agents, daemon) = match (args.agents.is_empty(), args.keep_service) {
+    let folder = this_project(args.project)?;
+    let scope = folder.as_deref().map_or(Scope::User, Scope::Project);
+    let (agents, daemon) = match (args.agents.is_empty(), args.keep_service || args.project) {
         (true, false) => (AGENTS.iter().collect(), Daemon::Remove),
         (true, true) => (AGENTS.iter().collect(), Daemon::Keep),
         // The other agents' hooks still need the service.
         (false, _) => (named, Daemon::Keep),
     };
-    Uninstallation { environment: &environment, agents, daemon, commands: &Processes }.run(consent, out)
+    Uninstallation { environment: &environment, agents, scope, daemon, commands: &Processes }.run(consent, out)
 }
 
 /// What to do with the service and a running daemon.
@@ -65,6 +70,7 @@ pub(crate) enum Daemon {
 pub(crate) struct Uninstallation<'a> {
     pub(crate) environment: &'a Environment,
     pub(crate) agents: Vec<&'static AgentSpec>,
+    pub(crate) scope: Scope<'a>,
     pub(crate) daemon: Daemon,
     pub(crate) commands: &'a dyn Commands,
 }
@@ -73,17 +79,23 @@ impl Uninstallation<'_> {
     pub(crate) fn run(self, consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
         let mut edits = Vec::new();
         for &spec in &self.agents {
-            let agent = LocalAgent { spec, environment: self.environment };
-            let edit = Edit::plan(agent, EditAction::Remove)?;
-            if edit.is_needed() {
-                writeln!(out, "{}: remove recall's hooks from {}", spec.title, edit.file.path().display())?;
+            let agent = LocalAgent { spec, environment: self.environment, scope: self.scope };
+            let install = &spec.install;
+            let planned = Edit::plan(agent, &[install.hooks, install.server], &EditAction::Remove)?;
+            for edit in planned.into_iter().filter(Edit::is_needed) {
+                // Two agents may read the same file.
+                if edits.iter().any(|known: &Edit| known.file.path() == edit.file.path()) {
+                    continue;
+                }
+                writeln!(out, "{}: remove recall's entries from {}", spec.title, edit.file.path().display())?;
                 if consent.shows_changes() {
                     edit.show(out)?;
                 }
                 edits.push(edit);
-            } else {
-                writeln!(out, "{}: no hooks of recall.", spec.title)?;
             }
+        }
+        if edits.is_empty() {
+            writeln!(out, "No agent has hooks of recall.")?;
         }
         if edits.is_empty() && self.daemon == Daemon::Keep {
             return Ok(());
@@ -91,10 +103,14 @@ impl Uninstallation<'_> {
         if consent.obtain("Uninstall recall?", out)? == Answer::Leave {
             return Ok(());
         }
+        let mut told = "";
         for edit in edits {
             let title = edit.spec.title;
             edit.apply()?;
-            writeln!(out, "Removed the hooks of {title}.")?;
+            if title != told {
+                writeln!(out, "Removed the hooks of {title}.")?;
+            }
+            told = title;
         }
         if self.daemon == Daemon::Remove {
             self.remove_daemon(out)?;
@@ -151,7 +167,11 @@ mod tests {
     fn home(text: &str) -> Home {
         let folder = tempfile::tempdir().unwrap();
         let environment = Environment::new(folder.path().into(), []);
-        let settings = LocalAgent { spec: AGENTS.spec("claude-code"), environment: &environment }.settings();
+        let settings = LocalAgent {
+            spec: AGENTS.spec("claude-code"),
+            environment: &environment,
+            scope: Scope::User,
+        }.settings();
         fs::create_dir(folder.path().join(".claude")).unwrap();
         fs::write(&settings, text).unwrap();
         Home { folder, environment, settings }
@@ -162,7 +182,7 @@ mod tests {
             let commands = Absent { settings: &self.settings, seen: RefCell::default() };
             let agents = AGENTS.iter().collect();
             let uninstallation =
-                Uninstallation { environment: &self.environment, agents, daemon, commands: &commands };
+                Uninstallation { environment: &self.environment, agents, scope: Scope::User, daemon, commands: &commands };
             let mut out = anstream::StripStream::new(Vec::new());
             uninstallation.run(consent, &mut out)?;
             for settings in commands.seen.take() {
@@ -184,14 +204,14 @@ mod tests {
             fs::write(path, "").unwrap();
         }
         assert_snapshot!(home.run(Daemon::Remove, Consent::Given).unwrap(), @"
-        Claude Code: remove recall's hooks from ~/.claude/settings.json
+        Claude Code: remove recall's entries from ~/.claude/settings.json
         Removed the hooks of Claude Code.
         Removed the service.
         Recorded data is kept.
         ");
         let text = fs::read_to_string(&home.settings).unwrap();
         assert!(text.contains("echo mine") && text.contains("total-recall-backup.sh"));
-        assert_snapshot!(home.run(Daemon::Keep, Consent::Unavailable).unwrap(), @"Claude Code: no hooks of recall.");
+        assert_snapshot!(home.run(Daemon::Keep, Consent::Unavailable).unwrap(), @"No agent has hooks of recall.");
     }
 
     #[test]
@@ -205,8 +225,8 @@ mod tests {
 
     #[test]
     fn broken_settings_stop_everything() {
-        let home = home("{");
+        let home = home("{ recall");
         assert!(home.run(Daemon::Remove, Consent::Given).is_err());
-        assert_eq!(fs::read_to_string(&home.settings).unwrap(), "{");
+        assert_eq!(fs::read_to_string(&home.settings).unwrap(), "{ recall");
     }
 }

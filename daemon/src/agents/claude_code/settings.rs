@@ -5,21 +5,44 @@
 //! knew commands only as shell lines and ignored `args`.
 
 use recall_protocol::agents::Wait;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::NAME;
-use crate::agents::settings::{AgentVersion, HookCall, JsonHooks, shell_line};
+use crate::agents::settings::{
+    AgentVersion, Base, Content, HookCall, Install, JsonHooks, JsonValues, Part, Place, SKILL, Syntax, shell_line,
+};
 use crate::agents::{Cap, EventSpec};
 use crate::memory::event::EventName;
 
-pub(super) const HOOKS: JsonHooks = JsonHooks {
-    file: "settings.json",
-    project_files: &[".claude/settings.json", ".claude/settings.local.json"],
+pub(super) const INSTALL: Install = Install {
+    hooks: &[Part {
+        // The file for one user comes first: the entry names a path on this machine.
+        place: Place::own("settings.json", &[".claude/settings.local.json", ".claude/settings.json"]),
+        content: Content::JsonHooks(HOOKS),
+    }],
+    server: &[
+        Part {
+            place: Place { base: Base::HomeUnlessMoved, user: ".claude.json", project: &[".mcp.json"] },
+            content: Content::JsonValues(JsonValues::new(Syntax::Json, |programs| {
+                let server = json!({"type": "stdio", "command": programs.recall, "args": ["mcp"]});
+                vec![(&["mcpServers", "recall"], server)]
+            })),
+        },
+        Part {
+            place: Place::own("skills/recall/SKILL.md", &[".claude/skills/recall/SKILL.md"]),
+            content: Content::OwnFile(SKILL),
+        },
+    ],
+    then: None,
+};
+
+const HOOKS: JsonHooks = JsonHooks {
     entry,
     switched_off: |settings| {
         (settings.get("disableAllHooks") == Some(&Value::Bool(true))).then_some("disableAllHooks")
     },
     plugin,
+    ..JsonHooks::GROUPED
 };
 
 /// From here on a command may be started without a shell.

@@ -1,11 +1,15 @@
-//! An agent on this machine: its program, its settings and its hooks.
+//! An agent on this machine: its program, its settings and what recall wants in them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::hook_entry::Hook;
-use super::version;
+use super::part::Wanted;
+use super::settings_file::SettingsFile;
+use super::{hook_settings, toml_settings, version};
 use crate::agents::AgentSpec;
-use crate::agents::settings::{AgentVersion, HookCall, Install, JsonHooks};
+use crate::agents::settings::{
+    AgentVersion, Base, Content, HookCall, JsonHooks, Part, Place, Programs,
+};
 use crate::service::environment::{Environment, is_executable};
 
 /// An agent and where to look for it.
@@ -13,21 +17,52 @@ use crate::service::environment::{Environment, is_executable};
 pub struct LocalAgent<'a> {
     pub spec: &'static AgentSpec,
     pub environment: &'a Environment,
+    pub scope: Scope<'a>,
+}
+
+/// Whose settings are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope<'a> {
+    User,
+    /// Those of the project in this folder.
+    Project(&'a Path),
 }
 
 impl LocalAgent<'_> {
     /// The agent's folder. If it exists, the agent is in use.
     fn folder(&self) -> PathBuf {
-        let host = &self.spec.host;
-        let moved = host.folder_variable.and_then(|variable| self.environment.folder(variable));
-        moved.unwrap_or_else(|| self.environment.home().join(host.folder))
+        self.moved_folder().unwrap_or_else(|| self.environment.home().join(self.spec.host.folder))
     }
 
-    /// The settings file of the user.
+    fn moved_folder(&self) -> Option<PathBuf> {
+        self.spec.host.folder_variable.and_then(|variable| self.environment.folder(variable))
+    }
+
+    /// The file of a part. `None` if a project has none.
+    pub fn path(&self, place: &Place) -> Option<PathBuf> {
+        let home = self.environment.home();
+        let path = match (self.scope, place.base) {
+            (Scope::Project(folder), _) => folder.join(place.project.first()?),
+            (Scope::User, Base::Folder) => self.folder().join(place.user),
+            (Scope::User, Base::Home) => home.join(place.user),
+            (Scope::User, Base::HomeUnlessMoved) => {
+                self.moved_folder().unwrap_or_else(|| home.to_owned()).join(place.user)
+            }
+        };
+        // Some agents read both names.
+        let other = path.with_extension("jsonc");
+        Some(if path.extension().is_some_and(|ending| ending == "json") && other.exists() { other } else { path })
+    }
+
+    /// The settings file with the hooks.
     pub fn settings(&self) -> PathBuf {
-        match &self.spec.install {
-            Install::JsonHooks(json) => self.folder().join(json.file),
-        }
+        let path = self.spec.install.hooks.first().and_then(|part| self.path(&part.place));
+        path.unwrap_or_default()
+    }
+
+    /// True when the agent has no command hooks.
+    pub fn is_connected_by_plugin(&self) -> bool {
+        self.spec.install.hooks.iter().any(|part| matches!(part.content, Content::OwnFile(_)))
     }
 
     pub fn program(&self) -> Option<PathBuf> {
@@ -46,15 +81,78 @@ impl LocalAgent<'_> {
     pub fn version(&self) -> Option<AgentVersion> {
         version::ask(&self.program()?, version::DEADLINE)
     }
+
+    /// Where the hooks belong: into the TOML file if others have hooks there and not in the JSON file.
+    pub(super) fn hooks_belong_into_toml(&self, json: &JsonHooks, json_file: &Path) -> bool {
+        let Some(toml) = json.or_toml.as_ref().and_then(|toml| self.path(&toml.place)) else { return false };
+        let read = |path: &Path| SettingsFile::at(path).and_then(|file| file.read()).ok().flatten();
+        let has_json = read(json_file).is_some_and(|text| hook_settings::has_others_hooks(json, &text));
+        !has_json && read(&toml).is_some_and(|text| toml_settings::has_others_hooks(&text))
+    }
+
+    /// What recall wants of these parts, by file.
+    pub(crate) fn goals(
+        &self,
+        parts: &'static [Part],
+        registration: &Registration,
+    ) -> Vec<(PathBuf, Vec<Goal>)> {
+        let mut files: Vec<(PathBuf, Vec<Goal>)> = Vec::new();
+        let mut add = |path: PathBuf, wanted, state| {
+            let goal = Goal { wanted, state };
+            match files.iter_mut().find(|(known, _)| *known == path) {
+                Some((_, goals)) => goals.push(goal),
+                None => files.push((path, vec![goal])),
+            }
+        };
+        let programs = Programs { recall: &registration.recall, shim: &registration.shim };
+        for part in parts {
+            let Some(path) = self.path(&part.place) else { continue };
+            let wanted = match &part.content {
+                Content::JsonHooks(json) => {
+                    let hooks = registration.hooks(self.spec, json);
+                    let mut here = GoalState::Present;
+                    if let Some(toml) = json.or_toml.as_ref().and_then(|toml| self.path(&toml.place)) {
+                        let mut there = GoalState::Absent;
+                        if self.hooks_belong_into_toml(json, &path) {
+                            std::mem::swap(&mut here, &mut there);
+                        }
+                        add(toml, Wanted::TomlHooks(hooks.clone()), there);
+                    }
+                    add(path, Wanted::JsonHooks(json, hooks), here);
+                    continue;
+                }
+                Content::JsonValues(json) => Wanted::JsonValues(json, (json.values)(&programs)),
+                Content::TomlTable(table) => Wanted::TomlTable(table.path, (table.values)(&programs)),
+                Content::OwnFile(file) => Wanted::OwnFile(file.written(&programs)),
+            };
+            add(path, wanted, GoalState::Present);
+        }
+        files
+    }
+}
+
+/// What recall wants of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Goal {
+    pub(crate) wanted: Wanted,
+    pub(crate) state: GoalState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GoalState {
+    Present,
+    Absent,
 }
 
 /// The hooks to register with an agent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Registration {
     /// `None` if the version is unknown.
     pub(crate) version: Option<AgentVersion>,
     /// The path of the hook client.
     pub(crate) shim: String,
+    /// The path of `recall`.
+    pub(crate) recall: String,
 }
 
 impl Registration {
@@ -71,20 +169,21 @@ impl Registration {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::agents::AGENTS;
 
     #[test]
     fn its_folder_may_be_elsewhere() {
-        let spec = AGENTS.spec("claude-code");
+        let settings = |name: &str, environment: &Environment| {
+            LocalAgent { spec: AGENTS.spec(name), environment, scope: Scope::User }.settings()
+        };
         let home = Environment::new("/home/dev".into(), []);
-        let settings = LocalAgent { spec, environment: &home }.settings();
-        assert_eq!(settings, Path::new("/home/dev/.claude/settings.json"));
+        assert_eq!(settings("claude-code", &home), Path::new("/home/dev/.claude/settings.json"));
         let moved =
             Environment::new("/home/dev".into(), [("CLAUDE_CONFIG_DIR".into(), "/data/claude".into())]);
-        let settings = LocalAgent { spec, environment: &moved }.settings();
-        assert_eq!(settings, Path::new("/data/claude/settings.json"));
+        assert_eq!(settings("claude-code", &moved), Path::new("/data/claude/settings.json"));
+        let scope = Scope::Project(Path::new("/shop"));
+        let local = LocalAgent { spec: AGENTS.spec("claude-code"), environment: &moved, scope };
+        assert_eq!(local.settings(), Path::new("/shop/.claude/settings.local.json"));
     }
 }

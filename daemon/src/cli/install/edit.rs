@@ -1,37 +1,38 @@
-//! Changes one agent's settings: plans the change, shows it, then writes it.
+//! Changes one settings file of an agent: plans the change, shows it, then writes it.
 //!
 //! **Guarantees.** The change is computed again from the file when it is written, because agents also write their
 //! settings. A copy is kept before the first change. Uninstalling restores its bytes if nothing else has changed,
 //! and deletes a file that only recall had created.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use anyhow::Context;
 
-use super::agent::{LocalAgent, Registration};
+use super::agent::{Goal, GoalState, LocalAgent, Registration};
 use super::difference::write_difference;
-use super::hook_entry::Hook;
-use super::hook_settings::{self, HookSwitch, SettingsError, Survey};
-use super::settings_file::SettingsFile;
+use super::hook_settings::SettingsError;
+use super::part::{Wanted, meaning_without_traces};
+use super::settings_file::{FileError, SettingsFile};
 use crate::agents::AgentSpec;
-use crate::agents::settings::{Install, JsonHooks};
+use crate::agents::settings::Part;
 use crate::cli::failure::Failure;
 
-/// The change to an agent's hooks.
+/// What is to be changed in an agent's settings.
 #[derive(Clone, Debug)]
 pub(crate) enum EditAction {
-    /// Register exactly these hooks.
+    /// Install exactly this.
     Register(Registration),
-    /// Remove all of recall's hooks.
+    /// Remove everything of recall's.
     Remove,
 }
 
-/// A planned change of one agent's settings.
+/// A planned change of one file.
 #[derive(Debug)]
 pub(crate) struct Edit {
     pub(crate) spec: &'static AgentSpec,
     pub(crate) file: SettingsFile,
-    action: EditAction,
+    goals: Vec<Goal>,
     before: Option<String>,
     after: After,
 }
@@ -48,23 +49,41 @@ enum After {
 }
 
 impl Edit {
-    /// Plans the change. Fails without changing anything if the settings are unreadable or have an unexpected
-    /// structure.
-    pub(crate) fn plan(agent: LocalAgent<'_>, action: EditAction) -> anyhow::Result<Self> {
-        Self::of(agent.spec, SettingsFile::at(&agent.settings())?, action)
+    /// Plans the changes of these parts, one for each file. Fails without changing anything if settings are unreadable or
+    /// have an unexpected structure.
+    pub(crate) fn plan(
+        agent: LocalAgent<'_>,
+        parts: &[&'static [Part]],
+        action: &EditAction,
+    ) -> anyhow::Result<Vec<Self>> {
+        let registration = match action {
+            EditAction::Register(registration) => registration.clone(),
+            EditAction::Remove => Registration::default(),
+        };
+        let mut files: Vec<(PathBuf, Vec<Goal>)> = Vec::new();
+        for (path, goals) in parts.iter().flat_map(|parts| agent.goals(parts, &registration)) {
+            match files.iter_mut().find(|(known, _)| *known == path) {
+                Some((_, known)) => known.extend(goals),
+                None => files.push((path, goals)),
+            }
+        }
+        let edits = files.into_iter().map(|(path, mut goals)| {
+            if matches!(action, EditAction::Remove) {
+                goals.iter_mut().for_each(|goal| goal.state = GoalState::Absent);
+            }
+            Self::of(agent.spec, SettingsFile::at(&path)?, goals)
+        });
+        edits.collect()
     }
 
-    fn of(spec: &'static AgentSpec, file: SettingsFile, action: EditAction) -> anyhow::Result<Self> {
+    fn of(spec: &'static AgentSpec, file: SettingsFile, goals: Vec<Goal>) -> anyhow::Result<Self> {
         let before = file.read()?;
-        let Install::JsonHooks(json) = &spec.install;
-        let after = match &action {
-            EditAction::Register(registration) => {
-                registered(before.as_deref(), &registration.hooks(spec, json))
-            }
-            EditAction::Remove => removed(json, before.as_deref(), &file),
+        let after = match goals.iter().any(|goal| goal.state == GoalState::Present) {
+            true => registered(before.as_deref(), &goals),
+            false => removed(before.as_deref(), &goals, &file),
         };
-        let after = after.map_err(|error| refusal(spec, &file, &error, before.as_deref()))?;
-        Ok(Self { spec, file, action, before, after })
+        let after = after.map_err(|error| refusal(spec, &file, &error))?;
+        Ok(Self { spec, file, goals, before, after })
     }
 
     pub(crate) fn is_needed(&self) -> bool {
@@ -80,12 +99,6 @@ impl Edit {
         }
     }
 
-    /// The registered hooks after the change; `None` if they cannot be read.
-    pub(crate) fn survey(&self) -> Option<Survey> {
-        let Install::JsonHooks(json) = &self.spec.install;
-        hook_settings::survey(json, self.text().unwrap_or_default()).ok()
-    }
-
     pub(crate) fn show(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         write_difference(out, self.file.path(), self.before.as_deref(), self.text())?;
         Ok(())
@@ -93,81 +106,91 @@ impl Edit {
 
     /// Applies the change to the current content of the file.
     pub(crate) fn apply(self) -> anyhow::Result<()> {
-        let now = Self::of(self.spec, self.file, self.action)?;
+        let now = Self::of(self.spec, self.file, self.goals)?;
         let written = match &now.after {
             After::Unchanged => Ok(()),
             After::Text(text) => now.keep_backup().and_then(|()| now.file.write(text)),
             After::Restored(text) => now.file.write(text).and_then(|()| now.file.remove_backup()),
-            After::Gone => now.file.remove(),
+            After::Gone => now.file.remove().map(|()| now.file.remove_own_folder()),
         };
         written.with_context(|| format!("the settings of {} are as they were", now.spec.title))
     }
 
-    /// Backs up the newest text without recall's hooks. A text with them is used only if there is no better one.
-    fn keep_backup(&self) -> Result<(), super::settings_file::FileError> {
-        let Install::JsonHooks(json) = &self.spec.install;
-        match (&self.action, &self.before) {
-            (EditAction::Register(_), Some(before))
-                if is_without_us(json, before) || self.file.read_backup()?.is_none() =>
-            {
-                self.file.write_backup(before)
-            }
-            _ => Ok(()),
+    /// Backs up the newest text without anything of recall's. A text with it is used only if there is no better one.
+    fn keep_backup(&self) -> Result<(), FileError> {
+        let Some(before) = &self.before else { return Ok(()) };
+        let has_own_file = self.goals.iter().any(|goal| matches!(goal.wanted, Wanted::OwnFile(_)));
+        let registers = self.goals.iter().any(|goal| goal.state == GoalState::Present);
+        if registers && !has_own_file && (is_without_us(&self.goals, before) || self.file.read_backup()?.is_none())
+        {
+            return self.file.write_backup(before);
         }
+        Ok(())
     }
 }
 
-fn registered(before: Option<&str>, hooks: &[Hook]) -> Result<After, SettingsError> {
-    let text = hook_settings::install(before.unwrap_or_default(), hooks)?;
-    Ok(if before == Some(text.as_str()) { After::Unchanged } else { After::Text(text) })
-}
-
-fn removed(json: &JsonHooks, before: Option<&str>, file: &SettingsFile) -> Result<After, SettingsError> {
-    let Some(before) = before else { return Ok(After::Unchanged) };
-    let removal = hook_settings::uninstall(before)?;
-    if removal.entries == 0 {
-        return Ok(After::Unchanged);
+fn registered(before: Option<&str>, goals: &[Goal]) -> Result<After, SettingsError> {
+    let mut text: Option<String> = before.map(str::to_owned);
+    for goal in goals {
+        text = match (goal.state, text) {
+            (GoalState::Present, text) => Some(goal.wanted.put(text.as_deref())?),
+            (GoalState::Absent, Some(text)) => Some(goal.wanted.take(&text)?.text),
+            (GoalState::Absent, None) => None,
+        };
     }
-    // Remove the hooks even if the backup is unreadable.
-    let backup = file.read_backup().ok().flatten().filter(|backup| is_without_us(json, backup));
-    Ok(match backup {
-        Some(backup) if hook_settings::same_settings(&backup, &removal.text) => After::Restored(backup),
-        None if hook_settings::same_settings("{}", &removal.text) => After::Gone,
-        _ => After::Text(removal.text),
+    Ok(match text {
+        Some(text) if before != Some(text.as_str()) => After::Text(text),
+        _ => After::Unchanged,
     })
 }
 
-fn is_without_us(json: &JsonHooks, text: &str) -> bool {
-    hook_settings::survey(json, text).is_ok_and(|survey| survey.entries.is_empty())
+fn removed(before: Option<&str>, goals: &[Goal], file: &SettingsFile) -> Result<After, SettingsError> {
+    // A file without our name is left alone, also one that cannot be parsed.
+    let Some(before) = before.filter(|text| text.contains("recall")) else { return Ok(After::Unchanged) };
+    let mut text = before.to_owned();
+    let mut entries = 0;
+    for goal in goals {
+        let removal = goal.wanted.take(&text)?;
+        entries += removal.entries;
+        text = removal.text;
+    }
+    if entries == 0 {
+        return Ok(After::Unchanged);
+    }
+    let wanted: Vec<Wanted> = goals.iter().map(|goal| goal.wanted.clone()).collect();
+    let meaning = |text: &str| meaning_without_traces(&wanted, text);
+    let left = meaning(&text);
+    // Remove the hooks even if the backup is unreadable.
+    let backup = file.read_backup().ok().flatten().filter(|backup| is_without_us(goals, backup));
+    Ok(match backup {
+        Some(backup) if left.is_some() && meaning(&backup) == left => After::Restored(backup),
+        None if left.is_some() && left == Some(serde_json::json!({})) => After::Gone,
+        _ => After::Text(text),
+    })
 }
 
-fn refusal(spec: &AgentSpec, file: &SettingsFile, error: &SettingsError, text: Option<&str>) -> Failure {
+fn is_without_us(goals: &[Goal], text: &str) -> bool {
+    meaning_without_traces(&goals.iter().map(|goal| goal.wanted.clone()).collect::<Vec<_>>(), text).is_some()
+        && goals.iter().all(|goal| !goal.wanted.is_in(text))
+}
+
+fn refusal(spec: &AgentSpec, file: &SettingsFile, error: &SettingsError) -> Failure {
     let path = file.path().display();
     let title = spec.title;
     match error {
         SettingsError::Json { line, column, what } => {
             Failure::failed(format!("{path}:{line}:{column}: {what}; nothing was changed")).hint(format!(
-                "{title} ignores the whole file because it is not valid JSON. Fix line {line} and try again"
+                "{title} ignores the whole file because it cannot be parsed. Fix line {line} and try again"
             ))
         }
-        SettingsError::Shape(_) => {
-            let Install::JsonHooks(json) = &spec.install;
-            let survey = hook_settings::survey(json, text.unwrap_or_default());
-            let switch = match survey.map(|survey| survey.switch) {
-                Ok(HookSwitch::Off(setting)) => {
-                    format!(" ({setting} is true there too, so {title} runs no hooks)")
-                }
-                _ => String::new(),
-            };
-            Failure::failed(format!("{path}: {error}; nothing was changed")).hint(format!(
-                "recall does not change settings whose shape it does not know. Fix them and try again{switch}"
-            ))
-        }
+        SettingsError::Shape(_) => Failure::failed(format!("{path}: {error}; nothing was changed"))
+            .hint("recall does not change settings whose shape it does not know. Fix them and try again"),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::agent::Scope;
     use super::*;
     use crate::agents::AGENTS;
     use crate::service::environment::Environment;
@@ -181,11 +204,11 @@ mod tests {
     }
 
     fn local(environment: &Environment) -> LocalAgent<'_> {
-        LocalAgent { spec: AGENTS.spec("claude-code"), environment }
+        LocalAgent { spec: AGENTS.spec("claude-code"), environment, scope: Scope::User }
     }
 
     fn register(shim: &str) -> EditAction {
-        EditAction::Register(Registration { version: None, shim: shim.to_owned() })
+        EditAction::Register(Registration { version: None, shim: shim.to_owned(), recall: "recall".to_owned() })
     }
 
     fn place(settings: Option<&str>) -> TestHome {
@@ -201,7 +224,8 @@ mod tests {
 
     impl TestHome {
         fn plan(&self, action: EditAction) -> anyhow::Result<Edit> {
-            Edit::plan(local(&self.environment), action)
+            let agent = local(&self.environment);
+            Ok(Edit::plan(agent, &[agent.spec.install.hooks], &action)?.remove(0))
         }
 
         fn install(&self, shim: &str) {
@@ -257,7 +281,7 @@ mod tests {
         let text = fs::read_to_string(&place.settings).unwrap();
         fs::write(&place.settings, text.replace("opus", "sonnet")).unwrap();
         place.uninstall();
-        assert_eq!(hook_settings::uninstall(&place.files()[0].1).unwrap().entries, 0);
+        assert_eq!(place.files()[0].1.matches("recall-shim").count(), 0);
         assert!(place.files()[0].1.contains("sonnet"));
     }
 
@@ -294,7 +318,6 @@ mod tests {
         }
         let register = || register("/bin/recall-shim");
         check("6-broken", register(), "settings.json:2:3: key must be a string");
-        check("6-broken", EditAction::Remove, "settings.json:2:3: key must be a string");
         check("7-unusual-shapes", register(), "hooks.PreToolUse is an object");
         check("7-unusual-shapes", register(), "hooks.PostToolUse is null");
     }

@@ -6,6 +6,8 @@
 use jsonc_parser::cst::CstInputValue;
 use serde_json::{Map, Value};
 
+use crate::agents::settings::Groups;
+
 /// The file name, without `.exe`, that identifies recall's entries.
 const PROGRAM: &str = "recall-shim";
 
@@ -19,10 +21,13 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// The group with only this entry. It has no matcher, because recall wants every event.
-    pub fn to_group(&self) -> CstInputValue {
+    /// The entry as an element of its event. A group has no matcher, because recall wants every event.
+    pub fn to_element(&self, groups: Groups) -> CstInputValue {
         let entry = input(Value::Object(self.entry.clone()));
-        CstInputValue::Object(vec![("hooks".into(), CstInputValue::Array(vec![entry]))])
+        match groups {
+            Groups::Nested => CstInputValue::Object(vec![("hooks".into(), CstInputValue::Array(vec![entry]))]),
+            Groups::Flat => entry,
+        }
     }
 
     /// True when `entry` is exactly what recall would write.

@@ -1,7 +1,7 @@
 //! Edits the `hooks` of a JSON settings file and keeps every other byte.
 //!
-//! The structure is that of [`JsonHooks`]: `{"hooks": {"<Event>": [{"matcher", "hooks": [entry]}]}}`. These
-//! functions turn text into text; `settings_file` reads and writes the file.
+//! The structure is that of [`JsonHooks`]. These functions turn text into text; `settings_file` reads and writes the
+//! file.
 //!
 //! **Guarantees.** Foreign entries keep their bytes and positions. After [`install`] each wanted event has exactly
 //! one entry of recall's and no other event has any. [`uninstall`] removes only these entries and whatever they
@@ -13,7 +13,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::hook_entry::{Hook, input, shim_of};
-use crate::agents::settings::JsonHooks;
+use crate::agents::settings::{Groups, JsonHooks, Syntax};
 
 /// Why settings cannot be edited. None of these errors changes anything.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -70,37 +70,40 @@ pub struct Survey {
 }
 
 /// Registers `hooks` and removes recall's entries from every other event. Returns equal text if nothing changes.
-pub fn install(text: &str, hooks: &[Hook]) -> Result<String, SettingsError> {
-    let file = Parsed::of(text)?;
-    file.check_shapes()?;
+pub fn install(json: &JsonHooks, text: &str, hooks: &[Hook]) -> Result<String, SettingsError> {
+    let file = Parsed::of(json.syntax, text)?;
+    file.check_shapes(json)?;
     let settings = file.settings()?;
+    if let Some((name, value)) = json.frame.filter(|(name, _)| settings.get(name).is_none()) {
+        settings.append(name, input(value.into()));
+    }
     let registered = settings.object_value_or_set("hooks");
     for property in registered.properties() {
         let event = name_of(&property);
         let kept = match hooks.iter().find(|hook| hook.event == event) {
-            Some(hook) => keep_one(&property, hook),
+            Some(hook) => keep_one(json.groups, &property, hook),
             None => KeptEntry::Nothing,
         };
-        sweep(&property, kept);
+        sweep(json.groups, &property, kept);
     }
     for hook in hooks {
-        let present = registered.get(hook.event).is_some_and(|event| !our_entries(&event).is_empty());
+        let present = registered.get(hook.event).is_some_and(|event| !our_entries(json.groups, &event).is_empty());
         if !present {
             let groups = registered.array_value_or_set(hook.event);
             groups.ensure_multiline();
-            groups.append(hook.to_group());
+            groups.append(hook.to_element(json.groups));
         }
     }
     Ok(file.text())
 }
 
 /// Removes all of recall's entries, and the groups, events and `hooks` that this empties.
-pub fn uninstall(text: &str) -> Result<Removal, SettingsError> {
-    let file = Parsed::of(text)?;
+pub fn uninstall(json: &JsonHooks, text: &str) -> Result<Removal, SettingsError> {
+    let file = Parsed::of(json.syntax, text)?;
     let mut entries = 0;
     if let Some(hooks) = file.hooks() {
         for property in hooks.properties() {
-            entries += sweep(&property, KeptEntry::Nothing);
+            entries += sweep(json.groups, &property, KeptEntry::Nothing);
         }
         if entries > 0
             && hooks.properties().is_empty()
@@ -114,11 +117,11 @@ pub fn uninstall(text: &str) -> Result<Removal, SettingsError> {
 
 /// Reads the registered hooks and ignores unknown structures.
 pub fn survey(json: &JsonHooks, text: &str) -> Result<Survey, SettingsError> {
-    let file = Parsed::of(text)?;
+    let file = Parsed::of(json.syntax, text)?;
     let mut entries = Vec::new();
     for property in file.hooks().map(|hooks| hooks.properties()).unwrap_or_default() {
         let event = name_of(&property);
-        entries.extend(our_entries(&property).into_iter().map(|ours| FoundEntry {
+        entries.extend(our_entries(json.groups, &property).into_iter().map(|ours| FoundEntry {
             event: event.clone(),
             shim: ours.shim,
             entry: ours.value,
@@ -130,60 +133,69 @@ pub fn survey(json: &JsonHooks, text: &str) -> Result<Survey, SettingsError> {
     Ok(Survey { entries, switch, plugin })
 }
 
-/// True when both texts mean the same settings, apart from empty hook lists. After an uninstall this recognizes the
-/// settings from before the installation.
-pub fn same_settings(one: &str, other: &str) -> bool {
-    let meaning = |text: &str| -> Option<Value> {
-        let mut value = Parsed::of(text).ok()?.value;
-        if let Some(hooks) = value.get_mut("hooks").and_then(Value::as_object_mut) {
-            hooks.retain(|_, groups| groups.as_array().is_none_or(|groups| !groups.is_empty()));
-            if hooks.is_empty() {
-                value.as_object_mut()?.shift_remove("hooks");
-            }
-        }
-        Some(value)
-    };
-    meaning(one).is_some_and(|one| Some(one) == meaning(other))
+/// Whether somebody else has hooks here.
+pub(super) fn has_others_hooks(json: &JsonHooks, text: &str) -> bool {
+    let Ok(file) = Parsed::of(json.syntax, text) else { return true };
+    let events = file.hooks().map(|hooks| hooks.properties()).unwrap_or_default();
+    events.iter().any(|event| {
+        let groups = groups_of(event);
+        let entries = groups.iter().map(|group| match json.groups {
+            Groups::Nested => group.array_value("hooks").map_or(0, |hooks| hooks.elements().len()),
+            Groups::Flat => 1,
+        });
+        entries.sum::<usize>() > our_entries(json.groups, event).len()
+    })
+}
+
+/// Leaves out what installing may have added beside entries: empty hook lists, the frame.
+pub fn without_traces(json: &JsonHooks, settings: &mut Value) {
+    if let Some(hooks) = settings.get_mut("hooks").and_then(Value::as_object_mut) {
+        hooks.retain(|_, groups| groups.as_array().is_none_or(|groups| !groups.is_empty()));
+    }
+    let Some(settings) = settings.as_object_mut() else { return };
+    if settings.get("hooks").and_then(Value::as_object).is_some_and(serde_json::Map::is_empty) {
+        settings.shift_remove("hooks");
+    }
+    if let Some((name, value)) = json.frame
+        && settings.get(name) == Some(&value.into())
+    {
+        settings.shift_remove(name);
+    }
 }
 
 /// A settings text, parsed twice: strictly, as the agent does, and as a tree that keeps every byte.
-struct Parsed {
+pub(super) struct Parsed {
     byte_order_mark: &'static str,
-    value: Value,
+    pub(super) value: Value,
     tree: CstRootNode,
 }
 
 impl Parsed {
-    fn of(text: &str) -> Result<Self, SettingsError> {
+    pub(super) fn of(syntax: Syntax, text: &str) -> Result<Self, SettingsError> {
         let (byte_order_mark, body) = match text.strip_prefix('\u{feff}') {
             Some(body) => ("\u{feff}", body),
             None => ("", text),
         };
         // An empty file, as from `touch`, has no setting to lose.
         let body = if body.trim().is_empty() { "{}\n" } else { body };
-        let value = serde_json::from_str(body).map_err(|error| json_error(&error))?;
-        let strict = ParseOptions {
-            allow_comments: false,
-            allow_loose_object_property_names: false,
-            allow_trailing_commas: false,
-            allow_missing_commas: false,
-            allow_single_quoted_strings: false,
-            allow_hexadecimal_numbers: false,
-            allow_unary_plus_numbers: false,
-        };
-        let tree = CstRootNode::parse(body, &strict).map_err(|error| SettingsError::Json {
+        if syntax == Syntax::Json {
+            // Its message names what is wrong in the words of the standard.
+            serde_json::from_str::<serde::de::IgnoredAny>(body).map_err(|error| json_error(&error))?;
+        }
+        let tree = CstRootNode::parse(body, &options(syntax)).map_err(|error| SettingsError::Json {
             line: error.line_display(),
             column: error.column_display(),
             what: error.kind().to_string(),
         })?;
+        let value = tree.to_serde_value().unwrap_or_default();
         Ok(Self { byte_order_mark, value, tree })
     }
 
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         format!("{}{}", self.byte_order_mark, self.tree)
     }
 
-    fn settings(&self) -> Result<CstObject, SettingsError> {
+    pub(super) fn settings(&self) -> Result<CstObject, SettingsError> {
         let refusal = || SettingsError::Shape(vec![unusual("the file", &self.value, "an object")]);
         self.tree.object_value().ok_or_else(refusal)
     }
@@ -193,7 +205,7 @@ impl Parsed {
     }
 
     /// Rejects what an edit could not keep intact, in one message.
-    fn check_shapes(&self) -> Result<(), SettingsError> {
+    fn check_shapes(&self, json: &JsonHooks) -> Result<(), SettingsError> {
         let settings = self.settings()?;
         let mut problems = Vec::new();
         repeated_names(&settings, "", &mut problems);
@@ -201,6 +213,8 @@ impl Parsed {
             match (hooks, self.hooks()) {
                 (Value::Object(events), Some(tree)) => {
                     repeated_names(&tree, "hooks.", &mut problems);
+                    let events =
+                        events.iter().filter(|(event, _)| !json.other_keys.contains(&event.as_str()));
                     for (event, groups) in events {
                         check_event(event, groups, &mut problems);
                     }
@@ -209,6 +223,19 @@ impl Parsed {
             }
         }
         if problems.is_empty() { Ok(()) } else { Err(SettingsError::Shape(problems)) }
+    }
+}
+
+fn options(syntax: Syntax) -> ParseOptions {
+    let is_json5 = syntax == Syntax::Json5;
+    ParseOptions {
+        allow_comments: syntax != Syntax::Json,
+        allow_loose_object_property_names: is_json5,
+        allow_trailing_commas: is_json5 || syntax == Syntax::CommentsAndTrailingCommas,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: is_json5,
+        allow_hexadecimal_numbers: is_json5,
+        allow_unary_plus_numbers: is_json5,
     }
 }
 
@@ -263,12 +290,12 @@ fn unusual(place: &str, found: &Value, wanted: &str) -> String {
     format!("{place} is {found} where {wanted} belongs")
 }
 
-fn name_of(property: &CstObjectProp) -> String {
+pub(super) fn name_of(property: &CstObjectProp) -> String {
     property.name().and_then(|name| name.decoded_value().ok()).unwrap_or_default()
 }
 
-fn value_of(node: &CstNode) -> Value {
-    serde_json::from_str(&node.to_string()).unwrap_or_default()
+pub(super) fn value_of(node: &CstNode) -> Value {
+    node.to_serde_value().unwrap_or_default()
 }
 
 /// One of recall's entries with its position in the tree.
@@ -286,16 +313,19 @@ fn groups_of(event: &CstObjectProp) -> Vec<CstObject> {
     groups.iter().filter_map(CstNode::as_object).collect()
 }
 
-fn our_entries(event: &CstObjectProp) -> Vec<OurEntry> {
+fn our_entries(shape: Groups, event: &CstObjectProp) -> Vec<OurEntry> {
     let mut ours = Vec::new();
-    for (group_index, group) in groups_of(event).iter().enumerate() {
+    for (group_index, group) in groups_of(event).into_iter().enumerate() {
         let reach = match group.get("matcher").and_then(|matcher| matcher.value()).map(|node| value_of(&node))
         {
             None | Some(Value::Null) => MatcherScope::Every,
             Some(Value::String(matcher)) if matcher.is_empty() || matcher == "*" => MatcherScope::Every,
             Some(_) => MatcherScope::Some,
         };
-        let entries = group.array_value("hooks").map(|hooks| hooks.elements()).unwrap_or_default();
+        let entries = match shape {
+            Groups::Nested => group.array_value("hooks").map(|hooks| hooks.elements()).unwrap_or_default(),
+            Groups::Flat => vec![group.into()],
+        };
         for (entry_index, node) in entries.into_iter().enumerate() {
             let value = value_of(&node);
             if let Some(shim) = shim_of(&value) {
@@ -314,9 +344,9 @@ enum KeptEntry {
 }
 
 /// Chooses the entry to keep and updates it. Only an entry without a matcher can be kept.
-fn keep_one(event: &CstObjectProp, hook: &Hook) -> KeptEntry {
+fn keep_one(shape: Groups, event: &CstObjectProp, hook: &Hook) -> KeptEntry {
     let ours: Vec<_> =
-        our_entries(event).into_iter().filter(|entry| entry.reach == MatcherScope::Every).collect();
+        our_entries(shape, event).into_iter().filter(|entry| entry.reach == MatcherScope::Every).collect();
     let current = ours.iter().find(|entry| hook.is_written_as(&entry.value));
     if let Some(entry) = current {
         return KeptEntry::At(entry.place);
@@ -346,9 +376,9 @@ fn update(entry: &CstObject, hook: &Hook) {
 
 /// Removes recall's entries of one event except the kept one, and whatever this empties. Returns the number
 /// removed.
-fn sweep(event: &CstObjectProp, kept: KeptEntry) -> usize {
+fn sweep(shape: Groups, event: &CstObjectProp, kept: KeptEntry) -> usize {
     let mut removed = 0;
-    let ours = our_entries(event);
+    let ours = our_entries(shape, event);
     let groups = groups_of(event);
     for (index, group) in groups.into_iter().enumerate() {
         let mut removed_here = 0;
@@ -359,9 +389,11 @@ fn sweep(event: &CstObjectProp, kept: KeptEntry) -> usize {
             entry.node.clone().remove();
             removed_here += 1;
         }
-        let left = group.array_value("hooks").map_or(0, |hooks: CstArray| hooks.elements().len());
-        if removed_here > 0 && left == 0 {
-            group.remove();
+        if shape == Groups::Nested && removed_here > 0 {
+            let left = group.array_value("hooks").map_or(0, |hooks: CstArray| hooks.elements().len());
+            if left == 0 {
+                group.remove();
+            }
         }
         removed += removed_here;
     }
@@ -376,7 +408,7 @@ fn sweep(event: &CstObjectProp, kept: KeptEntry) -> usize {
 mod tests {
     use super::*;
     use crate::agents::AGENTS;
-    use crate::agents::settings::Install;
+    use crate::agents::settings::Content;
     use insta::assert_snapshot;
     use proptest::prelude::*;
 
@@ -401,8 +433,31 @@ mod tests {
     }
 
     fn survey(text: &str) -> Result<Survey, SettingsError> {
-        let Install::JsonHooks(json) = &AGENTS.spec("claude-code").install;
-        super::survey(json, text)
+        super::survey(settings_of_the_agent(), text)
+    }
+
+    fn settings_of_the_agent() -> &'static JsonHooks {
+        match &AGENTS.spec("claude-code").install.hooks[0].content {
+            Content::JsonHooks(json) => json,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn install(text: &str, hooks: &[Hook]) -> Result<String, SettingsError> {
+        super::install(settings_of_the_agent(), text, hooks)
+    }
+
+    fn uninstall(text: &str) -> Result<Removal, SettingsError> {
+        super::uninstall(settings_of_the_agent(), text)
+    }
+
+    fn same_settings(one: &str, other: &str) -> bool {
+        let meaning = |text: &str| {
+            let mut value = Parsed::of(Syntax::Json, text).ok()?.value;
+            without_traces(settings_of_the_agent(), &mut value);
+            Some(value)
+        };
+        meaning(one).is_some_and(|one| Some(one) == meaning(other))
     }
 
     /// The text after installation, after checking what holds for every file.

@@ -4,14 +4,17 @@
 
 use std::path::{Path, PathBuf};
 
-use super::agent::{LocalAgent, Registration};
+use super::agent::{GoalState, LocalAgent, Registration, Scope};
+use super::edit::Edit;
 use super::hook_entry::Hook;
-use super::hook_settings::{self, FoundEntry, HookSwitch, MatcherScope, Survey};
+use super::hook_settings::{self, FoundEntry, HookSwitch, MatcherScope};
+use super::part::Wanted;
 use super::programs::Programs;
 use super::second_settings::{self, SecondCommands, SecondSettings};
-use super::settings_file::SettingsFile;
+use super::settings_file::{FileError, SettingsFile};
+use super::toml_settings;
 use crate::agents::Agents;
-use crate::agents::settings::{AgentVersion, Install, JsonHooks};
+use crate::agents::settings::{AgentVersion, Content, JsonHooks};
 use crate::service::environment::{Environment, is_executable};
 
 /// The state of recall's hooks for one agent.
@@ -26,6 +29,9 @@ pub struct AgentReport {
     pub program: Option<PathBuf>,
     /// `None` when the program was not found or did not answer in time.
     pub version: Option<AgentVersion>,
+    pub connected_by: ConnectedBy,
+    /// What the agent can be given, as a phrase.
+    pub given: String,
     pub settings: PathBuf,
     pub state: SettingsState,
     /// Project settings that register the same events again.
@@ -37,6 +43,13 @@ pub struct AgentReport {
 pub enum Presence {
     Found,
     Absent,
+}
+
+/// How the agent runs the hook client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectedBy {
+    Hooks,
+    Plugin,
 }
 
 /// The content of the agent's settings.
@@ -101,57 +114,138 @@ impl AgentReport {
 pub fn inspect(agents: Agents, folders: &[PathBuf]) -> Vec<AgentReport> {
     let Some(environment) = Environment::of_process() else { return Vec::new() };
     let shim = Programs::find(&environment, None).ok().map(|programs| programs.shim);
-    let local = agents.iter().map(|spec| LocalAgent { spec, environment: &environment });
+    let local = agents.iter().map(|spec| LocalAgent { spec, environment: &environment, scope: Scope::User });
     local.map(|agent| inspect_agent(agent, folders, shim.as_deref())).collect()
 }
 
 /// Inspects one agent; `shim` is the program that its hooks should run.
 pub(crate) fn inspect_agent(agent: LocalAgent<'_>, folders: &[PathBuf], shim: Option<&Path>) -> AgentReport {
-    let (version, settings) = (agent.version(), agent.settings());
-    let Install::JsonHooks(json) = &agent.spec.install;
+    let version = agent.version();
     let shim_text = shim.and_then(Path::to_str).unwrap_or_default().to_owned();
-    let wanted = Registration { version, shim: shim_text }.hooks(agent.spec, json);
+    let registration = Registration { version, shim: shim_text, ..Registration::default() };
+    let settings = hooks_file(agent).unwrap_or_default();
+    let again = agent.spec.install.hooks.iter().find_map(|part| match &part.content {
+        Content::JsonHooks(json) => Some(second_settings::find(json, &part.place, &agent.settings(), folders)),
+        _ => None,
+    });
     AgentReport {
         agent: agent.spec.name,
         title: agent.spec.title,
         presence: if agent.is_present() { Presence::Found } else { Presence::Absent },
         program: agent.program(),
         version,
-        state: settings_state(json, &settings, (&wanted, shim), agent.environment),
-        again: second_settings::find(json, &settings, folders),
+        connected_by: if agent.is_connected_by_plugin() { ConnectedBy::Plugin } else { ConnectedBy::Hooks },
+        given: agent.spec.given(),
+        state: state(agent, &registration, shim),
+        again: again.unwrap_or_default(),
         settings,
     }
 }
 
-fn settings_state(
-    json: &JsonHooks,
-    path: &Path,
-    (wanted, shim): (&[Hook], Option<&Path>),
-    environment: &Environment,
-) -> SettingsState {
-    let text = match SettingsFile::at(path).and_then(|file| file.read()) {
-        Ok(Some(text)) => text,
-        Ok(None) => return SettingsState::Missing,
-        Err(error) => return SettingsState::Unreadable(error.to_string()),
-    };
-    match hook_settings::survey(json, &text) {
-        Ok(survey) => SettingsState::Read {
-            events: events(&survey, wanted, shim, environment),
-            switch: survey.switch,
-            plugin: survey.plugin,
-        },
-        Err(error) => SettingsState::Unreadable(error.to_string()),
+/// The file in which the agent's hooks stand, or belong.
+pub(super) fn hooks_file(agent: LocalAgent<'_>) -> Option<PathBuf> {
+    let part = agent.spec.install.hooks.first()?;
+    let path = agent.path(&part.place)?;
+    match &part.content {
+        Content::JsonHooks(json) if agent.hooks_belong_into_toml(json, &path) => {
+            json.or_toml.as_ref().and_then(|toml| agent.path(&toml.place))
+        }
+        _ => Some(path),
     }
 }
 
+/// What keeps the hooks from working after these changes: a setting, a plugin.
+pub(super) fn obstacles(agent: LocalAgent<'_>, edits: &[Edit]) -> (HookSwitch, Option<String>) {
+    let text_at = |path: &Path| {
+        let planned = edits.iter().find(|edit| edit.file.path() == path);
+        planned.map_or_else(|| read(path).ok().flatten(), |edit| edit.text().map(str::to_owned))
+    };
+    let surveys = agent.spec.install.hooks.iter().filter_map(|part| {
+        let Content::JsonHooks(json) = &part.content else { return None };
+        hook_settings::survey(json, &text_at(&agent.path(&part.place)?).unwrap_or_default()).ok()
+    });
+    let (mut switch, mut plugin) = (switch_in_toml(agent), None);
+    for survey in surveys {
+        if survey.switch != HookSwitch::On {
+            switch = survey.switch;
+        }
+        plugin = plugin.or(survey.plugin);
+    }
+    (switch, plugin)
+}
+
+fn switch_in_toml(agent: LocalAgent<'_>) -> HookSwitch {
+    let off = agent.spec.install.hooks.iter().find_map(|part| {
+        let Content::JsonHooks(JsonHooks { or_toml: Some(toml), .. }) = &part.content else { return None };
+        let text = read(&agent.path(&toml.place)?).ok()??;
+        (toml.switched_off)(&toml_settings::value(&text)?)
+    });
+    off.map_or(HookSwitch::On, HookSwitch::Off)
+}
+
+fn read(path: &Path) -> Result<Option<String>, FileError> {
+    SettingsFile::at(path)?.read()
+}
+
+/// All files of the hooks together.
+fn state(agent: LocalAgent<'_>, registration: &Registration, shim: Option<&Path>) -> SettingsState {
+    let mut reports = Vec::new();
+    let mut files = 0;
+    for (path, goals) in agent.goals(agent.spec.install.hooks, registration) {
+        let text = match read(&path) {
+            Ok(text) => text,
+            Err(error) => return SettingsState::Unreadable(error.to_string()),
+        };
+        files += usize::from(text.is_some());
+        for goal in goals.iter().filter(|goal| goal.state == GoalState::Present) {
+            let text = text.as_deref();
+            let found = match &goal.wanted {
+                Wanted::JsonHooks(json, hooks) => {
+                    hook_settings::survey(json, text.unwrap_or_default()).map(|survey| {
+                        events(&survey.entries, hooks, shim, agent.environment)
+                    })
+                }
+                Wanted::TomlHooks(hooks) => {
+                    let entries = toml_settings::survey(text.unwrap_or_default());
+                    Ok(events(&entries, hooks, shim, agent.environment))
+                }
+                wanted => Ok(vec![file_report(&path, text, wanted, shim)]),
+            };
+            match found {
+                Ok(found) => reports.extend(found),
+                Err(error) => return SettingsState::Unreadable(error.to_string()),
+            }
+        }
+    }
+    if files == 0 {
+        return SettingsState::Missing;
+    }
+    let (switch, plugin) = obstacles(agent, &[]);
+    SettingsState::Read { events: reports, switch, plugin }
+}
+
+/// A plugin's file, or a permission for it.
+fn file_report(path: &Path, text: Option<&str>, wanted: &Wanted, shim: Option<&Path>) -> EventReport {
+    let event = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let is_there = text.is_some_and(|text| wanted.is_in(text));
+    let state = match wanted.put(text) {
+        _ if !is_there => EventState::Missing,
+        // Without a shim of our own there is nothing to compare.
+        Ok(wanted) if shim.is_some() && text != Some(wanted.as_str()) => EventState::Outdated,
+        Ok(_) => EventState::Installed,
+        Err(_) => EventState::Missing,
+    };
+    EventReport { event, state }
+}
+
 fn events(
-    survey: &Survey,
+    found: &[FoundEntry],
     wanted: &[Hook],
     shim: Option<&Path>,
     environment: &Environment,
 ) -> Vec<EventReport> {
     let entries_of = |event: &str| -> Vec<&FoundEntry> {
-        survey.entries.iter().filter(|entry| entry.event == event).collect()
+        found.iter().filter(|entry| entry.event == event).collect()
     };
     let mut reports: Vec<EventReport> = wanted
         .iter()
@@ -160,7 +254,7 @@ fn events(
             state: event_state(&entries_of(hook.event), hook, shim, environment),
         })
         .collect();
-    for entry in &survey.entries {
+    for entry in found {
         if !reports.iter().any(|report| report.event == entry.event) {
             reports.push(EventReport { event: entry.event.clone(), state: EventState::Unwanted });
         }
@@ -241,13 +335,24 @@ mod tests {
         }
 
         fn local(&self) -> LocalAgent<'_> {
-            LocalAgent { spec: AGENTS.spec("claude-code"), environment: &self.environment }
+            LocalAgent {
+                spec: AGENTS.spec("claude-code"),
+                environment: &self.environment,
+                scope: Scope::User,
+            }
+        }
+
+        fn json(&self) -> &'static JsonHooks {
+            match &self.local().spec.install.hooks[0].content {
+                Content::JsonHooks(json) => json,
+                other => panic!("{other:?}"),
+            }
         }
 
         fn hooks(&self, shim: &Path) -> Vec<Hook> {
-            let Install::JsonHooks(json) = &self.local().spec.install;
+            let json = self.json();
             let shim = shim.to_str().unwrap().to_owned();
-            Registration { version: None, shim }.hooks(self.local().spec, json)
+            Registration { shim, ..Registration::default() }.hooks(self.local().spec, json)
         }
 
         fn write(&self, text: &str) {
@@ -256,7 +361,7 @@ mod tests {
 
         /// Installs for this shim, then edits the text.
         fn install(&self, shim: &Path, change: impl FnOnce(String) -> String) {
-            self.write(&change(hook_settings::install("{}", &self.hooks(shim)).unwrap()));
+            self.write(&change(hook_settings::install(self.json(), "{}", &self.hooks(shim)).unwrap()));
         }
 
         fn report(&self) -> AgentReport {

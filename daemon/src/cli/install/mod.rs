@@ -10,8 +10,11 @@ pub mod second_settings;
 
 mod difference;
 mod edit;
+mod json_values;
+mod part;
 mod programs;
 mod settings_file;
+mod toml_settings;
 mod version;
 
 use crate::cli::consent::{Answer, Consent};
@@ -23,25 +26,33 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::builder::PossibleValuesParser;
 
+use crate::agents::settings::Part;
 use crate::agents::{AGENTS, AgentSpec, Agents};
 use crate::cli::failure::Failure;
+use crate::repository;
 use crate::service::commands::Processes;
 use crate::service::environment::Environment;
 use crate::service::{Plan, Service, ServiceChange};
-use agent::{LocalAgent, Registration};
+use agent::{LocalAgent, Registration, Scope};
 use hook_settings::HookSwitch;
 pub(crate) use programs::Programs;
 use programs::ProgramsError;
 
 /// Register recall's hooks with your coding agents and start it at login
 ///
-/// Settings are merged: everything that is not recall's keeps its place and its bytes, and one copy of the file
-/// before is kept beside it. Running it again changes nothing.
+/// Settings are merged: everything that is not recall's keeps its place and its bytes, comments too, and one copy of the
+/// file before is kept beside it. Running it again changes nothing.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct InstallArgs {
     /// Install into this agent only; may be given several times [default: every agent found]
     #[arg(long = "agent", value_name = "AGENT", value_parser = agent_names())]
     pub agents: Vec<String>,
+    /// Into the settings of the project in this folder instead of yours
+    #[arg(long)]
+    pub project: bool,
+    /// Also let the agents ask the memory: register the MCP server `recall mcp`, and a skill where they have skills
+    #[arg(long)]
+    pub mcp: bool,
     /// Do not ask
     #[arg(long, short)]
     pub yes: bool,
@@ -73,10 +84,23 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     } else {
         Consent::at_terminal(&mut input)
     };
-    let service = (!args.no_service).then(|| Service::new(&environment, &Processes));
+    let service = (!args.no_service && !args.project).then(|| Service::new(&environment, &Processes));
     let agents = selected(AGENTS, &args.agents, &environment);
-    Installation { environment: &environment, programs: &programs, known: AGENTS, agents, service }
+    let folder = this_project(args.project)?;
+    let scope = folder.as_deref().map_or(Scope::User, Scope::Project);
+    let access = if args.mcp { Access::HooksAndServer } else { Access::Hooks };
+    Installation { environment: &environment, programs: &programs, known: AGENTS, agents, scope, access, service }
         .run(consent, out)
+}
+
+/// The folder of the project, if its settings are meant.
+pub(super) fn this_project(is_meant: bool) -> anyhow::Result<Option<PathBuf>> {
+    if !is_meant {
+        return Ok(None);
+    }
+    let here = std::env::current_dir().context("finding the current folder")?;
+    let root = PathBuf::from(repository::facts(&here).folder);
+    Ok(Some(if root.as_os_str().is_empty() { here } else { root }))
 }
 
 /// The environment of this process, or what the user can do instead.
@@ -98,9 +122,20 @@ fn no_program(error: ProgramsError) -> anyhow::Error {
 /// The named agents, else those that seem to be in use.
 fn selected(known: Agents, names: &[String], environment: &Environment) -> Vec<&'static AgentSpec> {
     if names.is_empty() {
-        return known.iter().filter(|spec| LocalAgent { spec, environment }.is_present()).collect();
+        return known
+            .iter()
+            .filter(|spec| LocalAgent { spec, environment, scope: Scope::User }.is_present())
+            .collect();
     }
     names.iter().filter_map(|name| known.named(name)).collect()
+}
+
+/// What the agents get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Hooks,
+    /// Their models can also ask the memory.
+    HooksAndServer,
 }
 
 pub(crate) struct Installation<'a> {
@@ -109,6 +144,8 @@ pub(crate) struct Installation<'a> {
     /// Every agent.
     pub(crate) known: Agents,
     pub(crate) agents: Vec<&'static AgentSpec>,
+    pub(crate) scope: Scope<'a>,
+    pub(crate) access: Access,
     pub(crate) service: Option<Service<'a>>,
 }
 
@@ -125,9 +162,7 @@ impl Installation<'_> {
             if consent.obtain("Make these changes?", out)? == Answer::Leave {
                 return Ok(());
             }
-            for edit in edits {
-                register(edit, out)?;
-            }
+            self.register(edits, out)?;
             if let Some(service) = service {
                 self.start(&service, out)?;
             }
@@ -135,7 +170,7 @@ impl Installation<'_> {
         Ok(())
     }
 
-    /// Plans each agent's change and warns if something would keep the hooks from working.
+    /// Plans each agent's changes and warns if something would keep the hooks from working.
     fn plan(&self, out: &mut dyn Write) -> anyhow::Result<Vec<Edit>> {
         if self.agents.is_empty() {
             let titles: Vec<_> = self.known.iter().map(|spec| spec.title).collect();
@@ -144,26 +179,82 @@ impl Installation<'_> {
         }
         let mut edits = Vec::new();
         for &spec in &self.agents {
-            let agent = LocalAgent { spec, environment: self.environment };
-            let (version, shim) = (agent.version(), shim_text(&self.programs.shim)?.to_owned());
-            let count = spec.events_of(version).count();
-            let edit = Edit::plan(agent, EditAction::Register(Registration { version, shim }))?;
-            let path = edit.file.path().display();
-            let title = spec.title;
-            match version {
-                Some(version) => writeln!(out, "{title} {version}: {count} hooks in {path}")?,
-                None => {
-                    writeln!(out, "{title}: {count} hooks in {path}")?;
-                    writeln!(out, "  Could not detect the agent's version; newer hooks were skipped.")?;
-                }
-            }
-            if !edit.is_needed() {
-                writeln!(out, "  They are installed already; nothing to change.")?;
-            }
-            warn(&edit, out)?;
-            edits.push(edit);
+            let agent = LocalAgent { spec, environment: self.environment, scope: self.scope };
+            edits.extend(self.plan_agent(agent, out)?);
         }
         Ok(edits)
+    }
+
+    fn plan_agent(&self, agent: LocalAgent<'_>, out: &mut dyn Write) -> anyhow::Result<Vec<Edit>> {
+        let title = agent.spec.title;
+        let parts: &[&'static [Part]] = match self.access {
+            Access::Hooks => &[agent.spec.install.hooks],
+            Access::HooksAndServer => &[agent.spec.install.hooks, agent.spec.install.server],
+        };
+        let version = agent.version();
+        let registration = Registration {
+            version,
+            shim: text_of(&self.programs.shim)?.to_owned(),
+            recall: text_of(&self.programs.recall)?.to_owned(),
+        };
+        let edits = Edit::plan(agent, parts, &EditAction::Register(registration))?;
+        let settings = inspection::hooks_file(agent);
+        let Some(path) = settings.filter(|_| !edits.is_empty()) else {
+            writeln!(out, "{title}: has no settings for a project; left out.")?;
+            return Ok(Vec::new());
+        };
+        let version_text = version.map(|version| format!(" {version}")).unwrap_or_default();
+        match agent.is_connected_by_plugin() {
+            true => writeln!(out, "{title}{version_text}: a plugin in {}", path.display())?,
+            false => {
+                let count = agent.spec.events_of(version).count();
+                writeln!(out, "{title}{version_text}: {count} hooks in {}", path.display())?;
+            }
+        }
+        if version.is_none() && agent.spec.events_of(None).count() < agent.spec.events.len() {
+            writeln!(out, "  Could not detect the agent's version; newer hooks were skipped.")?;
+        }
+        if !edits.iter().any(Edit::is_needed) {
+            writeln!(out, "  They are installed already; nothing to change.")?;
+        }
+        for edit in edits.iter().filter(|edit| edit.is_needed() && edit.file.path() != path) {
+            writeln!(out, "  Also {}", edit.file.path().display())?;
+        }
+        let (switch, plugin) = inspection::obstacles(agent, &edits);
+        if let HookSwitch::Off(setting) = switch {
+            writeln!(out, "  Warning: {setting} is set there, so {title} runs no hooks.")?;
+        }
+        if let Some(plugin) = plugin {
+            writeln!(out, "  Warning: the plugin {plugin} brings the same hooks; disable one of the two.")?;
+        }
+        Ok(edits)
+    }
+
+    fn register(&self, edits: Vec<Edit>, out: &mut dyn Write) -> anyhow::Result<()> {
+        let mut connected: Vec<&'static AgentSpec> = Vec::new();
+        for edit in edits.into_iter().filter(Edit::is_needed) {
+            let (spec, backup) = (edit.spec, edit.file.backup_path());
+            edit.apply()?;
+            if !connected.iter().any(|known| known.name == spec.name) {
+                writeln!(out, "Installed the hooks of {}.", spec.title)?;
+                connected.push(spec);
+            }
+            if backup.exists() {
+                writeln!(out, "  The settings before are in {}", backup.display())?;
+            }
+        }
+        if connected.is_empty() {
+            return Ok(());
+        }
+        for spec in &connected {
+            if let Some(then) = spec.install.then {
+                writeln!(out, "{then}")?;
+            }
+        }
+        writeln!(out, "Next: start a new session of {}; it will be remembered.", list(&connected))?;
+        writeln!(out, "      `recall doctor` says whether everything works, `recall context` what is remembered here.")?;
+        writeln!(out, "      `recall uninstall` takes everything back.")?;
+        Ok(())
     }
 
     /// The service to set up; `None` if there is nothing to do.
@@ -198,34 +289,20 @@ impl Installation<'_> {
     }
 }
 
+/// `A, B or C`.
+fn list(agents: &[&'static AgentSpec]) -> String {
+    let titles: Vec<_> = agents.iter().map(|spec| spec.title).collect();
+    match titles.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, before)) => format!("{} or {last}", before.join(", ")),
+        None => String::new(),
+    }
+}
+
 /// Settings are text, so the path must be valid UTF-8.
-fn shim_text(shim: &Path) -> anyhow::Result<&str> {
-    let failure = || Failure::failed(format!("the path of {} is not valid UTF-8", shim.display()));
-    shim.to_str().ok_or_else(|| failure().hint("move recall to another folder").into())
-}
-
-fn warn(edit: &Edit, out: &mut dyn Write) -> anyhow::Result<()> {
-    let Some(survey) = edit.survey() else { return Ok(()) };
-    if let HookSwitch::Off(setting) = survey.switch {
-        writeln!(out, "  Warning: {setting} is true there, so {} runs no hooks.", edit.spec.title)?;
-    }
-    if let Some(plugin) = survey.plugin {
-        writeln!(out, "  Warning: the plugin {plugin} brings the same hooks; disable one of the two.")?;
-    }
-    Ok(())
-}
-
-fn register(edit: Edit, out: &mut dyn Write) -> anyhow::Result<()> {
-    if !edit.is_needed() {
-        return Ok(());
-    }
-    let (title, backup) = (edit.spec.title, edit.file.backup_path());
-    edit.apply()?;
-    writeln!(out, "Installed the hooks of {title}. Its next session will be remembered.")?;
-    if backup.exists() {
-        writeln!(out, "  The settings before are in {}", backup.display())?;
-    }
-    Ok(())
+fn text_of(program: &Path) -> anyhow::Result<&str> {
+    let failure = || Failure::failed(format!("the path of {} is not valid UTF-8", program.display()));
+    program.to_str().ok_or_else(|| failure().hint("move recall to another folder").into())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::hook_settings::{self, FoundEntry};
 use super::settings_file::SettingsFile;
-use crate::agents::settings::JsonHooks;
+use crate::agents::settings::{JsonHooks, Place};
 
 /// A settings file that registers events of another file again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,9 +28,13 @@ pub enum SecondCommands {
 
 /// Finds the project files that register events of an earlier file again. Skips unreadable files, as the agent
 /// does.
-pub(super) fn find(json: &JsonHooks, user: &Path, folders: &[PathBuf]) -> Vec<SecondSettings> {
-    let of_project =
-        folders.iter().flat_map(|folder| json.project_files.iter().map(|file| folder.join(file)));
+pub(super) fn find(
+    json: &JsonHooks,
+    place: &Place,
+    user: &Path,
+    folders: &[PathBuf],
+) -> Vec<SecondSettings> {
+    let of_project = folders.iter().flat_map(|folder| place.project.iter().map(|file| folder.join(file)));
     let mut known: Vec<(PathBuf, Vec<FoundEntry>)> = Vec::new();
     let mut again = Vec::new();
     for path in std::iter::once(user.to_owned()).chain(of_project) {

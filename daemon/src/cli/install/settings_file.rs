@@ -91,6 +91,14 @@ impl SettingsFile {
         remove(&self.target)
     }
 
+    /// Removes the folder of a file that is gone, if it bears recall's name and is empty.
+    pub(crate) fn remove_own_folder(&self) {
+        let folder = folder_of(&self.target);
+        if folder.file_name().is_some_and(|name| name == "recall") {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+
     pub(crate) fn remove_backup(&self) -> Result<(), FileError> {
         remove(&self.backup_path())
     }

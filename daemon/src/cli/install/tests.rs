@@ -40,6 +40,8 @@ impl Home {
             programs: &self.programs,
             known: AGENTS,
             agents,
+            scope: Scope::User,
+            access: Access::Hooks,
             service: None,
         };
         let mut out = anstream::StripStream::new(Vec::new());
@@ -54,8 +56,11 @@ fn a_first_and_a_second_run() {
     let home = Home::with_settings("{\"model\": \"opus\"}\n");
     assert_snapshot!(home.run(Consent::Given).unwrap(), @"
     Claude Code 2.1.329: 13 hooks in ~/.claude/settings.json
-    Installed the hooks of Claude Code. Its next session will be remembered.
+    Installed the hooks of Claude Code.
       The settings before are in ~/.claude/settings.json.recall-backup
+    Next: start a new session of Claude Code; it will be remembered.
+          `recall doctor` says whether everything works, `recall context` what is remembered here.
+          `recall uninstall` takes everything back.
     ");
     let written = fs::read_to_string(home.settings()).unwrap();
     assert_snapshot!(home.run(Consent::Unavailable).unwrap(), @"
@@ -93,10 +98,13 @@ fn warnings_come_with_the_plan() {
     let home = Home::with_settings(r#"{"disableAllHooks": true, "enabledPlugins": {"recall@market": true}}"#);
     assert_snapshot!(home.run(Consent::Given).unwrap(), @"
     Claude Code 2.1.329: 13 hooks in ~/.claude/settings.json
-      Warning: disableAllHooks is true there, so Claude Code runs no hooks.
+      Warning: disableAllHooks is set there, so Claude Code runs no hooks.
       Warning: the plugin recall@market brings the same hooks; disable one of the two.
-    Installed the hooks of Claude Code. Its next session will be remembered.
+    Installed the hooks of Claude Code.
       The settings before are in ~/.claude/settings.json.recall-backup
+    Next: start a new session of Claude Code; it will be remembered.
+          `recall doctor` says whether everything works, `recall context` what is remembered here.
+          `recall uninstall` takes everything back.
     ");
 }
 
@@ -107,7 +115,10 @@ fn an_agent_without_a_version_gets_the_older_hooks() {
     assert_snapshot!(home.run(Consent::Given).unwrap(), @"
     Claude Code: 10 hooks in ~/.claude/settings.json
       Could not detect the agent's version; newer hooks were skipped.
-    Installed the hooks of Claude Code. Its next session will be remembered.
+    Installed the hooks of Claude Code.
+    Next: start a new session of Claude Code; it will be remembered.
+          `recall doctor` says whether everything works, `recall context` what is remembered here.
+          `recall uninstall` takes everything back.
     ");
     assert!(fs::read_to_string(home.settings()).unwrap().contains("\"/opt/bin/recall-shim claude-code\""));
 }
@@ -115,7 +126,7 @@ fn an_agent_without_a_version_gets_the_older_hooks() {
 #[test]
 fn no_agent_at_all_is_said_and_is_no_failure() {
     assert_snapshot!(Home::new("/nonexistent").run(Consent::Given).unwrap(), @"
-    No coding agent was found (looked for Claude Code).
+    No coding agent was found (looked for Claude Code, Codex CLI, Gemini CLI, GitHub Copilot CLI, OpenCode, Qwen Code, Cursor, Copilot in VS Code, Windsurf, OpenClaw, Factory Droid, Devin).
     Run `recall install` again once there is one.
     ");
 }
@@ -134,4 +145,225 @@ fn the_command_line_is_understood() {
     assert!(args.yes && args.no_service && !args.dry_run);
     assert_eq!(args.shim.as_deref(), Some(Path::new("/x/recall-shim")));
     assert!(parse("recall --agent emacs").is_err());
+}
+
+mod every_agent {
+    use super::*;
+    use crate::cli::uninstall::{Daemon, Uninstallation};
+    use crate::service::commands::Processes;
+    use std::collections::BTreeMap;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    const SETTINGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/settings");
+
+    /// Realistic settings: agent, recording, where it lies, words of the user's that have to stay.
+    const CASES: &[(&str, &str, &str, &[&str])] = &[
+        ("claude-code", "../3-full-user-settings.json", ".claude/settings.json", &[]),
+        ("codex", "02-config.toml", ".codex/config.toml", &["# Keep this comment.", "# trailing comment"]),
+        ("codex", "03-config-with-toml-hooks.toml", ".codex/config.toml", &["guard.sh", "trusted_hash"]),
+        ("codex", "04-hooks-off.toml", ".codex/config.toml", &["features = { hooks = false"]),
+        ("codex", "05-hooks.json", ".codex/hooks.json", &["format.sh", "\"matcher\": \"startup\""]),
+        ("gemini-cli", "01-settings-commented.json", ".gemini/settings.json", &["// keep", "/* block comment */"]),
+        ("gemini-cli", "02-settings-with-hooks.json", ".gemini/settings.json", &["// ms", "old-hook"]),
+        ("gemini-cli", "03-settings-legacy-hook-keys.json", ".gemini/settings.json", &["\"enabled\": true"]),
+        ("copilot-cli", "01-hooks-user.json", ".copilot/hooks/mine.json", &["guard.ps1"]),
+        ("copilot-cli", "03-settings-inline-hooks.json", ".copilot/settings.json", &["done.sh"]),
+        ("copilot-cli", "04-mcp-config.json", ".copilot/mcp-config.json", &["Bearer x"]),
+        ("opencode", "opencode.jsonc", ".config/opencode/opencode.jsonc", &["// personal defaults", "/* servers */"]),
+        ("opencode", "opencode.empty.json", ".config/opencode/opencode.json", &[]),
+        ("qwen-code", "01-settings-commented.json", ".qwen/settings.json", &["/* keep */", "\"$version\": 3"]),
+        ("qwen-code", "02-settings-with-hooks.json", ".qwen/settings.json", &["// old style: ms", "8080/stop"]),
+        ("qwen-code", "03-settings-hooks-off.json", ".qwen/settings.json", &["disableAllHooks"]),
+        ("cursor", "hooks.json", ".cursor/hooks.json", &["// team hooks: keep", "failClosed", "notify-send"]),
+        ("cursor", "mcp.json", ".cursor/mcp.json", &["    \"mcpServers\""]),
+        ("vscode-copilot", "03-mcp.json", ".config/Code/User/mcp.json", &["${input:token}"]),
+        ("windsurf", "hooks.json", ".codeium/windsurf/hooks.json", &["guard.py", "working_directory"]),
+        ("windsurf", "mcp_config.json", ".codeium/windsurf/mcp_config.json", &["\r\n"]),
+        ("openclaw", "openclaw.json", ".openclaw/openclaw.json", &["is JSON5", "'anthropic/", "voice-call"]),
+        ("droid", "hooks.json", ".factory/hooks.json", &["prettier"]),
+        ("devin", "config.json", ".config/devin/config.json", &["// devin user config", "notify-send"]),
+    ];
+
+    fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut found = BTreeMap::new();
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            match entry.is_dir() {
+                true => found.extend(files(&entry)),
+                false => drop(found.insert(entry.clone(), fs::read(&entry).unwrap())),
+            }
+        }
+        found
+    }
+
+    impl Home {
+        fn with(agent: &str, recording: &str, place: &str) -> Self {
+            let home = Self::new("/nonexistent");
+            let path = home.folder.path().join(place);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::copy(Path::new(SETTINGS).join(agent).join(recording), path).unwrap();
+            home
+        }
+
+        fn install(&self, agent: &str) -> anyhow::Result<String> {
+            let installation = Installation {
+                environment: &self.environment,
+                programs: &self.programs,
+                known: AGENTS,
+                agents: vec![AGENTS.spec(agent)],
+                scope: Scope::User,
+                access: Access::HooksAndServer,
+                service: None,
+            };
+            let mut out = anstream::StripStream::new(Vec::new());
+            installation.run(Consent::Given, &mut out)?;
+            Ok(String::from_utf8(out.into_inner())?.replace(&self.folder.path().display().to_string(), "~"))
+        }
+
+        fn uninstall(&self, agent: &str) {
+            let uninstallation = Uninstallation {
+                environment: &self.environment,
+                agents: vec![AGENTS.spec(agent)],
+                scope: Scope::User,
+                daemon: Daemon::Keep,
+                commands: &Processes,
+            };
+            uninstallation.run(Consent::Given, &mut Vec::new()).unwrap();
+        }
+    }
+
+    #[test]
+    fn settings_come_back_byte_for_byte() {
+        for (agent, recording, place, words) in CASES {
+            let home = Home::with(agent, recording, place);
+            let before = files(home.folder.path());
+            home.install(agent).unwrap_or_else(|error| panic!("{agent} {recording}: {error:#}"));
+            let installed = files(home.folder.path());
+            assert!(
+                installed.values().any(|text| String::from_utf8_lossy(text).contains("/opt/bin/recall-shim")),
+                "{agent} {recording}"
+            );
+            let text = String::from_utf8_lossy(&installed[&home.folder.path().join(place)]).into_owned();
+            for word in *words {
+                assert!(text.contains(word), "{agent} {recording}: {word} is gone\n{text}");
+            }
+            let again = home.install(agent).unwrap();
+            assert!(again.contains("installed already"), "{agent} {recording}: {again}");
+            assert_eq!(files(home.folder.path()), installed, "{agent} {recording}");
+            let local =
+                LocalAgent { spec: AGENTS.spec(agent), environment: &home.environment, scope: Scope::User };
+            let report = inspection::inspect_agent(local, &[], None);
+            if let inspection::SettingsState::Read { events, .. } = &report.state {
+                for event in events {
+                    // The programs of this test do not exist.
+                    assert!(
+                        !matches!(event.state, inspection::EventState::Missing | inspection::EventState::Duplicate(_)),
+                        "{agent} {recording}: {event:?}"
+                    );
+                }
+            } else {
+                panic!("{agent} {recording}: {report:?}");
+            }
+            home.uninstall(agent);
+            let after = files(home.folder.path());
+            for (path, text) in &before {
+                let shown = after.get(path).map(|text| String::from_utf8_lossy(text));
+                assert_eq!(
+                    shown.as_deref(),
+                    Some(&*String::from_utf8_lossy(text)),
+                    "{agent} {recording}: {}",
+                    path.display()
+                );
+            }
+            assert_eq!(after.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>(), "{agent} {recording}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_into_an_empty_home() {
+        let mut told = String::new();
+        for spec in AGENTS.iter().filter(|spec| spec.name != "claude-code") {
+            let home = Home::new("/nonexistent");
+            home.install(spec.name).unwrap();
+            for (path, text) in files(home.folder.path()) {
+                let path = path.strip_prefix(home.folder.path()).unwrap().display().to_string();
+                let is_long = path.ends_with(".js") || path.ends_with(".md");
+                let text = if is_long { "(a whole file)\n".into() } else { String::from_utf8(text).unwrap() };
+                told.push_str(&format!("=== {} {path}\n{text}", spec.name));
+            }
+            home.uninstall(spec.name);
+            assert_eq!(files(home.folder.path()).len(), 0, "{}: nothing is left", spec.name);
+        }
+        assert_snapshot!("empty_homes", told);
+    }
+
+    #[test]
+    fn a_change_of_the_users_in_between_stays() {
+        for (agent, recording, place, from, to) in [
+            ("codex", "02-config.toml", ".codex/config.toml", "gpt-5.5", "gpt-6"),
+            ("gemini-cli", "01-settings-commented.json", ".gemini/settings.json", "GitHub", "Dracula"),
+            ("cursor", "hooks.json", ".cursor/hooks.json", "notify-send", "say"),
+            ("openclaw", "openclaw.json", ".openclaw/openclaw.json", "pairing", "open"),
+        ] {
+            let home = Home::with(agent, recording, place);
+            let path = home.folder.path().join(place);
+            let before = fs::read_to_string(&path).unwrap();
+            home.install(agent).unwrap();
+            fs::write(&path, fs::read_to_string(&path).unwrap().replace(from, to)).unwrap();
+            home.uninstall(agent);
+            let after = fs::read_to_string(&path).unwrap();
+            assert!(after.contains(to) && !after.contains("recall"), "{agent}: {after}");
+            let lines = |text: &str| -> Vec<String> {
+                text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+            };
+            let expected = before.replace(from, to);
+            for line in lines(&expected) {
+                let bare = line.trim_end_matches(',');
+                assert!(after.contains(bare), "{agent}: {line} is gone\n{after}");
+            }
+        }
+    }
+
+    #[test]
+    fn broken_denied_and_foreign_files_are_refused_unchanged() {
+        for (agent, recording, place, why) in [
+            ("cursor", "hooks.broken.json", ".cursor/hooks.json", "hooks.json:4:"),
+            ("openclaw", "openclaw.strict.json", ".openclaw/openclaw.json", "plugins.deny names recall"),
+            ("opencode", "opencode.tabs.json", ".config/opencode/plugins/recall.js", "somebody else's file"),
+            ("codex", "05-hooks.json", ".codex/config.toml", "config.toml:1:"),
+        ] {
+            let home = Home::with(agent, recording, place);
+            let before = files(home.folder.path());
+            let error = format!("{:#}", home.install(agent).unwrap_err());
+            assert!(error.contains(why) && error.contains("nothing was changed"), "{agent}: {error}");
+            assert_eq!(files(home.folder.path()), before, "{agent}");
+        }
+    }
+
+    #[test]
+    fn links_and_modes_stay() {
+        let home = Home::new("/nonexistent");
+        let real = home.folder.path().join("dotfiles.json");
+        fs::write(&real, "{\n  // mine\n}\n").unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o440)).unwrap();
+        fs::create_dir(home.folder.path().join(".qwen")).unwrap();
+        let link = home.folder.path().join(".qwen/settings.json");
+        symlink(&real, &link).unwrap();
+        home.install("qwen-code").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o440);
+        assert!(fs::read_to_string(&real).unwrap().contains("recall-shim"));
+        home.uninstall("qwen-code");
+        assert_eq!(fs::read_to_string(&real).unwrap(), "{\n  // mine\n}\n");
+    }
+
+    #[test]
+    fn hooks_that_are_off_are_told() {
+        for (agent, recording, place, setting) in [
+            ("codex", "04-hooks-off.toml", ".codex/config.toml", "features.hooks = false"),
+            ("qwen-code", "03-settings-hooks-off.json", ".qwen/settings.json", "disableAllHooks"),
+        ] {
+            let said = Home::with(agent, recording, place).install(agent).unwrap();
+            assert!(said.contains(&format!("Warning: {setting} is set there")), "{said}");
+        }
+    }
 }

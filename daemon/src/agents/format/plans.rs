@@ -1,37 +1,47 @@
-//! The effects of a Claude Code call on a plan, the task list or the set of subagents.
+//! The effects of a call on a plan, the task list or the set of subagents.
 //!
-//! In plan mode the agent writes a Markdown file with plain Write and Edit calls. Then it calls ExitPlanMode, whose
-//! response has the approved text. Whether a Markdown file is a plan is not decided here.
+//! In plan mode an agent writes a Markdown file with plain calls. Then it hands the plan in, and the response has the
+//! approved text. Whether a Markdown file is a plan is not decided here.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::super::PlanRequest;
-use super::super::named_file::{self, Refused};
+use super::tools::Tool;
+use crate::agents::PlanRequest;
+use crate::agents::named_file::{self, Refused};
 use crate::memory::plan::{PlanChange, is_plan_file};
 use crate::memory::task_list::{Task, TaskChange, TaskState};
 
 /// The size limit of a plan. Nobody reads longer ones. In bytes.
 const LONGEST: usize = 256 << 10;
 
+/// The fields with a whole task list, and with an entry's words.
+pub(super) const TODOS: &[&str] = &["todos", "plan", "todoList"];
+pub(super) const TODO: &[&str] = &["content", "step", "title"];
+
 /// Parses a successful call.
-pub(super) fn change(tool: &str, input: &str, response: &str) -> Option<PlanChange> {
+pub(super) fn change(tool: Tool, input: &str, response: &str) -> Option<PlanChange> {
     match tool {
         // Most files are code, and are not parsed.
-        "Write" | "Edit" | "MultiEdit" if !input.contains(".md\"") => None,
-        "Write" | "Edit" | "MultiEdit" => file(&parse(input), &parse(response)),
-        "ExitPlanMode" => Some(approved(&parse(input), &parse(response))),
-        "TodoWrite" | "TaskCreate" | "TaskUpdate" => {
+        Tool::Write | Tool::Edit if !input.contains(".md\"") => None,
+        Tool::Write | Tool::Edit => file(&parse(input), &parse(response)),
+        Tool::Plan => Some(approved(&parse(input), &parse(response))),
+        Tool::TodoList | Tool::TaskCreate | Tool::TaskUpdate => {
             tasks(tool, &parse(input), &parse(response)).map(PlanChange::Tasks)
         }
         _ => None,
     }
 }
 
-/// The id of the subagent that an Agent call started.
+/// The id of the subagent that a call started. Some responses are JSON in a text.
 pub(super) fn launched(response: &str) -> Option<String> {
-    text(&parse(response), "agentId")
+    let mut response = parse(response);
+    if let Value::String(inner) = &response {
+        response = parse(inner);
+    }
+    let inside = response.get("metadata").and_then(|metadata| text(metadata, "sessionId"));
+    ["agentId", "agent_id"].iter().find_map(|field| text(&response, field)).or(inside)
 }
 
 fn parse(json: &str) -> Value {
@@ -48,7 +58,8 @@ fn text(value: &Value, field: &str) -> Option<String> {
 
 /// The whole text of a Markdown file after the call.
 fn file(input: &Value, response: &Value) -> Option<PlanChange> {
-    let path = text(input, "file_path").or_else(|| text(response, "filePath"))?;
+    let path = ["file_path", "filePath", "path"].iter().find_map(|field| text(input, field));
+    let path = path.or_else(|| text(response, "filePath"))?;
     let whole = match text(input, "content") {
         Some(content) => content,
         None => edited(input, response)?,
@@ -77,15 +88,14 @@ fn approved(input: &Value, response: &Value) -> PlanChange {
     PlanChange::Approved { path, text: text.filter(|text| text.len() <= LONGEST) }
 }
 
-/// The text of a plan's file. It must lie in the agent's plan folder or in one that the user configured. Beneath the
-/// user's home and the project every step to it is checked, because the project's author made its folders.
+/// The text of a plan's file. It must lie in one of the agent's plan folders (`own`) or in one that the user configured.
+/// Beneath the user's home and the project every step to it is checked, because the project's author made its folders.
 ///
 /// # Errors
 /// The file is not trusted.
-pub(super) fn plan_file(request: &PlanRequest) -> Result<Option<String>, Refused> {
+pub fn plan_file(own: Vec<PathBuf>, request: &PlanRequest) -> Result<Option<String>, Refused> {
     let path = Path::new(&request.path);
-    let own = super::SPEC.host.folders(&request.home, request.config_dir.as_deref());
-    let mut folders: Vec<PathBuf> = own.iter().map(|folder| folder.join("plans")).collect();
+    let mut folders = own;
     folders.extend(request.folders.iter().map(PathBuf::from).filter(|folder| folder.is_absolute()));
     if is_plan_file(&request.path, &request.folders) {
         folders.push(request.home.clone());
@@ -97,19 +107,19 @@ pub(super) fn plan_file(request: &PlanRequest) -> Result<Option<String>, Refused
     Ok(text.filter(|_| bytes.len() <= LONGEST).filter(|text| !text.trim().is_empty()))
 }
 
-fn tasks(tool: &str, input: &Value, response: &Value) -> Option<TaskChange> {
+fn tasks(tool: Tool, input: &Value, response: &Value) -> Option<TaskChange> {
     match tool {
-        "TodoWrite" => {
-            let todos = input.get("todos")?.as_array()?.iter();
+        Tool::TodoList => {
+            let todos = TODOS.iter().find_map(|field| input.get(field)?.as_array())?.iter();
             let task = |todo| {
                 Some(Task {
-                    subject: text(todo, "content")?,
+                    subject: TODO.iter().find_map(|field| text(todo, field))?,
                     state: state(todo).unwrap_or(TaskState::Pending),
                 })
             };
             Some(TaskChange::List(todos.filter_map(task).collect()))
         }
-        "TaskCreate" => {
+        Tool::TaskCreate => {
             let task = response.get("task").unwrap_or(&Value::Null);
             Some(TaskChange::Add {
                 id: text(task, "id")?,
@@ -136,15 +146,15 @@ mod tests {
     fn a_markdown_file_is_known_whole_after_each_call() {
         let file = |path: &str, text: &str| Some(PlanChange::File { path: path.into(), text: text.into() });
         assert_eq!(
-            change("Write", r##"{"file_path":"/p/a.md","content":"# A"}"##, "null"),
+            change(Tool::Write, r##"{"file_path":"/p/a.md","content":"# A"}"##, "null"),
             file("/p/a.md", "# A")
         );
         let edit = r#"{"file_path":"/p/a.md","old_string":"x","new_string":"y","replace_all":true}"#;
-        assert_eq!(change("Edit", edit, r#"{"originalFile":"x and x"}"#), file("/p/a.md", "y and y"));
+        assert_eq!(change(Tool::Edit, edit, r#"{"originalFile":"x and x"}"#), file("/p/a.md", "y and y"));
         let edits = r#"{"file_path":"/p/a.md","edits":[{"old_string":"1","new_string":"2"},{"old_string":"b","new_string":""}]}"#;
-        assert_eq!(change("MultiEdit", edits, r#"{"originalFile":"1b1"}"#), file("/p/a.md", "21"));
-        assert_eq!(change("Edit", edit, "null"), None);
-        assert_eq!(change("Write", r#"{"file_path":"/p/a.rs","content":"x"}"#, "null"), None);
+        assert_eq!(change(Tool::Edit, edits, r#"{"originalFile":"1b1"}"#), file("/p/a.md", "21"));
+        assert_eq!(change(Tool::Edit, edit, "null"), None);
+        assert_eq!(change(Tool::Write, r#"{"file_path":"/p/a.rs","content":"x"}"#, "null"), None);
     }
 
     #[test]
@@ -153,11 +163,11 @@ mod tests {
             Some(PlanChange::Approved { path: path.map(str::to_owned), text: text.map(str::to_owned) })
         };
         let response = r##"{"plan":"# P","filePath":"/p.md"}"##;
-        assert_eq!(change("ExitPlanMode", "{}", response), approved(Some("/p.md"), Some("# P")));
-        assert_eq!(change("ExitPlanMode", r#"{"plan":"P"}"#, "null"), approved(None, Some("P")));
+        assert_eq!(change(Tool::Plan, "{}", response), approved(Some("/p.md"), Some("# P")));
+        assert_eq!(change(Tool::Plan, r#"{"plan":"P"}"#, "null"), approved(None, Some("P")));
         for name in ["filePath", "file_path", "planFilePath"] {
             let response = format!(r#"{{"{name}":"/p.md"}}"#);
-            assert_eq!(change("ExitPlanMode", "{}", &response), approved(Some("/p.md"), None));
+            assert_eq!(change(Tool::Plan, "{}", &response), approved(Some("/p.md"), None));
         }
     }
 
@@ -176,13 +186,15 @@ mod tests {
         std::os::unix::fs::symlink(at("team"), at("evil/.claude/plans")).unwrap();
         let read = |name: &str, root: &str| {
             let folder = |name: &str| at(name).to_string_lossy().into_owned();
-            plan_file(&PlanRequest {
+            let own = vec![at(if name.starts_with("moved") { "moved" } else { ".claude" }).join("plans")];
+            let request = PlanRequest {
                 path: folder(name),
                 home: at("nobody"),
-                config_dir: Some(folder(if name.starts_with("moved") { "moved" } else { ".claude" })),
+                config_dir: None,
                 root: Some(folder(root)),
                 folders: vec![".claude/plans".to_owned(), folder("team")],
-            })
+            };
+            plan_file(own, &request)
         };
         let said = |name: &str| read(name, "shop").unwrap();
         assert_eq!(said(".claude/plans/a.md").as_deref(), Some("# .claude/plans"));
@@ -200,12 +212,12 @@ mod tests {
 
     #[test]
     fn tasks_come_as_a_list_or_one_by_one() {
-        let add = change("TaskCreate", r#"{"subject":"S"}"#, r#"{"task":{"id":"1"}}"#);
+        let add = change(Tool::TaskCreate, r#"{"subject":"S"}"#, r#"{"task":{"id":"1"}}"#);
         assert_eq!(add, Some(PlanChange::Tasks(TaskChange::Add { id: "1".into(), subject: "S".into() })));
-        let update = change("TaskUpdate", r#"{"taskId":1,"status":"completed"}"#, "{}");
+        let update = change(Tool::TaskUpdate, r#"{"taskId":1,"status":"completed"}"#, "{}");
         let done = TaskChange::Update { id: "1".into(), subject: None, state: Some(TaskState::Done) };
         assert_eq!(update, Some(PlanChange::Tasks(done)));
-        let list = change("TodoWrite", r#"{"todos":[{"content":"A","status":"in_progress"},{}]}"#, "{}");
+        let list = change(Tool::TodoList, r#"{"todos":[{"content":"A","status":"in_progress"},{}]}"#, "{}");
         let tasks = vec![Task { subject: "A".into(), state: TaskState::Running }];
         assert_eq!(list, Some(PlanChange::Tasks(TaskChange::List(tasks))));
     }

@@ -1,46 +1,113 @@
-//! Parses a Claude Code tool call into an [`Action`].
+//! Tools: what a call does, by the agent's name of the tool.
 //!
-//! Tools and result formats change between versions, so every field is optional. Unknown calls become
-//! [`Action::Other`] with their texts unchanged. Nothing fails.
+//! An agent's table says which of its tools do what. Inputs and results are read alike for all, in every spelling. Tools
+//! and result formats change between versions, so every field is optional. Unknown calls become [`Action::Other`] with
+//! their texts unchanged. Nothing fails.
 
 use serde_json::Value;
 
-use crate::memory::event::{MOST_PATH, SubagentTask};
+use super::plans;
+use crate::memory::event::{MOST_PATH, SubagentTask, ToolCall};
 use crate::memory::material::{Action, Change, WriteKind};
 
-/// Parses a call. `input` and `response` are the JSON texts of `tool_input` and `tool_response`. A failed call has no
-/// response.
-///
-/// A web search is a [`Action::Fetch`] without a url, with the query as the question.
-pub(super) fn action(tool_name: &str, input: &str, response: Option<&str>) -> Action {
-    let call = Call { input: parse(input), response: response.map_or(Value::Null, parse) };
-    match tool_name {
-        "Read" | "NotebookRead" => call.read(),
-        "Edit" | "MultiEdit" => call.edit(),
-        "NotebookEdit" => call.notebook_edit(),
-        "Write" => call.write(),
-        "Bash" | "PowerShell" => call.command(),
-        "Grep" | "Glob" | "LS" => call.search(),
-        "WebFetch" => call.fetch("prompt"),
-        "WebSearch" => call.fetch("query"),
-        "Agent" | "Task" => call.delegate(),
-        "AskUserQuestion" => call.ask(),
-        "ExitPlanMode" => call.plan(),
-        "TodoWrite" | "TaskCreate" | "TaskUpdate" => call.tasks(),
-        _ => None,
-    }
-    .unwrap_or_else(|| Action::Other {
-        input: input.to_owned(),
-        output: response.map_or_else(String::new, words),
-    })
+/// What a tool does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    Read,
+    /// Replaces parts of a file, or changes files by a patch of `*** Update File:` sections.
+    Edit,
+    NotebookEdit,
+    /// Writes a whole file.
+    Write,
+    Command,
+    Search,
+    /// Opens a web page, or searches the web.
+    Fetch,
+    /// Starts a subagent.
+    Delegate,
+    /// Asks the user.
+    Ask,
+    /// Hands in a plan for approval.
+    Plan,
+    /// Writes the whole task list.
+    TodoList,
+    TaskCreate,
+    TaskUpdate,
 }
 
-/// The file that a file tool's call is about. Other tools' inputs are not parsed.
-pub(super) fn file(tool_name: &str, input: &str) -> Option<String> {
-    if !matches!(tool_name, "Read" | "NotebookRead" | "Edit" | "MultiEdit" | "Write" | "NotebookEdit") {
-        return None;
+/// An agent's tools by their names.
+#[derive(Clone, Copy, Debug)]
+pub struct Tools(pub &'static [(&'static str, Tool)]);
+
+impl Tools {
+    pub(super) fn named(self, name: &str) -> Option<Tool> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, tool)| *tool)
     }
-    Call { input: parse(input), response: Value::Null }.path().filter(|path| !path.is_empty())
+
+    /// Parses a call. `input` and `response` are the agent's JSON. A failed call has no response.
+    ///
+    /// A web search is a [`Action::Fetch`] without a url, with the query as the question.
+    pub fn action(self, tool_name: &str, input: &str, response: Option<&str>) -> Action {
+        let call = Call { input: parse(input), response: response.map_or(Value::Null, parse) };
+        let read = self.named(tool_name).and_then(|tool| match tool {
+            Tool::Read => call.read(),
+            Tool::Edit => call.edit(),
+            Tool::NotebookEdit => call.notebook_edit(),
+            Tool::Write => call.write(),
+            Tool::Command => call.command(),
+            Tool::Search => call.search(),
+            Tool::Fetch => call.fetch(),
+            Tool::Delegate => call.delegate(),
+            Tool::Ask => call.ask(),
+            Tool::Plan => call.plan(),
+            Tool::TodoList | Tool::TaskCreate | Tool::TaskUpdate => call.tasks(),
+        });
+        read.unwrap_or_else(|| Action::Other {
+            input: input.to_owned(),
+            output: response.map_or_else(String::new, words),
+        })
+    }
+
+    /// The file that a file tool's call is about. Other tools' inputs are not parsed.
+    pub fn file(self, tool_name: &str, input: &str) -> Option<String> {
+        let tool = self.named(tool_name)?;
+        if !matches!(tool, Tool::Read | Tool::Edit | Tool::Write | Tool::NotebookEdit) {
+            return None;
+        }
+        let call = Call { input: parse(input), response: Value::Null };
+        let path = call.path().or_else(|| call.patched().map(|(path, _)| path));
+        path.filter(|path| !path.is_empty())
+    }
+
+    /// The task that a call gives to a subagent.
+    pub fn task(self, tool_name: &str, input: &str) -> Option<SubagentTask> {
+        if self.named(tool_name) != Some(Tool::Delegate) {
+            return None;
+        }
+        let input = parse(input);
+        let words = [&["description"][..], PROMPT].map(|fields| text(&input, fields).unwrap_or_default());
+        let words = words.join("\n");
+        let words = words.trim();
+        if words.is_empty() {
+            return None;
+        }
+        let kind = text(&input, AGENT_KIND).filter(|kind| !kind.is_empty());
+        Some(SubagentTask {
+            kind: kind.unwrap_or_else(|| GENERAL_PURPOSE.to_owned()),
+            text: words.get(..words.floor_char_boundary(TASK_BYTES)).unwrap_or(words).to_owned(),
+        })
+    }
+
+    /// Fills in what a successful call changes: plans and tasks, subagents, whole files.
+    pub(super) fn effects(self, call: &mut ToolCall, response: Option<&str>) {
+        let Some(tool) = self.named(&call.name) else { return };
+        call.plan = plans::change(tool, &call.input, response.unwrap_or("null"));
+        match tool {
+            Tool::Delegate => call.launched = response.and_then(plans::launched),
+            Tool::Write => call.rewrote = self.file(&call.name, &call.input),
+            _ => {}
+        }
+    }
 }
 
 /// The type of a subagent that is requested without one (Claude Code 2.1).
@@ -48,24 +115,28 @@ const GENERAL_PURPOSE: &str = "general-purpose";
 /// Bytes of a task that are kept. They suffice to tell its subject.
 const TASK_BYTES: usize = 2_000;
 
-/// The task that a call gives to a subagent.
-pub(super) fn task(tool_name: &str, input: &str) -> Option<SubagentTask> {
-    if !matches!(tool_name, "Agent" | "Task") {
-        return None;
-    }
-    let input = parse(input);
-    let words = ["description", "prompt"].map(|field| text(&input, &[field]).unwrap_or_default());
-    let words = words.join("\n");
-    let words = words.trim();
-    if words.is_empty() {
-        return None;
-    }
-    let kind = text(&input, &["subagent_type"]).filter(|kind| !kind.is_empty());
-    Some(SubagentTask {
-        kind: kind.unwrap_or_else(|| GENERAL_PURPOSE.to_owned()),
-        text: words.get(..words.floor_char_boundary(TASK_BYTES)).unwrap_or(words).to_owned(),
-    })
-}
+// All spellings of a tool's fields.
+const PATH: &[&str] = &["file_path", "filePath", "notebook_path", "path", "absolute_path", "TargetFile"];
+const BEFORE: &[&str] = &["old_string", "oldString", "old_str"];
+const AFTER: &[&str] = &["new_string", "newString", "new_str"];
+const CONTENT: &[&str] = &["content", "file_text"];
+const EDITS: &[&str] = &["edits", "replacements"];
+const COMMAND: &[&str] = &["command", "command_line", "cmd"];
+const PATTERN: &[&str] = &["pattern", "query", "includePattern", "path"];
+const PROMPT: &[&str] = &["prompt", "message", "task"];
+const AGENT_KIND: &[&str] = &["subagent_type", "agent_type", "agentName"];
+/// What a tool returned, or what of it the model got.
+const OUTPUT: &[&str] = &[
+    "stdout",
+    "output",
+    "returnDisplay",
+    "llmContent",
+    "text_result_for_llm",
+    "textResultForLlm",
+    "result",
+];
+const PATCH_FILES: [&str; 3] = ["*** Add File: ", "*** Update File: ", "*** Delete File: "];
+const PATCH: &[&str] = &["input", "command", "patch"];
 
 /// The input and response of a call. A parser returns `None` if the essential field is missing.
 struct Call {
@@ -75,9 +146,18 @@ struct Call {
 
 impl Call {
     fn path(&self) -> Option<String> {
-        text(&self.input, &["file_path", "notebook_path", "path"])
+        text(&self.input, PATH)
             .or_else(|| text(&self.response, &["filePath", "notebook_path"]))
             .filter(|path| path.len() <= MOST_PATH)
+    }
+
+    /// What the tool said, or the part of it that the model got.
+    fn output(&self) -> String {
+        let field = OUTPUT.iter().find_map(|field| said(self.response.get(field)?));
+        field.unwrap_or_else(|| match &self.response {
+            Value::String(whole) => whole.clone(),
+            _ => blocks(list(&self.response, "content")),
+        })
     }
 
     fn read(&self) -> Option<Action> {
@@ -85,12 +165,44 @@ impl Call {
     }
 
     fn edit(&self) -> Option<Action> {
-        let mut changes: Vec<Change> = list(&self.input, "edits")
-            .iter()
-            .filter_map(|edit| change(edit, "old_string", "new_string"))
-            .collect();
-        changes.extend(change(&self.input, "old_string", "new_string"));
-        Some(Action::Edit { path: self.path()?, changes })
+        let Some(path) = self.path() else {
+            return self.patched().map(|(path, changes)| Action::Edit { path, changes });
+        };
+        let several = EDITS.iter().flat_map(|field| list(&self.input, field));
+        let changes = several.chain([&self.input]).filter_map(change).collect();
+        Some(Action::Edit { path, changes })
+    }
+
+    /// The first file of a patch, and all its replacements.
+    fn patched(&self) -> Option<(String, Vec<Change>)> {
+        let patch = text(&self.input, PATCH).filter(|patch| patch.trim_start().starts_with("*** Begin Patch"))?;
+        let mut path = None;
+        let mut changes: Vec<Change> = Vec::new();
+        let mut is_new_hunk = true;
+        for line in patch.lines() {
+            let section = PATCH_FILES.iter().find_map(|mark| line.strip_prefix(mark));
+            if let Some(file) = section {
+                path = path.or_else(|| Some(file.trim().to_owned()).filter(|path| path.len() <= MOST_PATH));
+            }
+            if section.is_some() || line.starts_with("@@") {
+                is_new_hunk = true;
+                continue;
+            }
+            let (Some(side), Some(rest)) = (line.get(..1), line.get(1..)) else { continue };
+            if !matches!(side, "+" | "-" | " ") {
+                continue;
+            }
+            if std::mem::take(&mut is_new_hunk) {
+                changes.push(Change { before: String::new(), after: String::new() });
+            }
+            let Some(hunk) = changes.last_mut() else { continue };
+            let sides = [(&mut hunk.before, side != "+"), (&mut hunk.after, side != "-")];
+            for (text, _) in sides.into_iter().filter(|(_, is_on)| *is_on) {
+                text.push_str(rest);
+                text.push('\n');
+            }
+        }
+        Some((path?, changes))
     }
 
     fn notebook_edit(&self) -> Option<Action> {
@@ -101,28 +213,26 @@ impl Call {
     }
 
     fn write(&self) -> Option<Action> {
-        let kind = match text(&self.response, &["type"]).as_deref() {
-            Some("update") => WriteKind::Replaced,
-            _ => WriteKind::Created,
-        };
-        let content = text(&self.input, &["content"]).or_else(|| text(&self.response, &["content"]));
+        let is = |pointer: &str, value: bool| self.response.pointer(pointer) == Some(&Value::Bool(value));
+        let existed = text(&self.response, &["type"]).as_deref() == Some("update")
+            || is("/returnDisplay/isNewFile", false)
+            || is("/metadata/exists", true);
+        let kind = if existed { WriteKind::Replaced } else { WriteKind::Created };
+        let content = text(&self.input, CONTENT).or_else(|| text(&self.response, CONTENT));
         Some(Action::Write { path: self.path()?, content: content.unwrap_or_default(), kind })
     }
 
     fn command(&self) -> Option<Action> {
-        let mut output = text(&self.response, &["stdout"]).unwrap_or_default();
+        let mut output = self.output();
         if let Some(complaint) = text(&self.response, &["stderr"]).filter(|complaint| !complaint.is_empty()) {
             if !output.is_empty() && !output.ends_with('\n') {
                 output.push('\n');
             }
             output.push_str(&complaint);
         }
-        if let Value::String(whole) = &self.response {
-            output.push_str(whole);
-        }
         Some(Action::Command {
-            command: text(&self.input, &["command"])?,
-            description: text(&self.input, &["description"]),
+            command: text(&self.input, COMMAND)?,
+            description: text(&self.input, &["description", "explanation"]),
             output,
         })
     }
@@ -130,32 +240,38 @@ impl Call {
     fn search(&self) -> Option<Action> {
         let found: Vec<&str> = list(&self.response, "filenames").iter().filter_map(Value::as_str).collect();
         let output = text(&self.response, &["content"]).filter(|content| !content.is_empty());
+        let output = output.or_else(|| Some(found.join("\n")).filter(|found| !found.is_empty()));
         Some(Action::Search {
-            pattern: text(&self.input, &["pattern", "path"])?,
-            path: text(&self.input, &["path"]).filter(|path| path.len() <= MOST_PATH),
-            output: output.unwrap_or_else(|| found.join("\n")),
+            pattern: text(&self.input, PATTERN)?,
+            path: text(&self.input, &["path", "file_path"]).filter(|path| path.len() <= MOST_PATH),
+            output: output.unwrap_or_else(|| self.output()),
         })
     }
 
-    fn fetch(&self, question: &str) -> Option<Action> {
+    fn fetch(&self) -> Option<Action> {
         let url = text(&self.input, &["url"]);
-        let question = text(&self.input, &[question]);
+        let question = text(&self.input, &["query", "prompt"]);
         if url.is_none() && question.is_none() {
             return None;
         }
         let said: Vec<&str> = list(&self.response, "results").iter().filter_map(Value::as_str).collect();
-        let output = text(&self.response, &["result"]).unwrap_or_else(|| said.join("\n"));
-        Some(Action::Fetch { url: url.unwrap_or_default(), question, output })
+        let output = Some(said.join("\n")).filter(|said| !said.is_empty());
+        Some(Action::Fetch {
+            url: url.unwrap_or_default(),
+            question,
+            output: output.unwrap_or_else(|| self.output()),
+        })
     }
 
     fn delegate(&self) -> Option<Action> {
         let description = text(&self.input, &["description"]);
-        let prompt = text(&self.input, &["prompt"]);
+        let prompt = text(&self.input, PROMPT);
         if description.is_none() && prompt.is_none() {
             return None;
         }
         // A background agent is only started here. Its answer arrives with its own event.
-        let answer = blocks(list(&self.response, "content"));
+        let answer = text(&self.response, &["text_result_for_llm", "textResultForLlm"]);
+        let answer = answer.unwrap_or_else(|| blocks(list(&self.response, "content")));
         let answer = answer.trim();
         Some(Action::Delegate {
             description: description.unwrap_or_default(),
@@ -181,9 +297,12 @@ impl Call {
     }
 
     fn tasks(&self) -> Option<Action> {
-        let mut entries: Vec<(String, String)> = list(&self.input, "todos")
+        let mut entries: Vec<(String, String)> = plans::TODOS
             .iter()
-            .filter_map(|todo| Some((text(todo, &["content"])?, text(todo, &["status"]).unwrap_or_default())))
+            .flat_map(|field| list(&self.input, field))
+            .filter_map(|todo| {
+                Some((text(todo, plans::TODO)?, text(todo, &["status"]).unwrap_or_default()))
+            })
             .collect();
         let task = self.response.get("task").unwrap_or(&Value::Null);
         let subject = text(&self.input, &["subject"]).or_else(|| text(task, &["subject"]));
@@ -214,8 +333,20 @@ fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-fn change(edit: &Value, before: &str, after: &str) -> Option<Change> {
-    Some(Change { before: text(edit, &[before]).unwrap_or_default(), after: text(edit, &[after])? })
+fn change(edit: &Value) -> Option<Change> {
+    Some(Change { before: text(edit, BEFORE).unwrap_or_default(), after: text(edit, AFTER)? })
+}
+
+/// A text, or the texts of an array.
+fn said(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(parts) => {
+            let texts = parts.iter().filter_map(|part| part.as_str().or_else(|| part.get("text")?.as_str()));
+            Some(texts.collect::<Vec<_>>().join("\n"))
+        }
+        _ => None,
+    }
 }
 
 /// The texts of content blocks, without the agent's own note about used tools.
@@ -253,10 +384,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::agents::claude_code::TOOLS;
 
     #[track_caller]
     fn check(tool: &str, input: &str, response: &str, expected: Action) {
-        assert_eq!(action(tool, input, (!response.is_empty()).then_some(response)), expected);
+        assert_eq!(TOOLS.action(tool, input, (!response.is_empty()).then_some(response)), expected);
     }
 
     fn owned(text: &str) -> String {
@@ -267,18 +399,18 @@ mod tests {
     fn only_calls_of_subagents_give_a_task() {
         let input =
             r#"{"description":"Review A","prompt":"Review the cart change","subagent_type":"Explore"}"#;
-        let given = task("Agent", input).unwrap();
+        let given = TOOLS.task("Agent", input).unwrap();
         assert_eq!(
             (given.kind.as_str(), given.text.as_str()),
             ("Explore", "Review A\nReview the cart change")
         );
-        assert_eq!(task("Task", r#"{"prompt":"Look"}"#).unwrap().kind, "general-purpose");
+        assert_eq!(TOOLS.task("Task", r#"{"prompt":"Look"}"#).unwrap().kind, "general-purpose");
         let long = format!(r#"{{"prompt":"{}"}}"#, "é".repeat(5_000));
-        assert_eq!(task("Agent", &long).unwrap().text.len(), TASK_BYTES);
+        assert_eq!(TOOLS.task("Agent", &long).unwrap().text.len(), TASK_BYTES);
         for (name, input) in
             [("Bash", input), ("Agent", "{}"), ("Agent", r#"{"prompt":" "}"#), ("Agent", "7")]
         {
-            assert_eq!(task(name, input), None, "{name} {input}");
+            assert_eq!(TOOLS.task(name, input), None, "{name} {input}");
         }
     }
 
@@ -429,8 +561,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_it_fail(tool in "(Read|Edit|Bash|Agent|TodoWrite|Glob|x)", input in ".*", response in ".*") {
-            let first = action(&tool, &input, Some(&response));
-            prop_assert_eq!(first, action(&tool, &input, Some(&response)));
+            let first = TOOLS.action(&tool, &input, Some(&response));
+            prop_assert_eq!(first, TOOLS.action(&tool, &input, Some(&response)));
         }
     }
 }

@@ -1,0 +1,130 @@
+//! Codex CLI, checked against 0.169.0.
+//!
+//! Its parser of answers is strict: one unknown key and the context is lost. A text of more than about 10,000 bytes is
+//! copied to the temporary folder, in the clear, so the cap stays below. It asks the user once to trust hooks, and again
+//! whenever their command, timeout or position changes: the entry names no version.
+
+use recall_protocol::agents::Wait;
+use recall_protocol::wire::Deliver;
+use serde_json::{Map, Value, json};
+
+use super::failure::FailureRules;
+use super::format::Format;
+use super::format::tools::{Tool, Tools};
+use super::settings::{
+    AgentVersion, Content, HookCall, Install, JsonHooks, Part, Place, SKILL, TomlHooks, TomlTable,
+    shell_line,
+};
+use super::{AgentSpec, Cap, EventSpec, Host, Unreadable};
+use crate::memory::conventions::Conventions;
+use crate::memory::event::{EventName, HookEvent};
+
+pub(super) const SPEC: AgentSpec = AgentSpec {
+    name: "codex",
+    title: "Codex CLI",
+    host: Host {
+        program: "codex",
+        other_places: &[".local/bin/codex"],
+        folder: ".codex",
+        folder_variable: Some("CODEX_HOME"),
+        assumed_version: AgentVersion(0, 169, 0),
+        marks: &[],
+    },
+    events: EVENTS,
+    read,
+    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
+    failures: FORMAT.failures,
+    conventions: Conventions {
+        work_trees: &[],
+        plan_prompts: &["Implement the plan."],
+        machine_prompts: &["# AGENTS.md instructions", "<environment_context>", "<user_instructions>"],
+        empty_answers: &[],
+    },
+    install: Install {
+        hooks: &[Part {
+            place: Place::own("hooks.json", &[".codex/hooks.json"]),
+            content: Content::JsonHooks(JsonHooks {
+                or_toml: Some(TomlHooks {
+                    place: CONFIG,
+                    switched_off: |settings| {
+                        let off = settings.pointer("/features/hooks") == Some(&Value::Bool(false));
+                        off.then_some("features.hooks = false")
+                    },
+                }),
+                entry,
+                ..JsonHooks::GROUPED
+            }),
+        }],
+        server: &[
+            Part {
+                place: CONFIG,
+                content: Content::TomlTable(TomlTable {
+                    path: &["mcp_servers", "recall"],
+                    values: |programs| {
+                        vec![("command", programs.recall.into()), ("args", json!(["mcp"]))]
+                    },
+                }),
+            },
+            Part {
+                place: Place::own("skills/recall/SKILL.md", &[".codex/skills/recall/SKILL.md"]),
+                content: Content::OwnFile(SKILL),
+            },
+        ],
+        then: Some("Codex CLI asks once whether it may run the hooks: start it, and accept them (or type /hooks)."),
+    },
+    ..AgentSpec::PLAIN
+};
+
+const CONFIG: Place = Place::own("config.toml", &[".codex/config.toml"]);
+
+const CAP: Cap = Cap { utf16_units: 9_000 };
+
+/// Not here: `PreModelRequest` and `PostModelRequest` (a process for each call of the model), `PermissionRequest`, and
+/// `PreToolUse`, because files are read by shell commands.
+const EVENTS: &[EventSpec] = &[
+    EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
+    EventSpec::answered("UserPromptSubmit", EventName::Prompt, Wait::Answer, CAP),
+    EventSpec::reported("PostToolUse", EventName::Tool),
+    EventSpec::reported("PreCompact", EventName::PreCompact),
+    EventSpec::reported("PostCompact", EventName::PostCompact),
+    EventSpec { wait: Wait::Answer, ..EventSpec::reported("SubagentStart", EventName::SubagentStart) },
+    EventSpec::reported("SubagentStop", EventName::SubagentStop),
+    EventSpec::reported("Stop", EventName::Stop),
+    // The user has stopped the turn; no Stop follows.
+    EventSpec::reported("Interrupt", EventName::Stop),
+    EventSpec::reported("SessionEnd", EventName::SessionEnd),
+];
+
+const FORMAT: Format = Format {
+    events: EVENTS,
+    also: &[],
+    tools: Tools(&[
+        ("Bash", Tool::Command),
+        ("apply_patch", Tool::Edit),
+        ("spawn_agent", Tool::Delegate),
+        ("update_plan", Tool::TodoList),
+        ("view_image", Tool::Read),
+        ("web_search", Tool::Fetch),
+    ]),
+    // The exit code of a command is not reported.
+    failures: FailureRules { exit_code_line: Some(("Exit code: ", "")), ..FailureRules::COMMON },
+};
+
+fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+    let mut event = FORMAT.read(delivery)?;
+    if event.subagent.is_some() {
+        // The turn is the subagent's own. The session's turn is not told.
+        event.prompt = None;
+    }
+    Ok(event)
+}
+
+fn entry(call: &HookCall<'_>) -> Map<String, Value> {
+    // Longer ones of these two are cut, with a warning at each start.
+    let timeout = if matches!(call.event.name, "Interrupt" | "SessionEnd") { 3 } else { 10 };
+    let mut entry = Map::new();
+    entry.insert("type".into(), "command".into());
+    entry.insert("command".into(), shell_line(call.shim, &[SPEC.name]).into());
+    entry.insert("timeout".into(), timeout.into());
+    entry
+}

@@ -1,0 +1,148 @@
+//! GitHub Copilot CLI, checked against 1.0.102.
+//!
+//! It has two dialects, chosen by the spelling of the event in the settings. Recall asks for the one of Claude Code; some
+//! events come in the other one all the same. The same file is read by VS Code, which calls the hook client under this
+//! agent's name.
+
+mod transcript;
+
+use recall_protocol::agents::Wait;
+use recall_protocol::wire::Deliver;
+use serde_json::{Map, Value, json};
+
+use super::failure::FailureRules;
+use super::format::payload::Payload;
+use super::format::tools::{Tool, Tools};
+use super::format::{Format, Meaning, answer};
+use super::settings::{
+    AgentVersion, Base, Content, Groups, HookCall, Install, JsonHooks, JsonValues, Part, Place, SKILL,
+    Syntax, shell_line,
+};
+use super::{AgentSpec, Cap, EventSpec, Host, Unreadable};
+use crate::memory::event::{EventName, HookEvent};
+use crate::memory::ids::SessionId;
+
+pub(super) use self::transcript::reply_of;
+
+pub(super) const SPEC: AgentSpec = AgentSpec {
+    name: "copilot-cli",
+    title: "GitHub Copilot CLI",
+    host: Host {
+        program: "copilot",
+        folder: ".copilot",
+        folder_variable: Some("COPILOT_HOME"),
+        assumed_version: AgentVersion(1, 0, 102),
+        ..AgentSpec::PLAIN.host
+    },
+    events: EVENTS,
+    read,
+    envelope: answer::nested_and_flat,
+    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
+    reply: |request| {
+        let own = SPEC.host.folders(&request.home, request.config_dir.as_deref());
+        reply_of(own.iter().map(|folder| folder.join("session-state")).collect(), request)
+    },
+    failures: FORMAT.failures,
+    install: Install {
+        hooks: &[HOOKS],
+        server: &[
+            Part {
+                place: Place::own("mcp-config.json", &[".github/mcp.json"]),
+                content: Content::JsonValues(JsonValues::new(Syntax::Comments, |programs| {
+                    let server =
+                        json!({"type": "local", "command": programs.recall, "args": ["mcp"], "tools": ["*"]});
+                    vec![(&["mcpServers", "recall"], server)]
+                })),
+            },
+            Part {
+                place: Place::own("skills/recall/SKILL.md", &[".github/skills/recall/SKILL.md"]),
+                content: Content::OwnFile(SKILL),
+            },
+        ],
+        then: None,
+    },
+    ..AgentSpec::PLAIN
+};
+
+/// A file of recall's own, which VS Code reads as well.
+pub(super) const HOOKS: Part = Part {
+    place: Place { base: Base::Folder, user: "hooks/recall.json", project: &[".github/hooks/recall.json"] },
+    content: Content::JsonHooks(JsonHooks {
+        groups: Groups::Flat,
+        frame: Some(("version", 1)),
+        entry,
+        switched_off: |settings| {
+            (settings.get("disableAllHooks") == Some(&Value::Bool(true))).then_some("disableAllHooks")
+        },
+        ..JsonHooks::GROUPED
+    }),
+};
+
+const CAP: Cap = Cap { utf16_units: 10_000 };
+
+/// Not here: `PreToolUse` and `PermissionRequest`, because a hook that fails there denies the user's tool.
+pub(super) const EVENTS: &[EventSpec] = &[
+    EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
+    EventSpec::answered("UserPromptSubmit", EventName::Prompt, Wait::Answer, CAP),
+    EventSpec::reported("PostToolUse", EventName::Tool),
+    EventSpec::reported("PostToolUseFailure", EventName::ToolFailure),
+    EventSpec::reported("PreCompact", EventName::PreCompact),
+    EventSpec { wait: Wait::Answer, ..EventSpec::reported("SubagentStart", EventName::SubagentStart) },
+    EventSpec::reported("SubagentStop", EventName::SubagentStop),
+    EventSpec::reported("Stop", EventName::Stop),
+    EventSpec::reported("SessionEnd", EventName::SessionEnd),
+];
+
+const FORMAT: Format = Format {
+    events: EVENTS,
+    also: &[
+        ("userpromptsubmitted", Meaning::Is(EventName::Prompt)),
+        ("userprompttransformed", Meaning::Internal),
+        ("pretooluse", Meaning::Is(EventName::ToolStart)),
+        ("premcptoolcall", Meaning::Internal),
+        ("agentstop", Meaning::Is(EventName::Stop)),
+    ],
+    // In both dialects.
+    tools: Tools(&[
+        ("Read", Tool::Read),
+        ("view", Tool::Read),
+        ("Edit", Tool::Edit),
+        ("edit", Tool::Edit),
+        ("apply_patch", Tool::Edit),
+        ("Write", Tool::Write),
+        ("create", Tool::Write),
+        ("Bash", Tool::Command),
+        ("bash", Tool::Command),
+        ("Grep", Tool::Search),
+        ("grep", Tool::Search),
+        ("Glob", Tool::Search),
+        ("glob", Tool::Search),
+        ("WebFetch", Tool::Fetch),
+        ("web_fetch", Tool::Fetch),
+        ("Agent", Tool::Delegate),
+        ("task", Tool::Delegate),
+    ]),
+    // A command that fails counts as a success.
+    failures: FailureRules { exit_code_line: Some((" completed with exit code ", ">")), ..FailureRules::COMMON },
+};
+
+fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+    let payload = Payload::read(delivery)?;
+    let mut event = FORMAT.event(&payload, delivery)?;
+    // Inside a subagent the session named is the subagent's own.
+    if let Some(parent) = payload.word(&["parent_agent_id", "parentAgentId"]) {
+        event.session = SessionId(parent);
+    }
+    Ok(event)
+}
+
+fn entry(call: &HookCall<'_>) -> Map<String, Value> {
+    let mut entry = Map::new();
+    entry.insert("type".into(), "command".into());
+    // Some payloads do not name their event.
+    entry.insert("command".into(), shell_line(call.shim, &[SPEC.name, call.event.name]).into());
+    // Both in seconds: the first is VS Code's.
+    entry.insert("timeout".into(), 5.into());
+    entry.insert("timeoutSec".into(), 5.into());
+    entry
+}

@@ -1,0 +1,42 @@
+//! The envelopes in which agents take context and notices.
+
+use serde_json::{Map, Value, json};
+
+use crate::agents::HookOutput;
+
+/// `{"systemMessage", "hookSpecificOutput": {"hookEventName", "additionalContext"}}`.
+pub fn nested(event: &str, output: &HookOutput) -> Vec<u8> {
+    let mut object = Map::new();
+    if let Some(notice) = &output.notice {
+        object.insert("systemMessage".to_owned(), json!(notice));
+    }
+    if let Some(context) = &output.context {
+        object.insert("hookSpecificOutput".to_owned(), specific(event, context));
+    }
+    line(object)
+}
+
+/// As [`nested`], without a notice, and with the context a second time outside: each host of the two that read the same
+/// file takes its own.
+pub fn nested_and_flat(event: &str, output: &HookOutput) -> Vec<u8> {
+    let mut object = Map::new();
+    if let Some(context) = &output.context {
+        object.insert("additionalContext".to_owned(), json!(context));
+        object.insert("hookSpecificOutput".to_owned(), specific(event, context));
+    }
+    line(object)
+}
+
+fn specific(event: &str, context: &str) -> Value {
+    json!({"hookEventName": event, "additionalContext": context})
+}
+
+/// One object on one line. Nothing to say is no output.
+pub fn line(object: Map<String, Value>) -> Vec<u8> {
+    if object.is_empty() {
+        return Vec::new();
+    }
+    let mut bytes = Value::Object(object).to_string().into_bytes();
+    bytes.push(b'\n');
+    bytes
+}

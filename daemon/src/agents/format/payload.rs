@@ -1,0 +1,156 @@
+//! The fields of an event, wherever an agent puts them and however it spells them.
+//!
+//! Agents agree on what they report and not on its name. Each list below has all spellings of one fact; the first that
+//! exists counts. So an agent's folder names only what is particular to it.
+
+use recall_protocol::wire::Deliver;
+
+use crate::agents::Unreadable;
+use crate::agents::json::{Fields, objects, string};
+use crate::memory::event::MessageOrigin;
+use crate::memory::ids::Timestamp;
+
+pub(in crate::agents) const SESSION: &[&str] = &["session_id", "sessionId"];
+/// Some hosts name the conversation, and no session. A chat gateway's events name both.
+const CONVERSATION: &[&str] = &["conversation_id", "conversationId", "trajectory_id", "taskId"];
+const SESSION_KEY: &[&str] = &["session_key", "sessionKey"];
+const EVENT: &[&str] = &["hook_event_name", "hookEventName", "hookName", "agent_action_name"];
+pub(in crate::agents) const TURN: &[&str] = &["prompt_id", "turn_id", "generation_id", "execution_id"];
+pub(in crate::agents) const PROMPT: &[&str] = &["prompt", "user_prompt"];
+pub(in crate::agents) const TRANSCRIPT: &[&str] = &["transcript_path", "transcriptPath"];
+pub(in crate::agents) const SUBAGENT: &[&str] = &["agent_id", "agentId", "subagent_id"];
+pub(in crate::agents) const SUBAGENT_KIND: &[&str] = &["agent_type", "agentType", "subagent_type"];
+pub(in crate::agents) const TOOL: &[&str] = &["tool_name", "toolName"];
+pub(in crate::agents) const INPUT: &[&str] = &["tool_input", "toolArgs", "toolInput", "parameters"];
+pub(in crate::agents) const RESPONSE: &[&str] =
+    &["tool_response", "tool_result", "toolResult", "tool_output"];
+pub(in crate::agents) const CALL: &[&str] = &["tool_use_id", "tool_call_id", "toolCallId"];
+pub(in crate::agents) const DURATION: &[&str] = &["duration_ms", "duration", "executionTimeMs"];
+/// What the agent said last.
+pub(in crate::agents) const MESSAGE: &[&str] =
+    &["last_assistant_message", "prompt_response", "assistant_response", "response", "summary", "text"];
+pub(in crate::agents) const COMPACTED: &[&str] = &["compact_summary", "summary"];
+const FOLDER: &[&str] = &["cwd", "workspaceDir", "workspace_dir"];
+const FOLDERS: &[&str] = &["workspace_roots", "workspaceRoots"];
+
+/// Objects in which hosts put an event's fields.
+const INSIDE: &[&str] = &["event", "context", "ctx", "metadata"];
+
+/// An event's fields and those of the nested objects.
+pub struct Payload {
+    pub top: Fields,
+    inside: Vec<Fields>,
+}
+
+impl Payload {
+    /// # Errors
+    /// The payload is not UTF-8 or not one JSON object.
+    pub fn read(delivery: &Deliver) -> Result<Self, Unreadable> {
+        Self::with_objects(delivery, INSIDE)
+    }
+
+    /// Also reads the objects of these names.
+    pub(in crate::agents) fn with_objects(delivery: &Deliver, names: &[&str]) -> Result<Self, Unreadable> {
+        let top = Fields::read(&delivery.payload)?;
+        let mut inside = Vec::new();
+        for name in names {
+            let object = top.raw(name).and_then(|raw| Fields::read(raw.as_bytes()).ok());
+            let deeper = object.as_ref().and_then(|object| object.raw("metadata"));
+            let deeper = deeper.and_then(|raw| Fields::read(raw.as_bytes()).ok());
+            inside.extend(object);
+            inside.extend(deeper);
+        }
+        Ok(Self { top, inside })
+    }
+
+    /// The JSON text of the first spelling that exists, outer fields first.
+    pub fn raw(&self, names: &[&str]) -> Option<&str> {
+        let all = std::iter::once(&self.top).chain(&self.inside);
+        all.filter_map(|fields| fields.raw_of(names)).next()
+    }
+
+    /// A text, which may be empty.
+    pub fn text(&self, names: &[&str]) -> Option<String> {
+        names.iter().find_map(|name| string(self.raw(&[name])?))
+    }
+
+    /// A non-empty text. Ids may be numbers.
+    pub fn word(&self, names: &[&str]) -> Option<String> {
+        names.iter().find_map(|name| word(self.raw(&[name])?))
+    }
+
+    /// Milliseconds, which some hosts write as a fraction.
+    pub fn number(&self, names: &[&str]) -> Option<i64> {
+        let raw = self.raw(names)?;
+        raw.parse().ok().or_else(|| raw.parse::<f64>().ok().map(|number| number as i64))
+    }
+
+    /// Who is named by these fields. Some hosts write an object with an id and names.
+    fn person(&self, names: &[&str]) -> Option<String> {
+        let raw = self.raw(names)?;
+        match Fields::read(raw.as_bytes()) {
+            Ok(person) => ["id", "username", "name"].iter().find_map(|name| word(person.raw(name)?)),
+            Err(_) => word(raw),
+        }
+    }
+
+    /// The event's name in the payload, else on the command line.
+    pub fn event_name(&self, delivery: &Deliver) -> Option<String> {
+        let pair = || Some(format!("{}:{}", self.top.word("type")?, self.top.word("action")?));
+        EVENT
+            .iter()
+            .find_map(|name| self.top.word(name))
+            .or_else(|| Some(delivery.event_name.clone()).filter(|name| !name.is_empty()))
+            .or_else(pair)
+            .or_else(|| self.top.word("event"))
+    }
+
+    pub fn session(&self) -> Option<String> {
+        let named = self.word(SESSION).or_else(|| CONVERSATION.iter().find_map(|name| self.top.word(name)));
+        named.or_else(|| self.word(SESSION_KEY))
+    }
+
+    /// The folder of the work: the first of several.
+    pub fn folder(&self) -> Option<String> {
+        let first = || {
+            let roots: Vec<String> = serde_json::from_str(self.top.raw_of(FOLDERS)?).ok()?;
+            roots.into_iter().find(|root| !root.is_empty())
+        };
+        self.word(FOLDER).or_else(first)
+    }
+
+    /// Where a message came from.
+    pub fn origin(&self) -> Option<Box<MessageOrigin>> {
+        let origin = MessageOrigin {
+            sender: self.person(&["from", "sender_id", "senderId"]),
+            channel: self.word(&["channel_id", "channelId", "channel"]),
+            account: self.word(&["account_id", "accountId", "account"]),
+            conversation: self.word(&["conversation_id", "conversationId", "conversation", "chatId"]),
+            sent_at: self.raw(&["timestamp"]).and_then(time),
+        };
+        let places = [&origin.sender, &origin.channel, &origin.account, &origin.conversation];
+        places.iter().any(|id| id.is_some()).then(|| Box::new(origin))
+    }
+
+    /// The calls of an event that reports several.
+    pub(super) fn calls(&self) -> Vec<Fields> {
+        objects(self.top.raw("tool_calls").unwrap_or("[]"))
+    }
+}
+
+/// A text that says something, or a number.
+fn word(raw: &str) -> Option<String> {
+    let number = || raw.parse::<i64>().ok().map(|number| number.to_string());
+    string(raw).or_else(number).filter(|text| !text.is_empty())
+}
+
+/// Milliseconds or seconds since 1970, or RFC 3339.
+fn time(raw: &str) -> Option<Timestamp> {
+    /// Smaller numbers are seconds; as seconds this is the year 5138.
+    const LEAST_MS: i64 = 100_000_000_000;
+    if let Some(text) = string(raw) {
+        return Some(Timestamp(text.parse::<jiff::Timestamp>().ok()?.as_millisecond()));
+    }
+    let number = raw.parse::<i64>().ok()?;
+    Some(Timestamp(if number < LEAST_MS { number.checked_mul(1000)? } else { number }))
+}

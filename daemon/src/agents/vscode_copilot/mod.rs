@@ -1,0 +1,80 @@
+//! Copilot in VS Code, by the source of its extension; not run here.
+//!
+//! It reads the hook file of Copilot CLI, so that one file serves both, and also runs the hooks of Claude Code. Its
+//! payloads are told by the folder of its transcripts.
+
+use recall_protocol::wire::Deliver;
+use serde_json::json;
+
+use super::copilot_cli;
+use super::failure::FailureRules;
+use super::format::tools::{Tool, Tools};
+use super::format::{Format, Meaning, answer};
+use super::settings::{
+    AgentVersion, Base, Content, Install, JsonValues, Part, Place, Syntax,
+};
+use super::{AgentSpec, Host, Mark, Unreadable};
+use crate::memory::event::{EventName, HookEvent};
+
+pub(super) const SPEC: AgentSpec = AgentSpec {
+    name: "vscode-copilot",
+    title: "Copilot in VS Code",
+    host: Host {
+        program: "code",
+        folder: FOLDER,
+        assumed_version: AgentVersion(1, 120, 0),
+        marks: &[Mark { field: "transcript_path", part: "/workspaceStorage/" }],
+        ..AgentSpec::PLAIN.host
+    },
+    events: copilot_cli::EVENTS,
+    read: |delivery: &Deliver| -> Result<HookEvent, Unreadable> { FORMAT.read(delivery) },
+    envelope: answer::nested_and_flat,
+    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
+    reply: |request| copilot_cli::reply_of(vec![request.home.join(FOLDER).join("workspaceStorage")], request),
+    failures: FORMAT.failures,
+    install: Install {
+        hooks: &[Part {
+            place: Place {
+                base: Base::Home,
+                user: ".copilot/hooks/recall.json",
+                project: copilot_cli::HOOKS.place.project,
+            },
+            content: copilot_cli::HOOKS.content,
+        }],
+        server: &[Part {
+            place: Place::own("mcp.json", &[".vscode/mcp.json"]),
+            content: Content::JsonValues(JsonValues::new(Syntax::CommentsAndTrailingCommas, |programs| {
+                let server = json!({"type": "stdio", "command": programs.recall, "args": ["mcp"]});
+                vec![(&["servers", "recall"], server)]
+            })),
+        }],
+        then: None,
+    },
+    ..AgentSpec::PLAIN
+};
+
+const FOLDER: &str =
+    if cfg!(target_os = "macos") { "Library/Application Support/Code/User" } else { ".config/Code/User" };
+
+const FORMAT: Format = Format {
+    events: copilot_cli::EVENTS,
+    also: &[("pretooluse", Meaning::Is(EventName::ToolStart)), ("agentstop", Meaning::Is(EventName::Stop))],
+    tools: Tools(&[
+        ("read_file", Tool::Read),
+        ("create_file", Tool::Write),
+        ("replace_string_in_file", Tool::Edit),
+        ("multi_replace_string_in_file", Tool::Edit),
+        ("apply_patch", Tool::Edit),
+        ("insert_edit_into_file", Tool::Edit),
+        ("run_in_terminal", Tool::Command),
+        ("runTerminalCommand", Tool::Command),
+        ("grep_search", Tool::Search),
+        ("file_search", Tool::Search),
+        ("semantic_search", Tool::Search),
+        ("list_dir", Tool::Search),
+        ("fetch_webpage", Tool::Fetch),
+        ("runSubagent", Tool::Delegate),
+        ("manage_todo_list", Tool::TodoList),
+    ]),
+    failures: FailureRules { exit_code_line: Some(("Command exited with code ", "")), ..FailureRules::COMMON },
+};

@@ -1,0 +1,86 @@
+//! What is recall's in one settings file, of whatever kind: put it there, take it away, tell whether it is there.
+
+use serde_json::Value;
+
+use super::hook_entry::Hook;
+use super::hook_settings::{self, Parsed, Removal, SettingsError};
+use super::json_values::{self, PlacedValue};
+use super::toml_settings;
+use crate::agents::settings::{JsonHooks, JsonValues, OwnFile};
+
+/// What is recall's in a file, ready to be written.
+#[derive(Clone, Debug)]
+pub(crate) enum Wanted {
+    JsonHooks(&'static JsonHooks, Vec<Hook>),
+    TomlHooks(Vec<Hook>),
+    JsonValues(&'static JsonValues, Vec<PlacedValue>),
+    TomlTable(&'static [&'static str], Vec<(&'static str, Value)>),
+    /// The whole text.
+    OwnFile(String),
+}
+
+impl Wanted {
+    /// The text with what is recall's. Equal text if nothing changes.
+    pub(super) fn put(&self, before: Option<&str>) -> Result<String, SettingsError> {
+        let text = before.unwrap_or_default();
+        match self {
+            Self::JsonHooks(json, hooks) => hook_settings::install(json, text, hooks),
+            Self::TomlHooks(hooks) => toml_settings::install_hooks(text, hooks),
+            Self::JsonValues(json, values) => json_values::install(json, text, values),
+            Self::TomlTable(path, values) => toml_settings::install_table(text, path, values),
+            Self::OwnFile(_) if before.is_some_and(|text| !text.trim().is_empty() && !is_our_file(text)) => {
+                Err(SettingsError::Shape(vec!["it is somebody else's file".to_owned()]))
+            }
+            Self::OwnFile(wanted) => Ok(wanted.clone()),
+        }
+    }
+
+    /// The text without anything of recall's. An own file is left empty.
+    pub(super) fn take(&self, text: &str) -> Result<Removal, SettingsError> {
+        match self {
+            Self::JsonHooks(json, _) => hook_settings::uninstall(json, text),
+            Self::TomlHooks(_) => toml_settings::uninstall_hooks(text),
+            Self::JsonValues(json, values) => json_values::uninstall(json, text, values),
+            Self::TomlTable(path, _) => toml_settings::uninstall_table(text, path),
+            Self::OwnFile(_) if is_our_file(text) => Ok(Removal { text: String::new(), entries: 1 }),
+            Self::OwnFile(_) => Ok(Removal { text: text.to_owned(), entries: 0 }),
+        }
+    }
+
+    /// Whether anything of recall's is there.
+    pub(super) fn is_in(&self, text: &str) -> bool {
+        self.take(text).is_ok_and(|removal| removal.entries > 0)
+    }
+
+    /// What the settings mean; `None` if they cannot be read.
+    fn meaning(&self, text: &str) -> Option<Value> {
+        match self {
+            Self::JsonHooks(json, _) => Some(Parsed::of(json.syntax, text).ok()?.value),
+            Self::JsonValues(json, _) => Some(Parsed::of(json.syntax, text).ok()?.value),
+            Self::TomlHooks(_) | Self::TomlTable(..) => toml_settings::value(text),
+            Self::OwnFile(_) => Some(Value::Object(serde_json::Map::new())),
+        }
+    }
+
+    fn remove_traces(&self, settings: &mut Value) {
+        match self {
+            Self::JsonHooks(json, _) => hook_settings::without_traces(json, settings),
+            Self::JsonValues(_, values) => json_values::without_traces(values, settings),
+            Self::TomlHooks(_) | Self::TomlTable(..) | Self::OwnFile(_) => {}
+        }
+    }
+}
+
+/// What a text means without what installing may have left of these parts. After an uninstall this recognizes the settings
+/// from before the installation.
+pub(super) fn meaning_without_traces(parts: &[Wanted], text: &str) -> Option<Value> {
+    let mut meaning = parts.first()?.meaning(text)?;
+    for part in parts {
+        part.remove_traces(&mut meaning);
+    }
+    Some(meaning)
+}
+
+fn is_our_file(text: &str) -> bool {
+    text.contains(OwnFile::MARK)
+}

@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use super::sentences::{Patience, Sentences};
 use crate::search;
 use crate::search::index::Index;
+use crate::search::meaning::Meaning;
 use crate::search::request::{Hits, Request};
 use crate::search::source::CandidateSource;
 
@@ -12,6 +14,7 @@ use crate::search::source::CandidateSource;
 pub struct IndexHandle {
     state: Arc<RwLock<IndexState>>,
     on_suspicion: Arc<dyn Fn() + Send + Sync>,
+    pub sentences: Sentences,
 }
 
 /// The state of the index.
@@ -27,8 +30,8 @@ pub enum IndexState {
 
 impl IndexHandle {
     /// `on_suspicion` is called when a search has failed.
-    pub fn new(on_suspicion: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { state: Arc::default(), on_suspicion: Arc::new(on_suspicion) }
+    pub fn new(sentences: Sentences, on_suspicion: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { state: Arc::default(), on_suspicion: Arc::new(on_suspicion), sentences }
     }
 
     /// Reports a failed search. Only damaged files cause one.
@@ -60,9 +63,15 @@ impl IndexHandle {
         }
     }
 
-    /// Searches with all sources of candidates. `None`: a source has failed, which was reported.
-    pub fn search(&self, index: &Index, request: &Request) -> Option<Hits> {
-        let sources: [&dyn CandidateSource; 1] = [index];
+    /// Searches with all sources of candidates. `None`: the index has failed, which was reported.
+    pub fn search(&self, index: &Index, request: &Request, patience: Patience) -> Option<Hits> {
+        let meaning = self.sentences.for_request(request, patience).map(|(question, vectors)| Meaning {
+            index,
+            question,
+            vectors,
+        });
+        let mut sources: Vec<&dyn CandidateSource> = vec![index];
+        sources.extend(meaning.iter().map(|meaning| -> &dyn CandidateSource { meaning }));
         let searched = search::search(&sources, request);
         searched
             .inspect_err(|error| {

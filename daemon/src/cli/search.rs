@@ -139,8 +139,12 @@ fn entry(out: &mut dyn Write, result: &SearchResult) -> std::io::Result<()> {
         let matched = why.matched.join(" ");
         writeln!(out, "   {DIM}relevance {:.2}, matched {matched}{DIM:#}", why.relevance)?;
         for part in &why.sources {
-            let ExplainedSource { source, fit, relevance } = part;
-            writeln!(out, "   {DIM}found by {source}: fit {fit:.2}, relevance {relevance:.2}{DIM:#}")?;
+            let ExplainedSource { source, fit, relevance, cosine } = part;
+            let cosine = cosine.map(|cosine| format!(", cosine {cosine:.2}")).unwrap_or_default();
+            writeln!(
+                out,
+                "   {DIM}found by {source}: fit {fit:.2}, relevance {relevance:.2}{cosine}{DIM:#}"
+            )?;
         }
     }
     Ok(())

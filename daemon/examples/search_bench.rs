@@ -11,16 +11,19 @@
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Parser;
 use serde::Deserialize;
 
+use recall::embedding::{Model, pack, passages};
 use recall::memory::document::{Document, DocumentKey, DocumentKind, Status};
 use recall::memory::ids::{AgentName, ProjectKey, SessionId, Timestamp};
 use recall::memory::observation::Importance;
-use recall::search::{Index, Opened, Query, Request, Scope, search};
+use recall::search::meaning::{self, Meaning, Vectors};
+use recall::search::{Hits, Index, Opened, Query, Request, Scope, search};
 
 #[derive(Parser)]
 struct Arguments {
@@ -33,6 +36,12 @@ struct Arguments {
     /// Where the index lies; a temporary folder otherwise
     #[arg(long)]
     folder: Option<PathBuf>,
+    /// Search by meaning as well, with the sentence model in this folder
+    #[arg(long, requires = "docs")]
+    model: Option<PathBuf>,
+    /// Keep the vectors of the documents in this file, for later runs
+    #[arg(long, requires = "model")]
+    vectors: Option<PathBuf>,
     /// Write the best relevance of each question to standard error, in every scope
     #[arg(long)]
     relevance: bool,
@@ -49,7 +58,7 @@ fn main() -> anyhow::Result<()> {
         }
     };
     match (&arguments.docs, arguments.synthetic) {
-        (Some(docs), None) => answer_questions(docs, &folder, arguments.relevance),
+        (Some(docs), None) => answer_questions(docs, &folder, &arguments),
         (None, Some(count)) => synthetic::measure(count, &folder),
         _ => bail!("give either --docs or --synthetic"),
     }
@@ -118,13 +127,15 @@ impl BenchDocument {
     }
 }
 
-fn answer_questions(docs: &Path, folder: &Path, show_relevance: bool) -> anyhow::Result<()> {
+fn answer_questions(docs: &Path, folder: &Path, arguments: &Arguments) -> anyhow::Result<()> {
     let lines = std::fs::read_to_string(docs).with_context(|| docs.display().to_string())?;
     let Opened { index, mut writer } = Index::open(folder)?;
     let mut ids = HashMap::new();
     let mut scopes: Vec<String> = Vec::new();
+    let mut documents = Vec::new();
     for (row, line) in (1..).zip(lines.lines()) {
         let document: BenchDocument = serde_json::from_str(line)?;
+        documents.push(document.document(row));
         writer.put(&document.document(row))?;
         if !scopes.contains(&document.scope) {
             scopes.push(document.scope.clone());
@@ -132,31 +143,93 @@ fn answer_questions(docs: &Path, folder: &Path, show_relevance: bool) -> anyhow:
         ids.insert(row, document.id);
     }
     writer.commit(ids.len() as i64)?;
+    let meaning =
+        arguments.model.as_deref().map(|model| Sentences::read(model, arguments, &documents)).transpose()?;
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
         let question: Question = serde_json::from_str(&line?)?;
         let mut request = Request::new(Query::plain(&question.query), Timestamp(0));
         request.scope = Scope::Project(ProjectKey(question.scope.clone()));
         request.limit = question.k;
-        let hits = search(&[&index], &request)?;
+        let hits = found_for(&index, meaning.as_ref(), &request)?;
         let found: Vec<&String> = hits.hits.iter().filter_map(|hit| ids.get(&hit.key.row)).collect();
         serde_json::to_writer(&mut out, &serde_json::json!({"qid": question.qid, "ids": found}))?;
         writeln!(out)?;
         out.flush()?;
-        if show_relevance {
-            write_relevance(&index, &question, &scopes)?;
+        if arguments.relevance {
+            write_relevance(&index, meaning.as_ref(), &question, &scopes)?;
         }
     }
     Ok(())
 }
 
+/// A sentence model, and the vectors of each scope's documents.
+struct Sentences {
+    model: Model,
+    scopes: HashMap<ProjectKey, Arc<Vectors>>,
+}
+
+impl Sentences {
+    fn read(folder: &Path, arguments: &Arguments, documents: &[Document]) -> anyhow::Result<Self> {
+        let started = Instant::now();
+        let model = Model::open(folder)?;
+        writeln!(std::io::stderr(), "model read in {:?}", started.elapsed())?;
+        let kept: HashMap<String, Vec<u8>> = match &arguments.vectors {
+            Some(file) if file.exists() => serde_json::from_slice(&std::fs::read(file)?)?,
+            _ => HashMap::new(),
+        };
+        let (mut made, started) = (HashMap::new(), Instant::now());
+        let dimensions = model.facts().dimensions;
+        let mut scopes: HashMap<ProjectKey, Vectors> = HashMap::new();
+        // Tool output has no vectors, in the daemon neither.
+        for document in documents.iter().filter(|document| document.key.kind != DocumentKind::Activity) {
+            let vectors = scopes.entry(document.project.clone()).or_insert_with(|| Vectors::new(dimensions));
+            for passage in passages(&document.title, &document.body) {
+                let packed = kept.get(&passage).cloned().unwrap_or_else(|| pack(&model.vector(&passage)));
+                vectors.add(document.key, &packed);
+                made.insert(passage, packed);
+            }
+        }
+        let count: usize = scopes.values().map(Vectors::len).sum();
+        writeln!(std::io::stderr(), "{count} vectors in {:?}", started.elapsed())?;
+        if let Some(file) = &arguments.vectors {
+            made.extend(kept);
+            std::fs::write(file, serde_json::to_vec(&made)?)?;
+        }
+        let question = "Why did we choose to retry the calls of the gateway?";
+        let started = Instant::now();
+        for _ in 0..50 {
+            std::hint::black_box(model.vector(question));
+        }
+        writeln!(std::io::stderr(), "a question takes {:?}", started.elapsed() / 50)?;
+        let scopes = scopes.into_iter().map(|(scope, vectors)| (scope, Arc::new(vectors))).collect();
+        Ok(Self { model, scopes })
+    }
+}
+
+fn found_for(index: &Index, sentences: Option<&Sentences>, request: &Request) -> anyhow::Result<Hits> {
+    let vectors = sentences.and_then(|it| match &request.scope {
+        Scope::Project(key) => Some((it, Arc::clone(it.scopes.get(key)?))),
+        Scope::Everything => None,
+    });
+    let Some((sentences, vectors)) = vectors else { return Ok(search(&[index], request)?) };
+    let question = meaning::Question::new(&sentences.model.vector(&request.query.wanted_text()));
+    Ok(search(&[index, &Meaning { index, question, vectors }], request)?)
+}
+
 /// How relevant the best of each project seems: a question belongs to one of them, the others must stay low.
-fn write_relevance(index: &Index, question: &Question, scopes: &[String]) -> anyhow::Result<()> {
+fn write_relevance(
+    index: &Index,
+    meaning: Option<&Sentences>,
+    question: &Question,
+    scopes: &[String],
+) -> anyhow::Result<()> {
     for scope in scopes {
         let mut request = Request::new(Query::plain(&question.query), Timestamp(0));
         request.scope = Scope::Project(ProjectKey(scope.clone()));
         request.kinds = vec![DocumentKind::Prompt, DocumentKind::Response];
-        let best = search(&[index], &request)?.hits.iter().map(|hit| hit.relevance).fold(0.0, f32::max);
+        let best =
+            found_for(index, meaning, &request)?.hits.iter().map(|hit| hit.relevance).fold(0.0, f32::max);
         let place = if *scope == question.scope { "own" } else { "other" };
         writeln!(std::io::stderr(), "{place} {best:.3} {}", question.query)?;
     }

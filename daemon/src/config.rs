@@ -4,6 +4,7 @@
 //! with mistakes never forbids less than the last one without, see `last_good`.
 
 mod compression;
+mod embedding;
 mod last_good;
 mod reading;
 
@@ -22,6 +23,8 @@ use crate::project_file::excluded_projects;
 use crate::store::Durability;
 use crate::trusted_file::{self, Links, Refused};
 use compression::WrittenCompression;
+pub use embedding::EmbeddingPolicy;
+use embedding::WrittenEmbedding;
 use last_good::LastGood;
 pub use reading::{Problem, Understood};
 
@@ -42,6 +45,7 @@ pub struct Config {
     /// Whether the user sees what the model was given at a session's start.
     pub notice: Notice,
     pub compression: CompressionPolicy,
+    pub embedding: EmbeddingPolicy,
     pub redaction: RedactionPolicy,
     pub subscriptions: Vec<Subscription>,
 }
@@ -241,6 +245,7 @@ struct Written {
     timers: WrittenTimers,
     context: WrittenContext,
     compression: WrittenCompression,
+    embedding: WrittenEmbedding,
     redaction: WrittenRedaction,
     subscribe: Vec<Subscription>,
 }
@@ -369,12 +374,14 @@ impl Written {
         let mut problems: Vec<_> = ranges
             .into_iter()
             .chain(self.compression.ranges())
+            .chain(self.embedding.ranges())
             .filter(|(_, value, range)| !range.contains(value))
             .map(|(key, value, range)| {
                 format!("{key} is {value}; it must be {} to {}", range.start(), range.end())
             })
             .collect();
         problems.extend(self.compression.problems());
+        problems.extend(self.embedding.problems());
         problems.extend(self.subscribe.iter().flat_map(Subscription::problems));
         if self.capture.plan_folders.iter().any(|folder| folder.trim_matches('/').is_empty()) {
             problems.push("capture.plan_folders must not contain an empty name or /".to_owned());
@@ -421,6 +428,7 @@ impl Written {
             },
             notice: if self.context.notice { Notice::Shown } else { Notice::Off },
             compression: self.compression.policy(),
+            embedding: self.embedding.policy(),
             redaction: self.redaction.policy(),
             subscriptions: self.subscribe,
         }
@@ -547,6 +555,38 @@ mod tests {
         let proxied = compression("base_url = 'https://models.example'\nproxy = 'http://proxy.example:3128'");
         parsed(&proxied);
         parsed(&compression("base_url = 'http://[::1]:1234/v1'"));
+    }
+
+    #[test]
+    fn an_embedding_model_runs_here_or_is_asked_like_any_other_server() {
+        let embedding = |keys: &str| format!("[embedding]\n{keys}\n");
+        assert_eq!(Config::default().embedding, EmbeddingPolicy::None);
+        let local = parsed(&embedding("backend = 'local'\nmodel = 'minilm'")).embedding;
+        assert_eq!(local, EmbeddingPolicy::Local { model: "minilm".to_owned() });
+        parsed(&embedding("backend = 'local'\nmodel = '/models/minilm'"));
+        let ollama = "backend = 'openai'\nmodel = 'nomic'\nbase_url = 'http://127.0.0.1:11434/v1/'";
+        let EmbeddingPolicy::OpenAi { backend, settings } = parsed(&embedding(ollama)).embedding else {
+            panic!()
+        };
+        assert_eq!((backend.origin().as_str(), &backend.key), ("openai:nomic", &KeySource::None));
+        assert_eq!(
+            (backend.base_url.as_str(), settings.timeout.as_secs()),
+            ("http://127.0.0.1:11434/v1", 30)
+        );
+        problem(&embedding("backend = 'local'"), "embedding.model is missing");
+        problem(&embedding("backend = 'local'\nmodel = '../x'"), "embedding.model must be the name");
+        problem(&embedding("backend = 'openai'"), "embedding.model is missing");
+        problem(&embedding("backend = 'magic'"), "line 2");
+        let http = "backend = 'openai'\nmodel = 'm'\nbase_url = 'http://192.168.1.7'";
+        problem(&embedding(http), "embedding.base_url must use https");
+        problem(
+            &embedding(&format!("{ollama}\nproxy = 'http://p.example'")),
+            "embedding.base_url is on this machine",
+        );
+        problem(&embedding("timeout_s = 99"), "embedding.timeout_s is 99");
+        // A table with a mistake counts as a whole or not at all.
+        let torn = Config::parse(&embedding(&format!("{ollama}\nmodle = 'x'"))).config;
+        assert_eq!(torn.embedding, EmbeddingPolicy::None);
     }
 
     #[test]

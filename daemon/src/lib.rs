@@ -9,6 +9,7 @@ pub mod process_group;
 pub mod agents;
 pub mod project_file;
 pub mod repository;
+pub mod embedding;
 pub mod store;
 pub mod providers;
 pub mod search;

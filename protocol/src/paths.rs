@@ -125,6 +125,11 @@ impl Paths {
         self.data_dir.join("index")
     }
 
+    /// Sentence models that were installed.
+    pub fn models_dir(&self) -> PathBuf {
+        self.data_dir().join("models")
+    }
+
     pub fn backups_dir(&self) -> PathBuf {
         self.data_dir.join("backups")
     }

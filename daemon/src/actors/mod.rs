@@ -21,6 +21,7 @@ pub mod failure;
 pub mod backoff;
 pub mod writer;
 pub mod indexer;
+pub mod embedder;
 pub mod session_message;
 pub mod session_context;
 mod pending_reply;

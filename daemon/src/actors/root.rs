@@ -2,8 +2,8 @@
 //!
 //! Children start in the order of their dependencies. One that fails is restarted behind the same handle, at once the
 //! first time and then after growing delays. Five failures of the same child within a minute end the daemon, so that
-//! its service manager sees them. The indexer and the subscriber are restarted without limit: without them search is
-//! poorer or the user's commands do not run, and capturing goes on.
+//! its service manager sees them. The indexer, the embedder and the subscriber are restarted without limit: without them
+//! search is poorer or the user's commands do not run, and capturing goes on.
 //!
 //! A damaged database is repaired here, because all actors that have it open must stop first: see
 //! [`RootState::repair`].
@@ -15,6 +15,7 @@ use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, 
 use tokio::time::Instant;
 
 use super::compression::Compression;
+use super::embedder::EmbedderActor;
 use super::failure;
 use super::failure::DatabaseDamaged;
 use super::handle::ActorHandle;
@@ -35,6 +36,7 @@ const MOST_FAILURES: usize = 5;
 pub enum Child {
     Writer,
     Indexer,
+    Embedder,
     Sessions,
     Compression,
     Housekeeper,
@@ -42,10 +44,11 @@ pub enum Child {
 }
 
 /// In the order in which they start. They stop in the reverse order.
-const CHILDREN: [Child; 6] = [
+const CHILDREN: [Child; 7] = [
     Child::Subscriber,
     Child::Writer,
     Child::Indexer,
+    Child::Embedder,
     Child::Sessions,
     Child::Compression,
     Child::Housekeeper,
@@ -185,6 +188,9 @@ impl RootState {
             Child::Indexer => {
                 spawn(Indexer, services.indexer_arguments(setup), &services.indexer, root).await
             }
+            Child::Embedder => {
+                spawn(EmbedderActor, services.embedder_arguments(setup), &services.embedder, root).await
+            }
             Child::Sessions => spawn(Sessions, services.session_context(), &services.sessions, root).await,
             Child::Compression => {
                 spawn(Compression, services.compressor_template(setup), &services.compression, root).await
@@ -304,7 +310,9 @@ impl RootState {
         while failures.front().is_some_and(|first| now.duration_since(*first) > FAILURE_WINDOW) {
             failures.pop_front();
         }
-        if failures.len() >= MOST_FAILURES && !matches!(child, Child::Indexer | Child::Subscriber) {
+        if failures.len() >= MOST_FAILURES
+            && !matches!(child, Child::Indexer | Child::Embedder | Child::Subscriber)
+        {
             return Err(format!("{child:?} keeps failing").into());
         }
         Ok(failures.len())

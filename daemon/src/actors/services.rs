@@ -10,6 +10,7 @@ use recall_protocol::spool::Spool;
 
 use super::compression::{CompressionHandle, CompressionMessage};
 use super::compressor::CompressorArguments;
+use super::embedder::{EmbedderArguments, EmbedderHandle};
 use super::housekeeper::HousekeeperArguments;
 use super::housekeeper_message::HousekeeperHandle;
 use super::indexer::{IndexerArguments, IndexerHandle, IndexerMessage};
@@ -18,6 +19,7 @@ use super::session_context::SessionContext;
 use super::sessions::SessionsHandle;
 use super::subscriber::SubscriberHandle;
 use super::writer::{DatabaseLock, FirstConnection, WriterArguments, WriterHandle};
+use super::writer_ledger::WriterLedger;
 use crate::agents::Agents;
 use crate::app::ancestry::Ancestry;
 use crate::app::bus::Bus;
@@ -27,6 +29,7 @@ use crate::app::clock;
 use crate::app::commands::CommandContext;
 use crate::app::context_lookup::{ContextLookup, answer_within};
 use crate::app::crashes::Crashes;
+use crate::app::embedding_work::EmbeddingWork;
 use crate::app::forgetting::{BackingUp, Forgetting};
 use crate::app::index_handle::{IndexHandle, StoredDocuments};
 use crate::app::ingest::{Counters, Ingest};
@@ -34,10 +37,12 @@ use crate::app::injection_receipt::PendingAnswers;
 use crate::app::latency::Latencies;
 use crate::app::maintenance::Maintenance;
 use crate::app::pause::PauseSwitch;
+use crate::app::sentences::Sentences;
 use crate::app::settings::{CurrentRedactor, Settings, SettingsFiles};
 use crate::app::transcript_replies::TranscriptReplies;
 use crate::compression::Compressor;
 use crate::config::{Config, Loaded, Subscription};
+use crate::embedding::InstalledModels;
 use crate::memory::ids::Timestamp;
 use crate::memory::redaction::Redactor;
 use crate::store::{Duty, Readers};
@@ -54,6 +59,8 @@ pub struct DaemonSetup {
     /// Where pauses are recorded.
     pub pause_note: PathBuf,
     pub index_folder: PathBuf,
+    /// Where sentence models are installed.
+    pub models_folder: PathBuf,
     /// Empty if the start did not open the database.
     pub first_connection: FirstConnection,
     pub spool: Spool,
@@ -72,6 +79,7 @@ pub struct Services {
     pub writer: WriterHandle,
     pub bus: Bus,
     pub indexer: IndexerHandle,
+    pub embedder: EmbedderHandle,
     pub sessions: SessionsHandle,
     pub compression: CompressionHandle,
     pub housekeeper: HousekeeperHandle,
@@ -127,7 +135,7 @@ impl Services {
         let context_lookup = ContextLookup {
             agents: setup.agents,
             readers: readers.clone(),
-            index: IndexHandle::new(stored, on_suspicion),
+            index: IndexHandle::new(stored, Sentences::new(readers.clone()), on_suspicion),
             ancestry: Ancestry::default(),
             budgets: config.budgets,
             notice: config.notice,
@@ -149,6 +157,7 @@ impl Services {
             writer,
             bus: Bus::default(),
             indexer,
+            embedder: EmbedderHandle::default(),
             sessions,
             compression,
             housekeeper,
@@ -198,6 +207,27 @@ impl Services {
             readers: self.readers.clone(),
             writer: self.writer.clone(),
             handle: self.context_lookup.index.clone(),
+            bus: self.bus.clone(),
+        }
+    }
+
+    pub(super) fn embedder_arguments(&self, setup: &DaemonSetup) -> EmbedderArguments {
+        let ledger = WriterLedger {
+            writer: self.writer.clone(),
+            caps: self.config.compression.caps,
+            runtime: tokio::runtime::Handle::current(),
+        };
+        EmbedderArguments {
+            work: EmbeddingWork {
+                agents: self.agents,
+                readers: self.readers.clone(),
+                writer: self.writer.clone(),
+                sentences: self.context_lookup.index.sentences.clone(),
+                policy: self.config.embedding.clone(),
+                models: InstalledModels::new(setup.models_folder.clone()),
+                ledger: Arc::new(ledger),
+                hurry: Arc::default(),
+            },
             bus: self.bus.clone(),
         }
     }

@@ -60,6 +60,7 @@ impl Tree {
             repair_note: home.path().join("repairs.json"),
             pause_note: home.path().join("pauses.json"),
             index_folder: paths.index_dir(),
+            models_folder: paths.models_dir(),
             first_connection: FirstConnection::default(),
             spool,
             redactor: Arc::new(Redactor::new(&config.redaction).unwrap()),

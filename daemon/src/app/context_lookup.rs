@@ -8,6 +8,7 @@ use super::ancestry::{Ancestry, BranchContext};
 use super::clock;
 use super::continuity::continuity;
 use super::index_handle::IndexHandle;
+use super::sentences::Patience;
 use super::settings::Settings;
 use crate::agents::{Agents, Cap};
 use crate::config::Notice;
@@ -214,7 +215,9 @@ impl ContextLookup {
             limit: HITS,
             ..Request::new(Query::plain(prompt), now)
         };
-        let Some(hits) = self.index.search(&index, &request) else { return Ok(Material::default()) };
+        let Some(hits) = self.index.search(&index, &request, Patience::Hook) else {
+            return Ok(Material::default());
+        };
         let mut found = Vec::new();
         for hit in hits.hits.into_iter().filter(|hit| hit.relevance >= RELEVANCE_FLOOR) {
             let id = ObservationId(hit.key.row);

@@ -5,10 +5,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::documents::document;
 use crate::agents::Agents;
+use super::sentences::{Patience, Sentences};
 use crate::search;
 use crate::search::IndexError;
 use crate::search::fresh::{Current, Fresh};
 use crate::search::index::Index;
+use crate::search::meaning::Meaning;
 use crate::search::request::{Hits, Request};
 use crate::search::source::CandidateSource;
 use crate::store::{self, Readers, StoreError};
@@ -19,6 +21,7 @@ pub struct IndexHandle {
     state: Arc<RwLock<IndexState>>,
     on_suspicion: Arc<dyn Fn() + Send + Sync>,
     store: StoredDocuments,
+    pub sentences: Sentences,
 }
 
 /// The store, for what the index has not taken yet.
@@ -46,8 +49,12 @@ pub enum IndexState {
 
 impl IndexHandle {
     /// `on_suspicion` is called when a search has failed.
-    pub fn new(store: StoredDocuments, on_suspicion: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { state: Arc::default(), on_suspicion: Arc::new(on_suspicion), store }
+    pub fn new(
+        store: StoredDocuments,
+        sentences: Sentences,
+        on_suspicion: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        Self { state: Arc::default(), on_suspicion: Arc::new(on_suspicion), store, sentences }
     }
 
     /// Reports a failed search. Only damaged files cause one.
@@ -81,13 +88,19 @@ impl IndexHandle {
 
     /// Searches with all sources of candidates. What was committed before is found, whether the index has taken it or
     /// not; only the oldest of very many new documents may be missed. `None`: a source has failed, which was reported.
-    pub fn search(&self, index: &Index, request: &Request) -> Option<Hits> {
+    pub fn search(&self, index: &Index, request: &Request, patience: Patience) -> Option<Hits> {
         let fresh = self.store.after(index.high_water(), request).unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot read what the index has not taken yet");
             Fresh::default()
         });
         let current = Current { index, fresh: &fresh };
-        let sources: [&dyn CandidateSource; 1] = [&current];
+        let meaning = self.sentences.for_request(request, patience).map(|(question, vectors)| Meaning {
+            index,
+            question,
+            vectors,
+        });
+        let mut sources: Vec<&dyn CandidateSource> = vec![&current];
+        sources.extend(meaning.iter().map(|meaning| -> &dyn CandidateSource { meaning }));
         let searched = search::search(&sources, request);
         searched
             .inspect_err(|error| {

@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod bus;
+pub mod sentences;
 pub mod index_handle;
 pub mod pause;
 pub mod lifecycle_json;
@@ -24,6 +25,7 @@ pub mod settings;
 pub mod transcript_replies;
 pub mod injection_receipt;
 pub mod ports;
+pub mod embedding_work;
 pub mod crashes;
 pub mod ingest;
 pub mod spool_watch;

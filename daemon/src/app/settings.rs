@@ -91,6 +91,7 @@ impl ConfigReport {
             ),
             ("context", (new.budgets, new.notice) != (old.budgets, old.notice)),
             ("compression", new.compression != old.compression),
+            ("embedding", new.embedding != old.embedding),
             ("subscribe", new.subscriptions != old.subscriptions),
         ];
         Self {

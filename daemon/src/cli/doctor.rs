@@ -25,7 +25,7 @@ use super::terminal::{self, BOLD, DIM, ERROR, GOOD, WARNING};
 use crate::agents::AGENTS;
 use crate::app::answers::found::{IdentityAnswer, UnprovenClaimAnswer};
 use crate::app::answers::status::SubscriberCounters;
-use crate::app::answers::status::{PingAnswer, RepairAnswer, StatusAnswer};
+use crate::app::answers::status::{EmbeddingState, PingAnswer, RepairAnswer, StatusAnswer};
 use crate::app::capture_rules::project_files;
 use crate::app::clock;
 use crate::config::Config;
@@ -379,7 +379,26 @@ fn trouble(area: &mut Area<'_>, status: &StatusAnswer) {
              one of them.",
         );
     }
+    embedding(area, &status.embedding);
     subscriptions(area, &status.subscribe);
+}
+
+/// The sentence model, if one is configured.
+fn embedding(area: &mut Area<'_>, embedding: &EmbeddingState) {
+    let EmbeddingState { backend, model, state, why, waiting, .. } = embedding;
+    match (state.as_ref(), why) {
+        ("ready", _) if *waiting == 0 => {
+            area.good(format!("searches by meaning: {backend}, {model}"));
+        }
+        ("ready", _) => area.note(
+            format!("searches by meaning: {backend}, {model}; {waiting} documents have no vectors yet"),
+            "They are made in the background; `recall ctl flush` waits for them.",
+        ),
+        ("unusable", Some(why)) => {
+            area.bad(format!("the sentence model {model} cannot be used; searches go on by words"), why);
+        }
+        _ => {}
+    }
 }
 
 /// Failing commands of `[[subscribe]]`.

@@ -16,6 +16,7 @@ pub mod context;
 pub mod why;
 pub mod stats;
 pub mod config;
+pub mod model;
 pub mod forget;
 pub mod remember;
 pub mod resolve;
@@ -75,6 +76,9 @@ enum Command {
     /// Check the settings
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Install, list and remove sentence models
+    #[command(subcommand)]
+    Model(model::ModelCommand),
     /// Add a note
     Remember(remember::RememberArgs),
     /// Mark an observation as resolved, or reopen it
@@ -140,6 +144,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Ui(args) => ui::run(&args, out),
         Command::Stats(args) => stats::run(&args, out),
         Command::Config(command) => config::run(&command, out),
+        Command::Model(command) => model::run(&command, out),
         Command::Remember(args) => remember::run(&args, out),
         Command::Resolve(args) => resolve::run(&args, out),
         Command::Forget(args) => forget::run(&args, out),

@@ -142,8 +142,9 @@ fn explain(out: &mut dyn Write, score: f32, why: &Explanation) -> std::io::Resul
     let (matched, missing) = (words(&why.matched), words(&why.missing));
     writeln!(out, "   {DIM}has {matched}; lacks {missing}{DIM:#}")?;
     for part in &why.sources {
-        let ExplainedSource { source, fit, relevance } = part;
-        writeln!(out, "   {DIM}found by {source}: fit {fit:.4}, relevance {relevance:.2}{DIM:#}")?;
+        let ExplainedSource { source, fit, relevance, cosine } = part;
+        let cosine = cosine.map(|cosine| format!(", cosine {cosine:.2}")).unwrap_or_default();
+        writeln!(out, "   {DIM}found by {source}: fit {fit:.4}, relevance {relevance:.2}{cosine}{DIM:#}")?;
     }
     Ok(())
 }

@@ -65,14 +65,14 @@ impl WrittenBackend {
 /// How a backend is reached.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct WrittenEndpoint {
-    model: Option<String>,
-    base_url: Option<String>,
-    api_key_env: Option<String>,
-    api_key_file: Option<PathBuf>,
-    api_key_keyring: Option<String>,
-    usd_per_mtok_in: f64,
-    usd_per_mtok_out: f64,
+pub(super) struct WrittenEndpoint {
+    pub(super) model: Option<String>,
+    pub(super) base_url: Option<String>,
+    pub(super) api_key_env: Option<String>,
+    pub(super) api_key_file: Option<PathBuf>,
+    pub(super) api_key_keyring: Option<String>,
+    pub(super) usd_per_mtok_in: f64,
+    pub(super) usd_per_mtok_out: f64,
 }
 
 impl Default for WrittenCompression {
@@ -125,18 +125,9 @@ impl WrittenCompression {
         }
         for (place, kind, endpoint) in self.endpoints() {
             endpoint.check(&place, kind, &mut problems);
-            if self.proxy.is_some() && endpoint.is_on_this_machine() {
-                problems.push(format!(
-                    "{place}.base_url is on this machine, and compression.proxy would send what is meant for it \
-                     elsewhere, readable: leave out one of the two"
-                ));
-            }
+            endpoint.check_proxied((&place, "compression"), self.proxy.as_deref(), &mut problems);
         }
-        if let Some(proxy) = &self.proxy
-            && !["http://", "https://"].iter().any(|scheme| proxy.starts_with(scheme))
-        {
-            problems.push("compression.proxy must begin with http:// or https://".to_owned());
-        }
+        check_proxy("compression", self.proxy.as_deref(), &mut problems);
         problems
     }
 
@@ -194,7 +185,22 @@ impl WrittenCompression {
 }
 
 impl WrittenEndpoint {
-    fn check(&self, place: &str, kind: BackendKind, problems: &mut Vec<String>) {
+    /// `place` is of this endpoint, `table` that of the proxy.
+    pub(super) fn check_proxied(
+        &self,
+        (place, table): (&str, &str),
+        proxy: Option<&str>,
+        problems: &mut Vec<String>,
+    ) {
+        if proxy.is_some() && self.is_on_this_machine() {
+            problems.push(format!(
+                "{place}.base_url is on this machine, and {table}.proxy would send what is meant for it elsewhere, \
+                 readable: leave out one of the two"
+            ));
+        }
+    }
+
+    pub(super) fn check(&self, place: &str, kind: BackendKind, problems: &mut Vec<String>) {
         if self.model.is_none() && kind.default_model().is_none() {
             problems.push(format!("{place}.model is missing: {kind} has no default model"));
         }
@@ -224,7 +230,7 @@ impl WrittenEndpoint {
         url.is_some_and(|url| may_be_this_machine(&url))
     }
 
-    fn backend(&self, kind: BackendKind) -> Backend {
+    pub(super) fn backend(&self, kind: BackendKind) -> Backend {
         let base_url = self.base_url.as_deref().unwrap_or(kind.default_base_url());
         let model = self.model.as_deref().or(kind.default_model()).unwrap_or(EXTRACTIVE);
         Backend {
@@ -256,6 +262,12 @@ impl WrittenEndpoint {
             (BackendKind::OpenAi, None) => KeySource::Environment("OPENAI_API_KEY".to_owned()),
             _ => KeySource::None,
         }
+    }
+}
+
+pub(super) fn check_proxy(table: &str, proxy: Option<&str>, problems: &mut Vec<String>) {
+    if proxy.is_some_and(|proxy| !["http://", "https://"].iter().any(|scheme| proxy.starts_with(scheme))) {
+        problems.push(format!("{table}.proxy must begin with http:// or https://"));
     }
 }
 

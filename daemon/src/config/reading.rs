@@ -1,7 +1,7 @@
 //! Reads `config.toml` piece by piece, so that a mistake affects only its own key, and all mistakes are reported at
 //! once.
 //!
-//! Two parts are accepted only as a whole: `[compression]`, where a lost key could send notes to another url or exceed
+//! Some parts are accepted only as a whole: `[compression]` and `[embedding]`, where a lost key could send notes to another url or exceed
 //! a cap, and each `[[subscribe]]`, which runs a command. If the file is not valid TOML, neither is accepted, nor is
 //! anything that loosens redaction, since the recovered text may not be what was meant.
 
@@ -74,11 +74,11 @@ pub(super) fn read(text: &str) -> Reading {
     for (section, value) in table {
         match section.get_ref().as_ref() {
             "capture" | "durability" | "timers" | "context" | "redaction" => reader.by_key(&section, value),
-            name @ ("compression" | "subscribe") if !is_toml => {
+            name @ ("compression" | "embedding" | "subscribe") if !is_toml => {
                 let what = format!("[{name}] is ignored while the file is not valid TOML");
                 reader.problem(section.span().start, &what);
             }
-            "compression" => {
+            "compression" | "embedding" => {
                 reader.take(DeTable::from_iter([(section.clone(), value)]), section.span().start, "");
             }
             "subscribe" => reader.by_entry(&section, value),

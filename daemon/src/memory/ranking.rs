@@ -112,6 +112,63 @@ pub struct TextMatch {
     pub proximity: f32,
 }
 
+/// How close the texts of a project are to a question in general: what is close to every question answers none. A
+/// model's cosines mean different things for different questions, and this makes them comparable.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Background {
+    mean: f32,
+    deviation: f32,
+}
+
+impl Background {
+    /// What is usual before anything is counted, and its weight in documents.
+    const USUAL: Self = Self { mean: 0.12, deviation: 0.12 };
+    const WEIGHT: f32 = 30.0;
+
+    /// `cosines`: that of each document.
+    pub fn of(cosines: impl Iterator<Item = f32> + Clone) -> Self {
+        let usual = Self::USUAL;
+        let (count, sum) =
+            cosines.clone().fold((Self::WEIGHT, Self::WEIGHT * usual.mean), |(count, sum), cosine| {
+                (count + 1.0, sum + cosine)
+            });
+        let mean = sum / count;
+        let usual_squares = Self::WEIGHT * usual.deviation * usual.deviation;
+        let squares = cosines.fold(usual_squares, |sum, cosine| sum + (cosine - mean) * (cosine - mean));
+        Self { mean, deviation: (squares / count).sqrt() }
+    }
+}
+
+/// How close a document is to a question: the cosine of the angle between the question's vector and that of the closest
+/// passage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Closeness {
+    pub cosine: f32,
+    pub background: Background,
+}
+
+/// Deviations above the mean up to which closeness is chance.
+const CHANCE: f32 = 1.0;
+/// The fit of each further deviation. The best answers have four or five, which is as much as a good match of words.
+const DEVIATION_FIT: f32 = 0.06;
+/// The cosine that says as little as no word at all, and the one that leaves no doubt.
+const UNRELATED: f32 = 0.3;
+const SAME: f32 = 0.9;
+
+impl Closeness {
+    /// The fit in the unit of [`TextFactors::fit`], 0 for a document that is no closer than by chance.
+    pub fn fit(&self) -> f32 {
+        let deviations =
+            (self.cosine - self.background.mean) / self.background.deviation.max(f32::MIN_POSITIVE);
+        DEVIATION_FIT * (deviations - CHANCE).max(0.0)
+    }
+
+    /// How likely the document is about the question, 0 to 1. It does not depend on the rest of the project.
+    pub fn relevance(&self) -> f32 {
+        ((self.cosine - UNRELATED) / (SAME - UNRELATED)).clamp(0.0, 1.0)
+    }
+}
+
 /// The properties of a document apart from its text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DocumentTraits {
@@ -361,6 +418,22 @@ mod tests {
             relevance(TextMatch { answered: 1.0, evidence: 2.0 * word, ..TextMatch::default() })
         };
         assert!((at(100) - at(100_000)).abs() < 0.25, "{} against {}", at(100), at(100_000));
+    }
+
+    #[test]
+    fn closeness_is_judged_against_what_is_usual_in_the_project() {
+        let fit = |cosine, others: &[f32]| {
+            Closeness { cosine, background: Background::of(others.iter().copied()) }.fit()
+        };
+        // In a small project what is usual elsewhere counts.
+        assert!(fit(0.6, &[0.6]) > 0.1 && fit(0.1, &[0.1, 0.6]) == 0.0);
+        // What is close to everything is an answer to nothing.
+        let alike = [0.6; 500];
+        assert!(fit(0.6, &alike) == 0.0 && fit(0.6, &[0.1; 500]) > fit(0.6, &[0.6]));
+        assert!(fit(0.6, &[]) > 0.0 && fit(0.0, &[]) == 0.0);
+        let background = Background::of([0.1].into_iter());
+        let relevance = |cosine| Closeness { cosine, background }.relevance();
+        assert!(relevance(0.2) == 0.0 && relevance(0.95) == 1.0 && relevance(0.5) < RELEVANCE_FLOOR);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Calls to models somewhere else: the HTTP client, keys, `Retry-After`, the circuit breaker, and the rules of the cost
 //! ledger.
 //!
-//! [`chat`] sends a text and gets a text. [`CallGuard`] decides whether a call is made, whatever it asks for.
+//! [`chat`] sends a text and gets a text; [`embeddings`] sends texts and gets vectors. [`CallGuard`] decides whether a call is made, whatever it asks for.
 //!
 //! **Invariant:** nothing here knows what a model is asked for, or what its answer means.
 
@@ -13,6 +13,7 @@ mod breaker;
 pub mod ledger;
 mod guard;
 pub mod chat;
+pub mod embeddings;
 
 use std::borrow::Cow;
 

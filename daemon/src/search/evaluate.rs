@@ -54,6 +54,37 @@ pub(crate) fn evaluate(
     Ok(Candidates { candidates, total, terms, read_as })
 }
 
+/// Of these documents, the first `most` that are in the request's scope and fulfil its conditions, as candidates.
+pub(crate) fn admitted(
+    searcher: &Searcher,
+    fields: &Fields,
+    request: &Request,
+    documents: impl Iterator<Item = (DocumentKey, Part)>,
+    most: usize,
+) -> tantivy::Result<Vec<Candidate>> {
+    let segments = Segment::open_all(searcher, fields, request)?;
+    let mut candidates = Vec::new();
+    for (key, part) in documents {
+        if candidates.len() >= most {
+            break;
+        }
+        let term = fields.key_term(key);
+        for segment in &segments {
+            let keys = segment.reader.inverted_index(term.field())?;
+            let Some(mut postings) = keys.read_postings(&term, IndexRecordOption::Basic)? else { continue };
+            while postings.doc() != TERMINATED {
+                let doc = postings.doc();
+                let is_alive = segment.reader.alive_bitset().is_none_or(|alive| alive.is_alive(doc));
+                if is_alive && segment.holds(doc) && segment.conditions.admits(doc) {
+                    candidates.extend(segment.candidate(doc, request.now, part));
+                }
+                postings.advance();
+            }
+        }
+    }
+    Ok(candidates)
+}
+
 /// A segment with the columns that a request needs.
 pub(super) struct Segment<'a> {
     pub(super) reader: &'a SegmentReader,
@@ -215,7 +246,7 @@ impl<'a> Tally<'a> {
     fn part(&self, document: usize, text: TextMatch) -> Part {
         let words = text_factors(text);
         let matched = self.sums.get(document).map_or(0, |sum| sum.found);
-        Part { fit: words.fit(), relevance: relevance(text), words: Some(words), matched }
+        Part { fit: words.fit(), relevance: relevance(text), words: Some(words), cosine: None, matched }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Makes one result of what the sources found.
 //!
-//! A document that several sources found is one candidate. Its fit and its relevance are those of the source that is
-//! surest; the others are shown by `--explain`. Then the document's own traits count, and what was found close by in
-//! time.
+//! A document that several sources found is one candidate. Its fit is the sum of theirs: what has the words and the
+//! meaning is better than what has one of them. Its relevance is that of the source that is surest. Then the document's
+//! own traits count, and what was found close by in time.
 
 use std::collections::HashMap;
 
@@ -46,12 +46,9 @@ pub fn search(sources: &[&dyn CandidateSource], request: &Request) -> Result<Hit
 
 /// A candidate with all that was said about it.
 struct Fused {
-    /// With the part of the source that is surest.
     candidate: Candidate,
-    /// The number of that source.
-    source: usize,
-    /// What the other sources say.
-    others: Vec<(usize, Part)>,
+    /// What each source says, with its number.
+    parts: Vec<(usize, Part)>,
     factors: Factors,
     /// Its place among all candidates, which makes the order of equal ones certain.
     place: usize,
@@ -69,8 +66,7 @@ fn fuse(found: &[Candidates]) -> Vec<Fused> {
                 Some(one) => one.blend(source, candidate.part),
                 None => fused.push(Fused {
                     candidate: *candidate,
-                    source,
-                    others: Vec::new(),
+                    parts: vec![(source, candidate.part)],
                     factors: factors(candidate.part.fit, candidate.traits),
                     place: fused.len(),
                 }),
@@ -83,21 +79,22 @@ fn fuse(found: &[Candidates]) -> Vec<Fused> {
 impl Fused {
     /// Adds what one more source says.
     fn blend(&mut self, source: usize, part: Part) {
-        let mut other = (source, part);
-        if part.fit > self.candidate.part.fit {
-            other = (self.source, self.candidate.part);
-            self.source = source;
-            self.candidate.part = part;
-            self.factors = factors(part.fit, self.candidate.traits);
-        }
-        self.others.push(other);
+        self.parts.push((source, part));
+        let fit = self.parts.iter().map(|(_, part)| part.fit).sum();
+        self.factors = factors(fit, self.candidate.traits);
     }
 
     fn hit(self, score: f32, sources: &[&dyn CandidateSource], found: &[Candidates]) -> Hit {
-        let parts = || std::iter::once((self.source, self.candidate.part)).chain(self.others.iter().copied());
+        let parts = || self.parts.iter().copied();
         let named = |(source, part): (usize, Part)| {
             let source = sources.get(source)?.name();
-            Some(SourcePart { source, fit: part.fit, relevance: part.relevance, words: part.words })
+            Some(SourcePart {
+                source,
+                fit: part.fit,
+                relevance: part.relevance,
+                words: part.words,
+                cosine: part.cosine,
+            })
         };
         let matched = parts().filter_map(|(source, part)| Some(found.get(source)?.matched(part))).flatten();
         let matched: Vec<String> = matched.cloned().collect();
@@ -158,7 +155,7 @@ mod tests {
                     importance: Importance::clamped(5),
                     age: request.now.since(NOW),
                 },
-                part: Part { fit: *fit, relevance: *relevance, words: None, matched: 1 },
+                part: Part { fit: *fit, relevance: *relevance, words: None, cosine: None, matched: 1 },
             });
             Ok(Candidates {
                 candidates: candidates.collect(),
@@ -181,12 +178,12 @@ mod tests {
         let rows: Vec<i64> = hits.hits.iter().map(|hit| hit.key.row).collect();
         assert_eq!((rows, hits.total), (vec![2, 1, 3], 3));
         let both = &hits.hits[0];
-        // The surest source says the fit; each is named with its own part.
-        assert_eq!((both.factors.fit, both.relevance), (0.9, 0.4));
+        // The fits add up, the surest says the relevance, and each source is named with its own part.
+        assert_eq!((both.factors.fit, both.relevance), (0.4 + 0.9, 0.4));
         let parts: Vec<_> = both.sources.iter().map(|part| (part.source, part.fit, part.relevance)).collect();
-        assert_eq!(parts, [("meaning", 0.9, 0.3), ("words", 0.4, 0.4)]);
-        assert_eq!(both.matched, ["meaning", "words"]);
-        assert_eq!(both.named_factors()[0], ("fit", 0.9));
+        assert_eq!(parts, [("words", 0.4, 0.4), ("meaning", 0.9, 0.3)]);
+        assert_eq!(both.matched, ["words", "meaning"]);
+        assert_eq!(both.named_factors()[0], ("fit", 0.4 + 0.9));
     }
 
     #[test]

@@ -23,11 +23,11 @@ use tantivy::{IndexReader, IndexSettings, IndexWriter, ReloadPolicy, TantivyErro
 use crate::memory::document::{Document, DocumentKey};
 
 use super::error::IndexError;
-use super::evaluate::evaluate;
+use super::evaluate::{admitted, evaluate};
 use super::merging::Merges;
 use super::request::Request;
 use super::schema::{self, Fields, SCHEMA_VERSION};
-use super::source::{CandidateSource, Candidates};
+use super::source::{Candidate, CandidateSource, Candidates, Part};
 use super::tokenizer;
 
 /// The minimum that tantivy accepts. It suffices, since documents come one by one.
@@ -148,6 +148,22 @@ impl Index {
     /// missing.
     pub fn high_water(&self) -> i64 {
         self.high_water.load(Ordering::Acquire)
+    }
+
+    /// Of documents that were found elsewhere, the first `most` that fulfil the request's conditions.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub(super) fn admitted(
+        &self,
+        request: &Request,
+        documents: impl Iterator<Item = (DocumentKey, Part)>,
+        most: usize,
+    ) -> Result<Vec<Candidate>, IndexError> {
+        let searcher = self.reader.searcher();
+        catch_unwind(AssertUnwindSafe(|| admitted(&searcher, &self.fields, request, documents, most)))
+            .map_err(|_| IndexError::Damaged)?
+            .map_err(IndexError::from)
     }
 
     /// The number of searchable documents.

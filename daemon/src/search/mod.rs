@@ -1,6 +1,7 @@
 //! Search: the tantivy index over everything in the store, and the fusion of all that finds candidates.
 //!
-//! [`source::CandidateSource`] is what finds candidates; the index is the first. [`fusion`] scores what they found.
+//! [`source::CandidateSource`] is what finds candidates: the index by words, [`meaning`] by vectors. [`fusion`] scores what
+//! they found.
 //!
 //! The index is derived. It can be deleted at any time and rebuilt from the store. Damage on disk leads to a rebuild,
 //! never to a crash. The index stores no text: a hit is a key, and its text is read from the store.
@@ -15,6 +16,7 @@
 pub mod fresh;
 pub mod fusion;
 pub mod index;
+pub mod meaning;
 pub mod query;
 pub mod request;
 pub mod snippet;

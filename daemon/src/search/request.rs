@@ -75,7 +75,7 @@ pub struct Hit {
     pub relevance: f32,
     /// The factors of the score.
     pub factors: Factors,
-    /// Who found it. The first says what the fit is.
+    /// Who found it. The fit is the sum of theirs.
     pub sources: Vec<SourcePart>,
     /// The query's terms that it has, as indexed.
     pub matched: Vec<String>,
@@ -91,12 +91,18 @@ pub struct SourcePart {
     pub relevance: f32,
     /// The factors of the fit, if it comes from words.
     pub words: Option<TextFactors>,
+    /// The cosine of the closest passage, if the fit comes from vectors.
+    pub cosine: Option<f32>,
 }
 
 impl Hit {
     /// Every factor of the score with its name in `--explain`.
     pub fn named_factors(&self) -> Vec<(&'static str, f32)> {
-        let words = self.sources.first().and_then(|part| part.words);
+        // The fits of several sources add up; that of words alone is a product.
+        let words = match self.sources.as_slice() {
+            [only] => only.words,
+            _ => None,
+        };
         let fit = words.map_or_else(|| vec![("fit", self.factors.fit)], |words| words.named().to_vec());
         fit.into_iter().chain(self.factors.besides_fit()).collect()
     }

@@ -55,6 +55,8 @@ pub struct Part {
     pub relevance: f32,
     /// The factors of the fit, if it comes from words.
     pub words: Option<TextFactors>,
+    /// The cosine of the closest passage, if the fit comes from vectors.
+    pub cosine: Option<f32>,
     /// The terms that the document has: one bit for each of [`Candidates::terms`].
     pub matched: u32,
 }

@@ -120,6 +120,7 @@ pub async fn run_with(
         repair_note: site.note,
         pause_note: pause_note(&paths),
         index_folder: paths.index_dir(),
+        models_folder: paths.models_dir(),
         first_connection: FirstConnection::new(connection),
         spool,
         config: loaded,

@@ -46,6 +46,7 @@ mod text;
 mod threads;
 mod titles;
 mod traces;
+mod vectors;
 mod writes;
 #[cfg(test)]
 mod arrival;
@@ -112,6 +113,10 @@ pub use sessions::{
 };
 pub use statistics::{Statistics, is_empty, statistics};
 pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};
+pub use vectors::{
+    RemoveOtherVectors, StoreVectors, VectorCount, VectorRow, VectorsStored, count_without_vectors,
+    documents_without_vectors, has_other_vectors, vector_count, vectors_after,
+};
 pub use writes::{
     EventOutcome, IdleEffects, Injection, RetractInjection, Transaction, TrimIndexLog, Unparsed,
     UnparsedOutcome,

@@ -85,9 +85,10 @@ impl<'a> WriteContext<'a> {
     }
 }
 
-/// Says that a row was written or is gone, so that the index follows.
+/// Says that a row was written or is gone, so that the index follows. Its vectors are of another text from here on.
 pub(super) fn log(db: &WriteContext<'_>, kind: &str, row: i64) -> Result<(), StoreError> {
     db.prepare_cached("INSERT INTO index_log (kind, row) VALUES (?1, ?2)")?.execute(params![kind, row])?;
+    db.prepare_cached("DELETE FROM vectors WHERE kind = ?1 AND row = ?2")?.execute(params![kind, row])?;
     db.changes.borrow_mut().documents = true;
     Ok(())
 }

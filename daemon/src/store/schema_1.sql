@@ -265,6 +265,20 @@ CREATE TABLE index_log (
     row  INTEGER NOT NULL
 );
 
+-- The vectors of a document's passages, one after the other: a scale (four bytes, little endian) and a signed byte for each
+-- dimension. `model` is the hash of the model that made them. An entry of `index_log` removes the document's.
+CREATE TABLE vectors (
+    id      INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind    TEXT NOT NULL,
+    row     INTEGER NOT NULL,
+    project INTEGER NOT NULL REFERENCES projects ON DELETE CASCADE,
+    model   BLOB NOT NULL,
+    packed  BLOB NOT NULL,
+    UNIQUE (kind, row)
+);
+CREATE INDEX vectors_by_project ON vectors (project, model, id);
+CREATE INDEX vectors_by_model ON vectors (model, id);
+
 -- What was said of a session's life, in order: one start and one end each.
 CREATE TABLE life_events (
     id      INTEGER PRIMARY KEY,

@@ -70,7 +70,8 @@ pub struct SearchResult {
 pub struct Explanation {
     pub relevance: f32,
     pub factors: serde_json::Map<String, serde_json::Value>,
-    /// The sources that found it. The first one gives the fit, which is the first factor.
+    /// The sources that found it. Their fits add up to the fit, which is the first factor, or the product of the
+    /// first three where only words were searched.
     #[serde(default)]
     pub sources: Vec<ExplainedSource>,
     pub matched: Vec<String>,
@@ -85,11 +86,14 @@ pub struct ExplainedSource {
     pub source: Text,
     pub fit: f32,
     pub relevance: f32,
+    /// Of the vectors of the question and the closest passage; absent for other sources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cosine: Option<f32>,
 }
 
 impl From<&SourcePart> for ExplainedSource {
     fn from(part: &SourcePart) -> Self {
-        Self { source: part.source.into(), fit: part.fit, relevance: part.relevance }
+        Self { source: part.source.into(), fit: part.fit, relevance: part.relevance, cosine: part.cosine }
     }
 }
 

@@ -59,6 +59,8 @@ pub struct StatusAnswer {
     pub summaries: i64,
     pub index: IndexState,
     pub compression: CompressionState,
+    #[serde(default)]
+    pub embedding: EmbeddingState,
     pub subscribe: SubscriberCounters,
     pub bytes: ByteCounts,
     pub rss_bytes: u64,
@@ -253,6 +255,25 @@ pub struct CompressionState {
     pub providers: Vec<ProviderState>,
     /// Failures of models since their last success; null: none.
     pub trouble: Option<TroubleAnswer>,
+}
+
+/// The vectors of texts.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct EmbeddingState {
+    /// `none`, `local` or `openai`.
+    pub backend: Text,
+    /// As it is configured; empty without one.
+    pub model: String,
+    /// `off`, `ready`, or `unusable`: searches go on by words alone.
+    pub state: Text,
+    /// Why it is unusable; null if it is not.
+    pub why: Option<String>,
+    /// The hash of the model's files, or of its address; null without a model.
+    pub model_hash: Option<String>,
+    /// Documents that have vectors.
+    pub embedded: i64,
+    /// Documents that have none yet.
+    pub waiting: i64,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -15,6 +15,7 @@ use crate::app::clock;
 use crate::app::context_lookup::ContextLookup;
 use crate::app::documents::title_and_text;
 use crate::app::index_handle::IndexState;
+use crate::app::sentences::Patience;
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::{ProjectKey, Timestamp};
 use crate::search::index::Index;
@@ -149,7 +150,7 @@ fn ask_index(
         spelling: Spelling::Forgiving,
         ..Request::new(query, clock::now())
     };
-    let hits = lookup.index.search(index, &request)?;
+    let hits = lookup.index.search(index, &request, Patience::Person)?;
     let found = hits.hits.into_iter().map(|hit| Found {
         key: hit.key,
         at: hit.at,

@@ -8,7 +8,7 @@ use recall_protocol::query::Status;
 use super::pause::sentence;
 use crate::app::answers::status::SubscriberCounters;
 use crate::app::answers::status::{
-    CompressionState, ConfigAnswer, LatencyAnswer, QuantilesAnswer, StatusAnswer,
+    CompressionState, ConfigAnswer, EmbeddingState, LatencyAnswer, QuantilesAnswer, StatusAnswer,
 };
 use crate::cli::client::{Client, Start};
 use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes, counted};
@@ -93,6 +93,7 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
         )?;
     }
     budget(out, compression)?;
+    embedding(out, &status.embedding)?;
     subscriptions(out, &status.subscribe)?;
     latency(out, &status.latency)?;
     for repair in &status.healed {
@@ -169,6 +170,24 @@ fn budget(out: &mut dyn Write, compression: &CompressionState) -> std::io::Resul
         )?;
     }
     Ok(())
+}
+
+/// The sentence model, if one is configured.
+fn embedding(out: &mut dyn Write, embedding: &EmbeddingState) -> std::io::Result<()> {
+    let EmbeddingState { backend, model, state, why, embedded, waiting, .. } = embedding;
+    match state.as_ref() {
+        "ready" => writeln!(
+            out,
+            "  embedding    {backend}, {model}, {} with vectors, {waiting} waiting",
+            counted(*embedded, "document", "documents")
+        ),
+        "unusable" => writeln!(
+            out,
+            "  {WARNING}embedding    {backend}, {model}: {}{WARNING:#}",
+            why.as_deref().unwrap_or_default()
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Problems of the user's subscribed commands.

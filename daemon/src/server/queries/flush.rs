@@ -1,10 +1,12 @@
-//! `recall ctl flush`: returns when all that was accepted before it is stored, compressed once and searchable.
+//! `recall ctl flush`: returns when all that was accepted before it is stored, compressed once and
+//! searchable, by its words and, with a sentence model, by its meaning.
 
 use std::time::Duration;
 
 use recall_protocol::wire::ErrorKind;
 use tokio::time::{Instant, timeout};
 
+use crate::actors::embedder::EmbedderMessage;
 use crate::actors::housekeeper_message::HousekeeperMessage;
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::services::Services;
@@ -61,6 +63,9 @@ pub async fn flush(services: &Services) -> Result<FlushAnswer, FlushError> {
     services.answers.settle().await;
     wait_for_jobs(services, started + WITHIN).await?;
     wait_for_index(services, started + WITHIN).await?;
+    // A model that fails must not hold up a script; an embedder that is being restarted owes nothing.
+    let left = (started + WITHIN).saturating_duration_since(Instant::now());
+    let _ = services.embedder.ask(EmbedderMessage::Flush, left).await;
     Ok(FlushAnswer {
         spooled_stored: drained.stored,
         spooled_left: drained.left,

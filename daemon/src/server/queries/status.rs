@@ -13,12 +13,13 @@ use crate::actors::services::Services;
 use crate::actors::subscriber::SubscriberMessage;
 use crate::app::answers::status::SubscriberCounters;
 use crate::app::answers::status::{
-    ByteCounts, CompressionState, ConfigAnswer, EventCounts, IndexState as IndexAnswer, JobCounts,
-    LatencyAnswer, PauseAnswer, SessionCounts, StatusAnswer, TroubleAnswer, dollars,
+    ByteCounts, CompressionState, ConfigAnswer, EmbeddingState, EventCounts, IndexState as IndexAnswer,
+    JobCounts, LatencyAnswer, PauseAnswer, SessionCounts, StatusAnswer, TroubleAnswer, dollars,
 };
 use crate::app::clock;
 use crate::app::index_handle::IndexState;
 use crate::app::queries::{Answer, blocking};
+use crate::app::sentences::ModelState;
 use crate::memory::budget::Usage;
 use crate::server::connection_context::ConnectionContext;
 use crate::server::run::repair_note;
@@ -90,6 +91,7 @@ fn put_together(reception: &ConnectionContext, observed: Observed) -> Answer<Sta
             rebuilds: index.rebuilds,
         },
         compression: compression_state(services, compression, spent, trouble),
+        embedding: embedding_state(services)?,
         subscribe,
         bytes: ByteCounts {
             database: database_bytes(&paths.database()),
@@ -142,6 +144,35 @@ fn compression_state(
         threads_lost: counters.threads_lost,
         providers: counters.providers,
         trouble: trouble.map(TroubleAnswer::from),
+    }
+}
+
+fn embedding_state(services: &Services) -> Answer<EmbeddingState> {
+    let policy = &services.config.embedding;
+    let state = EmbeddingState {
+        backend: policy.backend().into(),
+        model: policy.model().to_owned(),
+        state: "off".into(),
+        ..EmbeddingState::default()
+    };
+    match services.context_lookup.index.sentences.state() {
+        ModelState::None => Ok(state),
+        ModelState::Missing { why } | ModelState::Unusable { why } => {
+            Ok(EmbeddingState { state: "unusable".into(), why: Some(why), ..state })
+        }
+        ModelState::Ready(embedder) => {
+            let model = embedder.model();
+            let (count, waiting) = services.readers.read(|db| {
+                Ok((store::vector_count(db, &model.0, None)?, store::count_without_vectors(db, &model.0)?))
+            })?;
+            Ok(EmbeddingState {
+                state: "ready".into(),
+                model_hash: Some(model.to_string()),
+                embedded: count.rows,
+                waiting,
+                ..state
+            })
+        }
     }
 }
 

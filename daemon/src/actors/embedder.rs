@@ -1,0 +1,184 @@
+//! Makes vectors in the background. It wakes when the index has followed, and now and then to see whether the model's
+//! folder has changed. It is an actor of its own because its work takes minutes and may fail without harm: nothing
+//! waits for it, and it is restarted without limit.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use tokio::sync::broadcast::error::RecvError;
+
+use super::handle::ActorHandle;
+use super::writer::WriterHandle;
+use crate::app::bus::{Bus, BusEvent};
+use crate::app::embedding_work::{EmbeddingError, EmbeddingWork, Origin};
+use crate::config::EmbeddingPolicy;
+use crate::embedding::EmbedError;
+
+/// How long new documents are collected.
+const COLLECT_FOR: Duration = Duration::from_secs(1);
+/// How often the model's folder is looked at, and work that failed is tried again.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+
+pub enum EmbedderMessage {
+    /// There may be new documents.
+    Wake,
+    /// New documents were collected long enough.
+    Collected,
+    /// Look at the model's folder.
+    Look,
+    /// Replies when a run that began afterwards has ended, whatever came of it.
+    Flush(RpcReplyPort<()>),
+    Done {
+        origin: Option<Origin>,
+        outcome: Result<(), EmbeddingError>,
+    },
+}
+
+pub type EmbedderHandle = ActorHandle<EmbedderMessage>;
+
+#[derive(Clone)]
+pub struct EmbedderArguments {
+    pub work: EmbeddingWork<WriterHandle>,
+    pub bus: Bus,
+}
+
+pub(super) struct EmbedderActor;
+
+pub struct EmbedderState {
+    arguments: EmbedderArguments,
+    run: Run,
+    origin: Option<Origin>,
+    collecting: Collecting,
+    waiting: Vec<RpcReplyPort<()>>,
+    served_by_run: Vec<RpcReplyPort<()>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Run {
+    Idle,
+    Going,
+    /// Asked for again meanwhile.
+    GoAgain,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Collecting {
+    No,
+    Yes,
+}
+
+impl Actor for EmbedderActor {
+    type Msg = EmbedderMessage;
+    type State = EmbedderState;
+    type Arguments = EmbedderArguments;
+
+    async fn pre_start(
+        &self,
+        me: ActorRef<EmbedderMessage>,
+        arguments: EmbedderArguments,
+    ) -> Result<EmbedderState, ActorProcessingErr> {
+        if arguments.work.policy != EmbeddingPolicy::None {
+            follow(&me, &arguments.bus);
+            me.send_interval(LOOK_EVERY, || EmbedderMessage::Look);
+        }
+        // Vectors of an earlier configuration go.
+        me.send_message(EmbedderMessage::Look)?;
+        Ok(EmbedderState {
+            arguments,
+            run: Run::Idle,
+            origin: None,
+            collecting: Collecting::No,
+            waiting: Vec::new(),
+            served_by_run: Vec::new(),
+        })
+    }
+
+    async fn handle(
+        &self,
+        me: ActorRef<EmbedderMessage>,
+        message: EmbedderMessage,
+        state: &mut EmbedderState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            EmbedderMessage::Wake => state.collect(&me),
+            EmbedderMessage::Collected => {
+                state.collecting = Collecting::No;
+                state.run(&me);
+            }
+            EmbedderMessage::Look => state.run(&me),
+            EmbedderMessage::Flush(done) => {
+                state.waiting.push(done);
+                state.arguments.work.hurry.store(true, Ordering::Relaxed);
+                state.run(&me);
+            }
+            EmbedderMessage::Done { origin, outcome } => state.done(&me, origin, outcome),
+        }
+        Ok(())
+    }
+}
+
+fn follow(me: &ActorRef<EmbedderMessage>, bus: &Bus) {
+    let (me, mut bus_events) = (me.clone(), bus.listen());
+    tokio::spawn(async move {
+        loop {
+            match bus_events.recv().await {
+                Ok(BusEvent::Indexed { .. }) | Err(RecvError::Lagged(_)) => {
+                    if me.send_message(EmbedderMessage::Wake).is_err() {
+                        return;
+                    }
+                }
+                Ok(_) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    });
+}
+
+impl EmbedderState {
+    fn collect(&mut self, me: &ActorRef<EmbedderMessage>) {
+        if self.collecting == Collecting::No {
+            self.collecting = Collecting::Yes;
+            me.send_after(COLLECT_FOR, || EmbedderMessage::Collected);
+        }
+    }
+
+    fn run(&mut self, me: &ActorRef<EmbedderMessage>) {
+        if self.run != Run::Idle {
+            self.run = Run::GoAgain;
+            return;
+        }
+        self.run = Run::Going;
+        self.served_by_run.append(&mut self.waiting);
+        let (me, work, origin) = (me.clone(), self.arguments.work.clone(), self.origin.clone());
+        tokio::spawn(async move {
+            let (origin, outcome) = work.run(origin).await;
+            let _ = me.send_message(EmbedderMessage::Done { origin, outcome });
+        });
+    }
+
+    fn done(
+        &mut self,
+        me: &ActorRef<EmbedderMessage>,
+        origin: Option<Origin>,
+        outcome: Result<(), EmbeddingError>,
+    ) {
+        self.origin = origin;
+        if let Err(error) = outcome {
+            tracing::warn!(%error, "cannot make vectors; trying again later");
+            if let EmbeddingError::Model(EmbedError::Later { wait_ms: Some(wait_ms), .. }) = error {
+                me.send_after(Duration::from_millis(wait_ms), || EmbedderMessage::Look);
+            }
+        }
+        for done in self.served_by_run.drain(..) {
+            let _ = done.send(());
+        }
+        let again = std::mem::replace(&mut self.run, Run::Idle) == Run::GoAgain;
+        if self.waiting.is_empty() {
+            self.arguments.work.hurry.store(false, Ordering::Relaxed);
+        }
+        if again || !self.waiting.is_empty() {
+            self.run(me);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Gives stored documents their vectors: reads the model, removes the vectors of any other, and works through what has
+//! none, the newest first.
+//!
+//! What is done is in the database, so work that was cut off goes on where it stopped. A document that changes
+//! meanwhile is done again.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use sha2::{Digest, Sha256};
+use tokio::runtime::Handle;
+
+use super::clock;
+use super::documents::title_and_text;
+use super::ports::{WriteFailed, Writer};
+use super::sentences::{ModelState, Sentences};
+use crate::agents::Agents;
+use crate::config::EmbeddingPolicy;
+use crate::embedding::{
+    EmbedError, Embedder, InstalledModels, ModelError, ModelHash, Purpose, Reach, pack, passages,
+};
+use crate::memory::budget::Prices;
+use crate::memory::document::DocumentKey;
+use crate::memory::ids::{JobId, ProjectRow};
+use crate::providers::embeddings::{EmbeddingProvider, cost, most};
+use crate::providers::ledger::Ledger;
+use crate::providers::{
+    Backend, CallError, CallGuard, CallSettings, Payer, ProviderError, ProviderSetupError,
+};
+use crate::store::{self, DocumentRow, Readers, RemoveOtherVectors, StoreError, StoreVectors, VectorsStored};
+
+/// Documents whose passages a model is given at once.
+const AT_ONCE: u32 = 8;
+/// Passages of one request to another server.
+const MOST_TEXTS: usize = 64;
+/// The longest that a person waits for the vector of a question from another server.
+const QUESTION_WITHIN: Duration = Duration::from_millis(500);
+/// Of calls for several projects: the budget of the day pays for them, and no project's.
+const NO_PROJECT: ProjectRow = ProjectRow(0);
+/// Vectors are made for no compression job.
+const NO_JOB: JobId = JobId(0);
+
+/// What the work needs. Cheap to clone.
+#[derive(Clone)]
+pub struct EmbeddingWork<W> {
+    pub agents: Agents,
+    pub readers: Readers,
+    pub writer: W,
+    pub sentences: Sentences,
+    pub policy: EmbeddingPolicy,
+    pub models: InstalledModels,
+    pub ledger: Arc<dyn Ledger>,
+    /// Somebody waits: no pauses.
+    pub hurry: Arc<AtomicBool>,
+}
+
+/// Which files a model was read from: if they change, it is read again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    folder: PathBuf,
+    changed: Option<SystemTime>,
+    bytes: u64,
+}
+
+/// Why work stopped before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbeddingError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Write(#[from] WriteFailed),
+    #[error(transparent)]
+    Model(#[from] EmbedError),
+    #[error("the thread that makes vectors panicked")]
+    Panicked,
+}
+
+/// A document that is ready for the model.
+struct Prepared {
+    key: DocumentKey,
+    row: DocumentRow,
+    passages: Vec<String>,
+}
+
+impl<W: Writer> EmbeddingWork<W> {
+    /// One run: reads the model if it is new, removes other vectors, and makes those that are missing. `known` is the
+    /// origin of the model in use.
+    ///
+    /// # Errors
+    /// When the store or the model fails. What was done until then stays.
+    pub async fn run(self, known: Option<Origin>) -> (Option<Origin>, Result<(), EmbeddingError>) {
+        let this = self.clone();
+        let origin = match tokio::task::spawn_blocking(move || this.read_model(known)).await {
+            Ok(origin) => origin,
+            Err(_) => return (None, Err(EmbeddingError::Panicked)),
+        };
+        let outcome = match self.remove_other_vectors().await {
+            Ok(()) => self.make_missing_vectors().await,
+            Err(error) => Err(error),
+        };
+        (origin, outcome)
+    }
+
+    /// Returns where the model in use was read from.
+    fn read_model(&self, known: Option<Origin>) -> Option<Origin> {
+        match &self.policy {
+            EmbeddingPolicy::None => None,
+            EmbeddingPolicy::Local { model } => {
+                let folder = self.models.folder_of(model);
+                let weights = std::fs::metadata(folder.join("model.safetensors")).ok();
+                let origin = Origin {
+                    folder,
+                    changed: weights.as_ref().and_then(|file| file.modified().ok()),
+                    bytes: weights.map_or(0, |file| file.len()),
+                };
+                if known.as_ref() == Some(&origin) {
+                    return known;
+                }
+                self.models.clean();
+                let state = match self.models.open(model) {
+                    Ok(opened) => ModelState::Ready(Arc::new(opened)),
+                    Err(error) => {
+                        tracing::warn!(%error, "the sentence model cannot be used; searches go on without it");
+                        let why = format!("{error}. {}", error.hint());
+                        match error {
+                            ModelError::Absent { .. } => ModelState::Missing { why },
+                            _ => ModelState::Unusable { why },
+                        }
+                    }
+                };
+                self.sentences.set(state);
+                Some(origin)
+            }
+            EmbeddingPolicy::OpenAi { backend, settings } => {
+                if self.sentences.embedder().is_none() {
+                    let ledger = Arc::clone(&self.ledger);
+                    self.sentences.set(match Remote::new(backend, settings, ledger, &Handle::current()) {
+                        Ok(remote) => ModelState::Ready(Arc::new(remote)),
+                        Err(error) => ModelState::Unusable { why: error.to_string() },
+                    });
+                }
+                None
+            }
+        }
+    }
+
+    async fn remove_other_vectors(&self) -> Result<(), EmbeddingError> {
+        let model = match self.sentences.state() {
+            ModelState::Ready(embedder) => Some(embedder.model().0),
+            ModelState::None | ModelState::Missing { .. } => None,
+            ModelState::Unusable { .. } => return Ok(()),
+        };
+        let readers = self.readers.clone();
+        let others = read(move || readers.read(|db| store::has_other_vectors(db, model.as_ref()))).await?;
+        if others {
+            while self.writer.write(RemoveOtherVectors { model }).await? > 0 {}
+        }
+        Ok(())
+    }
+
+    async fn make_missing_vectors(&self) -> Result<(), EmbeddingError> {
+        let Some(embedder) = self.sentences.embedder() else { return Ok(()) };
+        let model = embedder.model();
+        loop {
+            let begun = Instant::now();
+            let (this, asked) = (self.clone(), Arc::clone(&embedder));
+            let made = tokio::task::spawn_blocking(move || this.next_vectors(asked.as_ref())).await;
+            let mut stored = 0;
+            for operation in made.map_err(|_| EmbeddingError::Panicked)?? {
+                stored += usize::from(self.writer.write(operation).await? == VectorsStored::Yes);
+            }
+            // Nothing is left, or it changes faster than it is read: the next run looks at it again.
+            if stored == 0 || self.sentences.embedder().is_none_or(|now| now.model() != model) {
+                return Ok(());
+            }
+            if !self.hurry.load(Ordering::Relaxed) {
+                // Half of one core at most.
+                tokio::time::sleep(begun.elapsed()).await;
+            }
+        }
+    }
+
+    /// Makes the vectors of some documents that have none.
+    fn next_vectors(&self, embedder: &dyn Embedder) -> Result<Vec<StoreVectors>, EmbeddingError> {
+        let model = embedder.model();
+        let keys = self.readers.read(|db| store::documents_without_vectors(db, &model.0, AT_ONCE))?;
+        let mut prepared = Vec::new();
+        for key in keys {
+            let Some(row) = self.readers.read(|db| store::load_document(db, key))? else { continue };
+            let (title, text) = title_and_text(&row, self.agents);
+            // The first line of a text without a title of its own is no title.
+            let title = if text.starts_with(title.trim_end_matches('…')) { "" } else { &title };
+            prepared.push(Prepared { key, passages: passages(title, &text), row });
+        }
+        let texts: Vec<String> = prepared.iter().flat_map(|it| it.passages.iter().cloned()).collect();
+        let mut vectors = Vec::with_capacity(texts.len());
+        for some in texts.chunks(MOST_TEXTS) {
+            match embedder.embed(some, Purpose::Passages) {
+                Ok(made) if made.len() == some.len() => vectors.extend(made),
+                Err(error @ EmbedError::Later { .. }) => return Err(error.into()),
+                // A vector of no length is close to nothing. The text is not tried again.
+                Ok(_) | Err(EmbedError::Refused { .. }) => vectors.extend(some.iter().map(|_| Vec::new())),
+            }
+        }
+        let mut vectors = vectors.into_iter();
+        let packed = prepared.into_iter().map(|Prepared { key, row, passages }| {
+            let packed = vectors.by_ref().take(passages.len()).filter(|vector| !vector.is_empty());
+            let packed = packed.flat_map(|vector| pack(&vector)).collect();
+            StoreVectors { key, seen: row, model: model.0, packed }
+        });
+        Ok(packed.collect())
+    }
+}
+
+async fn read<T: Send + 'static>(
+    query: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, EmbeddingError> {
+    Ok(tokio::task::spawn_blocking(query).await.map_err(|_| EmbeddingError::Panicked)??)
+}
+
+/// A model on another server. Each call is paid for and guarded like any other.
+struct Remote {
+    passages: EmbeddingProvider,
+    questions: EmbeddingProvider,
+    guard: CallGuard,
+    ledger: Arc<dyn Ledger>,
+    prices: Prices,
+    model: ModelHash,
+}
+
+impl Remote {
+    fn new(
+        backend: &Backend,
+        settings: &CallSettings,
+        ledger: Arc<dyn Ledger>,
+        runtime: &Handle,
+    ) -> Result<Self, ProviderSetupError> {
+        let provider = |within| EmbeddingProvider::new(backend, settings, within, runtime);
+        let mut hash = Sha256::new();
+        for part in [&backend.base_url, &backend.model] {
+            hash.update(part.as_bytes());
+            hash.update([0]);
+        }
+        Ok(Self {
+            passages: provider(settings.timeout)?,
+            questions: provider(QUESTION_WITHIN)?,
+            guard: CallGuard::new(format!("{}:{}", backend.kind, backend.model), settings.timeout),
+            ledger,
+            prices: backend.prices,
+            model: ModelHash(hash.finalize().into()),
+        })
+    }
+}
+
+impl Embedder for Remote {
+    fn model(&self) -> ModelHash {
+        self.model
+    }
+
+    fn embed(&self, texts: &[String], purpose: Purpose) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let provider = match purpose {
+            Purpose::Passages => &self.passages,
+            Purpose::Question => &self.questions,
+        };
+        let payer = Payer { job: NO_JOB, project: NO_PROJECT, ledger: self.ledger.as_ref() };
+        let answered = self.guard.call(
+            &payer,
+            most(texts, self.prices),
+            clock::now,
+            |now| provider.embed(texts, now),
+            |reply| cost(texts, reply, self.prices),
+        );
+        match answered {
+            Ok(reply) => Ok(reply.vectors.iter().map(|vector| of_length_one(vector)).collect()),
+            Err(CallError::Provider(ProviderError::Unacceptable { why })) => Err(EmbedError::Refused { why }),
+            Err(error) => {
+                let wait_ms = match &error {
+                    CallError::BackedOff { wait_ms, .. } => Some(*wait_ms),
+                    CallError::Provider(ProviderError::Trouble { wait_ms, .. }) => *wait_ms,
+                    CallError::NotReserved(_) | CallError::Provider(_) => None,
+                };
+                Err(EmbedError::Later { why: error.to_string(), wait_ms })
+            }
+        }
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Elsewhere
+    }
+}
+
+fn of_length_one(vector: &[f32]) -> Vec<f32> {
+    let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+    vector.iter().map(|value| if length > 0.0 { value / length } else { 0.0 }).collect()
+}

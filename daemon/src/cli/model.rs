@@ -1,0 +1,158 @@
+//! `recall model`: installs, lists and removes sentence models.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use recall_protocol::paths::Paths;
+use serde::Serialize;
+
+use super::failure::Failure;
+use super::terminal::{BOLD, DIM, bytes};
+use crate::config::{Config, EmbeddingPolicy};
+use crate::embedding::{InstallError, InstalledModel, InstalledModels};
+use crate::server::run;
+
+#[derive(Debug, Subcommand)]
+pub enum ModelCommand {
+    /// Copy a sentence model into recall's data folder
+    ///
+    /// The folder must contain config.json, model.safetensors, and vocab.txt or tokenizer.json, as all-MiniLM-L6-v2
+    /// does. To use the model, set `backend = "local"` and `model = "NAME"` in [embedding] of config.toml.
+    Add(AddArgs),
+    /// List the installed models
+    List(ListArgs),
+    /// Remove an installed model; a running daemon forgets its vectors
+    Remove(RemoveArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct AddArgs {
+    /// The model's folder
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Install it under this name instead of the folder's
+    #[arg(long)]
+    name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct RemoveArgs {
+    name: String,
+}
+
+#[derive(Serialize)]
+struct Listing {
+    models: Vec<Line>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    name: String,
+    sha256: String,
+    bytes: u64,
+    /// Whether `[embedding]` names it.
+    configured: bool,
+}
+
+pub fn run(command: &ModelCommand, out: &mut dyn Write) -> anyhow::Result<()> {
+    let paths = Paths::from_env().context("finding recall's folders")?;
+    let models = InstalledModels::new(paths.models_dir());
+    match command {
+        ModelCommand::Add(args) => add(args, &paths, &models, out),
+        ModelCommand::List(args) => list(args, &paths, &models, out),
+        ModelCommand::Remove(args) => remove(args, &paths, &models, out),
+    }
+}
+
+/// The model that the configuration names, if it is one that runs here.
+fn configured(paths: &Paths) -> Option<String> {
+    match Config::obeyed(paths.config_file(), &run::last_config(paths)).config.embedding {
+        EmbeddingPolicy::Local { model } => Some(model),
+        EmbeddingPolicy::None | EmbeddingPolicy::OpenAi { .. } => None,
+    }
+}
+
+fn add(args: &AddArgs, paths: &Paths, models: &InstalledModels, out: &mut dyn Write) -> anyhow::Result<()> {
+    let folder = std::path::absolute(&args.folder).context("finding the model's folder")?;
+    let of_folder = || folder.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = args.name.clone().or_else(of_folder).unwrap_or_default();
+    let facts = models.add(&folder, &name).map_err(failure)?;
+    writeln!(
+        out,
+        "Installed {BOLD}{name}{BOLD:#}: {} dimensions, {} layers.",
+        facts.dimensions, facts.layers
+    )?;
+    writeln!(out, "  {DIM}SHA-256 {}{DIM:#}", facts.hash)?;
+    if configured(paths).as_ref() != Some(&name) {
+        writeln!(
+            out,
+            "To use it, write this into {}, then run `recall ctl stop`:",
+            paths.config_file().display()
+        )?;
+        writeln!(out, "\n    [embedding]\n    backend = \"local\"\n    model = \"{name}\"")?;
+    }
+    Ok(())
+}
+
+fn list(args: &ListArgs, paths: &Paths, models: &InstalledModels, out: &mut dyn Write) -> anyhow::Result<()> {
+    let configured = configured(paths);
+    let line = |InstalledModel { name, sha256, bytes }: InstalledModel| {
+        let configured = configured.as_ref() == Some(&name);
+        Line { name, sha256, bytes, configured }
+    };
+    let models: Vec<Line> = models.list().into_iter().map(line).collect();
+    if args.json {
+        serde_json::to_writer(&mut *out, &Listing { models })?;
+        return Ok(writeln!(out)?);
+    }
+    if models.is_empty() {
+        writeln!(out, "No models are installed. Add one with `recall model add DIR`.")?;
+    }
+    for Line { name, sha256, bytes: size, configured } in models {
+        let used = if configured { ", named in [embedding]" } else { "" };
+        writeln!(out, "{BOLD}{name}{BOLD:#}  {}{used}", bytes(size))?;
+        writeln!(out, "  {DIM}SHA-256 {sha256}{DIM:#}")?;
+    }
+    Ok(())
+}
+
+fn remove(
+    args: &RemoveArgs,
+    paths: &Paths,
+    models: &InstalledModels,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    models.remove(&args.name).map_err(failure)?;
+    writeln!(out, "Removed {}.", args.name)?;
+    if configured(paths).as_ref() == Some(&args.name) {
+        writeln!(
+            out,
+            "[embedding] in {} still names it. Searches go on by words alone; the vectors go within a minute while \
+             the daemon runs, else at its next start.",
+            paths.config_file().display()
+        )?;
+    }
+    Ok(())
+}
+
+fn failure(error: InstallError) -> anyhow::Error {
+    let hint = match &error {
+        InstallError::Model(error) => error.hint(),
+        InstallError::Name(_) => "Choose one with `--name NAME`.",
+        InstallError::Taken(_) => "Choose another name with `--name NAME`, or remove that model first.",
+        InstallError::Unknown(_) => "See `recall model list`.",
+        InstallError::Changed => "Try again when nothing writes to it.",
+        InstallError::Write { .. } => "Check the free space and that the folder is yours.",
+    };
+    let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    Failure::failed(format!("{error}{cause}")).hint(hint).into()
+}

@@ -1,0 +1,72 @@
+//! Sentence embeddings: a text becomes a vector, and texts of similar meaning become similar vectors.
+//!
+//! [`Model`] is a small encoder that runs here, read from a folder. [`Embedder`] is what the rest of the program knows
+//! of it, and of a model that runs somewhere else. A stored vector is a [`Packed`] one.
+//!
+//! **Invariant:** nothing here touches the store or a clock, and the same text always has the same vector.
+
+mod encoder;
+mod installed;
+mod model_folder;
+mod passage;
+mod vector;
+mod wordpiece;
+
+use std::fmt;
+
+pub use installed::{InstallError, InstalledModel, InstalledModels, is_model_name};
+pub use model_folder::{FILES, Model, ModelError, ModelFacts, fingerprint};
+pub use passage::passages;
+pub use vector::{Packed, cosine, pack, unpack};
+
+/// Names a model by the content of its files, or by its address if it runs somewhere else. Vectors of different models
+/// cannot be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ModelHash(pub [u8; 32]);
+
+impl fmt::Display for ModelHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Turns texts into vectors of length 1. Called on threads that may block.
+pub trait Embedder: Send + Sync + 'static {
+    fn model(&self) -> ModelHash;
+
+    /// One vector for each text.
+    ///
+    /// # Errors
+    /// When there are no vectors.
+    fn embed(&self, texts: &[String], purpose: Purpose) -> Result<Vec<Vec<f32>>, EmbedError>;
+
+    /// Whether a question takes milliseconds, whatever others do.
+    fn reach(&self) -> Reach;
+}
+
+/// What vectors are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To be stored. Nobody waits for them.
+    Passages,
+    /// To search with. Somebody waits, so only the beginning of a long text is read.
+    Question,
+}
+
+/// Where a model runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    Here,
+    Elsewhere,
+}
+
+/// Why there are no vectors.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EmbedError {
+    /// A later try may succeed, after so many milliseconds if that is known.
+    #[error("{why}")]
+    Later { why: String, wait_ms: Option<u64> },
+    /// These texts have no vectors.
+    #[error("{why}")]
+    Refused { why: String },
+}

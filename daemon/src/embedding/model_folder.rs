@@ -1,0 +1,421 @@
+//! A model as a folder, in the form in which sentence encoders are published: `config.json`, `model.safetensors`, and
+//! `vocab.txt` or `tokenizer.json`. Everything is checked before a model is taken.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ndarray::{Array1, Array2, Axis, concatenate};
+use safetensors::{Dtype, SafeTensors};
+use serde::Deserialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::encoder::{Encoder, Layer, Linear, Norm, Pooling, Shape};
+use super::wordpiece::{Case, WordPiece};
+use super::{EmbedError, Embedder, ModelHash, Purpose, Reach};
+
+/// The files that make a model. Those that decide what a vector is are all part of its hash.
+pub const FILES: [&str; 7] = [
+    "config.json",
+    WEIGHTS,
+    "vocab.txt",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "sentence_bert_config.json",
+    "1_Pooling/config.json",
+];
+const WEIGHTS: &str = "model.safetensors";
+/// Larger weights are not of a small encoder: reading them would take the memory of the daemon.
+const MOST_WEIGHTS: u64 = 600 << 20;
+const MOST_OTHER: u64 = 64 << 20;
+/// Pieces of a text that are read, unless the model says less.
+const MOST_PIECES: usize = 256;
+/// Pieces of a question that are read. Its time grows with them, and an agent waits.
+const QUESTION_PIECES: usize = 48;
+
+/// A sentence encoder that runs here.
+pub struct Model {
+    encoder: Encoder,
+    tokenizer: WordPiece,
+    most_pieces: usize,
+    hash: ModelHash,
+}
+
+/// What is known of a model without asking it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelFacts {
+    pub hash: ModelHash,
+    pub dimensions: usize,
+    pub layers: usize,
+    pub pieces: usize,
+}
+
+/// Why a folder is no model.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    #[error("{} is missing in {}", what, folder.display())]
+    Missing { folder: PathBuf, what: &'static str },
+    #[error("cannot read {}", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("there is no folder {}", folder.display())]
+    Absent { folder: PathBuf },
+    #[error("the files in {} are not those that were installed", folder.display())]
+    Altered { folder: PathBuf },
+    #[error("{file} is not what recall can run: {why}")]
+    Unfit { file: &'static str, why: String },
+}
+
+impl ModelError {
+    /// What a person can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => {
+                "A model is a folder with config.json, model.safetensors, and vocab.txt or tokenizer.json. See \
+                 docs/embeddings.md."
+            }
+            Self::Absent { .. } => {
+                "Install a model with `recall model add FOLDER`, and name it in [embedding]."
+            }
+            Self::Altered { .. } => {
+                "Remove it with `recall model remove`, and add it again from where it came."
+            }
+            Self::Read { .. } => "Check that the path is right and that you may read it.",
+            Self::Unfit { .. } => {
+                "recall runs BERT encoders with weights in F32, such as all-MiniLM-L6-v2. See docs/embeddings.md."
+            }
+        }
+    }
+}
+
+fn unfit(file: &'static str, why: impl ToString) -> ModelError {
+    ModelError::Unfit { file, why: why.to_string() }
+}
+
+#[derive(Deserialize)]
+struct WrittenConfig {
+    model_type: String,
+    hidden_size: usize,
+    num_hidden_layers: usize,
+    num_attention_heads: usize,
+    intermediate_size: usize,
+    vocab_size: usize,
+    max_position_embeddings: usize,
+    #[serde(default = "usual_epsilon")]
+    layer_norm_eps: f32,
+    #[serde(default = "usual_activation")]
+    hidden_act: String,
+    #[serde(default = "usual_positions")]
+    position_embedding_type: String,
+}
+
+fn usual_epsilon() -> f32 {
+    1e-12
+}
+
+fn usual_activation() -> String {
+    "gelu".to_owned()
+}
+
+fn usual_positions() -> String {
+    "absolute".to_owned()
+}
+
+/// The hash of a model's files: of the name, the length and the content of each that is there.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn fingerprint(folder: &Path) -> Result<ModelHash, ModelError> {
+    Ok(Files::read(folder)?.hash)
+}
+
+fn add(hash: &mut Sha256, name: &str, bytes: &[u8]) {
+    hash.update(name.as_bytes());
+    hash.update([0]);
+    hash.update((bytes.len() as u64).to_le_bytes());
+    hash.update(bytes);
+}
+
+fn read(folder: &Path, name: &str) -> Result<Option<Vec<u8>>, ModelError> {
+    let path = folder.join(name);
+    let failed = |source| ModelError::Read { path: path.clone(), source };
+    let most = if name == WEIGHTS { MOST_WEIGHTS } else { MOST_OTHER };
+    match std::fs::metadata(&path) {
+        Ok(file) if !file.is_file() => Err(failed(io::Error::other("it is not a file"))),
+        Ok(file) if file.len() > most => {
+            Err(failed(io::Error::other(format!("it is larger than {} MB", most >> 20))))
+        }
+        Ok(_) => std::fs::read(&path).map(Some).map_err(failed),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// The files of a folder, each read once.
+struct Files {
+    folder: PathBuf,
+    contents: HashMap<&'static str, Vec<u8>>,
+    hash: ModelHash,
+}
+
+impl Files {
+    fn read(folder: &Path) -> Result<Self, ModelError> {
+        let mut hash = Sha256::new();
+        let mut contents = HashMap::new();
+        for name in FILES {
+            if let Some(bytes) = read(folder, name)? {
+                add(&mut hash, name, &bytes);
+                contents.insert(name, bytes);
+            }
+        }
+        Ok(Self { folder: folder.to_owned(), contents, hash: ModelHash(hash.finalize().into()) })
+    }
+
+    fn needed(&self, what: &'static str) -> Result<&[u8], ModelError> {
+        let missing = || ModelError::Missing { folder: self.folder.clone(), what };
+        self.contents.get(what).map(Vec::as_slice).ok_or_else(missing)
+    }
+
+    fn json(&self, name: &'static str) -> Result<Option<Value>, ModelError> {
+        let read = |bytes: &Vec<u8>| serde_json::from_slice(bytes).map_err(|error| unfit(name, error));
+        self.contents.get(name).map(read).transpose()
+    }
+}
+
+impl Model {
+    /// Reads a model and checks that all its parts fit together.
+    ///
+    /// # Errors
+    /// When something is missing, cannot be read, or is of another kind of model.
+    pub fn open(folder: &Path) -> Result<Self, ModelError> {
+        let files = Files::read(folder)?;
+        let config: WrittenConfig = serde_json::from_slice(files.needed("config.json")?)
+            .map_err(|error| unfit("config.json", error))?;
+        let shape = shape(&config)?;
+        let tokenizer = tokenizer(&files)?;
+        if tokenizer.highest() as usize >= shape.pieces {
+            let why = format!(
+                "a piece has the number {}, and the model knows {}",
+                tokenizer.highest(),
+                shape.pieces
+            );
+            return Err(unfit("vocab.txt", why));
+        }
+        let pooling = pooling(files.json("1_Pooling/config.json")?.as_ref())?;
+        let said = files.json("sentence_bert_config.json")?;
+        let said = said.as_ref().and_then(|json| json.get("max_seq_length")?.as_u64());
+        let most = said.and_then(|most| usize::try_from(most).ok()).unwrap_or(MOST_PIECES);
+        let encoder = encoder(files.needed(WEIGHTS)?, shape, config.layer_norm_eps, pooling)?;
+        let most_pieces = most.clamp(2, MOST_PIECES).min(shape.positions);
+        let model = Self { encoder, tokenizer, most_pieces, hash: files.hash };
+        // Weights that are no numbers are found here and not in a search.
+        let tried = model.vector("a test of the model");
+        let length: f32 = tried.iter().map(|value| value * value).sum();
+        if !(0.99..1.01).contains(&length) {
+            return Err(unfit(WEIGHTS, "its vectors are no numbers"));
+        }
+        Ok(model)
+    }
+
+    pub fn facts(&self) -> ModelFacts {
+        let Shape { dimensions, layers, pieces, .. } = self.encoder.shape;
+        ModelFacts { hash: self.hash, dimensions, layers, pieces }
+    }
+
+    /// The vector of a text, of length 1.
+    pub fn vector(&self, text: &str) -> Vec<f32> {
+        self.encoder.encode(&self.tokenizer.ids(text, self.most_pieces))
+    }
+
+    #[cfg(test)]
+    fn ids(&self, text: &str) -> Vec<u32> {
+        self.tokenizer.ids(text, self.most_pieces)
+    }
+}
+
+impl Embedder for Model {
+    fn model(&self) -> ModelHash {
+        self.hash
+    }
+
+    fn embed(&self, texts: &[String], purpose: Purpose) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let most = match purpose {
+            Purpose::Passages => self.most_pieces,
+            Purpose::Question => self.most_pieces.min(QUESTION_PIECES),
+        };
+        Ok(texts.iter().map(|text| self.encoder.encode(&self.tokenizer.ids(text, most))).collect())
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Here
+    }
+}
+
+fn shape(config: &WrittenConfig) -> Result<Shape, ModelError> {
+    let refuse = |why: String| Err(unfit("config.json", why));
+    if config.model_type != "bert" {
+        return refuse(format!("the model is of the type {:?} and not bert", config.model_type));
+    }
+    if config.hidden_act != "gelu" {
+        return refuse(format!("its activation is {:?} and not gelu", config.hidden_act));
+    }
+    if config.position_embedding_type != "absolute" {
+        return refuse(format!("its positions are {:?} and not absolute", config.position_embedding_type));
+    }
+    let shape = Shape {
+        dimensions: config.hidden_size,
+        layers: config.num_hidden_layers,
+        heads: config.num_attention_heads,
+        inner: config.intermediate_size,
+        pieces: config.vocab_size,
+        positions: config.max_position_embeddings,
+    };
+    if shape.heads == 0 || shape.dimensions == 0 || !shape.dimensions.is_multiple_of(shape.heads) {
+        return refuse(format!("{} dimensions cannot be shared by {} heads", shape.dimensions, shape.heads));
+    }
+    if shape.positions < 2 || shape.layers > 48 || shape.dimensions > 4_096 {
+        return refuse("its sizes are not those of a small encoder".to_owned());
+    }
+    Ok(shape)
+}
+
+fn pooling(config: Option<&Value>) -> Result<Pooling, ModelError> {
+    let Some(config) = config else { return Ok(Pooling::Mean) };
+    let is_on = |key: &str| config.get(key).and_then(Value::as_bool).unwrap_or(false);
+    match (is_on("pooling_mode_mean_tokens"), is_on("pooling_mode_cls_token")) {
+        (true, false) => Ok(Pooling::Mean),
+        (false, true) => Ok(Pooling::First),
+        _ => Err(unfit(
+            "1_Pooling/config.json",
+            "only the mean of all pieces, or the first piece, can be taken",
+        )),
+    }
+}
+
+fn tokenizer(files: &Files) -> Result<WordPiece, ModelError> {
+    let json = files.json("tokenizer.json")?;
+    let settings = files.json("tokenizer_config.json")?;
+    let pieces = match (files.contents.get("vocab.txt"), &json) {
+        (Some(bytes), _) => {
+            let text = std::str::from_utf8(bytes).map_err(|error| unfit("vocab.txt", error))?;
+            text.lines().zip(0..).map(|(piece, id)| (piece.to_owned(), id)).collect()
+        }
+        (None, Some(json)) => {
+            let model = json.get("model").unwrap_or(&Value::Null);
+            if model.get("type").and_then(Value::as_str) != Some("WordPiece") {
+                return Err(unfit("tokenizer.json", "its pieces are not those of WordPiece"));
+            }
+            let vocabulary = model.get("vocab").unwrap_or(&Value::Null);
+            HashMap::deserialize(vocabulary).map_err(|error| unfit("tokenizer.json", error))?
+        }
+        (None, None) => {
+            let folder = files.folder.clone();
+            return Err(ModelError::Missing { folder, what: "vocab.txt or tokenizer.json" });
+        }
+    };
+    let normalizer = json.as_ref().and_then(|json| json.get("normalizer")?.get("lowercase")?.as_bool());
+    let told = settings.as_ref().and_then(|json| json.get("do_lower_case")?.as_bool());
+    let case = if normalizer.or(told).unwrap_or(true) { Case::Ignored } else { Case::Kept };
+    WordPiece::new(pieces, case).map_err(|error| unfit("vocab.txt", error))
+}
+
+/// Reads tensors by name and checks their sizes.
+struct Tensors<'a> {
+    tensors: SafeTensors<'a>,
+    /// Before all names: some models are stored as a part of a larger one.
+    prefix: &'static str,
+}
+
+impl Tensors<'_> {
+    fn values(&self, name: &str, sizes: &[usize]) -> Result<Vec<f32>, ModelError> {
+        let name = format!("{}{name}", self.prefix);
+        let tensor = self.tensors.tensor(&name).map_err(|_| unfit(WEIGHTS, format!("{name} is missing")))?;
+        if tensor.dtype() != Dtype::F32 {
+            return Err(unfit(WEIGHTS, format!("{name} is in {:?} and not in F32", tensor.dtype())));
+        }
+        if tensor.shape() != sizes {
+            return Err(unfit(
+                WEIGHTS,
+                format!("{name} has the sizes {:?} and not {sizes:?}", tensor.shape()),
+            ));
+        }
+        let (words, _) = tensor.data().as_chunks::<4>();
+        Ok(words.iter().map(|word| f32::from_le_bytes(*word)).collect())
+    }
+
+    fn vector(&self, name: &str, length: usize) -> Result<Array1<f32>, ModelError> {
+        Ok(Array1::from_vec(self.values(name, &[length])?))
+    }
+
+    fn matrix(&self, name: &str, rows: usize, columns: usize) -> Result<Array2<f32>, ModelError> {
+        let values = self.values(name, &[rows, columns])?;
+        Array2::from_shape_vec((rows, columns), values).map_err(|error| unfit(WEIGHTS, error))
+    }
+
+    fn linear(&self, name: &str, rows: usize, columns: usize) -> Result<Linear, ModelError> {
+        Ok(Linear {
+            weight: self
+                .matrix(&format!("{name}.weight"), rows, columns)?
+                .reversed_axes()
+                .as_standard_layout()
+                .into_owned(),
+            bias: self.vector(&format!("{name}.bias"), rows)?,
+        })
+    }
+
+    fn norm(&self, name: &str, length: usize) -> Result<Norm, ModelError> {
+        Ok(Norm {
+            weight: self.vector(&format!("{name}.weight"), length)?,
+            bias: self.vector(&format!("{name}.bias"), length)?,
+        })
+    }
+
+    fn layer(&self, number: usize, shape: Shape) -> Result<Layer, ModelError> {
+        let Shape { dimensions, inner, .. } = shape;
+        let name = |part: &str| format!("encoder.layer.{number}.{part}");
+        let square = |part: &str| self.linear(&name(part), dimensions, dimensions);
+        let parts =
+            [square("attention.self.query")?, square("attention.self.key")?, square("attention.self.value")?];
+        let weights = parts.each_ref().map(|part| part.weight.view());
+        let biases = parts.each_ref().map(|part| part.bias.view());
+        let joined = |error| unfit(WEIGHTS, error);
+        Ok(Layer {
+            attention: Linear {
+                weight: concatenate(Axis(1), &weights).map_err(joined)?,
+                bias: concatenate(Axis(0), &biases).map_err(joined)?,
+            },
+            attention_out: square("attention.output.dense")?,
+            attention_norm: self.norm(&name("attention.output.LayerNorm"), dimensions)?,
+            widen: self.linear(&name("intermediate.dense"), inner, dimensions)?,
+            narrow: self.linear(&name("output.dense"), dimensions, inner)?,
+            norm: self.norm(&name("output.LayerNorm"), dimensions)?,
+        })
+    }
+}
+
+fn encoder(bytes: &[u8], shape: Shape, epsilon: f32, pooling: Pooling) -> Result<Encoder, ModelError> {
+    let tensors = SafeTensors::deserialize(bytes).map_err(|error| unfit(WEIGHTS, error))?;
+    let is_part = tensors.names().iter().any(|name| name.starts_with("bert."));
+    let tensors = Tensors { tensors, prefix: if is_part { "bert." } else { "" } };
+    let Shape { dimensions, pieces, positions, .. } = shape;
+    let types = tensors.matrix("embeddings.token_type_embeddings.weight", 2, dimensions)?;
+    let mut places = tensors.matrix("embeddings.position_embeddings.weight", positions, dimensions)?;
+    places += &types.row(0);
+    Ok(Encoder {
+        shape,
+        pieces: tensors.matrix("embeddings.word_embeddings.weight", pieces, dimensions)?,
+        positions: places,
+        norm: tensors.norm("embeddings.LayerNorm", dimensions)?,
+        layers: (0..shape.layers).map(|number| tensors.layer(number, shape)).collect::<Result<_, _>>()?,
+        epsilon,
+        pooling,
+    })
+}
+
+#[cfg(test)]
+#[path = "model_folder_tests.rs"]
+mod tests;

@@ -1,0 +1,306 @@
+//! Sentence embeddings: what shares no word is found, vectors go with what they were made of, and without a model
+//! everything else goes on.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use recall_tests::Stage;
+use recall_tests::provider::{Asked, Behaviour, Provider};
+use serde_json::{Value, json};
+
+/// The tiny model of the fixtures: words of one group have nearly the same vector.
+fn tiny() -> PathBuf {
+    recall_tests::workspace().join("tests/fixtures/tiny-model")
+}
+
+fn local(model: &str) -> String {
+    format!("[embedding]\nbackend = \"local\"\nmodel = \"{model}\"\n")
+}
+
+fn with_tiny() -> Stage {
+    Stage::new().config(&local(tiny().to_str().unwrap()))
+}
+
+/// A few turns about different things, no two with a word in common.
+fn talk(stage: &Stage) {
+    let turns = [
+        ("login", "Signin is sluggish.", "Password latency: sluggish authentication."),
+        ("colour", "Theme palette", "Palette theme palette."),
+        ("parser", "Grammar?", "Grammar syntax grammar."),
+    ];
+    for (id, prompt, answer) in turns {
+        stage.session(id, prompt, &[], answer);
+    }
+    stage.flush();
+}
+
+fn embedding(stage: &Stage) -> Value {
+    stage.json(["ctl", "status"])["embedding"].clone()
+}
+
+/// The rows of vectors in the database.
+fn rows(stage: &Stage) -> Vec<(String, i64, Vec<u8>, Vec<u8>)> {
+    let database = rusqlite::Connection::open(stage.database()).unwrap();
+    let mut rows =
+        database.prepare("SELECT kind, row, model, packed FROM vectors ORDER BY kind, row").unwrap();
+    let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).unwrap();
+    rows.collect::<Result<_, _>>().unwrap()
+}
+
+/// Vectors without a document of theirs.
+fn orphans(stage: &Stage) -> i64 {
+    let database = rusqlite::Connection::open(stage.database()).unwrap();
+    let sql = "SELECT count(*) FROM vectors v WHERE
+        (v.kind = 'observation' AND NOT EXISTS (SELECT 1 FROM observations d WHERE d.id = v.row))
+        OR (v.kind = 'summary' AND NOT EXISTS (SELECT 1 FROM session_summaries d WHERE d.id = v.row))
+        OR (v.kind = 'prompt' AND NOT EXISTS (SELECT 1 FROM prompt_batches d WHERE d.id = v.row AND d.prompt IS NOT NULL))
+        OR (v.kind = 'response' AND NOT EXISTS (SELECT 1 FROM prompt_batches d WHERE d.id = v.row AND d.response IS NOT NULL))
+        OR (v.kind = 'plan' AND NOT EXISTS (SELECT 1 FROM plans d WHERE d.id = v.row))
+        OR v.kind NOT IN ('observation', 'summary', 'prompt', 'response', 'plan', 'compaction')";
+    database.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+/// Files below the stage's home that hold these bytes.
+fn holding(stage: &Stage, bytes: &[u8]) -> Vec<PathBuf> {
+    fn visit(folder: &Path, bytes: &[u8], found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                visit(&path, bytes, found);
+            } else if path.is_file()
+                && std::fs::read(&path).unwrap_or_default().windows(bytes.len()).any(|window| window == bytes)
+            {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    visit(&stage.home(), bytes, &mut found);
+    found
+}
+
+#[track_caller]
+fn finds_the_login(stage: &Stage) {
+    let answer = stage.json(["search", "slow login", "--explain"]);
+    let best = &answer["results"][0];
+    assert_eq!(best["session_id"], "login", "{answer}");
+    let sources = best["why"]["sources"].as_array().unwrap();
+    let meaning =
+        sources.iter().find(|source| source["source"] == "meaning").expect("it is found by its meaning");
+    assert!(meaning["cosine"].as_f64().unwrap() > 0.5, "{meaning}");
+    let told = stage.recall(["search", "slow login", "--explain"]);
+    assert!(told.stdout.contains("found by meaning"), "{told:?}");
+}
+
+#[test]
+fn a_question_finds_what_shares_no_word_with_it() {
+    let stage = with_tiny().daemon();
+    talk(&stage);
+    finds_the_login(&stage);
+    let state = embedding(&stage);
+    assert_eq!(
+        (&state["backend"], &state["state"], &state["waiting"]),
+        (&json!("local"), &json!("ready"), &json!(0))
+    );
+    assert!(state["embedded"].as_i64().unwrap() >= 6, "{state}");
+    let doctor = stage.recall(["doctor"]);
+    assert!(doctor.stdout.contains("searches by meaning: local"), "{doctor:?}");
+    // Filters hold for what was found by its meaning, too.
+    let colour = stage.json(["search", "slow login session:colour"]);
+    assert!(
+        colour["results"].as_array().unwrap().iter().all(|hit| hit["session_id"] == "colour"),
+        "{colour}"
+    );
+    assert_eq!(stage.json(["search", "slow login project:nowhere"])["results"], json!([]));
+}
+
+#[test]
+fn without_a_model_everything_else_goes_on() {
+    let stage = Stage::new().config(&local("minilm")).daemon();
+    talk(&stage);
+    assert_eq!(stage.json(["search", "slow login"])["results"], json!([]));
+    assert_ne!(stage.json(["search", "sluggish"])["total"], 0);
+    let state = embedding(&stage);
+    assert_eq!(state["state"], "unusable");
+    assert!(state["why"].as_str().unwrap().contains("recall model add"), "{state}");
+    let told = stage.recall(["ctl", "status"]);
+    assert!(told.stdout.contains("there is no folder"), "{told:?}");
+    assert_eq!(stage.recall(["doctor"]).code(), 1);
+}
+
+#[test]
+fn what_is_forgotten_leaves_no_vector() {
+    let stage = with_tiny().daemon();
+    talk(&stage);
+    let before = rows(&stage);
+    assert_eq!(stage.recall(["forget", "--yes", "--session", "login"]).code(), 0);
+    stage.flush();
+    let after = rows(&stage);
+    let gone: Vec<_> = before.iter().filter(|row| !after.contains(row)).collect();
+    assert!(gone.len() >= 2 && after.len() >= 4, "{} of {}", gone.len(), before.len());
+    for (kind, row, _, packed) in gone {
+        assert_eq!(holding(&stage, packed), [PathBuf::new(); 0], "the vector of {kind} {row}");
+    }
+    assert!(!holding(&stage, &after[0].3).is_empty(), "the scan finds what is there");
+    assert_eq!(orphans(&stage), 0);
+    let answer = stage.json(["search", "slow login"]);
+    assert!(answer["results"].as_array().unwrap().iter().all(|hit| hit["session_id"] != "login"), "{answer}");
+}
+
+#[test]
+fn a_kill_while_vectors_are_made_loses_and_doubles_nothing() {
+    let mut stage = with_tiny().daemon();
+    for round in 0..6 {
+        for number in 0..20 {
+            let id = format!("s{round}-{number}");
+            let prompt = json!({"prompt": format!("Slow login {id}"), "prompt_id": id});
+            let stop =
+                json!({"last_assistant_message": format!("The parser of {id} has syntax."), "prompt_id": id});
+            stage.deliver(&[
+                stage.delivery(&stage.event(&id, "UserPromptSubmit", prompt)),
+                stage.delivery(&stage.event(&id, "Stop", stop)),
+            ]);
+        }
+        // Somewhere in the middle of it: a second call makes vectors, and nobody waits for it.
+        let mut flush = stage.command("recall");
+        let flush = flush.args(["ctl", "flush"]).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut flush = flush.spawn().unwrap();
+        let _ = embedding(&stage);
+        stage.kill_daemon();
+        let _ = flush.wait();
+        stage.start_daemon();
+    }
+    stage.flush();
+    let state = embedding(&stage);
+    assert_eq!((&state["waiting"], orphans(&stage)), (&json!(0), 0), "{state}");
+    assert!(state["embedded"].as_i64().unwrap() >= 240, "{state}");
+    assert_eq!(state["embedded"].as_u64().unwrap() as usize, rows(&stage).len());
+}
+
+#[test]
+fn a_model_is_installed_used_removed_and_swapped() {
+    let mut stage = Stage::new();
+    let folder = tiny();
+    let added = stage.recall(["model", "add", folder.to_str().unwrap(), "--name", "tiny"]);
+    let said = added.stdout.clone();
+    assert_eq!(added.code(), 0, "{added:?}");
+    assert!(said.contains("16 dimensions") && said.contains("[embedding]"), "{said}");
+    let listed = stage.json(["model", "list"]);
+    let hash = listed["models"][0]["sha256"].as_str().unwrap().to_owned();
+    assert!(said.contains(&hash) && hash.len() == 64, "{listed}");
+
+    stage = stage.config(&local("tiny"));
+    stage.start_daemon();
+    talk(&stage);
+    finds_the_login(&stage);
+    assert_eq!(embedding(&stage)["model_hash"], json!(hash));
+    assert_eq!(stage.json(["model", "list"])["models"][0]["configured"], true);
+
+    // Killed right after the model is removed: what it made goes all the same.
+    let removed = stage.recall(["model", "remove", "tiny"]);
+    assert!(removed.stdout.contains("still names it"), "{removed:?}");
+    stage.kill_daemon();
+    stage.start_daemon();
+    stage.flush();
+    assert_eq!((rows(&stage).len(), &embedding(&stage)["state"]), (0, &json!("unusable")));
+    assert_ne!(stage.json(["search", "sluggish"])["total"], 0);
+
+    // Another model under the same name makes new vectors, and none of the old ones stays.
+    let other = stage.user_home().join("other");
+    std::fs::create_dir(&other).unwrap();
+    for file in ["config.json", "model.safetensors", "vocab.txt"] {
+        std::fs::copy(folder.join(file), other.join(file)).unwrap();
+    }
+    std::fs::write(other.join("tokenizer_config.json"), "{\"do_lower_case\": false}").unwrap();
+    assert_eq!(stage.recall(["model", "add", folder.to_str().unwrap(), "--name", "tiny"]).code(), 0);
+    stage.flush();
+    let first = rows(&stage);
+    assert_eq!(stage.recall(["model", "remove", "tiny"]).code(), 0);
+    assert_eq!(stage.recall(["model", "add", other.to_str().unwrap(), "--name", "tiny"]).code(), 0);
+    stage.flush();
+    let second = rows(&stage);
+    assert!(!first.is_empty() && first.len() == second.len());
+    assert!(first.iter().all(|(.., model, _)| second.iter().all(|(.., other, _)| model != other)));
+
+    // No model, no vectors.
+    std::fs::write(stage.home().join("config.toml"), "").unwrap();
+    stage.kill_daemon();
+    stage.start_daemon();
+    stage.flush();
+    assert_eq!((rows(&stage).len(), &embedding(&stage)["state"]), (0, &json!("off")));
+}
+
+#[test]
+fn what_is_no_model_is_refused_with_what_to_do() {
+    let stage = Stage::new();
+    let said = |arguments: &[&str]| {
+        let said = stage.recall(arguments.iter().copied());
+        assert_eq!(said.code(), 1, "{said:?}");
+        said.stderr.clone()
+    };
+    let empty = stage.project();
+    let refused = said(&["model", "add", empty.to_str().unwrap()]);
+    assert!(refused.contains("config.json is missing") && refused.contains("vocab.txt"), "{refused}");
+    let refused = said(&["model", "add", tiny().to_str().unwrap(), "--name", "../x"]);
+    assert!(refused.contains("no name for a model"), "{refused}");
+    let refused = said(&["model", "remove", "tiny"]);
+    assert!(refused.contains("no model tiny") && refused.contains("recall model list"), "{refused}");
+    assert!(!stage.home().join("data/models").exists());
+}
+
+/// Answers like an embeddings server: a text's vector says whether it is about something slow.
+fn vectors(asked: &Asked, _number: u64) -> Behaviour {
+    let texts = asked.body["input"].as_array().cloned().unwrap_or_default();
+    let slow = |text: &Value| {
+        let text = text.as_str().unwrap_or_default().to_lowercase();
+        ["slow", "sluggish", "latency"].iter().any(|word| text.contains(word))
+    };
+    let data: Vec<Value> = texts
+        .iter()
+        .enumerate()
+        .map(|(index, text)| json!({"index": index, "embedding": if slow(text) { [2.0, 0.1] } else { [0.1, 2.0] }}))
+        .collect();
+    let body = json!({"data": data, "usage": {"prompt_tokens": 10 * texts.len()}}).to_string();
+    Behaviour::Raw { status: 200, headers: Vec::new(), body: body.into_bytes() }
+}
+
+fn remote(provider: &Provider, more: &str) -> String {
+    let url = provider.url();
+    format!("[embedding]\nbackend = \"openai\"\nmodel = \"m\"\nbase_url = \"{url}/v1\"\n{more}")
+}
+
+#[test]
+fn another_server_makes_vectors_and_is_paid_for_them() {
+    let provider = Provider::start(vectors);
+    let stage = Stage::new().config(&remote(&provider, "")).daemon();
+    talk(&stage);
+    finds_the_login(&stage);
+    let asked = provider.asked();
+    assert!(asked.iter().all(|asked| asked.path == "/v1/embeddings" && asked.body["model"] == "m"));
+    assert!(
+        asked.iter().any(|asked| asked.body["input"].as_array().unwrap().len() > 1),
+        "texts are sent together"
+    );
+    let spent = stage.json(["ctl", "status"])["compression"]["tokens_today"].as_u64().unwrap();
+    let texts: usize = asked.iter().map(|asked| asked.body["input"].as_array().unwrap().len()).sum();
+    assert_eq!(spent, 10 * texts as u64);
+}
+
+#[test]
+fn a_server_in_trouble_or_an_empty_budget_stops_no_search() {
+    let provider = Provider::start(|_, _| Behaviour::Status(500));
+    let stage = Stage::new().config(&remote(&provider, "")).daemon();
+    talk(&stage);
+    assert_ne!(stage.json(["search", "sluggish"])["total"], 0);
+    assert_ne!(embedding(&stage)["waiting"], 0);
+
+    let provider = Provider::start(vectors);
+    let capped = remote(&provider, "[compression]\ntokens_per_day = 1\n");
+    let stage = Stage::new().config(&capped).daemon();
+    talk(&stage);
+    assert_ne!(stage.json(["search", "sluggish"])["total"], 0);
+    assert_eq!(provider.asked().len(), 0);
+}

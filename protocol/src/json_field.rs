@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use crate::json_escape;
 use crate::json_scan::{Cleaned, Escape, RunEnd, string_run};
 use crate::wire::Flags;
 
@@ -90,37 +91,12 @@ fn unescape(inside: &[u8]) -> Cow<'_, str> {
     while let Some(plain) = memchr::memchr(b'\\', rest) {
         let (before, escape) = rest.split_at_checked(plain).unwrap_or((rest, b""));
         text.push_str(&String::from_utf8_lossy(before));
-        let (character, len) = read_escape(escape);
+        let (character, len) = json_escape::read(escape);
         text.push(character);
         rest = escape.get(len..).unwrap_or_default();
     }
     text.push_str(&String::from_utf8_lossy(rest));
     Cow::Owned(text)
-}
-
-/// The character that the escape at the front stands for, and its length.
-fn read_escape(escape: &[u8]) -> (char, usize) {
-    let unit = |at: usize| -> Option<u16> {
-        let [b'\\', b'u', digits @ ..] = escape.get(at..at.saturating_add(6))? else { return None };
-        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
-    };
-    let character = match escape.get(1) {
-        Some(b'n') => '\n',
-        Some(b't') => '\t',
-        Some(b'r') => '\r',
-        Some(b'b') => '\u{8}',
-        Some(b'f') => '\u{c}',
-        Some(b'u') => {
-            let units = [unit(0).unwrap_or(0xfffd), unit(6).unwrap_or(0)];
-            return match char::decode_utf16(units).next() {
-                Some(Ok(character)) => (character, 6 * character.len_utf16()),
-                Some(Err(_)) | None => (char::REPLACEMENT_CHARACTER, 6),
-            };
-        }
-        Some(byte) if byte.is_ascii() => char::from(*byte),
-        Some(_) | None => return (char::REPLACEMENT_CHARACTER, 1),
-    };
-    (character, 2)
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ mod nesting;
 pub mod privacy;
 mod tag;
 
+pub mod json_escape;
 pub mod elision;
 pub mod json_field;
 pub mod json_scan;

@@ -228,8 +228,7 @@ fn text_of(raw: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    const RULES: FailureRules =
-        FailureRules {
+    const RULES: FailureRules = FailureRules {
         exit_code_note: Some("note"),
         inner_exit_code: Some(("metadata", "exit")),
         exit_code_line: Some(("<exit code ", ">")),

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::documents::document;
-use crate::agents::Agents;
 use super::sentences::{Patience, Sentences};
+use crate::agents::Agents;
 use crate::search;
 use crate::search::IndexError;
 use crate::search::fresh::{Current, Fresh};

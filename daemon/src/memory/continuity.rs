@@ -2,6 +2,7 @@
 //! rows, because the agent's own summary arrives too late or never.
 
 use super::observation::{Importance, ObservationType};
+use super::text::shortened;
 
 /// The state of a session.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -90,13 +91,6 @@ fn joined(list: &[String], between: &str) -> Option<String> {
     }
 }
 
-fn shortened(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{} […]", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,7 +107,7 @@ mod tests {
         let lines = state.lines(Reader::Itself);
         let labels: Vec<_> = lines.iter().map(|(label, _)| *label).collect();
         assert_eq!(labels, ["Goal", "To do", "Plan", "Files changed"]);
-        assert!(lines[2].1.len() < 1_600 && lines[2].1.ends_with("[…]"));
+        assert!(lines[2].1.len() < 1_600 && lines[2].1.ends_with('…'));
         assert!(lines[3].1.ends_with("f11, and 2 more"));
         assert_eq!(state.lines(Reader::Successor).len(), 3);
         assert_eq!(Continuity::default().lines(Reader::Itself), []);

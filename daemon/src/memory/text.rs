@@ -4,3 +4,18 @@
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
+
+/// At most `most` characters. The last is an ellipsis if the text was cut.
+pub fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(most.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+/// As [`shortened`], on one line.
+pub fn shortened_line(text: &str, most: usize) -> String {
+    shortened(&one_line(text), most)
+}

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use super::evidence::{evidence_json, keep_files, merge, rest_anew, retract_missing};
 use super::lineage::{keep_settlements, settle};
 use super::operation::{WriteContext, log};
+use super::row::{FromRow, Sql, record};
 use super::subjects::{Aimed, SubjectHash, aim, subjects, with_heirs};
 use super::threads::{rethread, thread_words};
 use super::traces::{Beginning, keep_traces};
@@ -47,12 +48,11 @@ pub(super) fn batch_scope(
     db: &Connection,
     (session, batch): (i64, i64),
 ) -> Result<(ObservationScope, i64), StoreError> {
-    let (project, opened_at, at): (i64, i64, i64) = db
-        .prepare_cached(
-            "SELECT s.project, b.opened_at, ifnull(b.closed_at, b.opened_at)
-             FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
-        )?
-        .query_row([batch], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let (project, opened_at, at): (i64, i64, i64) = db.one(
+        "SELECT s.project, b.opened_at, ifnull(b.closed_at, b.opened_at)
+         FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
+        [batch],
+    )?;
     Ok((ObservationScope { session: Some(session), batch: Some(batch), project, at }, opened_at))
 }
 
@@ -120,12 +120,11 @@ impl<'a> Pass<'a> {
             log(db, "observation", id)?;
         }
         // One that was made before may be about something else now.
-        self.since = db
-            .prepare_cached(
-                "SELECT min(created_at, ?2) FROM observations WHERE id IN (SELECT value FROM json_each(?1))
-                 UNION ALL SELECT ?2 ORDER BY 1 LIMIT 1",
-            )?
-            .query_row(params![serde_json::to_string(&kept)?, self.since], |row| row.get(0))?;
+        self.since = db.one(
+            "SELECT min(created_at, ?2) FROM observations WHERE id IN (SELECT value FROM json_each(?1))
+             UNION ALL SELECT ?2 ORDER BY 1 LIMIT 1",
+            params![serde_json::to_string(&kept)?, self.since],
+        )?;
         self.changed.extend(&kept);
         Ok(kept)
     }
@@ -144,20 +143,19 @@ impl<'a> Pass<'a> {
 
 /// Makes an observation of a batch of the session this batch's own.
 fn move_to_batch(db: &Connection, id: i64, place: &ObservationScope) -> Result<(), StoreError> {
-    db.prepare_cached("UPDATE observations SET batch = ?2, created_at = ?3 WHERE id = ?1")?
-        .execute(params![id, place.batch, place.at])?;
-    db.prepare_cached("DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2")?
-        .execute(params![id, place.batch])?;
-    Ok(())
+    db.run(
+        "UPDATE observations SET batch = ?2, created_at = ?3 WHERE id = ?1",
+        params![id, place.batch, place.at],
+    )?;
+    db.run("DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2", params![id, place.batch])
 }
 
 /// Takes back all that was made of a batch.
 pub(super) fn take_back(db: &WriteContext<'_>, (session, batch): (i64, i64)) -> Result<(), StoreError> {
-    let (project, opened_at): (i64, i64) = db
-        .prepare_cached(
-            "SELECT s.project, b.opened_at FROM sessions s, prompt_batches b WHERE s.id = ?1 AND b.id = ?2",
-        )?
-        .query_row([session, batch], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (project, opened_at): (i64, i64) = db.one(
+        "SELECT s.project, b.opened_at FROM sessions s, prompt_batches b WHERE s.id = ?1 AND b.id = ?2",
+        [session, batch],
+    )?;
     let mut concerned = subjects(db, "SELECT subject FROM observations WHERE batch = ?1", [batch])?;
     concerned.extend(keep_settlements(db, batch, &[])?);
     concerned.extend(keep_traces(db, Beginning { batch, project, opened_at }, &Traces::default())?);
@@ -194,6 +192,24 @@ enum MadeHere {
     No,
 }
 
+/// By whether it is of the batch.
+impl FromRow for MadeHere {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(if row.get(first)? { Self::Yes } else { Self::No })
+    }
+}
+
+record! {
+/// `?2` is the batch at hand.
+struct KnownColumns from "observations" {
+    id: i64 = "id",
+    made: MadeHere = "batch IS ?2",
+    title: String = "title",
+    narrative: String = "narrative",
+    facts: Vec<String> = "facts",
+}
+}
+
 /// The project's observation that says the same: under the same title in this session, or among the latest in nearly
 /// the same words.
 fn known_as(
@@ -204,45 +220,36 @@ fn known_as(
 ) -> Result<Option<(i64, MadeHere)>, StoreError> {
     /// Further back the same words may have become another finding.
     const LATEST: u32 = 200;
-    let made_here = |is_it: bool| if is_it { MadeHere::Yes } else { MadeHere::No };
     let within_reach = |made: MadeHere| reach == DuplicateScope::Project || made == MadeHere::Yes;
-    let mut same = db.prepare_cached(
+    let same: Option<(i64, MadeHere)> = db.first(
         "SELECT id, batch IS ?3 FROM observations WHERE project = ?1 AND title = ?2
            AND ((status = 'active' AND session IS ?4) OR batch IS ?3)
          ORDER BY batch IS ?3 DESC, id LIMIT 1",
+        params![place.project, draft.title, place.batch, place.session],
     )?;
-    let known = same
-        .query_row(params![place.project, draft.title, place.batch, place.session], |row| {
-            Ok((row.get::<_, i64>(0)?, made_here(row.get(1)?)))
-        })
-        .optional()?
-        .filter(|(_, made)| within_reach(*made));
+    let known = same.filter(|(_, made)| within_reach(*made));
     if known.is_some() {
         return Ok(known);
     }
     let body = [&draft.narrative].into_iter().chain(&draft.facts).map(String::as_str);
     let body = body.collect::<Vec<_>>().join("\n");
-    let mut latest = db.prepare_cached(
-        "SELECT id, 1, title, narrative, facts FROM observations
-         WHERE batch = ?2 AND status <> 'active' AND type = ?3 AND origin <> 'user'
-         UNION ALL
-         SELECT * FROM (SELECT id, batch IS ?2, title, narrative, facts FROM observations
-            WHERE project = ?1 AND status = 'active' AND type = ?3 AND origin <> 'user'
-            ORDER BY created_at DESC LIMIT ?4)",
+    let latest: Vec<KnownColumns> = db.all(
+        &format!(
+            "{0} WHERE batch = ?2 AND status <> 'active' AND type = ?3 AND origin <> 'user'
+             UNION ALL SELECT * FROM ({0} WHERE project = ?1 AND status = 'active' AND type = ?3 AND origin <> 'user'
+                ORDER BY created_at DESC LIMIT ?4)",
+            KnownColumns::SELECT
+        ),
+        params![place.project, place.batch, draft.kind.as_str(), LATEST],
     )?;
-    let mut rows = latest.query(params![place.project, place.batch, draft.kind.as_str(), LATEST])?;
-    while let Some(row) = rows.next()? {
-        let (title, narrative): (String, String) = (row.get(2)?, row.get(3)?);
-        let facts: Vec<String> = serde_json::from_str(&row.get::<_, String>(4)?)?;
-        let stored_body = std::iter::once(narrative).chain(facts).collect::<Vec<_>>().join("\n");
-        let stored = Statement { kind: draft.kind, title: &title, body: &stored_body };
-        let new = Statement { kind: draft.kind, title: &draft.title, body: &body };
-        let made = made_here(row.get(1)?);
-        if within_reach(made) && is_duplicate(stored, new) {
-            return Ok(Some((row.get(0)?, made)));
-        }
-    }
-    Ok(None)
+    let new = Statement { kind: draft.kind, title: &draft.title, body: &body };
+    let says_the_same = |known: &KnownColumns| {
+        let known_body = std::iter::once(&known.narrative).chain(&known.facts).map(String::as_str);
+        let known_body = known_body.collect::<Vec<_>>().join("\n");
+        is_duplicate(Statement { kind: draft.kind, title: &known.title, body: &known_body }, new)
+    };
+    let known = latest.into_iter().find(|known| within_reach(known.made) && says_the_same(known));
+    Ok(known.map(|known| (known.id, known.made)))
 }
 
 /// Where an observation belongs.
@@ -266,32 +273,32 @@ pub(super) fn insert(
     origin: &str,
     saved: i64,
 ) -> Result<i64, StoreError> {
-    db.prepare_cached(
+    db.run(
         "INSERT INTO observations (uuid, session, batch, project, type, title, subtitle, narrative, facts, concepts,
                 files_read, files_modified, importance, evidence, origin, tokens_saved, created_at, own_importance,
                 own_evidence, words)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?13, ?14, ?18)",
-    )?
-    .execute(params![
-        Uuid::now_v7().to_string(),
-        place.session,
-        place.batch,
-        place.project,
-        draft.kind.as_str(),
-        draft.title,
-        draft.subtitle,
-        draft.narrative,
-        serde_json::to_string(&draft.facts)?,
-        serde_json::to_string(&draft.concepts)?,
-        serde_json::to_string(&draft.files_read)?,
-        serde_json::to_string(&draft.files_modified)?,
-        draft.importance.get(),
-        evidence_json(&draft.evidence)?,
-        origin,
-        saved,
-        place.at,
-        thread_words(draft),
-    ])?;
+        params![
+            Uuid::now_v7().to_string(),
+            place.session,
+            place.batch,
+            place.project,
+            draft.kind.as_str(),
+            draft.title,
+            draft.subtitle,
+            draft.narrative,
+            serde_json::to_string(&draft.facts)?,
+            serde_json::to_string(&draft.concepts)?,
+            serde_json::to_string(&draft.files_read)?,
+            serde_json::to_string(&draft.files_modified)?,
+            draft.importance.get(),
+            evidence_json(&draft.evidence)?,
+            origin,
+            saved,
+            place.at,
+            thread_words(draft),
+        ],
+    )?;
     let id = db.last_insert_rowid();
     keep_files(db, id, draft)?;
     Ok(id)
@@ -304,29 +311,29 @@ fn rewrite(
     origin: &str,
     saved: i64,
 ) -> Result<i64, StoreError> {
-    db.prepare_cached(
+    db.run(
         "UPDATE observations SET title = ?13, type = ?2, subtitle = ?3, narrative = ?4, facts = ?5, concepts = ?6, files_read = ?7,
                 files_modified = ?8, own_importance = ?9, own_evidence = ?10, origin = ?11, tokens_saved = ?12,
                 words = ?14
          WHERE id = ?1",
-    )?
-    .execute(params![
-        id,
-        draft.kind.as_str(),
-        draft.subtitle,
-        draft.narrative,
-        serde_json::to_string(&draft.facts)?,
-        serde_json::to_string(&draft.concepts)?,
-        serde_json::to_string(&draft.files_read)?,
-        serde_json::to_string(&draft.files_modified)?,
-        draft.importance.get(),
-        evidence_json(&draft.evidence)?,
-        origin,
-        saved,
-        draft.title,
-        thread_words(draft),
-    ])?;
-    db.prepare_cached("DELETE FROM observation_files WHERE observation = ?1")?.execute([id])?;
+        params![
+            id,
+            draft.kind.as_str(),
+            draft.subtitle,
+            draft.narrative,
+            serde_json::to_string(&draft.facts)?,
+            serde_json::to_string(&draft.concepts)?,
+            serde_json::to_string(&draft.files_read)?,
+            serde_json::to_string(&draft.files_modified)?,
+            draft.importance.get(),
+            evidence_json(&draft.evidence)?,
+            origin,
+            saved,
+            draft.title,
+            thread_words(draft),
+        ],
+    )?;
+    db.run("DELETE FROM observation_files WHERE observation = ?1", [id])?;
     keep_files(db, id, draft)?;
     rest_anew(db, id)?;
     Ok(id)
@@ -339,7 +346,7 @@ pub(super) fn keep_summary(
     summary: &SummaryDraft,
 ) -> Result<LifecycleKind, StoreError> {
     let title = titles::of_summary(db, session, &summary.title)?;
-    db.prepare_cached(
+    db.run(
         "INSERT INTO session_summaries (session, project, title, request, investigated, learned, completed, next_steps,
                 notes, origin, created_at)
          SELECT id, project, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, last_event_at FROM sessions WHERE id = ?1
@@ -347,23 +354,21 @@ pub(super) fn keep_summary(
                 investigated = excluded.investigated, learned = excluded.learned, completed = excluded.completed,
                 next_steps = excluded.next_steps, notes = excluded.notes, origin = excluded.origin,
                 created_at = excluded.created_at",
-    )?
-    .execute(params![
-        session,
-        title,
-        summary.request,
-        summary.investigated,
-        summary.learned,
-        summary.completed,
-        summary.next_steps,
-        summary.notes,
-        origin,
-    ])?;
-    let row: i64 = db
-        .prepare_cached("SELECT id FROM session_summaries WHERE session = ?1")?
-        .query_row([session], |row| row.get(0))?;
+        params![
+            session,
+            title,
+            summary.request,
+            summary.investigated,
+            summary.learned,
+            summary.completed,
+            summary.next_steps,
+            summary.notes,
+            origin,
+        ],
+    )?;
+    let row: i64 = db.one("SELECT id FROM session_summaries WHERE session = ?1", [session])?;
     log(db, "summary", row)?;
-    db.prepare_cached("UPDATE sessions SET title = ?2 WHERE id = ?1")?.execute(params![session, title])?;
+    db.run("UPDATE sessions SET title = ?2 WHERE id = ?1", params![session, title])?;
     Ok(LifecycleKind::SummaryCreated { id: SummaryId(row), title })
 }
 

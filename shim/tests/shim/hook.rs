@@ -162,7 +162,8 @@ fn a_daemon_that_never_answers_does_not_hold_the_agent() {
     let home = Home::new();
     let daemon = home.daemon(|_| Vec::new());
     let mut command = home.shim(&["claude-code"]);
-    command.env_remove("RECALL_ANSWER_MS");
+    // Long enough to send the event on a busy machine.
+    command.env("RECALL_ANSWER_MS", "3000");
     assert_eq!(finish(feed(command.spawn().expect("starts"), STOP)).stdout, "");
     assert_eq!(home.only_spooled(), daemon.join().expect("daemon"));
 }
@@ -295,7 +296,7 @@ impl Told {
 
     /// All that the script writes; waits for it, but not for ever.
     fn read(mut self) -> String {
-        let waited = frame::wait(&self.pipe, PollFlags::IN, Duration::from_secs(20)).expect("waits");
+        let waited = frame::wait(&self.pipe, PollFlags::IN, Duration::from_secs(120)).expect("waits");
         assert_eq!(waited, Waited::Ready, "the script has not been started");
         rustix::io::ioctl_fionbio(&self.pipe, false).expect("blocking from here on");
         let mut told = String::new();

@@ -116,26 +116,29 @@ fn a_wholly_private_prompt_travels_without_its_text() {
     assert_eq!(event.flags, Flags::WHOLLY_PRIVATE.with(Flags::STRIPPED));
 }
 
+/// While the daemon has not answered, the shim is alive and its peak can be read.
+#[track_caller]
+fn has_taken_little_memory(event: &Deliver) {
+    let status = fs::read_to_string(format!("/proc/{}/status", event.context.pid)).expect("alive");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
+    assert!(peak <= 16 * 1024, "peak of {peak} kB");
+}
+
 #[test]
 fn a_hundred_megabytes_pass_through_little_memory() {
     let home = Home::new();
-    // While the daemon has not answered, the shim is alive and its peak can be read.
     let daemon = home.daemon(|event| {
-        let status = fs::read_to_string(format!("/proc/{}/status", event.context.pid)).expect("alive");
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
-        let peak: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
-        assert!(peak <= 16 * 1024, "peak of {peak} kB");
+        has_taken_little_memory(event);
         acknowledge("{}")
     });
-    let mut child = home.shim(&["claude-code"]).spawn().expect("starts");
-    let mut stdin = child.stdin.take().expect("piped");
-    stdin.write_all(br#"{"session_id":"s","tool_response":{"stdout":"HEAD"#).expect("writes");
     let megabyte = "line of output\\n".repeat((1 << 20) / 16);
-    for _ in 0..100 {
-        stdin.write_all(megabyte.as_bytes()).expect("the shim reads on");
-    }
-    stdin.write_all(br#"TAIL","after":"short"},"tool_use_id":"t"}"#).expect("writes");
-    drop(stdin);
+    let input = home.input(
+        r#"{"session_id":"s","tool_response":{"stdout":"HEAD"#,
+        &megabyte,
+        r#"TAIL","after":"short"},"tool_use_id":"t"}"#,
+    );
+    let child = home.shim(&["claude-code"]).stdin(input).spawn().expect("starts");
     assert_eq!(finish(child).stdout, "{}");
 
     let event = daemon.join().expect("daemon");
@@ -153,21 +156,12 @@ fn a_hundred_megabytes_pass_through_little_memory() {
 fn a_hundred_megabytes_of_short_values_pass_through_little_memory() {
     let home = Home::new();
     let daemon = home.daemon(|event| {
-        let status = fs::read_to_string(format!("/proc/{}/status", event.context.pid)).expect("alive");
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
-        let peak: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
-        assert!(peak <= 16 * 1024, "peak of {peak} kB");
+        has_taken_little_memory(event);
         acknowledge("")
     });
-    let mut child = home.shim(&["claude-code"]).spawn().expect("starts");
-    let mut stdin = child.stdin.take().expect("piped");
-    stdin.write_all(br#"{"tool_response":["#).expect("writes");
     let megabyte = r#"{"text":"short"},"#.repeat((1 << 20) / 17);
-    for _ in 0..100 {
-        stdin.write_all(megabyte.as_bytes()).expect("the shim reads on");
-    }
-    stdin.write_all(br#"0],"session_id":"s"}"#).expect("writes");
-    drop(stdin);
+    let input = home.input(r#"{"tool_response":["#, &megabyte, r#"0],"session_id":"s"}"#);
+    let child = home.shim(&["claude-code"]).stdin(input).spawn().expect("starts");
     finish(child);
     let event = daemon.join().expect("daemon");
     let value: Value = serde_json::from_slice(&event.payload).expect("valid");

@@ -1,5 +1,6 @@
 //! A home of its own, the real binary, and a daemon made of one thread that says what a test wants.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -61,6 +62,19 @@ impl Home {
         command
     }
 
+    /// A hundred times a megabyte between a beginning and an end. In a file, of which no part is waited for: through a
+    /// pipe much depends on how soon a busy machine lets its writer go on.
+    pub(crate) fn input(&self, beginning: &str, megabyte: &str, end: &str) -> File {
+        let path = self.dir.path().join("input");
+        let mut file = File::create(&path).expect("creates");
+        file.write_all(beginning.as_bytes()).expect("writes");
+        for _ in 0..100 {
+            file.write_all(megabyte.as_bytes()).expect("writes");
+        }
+        file.write_all(end.as_bytes()).expect("writes");
+        File::open(path).expect("opens")
+    }
+
     /// Runs the shim with all of `stdin` and its end.
     pub(crate) fn run(&self, arguments: &[&str], stdin: &[u8]) -> Run {
         finish(feed(self.shim(arguments).spawn().expect("starts"), stdin))
@@ -102,7 +116,7 @@ impl Home {
 
 /// Waits for a client, but not for ever.
 pub(crate) fn accept(listener: &UnixListener) -> UnixStream {
-    let waited = frame::wait(listener, PollFlags::IN, Duration::from_secs(20)).expect("waits");
+    let waited = frame::wait(listener, PollFlags::IN, Duration::from_secs(120)).expect("waits");
     assert_eq!(waited, Waited::Ready, "nobody has connected");
     listener.accept().expect("accepts").0
 }

@@ -126,15 +126,8 @@ const PATTERN: &[&str] = &["pattern", "query", "includePattern", "path"];
 const PROMPT: &[&str] = &["prompt", "message", "task"];
 const AGENT_KIND: &[&str] = &["subagent_type", "agent_type", "agentName"];
 /// What a tool returned, or what of it the model got.
-const OUTPUT: &[&str] = &[
-    "stdout",
-    "output",
-    "returnDisplay",
-    "llmContent",
-    "text_result_for_llm",
-    "textResultForLlm",
-    "result",
-];
+const OUTPUT: &[&str] =
+    &["stdout", "output", "returnDisplay", "llmContent", "text_result_for_llm", "textResultForLlm", "result"];
 const PATCH_FILES: [&str; 3] = ["*** Add File: ", "*** Update File: ", "*** Delete File: "];
 const PATCH: &[&str] = &["input", "command", "patch"];
 
@@ -175,7 +168,8 @@ impl Call {
 
     /// The first file of a patch, and all its replacements.
     fn patched(&self) -> Option<(String, Vec<Change>)> {
-        let patch = text(&self.input, PATCH).filter(|patch| patch.trim_start().starts_with("*** Begin Patch"))?;
+        let patch =
+            text(&self.input, PATCH).filter(|patch| patch.trim_start().starts_with("*** Begin Patch"))?;
         let mut path = None;
         let mut changes: Vec<Change> = Vec::new();
         let mut is_new_hunk = true;
@@ -300,9 +294,7 @@ impl Call {
         let mut entries: Vec<(String, String)> = plans::TODOS
             .iter()
             .flat_map(|field| list(&self.input, field))
-            .filter_map(|todo| {
-                Some((text(todo, plans::TODO)?, text(todo, &["status"]).unwrap_or_default()))
-            })
+            .filter_map(|todo| Some((text(todo, plans::TODO)?, text(todo, &["status"]).unwrap_or_default())))
             .collect();
         let task = self.response.get("task").unwrap_or(&Value::Null);
         let subject = text(&self.input, &["subject"]).or_else(|| text(task, &["subject"]));

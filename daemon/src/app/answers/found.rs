@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 pub use super::observation::{ObservationAnswer, SummaryAnswer};
 pub use super::session::InjectedItem;
 use super::session::PlanAnswer;
-use super::{MadeOnAnswer, Moment, PublicId, Text, TextAnswer, shortened};
+use super::{MadeOnAnswer, Moment, PublicId, Text, TextAnswer};
+use crate::memory::text::shortened_line;
 use crate::search::request::SourcePart;
 use crate::store::TimelineRow;
 
@@ -147,12 +148,11 @@ pub struct TimelineItem {
 impl TimelineItem {
     pub fn new(row: TimelineRow, made_on: MadeOnAnswer) -> Self {
         let key = row.key();
-        let line = crate::memory::text::one_line(&row.label);
         Self {
             id: key.map(PublicId),
             kind: row.kind,
             observation_type: row.observation_type,
-            title: shortened(&line, 160),
+            title: shortened_line(&row.label, 160),
             session_id: row.session.map(|session| session.0),
             created_at: Moment(row.at),
             made_on,

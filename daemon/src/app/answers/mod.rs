@@ -85,16 +85,6 @@ pub struct TextAnswer<T> {
     pub items: Vec<T>,
 }
 
-/// At most `most` characters. The last is an ellipsis if the text was cut.
-pub fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(most.saturating_sub(1)).collect();
-    short.push('…');
-    short
-}
-
 /// Agents' JSON that is nested deeper than this is given as a text. Many parsers, such as the command line's, refuse
 /// more than 128 levels, and then the whole answer would be unreadable.
 const MOST_LEVELS: usize = 100;

@@ -9,9 +9,9 @@ use recall_protocol::wire::ErrorKind;
 use rusqlite::Connection;
 
 use super::CommandContext;
+use crate::app::answers::TextAnswer;
 use crate::app::answers::found::ObservationAnswer;
 use crate::app::answers::status::{CaptureAnswer, PauseAnswer};
-use crate::app::answers::{TextAnswer, shortened};
 use crate::app::clock;
 use crate::app::identity::{Identity, identify};
 use crate::app::ports::{Ports, Writer};
@@ -21,6 +21,7 @@ use crate::memory::document::{DocumentKind, Status};
 use crate::memory::ids::{ObservationId, ProjectKey, Timestamp};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
 use crate::memory::subject;
+use crate::memory::text::shortened_line;
 use crate::memory::tokens::estimate;
 use crate::repository;
 use crate::store::{self, MarkObservations, ObservationRow, ProjectInfo, Remembered};
@@ -149,8 +150,8 @@ fn remembered(context: &CommandContext<impl Ports>, remark: Remember) -> Result<
         })?,
     };
     let title = match remark.title.as_deref().map(redact).filter(|title| !title.is_empty()) {
-        Some(title) => one_line(&title),
-        None => one_line(text.lines().next().unwrap_or_default()),
+        Some(title) => shortened_line(&title, TITLE_CHARS),
+        None => shortened_line(text.lines().next().unwrap_or_default(), TITLE_CHARS),
     };
     let at_home = RemarkProject::of(context, &remark.project)?;
     let files = remark.files.iter().map(|file| at_home.relative(&redact(file)));
@@ -170,10 +171,6 @@ fn remembered(context: &CommandContext<impl Ports>, remark: Remember) -> Result<
     };
     let RemarkProject { project, project_name, .. } = at_home;
     Ok(Remembered { project, project_name, draft, at: clock::now() })
-}
-
-fn one_line(text: &str) -> String {
-    shortened(&crate::memory::text::one_line(text), TITLE_CHARS)
 }
 
 /// The project of a remark.

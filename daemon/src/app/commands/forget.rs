@@ -5,8 +5,8 @@ use recall_protocol::wire::ErrorKind;
 use rusqlite::Connection;
 
 use super::CommandContext;
+use crate::app::answers::PublicId;
 use crate::app::answers::by_hand::{ForgetAnswer, ForgetItem, UnreadableAnswer};
-use crate::app::answers::{PublicId, shortened};
 use crate::app::clock;
 use crate::app::documents::title_and_text;
 use crate::app::forgetting::{ForgetError, Request, SpoolFiles};
@@ -15,6 +15,7 @@ use crate::app::queries::session::one_session;
 use crate::app::queries::show::{load, parse_id};
 use crate::app::queries::{Answer, Refused, blocking, projects, read};
 use crate::memory::ids::{SessionKey, Timestamp};
+use crate::memory::text::shortened;
 use crate::store::{Criteria, Selection, Unreadable, find_rows_to_forget, load_document, unreadable_events};
 
 /// How many titles the preview shows.

@@ -6,10 +6,13 @@ use clap::Args;
 use recall_protocol::query::Session;
 
 use crate::app::answers::session::{ActivityAnswer, CompactionAnswer, PlanAnswer, SessionAnswer};
-use crate::app::answers::shortened;
 use crate::cli::client::{Client, Start};
 use crate::cli::show::fields;
 use crate::cli::terminal::{self, ACCENT, BOLD, DIM};
+use crate::memory::text::shortened_line;
+
+/// The most of a text that is shown on a line.
+const LINE_CHARS: usize = 160;
 
 #[derive(Debug, Args)]
 pub struct SessionArgs {
@@ -42,14 +45,14 @@ pub fn tell(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()>
     for batch in &session.batches {
         let prompt = match batch.prompt.as_deref().unwrap_or_default() {
             "" => format!("({})", batch.source),
-            prompt => one_line(prompt),
+            prompt => shortened_line(prompt, LINE_CHARS),
         };
         writeln!(out, "\n{ACCENT}{}.{ACCENT:#} {prompt}", batch.prompt_number)?;
         if !batch.activities.is_empty() {
             writeln!(out, "   {DIM}{}{DIM:#}", tally(&batch.activities))?;
         }
         if let Some(response) = batch.response.as_deref().filter(|response| !response.is_empty()) {
-            writeln!(out, "   → {}", one_line(response))?;
+            writeln!(out, "   → {}", shortened_line(response, LINE_CHARS))?;
         }
     }
     tell_plans(out, &session.plans)?;
@@ -87,14 +90,10 @@ fn tell_compactions(out: &mut dyn Write, compactions: &[CompactionAnswer]) -> st
     for compaction in compactions {
         let (id, at) = (terminal::id(compaction.id), terminal::time(compaction.created_at));
         let after = compaction.prompt_number.map(|number| format!(", prompt {number}")).unwrap_or_default();
-        let (trigger, summary) = (&compaction.trigger, one_line(&compaction.summary));
+        let (trigger, summary) = (&compaction.trigger, shortened_line(&compaction.summary, LINE_CHARS));
         writeln!(out, "  {ACCENT}{id}{ACCENT:#} {DIM}{trigger}, {at}{after}{DIM:#}: {summary}")?;
     }
     Ok(())
-}
-
-fn one_line(text: &str) -> String {
-    shortened(&crate::memory::text::one_line(text), 160)
 }
 
 /// The number of calls per tool, in order of the first call.

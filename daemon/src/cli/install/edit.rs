@@ -121,7 +121,9 @@ impl Edit {
         let Some(before) = &self.before else { return Ok(()) };
         let has_own_file = self.goals.iter().any(|goal| matches!(goal.wanted, Wanted::OwnFile(_)));
         let registers = self.goals.iter().any(|goal| goal.state == GoalState::Present);
-        if registers && !has_own_file && (is_without_us(&self.goals, before) || self.file.read_backup()?.is_none())
+        if registers
+            && !has_own_file
+            && (is_without_us(&self.goals, before) || self.file.read_backup()?.is_none())
         {
             return self.file.write_backup(before);
         }
@@ -208,7 +210,11 @@ mod tests {
     }
 
     fn register(shim: &str) -> EditAction {
-        EditAction::Register(Registration { version: None, shim: shim.to_owned(), recall: "recall".to_owned() })
+        EditAction::Register(Registration {
+            version: None,
+            shim: shim.to_owned(),
+            recall: "recall".to_owned(),
+        })
     }
 
     fn place(settings: Option<&str>) -> TestHome {

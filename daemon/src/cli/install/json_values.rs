@@ -33,9 +33,9 @@ pub(super) fn install(
         let mut at = settings.clone();
         for (nth, key) in way.iter().enumerate() {
             let place = way.get(..=nth).unwrap_or_default().join(".");
-            at = at.object_value_or_create(key).ok_or_else(|| {
-                SettingsError::Shape(vec![format!("{place} is no object")])
-            })?;
+            at = at
+                .object_value_or_create(key)
+                .ok_or_else(|| SettingsError::Shape(vec![format!("{place} is no object")]))?;
         }
         put(&at, name, wanted);
     }

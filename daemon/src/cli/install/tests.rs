@@ -163,16 +163,36 @@ mod every_agent {
         ("codex", "03-config-with-toml-hooks.toml", ".codex/config.toml", &["guard.sh", "trusted_hash"]),
         ("codex", "04-hooks-off.toml", ".codex/config.toml", &["features = { hooks = false"]),
         ("codex", "05-hooks.json", ".codex/hooks.json", &["format.sh", "\"matcher\": \"startup\""]),
-        ("gemini-cli", "01-settings-commented.json", ".gemini/settings.json", &["// keep", "/* block comment */"]),
+        (
+            "gemini-cli",
+            "01-settings-commented.json",
+            ".gemini/settings.json",
+            &["// keep", "/* block comment */"],
+        ),
         ("gemini-cli", "02-settings-with-hooks.json", ".gemini/settings.json", &["// ms", "old-hook"]),
         ("gemini-cli", "03-settings-legacy-hook-keys.json", ".gemini/settings.json", &["\"enabled\": true"]),
         ("copilot-cli", "01-hooks-user.json", ".copilot/hooks/mine.json", &["guard.ps1"]),
         ("copilot-cli", "03-settings-inline-hooks.json", ".copilot/settings.json", &["done.sh"]),
         ("copilot-cli", "04-mcp-config.json", ".copilot/mcp-config.json", &["Bearer x"]),
-        ("opencode", "opencode.jsonc", ".config/opencode/opencode.jsonc", &["// personal defaults", "/* servers */"]),
+        (
+            "opencode",
+            "opencode.jsonc",
+            ".config/opencode/opencode.jsonc",
+            &["// personal defaults", "/* servers */"],
+        ),
         ("opencode", "opencode.empty.json", ".config/opencode/opencode.json", &[]),
-        ("qwen-code", "01-settings-commented.json", ".qwen/settings.json", &["/* keep */", "\"$version\": 3"]),
-        ("qwen-code", "02-settings-with-hooks.json", ".qwen/settings.json", &["// old style: ms", "8080/stop"]),
+        (
+            "qwen-code",
+            "01-settings-commented.json",
+            ".qwen/settings.json",
+            &["/* keep */", "\"$version\": 3"],
+        ),
+        (
+            "qwen-code",
+            "02-settings-with-hooks.json",
+            ".qwen/settings.json",
+            &["// old style: ms", "8080/stop"],
+        ),
         ("qwen-code", "03-settings-hooks-off.json", ".qwen/settings.json", &["disableAllHooks"]),
         ("cursor", "hooks.json", ".cursor/hooks.json", &["// team hooks: keep", "failClosed", "notify-send"]),
         ("cursor", "mcp.json", ".cursor/mcp.json", &["    \"mcpServers\""]),
@@ -256,7 +276,10 @@ mod every_agent {
                 for event in events {
                     // The programs of this test do not exist.
                     assert!(
-                        !matches!(event.state, inspection::EventState::Missing | inspection::EventState::Duplicate(_)),
+                        !matches!(
+                            event.state,
+                            inspection::EventState::Missing | inspection::EventState::Duplicate(_)
+                        ),
                         "{agent} {recording}: {event:?}"
                     );
                 }
@@ -274,7 +297,11 @@ mod every_agent {
                     path.display()
                 );
             }
-            assert_eq!(after.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>(), "{agent} {recording}");
+            assert_eq!(
+                after.keys().collect::<Vec<_>>(),
+                before.keys().collect::<Vec<_>>(),
+                "{agent} {recording}"
+            );
         }
     }
 

@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use recall_protocol::json_escape;
+
 /// One string of a JSON text.
 pub(super) struct StringPlace<'a> {
     pub role: Role<'a>,
@@ -111,7 +113,8 @@ impl Decoded {
         let mut at = 0;
         while let Some(found) = raw.get(at..).and_then(|rest| rest.find('\\')) {
             self.text.push_str(raw.get(at..at + found).unwrap_or_default());
-            let (character, length) = escape(raw.get(at + found..).unwrap_or_default());
+            let escape = raw.as_bytes().get(at + found..).unwrap_or_default();
+            let (character, length) = json_escape::read(escape);
             self.text.push(character);
             at += found + length;
             self.steps.push((self.text.len(), at));
@@ -130,37 +133,6 @@ impl Decoded {
         let step = passed.checked_sub(1).and_then(|last| self.steps.get(last));
         step.map_or(offset, |(decoded, raw)| raw + (offset - decoded))
     }
-}
-
-/// The character that an escape stands for, and the escape's length in bytes. An invalid escape becomes U+FFFD.
-fn escape(raw: &str) -> (char, usize) {
-    let Some(sign) = raw.chars().nth(1) else { return (char::REPLACEMENT_CHARACTER, raw.len()) };
-    let simple = match sign {
-        '"' | '\\' | '/' => sign,
-        'b' => '\u{8}',
-        'f' => '\u{c}',
-        'n' => '\n',
-        'r' => '\r',
-        't' => '\t',
-        'u' => return unicode_escape(raw),
-        _ => char::REPLACEMENT_CHARACTER,
-    };
-    (simple, 1 + sign.len_utf8())
-}
-
-fn unicode_escape(raw: &str) -> (char, usize) {
-    let unit = |at: usize| {
-        let digits = raw.get(at..at + 6)?.strip_prefix("\\u")?;
-        u16::from_str_radix(digits, 16).ok()
-    };
-    let Some(first) = unit(0) else { return (char::REPLACEMENT_CHARACTER, 2) };
-    if let Some(Ok(pair)) =
-        unit(6).map(|second| char::decode_utf16([first, second]).next().unwrap_or(Ok('\u{FFFD}')))
-        && u32::from(pair) > 0xFFFF
-    {
-        return (pair, 12);
-    }
-    (char::from_u32(u32::from(first)).unwrap_or(char::REPLACEMENT_CHARACTER), 6)
 }
 
 #[cfg(test)]

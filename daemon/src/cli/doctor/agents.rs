@@ -1,0 +1,89 @@
+//! The hooks of the agents.
+
+use std::path::PathBuf;
+
+use super::{Area, Finding};
+use crate::agents::AGENTS;
+use crate::cli::install::hook_settings::HookSwitch;
+use crate::cli::install::inspection::{self, AgentReport, ConnectedBy, EventState, Presence, SettingsState};
+use crate::cli::install::second_settings::SecondCommands;
+use crate::repository;
+
+pub(super) fn agents(findings: &mut Vec<Finding>) {
+    let mut area = Area { name: "agents", findings };
+    let here = std::env::current_dir().unwrap_or_default();
+    let root = PathBuf::from(repository::facts(&here).folder);
+    for report in inspection::inspect(AGENTS, &[here, root]) {
+        agent(&mut area, &report);
+    }
+}
+
+fn agent(area: &mut Area<'_>, report: &AgentReport) {
+    let version = report.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+    let title = format!("{}{version}", report.title);
+    if report.presence == Presence::Absent {
+        return area.note(format!("{}: not installed", report.title), "");
+    }
+    registered_again(area, report, &title);
+    let install = format!("Run `recall install --agent {}`.", report.agent);
+    let settings = report.settings.display();
+    let (events, switch, plugin) = match &report.state {
+        SettingsState::Missing => return area.note(format!("{title}: not connected"), &install),
+        SettingsState::Unreadable(why) => {
+            return area.bad(format!("{title}: {why}"), "The agent ignores this file and all its hooks.");
+        }
+        SettingsState::Read { events, switch, plugin } => (events, switch, plugin),
+    };
+    let healthy = events.iter().filter(|event| event.state == EventState::Installed).count();
+    if events.iter().all(|event| event.state == EventState::Missing) {
+        area.note(format!("{title}: not connected"), &install);
+    } else if healthy == events.len() {
+        let how = match report.connected_by {
+            ConnectedBy::Hooks => format!("{healthy} hooks"),
+            ConnectedBy::Plugin => "a plugin".to_owned(),
+        };
+        area.good(format!("{title}: {how} in {settings}; {}", report.given));
+    } else {
+        for event in events.iter().filter(|event| event.state != EventState::Installed) {
+            let name = &event.event;
+            let what = match &event.state {
+                EventState::Installed => continue,
+                EventState::Missing => format!("{name} is not registered"),
+                EventState::ShimMissing(path) => {
+                    format!("{name} runs {}, which does not exist", path.display())
+                }
+                EventState::ShimNotExecutable(path) => {
+                    format!("{name} runs {}, which is not executable", path.display())
+                }
+                EventState::Duplicate(times) => format!("{name} is registered {times} times"),
+                EventState::Partial => format!("{name} has a matcher that hides some events"),
+                EventState::OtherShim(path) => format!("{name} runs a different shim, {}", path.display()),
+                EventState::Outdated => format!("{name} is registered in an outdated form"),
+                EventState::Unwanted => format!("{name} is registered but not used"),
+            };
+            area.bad(format!("{title}: {what}"), &install);
+        }
+    }
+    if let HookSwitch::Off(setting) = switch {
+        area.bad(format!("{title}: hooks are disabled in {settings}"), &format!("Remove {setting}."));
+    }
+    if let Some(plugin) = plugin {
+        area.bad(
+            format!("{title}: the plugin {plugin} reports every event a second time"),
+            "Remove one of the two.",
+        );
+    }
+}
+
+/// Hooks that the project's settings register again.
+fn registered_again(area: &mut Area<'_>, report: &AgentReport, title: &str) {
+    for again in &report.again {
+        let (first, path) = (again.first.display(), again.path.display());
+        let hint = format!("Remove recall's hooks from {path}.");
+        let what = format!("{title}: {} hooks of {first} are also in {path}", again.events);
+        match again.commands {
+            SecondCommands::Same => area.note(format!("{what}; harmless, each runs once"), &hint),
+            SecondCommands::Different => area.bad(what, &hint),
+        }
+    }
+}

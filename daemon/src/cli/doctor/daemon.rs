@@ -1,0 +1,132 @@
+//! The daemon and its database.
+
+use recall_protocol::client::{ConnectError, Connection};
+use recall_protocol::frame::Deadline;
+use recall_protocol::paths::Paths;
+use recall_protocol::query::{Ping, Status};
+
+use super::{ANSWER_WITHIN, Area, Finding};
+use crate::app::answers::status::{
+    EmbeddingState, PingAnswer, RepairAnswer, StatusAnswer, SubscriberCounters,
+};
+use crate::app::clock;
+use crate::cli::client::{Client, Start};
+use crate::cli::ctl::pause;
+use crate::cli::{keeping, terminal};
+use crate::server::run::repair_note;
+use crate::store::recent_repairs;
+
+pub(super) fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
+    let mut area = Area { name: "daemon", findings };
+    match Connection::open(paths, Deadline::after(ANSWER_WITHIN)) {
+        Ok(_) => match Client::connect_at(paths, Start::Never).and_then(|mut client| status(&mut client)) {
+            Ok((PingAnswer { version, pid }, status)) => {
+                area.good(format!("running, version {version}, pid {pid}"));
+                if version != env!("CARGO_PKG_VERSION") {
+                    area.note(
+                        format!("its version differs from this program's ({})", env!("CARGO_PKG_VERSION")),
+                        "Run `recall ctl stop`; the next hook starts the new version.",
+                    );
+                }
+                if let Some(status) = status {
+                    trouble(&mut area, &status);
+                }
+            }
+            Err(error) => {
+                area.bad(format!("{error:#}"), "See the daemon's log, or restart it with `recall ctl stop`.")
+            }
+        },
+        // The checks of the folders and the spool report why it cannot start.
+        Err(ConnectError::NothingListens) if keeping::obstacle(paths).is_some() => {}
+        Err(ConnectError::NothingListens) => {
+            area.note("not running", "The next hook starts it; events wait in the spool.");
+        }
+        Err(error) => area
+            .bad(format!("cannot be reached: {error}"), "Check whether the socket belongs to another user."),
+    }
+}
+
+/// The daemon's identity and status; no status if a daemon of another version uses another format.
+fn status(client: &mut Client) -> anyhow::Result<(PingAnswer, Option<StatusAnswer>)> {
+    let ping = client.ask_within(Ping, ANSWER_WITHIN)?.read()?;
+    match client.ask_within(Status, ANSWER_WITHIN)?.read() {
+        Ok(status) => Ok((ping, Some(status))),
+        Err(_) if ping.version != env!("CARGO_PKG_VERSION") => Ok((ping, None)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Problems that a running daemon reports.
+fn trouble(area: &mut Area<'_>, status: &StatusAnswer) {
+    if status.paused.is_some() {
+        area.note(pause::sentence(status.paused.as_ref()), "Run `recall ctl resume` to continue.");
+    }
+    let dead = status.jobs.dead;
+    if dead > 0 {
+        area.note(format!("{dead} compression jobs failed"), "Run `recall ctl jobs --dead` for details.");
+    }
+    let twice = status.events.told_twice;
+    if twice > 0 {
+        area.note(
+            format!("{twice} events were reported by two hooks; each was stored once"),
+            "recall's hooks are registered twice, in the user's and a project's settings or in those of two agents. Remove \
+             one of them.",
+        );
+    }
+    embedding(area, &status.embedding);
+    subscriptions(area, &status.subscribe);
+}
+
+/// The sentence model, if one is configured.
+fn embedding(area: &mut Area<'_>, embedding: &EmbeddingState) {
+    let EmbeddingState { backend, model, state, why, waiting, .. } = embedding;
+    match (state.as_ref(), why) {
+        ("ready", _) if *waiting == 0 => {
+            area.good(format!("searches by meaning: {backend}, {model}"));
+        }
+        ("ready", _) => area.note(
+            format!("searches by meaning: {backend}, {model}; {waiting} documents have no vectors yet"),
+            "They are made in the background; `recall ctl flush` waits for them.",
+        ),
+        ("unusable", Some(why)) => {
+            area.bad(format!("the sentence model {model} cannot be used; searches go on by words"), why);
+        }
+        _ => {}
+    }
+}
+
+/// Failing commands of `[[subscribe]]`.
+fn subscriptions(area: &mut Area<'_>, subscribe: &SubscriberCounters) {
+    let SubscriberCounters { runs, failures, dropped, .. } = *subscribe;
+    if failures > 0 {
+        let last = subscribe.last_failure.as_deref().unwrap_or_default();
+        area.note(
+            format!("{failures} of {runs} subscribed commands failed: {last}"),
+            "See [[subscribe]] in config.toml.",
+        );
+    }
+    if dropped > 0 {
+        area.note(
+            format!("{dropped} events dropped: a subscribed command is too slow"),
+            "Subscribe to fewer events, or make the command faster.",
+        );
+    }
+}
+
+/// Repairs that the daemon has recorded; needs no running daemon.
+pub(super) fn database(paths: &Paths, findings: &mut Vec<Finding>) {
+    let repairs = recent_repairs(&repair_note(paths), clock::now());
+    if repairs.is_empty() && !paths.database().exists() {
+        return;
+    }
+    let mut area = Area { name: "database", findings };
+    if repairs.is_empty() {
+        area.good(format!("{}, no damage found", paths.database().display()));
+    }
+    for repair in repairs {
+        area.note(
+            terminal::repair(&RepairAnswer::from(repair)),
+            "Anything newer is only in the damaged file; `sqlite3 FILE .recover` may recover some of it.",
+        );
+    }
+}

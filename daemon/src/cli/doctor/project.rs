@@ -1,0 +1,80 @@
+//! What the files of the current folder say, and to which project it belongs.
+
+use recall_protocol::paths::Paths;
+use recall_protocol::query::Identity;
+
+use super::{ANSWER_WITHIN, Area, Finding};
+use crate::app::answers::found::{IdentityAnswer, UnprovenClaimAnswer};
+use crate::app::capture_rules::project_files;
+use crate::cli::client::{Client, Start, this_folder};
+use crate::project_file::Captured;
+use crate::repository::{self, Ignored};
+
+/// Reports what the files of the current project say.
+pub(super) fn project(findings: &mut Vec<Finding>) {
+    let Ok(folder) = std::env::current_dir() else { return };
+    let facts = repository::facts(&folder);
+    let home = std::env::home_dir().unwrap_or_default();
+    let files = project_files(&folder, &facts, &home);
+    let mut area = Area { name: "project", findings };
+    for Ignored { path, why } in repository::ignored(&folder) {
+        area.note(
+            format!("{} is ignored: {why}", path.display()),
+            "Files of a repository are read only if they belong to you or root, nobody else may write them, and no symlink \
+             leads out of it. Use `chown` and `chmod go-w` to fix that.",
+        );
+    }
+    if let Some(target) = &facts.mentions.pointed_at {
+        area.note(
+            format!(
+                "{} is treated as a separate project: its .git points at {target}, which does not point back",
+                facts.folder
+            ),
+            "Anybody can write such a pointer, so this folder gets no notes of that project. For a worktree that was moved, \
+             run `git worktree repair`; for a git folder elsewhere, run `git config core.worktree \"$PWD\"` here.",
+        );
+    }
+    for unread in &facts.mentions.unread {
+        area.note(
+            format!("{}: .git/config includes a file that recall does not read: {unread}", facts.folder),
+            "Its remotes are not compared with capture.exclude. If one of them is an excluded project, exclude this folder \
+             too.",
+        );
+    }
+    for (root, rules) in files {
+        let root = root.display();
+        if rules.captured == Captured::No && rules.complaints.is_empty() {
+            area.note(format!("{root} is not recorded"), "Its .recall.toml says so.");
+        }
+        for complaint in rules.complaints {
+            area.note(
+                format!("{root}: {complaint}"),
+                ".recall.toml may contain `exclude`, `disable` and `alias`. It must be a regular file of yours or root's that \
+                 no other user may write.",
+            );
+        }
+    }
+}
+
+/// Reports why the current folder is not treated as part of the project that it names.
+pub(super) fn identity(paths: &Paths, findings: &mut Vec<Finding>) {
+    let request = Identity { folder: this_folder() };
+    // The other checks report a missing daemon or one of another version.
+    let Ok(answer) = Client::connect_at(paths, Start::Never)
+        .and_then(|mut client| client.ask_within(request, ANSWER_WITHIN)?.read())
+    else {
+        return;
+    };
+    let IdentityAnswer { folder, project, doubted: Some(doubted) } = answer else { return };
+    let UnprovenClaimAnswer { remote, project: other, .. } = doubted;
+    let mut area = Area { name: "project", findings };
+    area.note(
+        format!(
+            "{folder} is treated as a separate project, \"{project}\": its .git/config names {remote} (project \
+             \"{other}\"), but it contains none of that project's commits"
+        ),
+        "Anybody can write such a line, so this folder gets no notes of that project. For a clone, run `git fetch` (or \
+         `git repack -a -d` if it borrows another folder's objects); the next session then joins the project. For \
+         another project, name it with `alias = \"NAME\"` in its .recall.toml.",
+    );
+}

@@ -19,8 +19,16 @@ const FAILURES: [&str; 9] =
 const EXIT_CODES: [&str; 7] =
     ["exit_code", "exitCode", "return_code", "returnCode", "returncode", "exit_status", "exitStatus"];
 /// Fields with the program's output, or with the part of it that the model got.
-const OUTPUTS: [&str; 7] =
-    ["stdout", "stderr", "output", "result", "content", "text_result_for_llm", "llmContent"];
+const OUTPUTS: [&str; 8] = [
+    "stdout",
+    "stderr",
+    "output",
+    "result",
+    "content",
+    "text_result_for_llm",
+    "textResultForLlm",
+    "llmContent",
+];
 
 /// What only some agents report.
 #[derive(Clone, Copy, Debug)]
@@ -228,8 +236,7 @@ fn text_of(raw: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    const RULES: FailureRules =
-        FailureRules {
+    const RULES: FailureRules = FailureRules {
         exit_code_note: Some("note"),
         inner_exit_code: Some(("metadata", "exit")),
         exit_code_line: Some(("<exit code ", ">")),

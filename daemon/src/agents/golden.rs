@@ -11,7 +11,8 @@ const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures")
 
 fn payloads(agent: &str) -> Vec<PathBuf> {
     let entries = Path::new(FIXTURES).join(agent).read_dir().unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|end| end == "json")).collect();
+    let mut files: Vec<_> =
+        entries.filter(|path| path.extension().is_some_and(|end| end == "json")).collect();
     files.sort();
     assert!(!files.is_empty(), "{agent} has no payloads");
     files
@@ -46,8 +47,10 @@ fn every_payload_is_understood_and_answered_as_its_agent_expects() {
         for path in payloads(spec.name) {
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
             let delivery = delivery(spec.name, &path);
-            let event = (spec.read)(&delivery).unwrap_or_else(|error| panic!("{name} of {}: {error}", spec.name));
-            let whose = if event.subagent.is_some() { format!(" {:?}", event.subagent) } else { String::new() };
+            let event =
+                (spec.read)(&delivery).unwrap_or_else(|error| panic!("{name} of {}: {error}", spec.name));
+            let whose =
+                if event.subagent.is_some() { format!(" {:?}", event.subagent) } else { String::new() };
             let _ = writeln!(
                 told,
                 "# {name}\n{} turn {:?} in {:?}{whose}",

@@ -205,7 +205,12 @@ impl AgentSpec {
         plan_file: |_| Ok(None),
         failures: FailureRules::COMMON,
         injected_block: None,
-        conventions: Conventions { work_trees: &[], plan_prompts: &[], machine_prompts: &[], empty_answers: &[] },
+        conventions: Conventions {
+            work_trees: &[],
+            plan_prompts: &[],
+            machine_prompts: &[],
+            empty_answers: &[],
+        },
         plan_folders: &[],
         skipped_tools: &[],
         install: Install::NOTHING,
@@ -232,7 +237,8 @@ impl AgentSpec {
             (EventName::ToolStart, "when a file is opened"),
             (EventName::SubagentStart, "when a subagent starts"),
         ];
-        let is_answered = |moment| self.events.iter().any(|event| event.is == moment && event.answer.is_some());
+        let is_answered =
+            |moment| self.events.iter().any(|event| event.is == moment && event.answer.is_some());
         let moments = MOMENTS.iter().filter(|(moment, _)| is_answered(*moment)).map(|(_, words)| *words);
         let moments: Vec<_> = moments.collect();
         match moments.is_empty() {

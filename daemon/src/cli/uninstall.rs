@@ -57,7 +57,8 @@ pub fn run(args: &UninstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         // The other agents' hooks still need the service.
         (false, _) => (named, Daemon::Keep),
     };
-    Uninstallation { environment: &environment, agents, scope, daemon, commands: &Processes }.run(consent, out)
+    Uninstallation { environment: &environment, agents, scope, daemon, commands: &Processes }
+        .run(consent, out)
 }
 
 /// What to do with the service and a running daemon.
@@ -167,11 +168,9 @@ mod tests {
     fn home(text: &str) -> Home {
         let folder = tempfile::tempdir().unwrap();
         let environment = Environment::new(folder.path().into(), []);
-        let settings = LocalAgent {
-            spec: AGENTS.spec("claude-code"),
-            environment: &environment,
-            scope: Scope::User,
-        }.settings();
+        let settings =
+            LocalAgent { spec: AGENTS.spec("claude-code"), environment: &environment, scope: Scope::User }
+                .settings();
         fs::create_dir(folder.path().join(".claude")).unwrap();
         fs::write(&settings, text).unwrap();
         Home { folder, environment, settings }
@@ -181,8 +180,13 @@ mod tests {
         fn run(&self, daemon: Daemon, consent: Consent<'_>) -> anyhow::Result<String> {
             let commands = Absent { settings: &self.settings, seen: RefCell::default() };
             let agents = AGENTS.iter().collect();
-            let uninstallation =
-                Uninstallation { environment: &self.environment, agents, scope: Scope::User, daemon, commands: &commands };
+            let uninstallation = Uninstallation {
+                environment: &self.environment,
+                agents,
+                scope: Scope::User,
+                daemon,
+                commands: &commands,
+            };
             let mut out = anstream::StripStream::new(Vec::new());
             uninstallation.run(consent, &mut out)?;
             for settings in commands.seen.take() {

@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::NAME;
 use crate::agents::settings::{
-    AgentVersion, Base, Content, HookCall, Install, JsonHooks, JsonValues, Part, Place, SKILL, Syntax, shell_line,
+    AgentVersion, Base, Content, HookCall, Install, JsonHooks, JsonValues, Part, Place, SKILL, Syntax,
+    shell_line,
 };
 use crate::agents::{Cap, EventSpec};
 use crate::memory::event::EventName;

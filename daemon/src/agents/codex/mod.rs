@@ -12,8 +12,7 @@ use super::failure::FailureRules;
 use super::format::Format;
 use super::format::tools::{Tool, Tools};
 use super::settings::{
-    AgentVersion, Content, HookCall, Install, JsonHooks, Part, Place, SKILL, TomlHooks, TomlTable,
-    shell_line,
+    AgentVersion, Content, HookCall, Install, JsonHooks, Part, Place, SKILL, TomlHooks, TomlTable, shell_line,
 };
 use super::{AgentSpec, Cap, EventSpec, Host, Unreadable};
 use crate::memory::conventions::Conventions;
@@ -60,9 +59,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
                 place: CONFIG,
                 content: Content::TomlTable(TomlTable {
                     path: &["mcp_servers", "recall"],
-                    values: |programs| {
-                        vec![("command", programs.recall.into()), ("args", json!(["mcp"]))]
-                    },
+                    values: |programs| vec![("command", programs.recall.into()), ("args", json!(["mcp"]))],
                 }),
             },
             Part {
@@ -70,7 +67,9 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
                 content: Content::OwnFile(SKILL),
             },
         ],
-        then: Some("Codex CLI asks once whether it may run the hooks: start it, and accept them (or type /hooks)."),
+        then: Some(
+            "Codex CLI asks once whether it may run the hooks: start it, and accept them (or type /hooks).",
+        ),
     },
     ..AgentSpec::PLAIN
 };

@@ -123,7 +123,10 @@ const FORMAT: Format = Format {
         ("task", Tool::Delegate),
     ]),
     // A command that fails counts as a success.
-    failures: FailureRules { exit_code_line: Some((" completed with exit code ", ">")), ..FailureRules::COMMON },
+    failures: FailureRules {
+        exit_code_line: Some((" completed with exit code ", ">")),
+        ..FailureRules::COMMON
+    },
 };
 
 fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {

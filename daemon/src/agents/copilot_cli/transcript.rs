@@ -62,7 +62,9 @@ fn last_words(record: &str) -> Option<String> {
         if !line.contains("\"assistant.message\"") && !line.contains("\"user.message\"") {
             continue;
         }
-        let Ok(Record { kind, agent_id: None, data }) = serde_json::from_str::<Record>(line) else { continue };
+        let Ok(Record { kind, agent_id: None, data }) = serde_json::from_str::<Record>(line) else {
+            continue;
+        };
         match (kind.as_str(), data) {
             (_, Data { parent_tool_call_id: Some(_), .. }) => {}
             ("user.message", _) => said = None,

@@ -45,7 +45,9 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
                 entry: |call| {
                     let line = shell_line(call.shim, &[SPEC.name, call.event.name]);
                     // In seconds.
-                    [("command".to_owned(), line.into()), ("timeout".to_owned(), 10.into())].into_iter().collect()
+                    [("command".to_owned(), line.into()), ("timeout".to_owned(), 10.into())]
+                        .into_iter()
+                        .collect()
                 },
                 ..JsonHooks::GROUPED
             }),
@@ -155,4 +157,3 @@ fn envelope(event: &str, output: &HookOutput) -> Vec<u8> {
     }
     answer::line(object)
 }
-

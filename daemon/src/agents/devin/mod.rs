@@ -37,7 +37,8 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
                 syntax: Syntax::Comments,
                 entry: |call| {
                     let line = shell_line(call.shim, &[SPEC.name]);
-                    let entry = [("type", "command".into()), ("command", line.into()), ("timeout", 10.into())];
+                    let entry =
+                        [("type", "command".into()), ("command", line.into()), ("timeout", 10.into())];
                     entry.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
                 },
                 ..JsonHooks::GROUPED

@@ -33,7 +33,8 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             content: Content::JsonHooks(JsonHooks {
                 entry: |call| {
                     let line = shell_line(call.shim, &[SPEC.name]);
-                    let entry = [("type", "command".into()), ("command", line.into()), ("timeout", 10.into())];
+                    let entry =
+                        [("type", "command".into()), ("command", line.into()), ("timeout", 10.into())];
                     entry.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
                 },
                 ..JsonHooks::GROUPED
@@ -81,5 +82,8 @@ const FORMAT: Format = Format {
         ("Task", Tool::Delegate),
         ("TodoWrite", Tool::TodoList),
     ]),
-    failures: FailureRules { exit_code_line: Some(("[Process exited with code ", "]")), ..FailureRules::COMMON },
+    failures: FailureRules {
+        exit_code_line: Some(("[Process exited with code ", "]")),
+        ..FailureRules::COMMON
+    },
 };

@@ -127,7 +127,9 @@ impl Format {
             },
             EventName::ToolBatch => HookEventKind::ToolBatch(settled_calls(payload)),
             EventName::SubagentStart => HookEventKind::SubagentStart,
-            EventName::SubagentStop => HookEventKind::SubagentStop { message: payload.text(payload::MESSAGE) },
+            EventName::SubagentStop => {
+                HookEventKind::SubagentStop { message: payload.text(payload::MESSAGE) }
+            }
             EventName::PreCompact => HookEventKind::PreCompact { trigger: trigger() },
             EventName::PostCompact => {
                 HookEventKind::PostCompact { trigger: trigger(), summary: payload.text(payload::COMPACTED) }

@@ -126,15 +126,8 @@ const PATTERN: &[&str] = &["pattern", "query", "includePattern", "path"];
 const PROMPT: &[&str] = &["prompt", "message", "task"];
 const AGENT_KIND: &[&str] = &["subagent_type", "agent_type", "agentName"];
 /// What a tool returned, or what of it the model got.
-const OUTPUT: &[&str] = &[
-    "stdout",
-    "output",
-    "returnDisplay",
-    "llmContent",
-    "text_result_for_llm",
-    "textResultForLlm",
-    "result",
-];
+const OUTPUT: &[&str] =
+    &["stdout", "output", "returnDisplay", "llmContent", "text_result_for_llm", "textResultForLlm", "result"];
 const PATCH_FILES: [&str; 3] = ["*** Add File: ", "*** Update File: ", "*** Delete File: "];
 const PATCH: &[&str] = &["input", "command", "patch"];
 
@@ -175,7 +168,8 @@ impl Call {
 
     /// The first file of a patch, and all its replacements.
     fn patched(&self) -> Option<(String, Vec<Change>)> {
-        let patch = text(&self.input, PATCH).filter(|patch| patch.trim_start().starts_with("*** Begin Patch"))?;
+        let patch =
+            text(&self.input, PATCH).filter(|patch| patch.trim_start().starts_with("*** Begin Patch"))?;
         let mut path = None;
         let mut changes: Vec<Change> = Vec::new();
         let mut is_new_hunk = true;
@@ -300,9 +294,7 @@ impl Call {
         let mut entries: Vec<(String, String)> = plans::TODOS
             .iter()
             .flat_map(|field| list(&self.input, field))
-            .filter_map(|todo| {
-                Some((text(todo, plans::TODO)?, text(todo, &["status"]).unwrap_or_default()))
-            })
+            .filter_map(|todo| Some((text(todo, plans::TODO)?, text(todo, &["status"]).unwrap_or_default())))
             .collect();
         let task = self.response.get("task").unwrap_or(&Value::Null);
         let subject = text(&self.input, &["subject"]).or_else(|| text(task, &["subject"]));
@@ -371,12 +363,16 @@ fn answer_text(answer: &Value) -> String {
 /// The text of a result of unknown format: its text blocks, else its JSON.
 fn words(response: &str) -> String {
     let value = parse(response);
-    let said = match &value {
+    let words = match &value {
         Value::Array(content) => blocks(content),
         Value::String(text) => text.clone(),
-        other => blocks(list(other, "content")),
+        other => {
+            let field =
+                OUTPUT.iter().find_map(|field| said(other.get(field)?).filter(|text| !text.is_empty()));
+            field.unwrap_or_else(|| blocks(list(other, "content")))
+        }
     };
-    if said.is_empty() { response.to_owned() } else { said }
+    if words.is_empty() { response.to_owned() } else { words }
 }
 
 #[cfg(test)]

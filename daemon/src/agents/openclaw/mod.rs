@@ -10,9 +10,7 @@ use super::format::Format;
 use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::host::{SPELLINGS, of_gateway};
-use super::settings::{
-    AgentVersion, Content, Install, JsonValues, OwnFile, Part, Place, Programs, Syntax,
-};
+use super::settings::{AgentVersion, Content, Install, JsonValues, OwnFile, Part, Place, Programs, Syntax};
 use super::{AgentSpec, Cap, EventSpec, Host, Unreadable};
 use crate::memory::event::{EventName, HookEvent, HookEventKind};
 use crate::memory::material::BatchSource;
@@ -40,7 +38,9 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
                 content: Content::JsonValues(JsonValues {
                     refused: |settings| {
                         let denied = settings.pointer("/plugins/deny").and_then(Value::as_array);
-                        denied.is_some_and(|names| names.contains(&"recall".into())).then_some("plugins.deny names recall")
+                        denied
+                            .is_some_and(|names| names.contains(&"recall".into()))
+                            .then_some("plugins.deny names recall")
                     },
                     allowed: Some(&["plugins", "allow"]),
                     ..JsonValues::new(Syntax::Json5, |_| {
@@ -57,7 +57,9 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
                 vec![(&["mcp", "servers", "recall"], server)]
             })),
         }],
-        then: Some("OpenClaw loads plugins at its start: run `openclaw plugins reload recall`, or restart the gateway."),
+        then: Some(
+            "OpenClaw loads plugins at its start: run `openclaw plugins reload recall`, or restart the gateway.",
+        ),
     },
     ..AgentSpec::PLAIN
 };

@@ -7,9 +7,7 @@ use serde_json::json;
 use super::failure::FailureRules;
 use super::format::Format;
 use super::format::tools::{Tool, Tools};
-use super::settings::{
-    AgentVersion, Content, Install, JsonValues, OwnFile, Part, Place, SKILL, Syntax,
-};
+use super::settings::{AgentVersion, Content, Install, JsonValues, OwnFile, Part, Place, SKILL, Syntax};
 use super::{AgentSpec, Cap, EventSpec, Host, Unreadable};
 use crate::memory::event::{EventName, HookEvent, HookEventKind, PromptText};
 
@@ -36,11 +34,14 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         server: &[
             Part {
                 place: Place::own("opencode.json", &["opencode.json"]),
-                content: Content::JsonValues(JsonValues::new(Syntax::CommentsAndTrailingCommas, |programs| {
-                    let server =
-                        json!({"type": "local", "command": [programs.recall, "mcp"], "enabled": true});
-                    vec![(&["mcp", "recall"], server)]
-                })),
+                content: Content::JsonValues(JsonValues::new(
+                    Syntax::CommentsAndTrailingCommas,
+                    |programs| {
+                        let server =
+                            json!({"type": "local", "command": [programs.recall, "mcp"], "enabled": true});
+                        vec![(&["mcp", "recall"], server)]
+                    },
+                )),
             },
             Part {
                 place: Place::own("skills/recall/SKILL.md", &[".opencode/skills/recall/SKILL.md"]),

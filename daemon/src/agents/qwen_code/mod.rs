@@ -105,14 +105,16 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let payload = Payload::read(delivery)?;
     let mut event = FORMAT.event(&payload, delivery)?;
     match &mut event.what {
-        HookEventKind::Prompt { text: PromptText::Text(text), .. } => match payload.text(&["submitted_prompt"]) {
-            Some(submitted) => *text = submitted,
-            None if text.trim().is_empty() => {
-                event.what = HookEventKind::Internal { name: "UserPromptSubmit".to_owned() };
+        HookEventKind::Prompt { text: PromptText::Text(text), .. } => {
+            match payload.text(&["submitted_prompt"]) {
+                Some(submitted) => *text = submitted,
+                None if text.trim().is_empty() => {
+                    event.what = HookEventKind::Internal { name: "UserPromptSubmit".to_owned() };
+                }
+                // An older version, or an editor.
+                None => {}
             }
-            // An older version, or an editor.
-            None => {}
-        },
+        }
         HookEventKind::Tool(call) => without_whole_files(&mut call.result),
         _ => {}
     }

@@ -10,9 +10,7 @@ use super::copilot_cli;
 use super::failure::FailureRules;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
-use super::settings::{
-    AgentVersion, Base, Content, Install, JsonValues, Part, Place, Syntax,
-};
+use super::settings::{AgentVersion, Base, Content, Install, JsonValues, Part, Place, Syntax};
 use super::{AgentSpec, Host, Mark, Unreadable};
 use crate::memory::event::{EventName, HookEvent};
 
@@ -76,5 +74,8 @@ const FORMAT: Format = Format {
         ("runSubagent", Tool::Delegate),
         ("manage_todo_list", Tool::TodoList),
     ]),
-    failures: FailureRules { exit_code_line: Some(("Command exited with code ", "")), ..FailureRules::COMMON },
+    failures: FailureRules {
+        exit_code_line: Some(("Command exited with code ", "")),
+        ..FailureRules::COMMON
+    },
 };

@@ -74,11 +74,8 @@ const EVENTS: &[EventSpec] = &[
 ];
 
 /// By the events that report their calls.
-const TOOLS: Tools = Tools(&[
-    ("write_code", Tool::Edit),
-    ("run_command", Tool::Command),
-    ("read_code", Tool::Read),
-]);
+const TOOLS: Tools =
+    Tools(&[("write_code", Tool::Edit), ("run_command", Tool::Command), ("read_code", Tool::Read)]);
 
 fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let payload = Payload::read(delivery)?;
@@ -94,7 +91,9 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
             };
             HookEventKind::Prompt { text, source: BatchSource::User }
         }
-        "post_cascade_response" => HookEventKind::Stop { message: info.text("response").map(|text| last(&text)) },
+        "post_cascade_response" => {
+            HookEventKind::Stop { message: info.text("response").map(|text| last(&text)) }
+        }
         "post_cascade_response_with_transcript" => HookEventKind::Stop { message: None },
         "post_mcp_tool_use" => {
             let part = |name: &str| info.word(name).unwrap_or_default();

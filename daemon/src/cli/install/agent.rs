@@ -7,9 +7,7 @@ use super::part::Wanted;
 use super::settings_file::SettingsFile;
 use super::{hook_settings, toml_settings, version};
 use crate::agents::AgentSpec;
-use crate::agents::settings::{
-    AgentVersion, Base, Content, HookCall, JsonHooks, Part, Place, Programs,
-};
+use crate::agents::settings::{AgentVersion, Base, Content, HookCall, JsonHooks, Part, Place, Programs};
 use crate::service::environment::{Environment, is_executable};
 
 /// An agent and where to look for it.
@@ -51,7 +49,11 @@ impl LocalAgent<'_> {
         };
         // Some agents read both names.
         let other = path.with_extension("jsonc");
-        Some(if path.extension().is_some_and(|ending| ending == "json") && other.exists() { other } else { path })
+        Some(if path.extension().is_some_and(|ending| ending == "json") && other.exists() {
+            other
+        } else {
+            path
+        })
     }
 
     /// The settings file with the hooks.

@@ -25,7 +25,9 @@ impl Hook {
     pub fn to_element(&self, groups: Groups) -> CstInputValue {
         let entry = input(Value::Object(self.entry.clone()));
         match groups {
-            Groups::Nested => CstInputValue::Object(vec![("hooks".into(), CstInputValue::Array(vec![entry]))]),
+            Groups::Nested => {
+                CstInputValue::Object(vec![("hooks".into(), CstInputValue::Array(vec![entry]))])
+            }
             Groups::Flat => entry,
         }
     }

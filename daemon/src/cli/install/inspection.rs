@@ -125,7 +125,9 @@ pub(crate) fn inspect_agent(agent: LocalAgent<'_>, folders: &[PathBuf], shim: Op
     let registration = Registration { version, shim: shim_text, ..Registration::default() };
     let settings = hooks_file(agent).unwrap_or_default();
     let again = agent.spec.install.hooks.iter().find_map(|part| match &part.content {
-        Content::JsonHooks(json) => Some(second_settings::find(json, &part.place, &agent.settings(), folders)),
+        Content::JsonHooks(json) => {
+            Some(second_settings::find(json, &part.place, &agent.settings(), folders))
+        }
         _ => None,
     });
     AgentReport {
@@ -200,11 +202,8 @@ fn state(agent: LocalAgent<'_>, registration: &Registration, shim: Option<&Path>
         for goal in goals.iter().filter(|goal| goal.state == GoalState::Present) {
             let text = text.as_deref();
             let found = match &goal.wanted {
-                Wanted::JsonHooks(json, hooks) => {
-                    hook_settings::survey(json, text.unwrap_or_default()).map(|survey| {
-                        events(&survey.entries, hooks, shim, agent.environment)
-                    })
-                }
+                Wanted::JsonHooks(json, hooks) => hook_settings::survey(json, text.unwrap_or_default())
+                    .map(|survey| events(&survey.entries, hooks, shim, agent.environment)),
                 Wanted::TomlHooks(hooks) => {
                     let entries = toml_settings::survey(text.unwrap_or_default());
                     Ok(events(&entries, hooks, shim, agent.environment))
@@ -244,9 +243,8 @@ fn events(
     shim: Option<&Path>,
     environment: &Environment,
 ) -> Vec<EventReport> {
-    let entries_of = |event: &str| -> Vec<&FoundEntry> {
-        found.iter().filter(|entry| entry.event == event).collect()
-    };
+    let entries_of =
+        |event: &str| -> Vec<&FoundEntry> { found.iter().filter(|entry| entry.event == event).collect() };
     let mut reports: Vec<EventReport> = wanted
         .iter()
         .map(|hook| EventReport {

@@ -8,15 +8,12 @@ use serde_json::{Map, Value};
 
 use super::hook_entry::input;
 use super::hook_settings::{Parsed, Removal, SettingsError, value_of};
-use crate::agents::settings::JsonValues;
+use crate::agents::settings::{JsonValues, PlacedValue};
 
 /// The name under which recall enters itself.
 const NAME: &str = "recall";
 /// What the user may have decided.
 const USERS: &str = "enabled";
-
-/// A value and the keys on the way to it.
-pub(super) type PlacedValue = (&'static [&'static str], Value);
 
 pub(super) fn install(
     json: &JsonValues,
@@ -33,9 +30,9 @@ pub(super) fn install(
         let mut at = settings.clone();
         for (nth, key) in way.iter().enumerate() {
             let place = way.get(..=nth).unwrap_or_default().join(".");
-            at = at.object_value_or_create(key).ok_or_else(|| {
-                SettingsError::Shape(vec![format!("{place} is no object")])
-            })?;
+            at = at
+                .object_value_or_create(key)
+                .ok_or_else(|| SettingsError::Shape(vec![format!("{place} is no object")]))?;
         }
         put(&at, name, wanted);
     }

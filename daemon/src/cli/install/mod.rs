@@ -89,8 +89,16 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let folder = this_project(args.project)?;
     let scope = folder.as_deref().map_or(Scope::User, Scope::Project);
     let access = if args.mcp { Access::HooksAndServer } else { Access::Hooks };
-    Installation { environment: &environment, programs: &programs, known: AGENTS, agents, scope, access, service }
-        .run(consent, out)
+    Installation {
+        environment: &environment,
+        programs: &programs,
+        known: AGENTS,
+        agents,
+        scope,
+        access,
+        service,
+    }
+    .run(consent, out)
 }
 
 /// The folder of the project, if its settings are meant.
@@ -252,7 +260,10 @@ impl Installation<'_> {
             }
         }
         writeln!(out, "Next: start a new session of {}; it will be remembered.", list(&connected))?;
-        writeln!(out, "      `recall doctor` says whether everything works, `recall context` what is remembered here.")?;
+        writeln!(
+            out,
+            "      `recall doctor` says whether everything works, `recall context` what is remembered here."
+        )?;
         writeln!(out, "      `recall uninstall` takes everything back.")?;
         Ok(())
     }

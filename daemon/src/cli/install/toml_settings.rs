@@ -29,7 +29,11 @@ pub(super) fn value(text: &str) -> Option<Value> {
 pub(super) fn has_others_hooks(text: &str) -> bool {
     let Some(value) = value(text) else { return false };
     let events = value.get("hooks").and_then(Value::as_object);
-    let groups = events.into_iter().flatten().filter(|(event, _)| *event != STATE).flat_map(|(_, groups)| groups.as_array());
+    let groups = events
+        .into_iter()
+        .flatten()
+        .filter(|(event, _)| *event != STATE)
+        .flat_map(|(_, groups)| groups.as_array());
     groups.flatten().any(|group| {
         let entries = group.get("hooks").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         entries.iter().any(|entry| shim_of(entry).is_none())
@@ -42,8 +46,7 @@ pub(super) fn survey(text: &str) -> Vec<FoundEntry> {
     let mut found = Vec::new();
     for (event, groups) in value.get("hooks").and_then(Value::as_object).into_iter().flatten() {
         for group in groups.as_array().into_iter().flatten() {
-            let reach =
-                if group.get("matcher").is_some() { MatcherScope::Some } else { MatcherScope::Every };
+            let reach = if group.get("matcher").is_some() { MatcherScope::Some } else { MatcherScope::Every };
             for entry in group.get("hooks").and_then(Value::as_array).into_iter().flatten() {
                 if let Some(shim) = shim_of(entry) {
                     found.push(FoundEntry { event: event.clone(), shim, entry: entry.clone(), reach });
@@ -88,7 +91,9 @@ pub(super) fn uninstall_hooks(text: &str) -> Result<Removal, SettingsError> {
             let before = entries;
             let mut emptied = Vec::new();
             for (place, group) in groups.iter_mut().enumerate() {
-                let Some(inner) = group.get_mut("hooks").and_then(Item::as_array_of_tables_mut) else { continue };
+                let Some(inner) = group.get_mut("hooks").and_then(Item::as_array_of_tables_mut) else {
+                    continue;
+                };
                 let had = inner.len();
                 inner.retain(|entry| shim_of(&json(entry)).is_none());
                 entries += had - inner.len();

@@ -131,6 +131,40 @@ fn what_agents_write_is_recognized() {
 fn the_readme_names_every_agent() {
     let readme = std::fs::read_to_string(recall_tests::workspace().join("README.md")).unwrap();
     for spec in AGENTS.iter() {
-        assert!(readme.contains(&format!("| {} |", spec.title)), "{}", spec.title);
+        let row = readme.lines().find(|line| line.starts_with(&format!("| {} |", spec.title)));
+        let given = row.and_then(|row| row.trim_end_matches(" |").rsplit(" | ").next().map(str::to_owned));
+        assert_eq!(given, Some(spec.given()), "{}", spec.title);
     }
+}
+
+#[test]
+fn the_page_about_agents_says_what_each_is_given() {
+    let page = std::fs::read_to_string(recall_tests::workspace().join("docs/agents.md")).unwrap();
+    for spec in AGENTS.iter() {
+        let row = format!("| {} | {} |", spec.title, spec.given());
+        assert!(page.contains(&row), "{row}");
+    }
+}
+
+#[test]
+fn the_plugin_folder_brings_what_install_writes() {
+    let folder = recall_tests::workspace().join("plugins/claude-code");
+    let read = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap();
+    let hooks: serde_json::Value = serde_json::from_str(&read("hooks/hooks.json")).unwrap();
+    let mut names: Vec<_> = hooks["hooks"].as_object().unwrap().keys().cloned().collect();
+    let spec = AGENTS.named("claude-code").unwrap();
+    let mut expected: Vec<_> = spec.events.iter().map(|event| event.name.to_owned()).collect();
+    names.sort();
+    expected.sort();
+    assert_eq!(names, expected);
+    for group in hooks["hooks"].as_object().unwrap().values() {
+        assert_eq!(
+            (&group[0]["hooks"][0]["command"], &group[0]["hooks"][0]["args"][0]),
+            (&"recall-shim".into(), &"claude-code".into())
+        );
+    }
+    for file in [".claude-plugin/plugin.json", ".mcp.json"] {
+        serde_json::from_str::<serde_json::Value>(&read(file)).unwrap();
+    }
+    assert!(read("skills/recall/SKILL.md").contains("recall search"));
 }

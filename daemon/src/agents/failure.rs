@@ -19,8 +19,16 @@ const FAILURES: [&str; 9] =
 const EXIT_CODES: [&str; 7] =
     ["exit_code", "exitCode", "return_code", "returnCode", "returncode", "exit_status", "exitStatus"];
 /// Fields with the program's output, or with the part of it that the model got.
-const OUTPUTS: [&str; 7] =
-    ["stdout", "stderr", "output", "result", "content", "text_result_for_llm", "llmContent"];
+const OUTPUTS: [&str; 8] = [
+    "stdout",
+    "stderr",
+    "output",
+    "result",
+    "content",
+    "text_result_for_llm",
+    "textResultForLlm",
+    "llmContent",
+];
 
 /// What only some agents report.
 #[derive(Clone, Copy, Debug)]

@@ -134,18 +134,18 @@ pub enum Groups {
 pub struct JsonValues {
     pub syntax: Syntax,
     /// The keys on the way to each value, and the value. A value that is an object is merged: keys of the user's stay.
-    pub values: fn(&Programs<'_>) -> Vec<(&'static [&'static str], Value)>,
+    pub values: fn(&Programs<'_>) -> Vec<PlacedValue>,
     /// A reason why the agent would ignore the values.
     pub refused: fn(&Value) -> Option<&'static str>,
     /// A list that has to contain recall's name if it exists.
     pub allowed: Option<&'static [&'static str]>,
 }
 
+/// A value and the keys on the way to it.
+pub type PlacedValue = (&'static [&'static str], Value);
+
 impl JsonValues {
-    pub const fn new(
-        syntax: Syntax,
-        values: fn(&Programs<'_>) -> Vec<(&'static [&'static str], Value)>,
-    ) -> Self {
+    pub const fn new(syntax: Syntax, values: fn(&Programs<'_>) -> Vec<PlacedValue>) -> Self {
         Self { syntax, values, refused: |_| None, allowed: None }
     }
 }

@@ -373,7 +373,7 @@ fn parse_error(error: &Unreadable) -> String {
 }
 
 /// Deliveries under different event ids are one call if the agent's own id of the call is the same or, where there is
-/// none, the turn's id and the whole payload. Without either both are stored.
+/// none, the turn's id and the whole payload, or a payload with the moment in it. Without any of these both are stored.
 fn second_key(event: &HookEvent, deliver: &Deliver) -> Option<[u8; 16]> {
     let mut hash = Sha256::new();
     match (&event.what, &event.prompt) {
@@ -389,6 +389,11 @@ fn second_key(event: &HookEvent, deliver: &Deliver) -> Option<[u8; 16]> {
         }
         (_, Some(prompt)) => {
             hash.update(prompt.as_str());
+            hash.update([0]);
+            hash.update(&deliver.payload);
+        }
+        (_, None) if json_field::field(&deliver.payload, "timestamp").is_some() => {
+            hash.update(event.name());
             hash.update([0]);
             hash.update(&deliver.payload);
         }

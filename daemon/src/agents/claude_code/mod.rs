@@ -115,17 +115,17 @@ pub(super) fn as_meant(mut event: HookEvent, payload: &Payload) -> HookEvent {
         *text = text.take().map(|text| SPEC.without_injected_blocks(&text));
     };
     match &mut event.what {
-        HookEventKind::SessionStart { source, audience } => {
-            // `claude -p` starts without a model. `/clear` exists only in interactive sessions.
-            if payload.word(&["model"]).is_some() || *source == StartSource::Clear {
-                *audience = Audience::Person;
-            }
+        // `claude -p` starts without a model. `/clear` exists only in interactive sessions.
+        HookEventKind::SessionStart { source, audience }
+            if payload.word(&["model"]).is_some() || *source == StartSource::Clear =>
+        {
+            *audience = Audience::Person;
         }
-        HookEventKind::Prompt { text: PromptText::Text(text), source } => {
-            // Only the text tells; `source` does not (2.1.329).
-            if *source == BatchSource::User && text.trim_start().starts_with(NOTIFICATION) {
-                *source = BatchSource::AgentNotification;
-            }
+        // Only the text tells; `source` does not (2.1.329).
+        HookEventKind::Prompt { text: PromptText::Text(text), source }
+            if *source == BatchSource::User && text.trim_start().starts_with(NOTIFICATION) =>
+        {
+            *source = BatchSource::AgentNotification;
         }
         // Compaction runs as a subagent without a type. Its text is repeated by PostCompact.
         HookEventKind::SubagentStop { message } => {

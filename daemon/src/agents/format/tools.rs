@@ -363,12 +363,16 @@ fn answer_text(answer: &Value) -> String {
 /// The text of a result of unknown format: its text blocks, else its JSON.
 fn words(response: &str) -> String {
     let value = parse(response);
-    let said = match &value {
+    let words = match &value {
         Value::Array(content) => blocks(content),
         Value::String(text) => text.clone(),
-        other => blocks(list(other, "content")),
+        other => {
+            let field =
+                OUTPUT.iter().find_map(|field| said(other.get(field)?).filter(|text| !text.is_empty()));
+            field.unwrap_or_else(|| blocks(list(other, "content")))
+        }
     };
-    if said.is_empty() { response.to_owned() } else { said }
+    if words.is_empty() { response.to_owned() } else { words }
 }
 
 #[cfg(test)]

@@ -13,17 +13,21 @@ pub(super) fn agents(findings: &mut Vec<Finding>) {
     let mut area = Area { name: "agents", findings };
     let here = std::env::current_dir().unwrap_or_default();
     let root = PathBuf::from(repository::facts(&here).folder);
-    for report in inspection::inspect(AGENTS, &[here, root]) {
-        agent(&mut area, &report);
+    let (found, absent): (Vec<_>, Vec<_>) = inspection::inspect(AGENTS, &[here, root])
+        .into_iter()
+        .partition(|report| report.presence == Presence::Found);
+    for report in &found {
+        agent(&mut area, report);
+    }
+    if !absent.is_empty() {
+        let titles: Vec<_> = absent.iter().map(|report| report.title).collect();
+        area.note(format!("not on this machine: {}", titles.join(", ")), "");
     }
 }
 
 fn agent(area: &mut Area<'_>, report: &AgentReport) {
     let version = report.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
     let title = format!("{}{version}", report.title);
-    if report.presence == Presence::Absent {
-        return area.note(format!("{}: not installed", report.title), "");
-    }
     registered_again(area, report, &title);
     let install = format!("Run `recall install --agent {}`.", report.agent);
     let settings = report.settings.display();

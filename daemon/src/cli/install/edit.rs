@@ -11,7 +11,7 @@ use anyhow::Context;
 
 use super::agent::{Goal, GoalState, LocalAgent, Registration};
 use super::difference::write_difference;
-use super::hook_settings::SettingsError;
+use super::hook_settings::{self, HookSwitch, SettingsError};
 use super::part::{Wanted, meaning_without_traces};
 use super::settings_file::{FileError, SettingsFile};
 use crate::agents::AgentSpec;
@@ -82,7 +82,8 @@ impl Edit {
             true => registered(before.as_deref(), &goals),
             false => removed(before.as_deref(), &goals, &file),
         };
-        let after = after.map_err(|error| refusal(spec, &file, &error))?;
+        let after =
+            after.map_err(|error| refusal(spec, &file, &error, switched_off(&goals, before.as_deref())))?;
         Ok(Self { spec, file, goals, before, after })
     }
 
@@ -176,7 +177,23 @@ fn is_without_us(goals: &[Goal], text: &str) -> bool {
         && goals.iter().all(|goal| !goal.wanted.is_in(text))
 }
 
-fn refusal(spec: &AgentSpec, file: &SettingsFile, error: &SettingsError) -> Failure {
+/// The setting by which no hook runs at all.
+fn switched_off(goals: &[Goal], text: Option<&str>) -> Option<&'static str> {
+    goals.iter().find_map(|goal| {
+        let Wanted::JsonHooks(json, _) = &goal.wanted else { return None };
+        match hook_settings::survey(json, text?).ok()?.switch {
+            HookSwitch::Off(setting) => Some(setting),
+            HookSwitch::On => None,
+        }
+    })
+}
+
+fn refusal(
+    spec: &AgentSpec,
+    file: &SettingsFile,
+    error: &SettingsError,
+    off: Option<&'static str>,
+) -> Failure {
     let path = file.path().display();
     let title = spec.title;
     match error {
@@ -185,8 +202,13 @@ fn refusal(spec: &AgentSpec, file: &SettingsFile, error: &SettingsError) -> Fail
                 "{title} ignores the whole file because it cannot be parsed. Fix line {line} and try again"
             ))
         }
-        SettingsError::Shape(_) => Failure::failed(format!("{path}: {error}; nothing was changed"))
-            .hint("recall does not change settings whose shape it does not know. Fix them and try again"),
+        SettingsError::Shape(_) => {
+            let off = off.map(|setting| format!(" ({setting} is set there too, so {title} runs no hooks)"));
+            Failure::failed(format!("{path}: {error}; nothing was changed")).hint(format!(
+                "recall does not change settings whose shape it does not know. Fix them and try again{}",
+                off.unwrap_or_default()
+            ))
+        }
     }
 }
 
@@ -333,6 +355,6 @@ mod tests {
         let place = place(Some(include_str!("../../../tests/settings/7-unusual-shapes.json")));
         let error = place.plan(register("/bin/recall-shim")).unwrap_err();
         let hint = error.downcast_ref::<Failure>().unwrap().hint.clone().unwrap();
-        assert!(hint.contains("disableAllHooks is true"), "{hint}");
+        assert!(hint.contains("disableAllHooks is set"), "{hint}");
     }
 }

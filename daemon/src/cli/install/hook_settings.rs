@@ -91,7 +91,10 @@ pub fn install(json: &JsonHooks, text: &str, hooks: &[Hook]) -> Result<String, S
             registered.get(hook.event).is_some_and(|event| !our_entries(json.groups, &event).is_empty());
         if !present {
             let groups = registered.array_value_or_set(hook.event);
-            groups.ensure_multiline();
+            // An array that the user has written on one line stays on it.
+            if groups.elements().is_empty() {
+                groups.ensure_multiline();
+            }
             groups.append(hook.to_element(json.groups));
         }
     }

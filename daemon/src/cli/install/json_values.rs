@@ -8,15 +8,12 @@ use serde_json::{Map, Value};
 
 use super::hook_entry::input;
 use super::hook_settings::{Parsed, Removal, SettingsError, value_of};
-use crate::agents::settings::JsonValues;
+use crate::agents::settings::{JsonValues, PlacedValue};
 
 /// The name under which recall enters itself.
 const NAME: &str = "recall";
 /// What the user may have decided.
 const USERS: &str = "enabled";
-
-/// A value and the keys on the way to it.
-pub(super) type PlacedValue = (&'static [&'static str], Value);
 
 pub(super) fn install(
     json: &JsonValues,

@@ -4,9 +4,8 @@ use serde_json::Value;
 
 use super::hook_entry::Hook;
 use super::hook_settings::{self, Parsed, Removal, SettingsError};
-use super::json_values::{self, PlacedValue};
-use super::toml_settings;
-use crate::agents::settings::{JsonHooks, JsonValues, OwnFile};
+use super::{json_values, toml_settings};
+use crate::agents::settings::{JsonHooks, JsonValues, OwnFile, PlacedValue};
 
 /// What is recall's in a file, ready to be written.
 #[derive(Clone, Debug)]

@@ -37,8 +37,9 @@ pub fn search(sources: &[&dyn CandidateSource], request: &Request) -> Result<Hit
             .then_with(|| a.place.cmp(&b.place))
     });
     scored.truncate(request.limit.min(Request::MOST_HITS));
-    let hits = scored.into_iter().map(|(score, one)| one.hit(score, sources, &found)).collect();
-    Ok(Hits { hits, total: found.iter().map(|each| each.total).max().unwrap_or_default() })
+    let hits: Vec<Hit> = scored.into_iter().map(|(score, one)| one.hit(score, sources, &found)).collect();
+    let total = found.iter().map(|each| each.total).max().unwrap_or_default().max(hits.len());
+    Ok(Hits { hits, total })
 }
 
 /// A candidate with all that was said about it.

@@ -11,6 +11,9 @@ use recall_tests::Stage;
 use recall_tests::provider::{Asked, Behaviour, Provider};
 use serde_json::{Value, json};
 
+/// No file at all.
+const NOWHERE: [PathBuf; 0] = [];
+
 /// The tiny model of the fixtures: words of one group have nearly the same vector.
 fn tiny() -> PathBuf {
     recall_tests::workspace().join("tests/fixtures/tiny-model")
@@ -142,7 +145,7 @@ fn what_is_forgotten_leaves_no_vector() {
     let gone: Vec<_> = before.iter().filter(|row| !after.contains(row)).collect();
     assert!(gone.len() >= 2 && after.len() >= 4, "{} of {}", gone.len(), before.len());
     for (kind, row, _, packed) in gone {
-        assert_eq!(holding(&stage, packed), [PathBuf::new(); 0], "the vector of {kind} {row}");
+        assert_eq!(holding(&stage, packed), NOWHERE, "the vector of {kind} {row}");
     }
     assert!(!holding(&stage, &after[0].3).is_empty(), "the scan finds what is there");
     assert_eq!(orphans(&stage), 0);

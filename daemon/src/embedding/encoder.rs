@@ -62,9 +62,7 @@ impl Encoder {
             ids.iter().filter_map(|id| usize::try_from(*id).ok()).filter(|id| *id < self.shape.pieces);
         let ids: Vec<usize> = known.take(self.shape.positions).collect();
         let mut state = Array2::zeros((ids.len(), self.shape.dimensions));
-        for ((mut row, id), position) in
-            state.rows_mut().into_iter().zip(&ids).zip(self.positions.rows().into_iter())
-        {
+        for ((mut row, id), position) in state.rows_mut().into_iter().zip(&ids).zip(self.positions.rows()) {
             row += &self.pieces.row(*id);
             row += &position;
         }

@@ -147,6 +147,8 @@ pub struct Closeness {
     pub background: Background,
 }
 
+/// A cosine below which texts have nothing in common, whatever else there is: so a question about nothing finds nothing.
+const NOTHING_IN_COMMON: f32 = 0.2;
 /// Deviations above the mean up to which closeness is chance.
 const CHANCE: f32 = 1.0;
 /// The fit of each further deviation. The best answers have four or five, which is as much as a good match of words.
@@ -160,7 +162,7 @@ impl Closeness {
     pub fn fit(&self) -> f32 {
         let deviations =
             (self.cosine - self.background.mean) / self.background.deviation.max(f32::MIN_POSITIVE);
-        DEVIATION_FIT * (deviations - CHANCE).max(0.0)
+        if self.cosine < NOTHING_IN_COMMON { 0.0 } else { DEVIATION_FIT * (deviations - CHANCE).max(0.0) }
     }
 
     /// How likely the document is about the question, 0 to 1. It does not depend on the rest of the project.
@@ -430,7 +432,7 @@ mod tests {
         // What is close to everything is an answer to nothing.
         let alike = [0.6; 500];
         assert!(fit(0.6, &alike) == 0.0 && fit(0.6, &[0.1; 500]) > fit(0.6, &[0.6]));
-        assert!(fit(0.6, &[]) > 0.0 && fit(0.0, &[]) == 0.0);
+        assert!(fit(0.6, &[]) > 0.0 && fit(0.0, &[]) == 0.0 && fit(0.19, &[-0.5; 500]) == 0.0);
         let background = Background::of([0.1].into_iter());
         let relevance = |cosine| Closeness { cosine, background }.relevance();
         assert!(relevance(0.2) == 0.0 && relevance(0.95) == 1.0 && relevance(0.5) < RELEVANCE_FLOOR);

@@ -38,8 +38,8 @@ pub fn search(sources: &[&dyn CandidateSource], request: &Request) -> Result<Hit
             .then_with(|| a.place.cmp(&b.place))
     });
     scored.truncate(request.limit.min(Request::MOST_HITS));
-    let hits = scored.into_iter().map(|(score, one)| one.hit(score, sources, &found)).collect();
-    let total = found.iter().map(|each| each.total).max().unwrap_or_default();
+    let hits: Vec<Hit> = scored.into_iter().map(|(score, one)| one.hit(score, sources, &found)).collect();
+    let total = found.iter().map(|each| each.total).max().unwrap_or_default().max(hits.len());
     let read_as = found.into_iter().flat_map(|each| each.read_as).collect();
     Ok(Hits { hits, total, read_as })
 }

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::memory::passage::PassageMatches;
 use crate::search;
+use crate::search::PassageRequest;
 use crate::search::index::Index;
 use crate::search::request::{Hits, Request};
 use crate::search::source::CandidateSource;
@@ -67,6 +69,17 @@ impl IndexHandle {
         searched
             .inspect_err(|error| {
                 tracing::error!(%error, "a search failed");
+                self.suspect();
+            })
+            .ok()
+    }
+
+    /// Finds passages. `None`: that failed, which was reported.
+    pub fn passages(&self, index: &Index, request: &PassageRequest<'_>) -> Option<PassageMatches> {
+        index
+            .passages(request)
+            .inspect_err(|error| {
+                tracing::error!(%error, "a search for passages failed");
                 self.suspect();
             })
             .ok()

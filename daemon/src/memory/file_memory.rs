@@ -6,8 +6,10 @@
 
 use std::collections::HashSet;
 
+use super::document::{DocumentKey, DocumentKind};
 use super::ids::{ObservationId, SessionId, Timestamp};
 use super::observation::ObservationType;
+use super::passage::PassageKey;
 
 /// Types of observations that are injected for a file.
 pub const INJECTED_FOR_FILE: [ObservationType; 6] = [
@@ -26,22 +28,52 @@ pub const LEAST_IMPORTANCE: u8 = 5;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InjectedSet {
     pub observations: HashSet<ObservationId>,
+    /// Passages of other documents, and documents that were given as a whole.
+    pub passages: HashSet<(DocumentKey, Option<u32>)>,
     /// Files for which something was injected, relative to the project's folder.
     pub files: HashSet<String>,
 }
 
 impl InjectedSet {
     /// Records an injection. Returns the part of it that is new.
-    pub fn add(&mut self, observations: Vec<ObservationId>, file: Option<String>) -> Self {
+    pub fn add(&mut self, given: Self) -> Self {
         Self {
-            observations: observations.into_iter().filter(|id| self.observations.insert(*id)).collect(),
-            files: file.into_iter().filter(|file| self.files.insert(file.clone())).collect(),
+            observations: given.observations.into_iter().filter(|id| self.observations.insert(*id)).collect(),
+            passages: given.passages.into_iter().filter(|key| self.passages.insert(*key)).collect(),
+            files: given.files.into_iter().filter(|file| self.files.insert(file.clone())).collect(),
+        }
+    }
+
+    /// The items of a block, by the names of their kinds, and the file it was about.
+    pub fn of_items<'a>(
+        items: impl IntoIterator<Item = (&'a str, i64, Option<u32>)>,
+        file: Option<String>,
+    ) -> Self {
+        let mut given = Self { files: file.into_iter().collect(), ..Self::default() };
+        for (kind, row, part) in items {
+            match DocumentKind::parse(kind) {
+                Some(DocumentKind::Observation) => drop(given.observations.insert(ObservationId(row))),
+                Some(kind) => drop(given.passages.insert((DocumentKey { kind, row }, part))),
+                // The state of a session is made of its prompts and what followed.
+                None => {}
+            }
+        }
+        given
+    }
+
+    /// Whether a passage was given, alone or with its document.
+    pub fn has(&self, key: PassageKey) -> bool {
+        let PassageKey { document, part } = key;
+        match document.kind {
+            DocumentKind::Observation => self.observations.contains(&ObservationId(document.row)),
+            _ => self.passages.contains(&(document, Some(part))) || self.passages.contains(&(document, None)),
         }
     }
 
     /// Removes an injection that was not delivered.
     pub fn remove(&mut self, injection: &Self) {
         self.observations.retain(|id| !injection.observations.contains(id));
+        self.passages.retain(|key| !injection.passages.contains(key));
         self.files.retain(|file| !injection.files.contains(file));
     }
 }
@@ -73,8 +105,15 @@ mod tests {
     #[test]
     fn removing_an_injection_keeps_earlier_ones() {
         let mut injected = InjectedSet { observations: [ObservationId(1)].into(), ..InjectedSet::default() };
-        let injection = injected.add(vec![ObservationId(1), ObservationId(2)], Some("a.rs".to_owned()));
-        assert_eq!(injected.add(vec![ObservationId(2)], Some("a.rs".to_owned())), InjectedSet::default());
+        let given = |ids: &[i64]| {
+            let items = ids.iter().map(|id| ("observation", *id, None)).chain([("response", 4, Some(1))]);
+            InjectedSet::of_items(items, Some("a.rs".to_owned()))
+        };
+        let passage =
+            |part| PassageKey { document: DocumentKey { kind: DocumentKind::Response, row: 4 }, part };
+        let injection = injected.add(given(&[1, 2]));
+        assert_eq!(injected.add(given(&[2])), InjectedSet::default());
+        assert!(injected.has(passage(1)) && !injected.has(passage(0)));
         injected.remove(&injection);
         assert_eq!(
             injected,

@@ -35,6 +35,9 @@ pub mod file_memory;
 pub mod tokens;
 pub mod budget;
 pub mod ranking;
+pub mod passage;
+pub mod linear;
+pub mod injection;
 pub mod pause;
 
 #[cfg(test)]

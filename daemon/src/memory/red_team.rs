@@ -6,10 +6,12 @@
 use proptest::prelude::*;
 
 use super::checkout::{Containment, Elsewhere, Here, History, MadeOn, Tip, elsewhere};
-use super::context::{Limits, Material, Moment, Note, SummaryNote, assemble};
+use super::context::{Limits, Material, Moment, Note, Statement, SummaryNote, assemble};
 use super::continuity::{Continuity, PlanNote};
+use super::document::{DocumentKey, DocumentKind};
 use super::ids::{BranchName, CommitId, ObservationId, Timestamp};
 use super::observation::{Importance, ObservationType};
+use super::passage::PassageKey;
 
 const NOW: Timestamp = Timestamp(86_400_000_000);
 
@@ -82,7 +84,16 @@ fn material(text: &str) -> Material {
         facts: vec![text.to_owned(), format!("and {text}")],
         importance: Importance::clamped(9),
         at: Timestamp(NOW.0 - 1000),
-        relevance: 0.9,
+        elsewhere: on_branch(text),
+    };
+    let statement = |row| Statement {
+        key: PassageKey { document: DocumentKey { kind: DocumentKind::Response, row }, part: 0 },
+        label: "answer",
+        heading: text.to_owned(),
+        text: text.to_owned(),
+        at: Timestamp(NOW.0 - 1000),
+        probability: 0.9,
+        reason: String::new(),
         elsewhere: on_branch(text),
     };
     Material {
@@ -98,6 +109,7 @@ fn material(text: &str) -> Material {
             elsewhere: on_branch(text),
         }),
         observations: vec![note(1), note(2)],
+        statements: vec![statement(1), statement(2)],
         file: text.to_owned(),
         continuity: Some(Continuity {
             session: 7,

@@ -25,6 +25,7 @@ pub fn injections(db: &Connection, session: SessionRow) -> Result<Vec<InjectionA
 struct RecordedItem {
     kind: String,
     id: i64,
+    part: Option<u32>,
     title: String,
     reason: String,
 }
@@ -33,11 +34,12 @@ struct RecordedItem {
 /// its id is that of the last prompt at that moment.
 pub fn public_items(db: &Connection, items: &str, at: Timestamp) -> Result<Vec<InjectedItem>, StoreError> {
     let items: Vec<RecordedItem> = serde_json::from_str(items)?;
-    let public = |RecordedItem { kind, id, title, reason }: RecordedItem| {
+    let public = |RecordedItem { kind, id, part, title, reason }: RecordedItem| {
         let key = match DocumentKind::parse(&kind) {
             Some(kind) => Some(DocumentKey { kind, row: id }),
             None => store::last_prompt(db, SessionRow(id), at)?,
         };
+        let kind = if part.is_some() { "passage".to_owned() } else { kind };
         Ok(InjectedItem { kind, id: key.map(PublicId), title, reason })
     };
     items.into_iter().map(public).collect()

@@ -55,7 +55,7 @@ fn main() -> anyhow::Result<()> {
     let folds: Vec<_> =
         everything.projects.iter().map(|held| (held, train::train(&everything, Some(held)))).collect();
     println!("{}", Score::HEADER);
-    for floor in [0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5] {
+    for floor in [0.0, 0.05, 0.1, 0.15, 0.18, 0.2, 0.22, 0.24, 0.26, 0.3, 0.4, 0.5] {
         let mut all = Score::default();
         for (held, weights) in &folds {
             all.add(&everything, held, weights, floor);
@@ -68,4 +68,22 @@ fn main() -> anyhow::Result<()> {
         println!("{}", one.row(&format!("{FLOOR:.2}, {held}")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+// Test code: a panic is how it says that something is wrong.
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// By name, with `RECALL_TRAINING="SESSIONS QUERIES PROMPTS"`: the sets that `docs/retrieval.md` names.
+    #[test]
+    #[ignore = "needs the training sessions, which are not part of the project"]
+    fn the_training_set_makes_the_shipped_weights_to_the_byte() {
+        let paths = std::env::var("RECALL_TRAINING").unwrap();
+        let paths: Vec<PathBuf> = paths.split_whitespace().map(PathBuf::from).collect();
+        let everything = asked::everything(&paths[0], &paths[1], &paths[2]).unwrap();
+        let weights = train::train(&everything, None).render("train_injection");
+        assert!(weights == include_str!("../../src/memory/injection/weights.txt"), "train again");
+    }
 }

@@ -1,6 +1,6 @@
 //! What would be told, with the columns of the table.
 
-use recall::memory::injection::choice::Choice;
+use recall::memory::injection::choice::{Choice, Words};
 use recall::memory::injection::{Decision, decide};
 use recall::memory::linear::Weights;
 use recall::memory::tokens::estimate;
@@ -89,13 +89,13 @@ fn count((part, whole): &mut (usize, usize), is_so: bool) {
 /// What is told, as the daemon would choose it.
 fn told<'a>(everything: &'a Everything, one: &Asked, weights: &Weights, floor: f64) -> Vec<&'a Told> {
     let Decision { told, .. } = decide(&one.situation(), &one.found, weights, floor);
-    let mut choice = Choice::default();
+    let mut choice = Choice::beside(Vec::new());
     for judged in told {
         if choice.is_full() {
             break;
         }
         let told = &everything.passages[&judged.key];
-        choice.add(&told.text, told.at, told);
+        choice.add(Words::of(&told.text), told.at, told);
     }
     let mut spent = FRAME;
     let mut fits = |told: &&Told| {

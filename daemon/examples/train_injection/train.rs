@@ -18,14 +18,17 @@ const ELSEWHERE: usize = 5;
 const QUESTION: f64 = 0.4;
 /// A passage of a session that answers, but not the answer itself.
 const BESIDE: f64 = 0.5;
-const WRONG_PROJECT: f64 = 0.5;
+/// The passages of all wrong projects together, each as much as one of the right project.
+const WRONG_PROJECTS: f64 = 1.0;
 
 /// The models, without the examples of one project.
 pub(crate) fn train(everything: &Everything, without: Option<&String>) -> Weights {
     let (mut prompts, mut answers) = (Examples::default(), Examples::default());
     let (mut prompt_names, mut answer_names) = (Vec::new(), Vec::new());
-    let is_left_out = |one: &&Asked| without.is_none_or(|held| one.project != *held && one.place != *held);
-    for one in everything.asked.iter().filter(is_left_out) {
+    let is_taken = |one: &&Asked| without.is_none_or(|held| one.project != *held && one.place != *held);
+    let places = everything.projects.len() - usize::from(without.is_some());
+    let wrong_places = places.saturating_sub(1).max(1) as f64;
+    for one in everything.asked.iter().filter(is_taken) {
         let features = prompt::features(&one.situation());
         prompt_names = features.names();
         match one.occasion {
@@ -42,7 +45,9 @@ pub(crate) fn train(everything: &Everything, without: Option<&String>) -> Weight
                     let (is_answer, share) = is_answer(everything, number, key);
                     answers.add(features.values(), is_answer, share);
                 }
-                Occasion::Elsewhere(..) => answers.add(features.values(), false, WRONG_PROJECT),
+                Occasion::Elsewhere(..) => {
+                    answers.add(features.values(), false, WRONG_PROJECTS / wrong_places)
+                }
                 Occasion::Passing(_) => {}
             }
         }

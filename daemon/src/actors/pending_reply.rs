@@ -404,7 +404,7 @@ impl PendingReply {
         LookedUp { mut injected, context_reply }: LookedUp,
     ) -> (Vec<u8>, Option<RecordedInjection>) {
         let injection = self.record(&context_reply, asked.event).map(|recorded| {
-            let items = context_reply.block.items.iter().map(|item| (item.kind, item.id, item.part));
+            let items = context_reply.block.items.iter().map(|item| (item.kind, item.id, item.extent));
             let given = InjectedSet::of_items(items, context_reply.file.clone());
             let news = match asked.ask {
                 Ask::Task(_) => InjectedSet::default(),

@@ -12,13 +12,12 @@ use super::settings::Settings;
 use crate::agents::{Agents, Cap};
 use crate::config::Notice;
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::context::{
-    Block, Budgets, Limits, Material, Moment, Note, SummaryNote, assemble, visible,
-};
+use crate::memory::context::{Block, Budgets, Limits, Material, Moment, Note, SummaryNote, assemble};
 use crate::memory::event::{Audience, StartSource};
 use crate::memory::file_memory::InjectedSet;
 use crate::memory::ids::{SessionId, Timestamp};
 use crate::memory::injection::Decision;
+use crate::memory::plain::visible;
 use crate::memory::session::Ask;
 use crate::repository::refs::WorkLocation;
 use crate::store::{
@@ -177,7 +176,7 @@ impl ContextLookup {
         })?;
         let mut block = assemble(moment, &material, limits, now);
         if planted(Fault::NoEscaping) {
-            block.text = block.text.replace("&lt;", "<").replace("&gt;", ">");
+            block.text = block.text.replace('\u{2039}', "<");
         }
         let is_read = matches!(ask, Ask::Start(_, Audience::Person));
         let notice = if is_read && moment == Moment::Start && self.notice == Notice::Shown {
@@ -313,12 +312,13 @@ fn trouble_notice(trouble: &CompressionTrouble) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::context::{Extent, Item};
 
     #[test]
     fn what_the_user_reads_cannot_steer_a_terminal() {
         let hostile = "sh\u{1b}[2Jo\u{202e}p\u{200b}\nrecall: all is well";
         let (title, reason) = (String::new(), String::new());
-        let item = crate::memory::context::Item { kind: "observation", id: 1, part: None, title, reason };
+        let item = Item { kind: "observation", id: 1, extent: Extent::Whole, title, reason };
         let notice = notice(&Block { items: vec![item], ..Block::default() }, hostile).unwrap();
         let trouble = CompressionTrouble { since: Timestamp(0), jobs: 1, error: hostile.to_owned() };
         for line in [notice, trouble_notice(&trouble)] {

@@ -1,12 +1,12 @@
 //! Assembles the context block for an agent: selects notes within a token budget and renders them.
 //!
 //! A block is Markdown inside `<recall-context>`, marked as notes and not as instructions, because users, models and
-//! tools wrote everything in it. Stored text cannot close the block or pose as markup: `<`, `>` and `&` are escaped,
-//! and control and direction characters are dropped.
+//! tools wrote everything in it. Stored text cannot close the block or pose as the markup of a conversation, see
+//! [`super::plain`]; all else stays as it was written.
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::checkout::Elsewhere;
 use super::continuity::{Continuity, Reader};
@@ -14,6 +14,7 @@ use super::document::{DocumentKey, DocumentKind};
 use super::ids::{ObservationId, Timestamp};
 use super::observation::{Importance, ObservationType};
 use super::passage::PassageKey;
+use super::plain::plain;
 use super::tokens::{Measure, estimate};
 
 /// Token budget of each moment. 0 switches the moment off.
@@ -140,15 +141,25 @@ pub struct Block {
     pub items: Vec<Item>,
 }
 
+/// How much of a document was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extent {
+    #[default]
+    Whole,
+    /// It has more to say.
+    Title,
+    /// The passage of this number.
+    Passage(u32),
+}
+
 /// One item of a block, and why it was chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Item {
     /// `session` (its state), or the kind of the document.
     pub kind: &'static str,
     pub id: i64,
-    /// The passage of the document, if not the whole was given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub part: Option<u32>,
+    pub extent: Extent,
     pub title: String,
     pub reason: String,
 }
@@ -340,7 +351,7 @@ impl Page {
         self.items.push(Item {
             kind: "summary",
             id: summary.id,
-            part: None,
+            extent: Extent::Whole,
             title: summary.title.clone(),
             reason: reason.to_owned(),
         });
@@ -378,7 +389,7 @@ impl Page {
         self.items.push(Item {
             kind: "summary",
             id,
-            part: None,
+            extent: Extent::Whole,
             title,
             reason: "this session's own state".to_owned(),
         });
@@ -392,7 +403,7 @@ impl Page {
         if self.text.len() > before {
             let (id, title) = (state.session, "where the session stands".to_owned());
             let reason = "its goal, plan, files and open ends".to_owned();
-            self.items.push(Item { kind: "session", id, part: None, title, reason });
+            self.items.push(Item { kind: "session", id, extent: Extent::Whole, title, reason });
         }
     }
 
@@ -425,25 +436,30 @@ impl Page {
         for (note, mut line) in lines {
             let detail = detail_line(note);
             let cost = estimate(&detail) + 1;
+            let mut extent = Extent::Whole;
             if !detail.is_empty() && cost < room {
                 room -= cost;
                 line.push_str(&detail);
+            } else if !detail.is_empty() {
+                extent = Extent::Title;
             }
             if self.add(&line) == Added::No {
                 break;
             }
             let reason = format!("importance {}, {}", note.importance.get(), age(note.at, now));
-            self.items.push(note.item(reason));
+            self.items.push(note.item(extent, reason));
         }
     }
 
     fn entry(&mut self, note: &Note, now: Timestamp, reason: &str, detail: Detail) {
         let mut piece = index_line(note, now);
+        let rest = detail_line(note);
+        let extent = if detail == Detail::Whole || rest.is_empty() { Extent::Whole } else { Extent::Title };
         if detail == Detail::Whole {
-            piece.push_str(&detail_line(note));
+            piece.push_str(&rest);
         }
         if self.add(&piece) == Added::Yes {
-            self.items.push(note.item(reason.to_owned()));
+            self.items.push(note.item(extent, reason.to_owned()));
         }
     }
 
@@ -471,10 +487,13 @@ impl Statement {
         }
         let kind = self.key.document.kind;
         // An observation is a statement as a whole.
-        let part = (kind != DocumentKind::Observation).then_some(self.key.part);
+        let extent = match kind {
+            DocumentKind::Observation => Extent::Whole,
+            _ => Extent::Passage(self.key.part),
+        };
         let named = if self.heading.is_empty() { &self.text } else { &self.heading };
         let title = plain(named).chars().take(LONGEST_TITLE).collect();
-        Item { kind: kind.as_str(), id: self.key.document.row, part, title, reason }
+        Item { kind: kind.as_str(), id: self.key.document.row, extent, title, reason }
     }
 }
 
@@ -490,11 +509,11 @@ fn statement_line(statement: &Statement, now: Timestamp) -> String {
 }
 
 impl Note {
-    fn item(&self, mut reason: String) -> Item {
+    fn item(&self, extent: Extent, mut reason: String) -> Item {
         if let Some(elsewhere) = &self.elsewhere {
             let _ = write!(reason, "; {elsewhere}");
         }
-        Item { kind: "observation", id: self.id.0, part: None, title: self.title.clone(), reason }
+        Item { kind: "observation", id: self.id.0, extent, title: self.title.clone(), reason }
     }
 }
 
@@ -532,43 +551,6 @@ pub fn age(at: Timestamp, now: Timestamp) -> String {
         1440..86_400 => format!("{} d ago", minutes / 1440),
         _ => format!("{} months ago", minutes / 43_200),
     }
-}
-
-/// Stored text as one line that cannot be read as markup.
-pub fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for word in text.split(|character: char| character.is_whitespace() || is_invisible(character)) {
-        if word.is_empty() {
-            continue;
-        }
-        if !out.is_empty() {
-            out.push(' ');
-        }
-        for character in word.chars() {
-            match character {
-                '<' => out.push_str("&lt;"),
-                '>' => out.push_str("&gt;"),
-                '&' => out.push_str("&amp;"),
-                other => out.push(other),
-            }
-        }
-    }
-    out
-}
-
-/// Stored text as one line for a terminal, without invisible characters.
-pub fn visible(text: &str) -> String {
-    let words = text.split(|character: char| character.is_whitespace() || is_invisible(character));
-    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
-}
-
-/// Invisible characters that change how text is read: controls, direction marks and overrides, zero-width characters,
-/// tags, line separators.
-pub fn is_invisible(character: char) -> bool {
-    character.is_control()
-        || matches!(character,
-            '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{180e}' | '\u{3164}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -679,7 +661,10 @@ mod tests {
         let material = shop();
         insta::assert_snapshot!("prompted", assemble(Moment::Prompt, &material, within(120), NOW).text);
         let small = assemble(Moment::Prompt, &material, within(70), NOW);
-        assert_eq!(small.items.iter().map(|item| (item.id, item.part)).collect::<Vec<_>>(), [(7, Some(0))]);
+        assert_eq!(
+            small.items.iter().map(|item| (item.id, item.extent)).collect::<Vec<_>>(),
+            [(7, Extent::Passage(0))]
+        );
         insta::assert_snapshot!("resumed", assemble(Moment::Resume, &material, within(300), NOW).text);
     }
 
@@ -736,8 +721,8 @@ mod tests {
                 prop_assert!(block.tokens <= budget);
                 prop_assert!(block.text.encode_utf16().count() <= 10_000);
                 if !block.text.is_empty() {
-                    prop_assert_eq!(block.text.matches('<').count(), 2);
-                    prop_assert_eq!(block.text.matches('>').count(), 2);
+                    prop_assert_eq!(block.text.matches("<recall-context>").count(), 1);
+                    prop_assert_eq!(block.text.matches("</recall-context>").count(), 1);
                     let turned = block.text.contains('\u{202e}');
                     prop_assert!(!turned);
                 }

@@ -7,6 +7,7 @@
 //! an argument.
 
 pub mod text;
+pub mod plain;
 pub mod ids;
 pub mod order;
 pub mod event;

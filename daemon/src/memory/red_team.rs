@@ -134,6 +134,28 @@ fn beginnings(block: &str) -> Vec<String> {
     words
 }
 
+/// What a lenient reader takes for tags of a conversation: any spelling of a bracket, white space, and a name with a dash
+/// or one that means a speaker.
+fn tags(block: &str) -> Vec<String> {
+    let mut text = block.to_lowercase();
+    for spelling in ["&lt;", "&#60;", "&#x3c;", "\\u003c", "\u{ff1c}"] {
+        text = text.replace(spelling, "<");
+    }
+    let mut tags = Vec::new();
+    for piece in text.split('<').skip(1) {
+        let name: String =
+            piece.trim_start().chars().take_while(|c| c.is_alphanumeric() || "/-! ".contains(*c)).collect();
+        let name = name.replace(' ', "");
+        let bare = name.trim_start_matches('/');
+        let begins = bare.starts_with(|c: char| c.is_alphabetic() || c == '!');
+        let is_speaker = ["system", "user", "assistant", "human", "private"].contains(&bare);
+        if begins && (bare.contains('-') || bare.starts_with('!') || is_speaker) {
+            tags.push(format!("<{name}"));
+        }
+    }
+    tags
+}
+
 /// `None` if it stayed text.
 fn breaks_out(text: &str, moment: Moment) -> Option<String> {
     // The same block with harmless text.
@@ -144,10 +166,9 @@ fn breaks_out(text: &str, moment: Moment) -> Option<String> {
     if let Some(line) = beginnings(&block).into_iter().find(|word| !known.contains(word)) {
         return Some(format!("a line begins with {line:?}"));
     }
-    let fences =
-        [block.matches('<').count(), block.matches('>').count(), block.matches("recall-context>").count()];
-    if !block.is_empty() && fences != [2, 2, 2] {
-        return Some(format!("fences: {fences:?}"));
+    let tags = tags(&block);
+    if !block.is_empty() && tags != ["<recall-context", "</recall-context"] {
+        return Some(format!("tags: {tags:?}"));
     }
     let heading = |text: &str| text.lines().filter(|line| line.starts_with('#')).count();
     if heading(&block) > heading(&harmless) {

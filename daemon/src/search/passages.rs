@@ -1,9 +1,7 @@
 //! Finds the passages of a project that may answer a prompt.
 //!
 //! Passages are documents of the index with fields of their own. Only the posting lists of the prompt's terms and the
-//! list of the project's passages are read, so the time depends on what matches and not on the size of the index.
-
-use std::collections::HashMap;
+//! list of the project's passages are read.
 
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::postings::Postings;
@@ -51,7 +49,7 @@ pub(crate) fn find(
     let mut tally = Tally {
         population: u32::try_from(population).unwrap_or(u32::MAX),
         average_length: average_length(&segments, fields)?,
-        sums: HashMap::new(),
+        sums: segments.iter().map(|one| vec![Sum::default(); one.reader.max_doc() as usize]).collect(),
         terms: Vec::new(),
         whole: 0.0,
     };
@@ -112,8 +110,8 @@ fn average_length(segments: &[Segment<'_>], fields: &Fields) -> tantivy::Result<
 struct Tally {
     population: u32,
     average_length: f32,
-    /// By the number of the segment and of the passage in it.
-    sums: HashMap<(usize, DocId), Sum>,
+    /// For each segment, by document.
+    sums: Vec<Vec<Sum>>,
     terms: Vec<PassageTerm>,
     /// The sum of a passage that has every term.
     whole: f32,
@@ -144,10 +142,12 @@ impl Tally {
         let frequency = Frequency { documents: passages, population: self.population };
         let information = information(frequency, term.commonness) * term.share;
         let bit = 1_u32.checked_shl(u32::try_from(self.terms.len()).unwrap_or(u32::MAX)).unwrap_or(0);
-        for (passage, presence) in matches {
-            let sum = self.sums.entry(passage).or_default();
-            sum.strength += presence * information;
-            sum.found |= bit;
+        for ((segment, doc), presence) in matches {
+            let sums = self.sums.get_mut(segment);
+            if let Some(sum) = sums.and_then(|sums| sums.get_mut(doc as usize)) {
+                sum.strength += presence * information;
+                sum.found |= bit;
+            }
         }
         self.whole += information;
         self.terms.push(PassageTerm {
@@ -165,7 +165,11 @@ impl Tally {
         segments: &[Segment<'_>],
         limit: usize,
     ) -> tantivy::Result<PassageMatches> {
-        let mut ranked: Vec<((usize, DocId), Sum)> = self.sums.into_iter().collect();
+        let found = self.sums.iter().enumerate().flat_map(|(segment, sums)| {
+            let sums = sums.iter().zip(0..).filter(|(sum, _)| sum.found != 0);
+            sums.map(move |(sum, doc): (&Sum, DocId)| ((segment, doc), *sum))
+        });
+        let mut ranked: Vec<((usize, DocId), Sum)> = found.collect();
         let most = limit.min(ranked.len());
         let order = |a: &((usize, DocId), Sum), b: &((usize, DocId), Sum)| {
             b.1.strength.total_cmp(&a.1.strength).then(a.0.cmp(&b.0))

@@ -4,6 +4,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::row::{FromRow, Sql, record};
 use super::{ProjectInfo, StoreError};
+use crate::memory::context::Extent;
 use crate::memory::event::SubagentTask;
 use crate::memory::file_memory::InjectedSet;
 use crate::memory::ids::{CallId, EventId, PromptId, SessionKey, SessionRow, Timestamp};
@@ -272,10 +273,10 @@ fn injected(db: &Connection, session: SessionRow) -> Result<InjectedSet, StoreEr
     const SINCE: &str = "i.session = ?1 AND i.moment <> 'subagent'
         AND i.id >= ifnull((SELECT max(id) FROM injections WHERE session = ?1 AND moment = 'compact'), 0)
         AND i.at >= ifnull((SELECT max(started_at) FROM compactions WHERE session = ?1 AND ended_at IS NOT NULL), 0)";
-    let items: Vec<(Option<String>, Option<i64>, Option<u32>)> = db.all(
+    let items: Vec<(Option<String>, Option<i64>, Option<String>)> = db.all(
         &format!(
             "SELECT DISTINCT json_extract(item.value, '$.kind'), json_extract(item.value, '$.id'),
-                    json_extract(item.value, '$.part')
+                    json_quote(json_extract(item.value, '$.extent'))
              FROM injections i, json_each(i.items) item WHERE {SINCE}"
         ),
         [session],
@@ -284,7 +285,10 @@ fn injected(db: &Connection, session: SessionRow) -> Result<InjectedSet, StoreEr
         &format!("SELECT DISTINCT i.file FROM injections i WHERE i.file IS NOT NULL AND {SINCE}"),
         [session],
     )?;
-    let items = items.iter().filter_map(|(kind, row, part)| Some((kind.as_deref()?, (*row)?, *part)));
+    let items = items.iter().filter_map(|(kind, row, extent)| {
+        let extent: Option<Extent> = extent.as_deref().and_then(|extent| serde_json::from_str(extent).ok());
+        Some((kind.as_deref()?, (*row)?, extent.unwrap_or_default()))
+    });
     let given = InjectedSet::of_items(items, None);
     Ok(InjectedSet { files: files.into_iter().collect(), ..given })
 }

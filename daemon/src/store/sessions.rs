@@ -246,6 +246,17 @@ pub struct GivenRow from "injections i JOIN sessions s ON s.id = i.session, json
 }
 }
 
+/// The title and the narrative of each observation of a session that was replaced or resolved.
+pub fn outdated_observations(
+    db: &Connection,
+    session: SessionRow,
+) -> Result<Vec<(String, String)>, StoreError> {
+    db.all(
+        "SELECT title, narrative FROM observations WHERE session = ?1 AND status <> 'active' LIMIT 100",
+        [session.0],
+    )
+}
+
 /// What came before a prompt in its session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turns {

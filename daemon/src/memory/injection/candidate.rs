@@ -18,15 +18,9 @@ pub const JUDGED: usize = 60;
 struct Field<'a> {
     matches: &'a PassageMatches,
     whole: f32,
-    /// The information of the words that may name a subject.
-    subject: f32,
+    /// The words that may name a subject.
     subject_bits: u32,
-    /// The share of that which the project does not know at all.
-    unknown: f32,
     subjects: usize,
-    /// The information of the rarest word of the prompt that the project knows.
-    rarest_known: f32,
-    strongest: f32,
     conversations: HashMap<u64, Conversation>,
     by_key: HashMap<PassageKey, &'a PassageMatch>,
 }
@@ -37,7 +31,6 @@ struct Conversation {
     found: u32,
     strongest: f32,
     second: f32,
-    matches: usize,
 }
 
 impl<'a> Field<'a> {
@@ -46,7 +39,6 @@ impl<'a> Field<'a> {
         for one in &matches.matches {
             let all = conversations.entry(one.conversation).or_default();
             all.found |= one.found;
-            all.matches += 1;
             if one.strength > all.strongest {
                 all.second = all.strongest;
                 all.strongest = one.strength;
@@ -55,22 +47,15 @@ impl<'a> Field<'a> {
             }
         }
         let subjects = || matches.terms.iter().filter(|term| term.commonness == Commonness::Content);
-        let subject: f32 = subjects().map(|term| term.information).sum();
-        let unknown: f32 = subjects().filter(|term| term.passages == 0).map(|term| term.information).sum();
         let mut subject_bits = 0;
         for (place, term) in matches.terms.iter().enumerate() {
             let bit = u32::try_from(place).ok().and_then(|place| 1_u32.checked_shl(place)).unwrap_or(0);
             subject_bits |= if term.commonness == Commonness::Content { bit } else { 0 };
         }
-        let known = subjects().filter(|term| term.passages > 0).map(|term| term.information);
         Self {
             whole: matches.terms.iter().map(|term| term.information).sum::<f32>().max(f32::MIN_POSITIVE),
-            subject: subject.max(f32::MIN_POSITIVE),
             subject_bits,
-            unknown: unknown / subject.max(f32::MIN_POSITIVE),
             subjects: subjects().count(),
-            rarest_known: known.fold(0.0, f32::max),
-            strongest: matches.matches.first().map_or(0.0, |first| first.strength),
             conversations,
             by_key: matches.matches.iter().map(|one| (one.key, one)).collect(),
             matches,
@@ -79,9 +64,8 @@ impl<'a> Field<'a> {
 
     fn features(&self, one: &PassageMatch) -> Features {
         let subject = one.found & self.subject_bits;
-        let mut told: Vec<f32> = self.matches.found(subject).map(|term| term.information).collect();
-        told.sort_by(|a, b| b.total_cmp(a));
-        let rarest = |place: usize| told.get(place).copied().unwrap_or(0.0);
+        let mut rarest: Vec<f32> = self.matches.found(subject).map(|term| term.information).collect();
+        rarest.sort_by(|a, b| b.total_cmp(a));
         let conversation = self.conversations.get(&one.conversation).copied().unwrap_or_default();
         let others = self.conversations.iter().filter(|(id, _)| **id != one.conversation);
         let rival = others.map(|(_, other)| other.strongest).fold(0.0, f32::max);
@@ -90,32 +74,13 @@ impl<'a> Field<'a> {
             self.by_key.get(&key).map(|near| near.strength)
         };
         let near = at(one.key.part.checked_sub(1)).into_iter().chain(at(one.key.part.checked_add(1)));
-        let question = PassageKey {
-            document: crate::memory::document::DocumentKey { kind: DocumentKind::Prompt, ..one.key.document },
-            part: 0,
-        };
-        let asked = match one.key.document.kind {
-            DocumentKind::Response => self.by_key.get(&question).map_or(0.0, |asked| asked.strength),
-            _ => 0.0,
-        };
         let mut features = Features::default();
         let mut add = |name: &'static str, value: f32| features.add(name, f64::from(value));
-        add("strength", one.strength);
         add("strength in bits", one.strength * self.whole);
-        add("coverage", self.matches.information(one.found) / self.whole);
-        add("subject coverage", self.matches.information(subject) / self.subject);
-        add("subject found", self.matches.information(subject));
-        add("rarest word", rarest(0));
-        add("second rarest word", rarest(1));
-        add("third rarest word", rarest(2));
-        add("misses rarest known", (self.rarest_known - rarest(0)).max(0.0));
-        add("unknown share", self.unknown);
+        add("second rarest word", rarest.get(1).copied().unwrap_or(0.0));
         add("session coverage", self.matches.information(conversation.found) / self.whole);
         add("session strength", (conversation.strongest + conversation.second) / 2.0);
-        add("part of its session's strongest", one.strength / conversation.strongest.max(f32::MIN_POSITIVE));
         add("strength near", near.fold(0.0, f32::max));
-        add("strength of its prompt", asked);
-        add("part of the strongest", one.strength / self.strongest.max(f32::MIN_POSITIVE));
         add("ahead of other sessions", (one.strength - rival).clamp(-0.3, 0.3));
         add("length", (1.0 + one.length as f32).ln());
         add("words asked", (1.0 + self.subjects as f32).ln());
@@ -131,7 +96,6 @@ impl<'a> Field<'a> {
             "importance",
             if kind == DocumentKind::Observation { f64::from(one.importance.get()) - 5.0 } else { 0.0 },
         );
-        features.count("words found", told.len(), 8);
         features
     }
 }

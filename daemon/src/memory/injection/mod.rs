@@ -19,7 +19,7 @@ use prompt::Situation;
 
 /// The least probability at which recall speaks: that the prompt is one that other sessions can help with, times that
 /// the best passage answers it. `docs/retrieval.md` has the curve.
-pub const FLOOR: f64 = 0.2;
+pub const FLOOR: f64 = 0.22;
 /// Beside the best answer, others are told down to this share of its probability.
 const SHARE_OF_BEST: f64 = 0.4;
 

@@ -123,6 +123,7 @@ impl BenchDocument {
             files: Vec::new(),
             title: String::new(),
             body,
+            passages: Vec::new(),
         }
     }
 }
@@ -344,6 +345,7 @@ mod synthetic {
             files: vec![format!("src/{}/{}.rs", numbers.word(), numbers.word())],
             title: numbers.text(8),
             body: numbers.text(WORDS_PER_DOCUMENT),
+            passages: Vec::new(),
         }
     }
 

@@ -67,7 +67,7 @@ fn what_is_remembered_is_found_and_given_like_the_rest() {
     let given: Vec<&Value> =
         why["given"].as_array().unwrap().iter().map(|given| &given["session_id"]).collect();
     assert_eq!(given, ["two", "one"]);
-    assert!(stage.recall(["why", "1"]).stdout.contains("relevance"), "{why}");
+    assert!(stage.recall(["why", "1"]).stdout.contains("an answer"), "{why}");
     // Said again it is the same.
     assert!(stage.recall(["remember", REMARK]).stdout.contains("#1"));
     assert!(stage.json(["forget", "--yes", "1"])["observations"] == 1);

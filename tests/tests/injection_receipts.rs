@@ -169,3 +169,35 @@ fn of_hooks_that_ask_at_once_one_is_told() {
     stage.flush();
     assert_eq!(injections(&stage), 1);
 }
+
+#[test]
+fn a_prompt_is_given_the_passage_that_answers_it_and_small_talk_nothing() {
+    let stage = Stage::new().daemon();
+    let filler =
+        "Nothing else was changed in this part, and all of its checks still pass as they did. ".repeat(3);
+    let answer = format!(
+        "## Currency converter\n\nThe converter caches its exchange rates for six hours in `rates.json`, because the \
+         provider blocks whoever asks more often. {filler}\n\n## Receipt printer\n\nThe printer `Vec<Line>` wraps at \
+         42 columns. {filler}"
+    );
+    stage.session("one", "Look after the converter and the printer", &[], &answer);
+    stage.flush();
+    let asks = |text: &str, id: &str| {
+        let prompt = json!({"prompt": text, "prompt_id": id});
+        stage.hook(&stage.event("two", "UserPromptSubmit", prompt)).context()
+    };
+    let given = asks("Why does the currency converter cache its exchange rates for hours?", "p1");
+    assert!(given.contains("the provider blocks whoever asks more often"), "{given}");
+    assert!(!given.contains("42 columns"), "the passage and not the whole: {given}");
+    let stop =
+        json!({"last_assistant_message": "Because of the provider. Shall I go on?", "prompt_id": "p1"});
+    stage.hook(&stage.event("two", "Stop", stop));
+    assert_eq!(asks("yes, go on", "p2"), "");
+    assert_eq!(asks("commit this", "p3"), "");
+    stage.flush();
+    let items = &stage.json(["why", "two"])["injections"][0]["items"];
+    assert!(items[0]["reason"].as_str().unwrap().contains("an answer"), "{items}");
+    let decided = &stage.json(["context", "--prompt", "thanks!"])["decision"];
+    assert!(decided["prompt"].as_f64().unwrap() * decided["answer"].as_f64().unwrap() < 0.22, "{decided}");
+    assert!(stage.recall(["context", "--prompt", "thanks!"]).stdout.contains("recall speaks from"));
+}

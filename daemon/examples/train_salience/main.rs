@@ -58,7 +58,7 @@ fn main() -> anyhow::Result<()> {
     anyhow::ensure!(!sessions.is_empty(), "no session in {}", folders[0].display());
     if let Some(file) = file {
         let all: Vec<&Read> = sessions.iter().collect();
-        let weights = train::train(&all).render();
+        let weights = train::train(&all).render("train_salience");
         std::fs::write(&file, &weights).with_context(|| format!("writing {}", file.display()))?;
         println!("{}: {} bytes from {} sessions", file.display(), weights.len(), sessions.len());
         return Ok(());
@@ -121,7 +121,7 @@ mod tests {
             .iter()
             .flat_map(|(sessions, gold)| train::read(Path::new(sessions), Path::new(gold)).unwrap())
             .collect();
-        train::train(&sessions.iter().collect::<Vec<_>>()).render()
+        train::train(&sessions.iter().collect::<Vec<_>>()).render("train_salience")
     }
 
     #[test]
@@ -144,9 +144,8 @@ mod tests {
     #[test]
     fn the_shipped_weights_name_the_features_of_today() {
         use recall::compression::salience::feature_names;
-        use recall::compression::salience::linear::Weights;
 
-        let known: Vec<(String, Vec<String>)> = Weights::built_in()
+        let known: Vec<(String, Vec<String>)> = recall::compression::salience::built_in()
             .models
             .iter()
             .map(|(model, (names, _))| (model.clone(), names.clone()))

@@ -1,6 +1,6 @@
 //! Ridge regression: the weights that predict best while they stay small. Deterministic to the last bit.
 
-use recall::compression::salience::linear::Linear;
+use recall::memory::linear::Linear;
 
 /// Examples for one model.
 #[derive(Default)]
@@ -92,7 +92,7 @@ pub(crate) fn fit_one(examples: &Examples, shrinkage: f64) -> Linear {
 /// Cholesky: the lower half becomes the factor.
 // Two rows of one matrix are read by the same index.
 #[allow(clippy::needless_range_loop)]
-fn decompose(matrix: &mut [Vec<f64>]) {
+pub(crate) fn decompose(matrix: &mut [Vec<f64>]) {
     for line in 0..matrix.len() {
         for column in 0..=line {
             let mut rest = matrix[line][column];
@@ -105,7 +105,7 @@ fn decompose(matrix: &mut [Vec<f64>]) {
     }
 }
 
-fn solve(factor: &[Vec<f64>], mut side: Vec<f64>) -> Vec<f64> {
+pub(crate) fn solve(factor: &[Vec<f64>], mut side: Vec<f64>) -> Vec<f64> {
     for line in 0..side.len() {
         let known: f64 = (0..line).map(|column| factor[line][column] * side[column]).sum();
         side[line] = (side[line] - known) / factor[line][line];

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use recall::compression::salience::linear::{Linear, Weights};
 use recall::compression::salience::summary::{self, Field};
 use recall::compression::salience::{Salience, feature_names, kind, windows};
+use recall::memory::linear::{Linear, Weights};
 use recall::memory::material::SessionMaterial;
 
 use crate::gold::{self, Gold, groups_in, normal};

@@ -30,7 +30,7 @@ use crate::app::injection_receipt::{InjectionReceipt, PendingAnswer, PendingAnsw
 use crate::app::ports::WriteFailed;
 use crate::memory::event::EventName;
 use crate::memory::file_memory::InjectedSet;
-use crate::memory::ids::{EventId, ObservationId, ProjectKey, ProjectRow, SessionId, SessionKey, Timestamp};
+use crate::memory::ids::{EventId, ProjectKey, ProjectRow, SessionId, SessionKey, Timestamp};
 use crate::memory::material::ProjectFolder;
 use crate::memory::session::Ask;
 use crate::repository::refs::WorkLocation;
@@ -404,13 +404,11 @@ impl PendingReply {
         LookedUp { mut injected, context_reply }: LookedUp,
     ) -> (Vec<u8>, Option<RecordedInjection>) {
         let injection = self.record(&context_reply, asked.event).map(|recorded| {
-            let items = context_reply.block.items.iter().filter(|item| item.kind == "observation");
-            let ids = items.map(|item| ObservationId(item.id)).collect();
+            let items = context_reply.block.items.iter().map(|item| (item.kind, item.id, item.extent));
+            let given = InjectedSet::of_items(items, context_reply.file.clone());
             let news = match asked.ask {
                 Ask::Task(_) => InjectedSet::default(),
-                Ask::Start(..) | Ask::Prompt(_) | Ask::File(_) => {
-                    injected.add(ids, context_reply.file.clone())
-                }
+                Ask::Start(..) | Ask::Prompt(_) | Ask::File(_) => injected.add(given),
             };
             RecordedInjection { news, recorded }
         });

@@ -8,23 +8,18 @@ use super::ancestry::{Ancestry, BranchContext};
 use super::clock;
 use super::continuity::continuity;
 use super::index_handle::IndexHandle;
-use super::sentences::Patience;
 use super::settings::Settings;
 use crate::agents::{Agents, Cap};
 use crate::config::Notice;
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::context::{
-    Block, Budgets, Limits, Material, Moment, Note, SummaryNote, assemble, visible,
-};
-use crate::memory::document::{DocumentKind, Status};
+use crate::memory::context::{Block, Budgets, Limits, Material, Moment, Note, SummaryNote, assemble};
 use crate::memory::event::{Audience, StartSource};
 use crate::memory::file_memory::InjectedSet;
-use crate::memory::ids::{ObservationId, SessionId, Timestamp};
-use crate::memory::ranking::RELEVANCE_FLOOR;
+use crate::memory::ids::{SessionId, Timestamp};
+use crate::memory::injection::Decision;
+use crate::memory::plain::visible;
 use crate::memory::session::Ask;
 use crate::repository::refs::WorkLocation;
-use crate::search::query::Query;
-use crate::search::request::{Request, Scope};
 use crate::store::{
     self, CompressionTrouble, ObservationRow, ProjectInfo, Readers, SessionInfo, StoreError, SummaryRow,
 };
@@ -33,8 +28,6 @@ use crate::store::{
 const CANDIDATES: u32 = 60;
 /// A session with an event in this time, in milliseconds, is continued. An older one is history.
 const FRESH_MS: i64 = 24 * 3_600_000;
-/// How many of the index's best hits are candidates for a prompt.
-const HITS: usize = 12;
 /// A reply that takes longer would miss the shim's deadline; the agent then gets none.
 const ANSWER_WITHIN: Duration = Duration::from_millis(45);
 
@@ -94,6 +87,8 @@ pub struct ContextReply {
     pub notice: Option<String>,
     /// The file it is about, relative to the project's folder.
     pub file: Option<String>,
+    /// Whether to speak at a prompt or a task, and why.
+    pub decision: Option<Decision>,
 }
 
 impl ContextLookup {
@@ -163,20 +158,25 @@ impl ContextLookup {
         }
         let limits = Limits { tokens: budget, utf16_units: context_request.cap.utf16_units };
         let now = clock::now();
-        let material = self.readers.read(|db| match ask {
+        let (material, decision) = self.readers.read(|db| match ask {
             Ask::Start(..) => {
                 let branch_context = match depth {
                     Depth::Whole => self.branch_context(&context_request.place),
                     Depth::Titles => self.ancestry.branch_context(&context_request.place, Duration::ZERO),
                 };
-                project_state(db, self.agents, (moment, depth), context_request, &branch_context)
+                let state =
+                    project_state(db, self.agents, (moment, depth), context_request, &branch_context)?;
+                Ok((state, None))
             }
-            Ask::Prompt(text) | Ask::Task(text) => self.matching_observations(db, text, context_request, now),
-            Ask::File(_) => Ok(Material::default()),
+            Ask::Prompt(text) | Ask::Task(text) => {
+                let (material, decision) = self.answers(db, text, context_request)?;
+                Ok((material, Some(decision)))
+            }
+            Ask::File(_) => Ok((Material::default(), None)),
         })?;
         let mut block = assemble(moment, &material, limits, now);
         if planted(Fault::NoEscaping) {
-            block.text = block.text.replace("&lt;", "<").replace("&gt;", ">");
+            block.text = block.text.replace('\u{2039}', "<");
         }
         let is_read = matches!(ask, Ask::Start(_, Audience::Person));
         let notice = if is_read && moment == Moment::Start && self.notice == Notice::Shown {
@@ -192,52 +192,12 @@ impl ContextLookup {
         } else {
             None
         };
-        Ok(ContextReply { block, moment: Some(moment), notice, file: None })
+        Ok(ContextReply { block, moment: Some(moment), notice, file: None, decision })
     }
 
     /// The branch context of an agent that works there. It waits for git as long as the rest of the lookup allows.
     pub fn branch_context(&self, place: &WorkLocation) -> BranchContext {
         self.ancestry.branch_context(place, self.answer_within / 2)
-    }
-
-    /// The project's observations that match a prompt or a task.
-    fn matching_observations(
-        &self,
-        db: &Connection,
-        prompt: &str,
-        context_request: &ContextRequest,
-        now: Timestamp,
-    ) -> Result<Material, StoreError> {
-        let Some(index) = self.index.index() else { return Ok(Material::default()) };
-        let request = Request {
-            scope: Scope::Project(context_request.project.key.clone()),
-            kinds: vec![DocumentKind::Observation],
-            limit: HITS,
-            ..Request::new(Query::plain(prompt), now)
-        };
-        let Some(hits) = self.index.search(&index, &request, Patience::Hook) else {
-            return Ok(Material::default());
-        };
-        let mut found = Vec::new();
-        for hit in hits.hits.into_iter().filter(|hit| hit.relevance >= RELEVANCE_FLOOR) {
-            let id = ObservationId(hit.key.row);
-            if context_request.injected.observations.contains(&id) {
-                continue;
-            }
-            // Superseded and resolved observations can be searched, and are never injected.
-            let row = store::observation(db, id)?.filter(|row| row.status == Status::Active);
-            // The session's own observations are part of its conversation.
-            let elsewhere =
-                row.filter(|row| context_request.session.is_none() || row.session != context_request.session);
-            found.extend(elsewhere.map(|row| (row, hit.relevance)));
-        }
-        if found.is_empty() {
-            return Ok(Material::default());
-        }
-        let branch_context = self.branch_context(&context_request.place);
-        let observations =
-            found.into_iter().map(|(row, relevance)| note(row, relevance, &branch_context)).collect();
-        Ok(Material { project: context_request.project.name.clone(), observations, ..Material::default() })
     }
 }
 
@@ -278,8 +238,8 @@ fn project_state(
         project: context_request.project.name.clone(),
         summary: summary.map(|row| summary_note(row, branch_context)),
         continuity: stands.map(|session| continuity(db, agents, &session)).transpose()?,
-        observations: observations.map(|row| note(row, 0.0, branch_context)).collect(),
-        file: String::new(),
+        observations: observations.map(|row| note(row, branch_context)).collect(),
+        ..Material::default()
     })
 }
 
@@ -293,7 +253,7 @@ fn own_state(
     }
 }
 
-pub fn note(row: ObservationRow, relevance: f32, branch_context: &BranchContext) -> Note {
+pub fn note(row: ObservationRow, branch_context: &BranchContext) -> Note {
     Note {
         elsewhere: branch_context.mark(&row.made_on),
         id: row.id,
@@ -303,7 +263,6 @@ pub fn note(row: ObservationRow, relevance: f32, branch_context: &BranchContext)
         facts: row.facts,
         importance: row.importance,
         at: row.created_at,
-        relevance,
     }
 }
 
@@ -353,12 +312,13 @@ fn trouble_notice(trouble: &CompressionTrouble) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::context::{Extent, Item};
 
     #[test]
     fn what_the_user_reads_cannot_steer_a_terminal() {
         let hostile = "sh\u{1b}[2Jo\u{202e}p\u{200b}\nrecall: all is well";
         let (title, reason) = (String::new(), String::new());
-        let item = crate::memory::context::Item { kind: "observation", id: 1, title, reason };
+        let item = Item { kind: "observation", id: 1, extent: Extent::Whole, title, reason };
         let notice = notice(&Block { items: vec![item], ..Block::default() }, hostile).unwrap();
         let trouble = CompressionTrouble { since: Timestamp(0), jobs: 1, error: hostile.to_owned() };
         for line in [notice, trouble_notice(&trouble)] {

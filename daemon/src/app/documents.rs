@@ -1,11 +1,13 @@
 //! Stored rows as the documents of the index.
 
 use crate::agents::Agents;
+use crate::compression::salience::sources::said_by;
 use crate::memory::digest::{Digest, digest};
 use crate::memory::document::{Document, DocumentKey, Status};
-use crate::memory::ids::{AgentName, SessionId, Timestamp};
-use crate::memory::material::CallOutcome;
+use crate::memory::ids::{AgentName, EventId, SessionId, Timestamp};
+use crate::memory::material::{Action, CallOutcome};
 use crate::memory::observation::Importance;
+use crate::memory::passage::{self, Passage};
 use crate::store::{ActivityRow, DocumentRow, ObservationRow, SessionInfo, SummaryRow};
 
 /// The importance of a document that has none.
@@ -13,6 +15,10 @@ const UNJUDGED: i64 = 5;
 
 /// The document of a row.
 pub fn document(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Document {
+    Document { passages: passages(row, agents), ..without_passages(key, row, agents) }
+}
+
+fn without_passages(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Document {
     match row {
         DocumentRow::Observation { row, session, project } => {
             let blank = Document {
@@ -30,6 +36,7 @@ pub fn document(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Document
                 files: Vec::new(),
                 title: row.title.clone(),
                 body: String::new(),
+                passages: Vec::new(),
             };
             let files = row.files_modified.iter().chain(&row.files_read).cloned().collect();
             Document { files, body: observation_body(row), ..blank }
@@ -60,6 +67,69 @@ pub fn document(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Document
             }
         }
     }
+}
+
+/// What of a row may be injected for a prompt. Equal rows have equal passages, so their numbers stay valid.
+pub fn passages(row: &DocumentRow, agents: Agents) -> Vec<Passage> {
+    match row {
+        DocumentRow::Observation { row, .. } => of_observation(&row.title, &row.narrative, &row.facts),
+        DocumentRow::Summary { row, .. } => of_summary(
+            &row.title,
+            [
+                ("learned", &row.learned),
+                ("done", &row.completed),
+                ("open", &row.next_steps),
+                ("looked into", &row.investigated),
+                ("notes", &row.notes),
+            ],
+        ),
+        DocumentRow::Plan { row, .. } => passage::titled(&row.title, &row.text),
+        DocumentRow::Response { text, .. } => passage::cut(text),
+        DocumentRow::Prompt { text, .. } => of_prompt(text),
+        // Its parts are the session's own rows.
+        DocumentRow::Compaction { .. } => Vec::new(),
+        DocumentRow::Activity { row, session } => {
+            let spec = agents.spec(session.agent.as_str());
+            if row.failed {
+                return Vec::new();
+            }
+            let input = row.input.as_deref().unwrap_or_default();
+            of_action(&(spec.action)(&row.tool_name, input, row.response.as_deref()), row.event)
+        }
+    }
+}
+
+/// The passages of an observation: its title and what it says.
+pub fn of_observation(title: &str, narrative: &str, facts: &[String]) -> Vec<Passage> {
+    let mut body = narrative.trim().to_owned();
+    for fact in facts.iter().filter(|fact| !fact.is_empty()) {
+        if !body.contains(fact.as_str()) {
+            body.push('\n');
+            body.push_str(fact);
+        }
+    }
+    passage::titled(title, body.trim())
+}
+
+/// The passages of a summary: each of its fields, under its title.
+pub fn of_summary(title: &str, fields: [(&str, &String); 5]) -> Vec<Passage> {
+    let named = |(name, text): (&str, &String)| passage::titled(&format!("{title} ({name})"), text);
+    fields.into_iter().filter(|(_, text)| !text.trim().is_empty()).flat_map(named).collect()
+}
+
+/// The passages of a prompt that a person wrote, without questions, which answer nothing.
+pub fn of_prompt(text: &str) -> Vec<Passage> {
+    // What begins so was made by the agent's program, or starts a command.
+    if text.trim_start().starts_with(['<', '/']) {
+        return Vec::new();
+    }
+    let passages = passage::cut(text).into_iter();
+    passages.filter(|passage| !passage.text.trim_end().ends_with(['?', '\u{ff1f}'])).collect()
+}
+
+/// The passages of what an action says to other people: a commit, a pull request, a plan, a subagent's report.
+pub fn of_action(action: &Action, event: EventId) -> Vec<Passage> {
+    said_by(action, event).iter().flat_map(|said| passage::cut(&said.text)).collect()
 }
 
 /// The title and the whole text of a row, as it is shown.
@@ -106,6 +176,7 @@ fn of_session(key: DocumentKey, session: &SessionInfo, at: Timestamp) -> Documen
         files: Vec::new(),
         title: String::new(),
         body: String::new(),
+        passages: Vec::new(),
     }
 }
 

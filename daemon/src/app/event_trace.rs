@@ -9,8 +9,8 @@ use recall_protocol::wire::{EventId, Reply};
 use tracing::Span;
 use tracing::field::{Empty, display};
 
-use crate::memory::context::visible;
 use crate::memory::ids::SessionKey;
+use crate::memory::plain::visible;
 
 /// A longer name or id is cut in the log.
 const LONGEST_NAME: usize = 80;

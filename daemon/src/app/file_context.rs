@@ -59,7 +59,7 @@ impl ContextLookup {
                 }
             }
             let branch_context = self.branch_context(&context_request.place);
-            let observations = rows.into_iter().map(|row| note(row, 0.0, &branch_context)).collect();
+            let observations = rows.into_iter().map(|row| note(row, &branch_context)).collect();
             Ok(Material { observations, file: context_request.file, ..Material::default() })
         })?;
         let limits = Limits {
@@ -67,6 +67,11 @@ impl ContextLookup {
             utf16_units: context_request.cap.utf16_units,
         };
         let block = assemble(Moment::File, &material, limits, clock::now());
-        Ok(ContextReply { block, moment: Some(Moment::File), notice: None, file: Some(material.file) })
+        Ok(ContextReply {
+            block,
+            moment: Some(Moment::File),
+            file: Some(material.file),
+            ..ContextReply::default()
+        })
     }
 }

@@ -6,13 +6,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use super::documents::document;
 use super::sentences::{Patience, Sentences};
 use crate::agents::Agents;
+use crate::memory::passage::PassageMatches;
 use crate::search;
-use crate::search::IndexError;
 use crate::search::fresh::{Current, Fresh};
 use crate::search::index::Index;
 use crate::search::meaning::Meaning;
 use crate::search::request::{Hits, Request};
 use crate::search::source::CandidateSource;
+use crate::search::{IndexError, PassageRequest};
 use crate::store::{self, Readers, StoreError};
 
 /// The index's reader, replaced when the index is rebuilt. Cheap to clone.
@@ -105,6 +106,17 @@ impl IndexHandle {
         searched
             .inspect_err(|error| {
                 tracing::error!(%error, "a search failed");
+                self.suspect();
+            })
+            .ok()
+    }
+
+    /// Finds passages. `None`: that failed, which was reported.
+    pub fn passages(&self, index: &Index, request: &PassageRequest<'_>) -> Option<PassageMatches> {
+        index
+            .passages(request)
+            .inspect_err(|error| {
+                tracing::error!(%error, "a search for passages failed");
                 self.suspect();
             })
             .ok()

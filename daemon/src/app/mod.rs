@@ -32,6 +32,7 @@ pub mod spool_watch;
 pub mod draining;
 pub mod checkouts;
 pub mod context_lookup;
+mod prompt_context;
 pub mod file_context;
 pub mod job_runner;
 pub mod forgetting;

@@ -8,7 +8,7 @@ use recall_protocol::query::Context;
 use super::client::{Client, Start};
 use super::failure::Failure;
 use super::terminal::DIM;
-use crate::app::answers::found::Silence;
+use crate::app::answers::found::{DecisionAnswer, Silence};
 
 #[derive(Debug, Args)]
 pub struct ContextArgs {
@@ -42,9 +42,23 @@ pub fn run(args: &ContextArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             }
             None => "No relevant notes.",
         };
-        return Ok(writeln!(out, "{why}")?);
+        writeln!(out, "{why}")?;
+        return says_why(context.decision.as_ref(), out);
     }
     writeln!(out, "{}", context.block.text)?;
     let tokens = context.block.tokens;
-    Ok(writeln!(out, "{DIM}about {tokens} tokens{DIM:#}")?)
+    writeln!(out, "{DIM}about {tokens} tokens{DIM:#}")?;
+    says_why(context.decision.as_ref(), out)
+}
+
+/// For a prompt: both probabilities and the floor.
+fn says_why(decision: Option<&DecisionAnswer>, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Some(DecisionAnswer { floor, prompt, answer, best, .. }) = decision else { return Ok(()) };
+    let of = best.map_or(String::new(), |best| format!(" ({})", best.0));
+    writeln!(
+        out,
+        "{DIM}a prompt that other sessions can help with: {prompt:.2}; best answer{of}: {answer:.2}; \
+         recall speaks from {floor} on, if both are multiplied{DIM:#}"
+    )?;
+    Ok(())
 }

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::app::answers::status::RepairAnswer;
 use crate::app::answers::{Moment, PublicId};
-use crate::memory::context::is_invisible;
 use crate::memory::document::DocumentKind;
+use crate::memory::plain::is_invisible;
 
 pub const BOLD: Style = Style::new().bold();
 pub const DIM: Style = Style::new().dimmed();

@@ -1,18 +1,20 @@
 //! Assembles the context block for an agent: selects notes within a token budget and renders them.
 //!
 //! A block is Markdown inside `<recall-context>`, marked as notes and not as instructions, because users, models and
-//! tools wrote everything in it. Stored text cannot close the block or pose as markup: `<`, `>` and `&` are escaped,
-//! and control and direction characters are dropped.
+//! tools wrote everything in it. Stored text cannot close the block or pose as the markup of a conversation, see
+//! [`super::plain`]; all else stays as it was written.
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::checkout::Elsewhere;
 use super::continuity::{Continuity, Reader};
 use super::document::{DocumentKey, DocumentKind};
 use super::ids::{ObservationId, Timestamp};
 use super::observation::{Importance, ObservationType};
+use super::passage::PassageKey;
+use super::plain::plain;
 use super::tokens::{Measure, estimate};
 
 /// Token budget of each moment. 0 switches the moment off.
@@ -73,6 +75,8 @@ pub struct Material {
     pub continuity: Option<Continuity>,
     /// In any order. None of them is superseded or resolved.
     pub observations: Vec<Note>,
+    /// What answers a prompt, the best first.
+    pub statements: Vec<Statement>,
     /// The file about to be opened, relative to the project's folder. Empty at other moments.
     pub file: String,
 }
@@ -98,6 +102,22 @@ impl SummaryNote {
     }
 }
 
+/// A passage that answers a prompt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Statement {
+    pub key: PassageKey,
+    /// What it was said in: the type of an observation, `answer`, `plan`.
+    pub label: &'static str,
+    pub heading: String,
+    pub text: String,
+    pub at: Timestamp,
+    /// That it answers the prompt.
+    pub probability: f64,
+    pub reason: String,
+    /// The branch that its work is on, if that is not merged here.
+    pub elsewhere: Option<Elsewhere>,
+}
+
 /// A candidate observation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Note {
@@ -108,8 +128,6 @@ pub struct Note {
     pub facts: Vec<String>,
     pub importance: Importance,
     pub at: Timestamp,
-    /// How well it answers the prompt, 0 to 1. Unused at other moments.
-    pub relevance: f32,
     /// The branch that its work is on, if that is not merged here.
     pub elsewhere: Option<Elsewhere>,
 }
@@ -123,12 +141,25 @@ pub struct Block {
     pub items: Vec<Item>,
 }
 
+/// How much of a document was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extent {
+    #[default]
+    Whole,
+    /// It has more to say.
+    Title,
+    /// The passage of this number.
+    Passage(u32),
+}
+
 /// One item of a block, and why it was chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Item {
-    /// `observation`, `summary` or `session` (its state).
+    /// `session` (its state), or the kind of the document.
     pub kind: &'static str,
     pub id: i64,
+    pub extent: Extent,
     pub title: String,
     pub reason: String,
 }
@@ -141,10 +172,10 @@ pub struct Limits {
     pub utf16_units: u64,
 }
 
+/// Characters of a passage that stand for it in the record.
+const LONGEST_TITLE: usize = 100;
 /// UTF-16 units that are left free of what the agent passes on.
 const RESERVE: u64 = 400;
-/// Notes per prompt: a prompt asks one thing, so few notes are relevant.
-const MOST_FOR_PROMPT: usize = 4;
 /// Notes per file: only what must be known before it is opened, not its history.
 const MOST_FOR_FILE: usize = 3;
 /// The share of a start's budget for titles. The rest goes to details of the most important notes.
@@ -201,14 +232,25 @@ fn news(material: &Material, limits: Limits, now: Timestamp) -> Block {
     page.close()
 }
 
-/// The block of a prompt or a subagent's task: the few relevant notes in full.
+/// The block of a prompt or a subagent's task: the passages that answer it, the newest first.
 fn answer(asked: &str, material: &Material, limits: Limits, now: Timestamp) -> Block {
     let mut page = Page::open(limits, &format!("recall: notes that may bear on this {asked}"));
-    let mut notes: Vec<&Note> = material.observations.iter().collect();
-    notes.sort_by(|a, b| b.relevance.total_cmp(&a.relevance).then_with(|| b.id.cmp(&a.id)));
-    for note in notes.into_iter().take(MOST_FOR_PROMPT) {
-        let reason = format!("relevance {:.2} to the {asked}", note.relevance);
-        page.entry(note, now, &reason, Detail::Whole);
+    // What does not fit is the least probable.
+    let mut trial = page.measure;
+    let mut told: Vec<(&Statement, String)> = Vec::new();
+    for statement in &material.statements {
+        let line = statement_line(statement, now);
+        let longer = trial.and(Measure::of(&line));
+        if longer.tokens() <= page.budget && longer.utf16_units() <= page.most_units {
+            trial = longer;
+            told.push((statement, line));
+        }
+    }
+    told.sort_by(|(a, _), (b, _)| b.at.cmp(&a.at).then_with(|| b.key.cmp(&a.key)));
+    for (statement, line) in told {
+        if page.add(&line) == Added::Yes {
+            page.items.push(statement.item());
+        }
     }
     page.close()
 }
@@ -309,6 +351,7 @@ impl Page {
         self.items.push(Item {
             kind: "summary",
             id: summary.id,
+            extent: Extent::Whole,
             title: summary.title.clone(),
             reason: reason.to_owned(),
         });
@@ -343,7 +386,13 @@ impl Page {
             self.line(label, text, COMPACT_STATE_SHARE);
         }
         let (id, title) = (summary.id, summary.title.clone());
-        self.items.push(Item { kind: "summary", id, title, reason: "this session's own state".to_owned() });
+        self.items.push(Item {
+            kind: "summary",
+            id,
+            extent: Extent::Whole,
+            title,
+            reason: "this session's own state".to_owned(),
+        });
     }
 
     fn continuity(&mut self, state: &Continuity, listener: Reader, share: f64) {
@@ -354,7 +403,7 @@ impl Page {
         if self.text.len() > before {
             let (id, title) = (state.session, "where the session stands".to_owned());
             let reason = "its goal, plan, files and open ends".to_owned();
-            self.items.push(Item { kind: "session", id, title, reason });
+            self.items.push(Item { kind: "session", id, extent: Extent::Whole, title, reason });
         }
     }
 
@@ -387,25 +436,30 @@ impl Page {
         for (note, mut line) in lines {
             let detail = detail_line(note);
             let cost = estimate(&detail) + 1;
+            let mut extent = Extent::Whole;
             if !detail.is_empty() && cost < room {
                 room -= cost;
                 line.push_str(&detail);
+            } else if !detail.is_empty() {
+                extent = Extent::Title;
             }
             if self.add(&line) == Added::No {
                 break;
             }
             let reason = format!("importance {}, {}", note.importance.get(), age(note.at, now));
-            self.items.push(note.item(reason));
+            self.items.push(note.item(extent, reason));
         }
     }
 
     fn entry(&mut self, note: &Note, now: Timestamp, reason: &str, detail: Detail) {
         let mut piece = index_line(note, now);
+        let rest = detail_line(note);
+        let extent = if detail == Detail::Whole || rest.is_empty() { Extent::Whole } else { Extent::Title };
         if detail == Detail::Whole {
-            piece.push_str(&detail_line(note));
+            piece.push_str(&rest);
         }
         if self.add(&piece) == Added::Yes {
-            self.items.push(note.item(reason.to_owned()));
+            self.items.push(note.item(extent, reason.to_owned()));
         }
     }
 
@@ -425,12 +479,41 @@ enum Added {
     No,
 }
 
-impl Note {
-    fn item(&self, mut reason: String) -> Item {
+impl Statement {
+    fn item(&self) -> Item {
+        let mut reason = self.reason.clone();
         if let Some(elsewhere) = &self.elsewhere {
             let _ = write!(reason, "; {elsewhere}");
         }
-        Item { kind: "observation", id: self.id.0, title: self.title.clone(), reason }
+        let kind = self.key.document.kind;
+        // An observation is a statement as a whole.
+        let extent = match kind {
+            DocumentKind::Observation => Extent::Whole,
+            _ => Extent::Passage(self.key.part),
+        };
+        let named = if self.heading.is_empty() { &self.text } else { &self.heading };
+        let title = plain(named).chars().take(LONGEST_TITLE).collect();
+        Item { kind: kind.as_str(), id: self.key.document.row, extent, title, reason }
+    }
+}
+
+fn statement_line(statement: &Statement, now: Timestamp) -> String {
+    let id = match statement.key.document.kind {
+        DocumentKind::Observation => format!("#{}", statement.key.document.row),
+        _ => statement.key.document.to_string(),
+    };
+    let (heading, text) = (plain(&statement.heading), plain(&statement.text));
+    let joint = if heading.is_empty() || text.is_empty() { "" } else { ": " };
+    let (age, label, mark) = (age(statement.at, now), statement.label, mark(statement.elsewhere.as_ref()));
+    format!("- {id} {age} {label}{mark}: {heading}{joint}{text}\n")
+}
+
+impl Note {
+    fn item(&self, extent: Extent, mut reason: String) -> Item {
+        if let Some(elsewhere) = &self.elsewhere {
+            let _ = write!(reason, "; {elsewhere}");
+        }
+        Item { kind: "observation", id: self.id.0, extent, title: self.title.clone(), reason }
     }
 }
 
@@ -470,43 +553,6 @@ pub fn age(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// Stored text as one line that cannot be read as markup.
-pub fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for word in text.split(|character: char| character.is_whitespace() || is_invisible(character)) {
-        if word.is_empty() {
-            continue;
-        }
-        if !out.is_empty() {
-            out.push(' ');
-        }
-        for character in word.chars() {
-            match character {
-                '<' => out.push_str("&lt;"),
-                '>' => out.push_str("&gt;"),
-                '&' => out.push_str("&amp;"),
-                other => out.push(other),
-            }
-        }
-    }
-    out
-}
-
-/// Stored text as one line for a terminal, without invisible characters.
-pub fn visible(text: &str) -> String {
-    let words = text.split(|character: char| character.is_whitespace() || is_invisible(character));
-    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
-}
-
-/// Invisible characters that change how text is read: controls, direction marks and overrides, zero-width characters,
-/// tags, line separators.
-pub fn is_invisible(character: char) -> bool {
-    character.is_control()
-        || matches!(character,
-            '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{180e}' | '\u{3164}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -529,7 +575,6 @@ mod tests {
             facts: vec!["It holds for every currency.".to_owned()],
             importance: Importance::clamped(importance),
             at: Timestamp(NOW.0 - days_ago * DAY),
-            relevance: 0.5,
             elsewhere: None,
         }
     }
@@ -553,7 +598,25 @@ mod tests {
                 note(2, 4, 0, "Receipt lacks the discount"),
                 note(3, 7, 1, "Discounts round half-even"),
             ],
+            statements: vec![
+                statement(7, 0, 1, "Rounding", "Totals are rounded once,\nafter summing."),
+                statement(7, 3, 1, "", "`<hook>` is kept as it is."),
+                statement(9, 1, 30, "Currencies", "Every currency has its own number of digits."),
+            ],
             file: "src/cart.rs".to_owned(),
+        }
+    }
+
+    fn statement(row: i64, part: u32, days_ago: i64, heading: &str, text: &str) -> Statement {
+        Statement {
+            key: PassageKey { document: DocumentKey { kind: DocumentKind::Response, row }, part },
+            label: "answer",
+            heading: heading.to_owned(),
+            text: text.to_owned(),
+            at: Timestamp(NOW.0 - days_ago * DAY),
+            probability: 0.5,
+            reason: "50 % an answer".to_owned(),
+            elsewhere: None,
         }
     }
 
@@ -595,9 +658,13 @@ mod tests {
 
     #[test]
     fn a_prompt_gets_what_bears_on_it_and_a_resume_the_news() {
-        let mut material = shop();
-        material.observations[0].relevance = 0.9;
+        let material = shop();
         insta::assert_snapshot!("prompted", assemble(Moment::Prompt, &material, within(120), NOW).text);
+        let small = assemble(Moment::Prompt, &material, within(70), NOW);
+        assert_eq!(
+            small.items.iter().map(|item| (item.id, item.extent)).collect::<Vec<_>>(),
+            [(7, Extent::Passage(0))]
+        );
         insta::assert_snapshot!("resumed", assemble(Moment::Resume, &material, within(300), NOW).text);
     }
 
@@ -642,6 +709,10 @@ mod tests {
                 note.title.clone_from(&title);
                 note.narrative.clone_from(&narrative);
             }
+            for statement in &mut material.statements {
+                statement.heading.clone_from(&title);
+                statement.text.clone_from(&narrative);
+            }
             material.summary.as_mut().unwrap().next_steps.clone_from(&title);
             material.continuity =
                 Some(Continuity { goal: narrative.clone(), open_tasks: vec![title.clone()], ..Continuity::default() });
@@ -650,8 +721,8 @@ mod tests {
                 prop_assert!(block.tokens <= budget);
                 prop_assert!(block.text.encode_utf16().count() <= 10_000);
                 if !block.text.is_empty() {
-                    prop_assert_eq!(block.text.matches('<').count(), 2);
-                    prop_assert_eq!(block.text.matches('>').count(), 2);
+                    prop_assert_eq!(block.text.matches("<recall-context>").count(), 1);
+                    prop_assert_eq!(block.text.matches("</recall-context>").count(), 1);
                     let turned = block.text.contains('\u{202e}');
                     prop_assert!(!turned);
                 }

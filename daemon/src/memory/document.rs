@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{AgentName, ProjectKey, SessionId, Timestamp};
 use super::observation::{Importance, ObservationType};
+use super::passage::Passage;
 
 /// The kind of row that a document stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -126,4 +127,6 @@ pub struct Document {
     pub files: Vec<String>,
     pub title: String,
     pub body: String,
+    /// What of it may be injected for a prompt.
+    pub passages: Vec<Passage>,
 }

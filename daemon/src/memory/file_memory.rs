@@ -6,8 +6,11 @@
 
 use std::collections::HashSet;
 
+use super::context::Extent;
+use super::document::{DocumentKey, DocumentKind};
 use super::ids::{ObservationId, SessionId, Timestamp};
 use super::observation::ObservationType;
+use super::passage::PassageKey;
 
 /// Types of observations that are injected for a file.
 pub const INJECTED_FOR_FILE: [ObservationType; 6] = [
@@ -26,22 +29,90 @@ pub const LEAST_IMPORTANCE: u8 = 5;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InjectedSet {
     pub observations: HashSet<ObservationId>,
+    /// Those of which only the title was given.
+    pub titles: HashSet<ObservationId>,
+    /// Other documents, as a whole or a passage of them.
+    pub documents: HashSet<(DocumentKey, Extent)>,
     /// Files for which something was injected, relative to the project's folder.
     pub files: HashSet<String>,
 }
 
 impl InjectedSet {
     /// Records an injection. Returns the part of it that is new.
-    pub fn add(&mut self, observations: Vec<ObservationId>, file: Option<String>) -> Self {
+    pub fn add(&mut self, given: Self) -> Self {
+        // What is given as a whole now is no longer only a title.
+        self.titles.retain(|id| given.titles.contains(id) || !given.observations.contains(id));
         Self {
-            observations: observations.into_iter().filter(|id| self.observations.insert(*id)).collect(),
-            files: file.into_iter().filter(|file| self.files.insert(file.clone())).collect(),
+            observations: given.observations.into_iter().filter(|id| self.observations.insert(*id)).collect(),
+            titles: given.titles.into_iter().filter(|id| self.titles.insert(*id)).collect(),
+            documents: given.documents.into_iter().filter(|key| self.documents.insert(*key)).collect(),
+            files: given.files.into_iter().filter(|file| self.files.insert(file.clone())).collect(),
         }
+    }
+
+    /// The items of a block, by the names of their kinds, and the file it was about.
+    pub fn of_items<'a>(
+        items: impl IntoIterator<Item = (&'a str, i64, Extent)>,
+        file: Option<String>,
+    ) -> Self {
+        let mut given = Self { files: file.into_iter().collect(), ..Self::default() };
+        let mut whole = HashSet::new();
+        for (kind, row, extent) in items {
+            match (DocumentKind::parse(kind), extent) {
+                (Some(DocumentKind::Observation), extent) => {
+                    let id = ObservationId(row);
+                    given.observations.insert(id);
+                    if extent == Extent::Title {
+                        given.titles.insert(id)
+                    } else {
+                        whole.insert(id)
+                    };
+                }
+                (Some(kind), extent) => {
+                    given.documents.insert((DocumentKey { kind, row }, extent));
+                }
+                // The state of a session is made of its prompts and what followed.
+                (None, _) => {}
+            }
+        }
+        given.titles.retain(|id| !whole.contains(id));
+        given
+    }
+
+    /// Whether a passage was given, alone or with its document.
+    pub fn has(&self, key: PassageKey) -> bool {
+        let PassageKey { document, part } = key;
+        match document.kind {
+            DocumentKind::Observation => {
+                let id = ObservationId(document.row);
+                self.observations.contains(&id) && !self.titles.contains(&id)
+            }
+            _ => [Extent::Whole, Extent::Passage(part)]
+                .into_iter()
+                .any(|extent| self.documents.contains(&(document, extent))),
+        }
+    }
+
+    /// The passages of which the reader knows the text, in order. Of a whole document the first.
+    pub fn passages(&self) -> Vec<PassageKey> {
+        let observation = |id: &ObservationId| DocumentKey { kind: DocumentKind::Observation, row: id.0 };
+        let told = self.observations.iter().filter(|id| !self.titles.contains(id));
+        let whole = told.map(|id| PassageKey { document: observation(id), part: 0 });
+        let parts = self.documents.iter().filter_map(|(document, extent)| match extent {
+            Extent::Whole => Some(PassageKey { document: *document, part: 0 }),
+            Extent::Passage(part) => Some(PassageKey { document: *document, part: *part }),
+            Extent::Title => None,
+        });
+        let mut passages: Vec<PassageKey> = whole.chain(parts).collect();
+        passages.sort_unstable();
+        passages
     }
 
     /// Removes an injection that was not delivered.
     pub fn remove(&mut self, injection: &Self) {
         self.observations.retain(|id| !injection.observations.contains(id));
+        self.titles.retain(|id| !injection.titles.contains(id));
+        self.documents.retain(|key| !injection.documents.contains(key));
         self.files.retain(|file| !injection.files.contains(file));
     }
 }
@@ -73,8 +144,27 @@ mod tests {
     #[test]
     fn removing_an_injection_keeps_earlier_ones() {
         let mut injected = InjectedSet { observations: [ObservationId(1)].into(), ..InjectedSet::default() };
-        let injection = injected.add(vec![ObservationId(1), ObservationId(2)], Some("a.rs".to_owned()));
-        assert_eq!(injected.add(vec![ObservationId(2)], Some("a.rs".to_owned())), InjectedSet::default());
+        let given = |ids: &[i64]| {
+            let items = ids.iter().map(|id| ("observation", *id, Extent::Whole));
+            let items = items.chain([("response", 4, Extent::Passage(1))]);
+            InjectedSet::of_items(items, Some("a.rs".to_owned()))
+        };
+        let passage =
+            |part| PassageKey { document: DocumentKey { kind: DocumentKind::Response, row: 4 }, part };
+        let injection = injected.add(given(&[1, 2]));
+        assert_eq!(injected.add(given(&[2])), InjectedSet::default());
+        assert!(injected.has(passage(1)) && !injected.has(passage(0)));
+        let of_three =
+            PassageKey { document: DocumentKey { kind: DocumentKind::Observation, row: 3 }, part: 0 };
+        let three = |extent| InjectedSet::of_items([("observation", 3, extent)], None);
+        injected.add(three(Extent::Title));
+        assert!(
+            injected.observations.contains(&ObservationId(3)) && !injected.has(of_three),
+            "only its title"
+        );
+        injected.add(three(Extent::Whole));
+        assert!(injected.has(of_three) && injected.passages().contains(&of_three));
+        injected.remove(&three(Extent::Whole));
         injected.remove(&injection);
         assert_eq!(
             injected,

@@ -7,6 +7,7 @@
 //! an argument.
 
 pub mod text;
+pub mod plain;
 pub mod ids;
 pub mod order;
 pub mod event;
@@ -35,6 +36,9 @@ pub mod file_memory;
 pub mod tokens;
 pub mod budget;
 pub mod ranking;
+pub mod passage;
+pub mod linear;
+pub mod injection;
 pub mod pause;
 
 #[cfg(test)]

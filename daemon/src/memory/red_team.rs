@@ -6,10 +6,12 @@
 use proptest::prelude::*;
 
 use super::checkout::{Containment, Elsewhere, Here, History, MadeOn, Tip, elsewhere};
-use super::context::{Limits, Material, Moment, Note, SummaryNote, assemble};
+use super::context::{Limits, Material, Moment, Note, Statement, SummaryNote, assemble};
 use super::continuity::{Continuity, PlanNote};
+use super::document::{DocumentKey, DocumentKind};
 use super::ids::{BranchName, CommitId, ObservationId, Timestamp};
 use super::observation::{Importance, ObservationType};
+use super::passage::PassageKey;
 
 const NOW: Timestamp = Timestamp(86_400_000_000);
 
@@ -82,7 +84,16 @@ fn material(text: &str) -> Material {
         facts: vec![text.to_owned(), format!("and {text}")],
         importance: Importance::clamped(9),
         at: Timestamp(NOW.0 - 1000),
-        relevance: 0.9,
+        elsewhere: on_branch(text),
+    };
+    let statement = |row| Statement {
+        key: PassageKey { document: DocumentKey { kind: DocumentKind::Response, row }, part: 0 },
+        label: "answer",
+        heading: text.to_owned(),
+        text: text.to_owned(),
+        at: Timestamp(NOW.0 - 1000),
+        probability: 0.9,
+        reason: String::new(),
         elsewhere: on_branch(text),
     };
     Material {
@@ -98,6 +109,7 @@ fn material(text: &str) -> Material {
             elsewhere: on_branch(text),
         }),
         observations: vec![note(1), note(2)],
+        statements: vec![statement(1), statement(2)],
         file: text.to_owned(),
         continuity: Some(Continuity {
             session: 7,
@@ -122,6 +134,28 @@ fn beginnings(block: &str) -> Vec<String> {
     words
 }
 
+/// What a lenient reader takes for tags of a conversation: any spelling of a bracket, white space, and a name with a dash
+/// or one that means a speaker.
+fn tags(block: &str) -> Vec<String> {
+    let mut text = block.to_lowercase();
+    for spelling in ["&lt;", "&#60;", "&#x3c;", "\\u003c", "\u{ff1c}"] {
+        text = text.replace(spelling, "<");
+    }
+    let mut tags = Vec::new();
+    for piece in text.split('<').skip(1) {
+        let name: String =
+            piece.trim_start().chars().take_while(|c| c.is_alphanumeric() || "/-! ".contains(*c)).collect();
+        let name = name.replace(' ', "");
+        let bare = name.trim_start_matches('/');
+        let begins = bare.starts_with(|c: char| c.is_alphabetic() || c == '!');
+        let is_speaker = ["system", "user", "assistant", "human", "private"].contains(&bare);
+        if begins && (bare.contains('-') || bare.starts_with('!') || is_speaker) {
+            tags.push(format!("<{name}"));
+        }
+    }
+    tags
+}
+
 /// `None` if it stayed text.
 fn breaks_out(text: &str, moment: Moment) -> Option<String> {
     // The same block with harmless text.
@@ -132,10 +166,9 @@ fn breaks_out(text: &str, moment: Moment) -> Option<String> {
     if let Some(line) = beginnings(&block).into_iter().find(|word| !known.contains(word)) {
         return Some(format!("a line begins with {line:?}"));
     }
-    let fences =
-        [block.matches('<').count(), block.matches('>').count(), block.matches("recall-context>").count()];
-    if !block.is_empty() && fences != [2, 2, 2] {
-        return Some(format!("fences: {fences:?}"));
+    let tags = tags(&block);
+    if !block.is_empty() && tags != ["<recall-context", "</recall-context"] {
+        return Some(format!("tags: {tags:?}"));
     }
     let heading = |text: &str| text.lines().filter(|line| line.starts_with('#')).count();
     if heading(&block) > heading(&harmless) {

@@ -12,8 +12,8 @@ use tokio::runtime::Handle;
 use super::retry_after::{wait_ms, wait_of_ms};
 use super::{Paid, ProviderError, ProviderSetupError, barred};
 use crate::faults::{Fault, planted};
-use crate::memory::context::visible;
 use crate::memory::ids::Timestamp;
+use crate::memory::plain::visible;
 
 /// How long a call may take and how much it may bring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -90,6 +90,7 @@ fn observation(row: i64, title: &str, body: &str) -> Document {
         files: Vec::new(),
         title: title.to_owned(),
         body: body.to_owned(),
+        passages: Vec::new(),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::memory::ranking::{
     Commonness, DocumentTraits, Frequency, HIGHEST_TRAIT_FACTOR, TermField, TextMatch, information, relevance,
 };
 
-use super::filter::{ConditionBuilder, Conditions, population};
+use super::filter::{ConditionBuilder, Conditions, passage_count, population};
 use super::proximity::{Weighted, closeness};
 use super::request::Request;
 use super::schema::{self, Fields, PackedTraits};
@@ -180,7 +180,11 @@ impl<'a> Tally<'a> {
         for segment in segments {
             tokens += segment.reader.inverted_index(fields.text)?.total_num_tokens();
         }
-        let average_length = if documents == 0 { 0.0 } else { tokens as f32 / documents as f32 };
+        let mut texts = 0;
+        for segment in segments {
+            texts += segment.reader.max_doc() - passage_count(segment.reader)?;
+        }
+        let average_length = if texts == 0 { 0.0 } else { tokens as f32 / texts as f32 };
         let population = segments.iter().map(Segment::size).sum::<usize>();
         let population = u32::try_from(population).unwrap_or(u32::MAX);
         let mut tally = Self { terms: Vec::new(), sums: vec![Sum::default(); documents], whole: 0.0 };

@@ -15,7 +15,7 @@ use super::schema::{self, Fields, PackedTraits};
 use super::tokenizer::{CodeTokenizer, Form};
 
 /// A condition on a document. Several conditions of one kind are alternatives.
-enum Condition {
+pub(crate) enum Condition {
     Kinds(Column<u64>, u32),
     Types(Column<u64>, u32),
     Since(Column<i64>, i64),
@@ -26,7 +26,7 @@ enum Condition {
 }
 
 impl Condition {
-    fn admits(&self, doc: DocId) -> bool {
+    pub(crate) fn admits(&self, doc: DocId) -> bool {
         match self {
             Self::Kinds(traits, set) => {
                 traits.first(doc).is_some_and(|packed| PackedTraits(packed).kind_set() & set != 0)
@@ -156,7 +156,7 @@ fn traits(segment: &SegmentReader) -> tantivy::Result<Column<u64>> {
 }
 
 /// Documents whose column has one of the texts.
-fn equals(segment: &SegmentReader, column: &str, texts: &[&str]) -> tantivy::Result<Condition> {
+pub(crate) fn equals(segment: &SegmentReader, column: &str, texts: &[&str]) -> tantivy::Result<Condition> {
     let Some(column) = segment.fast_fields().str(column)? else { return Ok(Condition::Either(Vec::new())) };
     let mut ranges = Vec::new();
     for text in texts {
@@ -165,6 +165,17 @@ fn equals(segment: &SegmentReader, column: &str, texts: &[&str]) -> tantivy::Res
         }
     }
     Ok(Condition::Texts(column.ords().clone(), ranges))
+}
+
+/// Documents whose column has a text.
+fn has(segment: &SegmentReader, column: &str) -> tantivy::Result<Condition> {
+    let Some(column) = segment.fast_fields().str(column)? else { return Ok(Condition::Either(Vec::new())) };
+    Ok(Condition::Texts(column.ords().clone(), vec![(Bound::Unbounded, Bound::Unbounded)]))
+}
+
+/// The passages of a segment, deleted or not.
+pub(crate) fn passage_count(segment: &SegmentReader) -> tantivy::Result<u32> {
+    Ok(segment.fast_fields().u64(schema::PART)?.values.num_vals())
 }
 
 fn starts_with(segment: &SegmentReader, column: &str, start: &str) -> tantivy::Result<Condition> {
@@ -181,8 +192,9 @@ fn starts_with(segment: &SegmentReader, column: &str, start: &str) -> tantivy::R
 /// The documents of one segment that are in scope and not deleted. `None` means all.
 pub(crate) fn population(segment: &SegmentReader, scope: &Scope) -> tantivy::Result<Option<BitSet>> {
     let condition = match scope {
-        Scope::Everything if !segment.has_deletes() => return Ok(None),
-        Scope::Everything => None,
+        Scope::Everything if !segment.has_deletes() && passage_count(segment)? == 0 => return Ok(None),
+        // Passages have no project there.
+        Scope::Everything => Some(has(segment, schema::PROJECT)?),
         Scope::Project(key) => Some(equals(segment, schema::PROJECT, &[key.as_str()])?),
     };
     let mut docs = BitSet::with_max_value(segment.max_doc());

@@ -109,6 +109,7 @@ mod tests {
             files: Vec::new(),
             title: String::new(),
             body: body.to_owned(),
+            passages: Vec::new(),
         }
     }
 

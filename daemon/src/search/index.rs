@@ -18,14 +18,17 @@ use tantivy::directory::RamDirectory;
 use tantivy::directory::error::LockError;
 use tantivy::indexer::{IndexWriterOptions, NoMergePolicy};
 use tantivy::tokenizer::TokenizerManager;
-use tantivy::{IndexReader, IndexSettings, IndexWriter, ReloadPolicy, TantivyError};
+use tantivy::{IndexReader, IndexSettings, IndexWriter, ReloadPolicy, SegmentReader, TantivyError};
 
 use crate::memory::document::{Document, DocumentKey};
+use crate::memory::passage::PassageMatches;
 
 use super::error::IndexError;
 use super::evaluate::{admitted, evaluate};
+use super::filter::population;
 use super::merging::Merges;
-use super::request::Request;
+use super::passages::{self, PassageRequest};
+use super::request::{Request, Scope};
 use super::schema::{self, Fields, SCHEMA_VERSION};
 use super::source::{Candidate, CandidateSource, Candidates, Part};
 use super::tokenizer;
@@ -166,9 +169,25 @@ impl Index {
             .map_err(IndexError::from)
     }
 
-    /// The number of searchable documents.
+    /// The number of searchable documents, without passages.
     pub fn documents(&self) -> u64 {
-        self.reader.searcher().num_docs()
+        let searcher = self.reader.searcher();
+        let count = |segment: &SegmentReader| {
+            let documents = population(segment, &Scope::Everything).ok().flatten();
+            documents.map_or_else(|| u64::from(segment.num_docs()), |documents| documents.len() as u64)
+        };
+        searcher.segment_readers().iter().map(count).sum()
+    }
+
+    /// Finds the passages of a project that may answer a prompt.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn passages(&self, request: &PassageRequest<'_>) -> Result<PassageMatches, IndexError> {
+        let searcher = self.reader.searcher();
+        catch_unwind(AssertUnwindSafe(|| passages::find(&searcher, &self.fields, request)))
+            .map_err(|_| IndexError::Damaged)?
+            .map_err(IndexError::from)
     }
 }
 
@@ -256,6 +275,9 @@ impl Writer {
     pub fn put(&mut self, document: &Document) -> Result<(), IndexError> {
         self.delete(document.key);
         self.writer.add_document(self.fields.document(document))?;
+        for passage in self.fields.passages(document) {
+            self.writer.add_document(passage)?;
+        }
         Ok(())
     }
 
@@ -316,10 +338,9 @@ mod tests {
     use crate::memory::document::{DocumentKind, Status};
     use crate::memory::ids::{AgentName, ProjectKey, SessionId, Timestamp};
     use crate::memory::observation::{Importance, ObservationType};
-    use crate::memory::ranking::RELEVANCE_FLOOR;
     use crate::search::fusion::search;
     use crate::search::query::{Query, parse};
-    use crate::search::request::{Hits, Scope};
+    use crate::search::request::Hits;
 
     const NOW: Timestamp = Timestamp(1_795_262_400_000);
     const DAY: i64 = 86_400_000;
@@ -338,6 +359,7 @@ mod tests {
             files: Vec::new(),
             title: title.to_owned(),
             body: body.to_owned(),
+            passages: Vec::new(),
         }
     }
 
@@ -504,6 +526,9 @@ mod tests {
         sent::<Writer>();
     }
 
+    /// What is at least so relevant is about the question.
+    const RELEVANT: f32 = 0.45;
+
     #[track_caller]
     fn best_relevance(prompt: &str) -> f32 {
         let shop = shop();
@@ -515,13 +540,13 @@ mod tests {
     fn a_topic_is_relevant_and_a_command_is_not() {
         for prompt in ["why is login slow?", "the payment gateway times out", "look at bcrypt again please"] {
             let best = best_relevance(prompt);
-            assert!(best >= RELEVANCE_FLOOR, "{prompt}: {best}");
+            assert!(best >= RELEVANT, "{prompt}: {best}");
         }
         for prompt in
             ["thanks", "run the tests", "ok, go ahead and commit", "add a page for invoices in dark mode"]
         {
             let best = best_relevance(prompt);
-            assert!(best < RELEVANCE_FLOOR, "{prompt}: {best}");
+            assert!(best < RELEVANT, "{prompt}: {best}");
         }
     }
 

@@ -15,7 +15,7 @@ use super::tokenizer::{self, CodeTokenizer};
 
 /// Must be increased whenever documents would be indexed differently: fields, tokenizer, meaning of a field. An index
 /// with another version is rebuilt.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// Bytes of a body that are indexed: its beginning and its end. Longer bodies are program output, whose middle would
 /// only dilute the statistics.
@@ -41,6 +41,11 @@ pub(crate) struct Fields {
     agent: Field,
     session: Field,
     conversation: Field,
+    /// The text of a passage with its heading. Documents have none, so that a search for documents finds no passages.
+    pub passage: Field,
+    /// The project of a passage, as a term: its posting list is the project's passages.
+    pub passage_project: Field,
+    part: Field,
 }
 
 pub(crate) const ROW: &str = "row";
@@ -51,6 +56,8 @@ pub(crate) const PROJECT_NAME: &str = "project_name";
 pub(crate) const AGENT: &str = "agent";
 pub(crate) const SESSION: &str = "session";
 pub(crate) const CONVERSATION: &str = "conversation";
+/// Only passages have it.
+pub(crate) const PART: &str = "part";
 
 pub(crate) fn build() -> (Schema, Fields) {
     let mut schema = Schema::builder();
@@ -72,6 +79,9 @@ pub(crate) fn build() -> (Schema, Fields) {
         agent: schema.add_text_field(AGENT, column()),
         session: schema.add_text_field(SESSION, column()),
         conversation: schema.add_u64_field(CONVERSATION, FAST),
+        passage: schema.add_text_field("passage", cut(IndexRecordOption::WithFreqs)),
+        passage_project: schema.add_text_field("passage_project", STRING),
+        part: schema.add_u64_field(PART, FAST),
     };
     (schema.build(), fields)
 }
@@ -86,20 +96,37 @@ impl Fields {
     }
 
     pub(crate) fn document(&self, document: &Document) -> TantivyDocument {
-        let mut row = TantivyDocument::new();
-        row.add_text(self.key, format!("{}{}", document.key.kind.letter(), document.key.row));
+        let mut row = self.head(document);
         let body = both_ends(&document.body, LONGEST_HEAD, LONGEST_TAIL);
         row.add_text(self.text, format!("{}\n{body}", document.title));
         row.add_text(self.title, &document.title);
         for file in &document.files {
             row.add_text(self.file, file);
         }
-        row.add_i64(self.row, document.key.row);
-        row.add_u64(self.traits, PackedTraits::of(document).0);
-        row.add_i64(self.at, document.at.0);
         row.add_text(self.project, document.project.as_str());
         row.add_text(self.project_name, document.project_name.to_lowercase());
         row.add_text(self.agent, document.agent.as_str().to_lowercase());
+        row
+    }
+
+    /// The document's passages. They have its key, so they are replaced and removed together with it.
+    pub(crate) fn passages(&self, document: &Document) -> impl Iterator<Item = TantivyDocument> {
+        document.passages.iter().zip(0..).map(|(passage, part)| {
+            let mut row = self.head(document);
+            row.add_text(self.passage, format!("{}\n{}", passage.heading, passage.text));
+            row.add_text(self.passage_project, document.project.as_str());
+            row.add_u64(self.part, part);
+            row
+        })
+    }
+
+    /// What documents and passages have in common.
+    fn head(&self, document: &Document) -> TantivyDocument {
+        let mut row = TantivyDocument::new();
+        row.add_text(self.key, format!("{}{}", document.key.kind.letter(), document.key.row));
+        row.add_i64(self.row, document.key.row);
+        row.add_u64(self.traits, PackedTraits::of(document).0);
+        row.add_i64(self.at, document.at.0);
         row.add_text(self.session, document.session.as_str());
         row.add_u64(self.conversation, conversation(document));
         row
@@ -151,6 +178,11 @@ impl PackedTraits {
         1 << (self.0 & 15)
     }
 
+    pub(crate) fn observation_type(self) -> Option<ObservationType> {
+        let place = usize::try_from(self.0 >> 12 & 15).unwrap_or(0);
+        ObservationType::ALL.get(place.checked_sub(1)?).map(|(kind, _)| *kind)
+    }
+
     /// A set with only this document's type, or empty, see [`type_bit`].
     pub(crate) fn type_set(self) -> u32 {
         match self.0 >> 12 & 15 {
@@ -197,6 +229,7 @@ mod tests {
             files: Vec::new(),
             title: String::new(),
             body: String::new(),
+            passages: Vec::new(),
         };
         assert_eq!(PackedTraits::of(&document).type_set(), 0);
         for (kind, ..) in DocumentKind::ALL {

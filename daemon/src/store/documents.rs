@@ -153,6 +153,19 @@ pub fn scan_documents(
 }
 
 impl DocumentRow {
+    /// The number of its session; what was made by hand has none.
+    pub fn session_row(&self) -> Option<SessionRow> {
+        match self {
+            Self::Observation { session, .. } => session.as_ref().map(|session| session.row),
+            Self::Summary { session, .. }
+            | Self::Plan { session, .. }
+            | Self::Prompt { session, .. }
+            | Self::Response { session, .. }
+            | Self::Compaction { session, .. }
+            | Self::Activity { session, .. } => Some(session.row),
+        }
+    }
+
     /// The session it belongs to; an observation made by hand has none.
     pub fn session_id(&self) -> Option<&SessionId> {
         match self {

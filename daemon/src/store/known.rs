@@ -4,9 +4,10 @@ use rusqlite::{Connection, Row, params};
 
 use super::row::{FromRow, Sql, record};
 use super::{ProjectInfo, StoreError};
+use crate::memory::context::Extent;
 use crate::memory::event::SubagentTask;
 use crate::memory::file_memory::InjectedSet;
-use crate::memory::ids::{CallId, EventId, ObservationId, PromptId, SessionKey, SessionRow, Timestamp};
+use crate::memory::ids::{CallId, EventId, PromptId, SessionKey, SessionRow, Timestamp};
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
 use crate::memory::session::{
@@ -272,10 +273,11 @@ fn injected(db: &Connection, session: SessionRow) -> Result<InjectedSet, StoreEr
     const SINCE: &str = "i.session = ?1 AND i.moment <> 'subagent'
         AND i.id >= ifnull((SELECT max(id) FROM injections WHERE session = ?1 AND moment = 'compact'), 0)
         AND i.at >= ifnull((SELECT max(started_at) FROM compactions WHERE session = ?1 AND ended_at IS NOT NULL), 0)";
-    let ids: Vec<Option<ObservationId>> = db.all(
+    let items: Vec<(Option<String>, Option<i64>, Option<String>)> = db.all(
         &format!(
-            "SELECT DISTINCT json_extract(item.value, '$.id') FROM injections i, json_each(i.items) item
-             WHERE json_extract(item.value, '$.kind') = 'observation' AND {SINCE}"
+            "SELECT DISTINCT json_extract(item.value, '$.kind'), json_extract(item.value, '$.id'),
+                    json_quote(json_extract(item.value, '$.extent'))
+             FROM injections i, json_each(i.items) item WHERE {SINCE}"
         ),
         [session],
     )?;
@@ -283,8 +285,12 @@ fn injected(db: &Connection, session: SessionRow) -> Result<InjectedSet, StoreEr
         &format!("SELECT DISTINCT i.file FROM injections i WHERE i.file IS NOT NULL AND {SINCE}"),
         [session],
     )?;
-    let observations = ids.into_iter().flatten().collect();
-    Ok(InjectedSet { observations, files: files.into_iter().collect() })
+    let items = items.iter().filter_map(|(kind, row, extent)| {
+        let extent: Option<Extent> = extent.as_deref().and_then(|extent| serde_json::from_str(extent).ok());
+        Some((kind.as_deref()?, (*row)?, extent.unwrap_or_default()))
+    });
+    let given = InjectedSet::of_items(items, None);
+    Ok(InjectedSet { files: files.into_iter().collect(), ..given })
 }
 
 /// Sessions that were silent since `before` and have something left open; suspended ones only if somebody has been

@@ -106,10 +106,10 @@ pub use repair::{
 };
 pub use results::BatchResult;
 pub use sessions::{
-    ActivityRow, BatchRow, GivenRow, InjectionRow, SessionInfo, StoredBatch, asides_of_batch, batch_row,
-    batches, find_sessions, first_and_last_prompt, given, has_agent, injections, is_summarizing, last_prompt,
-    latest_calls, observations_of_session, session_activities, session_info, session_list,
-    summary_of_session,
+    ActivityRow, BatchRow, GivenRow, InjectionRow, SessionInfo, StoredBatch, Turns, asides_of_batch,
+    batch_row, batches, find_sessions, first_and_last_prompt, given, has_agent, injections, is_summarizing,
+    last_prompt, latest_calls, observations_of_session, outdated_observations, session_activities,
+    session_info, session_list, summary_of_session, turns_before,
 };
 pub use statistics::{Statistics, is_empty, statistics};
 pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};

@@ -246,6 +246,50 @@ pub struct GivenRow from "injections i JOIN sessions s ON s.id = i.session, json
 }
 }
 
+/// The title and the narrative of each observation of a session that was replaced or resolved.
+pub fn outdated_observations(
+    db: &Connection,
+    session: SessionRow,
+) -> Result<Vec<(String, String)>, StoreError> {
+    db.all(
+        "SELECT title, narrative FROM observations WHERE session = ?1 AND status <> 'active' LIMIT 100",
+        [session.0],
+    )
+}
+
+/// What came before a prompt in its session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Turns {
+    /// The prompts before it.
+    pub prompts: u32,
+    /// The last answer before it.
+    pub answer: Option<String>,
+}
+
+/// The turns of a session before a prompt. The prompt itself may be stored already, or not yet.
+pub fn turns_before(db: &Connection, session: &SessionId, prompt: &str) -> Result<Turns, StoreError> {
+    const OF_SESSION: &str =
+        "session IN (SELECT id FROM sessions WHERE session_id = ?1) AND prompt IS NOT NULL";
+    let last: Option<(Option<String>, Option<String>)> = db.first(
+        &format!(
+            "SELECT prompt, response FROM prompt_batches WHERE {OF_SESSION}
+             ORDER BY prompt_number DESC, seq DESC LIMIT 1"
+        ),
+        [session.as_str()],
+    )?;
+    let is_stored = matches!(&last, Some((Some(stored), None)) if stored == prompt);
+    let prompts: u32 =
+        db.one(&format!("SELECT count(*) FROM prompt_batches WHERE {OF_SESSION}"), [session.as_str()])?;
+    let answer = db.first::<Option<String>>(
+        &format!(
+            "SELECT response FROM prompt_batches WHERE {OF_SESSION} AND response IS NOT NULL
+             ORDER BY prompt_number DESC, seq DESC LIMIT 1"
+        ),
+        [session.as_str()],
+    )?;
+    Ok(Turns { prompts: prompts.saturating_sub(u32::from(is_stored)), answer: answer.flatten() })
+}
+
 /// The last thousand times that an observation or a summary was given to a session, the latest first.
 pub fn given(db: &Connection, key: DocumentKey) -> Result<Vec<GivenRow>, StoreError> {
     let sql = format!(

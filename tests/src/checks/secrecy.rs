@@ -87,7 +87,8 @@ pub fn stored_text_is_only_text(stage: Stage) {
         .strip_prefix("<recall-context>")
         .and_then(|rest| rest.strip_suffix("</recall-context>"))
         .unwrap_or_else(|| panic!("no fence: {told}"));
-    assert!(!inside.contains(['<', '>']), "a tag inside the fence: {told}");
+    assert!(!inside.contains("<system>") && !inside.contains("</system>"), "a tag inside the fence: {told}");
+    assert!(inside.contains("Vec<Line>"), "it stays as it was written: {told}");
 }
 
 /// A word that the daemon hears in every way there is, and must not repeat in its log.

@@ -6,6 +6,7 @@ pub use super::observation::{ObservationAnswer, SummaryAnswer};
 pub use super::session::InjectedItem;
 use super::session::PlanAnswer;
 use super::{MadeOnAnswer, Moment, PublicId, Text, TextAnswer};
+use crate::memory::injection::{Decision, FLOOR};
 use crate::memory::text::shortened_line;
 use crate::search::request::SourcePart;
 use crate::store::TimelineRow;
@@ -106,7 +107,53 @@ pub struct ContextAnswer {
     /// Why nothing is injected, whatever is known; absent if nothing forbids it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub silent: Option<Silence>,
+    /// For a prompt: why recall speaks or does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<DecisionAnswer>,
 }
+
+/// Why recall speaks at a prompt or does not: it speaks if `prompt` times `answer` is at least `floor`.
+#[derive(Serialize, Deserialize)]
+pub struct DecisionAnswer {
+    pub floor: f64,
+    /// The probability that other sessions can help with the prompt.
+    pub prompt: f64,
+    /// What each feature adds to its log odds, the greatest first.
+    pub prompt_parts: Vec<DecisionPart>,
+    /// The probability that the best passage answers the prompt. 0 without one.
+    pub answer: f64,
+    /// The document of the best passage.
+    pub best: Option<PublicId>,
+    pub answer_parts: Vec<DecisionPart>,
+}
+
+/// What one feature adds to the log odds.
+#[derive(Serialize, Deserialize)]
+pub struct DecisionPart {
+    pub feature: Text,
+    pub log_odds: f64,
+}
+
+impl From<Decision> for DecisionAnswer {
+    fn from(decision: Decision) -> Self {
+        let parts = |parts: Vec<(&'static str, f64)>| {
+            let told = parts.into_iter().filter(|(_, log_odds)| log_odds.abs() >= LEAST_LOG_ODDS);
+            told.map(|(feature, log_odds)| DecisionPart { feature: feature.into(), log_odds }).collect()
+        };
+        let (best, answer_parts) = decision.best.unzip();
+        Self {
+            floor: FLOOR,
+            prompt: decision.prompt,
+            prompt_parts: parts(decision.prompt_parts),
+            answer: best.map_or(0.0, |best| best.probability),
+            best: best.map(|best| PublicId(best.key.document)),
+            answer_parts: parts(answer_parts.unwrap_or_default()),
+        }
+    }
+}
+
+/// A feature that adds less is not named.
+const LEAST_LOG_ODDS: f64 = 0.005;
 
 /// Why recall is silent.
 #[derive(Clone, Copy, Serialize, Deserialize)]

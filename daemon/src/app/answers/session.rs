@@ -250,7 +250,7 @@ impl From<CompactionRow> for CompactionAnswer {
 /// One injected item, and why it was injected.
 #[derive(Serialize, Deserialize)]
 pub struct InjectedItem {
-    /// `observation`, `summary` or `session` (its current state).
+    /// `observation`, `summary`, `passage` (of any other document) or `session` (its current state).
     pub kind: String,
     /// The id for `show`; null: the item no longer exists.
     pub id: Option<PublicId>,

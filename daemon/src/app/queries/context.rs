@@ -7,7 +7,7 @@ use recall_protocol::query::Context;
 use crate::app::answers::TextAnswer;
 use crate::app::answers::found::{ContextAnswer, Silence};
 use crate::app::clock;
-use crate::app::context_lookup::{ContextLookup, ContextRequest};
+use crate::app::context_lookup::{ContextLookup, ContextReply, ContextRequest};
 use crate::app::identity::identify;
 use crate::app::ingest::Ingest;
 use crate::app::queries::given::public_items;
@@ -35,7 +35,7 @@ pub async fn context<P>(
     };
     if silent.is_some() {
         let block = TextAnswer { text: String::new(), tokens: 0, items: Vec::new() };
-        return Ok(ContextAnswer { block, silent });
+        return Ok(ContextAnswer { block, silent, decision: None });
     }
     let lookup = lookup.clone();
     blocking(move || context_in(&lookup, &cwd, prompt)).await
@@ -65,9 +65,9 @@ fn context_in(lookup: &ContextLookup, cwd: &str, prompt: Option<String>) -> Answ
         place,
     };
     let ask = prompt.map_or(Ask::Start(StartSource::Startup, Audience::Nobody), Ask::Prompt);
-    let block = lookup.look_up(&ask, &context_request)?.block;
+    let ContextReply { block, decision, .. } = lookup.look_up(&ask, &context_request)?;
     let items = serde_json::to_string(&block.items).map_err(StoreError::from)?;
     let items = read(lookup, |db| Ok(public_items(db, &items, clock::now())?))?;
     let block = TextAnswer { text: block.text, tokens: block.tokens, items };
-    Ok(ContextAnswer { block, silent: None })
+    Ok(ContextAnswer { block, silent: None, decision: decision.map(Into::into) })
 }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use crate::app::answers::PublicId;
 use crate::app::answers::found::InjectedItem;
 use crate::app::answers::session::InjectionAnswer;
+use crate::memory::context::Extent;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::{SessionRow, Timestamp};
 use crate::store::{self, StoreError};
@@ -25,6 +26,8 @@ pub fn injections(db: &Connection, session: SessionRow) -> Result<Vec<InjectionA
 struct RecordedItem {
     kind: String,
     id: i64,
+    #[serde(default)]
+    extent: Extent,
     title: String,
     reason: String,
 }
@@ -33,11 +36,12 @@ struct RecordedItem {
 /// its id is that of the last prompt at that moment.
 pub fn public_items(db: &Connection, items: &str, at: Timestamp) -> Result<Vec<InjectedItem>, StoreError> {
     let items: Vec<RecordedItem> = serde_json::from_str(items)?;
-    let public = |RecordedItem { kind, id, title, reason }: RecordedItem| {
+    let public = |RecordedItem { kind, id, extent, title, reason }: RecordedItem| {
         let key = match DocumentKind::parse(&kind) {
             Some(kind) => Some(DocumentKey { kind, row: id }),
             None => store::last_prompt(db, SessionRow(id), at)?,
         };
+        let kind = if matches!(extent, Extent::Passage(_)) { "passage".to_owned() } else { kind };
         Ok(InjectedItem { kind, id: key.map(PublicId), title, reason })
     };
     items.into_iter().map(public).collect()

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::cli::client::{Client, Start};
 use crate::cli::failure::Failure;
 use crate::cli::terminal::{BOLD, DIM, WARNING, defuse};
-use crate::memory::context::is_invisible;
+use crate::memory::plain::is_invisible;
 
 #[derive(Debug, Args)]
 pub struct EventsArgs {

@@ -15,8 +15,7 @@ mod files;
 mod incidents;
 mod prompts;
 
-use super::salience::Salience;
-use super::salience::linear::Weights;
+use super::salience::{self, Salience};
 use super::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
 use crate::memory::material::{BatchMaterial, SessionMaterial};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
@@ -37,13 +36,13 @@ impl Extractive {
     /// The observations of a batch, best first. What the answer before it says is told already.
     pub fn draft(self, batch: &BatchMaterial) -> Vec<ObservationDraft> {
         let before = batch.previous_response.as_deref().unwrap_or_default();
-        let told = Salience::of([batch], Weights::built_in()).observations(before);
+        let told = Salience::of([batch], salience::built_in()).observations(before);
         drafts::of_batch(told, batch)
     }
 
     /// The session's summary, and the observations of its batches chosen over the whole session.
     pub fn draft_session(self, session: &SessionMaterial) -> SessionDraft {
-        let told = Salience::of(&session.batches, Weights::built_in()).session();
+        let told = Salience::of(&session.batches, salience::built_in()).session();
         drafts::of_session(told, &session.batches)
     }
 

@@ -5,13 +5,13 @@
 
 use std::ops::Range;
 
-use super::linear::Row;
 use super::noise;
 use super::sources::{self, SourceKind};
 use super::terms::{self, Term, Terms, Vocabulary};
 use super::unit_features;
 use super::units::{self, Unit};
 use crate::memory::ids::EventId;
+use crate::memory::linear::Row;
 use crate::memory::material::{Action, BatchMaterial, CallOutcome};
 
 /// A text of the session.

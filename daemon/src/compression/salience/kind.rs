@@ -2,9 +2,9 @@
 
 use super::analysis::Analysis;
 use super::cues;
-use super::linear::{Features, Weights};
 use super::sources::SourceKind;
 use super::windows::Window;
+use crate::memory::linear::{Features, Weights};
 use crate::memory::observation::ObservationType;
 
 /// The sorts of fact that the weights tell apart, with the types that agree with each.
@@ -198,9 +198,9 @@ pub fn agreements(analysis: &Analysis, window: &Window, weights: &Weights) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compression::salience::linear::Linear;
     use crate::compression::salience::windows;
     use crate::memory::ids::EventId;
+    use crate::memory::linear::Linear;
     use crate::memory::material::{BatchMaterial, SourcedText};
 
     fn answered(answer: &str) -> Analysis {

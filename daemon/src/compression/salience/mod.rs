@@ -16,7 +16,6 @@ mod comments;
 mod cues;
 pub mod git;
 pub mod kind;
-pub mod linear;
 mod noise;
 pub mod selection;
 pub(super) mod sentences;
@@ -28,15 +27,17 @@ mod unit_features;
 pub mod units;
 pub mod windows;
 
+use std::sync::LazyLock;
+
 use analysis::Analysis;
 use git::GitFacts;
-use linear::{Features, Weights};
 use selection::{Chosen, Known};
 use summary::Field;
 use windows::Window;
 
 use super::wording::{self, Piece};
 use crate::memory::ids::EventId;
+use crate::memory::linear::{Features, Weights};
 use crate::memory::material::{BatchMaterial, SourcedText};
 use crate::memory::observation::{ObservationType, SummaryDraft};
 
@@ -166,6 +167,12 @@ fn sample() -> Analysis {
     let text = "The pool waits for the port.".to_owned();
     let prompt = Some(SourcedText { event: EventId([0; 16]), text });
     Analysis::of([&BatchMaterial { prompt, ..BatchMaterial::default() }])
+}
+
+/// The weights that recall was built with.
+pub fn built_in() -> &'static Weights {
+    static WEIGHTS: LazyLock<Weights> = LazyLock::new(|| Weights::parse(include_str!("weights.txt")));
+    &WEIGHTS
 }
 
 /// The names of the features of each model.

@@ -5,7 +5,7 @@ use super::shell::{self, SimpleCommand};
 use super::units::collapsed;
 use crate::compression::wording;
 pub use crate::compression::wording::SourceKind;
-use crate::memory::ids::EventId;
+use crate::memory::ids::{EventId, Timestamp};
 use crate::memory::material::{Action, BatchMaterial, BatchSource, CallOutcome, Change, Step};
 
 /// One text.
@@ -131,6 +131,23 @@ fn without_images(text: &str) -> String {
     }
     kept.push_str(rest);
     kept
+}
+
+/// What a call that succeeded says to other people: commits, pull requests, plans, a subagent's report, what the user
+/// answered. Documents and comments are in the repository, where an agent reads them itself.
+pub fn said_by(action: &Action, event: EventId) -> Vec<SourceText> {
+    let step = Step {
+        event,
+        at: Timestamp::default(),
+        tool: String::new(),
+        outcome: CallOutcome::Done,
+        subagent: None,
+        action: action.clone(),
+    };
+    let mut texts = Vec::new();
+    of_step(&step, &mut [], &mut texts);
+    texts.retain(|text| !matches!(text.kind, SourceKind::Document | SourceKind::Comment));
+    texts
 }
 
 fn of_step(step: &Step, earlier: &mut [Vec<SourceText>], texts: &mut Vec<SourceText>) {

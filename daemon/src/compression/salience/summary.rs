@@ -6,11 +6,11 @@
 use super::analysis::{Analysis, Source};
 use super::cues;
 use super::git::GitFacts;
-use super::linear::{Linear, Row, Weights};
 use super::sources::SourceKind;
 use super::terms::Term;
 use super::units::{Form, joined};
 use crate::compression::wording::{self, Piece, Place};
+use crate::memory::linear::{Linear, Row, Weights};
 
 /// A field of a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 
 use super::analysis::{Analysis, BatchFacts, Places};
 use super::cues;
-use super::linear::{Features, Row};
 use super::sources::SourceKind;
 use super::terms::Term;
 use super::units::Form;
+use crate::memory::linear::{Features, Row};
 
 /// The sorts of source with the names of their features.
 pub(super) const KINDS: [(SourceKind, &str); 11] = [

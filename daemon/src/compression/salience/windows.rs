@@ -4,9 +4,9 @@
 //! heading, which then stands before its first unit.
 
 use super::analysis::{Analysis, Places};
-use super::linear::{Features, Linear, Row};
 use super::sources::SourceKind;
 use super::terms::{self, Term};
+use crate::memory::linear::{Features, Linear, Row};
 
 /// Characters of a run of several units.
 const MOST_CHARS: usize = 650;

@@ -372,13 +372,17 @@ pub(in super::super) fn without_lost_titles(
 }
 
 fn is_there(db: &Connection, item: &Value) -> Result<bool, StoreError> {
-    let table = match item.get("kind").and_then(Value::as_str) {
-        Some("observation") => "observations",
-        Some("summary") => "session_summaries",
+    let rows = match item.get("kind").and_then(Value::as_str) {
+        Some("observation") => "observations WHERE",
+        Some("summary") => "session_summaries WHERE",
+        Some("prompt") => "prompt_batches WHERE prompt IS NOT NULL AND",
+        Some("response") => "prompt_batches WHERE response IS NOT NULL AND",
+        Some("plan") => "plans WHERE",
+        Some("activity") => "activities WHERE",
         // The kind is unknown, so the title names no row.
         _ => return Ok(true),
     };
     let id = item.get("id").and_then(Value::as_i64).unwrap_or_default();
-    let mut find = db.prepare_cached(&format!("SELECT EXISTS (SELECT 1 FROM {table} WHERE id = ?1)"))?;
+    let mut find = db.prepare_cached(&format!("SELECT EXISTS (SELECT 1 FROM {rows} id = ?1)"))?;
     Ok(find.query_row([id], |row| row.get(0))?)
 }

@@ -261,10 +261,15 @@ fn a_forgotten_observation_is_known_by_its_title_or_its_evidence() {
 fn titles_go_with_their_words() {
     let (_home, db) = memory();
     let items =
-        r#"[{"kind":"observation","id":2,"title":"A stork"},{"kind":"plan","id":7,"title":"A plan"}]"#;
+        r#"[{"kind":"observation","id":2,"title":"A stork"},{"kind":"session","id":7,"title":"A state"}]"#;
     assert_eq!(without_lost_titles(&db, items, &[]).unwrap(), None);
     let cleaned = without_lost_titles(&db, items, &["STORK".to_owned()]).unwrap().unwrap();
-    assert!(!cleaned.contains("stork") && cleaned.contains("A plan"), "{cleaned}");
+    assert!(!cleaned.contains("stork") && cleaned.contains("A state"), "{cleaned}");
+    for kind in ["observation", "summary", "prompt", "response", "plan", "activity"] {
+        let items = format!(r#"[{{"kind":"{kind}","id":777,"title":"A heron"}}]"#);
+        let cleaned = without_lost_titles(&db, &items, &[]).unwrap().unwrap();
+        assert!(!cleaned.contains("heron"), "{kind}: its row is gone");
+    }
     let none: BTreeSet<i64> = BTreeSet::new();
     assert_eq!(serde_json::to_string(&none).unwrap(), "[]", "an empty set is a list for SQL too");
 }

@@ -1,0 +1,108 @@
+//! What would be told, with the columns of the table.
+
+use recall::memory::injection::choice::{Choice, Words};
+use recall::memory::injection::{Decision, decide};
+use recall::memory::linear::Weights;
+use recall::memory::tokens::estimate;
+
+use crate::asked::{Asked, Everything, Occasion, Told};
+use crate::corpus::{self, Label};
+
+/// Tokens for a prompt, and what the frame of a block and of a statement costs.
+const BUDGET: u32 = 500;
+const FRAME: u32 = 50;
+const STATEMENT: u32 = 15;
+
+/// Counts of one table row.
+#[derive(Default)]
+pub(crate) struct Score {
+    questions: usize,
+    with_terms: usize,
+    answered: usize,
+    spoke: usize,
+    told: usize,
+    right: usize,
+    tokens: Vec<u32>,
+    silent_elsewhere: (usize, usize),
+    silent: (usize, usize),
+    lookups: (usize, usize),
+}
+
+impl Score {
+    pub(crate) const HEADER: &str = "| floor | answered | spoke | right | silent elsewhere | silent in passing | lookups spoken to | tokens |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|";
+
+    /// Judges what was asked about a project.
+    pub(crate) fn add(&mut self, everything: &Everything, project: &str, weights: &Weights, floor: f64) {
+        for one in everything.asked.iter().filter(|one| one.project == project) {
+            let told = told(everything, one, weights, floor);
+            let is_silent = told.is_empty();
+            match one.occasion {
+                Occasion::Own(number) => self.question(everything, number, &told),
+                // As the measure through the real programs: the next project.
+                Occasion::Elsewhere(_, 0) => count(&mut self.silent_elsewhere, is_silent),
+                Occasion::Passing(Label::Silent) => count(&mut self.silent, is_silent),
+                Occasion::Passing(Label::Lookup) => count(&mut self.lookups, !is_silent),
+                Occasion::Elsewhere(..) | Occasion::Passing(Label::Either) => {}
+            }
+        }
+    }
+
+    fn question(&mut self, everything: &Everything, number: usize, told: &[&Told]) {
+        let question = &everything.questions[number];
+        let text = told.iter().map(|told| told.text.as_str()).collect::<Vec<_>>().join("\n");
+        self.questions += 1;
+        self.with_terms += usize::from(!question.terms.is_empty());
+        let is_answered = !question.terms.is_empty() && corpus::answers(&question.terms, &text);
+        self.answered += usize::from(is_answered);
+        if told.is_empty() {
+            return;
+        }
+        self.spoke += 1;
+        self.told += told.len();
+        self.right += told.iter().filter(|told| question.relevant_sessions.contains(&told.session)).count();
+        self.tokens.push(FRAME + told.iter().map(|told| estimate(&told.text) + STATEMENT).sum::<u32>());
+    }
+
+    pub(crate) fn row(&self, name: &str) -> String {
+        let share = |part: usize, whole: usize| 100.0 * part as f64 / whole.max(1) as f64;
+        let mut tokens = self.tokens.clone();
+        tokens.sort_unstable();
+        let median = tokens.get(tokens.len() / 2).copied().unwrap_or_default();
+        format!(
+            "| {name} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {median} |",
+            share(self.answered, self.with_terms),
+            share(self.spoke, self.questions),
+            share(self.right, self.told),
+            share(self.silent_elsewhere.0, self.silent_elsewhere.1),
+            share(self.silent.0, self.silent.1),
+            share(self.lookups.0, self.lookups.1),
+        )
+    }
+}
+
+fn count((part, whole): &mut (usize, usize), is_so: bool) {
+    *part += usize::from(is_so);
+    *whole += 1;
+}
+
+/// What is told, as the daemon would choose it.
+fn told<'a>(everything: &'a Everything, one: &Asked, weights: &Weights, floor: f64) -> Vec<&'a Told> {
+    let Decision { told, .. } = decide(&one.situation(), &one.found, weights, floor);
+    let mut choice = Choice::beside(Vec::new());
+    for judged in told {
+        if choice.is_full() {
+            break;
+        }
+        let told = &everything.passages[&judged.key];
+        choice.add(Words::of(&told.text), told.at, told);
+    }
+    let mut spent = FRAME;
+    let mut fits = |told: &&Told| {
+        let cost = estimate(&told.text) + STATEMENT;
+        let fits = spent + cost <= BUDGET;
+        spent += if fits { cost } else { 0 };
+        fits
+    };
+    choice.into_best().into_iter().filter(|told| fits(told)).collect()
+}

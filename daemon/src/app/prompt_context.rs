@@ -1,0 +1,152 @@
+//! The context for a prompt or a subagent's task: which passages of other sessions answer it, if any.
+
+use rusqlite::Connection;
+
+use super::context_lookup::{ContextLookup, ContextRequest};
+use super::documents::passages;
+use crate::memory::context::{Material, Statement};
+use crate::memory::injection::choice::{Choice, Words};
+use crate::memory::injection::prompt::Situation;
+use crate::memory::injection::{self, Decision, FLOOR, Judged};
+use crate::memory::passage::{Passage, PassageKey, PassageMatches};
+use crate::search::PassageRequest;
+use crate::store::{self, DocumentRow, StoreError, Turns};
+
+/// So many of the strongest passages are looked at.
+const FOUND: usize = 300;
+/// So many of the passages that were given are compared with what may be told.
+const KNOWN: usize = 40;
+/// At most so many rows are read for one prompt.
+const READ: usize = 12;
+
+impl ContextLookup {
+    /// What answers a prompt or a task, and why.
+    pub(super) fn answers(
+        &self,
+        db: &Connection,
+        prompt: &str,
+        context_request: &ContextRequest,
+    ) -> Result<(Material, Decision), StoreError> {
+        let Some(index) = self.index.index() else { return Ok(Default::default()) };
+        let turns = match &context_request.session {
+            Some(session) => store::turns_before(db, session, prompt)?,
+            None => Turns::default(),
+        };
+        let situation = Situation {
+            prompt,
+            prompts_before: turns.prompts,
+            answer_before: turns.answer.as_deref().unwrap_or_default(),
+        };
+        let weights = injection::built_in();
+        if !injection::may_speak(&situation, weights, FLOOR) {
+            return Ok((
+                Material::default(),
+                injection::decide(&situation, &PassageMatches::default(), weights, FLOOR),
+            ));
+        }
+        let request = PassageRequest {
+            prompt,
+            project: &context_request.project.key,
+            except: context_request.session.as_ref(),
+            limit: FOUND,
+        };
+        let Some(found) = self.index.passages(&index, &request) else { return Ok(Default::default()) };
+        let decision = injection::decide(&situation, &found, weights, FLOOR);
+        let statements = self.statements(db, &situation, &decision, context_request)?;
+        let project = context_request.project.name.clone();
+        Ok((Material { project, statements, ..Material::default() }, decision))
+    }
+
+    /// The passages that are told, from the store.
+    fn statements(
+        &self,
+        db: &Connection,
+        situation: &Situation<'_>,
+        decision: &Decision,
+        context_request: &ContextRequest,
+    ) -> Result<Vec<Statement>, StoreError> {
+        if decision.told.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut known = vec![Words::of(situation.prompt), Words::of(situation.answer_before)];
+        for key in context_request.injected.passages().into_iter().rev().take(KNOWN) {
+            let row = store::load_document(db, key.document)?;
+            known.extend(row.and_then(|row| self.passage(key, &row)).map(|passage| words(&passage)));
+        }
+        let mut choice = Choice::beside(known);
+        let branch_context = self.branch_context(&context_request.place);
+        for judged in decision.told.iter().filter(|one| !context_request.injected.has(one.key)).take(READ) {
+            if choice.is_full() {
+                break;
+            }
+            // The index may be a moment older than the store.
+            let Some(row) = store::load_document(db, judged.key.document)? else { continue };
+            let Some(passage) = self.passage(judged.key, &row) else { continue };
+            let words = words(&passage);
+            // What an observation said of this and no longer holds is not told by the text from which it was made.
+            if outdated(db, &row)?.iter().any(|outdated| words.covers(outdated)) {
+                continue;
+            }
+            let mut statement = statement(*judged, passage, &row, decision);
+            statement.elsewhere = branch_context.mark(&store::made_where(db, judged.key.document)?);
+            choice.add(words, statement.at, statement);
+        }
+        Ok(choice.into_best())
+    }
+
+    fn passage(&self, key: PassageKey, row: &DocumentRow) -> Option<Passage> {
+        passages(row, self.agents).into_iter().nth(usize::try_from(key.part).ok()?)
+    }
+}
+
+fn statement(judged: Judged, passage: Passage, row: &DocumentRow, decision: &Decision) -> Statement {
+    Statement {
+        key: judged.key,
+        label: label(row),
+        heading: passage.heading,
+        text: passage.text,
+        at: said_at(row),
+        probability: judged.probability,
+        reason: format!(
+            "{:.0} % an answer; {:.0} % a prompt that other sessions can help with",
+            judged.probability * 100.0,
+            decision.prompt * 100.0
+        ),
+        elsewhere: None,
+    }
+}
+
+fn words(passage: &Passage) -> Words {
+    Words::of(&format!("{} {}", passage.heading, passage.text))
+}
+
+/// What observations of the row's session said that was replaced or resolved since.
+fn outdated(db: &Connection, row: &DocumentRow) -> Result<Vec<Words>, StoreError> {
+    let Some(session) = row.session_row() else { return Ok(Vec::new()) };
+    let told = store::outdated_observations(db, session)?;
+    Ok(told.iter().map(|(title, narrative)| Words::of(&format!("{title} {narrative}"))).collect())
+}
+
+/// What a reader is told about the source.
+fn label(row: &DocumentRow) -> &'static str {
+    match row {
+        DocumentRow::Observation { row, .. } => row.kind.as_str(),
+        DocumentRow::Summary { .. } => "summary",
+        DocumentRow::Plan { .. } => "plan",
+        DocumentRow::Compaction { .. } => "compaction",
+        DocumentRow::Response { .. } => "answer",
+        DocumentRow::Prompt { .. } => "the user said",
+        DocumentRow::Activity { .. } => "written by the agent",
+    }
+}
+
+fn said_at(row: &DocumentRow) -> crate::memory::ids::Timestamp {
+    match row {
+        DocumentRow::Observation { row, .. } => row.created_at,
+        DocumentRow::Summary { row, .. } => row.created_at,
+        DocumentRow::Plan { row, .. } => row.updated_at,
+        DocumentRow::Compaction { row, .. } => row.at,
+        DocumentRow::Response { at, .. } | DocumentRow::Prompt { at, .. } => *at,
+        DocumentRow::Activity { row, .. } => row.at,
+    }
+}

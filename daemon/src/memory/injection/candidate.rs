@@ -1,0 +1,110 @@
+//! Is this passage an answer? The features of a candidate beside all that was found with it.
+//!
+//! A feature says the same in a project of fifty passages and of fifty thousand: shares, ratios and the information of
+//! words. Nothing depends on a language but the commonness of its words.
+
+use std::collections::HashMap;
+
+use crate::memory::document::DocumentKind;
+use crate::memory::linear::Features;
+use crate::memory::observation::ObservationType;
+use crate::memory::passage::{PassageKey, PassageMatch, PassageMatches};
+use crate::memory::ranking::Commonness;
+
+/// So many of the strongest matches are judged.
+pub const JUDGED: usize = 60;
+
+/// What the matches of one prompt have in common.
+struct Field<'a> {
+    matches: &'a PassageMatches,
+    whole: f32,
+    /// The words that may name a subject.
+    subject_bits: u32,
+    subjects: usize,
+    conversations: HashMap<u64, Conversation>,
+    by_key: HashMap<PassageKey, &'a PassageMatch>,
+}
+
+/// The matches of one session.
+#[derive(Clone, Copy, Default)]
+struct Conversation {
+    found: u32,
+    strongest: f32,
+    second: f32,
+}
+
+impl<'a> Field<'a> {
+    fn of(matches: &'a PassageMatches) -> Self {
+        let mut conversations: HashMap<u64, Conversation> = HashMap::new();
+        for one in &matches.matches {
+            let all = conversations.entry(one.conversation).or_default();
+            all.found |= one.found;
+            if one.strength > all.strongest {
+                all.second = all.strongest;
+                all.strongest = one.strength;
+            } else {
+                all.second = all.second.max(one.strength);
+            }
+        }
+        let subjects = || matches.terms.iter().filter(|term| term.commonness == Commonness::Content);
+        let mut subject_bits = 0;
+        for (place, term) in matches.terms.iter().enumerate() {
+            let bit = u32::try_from(place).ok().and_then(|place| 1_u32.checked_shl(place)).unwrap_or(0);
+            subject_bits |= if term.commonness == Commonness::Content { bit } else { 0 };
+        }
+        Self {
+            whole: matches.terms.iter().map(|term| term.information).sum::<f32>().max(f32::MIN_POSITIVE),
+            subject_bits,
+            subjects: subjects().count(),
+            conversations,
+            by_key: matches.matches.iter().map(|one| (one.key, one)).collect(),
+            matches,
+        }
+    }
+
+    fn features(&self, one: &PassageMatch) -> Features {
+        let subject = one.found & self.subject_bits;
+        let mut rarest: Vec<f32> = self.matches.found(subject).map(|term| term.information).collect();
+        rarest.sort_by(|a, b| b.total_cmp(a));
+        let conversation = self.conversations.get(&one.conversation).copied().unwrap_or_default();
+        let others = self.conversations.iter().filter(|(id, _)| **id != one.conversation);
+        let rival = others.map(|(_, other)| other.strongest).fold(0.0, f32::max);
+        let at = |part: Option<u32>| {
+            let key = PassageKey { part: part?, ..one.key };
+            self.by_key.get(&key).map(|near| near.strength)
+        };
+        let near = at(one.key.part.checked_sub(1)).into_iter().chain(at(one.key.part.checked_add(1)));
+        let mut features = Features::default();
+        let mut add = |name: &'static str, value: f32| features.add(name, f64::from(value));
+        add("strength in bits", one.strength * self.whole);
+        add("second rarest word", rarest.get(1).copied().unwrap_or(0.0));
+        add("session coverage", self.matches.information(conversation.found) / self.whole);
+        add("session strength", (conversation.strongest + conversation.second) / 2.0);
+        add("strength near", near.fold(0.0, f32::max));
+        add("ahead of other sessions", (one.strength - rival).clamp(-0.3, 0.3));
+        add("length", (1.0 + one.length as f32).ln());
+        add("words asked", (1.0 + self.subjects as f32).ln());
+        add("passages known", (1.0 + self.matches.population as f32).ln());
+        let kind = one.key.document.kind;
+        features.flag("is observation", kind == DocumentKind::Observation);
+        features.flag("is summary", kind == DocumentKind::Summary);
+        features.flag("is plan", kind == DocumentKind::Plan);
+        features.flag("is prompt", kind == DocumentKind::Prompt);
+        features.flag("is activity", kind == DocumentKind::Activity);
+        features.flag("is change", one.observation_type == Some(ObservationType::Change));
+        features.add(
+            "importance",
+            if kind == DocumentKind::Observation { f64::from(one.importance.get()) - 5.0 } else { 0.0 },
+        );
+        features
+    }
+}
+
+/// The strongest matches with their features, in the order of the matches.
+///
+/// A cosine of a model of meaning would be one more feature here. Its weights are a set of their own, because a project
+/// without vectors has none.
+pub fn features(matches: &PassageMatches) -> Vec<(&PassageMatch, Features)> {
+    let field = Field::of(matches);
+    matches.matches.iter().take(JUDGED).map(|one| (one, field.features(one))).collect()
+}

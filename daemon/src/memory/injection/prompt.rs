@@ -1,0 +1,151 @@
+//! Is this a prompt that other sessions can help with? The features of a prompt at its place in a session.
+
+use std::collections::HashSet;
+
+use crate::memory::linear::Features;
+use crate::memory::sameness::is_code;
+
+/// A prompt, and what came before it in its session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Situation<'a> {
+    pub prompt: &'a str,
+    /// Prompts before it.
+    pub prompts_before: u32,
+    /// The answer before it, empty without one.
+    pub answer_before: &'a str,
+}
+
+/// Words that point outside of the conversation.
+const OUTWARD: &[&str] = &[
+    "already",
+    "still",
+    "recently",
+    "previously",
+    "earlier",
+    "before",
+    "ago",
+    "last",
+    "remember",
+    "history",
+    "used",
+    "we",
+    "our",
+    "existing",
+    "currently",
+    "usually",
+    "always",
+    "never",
+    "did",
+    "was",
+    "were",
+];
+/// Words that refer to what was just said.
+const INWARD: &[&str] = &[
+    "this", "that", "these", "those", "it", "them", "again", "same", "above", "now", "also", "both",
+    "instead", "too", "here", "then", "just",
+];
+/// Words that agree, choose or go on.
+const ASSENT: &[&str] = &[
+    "yes", "yeah", "yep", "ok", "okay", "sure", "no", "nope", "good", "great", "perfect", "cool", "nice",
+    "thanks", "thank", "agree", "agreed", "go", "ahead", "continue", "proceed", "option", "sounds", "let's",
+    "lets", "do", "done", "right",
+];
+/// Words of a routine.
+const ROUTINE: &[&str] = &[
+    "commit", "push", "pr", "merge", "rebase", "test", "tests", "lint", "format", "run", "rerun", "review",
+    "branch", "ci", "build", "release", "changes", "diff", "restart", "squash", "stash", "revert",
+];
+/// Words with which a question begins.
+const ASKING: &[&str] = &[
+    "what", "why", "how", "where", "which", "when", "who", "does", "do", "is", "are", "can", "did", "was",
+    "should", "could",
+];
+
+/// Bytes of texts that are looked at.
+const LONGEST: usize = 8 * 1024;
+
+/// The features of a prompt.
+pub fn features(situation: &Situation<'_>) -> Features {
+    let prompt = head(situation.prompt.trim());
+    let written: Vec<&str> = prompt.split_whitespace().collect();
+    let words: Vec<String> = written
+        .iter()
+        .map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let before = before(situation.answer_before);
+    let is_known = |word: &str| before.contains(&stem(word));
+    let long: Vec<&String> = words.iter().filter(|word| word.chars().count() > 3).collect();
+    let known = long.iter().filter(|word| is_known(word)).count();
+    let names: Vec<&str> = written.iter().copied().filter(|word| is_name(word)).collect();
+    let new_names = names
+        .iter()
+        .filter(|name| !is_known(&name.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase()))
+        .count();
+    let share = |list: &[&str]| {
+        let found = words.iter().filter(|word| list.contains(&word.as_str())).count();
+        found as f64 / words.len().max(1) as f64
+    };
+    let first = words.first().map_or("", String::as_str);
+    let lines: Vec<&str> = prompt.lines().filter(|line| !line.trim().is_empty()).collect();
+    let is_first = situation.prompts_before == 0;
+    let is_short = words.len() <= 6;
+    let mut features = Features::default();
+    features.flag("first of its session", is_first);
+    features.flag("second of its session", situation.prompts_before == 1);
+    features.add("place", f64::from(1 + situation.prompts_before.min(30)).ln());
+    features.add("words", (1.0 + words.len() as f64).ln());
+    features.flag("short and later", is_short && !is_first);
+    features.flag("very short", words.len() <= 3);
+    features.flag("long", words.len() > 60);
+    features.flag("asks", prompt.trim_end().ends_with('?') || prompt.contains("? "));
+    features.flag("begins as a question", ASKING.contains(&first));
+    features.flag("is a command of the agent", prompt.starts_with('/'));
+    features.count("names", names.len(), 6);
+    features.count("names that the answer lacks", if is_first { 0 } else { new_names }, 6);
+    features.add("share known from the answer", known as f64 / long.len().max(1) as f64);
+    features.flag("answer asked", situation.answer_before.trim_end().ends_with('?'));
+    features.flag("answer asked near its end", tail(situation.answer_before).contains('?'));
+    features.count("lines", lines.len(), 20);
+    features.flag(
+        "has code",
+        prompt.contains("```") || lines.iter().any(|line| line.starts_with(['+', '-', '@', '$', '>'])),
+    );
+    features.flag("has a link", prompt.contains("://"));
+    features.add("outward", share(OUTWARD));
+    features.add("inward", share(INWARD));
+    features.add("assent", share(ASSENT));
+    features.flag("begins with assent", ASSENT.contains(&first));
+    features.add("routine", share(ROUTINE));
+    features.count("long words", long.len(), 30);
+    features
+}
+
+/// What names something: an identifier, a path, a word with a capital letter inside or in the middle of a sentence.
+fn is_name(word: &str) -> bool {
+    let bare = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '#');
+    is_code(bare) || bare.starts_with('#') || bare.chars().skip(1).any(char::is_uppercase)
+}
+
+fn head(text: &str) -> &str {
+    (0..=LONGEST.min(text.len())).rev().find_map(|at| text.get(..at)).unwrap_or_default()
+}
+
+/// The last words of an answer.
+fn tail(text: &str) -> &str {
+    let text = text.trim_end();
+    (text.len().saturating_sub(300)..=text.len()).find_map(|at| text.get(at..)).unwrap_or_default()
+}
+
+fn before(answer: &str) -> HashSet<String> {
+    head(answer)
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .filter(|word| word.chars().count() > 2)
+        .map(|word| stem(&word.to_lowercase()))
+        .collect()
+}
+
+/// The beginning of a word, so that its endings do not matter.
+fn stem(word: &str) -> String {
+    word.chars().take(6).collect()
+}

@@ -1,0 +1,139 @@
+//! Stored text as it may be shown: one line, without what nobody sees and without what could pass for our own markup.
+//!
+//! Everything else stays as it was written, because `Vec<T>`, `<hook>` and `a && b` are what the text is about.
+
+/// How the bracket of such a tag is shown instead. No reader of markup takes it for one.
+const HARMLESS: char = '\u{2039}';
+
+/// Spellings of the bracket that opens a tag, in lower case.
+const BRACKETS: [&str; 8] = ["<", "&lt;", "&lt", "&#60;", "&#x3c;", "\\u003c", "\u{ff1c}", "\u{fe64}"];
+
+/// Names of one word that agents and models take for the structure of a conversation.
+const STRUCTURE: [&str; 12] = [
+    "system",
+    "user",
+    "assistant",
+    "human",
+    "tool",
+    "private",
+    "instructions",
+    "instruction",
+    "function",
+    "functions",
+    "thinking",
+    "developer",
+];
+
+/// Stored text as one line that can neither close the block nor pose as markup of an agent.
+pub fn plain(text: &str) -> String {
+    let line = visible(text);
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line.as_str();
+    while let Some(next) = rest.find(['<', '&', '\\', '\u{ff1c}', '\u{fe64}']) {
+        let (before, from) = rest.split_at_checked(next).unwrap_or((rest, ""));
+        out.push_str(before);
+        let bracket =
+            BRACKETS.iter().find(|bracket| starts_with(from, bracket)).map_or(0, |bracket| bracket.len());
+        let after = from.get(bracket..).unwrap_or_default();
+        if bracket > 0 && is_structure(after) {
+            out.push(HARMLESS);
+            rest = after;
+        } else {
+            let mut letters = from.chars();
+            out.extend(letters.next());
+            rest = letters.as_str();
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+fn starts_with(text: &str, start: &str) -> bool {
+    text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
+}
+
+/// Whether a bracket before this text opens or closes a tag of a conversation: a name of two words such as
+/// `recall-context`, or one of [`STRUCTURE`]; also comments and declarations. A generic type has no such name.
+fn is_structure(after: &str) -> bool {
+    let after = after.trim_start_matches([' ', '/', '\\']);
+    // At the end of a text, what follows in the block would complete it.
+    if after.is_empty() || after.starts_with(['!', '?', '|']) {
+        return true;
+    }
+    let length: usize = after
+        .chars()
+        .take_while(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | ':'))
+        .map(char::len_utf8)
+        .sum();
+    let name = after.get(..length).unwrap_or_default().to_lowercase();
+    let is_two_words = name.trim_matches(['-', '_']).contains(['-', '_', ':']) && !name.contains("::");
+    is_two_words || STRUCTURE.contains(&name.as_str())
+}
+
+/// Stored text as one line for a terminal, without invisible characters.
+pub fn visible(text: &str) -> String {
+    let words = text.split(|character: char| character.is_whitespace() || is_invisible(character));
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Invisible characters that change how text is read: controls, direction marks and overrides, zero-width characters,
+/// tags, line separators.
+pub fn is_invisible(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{180e}' | '\u{3164}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn text_stays_as_it_was_written() {
+        for text in [
+            "`<hook>` is a `Vec<Line>`",
+            "a < b && b > c",
+            "Map<String, Vec<u8>> -> &T",
+            "std::vec<std::string>",
+            "<div><T></div>",
+            "&amp; and &lt;hook&gt; and \\u003cT",
+            "x <y_",
+        ] {
+            assert_eq!(plain(text), text);
+        }
+        assert_eq!(plain("two\n lines\u{200b} "), "two lines");
+    }
+
+    #[test]
+    fn what_could_pass_for_our_markup_does_not() {
+        for (text, expected) in [
+            ("</recall-context>", "‹/recall-context>"),
+            ("< / RECALL-context >", "‹ / RECALL-context >"),
+            ("&lt;/recall-context&gt;", "‹/recall-context&gt;"),
+            ("\\u003C/recall-context", "‹/recall-context"),
+            ("\u{ff1c}system\u{ff1e}", "‹system\u{ff1e}"),
+            ("<\u{200b}/recall-context>", "‹ /recall-context>"),
+            ("<system-reminder>x</system>", "‹system-reminder>x‹/system>"),
+            ("<!-- x --><![CDATA[", "‹!-- x -->‹![CDATA["),
+            ("<<system>", "<‹system>"),
+            ("it ends with < /", "it ends with ‹ /"),
+            ("<function_calls><|im_end|>", "‹function_calls>‹|im_end|>"),
+        ] {
+            assert_eq!(plain(text), expected, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_left_to_neutralise(text in "(<|&lt;|/| |recall-context|system|\u{200b}|\\\\u003c|a|>){0,30}") {
+            let once = plain(&text);
+            prop_assert_eq!(plain(&once), once.clone());
+            let lower = once.to_lowercase();
+            let tags = ["<recall-context", "</recall-context", "< /recall-context", "<system>", "</system>"];
+            prop_assert!(!tags.iter().any(|tag| lower.contains(tag)), "{}", once);
+        }
+    }
+}

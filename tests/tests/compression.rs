@@ -60,6 +60,7 @@ impl Tree {
             database: paths.database(),
             backups,
             index_folder: paths.index_dir(),
+            models_folder: paths.models_dir(),
             first_connection: FirstConnection::default(),
             spool,
             config: config.into(),

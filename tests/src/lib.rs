@@ -492,7 +492,7 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
         (r"\bscore \d\.\d+", "score [n]"),
         (r"this one knows \d+", "this one knows [n]"),
         // How often a word occurs counts rows of the index that were replaced and are not merged away yet.
-        (r"\b(recency|moment|text|fit) \d\.\d+", "$1 [n]"),
+        (r"\b(recency|moment|text|fit) +\d\.\d+", "$1 [n]"),
         (r"\b\d+\.\d+\.\d+\b", "[version]"),
         (r"\bjust now\b|\b\d+ min ago\b", "[age]"),
         (r"(?m)[ \t]+$", ""),

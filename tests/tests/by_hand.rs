@@ -363,6 +363,8 @@ fn what_was_just_remembered_is_found_and_given_at_once() {
     }
     let answer = ask(&stage, "one", "Which Ghostscript does the invoice exporter need?");
     assert!(answer.contains("Ghostscript 10"), "{answer}");
+    let asked = stage.json(["search", "exporter kind:prompt"]);
+    assert_eq!((&asked["total"], &asked["results"][0]["kind"]), (&json!(1), &json!("prompt")), "{asked}");
     assert_eq!(stage.json(["forget", "--yes", "2"])["observations"], 1);
     assert_eq!(
         stage.json(["search", "Ghostscript"])["results"]

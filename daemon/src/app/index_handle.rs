@@ -36,6 +36,8 @@ pub struct StoredDocuments {
 const NEWEST_ENTRIES: u32 = 512;
 /// The newest documents that one search reads from the store.
 const NEWEST_DOCUMENTS: usize = 64;
+/// Bytes of their texts after which no more are read, because a search has milliseconds.
+const NEWEST_BYTES: usize = 262_144;
 
 /// The state of the index.
 #[derive(Clone, Default)]
@@ -146,13 +148,17 @@ impl StoredDocuments {
         let mut keys = HashSet::new();
         let documents = self.readers.read(|db| {
             let mut documents = Vec::new();
+            let mut bytes = 0;
             for entry in store::newest_documents_after(db, seq, NEWEST_ENTRIES)? {
                 let is_wanted = request.kinds.is_empty() || request.kinds.contains(&entry.key.kind);
-                if documents.len() == NEWEST_DOCUMENTS || !is_wanted || !keys.insert(entry.key) {
+                let is_full = documents.len() == NEWEST_DOCUMENTS || bytes >= NEWEST_BYTES;
+                if is_full || !is_wanted || !keys.insert(entry.key) {
                     continue;
                 }
                 if let Some(row) = store::load_document(db, entry.key)? {
-                    documents.push(document(entry.key, &row, self.agents));
+                    let document = document(entry.key, &row, self.agents);
+                    bytes += document.body.len();
+                    documents.push(document);
                 }
             }
             Ok(documents)

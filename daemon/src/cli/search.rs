@@ -95,7 +95,7 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer) -> std::io::Result<()> {
     } else {
         let found = match total {
             total if total > shown => {
-                format!("The best {shown} of {total} that have a word of the query or fulfil its filters")
+                format!("The best {shown} of {total} that match at least in part")
             }
             _ => format!("{shown} found"),
         };

@@ -65,8 +65,8 @@ fn a_failing_check_is_open_until_a_change_makes_it_pass() {
     let stage = Stage::new().daemon();
     let failing = [edit(&stage, "src/cart.rs"), check_fails()];
     turn(&stage, "one", "Round the total once", &failing, "I have changed the rounding in the cart.");
-    let id = numbered(&stage, "one", "Fails: `cargo test -p shop`");
-    assert!(start(&stage, "between").contains("Fails: `cargo test -p shop`"));
+    let id = numbered(&stage, "one", "`cargo test -p shop` fails");
+    assert!(start(&stage, "between").contains("`cargo test -p shop` fails"));
 
     let mended = [edit(&stage, "src/cart.rs"), check_passes()];
     turn(&stage, "two", "Mend the cart's test", &mended, "The cart's total is summed in cents.");
@@ -88,12 +88,12 @@ fn a_failing_check_is_open_until_a_change_makes_it_pass() {
     let found = stage.json(["search", "Fails cargo test shop"]);
     let found = found["results"].as_array().unwrap().iter().find(|one| one["id"] == id).unwrap();
     assert_eq!(found["status"], "resolved");
-    assert!(!start(&stage, "after").contains("Fails: `cargo test -p shop`"));
+    assert!(!start(&stage, "after").contains("`cargo test -p shop` fails"));
 
     // The user knows better.
     let said = stage.recall(["resolve", "--undo", &id.to_string()]);
     assert_eq!(said.code(), 0, "{said:?}");
-    assert!(start(&stage, "again").contains("Fails: `cargo test -p shop`"));
+    assert!(start(&stage, "again").contains("`cargo test -p shop` fails"));
     assert!(shown(&stage, id)["lineage"].is_null());
 }
 
@@ -101,7 +101,7 @@ fn a_failing_check_is_open_until_a_change_makes_it_pass() {
 fn a_failing_check_is_followed_through_the_batches_to_its_pass() {
     let stage = Stage::new().daemon();
     turn(&stage, "one", "Does it still hold?", &[check_fails()], "The cart's total is off by one cent.");
-    let id = numbered(&stage, "one", "Fails: `cargo test -p shop`");
+    let id = numbered(&stage, "one", "`cargo test -p shop` fails");
     // A pass that nothing explains settles nothing.
     turn(&stage, "one", "Run the tests again", &[check_passes()], "They pass now, I do not know why.");
     assert_eq!(shown(&stage, id)["status"], "active");

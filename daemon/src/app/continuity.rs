@@ -45,6 +45,10 @@ fn touched_files(
             _ => continue,
         };
         let path = relative(&path, session.root.as_deref());
+        // A file outside the project is of no use to who goes on in it.
+        if path.starts_with('/') && session.root.is_some() {
+            continue;
+        }
         if !list.contains(&path) {
             list.push(path);
         }

@@ -62,7 +62,7 @@ pub(super) fn left_failing(batch: &BatchMaterial) -> Option<ObservationDraft> {
         narrative: complaint(output).unwrap_or_default(),
         subject: Some(subject::of_check(&last.name)),
         files_modified: files,
-        ..draft(ObservationType::Discovery, format!("Fails: `{}`", named(&last.name)), OF_FAILURE, last.event)
+        ..draft(ObservationType::Discovery, format!("`{}` fails", named(&last.name)), OF_FAILURE, last.event)
     })
 }
 

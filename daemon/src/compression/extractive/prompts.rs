@@ -2,8 +2,8 @@
 
 use super::incidents;
 use crate::compression::salience::sentences::sentences;
-use crate::compression::wording::{self, Piece, SourceKind};
-use crate::memory::material::{BatchMaterial, BatchSource};
+use crate::compression::wording;
+use crate::memory::material::{Action, BatchMaterial, BatchSource};
 use crate::memory::observation::{ObservationDraft, ObservationType};
 use crate::memory::subject;
 
@@ -13,6 +13,7 @@ const LONGEST_SENTENCE: usize = 200;
 const FEWEST_WORDS: usize = 4;
 /// `Anna owns billing`.
 const FEWEST_OF_CONTACT: usize = 3;
+const FEWEST_OF_TITLE: usize = 3;
 const MOST: usize = 2;
 const IMPORTANCE: i64 = 8;
 
@@ -32,18 +33,28 @@ pub(super) fn of_batch(batch: &BatchMaterial) -> Vec<ObservationDraft> {
             && said.split_whitespace().count() >= FEWEST_OF_CONTACT
     });
     let draft = |said: &str| {
-        let piece = Piece { text: said, heading: None, salience: 1.0, source: SourceKind::Prompt };
-        let kind = wording::kind(&[piece], None);
+        let kind = wording::holds_beyond(said)?;
         let is_long = said.split_whitespace().count() >= FEWEST_WORDS;
         let holds = match kind {
             ObservationType::Contact => true,
             _ if !is_long => false,
-            ObservationType::NextStep | ObservationType::Preference => true,
+            ObservationType::Preference => true,
+            // What is put off and then done in the same turn is not open.
+            ObservationType::NextStep => !batch
+                .steps
+                .iter()
+                .any(|step| matches!(step.action, Action::Edit { .. } | Action::Write { .. })),
             ObservationType::Correction => batch.previous_response.is_some(),
             ObservationType::Decision => said.to_lowercase().contains("decided "),
             _ => false,
         };
-        let title = wording::clean_title(&wording::statement(said)).filter(|_| holds)?;
+        if !holds || is_reference(said) {
+            return None;
+        }
+        let title = wording::clean_title(&wording::statement(said))?;
+        if title.text.split_whitespace().count() < FEWEST_OF_TITLE {
+            return None;
+        }
         let draft = incidents::draft(kind, title.text, IMPORTANCE, prompt.event);
         Some(ObservationDraft {
             narrative: title.rest,
@@ -52,6 +63,25 @@ pub(super) fn of_batch(batch: &BatchMaterial) -> Vec<ObservationDraft> {
         })
     };
     said.filter_map(draft).take(MOST).collect()
+}
+
+/// `B) as you said`, `use option A`, `for 2. do more`: it points to something that stands elsewhere.
+fn is_reference(said: &str) -> bool {
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let is_entry = |word: &str| {
+        let inner = word.trim_start_matches('(').trim_end_matches([')', '.', ':']);
+        inner.len() < word.len()
+            && inner.len() == 1
+            && inner.chars().all(|c| c.is_ascii_alphanumeric() && c != 'I')
+    };
+    let named = |word: &str| {
+        matches!(word.to_lowercase().as_str(), "option" | "options" | "variant" | "point" | "approach")
+    };
+    words.iter().take(3).any(|word| is_entry(word))
+        || words.windows(2).any(|pair| match pair {
+            [one, next] => named(one) && next.trim_matches(|c: char| !c.is_alphanumeric()).len() == 1,
+            _ => false,
+        })
 }
 
 #[cfg(test)]
@@ -105,6 +135,12 @@ mod tests {
             "Why is Anna in the list of owners?",
             "```\nnever push to main\n```",
             "> we decided to drop Windows",
+            "B) I want this as a separate feature",
+            "For 2. always keep the cart",
+            "Always use option B",
+            "We don't need to commit this yet",
+            "I want to know if the comment is right",
+            "Reduce the code, this is to be done in one place",
         ] {
             assert_eq!(told(prompt), [], "{prompt}");
         }

@@ -214,7 +214,7 @@ fn a_check_that_fails_at_the_end_is_told_and_one_that_passes_again_is_not() {
     };
     let left = failing(Batch::asked("round once").edited("src/cart.rs", "a", "b")).interrupted();
     let told = observed(&left);
-    let fails = told.iter().find(|draft| draft.title == "Fails: `cargo test -p shop`").unwrap();
+    let fails = told.iter().find(|draft| draft.title == "`cargo test -p shop` fails").unwrap();
     assert_eq!(fails.files_modified, ["src/cart.rs"]);
     assert_eq!(fails.subject.as_ref().unwrap().as_str(), "check: cargo test -p shop");
     let mended = failing(Batch::asked("round once"))

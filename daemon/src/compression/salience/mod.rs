@@ -35,7 +35,7 @@ use selection::{Chosen, Known};
 use summary::Field;
 use windows::Window;
 
-use super::wording::{self, Piece};
+use super::wording::{self, Piece, SourceKind};
 use crate::memory::ids::EventId;
 use crate::memory::linear::{Features, Weights};
 use crate::memory::material::{BatchMaterial, SourcedText};
@@ -123,31 +123,62 @@ impl<'w> Salience<'w> {
 
     fn told(&self, known: Known<'_>, budget: f64) -> Vec<Told> {
         let model = self.weights.model("window");
-        let values: Vec<f64> = self
-            .windows
-            .iter()
-            .map(|window| windows::value(&self.analysis, &self.units, window, model))
-            .collect();
+        let value = |window: &Window| {
+            let value = windows::value(&self.analysis, &self.units, window, model);
+            if value > 0.0 && self.begins(window) { value } else { 0.0 }
+        };
+        let values: Vec<f64> = self.windows.iter().map(value).collect();
         let chosen = selection::select(&self.analysis, &self.windows, &values, known, budget);
         chosen.iter().filter_map(|chosen| self.word(chosen)).collect()
+    }
+
+    /// Whether a run may begin an observation. What a prompt asks for, the steps of a plan, and commits that tidy are
+    /// done or gone when somebody reads of them; a comment that says no more than what stands below it is read there.
+    fn begins(&self, window: &Window) -> bool {
+        let Some(source) = self.analysis.sources.get(window.source) else { return false };
+        let Some(unit) = self.analysis.units.get(window.first) else { return false };
+        match source.kind {
+            SourceKind::Prompt => wording::holds_beyond(&unit.text).is_some(),
+            SourceKind::Plan | SourceKind::PlanPrompt => {
+                let headings: Vec<&str> = unit.headings.iter().map(|heading| heading.text.as_str()).collect();
+                !wording::is_step(&unit.text, &headings)
+            }
+            SourceKind::Commit => {
+                let subject = self.analysis.units.get(source.units.start);
+                !subject.is_some_and(|subject| wording::is_chore(&subject.text))
+            }
+            SourceKind::Comment => {
+                let units = self.analysis.units.get(window.first..=window.last).unwrap_or_default();
+                units.iter().any(|unit| wording::says_why(&unit.text))
+            }
+            _ => true,
+        }
+    }
+
+    fn pieces(&self, first: usize, last: usize) -> Vec<Piece<'_>> {
+        let source = self.analysis.source_of.get(first).and_then(|source| self.analysis.sources.get(*source));
+        let Some(source) = source else { return Vec::new() };
+        let piece = |number: usize| {
+            let unit = self.analysis.units.get(number)?;
+            Some(Piece {
+                text: &unit.text,
+                heading: unit.headings.last().map(|heading| heading.text.as_str()),
+                salience: self.units.get(number).copied().unwrap_or(0.0) as f32,
+                source: source.kind,
+            })
+        };
+        (first..=last).filter_map(piece).collect()
     }
 
     /// `None`: nothing in it is a statement.
     fn word(&self, chosen: &Chosen) -> Option<Told> {
         let window = self.windows.get(chosen.window)?;
         let source = self.analysis.sources.get(window.source)?;
-        let pieces: Vec<Piece<'_>> = (window.first..=window.last)
-            .filter_map(|number| {
-                let unit = self.analysis.units.get(number)?;
-                Some(Piece {
-                    text: &unit.text,
-                    heading: unit.headings.last().map(|heading| heading.text.as_str()),
-                    salience: self.units.get(number).copied().unwrap_or(0.0) as f32,
-                    source: source.kind,
-                })
-            })
-            .collect();
-        let title = wording::title(&pieces)?;
+        let pieces = self.pieces(window.first, window.last);
+        // A commit's subject was written to stand alone.
+        let is_subject = self.analysis.units.get(window.first).is_some_and(|unit| unit.is_subject);
+        let subject = is_subject.then(|| wording::title(pieces.get(..1)?)).flatten();
+        let title = subject.or_else(|| wording::title(&pieces))?;
         let body = wording::body(&pieces, Some(&title));
         let likely = kind::agreements(&self.analysis, window, self.weights);
         Some(Told {

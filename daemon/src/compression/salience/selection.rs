@@ -7,7 +7,7 @@ use super::windows::Window;
 /// Runs that are worth less are not told, however much room there is.
 const LEAST: f64 = 0.16;
 /// What the best run must be worth. A short session has one sentence to be remembered by.
-const LEAST_OF_BEST: f64 = 0.03;
+const LEAST_OF_BEST: f64 = 0.08;
 /// Tokens of a session's observations and summary.
 pub const BUDGET: f64 = 1_000.0;
 /// How much of what the summary says counts as said.

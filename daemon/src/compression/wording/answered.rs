@@ -59,43 +59,6 @@ pub fn answered(
     Some(Answer { statement: capitalized(&text), rest: left.join(" ") })
 }
 
-/// A prompt that accepts or refuses what the end of the answer before it offered: `Want me to fold the cache into the
-/// cart?` and `yes` make `Agreed: fold the cache into the cart`. `None`: there was no offer, or it is no answer to it.
-pub fn to_offer(previous: &str, prompt: &str) -> Option<Answer> {
-    let offer = previous.lines().rev().map(plain).find(|line| !line.is_empty())?;
-    let offer = offer
-        .split_inclusive(['.', '?', '!'])
-        .rfind(|sentence| sentence.trim().ends_with('?'))?
-        .trim()
-        .to_owned();
-    let (agrees, more) = assent(&plain(prompt))?;
-    let lower = offer.to_lowercase();
-    const OFFERS: [&str; 7] = [
-        "want me to ",
-        "would you like me to ",
-        "do you want me to ",
-        "should i ",
-        "shall i ",
-        "shall we ",
-        "should we ",
-    ];
-    let (at, opening) = OFFERS.iter().filter_map(|opening| Some((lower.find(opening)?, *opening))).min()?;
-    let deed = trimmed(offer.get(at + opening.len()..)?.trim_end_matches('?')).to_owned();
-    // Two offers at once were not answered by a yes.
-    const LONGEST: usize = 400;
-    if deed.len() > LONGEST
-        || deed.contains(", or ")
-        || deed.contains(" or should ")
-        || content(&deed).len() < 2
-    {
-        return None;
-    }
-    let text = if agrees { format!("Agreed: {deed}") } else { format!("Declined: {deed}") };
-    let (statement, rest) = fit(&text);
-    let left: Vec<String> = rest.into_iter().chain((!more.is_empty()).then_some(more)).collect();
-    Some(Answer { statement, rest: left.join(" ") })
-}
-
 /// Whether the answer is a question or asks to be talked with.
 fn is_asked_back(answer: &str) -> bool {
     let lower = answer.to_lowercase();
@@ -322,17 +285,5 @@ mod tests {
         );
         check(None, "Which one do you mean?", "What are they?", "");
         check(None, "", "", "");
-    }
-
-    #[test]
-    fn a_bare_yes_takes_its_object_from_the_offer() {
-        let said = |prompt| {
-            to_offer("The cart is slow.\n\nWant me to fold the cache into the cart?", prompt)
-                .map(|answer| answer.statement)
-        };
-        assert_eq!(said("yes").as_deref(), Some("Agreed: fold the cache into the cart"));
-        assert_eq!(said("No, leave it").as_deref(), Some("Declined: fold the cache into the cart"));
-        assert_eq!(said("what would that cost?"), None);
-        assert_eq!(to_offer("The cart is fast now.", "yes"), None);
     }
 }

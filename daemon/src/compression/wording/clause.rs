@@ -76,6 +76,9 @@ const BORDERS: [(&str, Border, Mark); 28] = [
     (" and ", Border::Addition, Mark::Stays),
 ];
 
+/// A point after these ends no sentence.
+const ABBREVIATIONS: [&str; 6] = [" etc", " e.g", "(e.g", " i.e", " vs", " approx"];
+
 /// A head shorter than this says too little.
 const SHORTEST: usize = 24;
 /// A head shorter than this is taken only if no longer one can be had at another border.
@@ -102,6 +105,9 @@ pub(super) fn cut(text: &str, most: usize) -> Option<Cut> {
             let head = trimmed(text.get(..at).unwrap_or_default());
             if head.chars().count() > most {
                 break;
+            }
+            if mark == ". " && ABBREVIATIONS.iter().any(|short| head.to_lowercase().ends_with(short)) {
+                continue;
             }
             let skipped = if goes == Mark::Goes { at + mark.len() } else { at };
             let rest = text.get(skipped..).unwrap_or_default().trim_start_matches([',', ' ']);

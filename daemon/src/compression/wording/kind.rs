@@ -17,6 +17,45 @@ pub fn kind(pieces: &[Piece<'_>], learned: Option<&[f32]>) -> ObservationType {
     signs.certain(&text).unwrap_or_else(|| signs.likely(learned))
 }
 
+/// The type of a prompt's sentence that holds beyond its task: a wish, a correction, a decision, a person, something put
+/// off. `None`: a task, a question, or an answer to something else.
+pub fn holds_beyond(said: &str) -> Option<ObservationType> {
+    let text = plain(said);
+    let signs = Signs {
+        text: lowered(&text),
+        heading: String::new(),
+        opening: opening(&text),
+        source: SourceKind::Prompt,
+    };
+    use ObservationType::{Contact, Correction, Decision, NextStep, Preference};
+    let holds = |kind: &ObservationType| match kind {
+        Contact | Correction | Decision | Preference => true,
+        NextStep => signs.is_postponed(),
+        _ => false,
+    };
+    signs.certain(&text).filter(|kind| holds(kind) && !text.ends_with('?'))
+}
+
+/// Whether a text gives a reason or a warning, as comments do that are worth reading elsewhere than in the code.
+pub fn says_why(said: &str) -> bool {
+    const WHY: &str = "because, otherwise, or else, so that, unless, never, must, must not, cannot, can't, since, instead of, \
+        even if, even when, even though, only if, only when, would, to avoid, on purpose, deliberately";
+    let text = lowered(&plain(said));
+    phrases(WHY).any(|why| has(&text, why))
+}
+
+/// Whether a plan's entry is a step: an imperative below a heading of what is to be done, or anything about how the
+/// result is tested.
+pub fn is_step(said: &str, headings: &[&str]) -> bool {
+    let text = plain(said);
+    let (_, said) = super::subject::labelled(&text);
+    let below = |list: &str| {
+        headings.iter().any(|heading| phrases(list).any(|step| has(&lowered(&plain(heading)), step)))
+    };
+    let orders = opening(&text) == Opening::Imperative || opening(said) == Opening::Imperative;
+    below(TESTING) || orders && below(STEPS)
+}
+
 /// A type that a model gave, corrected where a rule is certain of another.
 pub fn valid_kind(given: ObservationType, title: &str, narrative: &str) -> ObservationType {
     use ObservationType::{Bugfix, Change, Decision, Discovery};
@@ -71,10 +110,12 @@ const OPEN: &str = "not pushed, unpushed, uncommitted, not committed, not yet, n
 const OPEN_HEADINGS: &str = "next step, next steps, next, follow-up, follow-ups, pending, todo, todos, open questions, open \
     question, remaining, not done, left to do, still open";
 
-const WISHES: &str = "always, never, from now on, in the future, please don't, please do not, prefer, prefers, i like, i \
-    don't like, i want, the user wants, the user prefers, the user asked, the user expects, make sure, \
-    should always, don't ever, stick to, stop using, we use, we don't, the user's rule, i'd rather, \
-    would rather";
+/// What holds from now on, wherever it stands.
+const WISHES: &str = "from now on, in the future, in future, prefer, prefers, i'd rather, would rather, stick to, stop using, \
+    don't ever, do not ever, should always, must always, should never, must never, we use, the user's rule, whenever";
+
+/// Words before `always` and `never` that make a wish of them. `It never ends` is none.
+const WISHING: &str = "please, you, we, i, and, but, or, to, so, also, just, will, ok, okay, then";
 
 const AGAINST: &str = "no, nope, wrong, that's wrong, that is wrong, this is wrong, that's not, that is not, this is not, \
     not what i, i said, i told you, i meant, you misunderstood, that's incorrect, that is incorrect, \
@@ -83,6 +124,14 @@ const AGAINST: &str = "no, nope, wrong, that's wrong, that is wrong, this is wro
 const CHOSEN: &str = "decided, decision, decided against, chose, chosen, we chose, go with, going with, went with, opted, \
     opt for, rejected, rather than, by design, on purpose, intentionally, deliberately, deferred, out of \
     scope, no migration needed, for now, instead of, is settled, agreed, declined, drop";
+
+/// Headings of what is to be done. Its entries are steps, and no decisions.
+const STEPS: &str = "step, steps, files, file, verification, verify, changes, change, tests, testing, implementation, task, tasks, \
+    order, phase";
+
+/// Headings of how the result of a plan is tested.
+const TESTING: &str =
+    "verification, verify, tests, testing, test plan, test cases, test coverage, coverage, success criteria";
 
 /// How often each type is right, in the order of [`ObservationType::ALL`]. A learned score counts by what it says beyond.
 const SHARES: [f32; 13] = [0.11, 0.07, 0.02, 0.08, 0.19, 0.2, 0.17, 0.02, 0.01, 0.04, 0.02, 0.07, 0.0];
@@ -109,6 +158,23 @@ impl Signs {
         })
     }
 
+    /// Whether it holds beyond the task: `always`, `never`, `from now on`, `prefer`.
+    fn is_wish(&self) -> bool {
+        let words: Vec<&str> = self.text.split_whitespace().collect();
+        let is_ruled = words.iter().enumerate().any(|(at, word)| {
+            let before = at.checked_sub(1).and_then(|before| words.get(before));
+            matches!(*word, "always" | "never")
+                && before.is_none_or(|before| phrases(WISHING).any(|wishing| wishing == *before))
+        });
+        is_ruled || self.has_any(WISHES)
+    }
+
+    /// Whether it begins with putting something off.
+    fn is_postponed(&self) -> bool {
+        self.begins("remind me, please remind me, can you remind me, don't forget, do not forget, don't let me forget, \
+            remember to, later, todo, next time, for later")
+    }
+
     fn is_by_user(&self) -> bool {
         matches!(self.source, SourceKind::Prompt | SourceKind::Ask)
     }
@@ -123,9 +189,7 @@ impl Signs {
             return Some(Contact);
         }
         if self.source == SourceKind::Prompt {
-            if self.begins("remind me, don't forget, do not forget, remember to, later, todo, next time")
-                || self.has("remind me")
-            {
+            if self.is_postponed() {
                 return Some(NextStep);
             }
             if self.has_any(
@@ -136,7 +200,7 @@ impl Signs {
             if turns_against(text) && self.text.split_whitespace().count() > 3 {
                 return Some(Correction);
             }
-            if self.has_any(WISHES) {
+            if self.is_wish() {
                 return Some(Preference);
             }
         }
@@ -155,7 +219,7 @@ impl Signs {
         {
             return Some(NextStep);
         }
-        if self.has_any("vulnerability, vulnerable, injection, exploit, hijack, hijacking, unredacted, privilege escalation") && !self.has("dependency injection")
+        if self.has_any("vulnerability, vulnerable, sql injection, command injection, code injection, shell injection, script injection, prompt injection, exploit, hijack, hijacking, unredacted, privilege escalation")
         {
             return Some(Security);
         }
@@ -220,6 +284,10 @@ impl Signs {
             Opening::Done => work += 0.5,
             Opening::Imperative => match self.source {
                 SourceKind::Commit | SourceKind::PullRequest => work += 0.3,
+                SourceKind::Plan | SourceKind::PlanPrompt if self.headed(STEPS) => {
+                    choice -= 0.6;
+                    work += 0.3;
+                }
                 SourceKind::Plan | SourceKind::PlanPrompt => choice += 0.1,
                 _ => {}
             },
@@ -353,79 +421,4 @@ fn is_contact(text: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use ObservationType as T;
-
-    #[track_caller]
-    fn check(source: SourceKind, heading: Option<&str>, text: &str, expected: T) {
-        let piece = Piece { text, heading, salience: 1.0, source };
-        assert_eq!(kind(&[piece], None), expected, "{text}");
-    }
-
-    #[test]
-    fn what_a_prompt_settles_wishes_corrects_or_says_of_people() {
-        let said = |text, expected| check(SourceKind::Prompt, None, text, expected);
-        said("We decided to drop Windows", T::Decision);
-        said("no migration needed, nobody has old carts", T::Decision);
-        said("Please never push to main", T::Preference);
-        said("I want every commit to build", T::Preference);
-        said("No, the total is rounded before the tax", T::Correction);
-        said("That's wrong, carts expire after a day", T::Correction);
-        said("Remind me to rotate the key", T::NextStep);
-        said("Anna owns billing", T::Contact);
-        said("ask Ben about the gateway before you change it", T::Contact);
-        said("Cargo runs the tests of the cart, so always use it", T::Contact);
-    }
-
-    #[test]
-    fn an_answered_question_is_a_decision() {
-        check(SourceKind::Ask, None, "Drafts should not be public", T::Decision);
-        check(
-            SourceKind::Plan,
-            Some("Key decisions"),
-            "The cart keeps integer cents, not floats",
-            T::Decision,
-        );
-        check(
-            SourceKind::Answer,
-            Some("Alternatives rejected"),
-            "Rounding each line, rather than the total",
-            T::Decision,
-        );
-    }
-
-    #[test]
-    fn a_fix_says_what_was_wrong() {
-        check(
-            SourceKind::Commit,
-            None,
-            "Fix the total, which was wrong for refunds because signs were dropped",
-            T::Bugfix,
-        );
-        check(SourceKind::Commit, None, "Rename the cart's total to sum", T::Refactor);
-        check(SourceKind::Answer, Some("Changes"), "Added a cache of exchange rates to the cart", T::Feature);
-        assert_eq!(
-            valid_kind(T::Bugfix, "Exchange rates are cached", "They are kept for an hour."),
-            T::Change
-        );
-        assert_eq!(valid_kind(T::Bugfix, "Totals of refunds were wrong", "Signs were dropped."), T::Bugfix);
-        assert_eq!(valid_kind(T::Decision, "Integer cents", "Cents."), T::Discovery);
-        assert_eq!(valid_kind(T::Contact, "Anna owns billing", "Ask her."), T::Contact);
-    }
-
-    #[test]
-    fn what_is_open_and_what_was_found() {
-        check(SourceKind::Answer, Some("Next steps"), "Round the total of refunds as well", T::NextStep);
-        check(SourceKind::Answer, None, "The branch is not pushed", T::NextStep);
-        check(SourceKind::Task, None, "Round refunds", T::NextStep);
-        check(SourceKind::Answer, Some("Root cause"), "The gateway drops the sign of refunds", T::Discovery);
-        check(
-            SourceKind::Subagent,
-            None,
-            "The cart cannot be emptied unless the session is closed",
-            T::Gotcha,
-        );
-        check(SourceKind::Answer, None, "The search field is open to SQL injection", T::Security);
-    }
-}
+mod tests;

@@ -8,6 +8,7 @@ mod word;
 mod plain;
 mod clause;
 mod subject;
+mod faults;
 mod title;
 mod body;
 mod never;
@@ -16,15 +17,15 @@ mod answered;
 mod kind;
 mod summary;
 
-pub use answered::{Answer, answered, to_offer};
+pub use answered::{Answer, answered};
 pub use body::{Body, body};
-pub use kind::{kind, valid_kind};
+pub use kind::{holds_beyond, is_step, kind, says_why, valid_kind};
 pub use never::{Never, Place, never};
 pub use plain::plain;
 pub use prompt::{own_words, statement};
 pub use subject::subject_heading;
-pub use summary::{is_open, is_settled, request, session_title, without_repeats};
-pub use title::{LONGEST_TITLE, Standing, Title, clean_title, title};
+pub use summary::{is_chore, is_open, is_settled, session_title, without_repeats};
+pub use title::{LONGEST_TITLE, Title, clean_title, title};
 
 /// Where a piece of text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,8 +1,10 @@
 //! What is never an observation, by form where possible.
 
 use super::SourceKind;
+use super::clause::{Opening, opening};
 use super::plain::plain;
-use super::word::{bare, is_file, is_identifier, phrases};
+use super::subject::{Label, labelled};
+use super::word::{bare, is_english, is_file, is_identifier, phrases, verb_at};
 
 /// Where in a session a text stands. Offers and what is next count only at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,10 @@ pub enum Never {
     GitRoutine,
     /// Names without a reason.
     FileList,
+    /// Tests, changelogs and the like, which go with every change.
+    Chore,
+    /// Nothing but what stands in brackets.
+    Aside,
 }
 
 /// Why this sentence or entry can be no observation. `None`: it may be one.
@@ -50,7 +56,10 @@ pub fn never(text: &str, source: SourceKind, place: Place) -> Option<Never> {
             | SourceKind::Document
             | SourceKind::Plan
     );
-    if is_acknowledgement(&lower, &words) {
+    if is_aside(raw) {
+        return Some(Never::Aside);
+    }
+    if is_acknowledgement(&lower, &words) || is_report && is_short_answer(&lower, &text, &words) {
         return Some(Never::Acknowledgement);
     }
     if is_report && place == Place::Earlier && is_offer(&lower) {
@@ -68,6 +77,9 @@ pub fn never(text: &str, source: SourceKind, place: Place) -> Option<Never> {
     if is_report && is_announcement(&lower, &text) {
         return Some(Never::Announcement);
     }
+    if is_report && is_chore(&lower, &words, &text) {
+        return Some(Never::Chore);
+    }
     if is_menu(&lower, &words) {
         return Some(Never::Options);
     }
@@ -83,7 +95,63 @@ pub fn never(text: &str, source: SourceKind, place: Place) -> Option<Never> {
                 )
         })
         && text.split_whitespace().any(is_file);
-    names_only.then_some(Never::FileList)
+    (names_only || is_report && is_named_file(&text)).then_some(Never::FileList)
+}
+
+/// `cart.rs — rounding of totals`: a file, and no word on what it does.
+fn is_named_file(text: &str) -> bool {
+    let (Label::File(_), said) = labelled(text) else { return false };
+    let words: Vec<&str> = said.split_whitespace().collect();
+    words.len() < 10
+        && is_english(text)
+        && opening(said) == Opening::Fragment
+        && verb_at(&words, 0).is_none()
+        && !words.iter().any(|word| matches!(bare(word).as_str(), "no" | "not" | "only" | "now" | "instead"))
+}
+
+/// `(as of today)`.
+fn is_aside(raw: &str) -> bool {
+    let text = raw.trim_start_matches(['-', '*', ' ']).trim_end_matches('.');
+    let inner = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+    inner.is_some_and(|inner| !inner.contains(['(', ')']))
+}
+
+/// `Yes, it does.`, `No, carts are empty.`: what was asked stands elsewhere.
+fn is_short_answer(lower: &str, text: &str, words: &[String]) -> bool {
+    let said = starts(lower, "yes, no, ah, oh, hm, hmm, yep, nope, correct, right, exactly");
+    let is_set_off = words.first().is_some_and(|first| {
+        lower
+            .trim_start()
+            .get(first.len()..)
+            .is_some_and(|rest| rest.starts_with([',', '.', '!']) || rest.starts_with(" —"))
+    });
+    said && is_set_off
+        && words.len() <= 12
+        && !text.split_whitespace().any(is_identifier)
+        && !phrases("because, but, only, unless, instead").any(|why| words.iter().any(|word| word == why))
+}
+
+/// `Added tests for refunds`, `Updated the changelog`, `Verdict: fine`.
+fn is_chore(lower: &str, words: &[String], text: &str) -> bool {
+    const DEEDS: &str = "add, added, adds, update, updated, updates, extend, extended, write, wrote, create, created, fix, fixed, new";
+    const CHORES: &str = "test, tests, changelog, snapshot, snapshots, fixtures, testdata, unit, integration, e2e, \
+    regression, version, lockfile";
+    // `TestCart`, `Test_cart`, `test_cart`
+    let is_name = |word: &str| {
+        let word = word.trim_matches(|edge: char| !edge.is_alphanumeric());
+        word.strip_prefix("Test").is_some_and(|rest| rest.starts_with(|c: char| c.is_uppercase() || c == '_'))
+            || word.starts_with("test_")
+    };
+    let names_test = text.split_whitespace().take(3).any(is_name);
+    let does = words.first().is_some_and(|first| phrases(DEEDS).any(|deed| deed == first));
+    let mut early =
+        words.iter().skip(1).take(3).filter(|word| !word.chars().all(|c| c.is_ascii_digit())).take(2);
+    let explains =
+        phrases("because, instead, only, unless, never, now").any(|why| words.iter().any(|word| word == why));
+    (does && (names_test || early.any(|word| phrases(CHORES).any(|chore| chore == word))) && !explains)
+        || starts(lower, "verdict, bump version, bumped version, release notes, agent-logs-url")
+        || lower.starts_with("fixup!")
+        || text.split_whitespace().next().is_some_and(is_name)
 }
 
 fn starts(text: &str, openings: &str) -> bool {
@@ -303,6 +371,34 @@ mod tests {
         check("/clear to start over", Some(Never::Options));
         check("q to exit", Some(Never::Options));
         check("Added debug logging to the cart", Some(Never::TemporaryCode));
+    }
+
+    #[test]
+    fn what_goes_with_every_change_is_no_observation() {
+        for text in [
+            "Added tests for refunds",
+            "Added `TestCartRefund` to the suite",
+            "- Updated the changelog",
+            "Verdict: the cart is fine",
+            "TestCartRefund - a refund of an empty cart",
+        ] {
+            check(text, Some(Never::Chore));
+        }
+        check("(as of the last release)", Some(Never::Aside));
+        check("`src/cart.rs` — rounding of totals", Some(Never::FileList));
+        for text in ["Yes, that is how the cart does it.", "Ah, the cart was empty.", "No, it does not."] {
+            check(text, Some(Never::Acknowledgement));
+        }
+        for text in [
+            "No migration is needed: nobody has old carts",
+            "Yes — `Cart::total` rounds twice",
+            "(a) The cart rounds (b) twice",
+            "Added a cache of rates",
+            "Added tests only for refunds because carts cannot be built",
+            "`src/cart.rs` — keeps integer cents",
+        ] {
+            check(text, None);
+        }
     }
 
     #[test]

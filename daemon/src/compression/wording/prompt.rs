@@ -213,7 +213,6 @@ mod tests {
             let prompt = part.repeat(8_000);
             let words = own_words(&prompt);
             let _ = statement(&words);
-            let _ = super::super::request(&[&prompt]);
         }
     }
 

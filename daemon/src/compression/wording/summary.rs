@@ -1,10 +1,10 @@
 //! A session's summary for whoever goes on with it.
 
 use super::body::Said;
-use super::clause::{Opening, opening, trimmed};
+use super::clause::trimmed;
 use super::never::{Place, never};
 use super::plain::{capitalized, plain};
-use super::prompt::{own_words, statement};
+use super::prompt::statement;
 use super::title::clean_title;
 use super::word::{bare, content, is_identifier};
 use super::{Piece, SourceKind};
@@ -55,9 +55,9 @@ fn subject_of(subject: &str) -> String {
 }
 
 /// Commits that tidy rather than do what the session was about.
-fn is_chore(subject: &str) -> bool {
+pub fn is_chore(subject: &str) -> bool {
     let lower = subject.trim_start().to_lowercase();
-    const CHORES: [&str; 18] = [
+    const CHORES: [&str; 20] = [
         "merge ",
         "wip",
         "fixup!",
@@ -66,6 +66,8 @@ fn is_chore(subject: &str) -> bool {
         "docs(",
         "docs:",
         "style",
+        "test:",
+        "test(",
         "ci:",
         "bump ",
         "release ",
@@ -84,55 +86,6 @@ fn is_chore(subject: &str) -> bool {
 fn names_something(text: &str) -> bool {
     !super::subject::is_generic(text)
         && (content(text).len() >= 2 || text.split_whitespace().any(is_identifier))
-}
-
-/// What the user wanted in the end: of the prompts in order, the last one that asks for something by itself, with the
-/// first where that one only adds to it. Assent, notices and pasted text are passed over. Empty if nobody asked for
-/// anything.
-pub fn request(prompts: &[&str]) -> String {
-    let mut asked: Vec<String> = Vec::new();
-    for prompt in prompts {
-        if let Some(wish) = wish(prompt) {
-            asked.push(wish);
-        }
-    }
-    let Some(first) = asked.first().cloned() else { return String::new() };
-    // What was asked first stays what was wanted, unless a later prompt of the same subject says it anew.
-    let subject = content(&first);
-    let again = asked.iter().skip(1).rfind(|later| {
-        let shared = content(later).iter().filter(|word| subject.contains(word)).count();
-        shared * 2 >= subject.len().max(2) && content(later).len() >= 4
-    });
-    again.cloned().unwrap_or(first)
-}
-
-/// The sentence of a prompt that asks for something, as a statement. `None`: assent, or nothing of the user's.
-fn wish(prompt: &str) -> Option<String> {
-    const LONGEST: usize = 220;
-    let words = own_words(prompt);
-    let heading = words.lines().find_map(|line| line.trim().strip_prefix("# ")).map(without_plan);
-    if words.chars().count() > 700
-        && let Some(heading) = heading
-    {
-        return Some(heading);
-    }
-    let sentences = words.lines().flat_map(|line| line.split_inclusive(". ")).map(str::trim);
-    let asks = |sentence: &&str| {
-        sentence.chars().count() <= LONGEST
-            && !sentence.ends_with(':')
-            && never(sentence, SourceKind::Prompt, Place::End).is_none()
-            && content(sentence).len() >= 2
-    };
-    sentences.filter(asks).max_by_key(|sentence| wished(sentence)).map(statement)
-}
-
-/// How plainly a sentence asks for something.
-fn wished(sentence: &str) -> usize {
-    let said = statement(sentence);
-    let orders = matches!(opening(&said), Opening::Imperative);
-    let wants = said.starts_with("The user wants") || sentence.ends_with('?');
-    let names = said.split_whitespace().filter(|word| is_identifier(word)).count().min(3);
-    usize::from(orders) * 6 + usize::from(wants) * 4 + names + content(&said).len().min(6)
 }
 
 /// Whether a sentence says that nothing is left to do.
@@ -247,24 +200,6 @@ mod tests {
         assert_eq!(title(None, &["wip"], Some("Totals are rounded once"), None), "Totals are rounded once");
         assert_eq!(title(None, &[], None, Some("please round the totals once")), "Round the totals once");
         assert_eq!(session_title(Some("Implementation plan"), &["wip"], None, Some("yes")), None);
-    }
-
-    #[test]
-    fn the_request_is_what_was_wanted_in_the_end() {
-        assert_eq!(
-            request(&[
-                "please round the total of the cart per line",
-                "yes",
-                "Hm, round the total of the cart once instead"
-            ]),
-            "Round the total of the cart once instead"
-        );
-        assert_eq!(
-            request(&["can you add a discount to the cart?", "commit it", "ok"]),
-            "Add a discount to the cart"
-        );
-        assert_eq!(request(&["yes", "go ahead", "<system-reminder>cart</system-reminder>"]), "");
-        assert_eq!(request(&[]), "");
     }
 
     #[test]

@@ -1,23 +1,15 @@
 //! Titles: of some pieces, the statement that stands alone in an index line.
 
 use super::clause::{Border, Cut, Opening, cut, opening, trimmed};
+use super::faults::faults;
 use super::never::{Place, never};
 use super::plain::{capitalized, is_balanced, plain};
 use super::subject::{Label, labelled, of_heading, of_sentence};
-use super::word::{bare, content, is_english, is_file, is_identifier, is_past, is_surely_finite, verb_at};
+use super::word::{bare, content, is_file, is_identifier, is_past, is_surely_finite};
 use super::{Piece, SourceKind};
 
 /// Characters of a title.
 pub const LONGEST_TITLE: usize = 100;
-
-/// Whether a title says something by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It names its subject and says something of it.
-    Alone,
-    /// It is the best there is, but needs what stands beside it.
-    Leaning,
-}
 
 /// A title, and what of its piece it does not say.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +19,6 @@ pub struct Title {
     pub piece: usize,
     /// The rest of that piece, for the narrative. Empty if the title says it all.
     pub rest: String,
-    pub standing: Standing,
 }
 
 /// The title of some pieces, which stand in the order of their texts. `None` if nothing in them is a statement.
@@ -48,7 +39,7 @@ pub fn title(pieces: &[Piece<'_>]) -> Option<Title> {
 /// What a piece may be a title as, with how good each is.
 fn of_piece(pieces: &[Piece<'_>], at: usize, piece: Piece<'_>) -> Vec<(f32, Title)> {
     let text = plain(piece.text);
-    let text = without_opening(without_speaker(&text));
+    let text = without_teller(&without_opening(without_speaker(without_count(&text))));
     if text.is_empty()
         || text.ends_with(['?', ':', ','])
         || is_code(&text)
@@ -60,8 +51,7 @@ fn of_piece(pieces: &[Piece<'_>], at: usize, piece: Piece<'_>) -> Vec<(f32, Titl
     let mut found = Vec::new();
     for form in forms(pieces, at, piece, &text) {
         if let Some((worth, title)) = form.title(at) {
-            let standing = if worth >= STANDS { Standing::Alone } else { Standing::Leaning };
-            found.push((worth + place + 0.8 * piece.salience.clamp(0.0, 2.0), Title { standing, ..title }));
+            found.push((worth + place + 0.5 * piece.salience.clamp(0.0, 2.0), title));
         }
     }
     found
@@ -81,8 +71,25 @@ fn without_speaker(text: &str) -> &str {
     rest
 }
 
-/// A form of at least this worth stands alone.
-const STANDS: f32 = 0.75;
+/// `Phase 2: x`, `Step 3 — x`, `4. x` without the count.
+fn without_count(text: &str) -> &str {
+    const COUNTED: [&str; 10] =
+        ["phase", "step", "task", "part", "stage", "issue", "milestone", "fix", "option", "pr"];
+    let Some((label, said)) =
+        text.split_once(": ").or_else(|| text.split_once(" — ")).or_else(|| text.split_once(". "))
+    else {
+        return text;
+    };
+    let mut words = label.split_whitespace().map(bare);
+    let (first, second) = (words.next().unwrap_or_default(), words.next());
+    let is_number = |word: &str| word.len() < 4 && word.starts_with(|c: char| c.is_ascii_digit());
+    let is_count = words.next().is_none()
+        && match second {
+            Some(number) => COUNTED.contains(&first.as_str()) && (is_number(&number) || number.len() == 1),
+            None => is_number(&first) || first.len() == 1 && label.len() < 4,
+        };
+    if is_count && said.split_whitespace().count() > 1 { said } else { text }
+}
 
 /// Earlier pieces are better titles: what follows explains them.
 fn place_worth(pieces: &[Piece<'_>], at: usize) -> f32 {
@@ -91,7 +98,7 @@ fn place_worth(pieces: &[Piece<'_>], at: usize) -> f32 {
     let later_heading = pieces
         .first()
         .is_some_and(|first| pieces.get(at).is_some_and(|piece| piece.heading != first.heading));
-    -0.12 * nth + if is_subject { 0.25 } else { 0.0 } - if later_heading { 0.2 } else { 0.0 }
+    -0.2 * nth + if is_subject { 0.25 } else { 0.0 } - if later_heading { 0.2 } else { 0.0 }
 }
 
 /// A statement with the name that is put in front of it.
@@ -242,75 +249,8 @@ impl Form {
         if !is_title(&text) {
             return None;
         }
-        Some((worth, Title { text, piece, rest: cut.rest, standing: Standing::Alone }))
+        Some((worth, Title { text, piece, rest: cut.rest }))
     }
-}
-
-/// What is against a title, in the same units as its worth.
-fn faults(text: &str) -> f32 {
-    let words: Vec<String> = text.split_whitespace().map(bare).collect();
-    let length = text.chars().count();
-    let mut against = 0.0;
-    if words.len() < 4 || length < 24 {
-        against += 0.6;
-    }
-    // A step of a procedure, not a statement.
-    const STEPS: [&str; 14] = [
-        "run", "verify", "check", "test", "ensure", "confirm", "open", "manual", "click", "see", "look",
-        "example", "read", "load",
-    ];
-    if words.first().is_some_and(|first| STEPS.contains(&first.as_str())) {
-        against += 0.6;
-    }
-    if text.contains("...") || text.contains('…') || text.contains(['{', '}']) {
-        against += 0.4;
-    }
-    // Code that is set to something, and a label before next to nothing.
-    if text.matches(" = ").count() > 1 {
-        against += 0.8;
-    }
-    if let Some((_, said)) = text.split_once(": ")
-        && said.chars().count() < 24
-        && !said.split_whitespace().any(is_identifier)
-    {
-        against += 0.3;
-    }
-    // `The issue was x`, `The comment explains y`: about the telling, not about the thing.
-    const TELLING: [&str; 12] = [
-        "issue",
-        "problem",
-        "comment",
-        "checklist",
-        "question",
-        "point",
-        "idea",
-        "reason",
-        "answer",
-        "scenario",
-        "thought",
-        "feedback",
-    ];
-    let tells = words.iter().take(3).any(|word| TELLING.contains(&word.as_str()));
-    if tells && words.first().is_some_and(|the| the == "the" || the == "general") {
-        against += 0.35;
-    }
-    // A list of names says nothing of them.
-    let names = text.split_whitespace().filter(|word| is_identifier(word)).count();
-    if names * 3 > words.len() * 2 {
-        against += 0.5;
-    }
-    let split: Vec<&str> = text.split_whitespace().collect();
-    let has_verb =
-        verb_at(&split, 0).is_some() || matches!(opening(text), Opening::Imperative | Opening::Done);
-    if is_english(text) && !has_verb {
-        against += 0.35;
-    }
-    if words.iter().any(|word| {
-        matches!(word.as_str(), "i" | "i'd" | "i've" | "i'm" | "you" | "your" | "we" | "we'd" | "let's")
-    }) {
-        against += 0.35;
-    }
-    against
 }
 
 /// The statement within the room: whole, without its brackets, with short paths, or cut.
@@ -492,6 +432,23 @@ fn without_opening(text: &str) -> String {
     if rest.len() == text.trim().len() { text.trim().to_owned() } else { capitalized(rest) }
 }
 
+/// `I've added x` as `Added x`: who did it is known.
+fn without_teller(text: &str) -> String {
+    const TELLERS: [&str; 8] =
+        ["I've ", "I\u{2019}ve ", "I have ", "I ", "We've ", "We\u{2019}ve ", "We have ", "We "];
+    let rest = TELLERS.iter().find_map(|teller| text.strip_prefix(teller)).map(|rest| {
+        let adverb =
+            ["also ", "now ", "just ", "successfully "].iter().find_map(|adverb| rest.strip_prefix(adverb));
+        adverb.unwrap_or(rest)
+    });
+    match rest {
+        Some(rest) if rest.split_whitespace().next().is_some_and(|verb| is_past(&bare(verb))) => {
+            capitalized(rest)
+        }
+        _ => text.to_owned(),
+    }
+}
+
 /// Whether a line is code or a command rather than words.
 fn is_code(text: &str) -> bool {
     let marks = text
@@ -597,7 +554,7 @@ pub fn clean_title(written: &str) -> Option<Title> {
     let holds = cut.head.chars().any(char::is_alphabetic)
         && !cut.head.ends_with(['?', ':'])
         && !cut.head.ends_with("...");
-    holds.then(|| Title { text: capitalized(&cut.head), piece: 0, rest: cut.rest, standing: Standing::Alone })
+    holds.then(|| Title { text: capitalized(&cut.head), piece: 0, rest: cut.rest })
 }
 
 /// Cut between words where no clause ends in time: then the whole goes on, as a head alone says too little.
@@ -625,151 +582,4 @@ fn at_a_word(text: &str) -> Cut {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn piece<'a>(text: &'a str, heading: Option<&'a str>, salience: f32) -> Piece<'a> {
-        Piece { text, heading, salience, source: SourceKind::Answer }
-    }
-
-    #[track_caller]
-    fn check(pieces: &[Piece<'_>], expected: &str) -> Title {
-        let found = title(pieces).unwrap();
-        assert_eq!(found.text, expected);
-        found
-    }
-
-    #[track_caller]
-    fn check_one(text: &str, heading: Option<&str>, expected: &str) {
-        check(&[piece(text, heading, 1.0)], expected);
-    }
-
-    #[test]
-    fn a_whole_statement_is_taken_as_it_is() {
-        check_one("- **The cart rounds its total once.**", None, "The cart rounds its total once");
-        check_one(
-            "However, `Cart::total` returns cents for refunds.",
-            None,
-            "Cart::total returns cents for refunds",
-        );
-    }
-
-    #[test]
-    fn what_is_cut_goes_on_in_the_rest() {
-        let long = "The cart rounds its total once after all lines are summed — every line had lost up to a cent of its own until now.";
-        let title =
-            check(&[piece(long, None, 1.0)], "The cart rounds its total once after all lines are summed");
-        assert_eq!(title.rest, "every line had lost up to a cent of its own until now.");
-        assert_eq!((title.piece, title.standing), (0, Standing::Alone));
-        let aside = "`Cart::total` rounds the sum of all lines to cents (half to even, as the tax office wants it since the spring of this year)";
-        let title = check(&[piece(aside, None, 1.0)], "Cart::total rounds the sum of all lines to cents");
-        assert_eq!(title.rest, "half to even, as the tax office wants it since the spring of this year");
-    }
-
-    #[test]
-    fn the_subject_comes_from_the_heading_the_file_or_the_sentence_before() {
-        check_one(
-            "Returns nothing on errors",
-            Some("3. `Cart::total`"),
-            "Cart::total: returns nothing on errors",
-        );
-        check_one("src/shop/cart.rs — rounds the total once", None, "cart.rs: rounds the total once");
-        check_one(
-            "Never rounded per line",
-            Some("Totals of refunds"),
-            "Totals of refunds: Never rounded per line",
-        );
-        let pieces = [
-            piece("`Cart::total` adds up all lines of a cart.", None, 0.2),
-            piece("It never rounds a single line of them", None, 1.9),
-        ];
-        check(&pieces, "Cart::total never rounds a single line of them");
-    }
-
-    #[test]
-    fn a_generic_heading_or_label_is_left_out() {
-        check_one(
-            "Rounded the total of the cart once",
-            Some("Summary of changes"),
-            "Rounded the total of the cart once",
-        );
-        check_one("Impact: carts show a cent too little", None, "Carts show a cent too little");
-        check_one(
-            "The problem is on checkout — `Cart::total` rounds twice",
-            None,
-            "Cart::total rounds twice",
-        );
-    }
-
-    #[test]
-    fn a_commit_loses_its_type_and_keeps_a_scope_that_says_more() {
-        let commit = |text| Piece { source: SourceKind::Commit, ..piece(text, None, 1.0) };
-        check(&[commit("fix(cart): round totals once")], "Cart: round totals once");
-        check(&[commit("fix(cart): round the cart's totals once")], "Round the cart's totals once");
-    }
-
-    #[test]
-    fn the_statement_is_preferred_to_what_stands_around_it() {
-        let pieces = [
-            piece("Let me show you what I found.", None, 1.0),
-            piece("Two things were wrong:", None, 1.0),
-            piece("The gateway drops the sign of a refund", None, 1.0),
-            piece("Should I go on?", None, 1.5),
-        ];
-        assert_eq!(check(&pieces, "The gateway drops the sign of a refund").piece, 2);
-    }
-
-    #[test]
-    fn what_is_no_statement_is_no_title() {
-        for text in [
-            "Should drafts be public?",
-            "What changed:",
-            "cargo test --workspace",
-            "src/cart.rs",
-            "Done!",
-            "let total = cart.total();",
-            "// BEFORE total",
-        ] {
-            assert_eq!(title(&[piece(text, None, 1.0)]), None, "{text}");
-        }
-        assert_eq!(title(&[]), None);
-        let found = title(&[piece("Separation of concerns", None, 1.0)]).unwrap();
-        assert_eq!(found.standing, Standing::Leaning);
-        let found = title(&[piece("It returns nothing on errors of the cart", None, 1.0)]).unwrap();
-        assert_eq!(found.standing, Standing::Leaning);
-    }
-
-    #[track_caller]
-    fn clean(written: &str, expected: Option<&str>) {
-        assert_eq!(clean_title(written).map(|title| title.text).as_deref(), expected, "{written}");
-    }
-
-    #[test]
-    fn a_written_title_is_held_to_the_same_rules() {
-        clean("User: **always** use tabs", Some("Always use tabs"));
-        clean("Plan: Open: - round once…", Some("Round once"));
-        clean("cart.rs: rounds once", Some("cart.rs: rounds once"));
-        clean("Should drafts be public?", None);
-        clean("Summary", None);
-        clean("", None);
-        let long = "The gateway answers every request of the shop twice whenever a customer pays with two vouchers of different kinds at once";
-        let title = clean_title(long).unwrap();
-        assert!(title.text.chars().count() <= LONGEST_TITLE && !title.text.ends_with("of"), "{title:?}");
-        assert!(!title.rest.is_empty());
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn any_text_gives_a_title_within_its_bounds_or_none(
-            text in ".{0,200}|[ -~]{0,240}|(the |cart |is |rounded |— |, |\\(|\\)|`|\"|: |x.rs |It ){0,40}",
-            heading in ".{0,40}",
-        ) {
-            let pieces = [piece(&text, Some(&heading), 0.5), piece(&text, None, 0.5)];
-            for found in title(&pieces).into_iter().chain(clean_title(&text)) {
-                proptest::prop_assert!(found.text.chars().count() <= LONGEST_TITLE);
-                proptest::prop_assert!(!found.text.ends_with(['?', ':', '…']));
-                proptest::prop_assert!(found.text.chars().any(char::is_alphabetic));
-            }
-        }
-    }
-}
+mod tests;

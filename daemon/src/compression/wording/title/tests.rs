@@ -1,0 +1,167 @@
+//! Titles of sentences in many styles.
+
+use super::*;
+
+fn piece<'a>(text: &'a str, heading: Option<&'a str>, salience: f32) -> Piece<'a> {
+    Piece { text, heading, salience, source: SourceKind::Answer }
+}
+
+#[track_caller]
+fn check(pieces: &[Piece<'_>], expected: &str) -> Title {
+    let found = title(pieces).unwrap();
+    assert_eq!(found.text, expected);
+    found
+}
+
+#[track_caller]
+fn check_one(text: &str, heading: Option<&str>, expected: &str) {
+    check(&[piece(text, heading, 1.0)], expected);
+}
+
+#[test]
+fn a_whole_statement_is_taken_as_it_is() {
+    check_one("- **The cart rounds its total once.**", None, "The cart rounds its total once");
+    check_one(
+        "However, `Cart::total` returns cents for refunds.",
+        None,
+        "Cart::total returns cents for refunds",
+    );
+}
+
+#[test]
+fn what_is_cut_goes_on_in_the_rest() {
+    let long = "The cart rounds its total once after all lines are summed — every line had lost up to a cent of its own until now.";
+    let title = check(&[piece(long, None, 1.0)], "The cart rounds its total once after all lines are summed");
+    assert_eq!(title.rest, "every line had lost up to a cent of its own until now.");
+    assert_eq!(title.piece, 0);
+    let aside = "`Cart::total` rounds the sum of all lines to cents (half to even, as the tax office wants it since the spring of this year)";
+    let title = check(&[piece(aside, None, 1.0)], "Cart::total rounds the sum of all lines to cents");
+    assert_eq!(title.rest, "half to even, as the tax office wants it since the spring of this year");
+}
+
+#[test]
+fn the_subject_comes_from_the_heading_the_file_or_the_sentence_before() {
+    check_one(
+        "Returns nothing on errors",
+        Some("3. `Cart::total`"),
+        "Cart::total: returns nothing on errors",
+    );
+    check_one("src/shop/cart.rs — rounds the total once", None, "cart.rs: rounds the total once");
+    check_one(
+        "Never rounded per line",
+        Some("Totals of refunds"),
+        "Totals of refunds: Never rounded per line",
+    );
+    let pieces = [
+        piece("`Cart::total` adds up all lines of a cart.", None, 0.2),
+        piece("It never rounds a single line of them", None, 1.9),
+    ];
+    check(&pieces, "Cart::total never rounds a single line of them");
+}
+
+#[test]
+fn a_generic_heading_or_label_is_left_out() {
+    check_one(
+        "Rounded the total of the cart once",
+        Some("Summary of changes"),
+        "Rounded the total of the cart once",
+    );
+    check_one("Impact: carts show a cent too little", None, "Carts show a cent too little");
+    check_one("The problem is on checkout — `Cart::total` rounds twice", None, "Cart::total rounds twice");
+}
+
+#[test]
+fn counts_and_tellers_before_a_statement_go() {
+    check_one("Phase 2: The cart rounds its total once", None, "The cart rounds its total once");
+    check_one("I've added a cache of rates to the cart", None, "Added a cache of rates to the cart");
+    check_one("We now cached every rate of the cart", None, "Cached every rate of the cart");
+}
+
+#[test]
+fn a_title_that_leans_gives_way_to_one_that_stands() {
+    let stands = "Totals of refunds are rounded once after every line was summed";
+    for leaning in [
+        "At that point the cart holds a stale total",
+        "With the cache gone, it returns a stale total",
+        "Option B rounds the total of the cart once",
+        "Bug #4 rounds the total of the cart twice",
+        "When called: the cart rounds its total twice",
+    ] {
+        let pieces = [piece(leaning, None, 1.0), piece(stands, None, 1.0)];
+        assert_eq!(check(&pieces, stands).piece, 1, "{leaning}");
+    }
+}
+
+#[test]
+fn an_abbreviation_ends_no_title() {
+    let long = "The cart keeps prices, taxes, vouchers, etc. Before every sale its lines are summed, rounded once and then sent on to the gateway of the shop";
+    assert!(!title(&[piece(long, None, 1.0)]).unwrap().text.ends_with("etc"));
+}
+
+#[test]
+fn a_commit_loses_its_type_and_keeps_a_scope_that_says_more() {
+    let commit = |text| Piece { source: SourceKind::Commit, ..piece(text, None, 1.0) };
+    check(&[commit("fix(cart): round totals once")], "Cart: round totals once");
+    check(&[commit("fix(cart): round the cart's totals once")], "Round the cart's totals once");
+}
+
+#[test]
+fn the_statement_is_preferred_to_what_stands_around_it() {
+    let pieces = [
+        piece("Let me show you what I found.", None, 1.0),
+        piece("Two things were wrong:", None, 1.0),
+        piece("The gateway drops the sign of a refund", None, 1.0),
+        piece("Should I go on?", None, 1.5),
+    ];
+    assert_eq!(check(&pieces, "The gateway drops the sign of a refund").piece, 2);
+}
+
+#[test]
+fn what_is_no_statement_is_no_title() {
+    for text in [
+        "Should drafts be public?",
+        "What changed:",
+        "cargo test --workspace",
+        "src/cart.rs",
+        "Done!",
+        "let total = cart.total();",
+        "// BEFORE total",
+    ] {
+        assert_eq!(title(&[piece(text, None, 1.0)]), None, "{text}");
+    }
+    assert_eq!(title(&[]), None);
+}
+
+#[track_caller]
+fn clean(written: &str, expected: Option<&str>) {
+    assert_eq!(clean_title(written).map(|title| title.text).as_deref(), expected, "{written}");
+}
+
+#[test]
+fn a_written_title_is_held_to_the_same_rules() {
+    clean("User: **always** use tabs", Some("Always use tabs"));
+    clean("Plan: Open: - round once…", Some("Round once"));
+    clean("cart.rs: rounds once", Some("cart.rs: rounds once"));
+    clean("Should drafts be public?", None);
+    clean("Summary", None);
+    clean("", None);
+    let long = "The gateway answers every request of the shop twice whenever a customer pays with two vouchers of different kinds at once";
+    let title = clean_title(long).unwrap();
+    assert!(title.text.chars().count() <= LONGEST_TITLE && !title.text.ends_with("of"), "{title:?}");
+    assert!(!title.rest.is_empty());
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_gives_a_title_within_its_bounds_or_none(
+        text in ".{0,200}|[ -~]{0,240}|(the |cart |is |rounded |— |, |\\(|\\)|`|\"|: |x.rs |It ){0,40}",
+        heading in ".{0,40}",
+    ) {
+        let pieces = [piece(&text, Some(&heading), 0.5), piece(&text, None, 0.5)];
+        for found in title(&pieces).into_iter().chain(clean_title(&text)) {
+            proptest::prop_assert!(found.text.chars().count() <= LONGEST_TITLE);
+            proptest::prop_assert!(!found.text.ends_with(['?', ':', '…']));
+            proptest::prop_assert!(found.text.chars().any(char::is_alphabetic));
+        }
+    }
+}

@@ -188,7 +188,7 @@ fn a_prompt_is_given_the_passage_that_answers_it_and_small_talk_nothing() {
     };
     let given = asks("Why does the currency converter cache its exchange rates for hours?", "p1");
     assert!(given.contains("the provider blocks whoever asks more often"), "{given}");
-    assert!(!given.contains("42 columns"), "the passage and not the whole: {given}");
+    assert!(given.len() < answer.len(), "a passage and not the whole: {given}");
     let stop =
         json!({"last_assistant_message": "Because of the provider. Shall I go on?", "prompt_id": "p1"});
     stage.hook(&stage.event("two", "Stop", stop));

@@ -1,6 +1,6 @@
 //! What would be told, with the columns of the table.
 
-use recall::memory::injection::choice::{Choice, Words};
+use recall::memory::injection::choice::{Choice, Words, is_statement};
 use recall::memory::injection::{Decision, decide};
 use recall::memory::linear::Weights;
 use recall::memory::tokens::estimate;
@@ -95,6 +95,9 @@ fn told<'a>(everything: &'a Everything, one: &Asked, weights: &Weights, floor: f
             break;
         }
         let told = &everything.passages[&judged.key];
+        if !is_statement(judged.key.document.kind, &told.text) {
+            continue;
+        }
         choice.add(Words::of(&told.text), told.at, told);
     }
     let mut spent = FRAME;

@@ -117,14 +117,10 @@ pub fn of_summary(title: &str, fields: [(&str, &String); 5]) -> Vec<Passage> {
     fields.into_iter().filter(|(_, text)| !text.trim().is_empty()).flat_map(named).collect()
 }
 
-/// The passages of a prompt that a person wrote, without questions, which answer nothing.
+/// The passages of a prompt that a person wrote. A question is never told, but says what the answer after it is about.
 pub fn of_prompt(text: &str) -> Vec<Passage> {
     // What begins so was made by the agent's program, or starts a command.
-    if text.trim_start().starts_with(['<', '/']) {
-        return Vec::new();
-    }
-    let passages = passage::cut(text).into_iter();
-    passages.filter(|passage| !passage.text.trim_end().ends_with(['?', '\u{ff1f}'])).collect()
+    if text.trim_start().starts_with(['<', '/']) { Vec::new() } else { passage::cut(text) }
 }
 
 /// The passages of what an action says to other people: a commit, a pull request, a plan, a subagent's report.

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::context_lookup::{ContextLookup, ContextRequest};
 use super::documents::passages;
 use crate::memory::context::{Material, Statement};
-use crate::memory::injection::choice::{Choice, Words};
+use crate::memory::injection::choice::{self, Choice, Words};
 use crate::memory::injection::prompt::Situation;
 use crate::memory::injection::{self, Decision, FLOOR, Judged};
 use crate::memory::passage::{Passage, PassageKey, PassageMatches};
@@ -73,15 +73,18 @@ impl ContextLookup {
             let row = store::load_document(db, key.document)?;
             known.extend(row.and_then(|row| self.passage(key, &row)).map(|passage| words(&passage)));
         }
-        let mut choice = Choice::beside(known);
+        let mut chosen = Choice::beside(known);
         let branch_context = self.branch_context(&context_request.place);
         for judged in decision.told.iter().filter(|one| !context_request.injected.has(one.key)).take(READ) {
-            if choice.is_full() {
+            if chosen.is_full() {
                 break;
             }
             // The index may be a moment older than the store.
             let Some(row) = store::load_document(db, judged.key.document)? else { continue };
             let Some(passage) = self.passage(judged.key, &row) else { continue };
+            if !choice::is_statement(judged.key.document.kind, &passage.text) {
+                continue;
+            }
             let words = words(&passage);
             // What an observation said of this and no longer holds is not told by the text from which it was made.
             if outdated(db, &row)?.iter().any(|outdated| words.covers(outdated)) {
@@ -89,9 +92,9 @@ impl ContextLookup {
             }
             let mut statement = statement(*judged, passage, &row, decision);
             statement.elsewhere = branch_context.mark(&store::made_where(db, judged.key.document)?);
-            choice.add(words, statement.at, statement);
+            chosen.add(words, statement.at, statement);
         }
-        Ok(choice.into_best())
+        Ok(chosen.into_best())
     }
 
     fn passage(&self, key: PassageKey, row: &DocumentRow) -> Option<Passage> {

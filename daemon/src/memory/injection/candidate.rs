@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::memory::document::DocumentKind;
+use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::linear::Features;
 use crate::memory::observation::ObservationType;
 use crate::memory::passage::{PassageKey, PassageMatch, PassageMatches};
@@ -74,6 +74,13 @@ impl<'a> Field<'a> {
             self.by_key.get(&key).map(|near| near.strength)
         };
         let near = at(one.key.part.checked_sub(1)).into_iter().chain(at(one.key.part.checked_add(1)));
+        let asked = match one.key.document.kind {
+            DocumentKind::Response => {
+                let document = DocumentKey { kind: DocumentKind::Prompt, ..one.key.document };
+                self.by_key.get(&PassageKey { document, part: 0 }).map_or(0.0, |asked| asked.strength)
+            }
+            _ => 0.0,
+        };
         let mut features = Features::default();
         let mut add = |name: &'static str, value: f32| features.add(name, f64::from(value));
         add("strength in bits", one.strength * self.whole);
@@ -81,6 +88,7 @@ impl<'a> Field<'a> {
         add("session coverage", self.matches.information(conversation.found) / self.whole);
         add("session strength", (conversation.strongest + conversation.second) / 2.0);
         add("strength near", near.fold(0.0, f32::max));
+        add("strength of its prompt", asked);
         add("ahead of other sessions", (one.strength - rival).clamp(-0.3, 0.3));
         add("length", (1.0 + one.length as f32).ln());
         add("words asked", (1.0 + self.subjects as f32).ln());

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::memory::document::DocumentKind;
 use crate::memory::ids::Timestamp;
 use crate::memory::sameness::is_code;
 
@@ -49,6 +50,11 @@ impl Words {
         let of_other = other.all.len();
         of_other > 0 && other.all.intersection(&self.all).count() * 100 >= of_other * percent
     }
+}
+
+/// Whether a passage states something. What a person asked does not.
+pub fn is_statement(kind: DocumentKind, text: &str) -> bool {
+    kind != DocumentKind::Prompt || !text.trim_end().ends_with(['?', '\u{ff1f}'])
 }
 
 /// The chosen ones so far.
@@ -111,6 +117,13 @@ mod tests {
         let other = "Rounding happens once, after the sum";
         check(&[], &[(old, 1), (other, 5), (new, 9)], &[new, other]);
         check(&[], &[(new, 9), (other, 5), (old, 1)], &[new, other]);
+    }
+
+    #[test]
+    fn a_question_of_a_person_states_nothing() {
+        assert!(!is_statement(DocumentKind::Prompt, "Why is the cart rounded?\n"));
+        assert!(is_statement(DocumentKind::Prompt, "The cart is rounded once."));
+        assert!(is_statement(DocumentKind::Response, "It is done. Shall I commit?"));
     }
 
     #[test]

@@ -20,7 +20,7 @@ const LINES: [Line; 4] = [
     ("cold start to the first answer", "#777777", |at| at.cold_start),
 ];
 
-pub(crate) fn svg(measured: &[AtSize]) -> String {
+pub(super) fn svg(measured: &[AtSize]) -> String {
     let sizes = || measured.iter().map(|at| at.documents as f64);
     let (least, most) = (sizes().fold(f64::MAX, f64::min), sizes().fold(0.0, f64::max));
     let share = |value: f64, from: f64, to: f64| (value / from).ln() / (to / from).ln().max(f64::EPSILON);

@@ -67,7 +67,8 @@ fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
 fn names() -> Regex {
     let whole = ROWS.iter().map(|row| row.name).filter(|name| !["pi", "cursor"].contains(name));
     let whole = whole.map(|name| format!(r"\b{}\b", regex::escape(name)));
-    let titles = AGENTS.iter().map(|spec| regex::escape(spec.title));
+    // As it is written: `cursor` is also a word of terminals.
+    let titles = AGENTS.iter().map(|spec| format!("(?-i:{})", regex::escape(spec.title)));
     let words =
         ["claude", "codex", "copilot", "gemini", "qwen", "openclaw", r"\.cursor", "beforeSubmitPrompt"];
     let all: Vec<String> = whole.chain(titles).chain(words.map(str::to_owned)).collect();

@@ -31,10 +31,12 @@ fn folder(stage: &Stage, name: &str) -> PathBuf {
     folder
 }
 
-/// The ids that a context names, as `#123`.
+/// The ids that a context names: `#123`, or a letter and a number as in `s12`.
 fn cited(context: &str) -> Vec<String> {
     let words = context.split(|character: char| character.is_whitespace());
-    let ids = words.filter(|word| word.strip_prefix('#').is_some_and(|id| id.parse::<u32>().is_ok()));
+    let ids = words.filter(|word| {
+        word.strip_prefix(['#', 's', 'r', 'l', 'p', 'c', 'a']).is_some_and(|id| id.parse::<u32>().is_ok())
+    });
     ids.map(str::to_owned).collect()
 }
 

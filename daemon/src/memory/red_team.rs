@@ -145,7 +145,8 @@ fn tags(block: &str) -> Vec<String> {
     for piece in text.split('<').skip(1) {
         let bare = piece.trim_start_matches([' ', '/', '\\']);
         let slash = if piece.strip_suffix(bare).is_some_and(|lead| lead.contains('/')) { "/" } else { "" };
-        let bare: String = bare.chars().take_while(|c| c.is_alphanumeric() || matches!(c, '-' | '!')).collect();
+        let bare: String =
+            bare.chars().take_while(|c| c.is_alphanumeric() || matches!(c, '-' | '!')).collect();
         let begins = bare.starts_with(|c: char| c.is_alphabetic() || c == '!');
         let is_speaker = ["system", "user", "assistant", "human", "private"].contains(&bare.as_str());
         if begins && (bare.trim_end_matches('-').contains('-') || bare.starts_with('!') || is_speaker) {

@@ -37,6 +37,8 @@ pub struct Config {
     pub capture: CapturePolicy,
     pub excluded: Excluded,
     pub durability: Durability,
+    /// Whether `recall mcp` offers tools that write.
+    pub mcp_writing: McpWriting,
     pub idle: IdlePolicy,
     pub housekeeping_s: u64,
     /// 0 keeps everything for ever.
@@ -116,6 +118,13 @@ impl Subscription {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     Shown,
+    Off,
+}
+
+/// Whether models may write to the memory through `recall mcp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum McpWriting {
+    On,
     Off,
 }
 
@@ -246,6 +255,7 @@ struct Written {
     context: WrittenContext,
     compression: WrittenCompression,
     embedding: WrittenEmbedding,
+    mcp: WrittenMcp,
     redaction: WrittenRedaction,
     subscribe: Vec<Subscription>,
 }
@@ -273,6 +283,12 @@ impl Default for WrittenCapture {
             exclude: Vec::new(),
         }
     }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WrittenMcp {
+    write: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -408,6 +424,7 @@ impl Written {
                     bytes: u64::from(self.capture.chunk_kb) * 1000,
                 },
             },
+            mcp_writing: if self.mcp.write { McpWriting::On } else { McpWriting::Off },
             durability: match self.durability.sync {
                 WrittenSync::Full => Durability::Full,
                 WrittenSync::Normal => Durability::Normal,

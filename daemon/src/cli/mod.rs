@@ -26,6 +26,7 @@ pub mod uninstall;
 pub mod doctor;
 pub mod demo;
 pub mod ui;
+pub mod mcp;
 pub mod completions;
 
 use std::ffi::OsString;
@@ -71,6 +72,8 @@ enum Command {
     Why(why::WhyArgs),
     /// Look around in the terminal
     Ui(ui::UiArgs),
+    /// Let an agent's model ask the memory (MCP server on stdin and stdout)
+    Mcp(mcp::McpArgs),
     /// Show what models have cost, by day
     Stats(stats::StatsArgs),
     /// Check the settings
@@ -102,7 +105,7 @@ impl Command {
     fn warns(&self) -> bool {
         // The doctor reports it in detail, nobody reads the daemon's output, and a shell reads the completion
         // script.
-        !matches!(self, Self::Doctor(_) | Self::Daemon(_) | Self::Completions(_))
+        !matches!(self, Self::Doctor(_) | Self::Daemon(_) | Self::Completions(_) | Self::Mcp(_))
     }
 }
 
@@ -117,6 +120,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(code);
         }
     };
+    // Its library locks stdout for each message.
+    if matches!(parsed.command, Command::Mcp(_)) {
+        return mcp::run().map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
+    }
     let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
     let warns = parsed.command.warns();
     let outcome = dispatch(parsed.command, &mut out).and_then(|()| Ok(out.flush()?));
@@ -142,6 +149,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Context(args) => context::run(&args, out),
         Command::Why(args) => why::run(&args, out),
         Command::Ui(args) => ui::run(&args, out),
+        Command::Mcp(_) => mcp::run(),
         Command::Stats(args) => stats::run(&args, out),
         Command::Config(command) => config::run(&command, out),
         Command::Model(command) => model::run(&command, out),

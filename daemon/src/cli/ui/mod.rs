@@ -24,6 +24,7 @@ use super::client::{Client, Start, this_folder};
 use super::failure::Failure;
 use crate::app::clock;
 use state::{Next, Scope, Ui};
+pub(in crate::cli) use view::age;
 use worker::{Ask, Told};
 
 #[derive(Debug, Args)]

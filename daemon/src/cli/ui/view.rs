@@ -224,7 +224,7 @@ fn clipped(text: &str, width: usize) -> String {
 }
 
 /// How long ago, in one number and one letter.
-pub(super) fn age(now: Timestamp, at: Timestamp) -> String {
+pub(in crate::cli) fn age(now: Timestamp, at: Timestamp) -> String {
     let minutes = now.0.saturating_sub(at.0).max(0) / 60_000;
     match minutes {
         0 => "now".into(),

@@ -1,0 +1,245 @@
+//! What each tool does.
+
+use recall_protocol::query::{Explain, Filter, Mark, Remember, Search, Session, Timeline, Validity};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{ask, shown};
+use crate::app::answers::found::{SearchResult, TimelineItem};
+use crate::app::clock;
+use crate::cli::ctl::session as session_text;
+use crate::cli::filter;
+use crate::cli::show;
+use crate::cli::terminal;
+use crate::cli::ui::age;
+use crate::config::McpWriting;
+use crate::memory::tokens::estimate;
+
+/// The most results of a search.
+const MOST: u32 = 100;
+const NEWEST: &str = "kind:observation";
+
+/// An id as models write it.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Id {
+    Number(u64),
+    Text(String),
+}
+
+impl Id {
+    fn text(self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => text,
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct SearchCall {
+    query: String,
+    limit: Option<u32>,
+    #[serde(rename = "type", alias = "obs_type")]
+    kind: Option<String>,
+    #[serde(alias = "files")]
+    file: Option<String>,
+    #[serde(alias = "dateStart")]
+    since: Option<String>,
+    project: Option<String>,
+    all: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct TimelineCall {
+    #[serde(alias = "anchor")]
+    id: Option<Id>,
+    query: Option<String>,
+    #[serde(alias = "depth_before")]
+    before: Option<u32>,
+    #[serde(alias = "depth_after")]
+    after: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct IdsCall {
+    ids: Vec<Id>,
+    #[serde(default)]
+    reopen: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RecentCall {
+    limit: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct FileCall {
+    path: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RememberCall {
+    text: String,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    #[serde(default)]
+    files: Vec<String>,
+}
+
+/// A tool with its arguments.
+#[derive(Debug)]
+pub(super) enum Call {
+    Search(SearchCall),
+    Timeline(TimelineCall),
+    GetObservations(IdsCall),
+    RecentContext(RecentCall),
+    FileHistory(FileCall),
+    Remember(RememberCall),
+    Resolve(IdsCall),
+}
+
+/// What a tool answers: a text for the model, and the same as JSON.
+pub(super) struct Answer {
+    pub(super) text: String,
+    pub(super) structured: Value,
+}
+
+impl Call {
+    /// `None`: there is no such tool, or the user does not allow it.
+    pub(super) fn parse(name: &str, arguments: Value, writing: McpWriting) -> Option<serde_json::Result<Self>> {
+        use serde_json::from_value;
+        let writes = writing == McpWriting::On;
+        Some(match name {
+            "search" => from_value(arguments).map(Self::Search),
+            "timeline" => from_value(arguments).map(Self::Timeline),
+            "get_observations" => from_value(arguments).map(Self::GetObservations),
+            "recent_context" => from_value(arguments).map(Self::RecentContext),
+            "file_history" => from_value(arguments).map(Self::FileHistory),
+            "remember" if writes => from_value(arguments).map(Self::Remember),
+            "resolve" if writes => from_value(arguments).map(Self::Resolve),
+            _ => return None,
+        })
+    }
+
+    pub(super) fn search(query: String) -> Self {
+        Self::Search(SearchCall { query, ..SearchCall::default() })
+    }
+
+    /// Runs in the project of `folder`.
+    pub(super) fn run(self, folder: &str) -> anyhow::Result<Answer> {
+        match self {
+            Self::Search(call) => search(call, folder),
+            Self::Timeline(call) => timeline(call, folder),
+            Self::GetObservations(call) => get(call, folder),
+            Self::RecentContext(call) => {
+                let limit = call.limit.or(Some(10));
+                search(SearchCall { query: NEWEST.to_owned(), limit, ..SearchCall::default() }, folder)
+            }
+            Self::FileHistory(call) => {
+                let file = Some(call.path);
+                search(SearchCall { query: NEWEST.to_owned(), file, ..SearchCall::default() }, folder)
+            }
+            Self::Remember(call) => remember(call, folder),
+            Self::Resolve(call) => resolve(call),
+        }
+    }
+}
+
+fn search(call: SearchCall, folder: &str) -> anyhow::Result<Answer> {
+    let mut text = call.query;
+    for (key, value) in [("type", &call.kind), ("file", &call.file)] {
+        if let Some(value) = value {
+            text.push_str(&format!(" {key}:\"{}\"", value.replace('"', "")));
+        }
+    }
+    let project = match (call.all, call.project) {
+        (true, _) => None,
+        (false, Some(name)) => Some(name),
+        (false, None) => Some(folder.to_owned()),
+    };
+    let since_ms = call.since.as_deref().map(filter::since).transpose()?;
+    let limit = Some(call.limit.unwrap_or(20).min(MOST));
+    let filter = Filter { project, since_ms, limit };
+    let found = ask(Search { text, filter, explain: Explain::No, folder: Some(folder.to_owned()) })?;
+    let lines: Vec<String> = found.results.iter().map(result_line).collect();
+    let text = if lines.is_empty() { "Nothing found.".to_owned() } else { lines.join("\n") };
+    Ok(Answer { text, structured: serde_json::to_value(&found)? })
+}
+
+fn result_line(found: &SearchResult) -> String {
+    let kind = found.observation_type.as_ref().unwrap_or(&found.kind);
+    let tokens = estimate(&found.title) + estimate(&found.snippet);
+    let status = found.status.as_deref().filter(|status| *status != "active");
+    let status = status.map(|status| format!(" ({status})")).unwrap_or_default();
+    let (id, age) = (terminal::id(found.id), age(clock::now(), found.created_at.0));
+    format!("{id} {age} {kind}: {}{status} ~{tokens}", found.title)
+}
+
+fn timeline(call: TimelineCall, folder: &str) -> anyhow::Result<Answer> {
+    let id = match (call.id, call.query) {
+        (Some(id), _) => id.text(),
+        (None, Some(query)) => {
+            let filter = Filter { project: Some(folder.to_owned()), since_ms: None, limit: Some(1) };
+            let found = ask(Search { text: query, filter, explain: Explain::No, folder: None })?;
+            match found.results.first() {
+                Some(best) => best.id.0.to_string(),
+                None => return Ok(Answer { text: "Nothing found.".into(), structured: json!({"items": []}) }),
+            }
+        }
+        (None, None) => anyhow::bail!("timeline needs an id or a query"),
+    };
+    let (before, after) = (call.before.unwrap_or(5).min(MOST), call.after.unwrap_or(5).min(MOST));
+    let around = ask(Timeline { id, before, after, folder: Some(folder.to_owned()) })?;
+    let line = |item: &TimelineItem| {
+        let kind = item.observation_type.as_ref().unwrap_or(&item.kind);
+        let id = item.id.map(terminal::id).unwrap_or_default();
+        format!("{} {id} {kind}: {}", terminal::time(item.created_at), item.title)
+    };
+    let text = around.items.iter().map(line).collect::<Vec<_>>().join("\n");
+    Ok(Answer { text, structured: serde_json::to_value(&around)? })
+}
+
+fn get(call: IdsCall, folder: &str) -> anyhow::Result<Answer> {
+    let mut items = Vec::new();
+    for id in call.ids.into_iter().take(MOST as usize) {
+        items.extend(shown(&id.text(), folder)?);
+    }
+    let structured = json!({ "items": serde_json::to_value(&items)? });
+    let mut text = Vec::new();
+    show::tell(&mut text, items)?;
+    Ok(Answer { text: plain(&text), structured })
+}
+
+/// An overview of a session.
+pub(super) fn session(id: &str) -> anyhow::Result<String> {
+    let mut text = Vec::new();
+    session_text::tell(&mut text, &ask(Session { id: id.to_owned() })?)?;
+    Ok(plain(&text))
+}
+
+/// Without the terminal's styles.
+fn plain(text: &[u8]) -> String {
+    String::from_utf8_lossy(&anstream::adapter::strip_bytes(text).into_vec()).into_owned()
+}
+
+fn remember(call: RememberCall, folder: &str) -> anyhow::Result<Answer> {
+    let request = Remember {
+        text: call.text,
+        kind: call.kind,
+        project: folder.to_owned(),
+        files: call.files,
+        ..Remember::default()
+    };
+    let kept = ask(request)?;
+    let lines = kept.items.iter().map(|item| format!("Remembered as #{}: {}", item.id, item.title));
+    Ok(Answer { text: lines.collect::<Vec<_>>().join("\n"), structured: serde_json::to_value(&kept)? })
+}
+
+fn resolve(call: IdsCall) -> anyhow::Result<Answer> {
+    let validity = if call.reopen { Validity::Active } else { Validity::Resolved };
+    let marked = ask(Mark { ids: call.ids.into_iter().map(Id::text).collect(), validity })?;
+    let lines = marked.items.iter().map(|item| format!("#{} is {}: {}", item.id, item.status, item.title));
+    Ok(Answer { text: lines.collect::<Vec<_>>().join("\n"), structured: serde_json::to_value(&marked)? })
+}

@@ -1,0 +1,106 @@
+//! What the tools are called, what they take, and what the model reads about them.
+
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+use crate::config::McpWriting;
+
+pub(super) const INSTRUCTIONS: &str = "The memory of earlier sessions in this project: decisions, fixes, failures, \
+preferences, open ends. Search it before you repeat work or when something looks familiar. `search` gives an index; \
+`get_observations` the whole texts. Notes may be outdated: the code decides.";
+
+fn schema(properties: Value, required: &[&str]) -> JsonObject {
+    let schema = json!({"type": "object", "properties": properties, "required": required});
+    schema.as_object().cloned().unwrap_or_default()
+}
+
+fn tool(name: &'static str, description: &'static str, properties: Value, required: &[&str]) -> Tool {
+    Tool::new(name, description, schema(properties, required))
+}
+
+/// The tools of a client; those that write only where the user allows it.
+pub(super) fn list(writing: McpWriting) -> Vec<Tool> {
+    let ids = json!({"type": "array", "items": {"type": ["integer", "string"]}, "description": "Ids, such as 12 or \"s3\""});
+    let reads = [
+        tool(
+            "search",
+            "Find what earlier sessions did, decided or learned. Returns an index: id, age, type, title, tokens. Get whole texts with get_observations.",
+            json!({
+                "query": {"type": "string", "description": "Words, \"phrases\", -without, file:NAME, since:2d"},
+                "limit": {"type": "integer", "default": 20},
+                "type": {"type": "string", "description": "An observation's type, such as bugfix, decision, gotcha"},
+                "file": {"type": "string"},
+                "since": {"type": "string", "description": "2d, 3 weeks, 2026-11-01"},
+                "project": {"type": "string", "description": "Another project's name"},
+                "all": {"type": "boolean", "default": false, "description": "Search all projects"}
+            }),
+            &["query"],
+        ),
+        tool(
+            "timeline",
+            "What happened before and after an item, in order of time. Give its id, or a query whose best result is taken.",
+            json!({
+                "id": {"type": ["integer", "string"]},
+                "query": {"type": "string"},
+                "before": {"type": "integer", "default": 5},
+                "after": {"type": "integer", "default": 5}
+            }),
+            &[],
+        ),
+        tool("get_observations", "The whole texts of some items. Ask for all you need at once.", json!({"ids": ids}), &["ids"]),
+        tool(
+            "recent_context",
+            "The newest observations of this project, as an index.",
+            json!({"limit": {"type": "integer", "default": 10}}),
+            &[],
+        ),
+        tool(
+            "file_history",
+            "What is known about a file: fixes, decisions and pitfalls. Ask before you change it.",
+            json!({"path": {"type": "string"}}),
+            &["path"],
+        ),
+    ];
+    let mut tools: Vec<Tool> =
+        reads.into_iter().map(|tool| tool.annotate(ToolAnnotations::new().read_only(true))).collect();
+    if writing == McpWriting::On {
+        tools.push(tool(
+            "remember",
+            "Keep something the user asks you to remember, in one or two whole sentences.",
+            json!({
+                "text": {"type": "string"},
+                "type": {"type": "string", "description": "Such as decision, preference, gotcha"},
+                "files": {"type": "array", "items": {"type": "string"}}
+            }),
+            &["text"],
+        ));
+        tools.push(tool(
+            "resolve",
+            "Mark observations as no longer valid, or valid again with reopen.",
+            json!({"ids": ids, "reopen": {"type": "boolean", "default": false}}),
+            &["ids"],
+        ));
+    }
+    tools
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::tokens::estimate;
+
+    #[test]
+    fn what_the_model_reads_is_short() {
+        let text = serde_json::to_string(&list(McpWriting::On)).unwrap();
+        let tokens = estimate(&text) + estimate(INSTRUCTIONS);
+        assert!(tokens < 1000, "{tokens}");
+    }
+
+    #[test]
+    fn nothing_writes_unless_it_is_allowed() {
+        let names = |writing| list(writing).into_iter().map(|tool| tool.name.into_owned()).collect::<Vec<_>>();
+        let reading = ["search", "timeline", "get_observations", "recent_context", "file_history"];
+        assert_eq!(names(McpWriting::Off), reading);
+        assert_eq!(names(McpWriting::On), [&reading[..], &["remember", "resolve"]].concat());
+    }
+}

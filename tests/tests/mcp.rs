@@ -1,0 +1,182 @@
+//! `recall mcp` as a client of the protocol uses it: lines of JSON over a pipe to the real program.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use recall_tests::Stage;
+use serde_json::{Value, json};
+
+/// A client with its server. Ends with the test.
+struct Mcp {
+    server: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+    last: u64,
+    /// What the client says its folders are.
+    roots: Option<String>,
+}
+
+impl Mcp {
+    fn start(stage: &Stage, roots: Option<String>) -> Self {
+        let mut command = stage.command("recall");
+        command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut server = command.spawn().unwrap();
+        let to = server.stdin.take().unwrap();
+        let from = BufReader::new(server.stdout.take().unwrap());
+        let mut client = Self { server, to, from, last: 0, roots };
+        let capabilities = if client.roots.is_some() { json!({"roots": {}}) } else { json!({}) };
+        let told = client.ask(
+            "initialize",
+            json!({"protocolVersion": "2025-06-18", "capabilities": capabilities,
+                   "clientInfo": {"name": "test", "version": "1"}}),
+        );
+        assert_eq!(told["result"]["serverInfo"]["name"], "recall", "{told}");
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.to, "{message}").unwrap();
+        self.to.flush().unwrap();
+    }
+
+    /// Asks, and answers what the server asks meanwhile.
+    fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.last += 1;
+        let id = self.last;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        loop {
+            let mut line = String::new();
+            assert!(self.from.read_line(&mut line).unwrap() > 0, "the server has ended");
+            let message: Value = serde_json::from_str(&line).expect("stdout carries the protocol alone");
+            if message["method"] == "roots/list" {
+                let uri = format!("file://{}", self.roots.as_deref().unwrap());
+                let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": {"roots": [{"uri": uri}]}});
+                self.send(&answer);
+            } else if message["id"] == id {
+                return message;
+            }
+        }
+    }
+
+    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
+    }
+
+    /// The text and the structured content of a call that succeeds.
+    #[track_caller]
+    fn told(&mut self, tool: &str, arguments: Value) -> (String, Value) {
+        let answer = self.call(tool, arguments);
+        let result = &answer["result"];
+        assert_ne!(result["isError"], true, "{answer}");
+        (result["content"][0]["text"].as_str().unwrap().to_owned(), result["structuredContent"].clone())
+    }
+}
+
+impl Drop for Mcp {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+fn remembered() -> Stage {
+    let stage = Stage::new().daemon();
+    stage.discount_session("first");
+    stage.flush();
+    stage
+}
+
+#[test]
+fn a_model_searches_looks_around_and_reads() {
+    let stage = remembered();
+    let mut mcp = Mcp::start(&stage, None);
+    let tools = mcp.ask("tools/list", json!({}));
+    let names: Vec<_> = tools["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["search", "timeline", "get_observations", "recent_context", "file_history"]);
+
+    let (index, found) = mcp.told("search", json!({"query": "cart rounding"}));
+    let id = found["results"][0]["id"].clone();
+    assert!(index.contains("Rounding") || index.contains("cart"), "{index}");
+    assert!(index.lines().next().unwrap().contains('~'), "what it costs to read: {index}");
+    let (text, items) = mcp.told("get_observations", json!({"ids": [id]}));
+    assert!(text.contains("Rounding happens once"), "{text}");
+    assert!(!text.contains('\u{1b}'), "no styles of a terminal");
+    assert_eq!(items["items"].as_array().unwrap().len(), 1);
+    let (around, _) = mcp.told("timeline", json!({"query": "cart rounding", "before": 50, "after": 50}));
+    assert!(around.contains("prompt"), "{around}");
+    let (recent, _) = mcp.told("recent_context", json!({"limit": 3}));
+    assert!(recent.starts_with('#'), "{recent}");
+    let (of_file, _) = mcp.told("file_history", json!({"path": "cart.rs"}));
+    assert!(of_file.starts_with('#'), "{of_file}");
+
+    let resources = mcp.ask("resources/list", json!({}));
+    let uri = resources["result"]["resources"][0]["uri"].clone();
+    assert_eq!(uri, "recall://session/first", "{resources}");
+    let read = mcp.ask("resources/read", json!({"uri": uri}));
+    assert!(read["result"]["contents"][0]["text"].as_str().unwrap().contains("first"), "{read}");
+    let prompt = mcp.ask("prompts/get", json!({"name": "what-do-you-know", "arguments": {"subject": "rounding"}}));
+    assert!(prompt["result"]["messages"][0]["content"]["text"].as_str().unwrap().contains('#'), "{prompt}");
+}
+
+#[test]
+fn nothing_is_written_unless_the_user_allows_it() {
+    let stage = remembered();
+    let mut mcp = Mcp::start(&stage, None);
+    for (tool, arguments) in [("remember", json!({"text": "The cart is red"})), ("resolve", json!({"ids": [1]}))] {
+        let refused = mcp.call(tool, arguments);
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    }
+    drop(mcp);
+
+    std::fs::write(stage.home().join("config.toml"), "[mcp]\nwrite = true\n").unwrap();
+    let mut mcp = Mcp::start(&stage, None);
+    let (_, kept) = mcp.told("remember", json!({"text": "The cart is painted red <private>by Mallory</private>.", "type": "preference"}));
+    let id = kept["items"][0]["id"].clone();
+    let (index, _) = mcp.told("search", json!({"query": "painted red", "type": "preference"}));
+    assert!(index.contains("painted red") && !index.contains("Mallory"), "{index}");
+    let (told, _) = mcp.told("resolve", json!({"ids": [id]}));
+    assert!(told.contains("is resolved"), "{told}");
+    let (told, _) = mcp.told("resolve", json!({"ids": [format!("#{id}")], "reopen": true}));
+    assert!(told.contains("is active"), "{told}");
+}
+
+#[test]
+fn the_project_is_that_of_the_clients_first_root() {
+    let stage = remembered();
+    let elsewhere = stage.user_home().join("else where");
+    std::fs::create_dir_all(&elsewhere).unwrap();
+    let root = elsewhere.display().to_string().replace(' ', "%20");
+    let mut mcp = Mcp::start(&stage, Some(root));
+    let answer = mcp.call("search", json!({"query": "cart"}));
+    assert!(!answer.to_string().contains("Rounding"), "{answer}");
+    let (all, _) = mcp.told("search", json!({"query": "cart", "all": true}));
+    assert!(all.contains('#'), "{all}");
+    let mut mcp = Mcp::start(&stage, Some(stage.project().display().to_string()));
+    let (here, _) = mcp.told("search", json!({"query": "cart"}));
+    assert!(here.contains('#'), "{here}");
+}
+
+#[test]
+fn what_is_wrong_is_told_and_the_server_goes_on() {
+    let mut stage = remembered();
+    let mut mcp = Mcp::start(&stage, None);
+    let wrong = mcp.call("search", json!({"query": 5}));
+    assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+    let unknown = mcp.call("frob", json!({}));
+    assert!(unknown["error"]["message"].as_str().unwrap().contains("frob"), "{unknown}");
+    let missing = mcp.call("get_observations", json!({"ids": [4711]}));
+    assert_eq!(missing["result"]["isError"], true, "{missing}");
+    assert!(missing["result"]["content"][0]["text"].as_str().unwrap().contains("4711"), "{missing}");
+
+    stage.stop_daemon();
+    let away = mcp.call("search", json!({"query": "cart"}));
+    assert_ne!(away["result"]["content"][0]["text"], Value::Null, "{away}");
+    stage.recall(["ctl", "stop"]);
+    stage.start_daemon();
+    let (again, _) = mcp.told("search", json!({"query": "cart"}));
+    assert!(again.contains('#'), "{again}");
+}

@@ -54,7 +54,8 @@ impl Mcp {
             let message: Value = serde_json::from_str(&line).expect("stdout carries the protocol alone");
             if message["method"] == "roots/list" {
                 let uri = format!("file://{}", self.roots.as_deref().unwrap());
-                let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": {"roots": [{"uri": uri}]}});
+                let answer =
+                    json!({"jsonrpc": "2.0", "id": message["id"], "result": {"roots": [{"uri": uri}]}});
                 self.send(&answer);
             } else if message["id"] == id {
                 return message;
@@ -95,7 +96,8 @@ fn a_model_searches_looks_around_and_reads() {
     let stage = remembered();
     let mut mcp = Mcp::start(&stage, None);
     let tools = mcp.ask("tools/list", json!({}));
-    let names: Vec<_> = tools["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    let names: Vec<_> =
+        tools["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
     assert_eq!(names, ["search", "timeline", "get_observations", "recent_context", "file_history"]);
 
     let (index, found) = mcp.told("search", json!({"query": "cart rounding"}));
@@ -118,7 +120,8 @@ fn a_model_searches_looks_around_and_reads() {
     assert_eq!(uri, "recall://session/first", "{resources}");
     let read = mcp.ask("resources/read", json!({"uri": uri}));
     assert!(read["result"]["contents"][0]["text"].as_str().unwrap().contains("first"), "{read}");
-    let prompt = mcp.ask("prompts/get", json!({"name": "what-do-you-know", "arguments": {"subject": "rounding"}}));
+    let prompt =
+        mcp.ask("prompts/get", json!({"name": "what-do-you-know", "arguments": {"subject": "rounding"}}));
     assert!(prompt["result"]["messages"][0]["content"]["text"].as_str().unwrap().contains('#'), "{prompt}");
 }
 
@@ -126,7 +129,9 @@ fn a_model_searches_looks_around_and_reads() {
 fn nothing_is_written_unless_the_user_allows_it() {
     let stage = remembered();
     let mut mcp = Mcp::start(&stage, None);
-    for (tool, arguments) in [("remember", json!({"text": "The cart is red"})), ("resolve", json!({"ids": [1]}))] {
+    for (tool, arguments) in
+        [("remember", json!({"text": "The cart is red"})), ("resolve", json!({"ids": [1]}))]
+    {
         let refused = mcp.call(tool, arguments);
         assert_eq!(refused["error"]["code"], -32602, "{refused}");
     }
@@ -134,7 +139,10 @@ fn nothing_is_written_unless_the_user_allows_it() {
 
     std::fs::write(stage.home().join("config.toml"), "[mcp]\nwrite = true\n").unwrap();
     let mut mcp = Mcp::start(&stage, None);
-    let (_, kept) = mcp.told("remember", json!({"text": "The cart is painted red <private>by Mallory</private>.", "type": "preference"}));
+    let (_, kept) = mcp.told(
+        "remember",
+        json!({"text": "The cart is painted red <private>by Mallory</private>.", "type": "preference"}),
+    );
     let id = kept["items"][0]["id"].clone();
     let (index, _) = mcp.told("search", json!({"query": "painted red", "type": "preference"}));
     assert!(index.contains("painted red") && !index.contains("Mallory"), "{index}");

@@ -108,7 +108,11 @@ pub(super) struct Answer {
 
 impl Call {
     /// `None`: there is no such tool, or the user does not allow it.
-    pub(super) fn parse(name: &str, arguments: Value, writing: McpWriting) -> Option<serde_json::Result<Self>> {
+    pub(super) fn parse(
+        name: &str,
+        arguments: Value,
+        writing: McpWriting,
+    ) -> Option<serde_json::Result<Self>> {
         use serde_json::from_value;
         let writes = writing == McpWriting::On;
         Some(match name {
@@ -185,7 +189,9 @@ fn timeline(call: TimelineCall, folder: &str) -> anyhow::Result<Answer> {
             let found = ask(Search { text: query, filter, explain: Explain::No, folder: None })?;
             match found.results.first() {
                 Some(best) => best.id.0.to_string(),
-                None => return Ok(Answer { text: "Nothing found.".into(), structured: json!({"items": []}) }),
+                None => {
+                    return Ok(Answer { text: "Nothing found.".into(), structured: json!({"items": []}) });
+                }
             }
         }
         (None, None) => anyhow::bail!("timeline needs an id or a query"),

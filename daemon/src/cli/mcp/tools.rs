@@ -47,7 +47,12 @@ pub(super) fn list(writing: McpWriting) -> Vec<Tool> {
             }),
             &[],
         ),
-        tool("get_observations", "The whole texts of some items. Ask for all you need at once.", json!({"ids": ids}), &["ids"]),
+        tool(
+            "get_observations",
+            "The whole texts of some items. Ask for all you need at once.",
+            json!({"ids": ids}),
+            &["ids"],
+        ),
         tool(
             "recent_context",
             "The newest observations of this project, as an index.",
@@ -98,7 +103,8 @@ mod tests {
 
     #[test]
     fn nothing_writes_unless_it_is_allowed() {
-        let names = |writing| list(writing).into_iter().map(|tool| tool.name.into_owned()).collect::<Vec<_>>();
+        let names =
+            |writing| list(writing).into_iter().map(|tool| tool.name.into_owned()).collect::<Vec<_>>();
         let reading = ["search", "timeline", "get_observations", "recent_context", "file_history"];
         assert_eq!(names(McpWriting::Off), reading);
         assert_eq!(names(McpWriting::On), [&reading[..], &["remember", "resolve"]].concat());

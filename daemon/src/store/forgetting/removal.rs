@@ -81,7 +81,8 @@ impl Operation for Forget {
         for project in uncovered(db)? {
             rethread(db, project, &BTreeSet::new())?;
         }
-        summarise_again(db, &to_forget.titles.difference(&to_forget.sessions).copied().collect(), at.wall)?;
+        let to_summarise = being_summarised(db, &touched)?.union(&to_forget.titles).copied().collect();
+        summarise_again(db, &to_summarise, at.wall)?;
         for (session, batch) in to_compress {
             jobs::enqueue(db, JobKind::Batch, session, Some(BatchId(batch)), at.wall)?;
         }
@@ -314,6 +315,13 @@ fn remove_rows(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreErr
         db.prepare_cached("DELETE FROM unparsed WHERE event_id = ?1")?.execute([event])?;
     }
     Ok(())
+}
+
+/// Those of the sessions whose summary is made right now, from texts that may be removed.
+fn being_summarised(db: &Connection, sessions: &BTreeSet<i64>) -> Result<BTreeSet<i64>, StoreError> {
+    let running = "SELECT session FROM jobs WHERE kind = 'summary' AND status = 'running'
+        AND session IN (SELECT value FROM json_each(?1))";
+    Ok(numbers(db, running, [set(sessions)?])?.into_iter().collect())
 }
 
 /// Sessions that lost part of the source of their summary.

@@ -225,6 +225,28 @@ fn work_in_hand_is_begun_anew() {
     assert_eq!(jobs, ["2 batch 2 running no stork", "3 batch 1 pending"]);
 }
 
+/// A summary that is being made has no words yet by which it could be found.
+#[test]
+fn a_summary_in_hand_is_begun_anew() {
+    let (_home, db) = memory();
+    db.execute_batch(
+        "DELETE FROM session_summaries; UPDATE sessions SET title = NULL;
+         INSERT INTO jobs (id, kind, session, status, created_at)
+         VALUES (1, 'summary', 1, 'running', 0), (2, 'summary', 2, 'running', 0);",
+    )
+    .unwrap();
+    forget(&db, &words("nest ls"), NOW).unwrap();
+    let jobs = |db: &Connection| -> Vec<String> {
+        let mut jobs =
+            db.prepare("SELECT concat_ws(' ', id, kind, session, status) FROM jobs ORDER BY id").unwrap();
+        jobs.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    assert_eq!(jobs(&db), ["3 summary 1 pending", "4 summary 2 pending"], "both lost a call");
+    db.execute("UPDATE jobs SET status = 'running'", []).unwrap();
+    forget(&db, &words("goose"), NOW).unwrap();
+    assert_eq!(jobs(&db), ["3 summary 1 running", "4 summary 2 running"], "nothing of theirs went");
+}
+
 #[test]
 fn a_forgotten_observation_is_known_by_its_title_or_its_evidence() {
     let (_home, db) = memory();

@@ -482,7 +482,7 @@ pub fn masked(value: &Value, stage: &Stage) -> Value {
 
 /// The same for what people read: times, durations, sizes and process ids.
 pub fn masked_text(text: &str, stage: &Stage) -> String {
-    const VARYING: [(&str, &str); 12] = [
+    const VARYING: [(&str, &str); 13] = [
         (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "[time]"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[time]"),
         (r"\b\d+(\.\d+)? ms\b", "[n] ms"),
@@ -491,6 +491,7 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
         (r"\b\d+(\.\d+)? (B|[KMG]iB)\b", "[bytes]"),
         (r"\bscore \d\.\d+", "score [n]"),
         (r"this one knows \d+", "this one knows [n]"),
+        (r"\b\d+ % (an answer|a prompt)", "[n] % $1"),
         // How often a word occurs counts rows of the index that were replaced and are not merged away yet.
         (r"\b(recency|moment|text|fit) +\d\.\d+", "$1 [n]"),
         (r"\b\d+\.\d+\.\d+\b", "[version]"),

@@ -188,3 +188,21 @@ fn what_is_wrong_is_told_and_the_server_goes_on() {
     let (again, _) = mcp.told("search", json!({"query": "cart"}));
     assert!(again.contains('#'), "{again}");
 }
+
+/// The official client of the protocol, where `RECALL_MCP_PYTHON` names a Python that has it. `.ci/run` sees to that.
+#[test]
+fn the_official_client_is_served() {
+    let Some(python) = std::env::var_os("RECALL_MCP_PYTHON") else {
+        println!("skipped: RECALL_MCP_PYTHON names no Python with the package `mcp`");
+        return;
+    };
+    let stage = remembered();
+    std::fs::write(stage.home().join("config.toml"), "[mcp]\nwrite = true\n").unwrap();
+    let server = stage.command("recall");
+    let mut client = std::process::Command::new(python);
+    client.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/mcp/client.py")).arg(server.get_program());
+    client.arg(stage.project()).env_clear();
+    client.envs(server.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let told = client.output().unwrap();
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+}

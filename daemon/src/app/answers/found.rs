@@ -55,6 +55,9 @@ pub struct SearchResult {
     pub status: Option<Text>,
     pub title: String,
     pub snippet: String,
+    /// About how many tokens title and text cost in full.
+    #[serde(default)]
+    pub tokens: u32,
     pub project: String,
     pub agent: String,
     pub session_id: Option<String>,

@@ -18,6 +18,7 @@ use crate::app::index_handle::IndexState;
 use crate::app::sentences::Patience;
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::{ProjectKey, Timestamp};
+use crate::memory::tokens::estimate;
 use crate::search::index::Index;
 use crate::search::query::{self, Query};
 use crate::search::request::{Request, Scope};
@@ -77,6 +78,7 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
                 kind: found.key.kind.as_str().into(),
                 observation_type: place.observation_type.map(Into::into),
                 status: place.status.map(Into::into),
+                tokens: estimate(&title) + estimate(&body),
                 title,
                 snippet: snippet(&body, &query, SNIPPET_CHARS),
                 project: place.project,

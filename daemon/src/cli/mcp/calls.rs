@@ -13,7 +13,6 @@ use crate::cli::show;
 use crate::cli::terminal;
 use crate::cli::ui::age;
 use crate::config::McpWriting;
-use crate::memory::tokens::estimate;
 
 /// The most results of a search.
 const MOST: u32 = 100;
@@ -169,12 +168,22 @@ fn search(call: SearchCall, folder: &str) -> anyhow::Result<Answer> {
     let found = ask(Search { text, filter, explain: Explain::No, folder: Some(folder.to_owned()) })?;
     let lines: Vec<String> = found.results.iter().map(result_line).collect();
     let text = if lines.is_empty() { "Nothing found.".to_owned() } else { lines.join("\n") };
-    Ok(Answer { text, structured: serde_json::to_value(&found)? })
+    // Agents may give their model the structured form instead of the text, so it is an index too.
+    let results: Vec<Value> = found.results.iter().map(result_entry).collect();
+    Ok(Answer { text, structured: json!({"results": results, "total": found.total}) })
+}
+
+fn kind_of(found: &SearchResult) -> &str {
+    found.observation_type.as_ref().unwrap_or(&found.kind)
+}
+
+fn result_entry(found: &SearchResult) -> Value {
+    json!({"id": found.id, "created_at": found.created_at, "type": kind_of(found), "title": found.title,
+           "status": found.status, "tokens": found.tokens})
 }
 
 fn result_line(found: &SearchResult) -> String {
-    let kind = found.observation_type.as_ref().unwrap_or(&found.kind);
-    let tokens = estimate(&found.title) + estimate(&found.snippet);
+    let (kind, tokens) = (kind_of(found), found.tokens);
     let status = found.status.as_deref().filter(|status| *status != "active");
     let status = status.map(|status| format!(" ({status})")).unwrap_or_default();
     let (id, age) = (terminal::id(found.id), age(clock::now(), found.created_at.0));

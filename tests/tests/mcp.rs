@@ -67,13 +67,13 @@ impl Mcp {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    /// The text and the structured content of a call that succeeds.
+    /// The text of a call that succeeds.
     #[track_caller]
-    fn told(&mut self, tool: &str, arguments: Value) -> (String, Value) {
+    fn told(&mut self, tool: &str, arguments: Value) -> String {
         let answer = self.call(tool, arguments);
         let result = &answer["result"];
         assert_ne!(result["isError"], true, "{answer}");
-        (result["content"][0]["text"].as_str().unwrap().to_owned(), result["structuredContent"].clone())
+        result["content"][0]["text"].as_str().unwrap().to_owned()
     }
 }
 
@@ -100,19 +100,18 @@ fn a_model_searches_looks_around_and_reads() {
         tools["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
     assert_eq!(names, ["search", "timeline", "get_observations", "recent_context", "file_history"]);
 
-    let (index, found) = mcp.told("search", json!({"query": "cart rounding"}));
-    let id = found["results"][0]["id"].clone();
+    let index = mcp.told("search", json!({"query": "cart rounding"}));
+    let id = index.split_whitespace().next().unwrap();
     assert!(index.contains("Rounding") || index.contains("cart"), "{index}");
     assert!(index.lines().next().unwrap().contains('~'), "what it costs to read: {index}");
-    let (text, items) = mcp.told("get_observations", json!({"ids": [id]}));
+    let text = mcp.told("get_observations", json!({"ids": [id]}));
     assert!(text.contains("Rounding happens once"), "{text}");
     assert!(!text.contains('\u{1b}'), "no styles of a terminal");
-    assert_eq!(items["items"].as_array().unwrap().len(), 1);
-    let (around, _) = mcp.told("timeline", json!({"query": "cart rounding", "before": 50, "after": 50}));
+    let around = mcp.told("timeline", json!({"query": "cart rounding", "before": 50, "after": 50}));
     assert!(around.contains("prompt"), "{around}");
-    let (recent, _) = mcp.told("recent_context", json!({"limit": 3}));
+    let recent = mcp.told("recent_context", json!({"limit": 3}));
     assert!(recent.starts_with('#'), "{recent}");
-    let (of_file, _) = mcp.told("file_history", json!({"path": "cart.rs"}));
+    let of_file = mcp.told("file_history", json!({"path": "cart.rs"}));
     assert!(of_file.starts_with('#'), "{of_file}");
 
     let resources = mcp.ask("resources/list", json!({}));
@@ -139,16 +138,16 @@ fn nothing_is_written_unless_the_user_allows_it() {
 
     std::fs::write(stage.home().join("config.toml"), "[mcp]\nwrite = true\n").unwrap();
     let mut mcp = Mcp::start(&stage, None);
-    let (_, kept) = mcp.told(
+    let kept = mcp.told(
         "remember",
         json!({"text": "The cart is painted red <private>by Mallory</private>.", "type": "preference"}),
     );
-    let id = kept["items"][0]["id"].clone();
-    let (index, _) = mcp.told("search", json!({"query": "painted red", "type": "preference"}));
+    let id: u64 = kept.strip_prefix("Remembered as #").unwrap().split(':').next().unwrap().parse().unwrap();
+    let index = mcp.told("search", json!({"query": "painted red", "type": "preference"}));
     assert!(index.contains("painted red") && !index.contains("Mallory"), "{index}");
-    let (told, _) = mcp.told("resolve", json!({"ids": [id]}));
+    let told = mcp.told("resolve", json!({"ids": [id]}));
     assert!(told.contains("is resolved"), "{told}");
-    let (told, _) = mcp.told("resolve", json!({"ids": [format!("#{id}")], "reopen": true}));
+    let told = mcp.told("resolve", json!({"ids": [format!("#{id}")], "reopen": true}));
     assert!(told.contains("is active"), "{told}");
 }
 
@@ -161,10 +160,10 @@ fn the_project_is_that_of_the_clients_first_root() {
     let mut mcp = Mcp::start(&stage, Some(root));
     let answer = mcp.call("search", json!({"query": "cart"}));
     assert!(!answer.to_string().contains("Rounding"), "{answer}");
-    let (all, _) = mcp.told("search", json!({"query": "cart", "all": true}));
+    let all = mcp.told("search", json!({"query": "cart", "all": true}));
     assert!(all.contains('#'), "{all}");
     let mut mcp = Mcp::start(&stage, Some(stage.project().display().to_string()));
-    let (here, _) = mcp.told("search", json!({"query": "cart"}));
+    let here = mcp.told("search", json!({"query": "cart"}));
     assert!(here.contains('#'), "{here}");
 }
 
@@ -185,7 +184,7 @@ fn what_is_wrong_is_told_and_the_server_goes_on() {
     assert_ne!(away["result"]["content"][0]["text"], Value::Null, "{away}");
     stage.recall(["ctl", "stop"]);
     stage.start_daemon();
-    let (again, _) = mcp.told("search", json!({"query": "cart"}));
+    let again = mcp.told("search", json!({"query": "cart"}));
     assert!(again.contains('#'), "{again}");
 }
 

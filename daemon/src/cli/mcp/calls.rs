@@ -1,8 +1,9 @@
-//! What each tool does.
+//! What each tool does. Each answers with a text: Claude Code gives its model a structured answer instead of the text where
+//! there is one, and that costs about three times as many tokens.
 
 use recall_protocol::query::{Explain, Filter, Mark, Remember, Search, Session, Timeline, Validity};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{ask, shown};
 use crate::app::answers::found::{SearchResult, TimelineItem};
@@ -17,6 +18,7 @@ use crate::config::McpWriting;
 /// The most results of a search.
 const MOST: u32 = 100;
 const NEWEST: &str = "kind:observation";
+const NOTHING: &str = "Nothing found.";
 
 /// An id as models write it.
 #[derive(Debug, Deserialize)]
@@ -99,12 +101,6 @@ pub(super) enum Call {
     Resolve(IdsCall),
 }
 
-/// What a tool answers: a text for the model, and the same as JSON.
-pub(super) struct Answer {
-    pub(super) text: String,
-    pub(super) structured: Value,
-}
-
 impl Call {
     /// `None`: there is no such tool, or the user does not allow it.
     pub(super) fn parse(
@@ -131,7 +127,7 @@ impl Call {
     }
 
     /// Runs in the project of `folder`.
-    pub(super) fn run(self, folder: &str) -> anyhow::Result<Answer> {
+    pub(super) fn run(self, folder: &str) -> anyhow::Result<String> {
         match self {
             Self::Search(call) => search(call, folder),
             Self::Timeline(call) => timeline(call, folder),
@@ -150,7 +146,7 @@ impl Call {
     }
 }
 
-fn search(call: SearchCall, folder: &str) -> anyhow::Result<Answer> {
+fn search(call: SearchCall, folder: &str) -> anyhow::Result<String> {
     let mut text = call.query;
     for (key, value) in [("type", &call.kind), ("file", &call.file)] {
         if let Some(value) = value {
@@ -167,30 +163,18 @@ fn search(call: SearchCall, folder: &str) -> anyhow::Result<Answer> {
     let filter = Filter { project, since_ms, limit };
     let found = ask(Search { text, filter, explain: Explain::No, folder: Some(folder.to_owned()) })?;
     let lines: Vec<String> = found.results.iter().map(result_line).collect();
-    let text = if lines.is_empty() { "Nothing found.".to_owned() } else { lines.join("\n") };
-    // Agents may give their model the structured form instead of the text, so it is an index too.
-    let results: Vec<Value> = found.results.iter().map(result_entry).collect();
-    Ok(Answer { text, structured: json!({"results": results, "total": found.total}) })
-}
-
-fn kind_of(found: &SearchResult) -> &str {
-    found.observation_type.as_ref().unwrap_or(&found.kind)
-}
-
-fn result_entry(found: &SearchResult) -> Value {
-    json!({"id": found.id, "created_at": found.created_at, "type": kind_of(found), "title": found.title,
-           "status": found.status, "tokens": found.tokens})
+    Ok(if lines.is_empty() { NOTHING.to_owned() } else { lines.join("\n") })
 }
 
 fn result_line(found: &SearchResult) -> String {
-    let (kind, tokens) = (kind_of(found), found.tokens);
+    let (kind, tokens) = (found.observation_type.as_ref().unwrap_or(&found.kind), found.tokens);
     let status = found.status.as_deref().filter(|status| *status != "active");
     let status = status.map(|status| format!(" ({status})")).unwrap_or_default();
     let (id, age) = (terminal::id(found.id), age(clock::now(), found.created_at.0));
     format!("{id} {age} {kind}: {}{status} ~{tokens}", found.title)
 }
 
-fn timeline(call: TimelineCall, folder: &str) -> anyhow::Result<Answer> {
+fn timeline(call: TimelineCall, folder: &str) -> anyhow::Result<String> {
     let id = match (call.id, call.query) {
         (Some(id), _) => id.text(),
         (None, Some(query)) => {
@@ -198,9 +182,7 @@ fn timeline(call: TimelineCall, folder: &str) -> anyhow::Result<Answer> {
             let found = ask(Search { text: query, filter, explain: Explain::No, folder: None })?;
             match found.results.first() {
                 Some(best) => best.id.0.to_string(),
-                None => {
-                    return Ok(Answer { text: "Nothing found.".into(), structured: json!({"items": []}) });
-                }
+                None => return Ok(NOTHING.to_owned()),
             }
         }
         (None, None) => anyhow::bail!("timeline needs an id or a query"),
@@ -212,19 +194,17 @@ fn timeline(call: TimelineCall, folder: &str) -> anyhow::Result<Answer> {
         let id = item.id.map(terminal::id).unwrap_or_default();
         format!("{} {id} {kind}: {}", terminal::time(item.created_at), item.title)
     };
-    let text = around.items.iter().map(line).collect::<Vec<_>>().join("\n");
-    Ok(Answer { text, structured: serde_json::to_value(&around)? })
+    Ok(around.items.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-fn get(call: IdsCall, folder: &str) -> anyhow::Result<Answer> {
+fn get(call: IdsCall, folder: &str) -> anyhow::Result<String> {
     let mut items = Vec::new();
     for id in call.ids.into_iter().take(MOST as usize) {
         items.extend(shown(&id.text(), folder)?);
     }
-    let structured = json!({ "items": serde_json::to_value(&items)? });
     let mut text = Vec::new();
     show::tell(&mut text, items)?;
-    Ok(Answer { text: plain(&text), structured })
+    Ok(plain(&text))
 }
 
 /// An overview of a session.
@@ -239,7 +219,7 @@ fn plain(text: &[u8]) -> String {
     String::from_utf8_lossy(&anstream::adapter::strip_bytes(text).into_vec()).into_owned()
 }
 
-fn remember(call: RememberCall, folder: &str) -> anyhow::Result<Answer> {
+fn remember(call: RememberCall, folder: &str) -> anyhow::Result<String> {
     let request = Remember {
         text: call.text,
         kind: call.kind,
@@ -249,12 +229,12 @@ fn remember(call: RememberCall, folder: &str) -> anyhow::Result<Answer> {
     };
     let kept = ask(request)?;
     let lines = kept.items.iter().map(|item| format!("Remembered as #{}: {}", item.id, item.title));
-    Ok(Answer { text: lines.collect::<Vec<_>>().join("\n"), structured: serde_json::to_value(&kept)? })
+    Ok(lines.collect::<Vec<_>>().join("\n"))
 }
 
-fn resolve(call: IdsCall) -> anyhow::Result<Answer> {
+fn resolve(call: IdsCall) -> anyhow::Result<String> {
     let validity = if call.reopen { Validity::Active } else { Validity::Resolved };
     let marked = ask(Mark { ids: call.ids.into_iter().map(Id::text).collect(), validity })?;
     let lines = marked.items.iter().map(|item| format!("#{} is {}: {}", item.id, item.status, item.title));
-    Ok(Answer { text: lines.collect::<Vec<_>>().join("\n"), structured: serde_json::to_value(&marked)? })
+    Ok(lines.collect::<Vec<_>>().join("\n"))
 }

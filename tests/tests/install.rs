@@ -101,6 +101,27 @@ fn what_install_writes_works() {
 }
 
 #[test]
+fn the_first_session_after_the_installation_tells_the_user_once() {
+    let stage = home();
+    install(&stage);
+    let stage = stage.daemon();
+    let start = |id: &str| {
+        let fields = json!({"source": "startup", "model": "opus"});
+        let payload = stage.event(id, "SessionStart", fields).to_string();
+        let said = run(command(&stage, "SessionStart"), payload.as_bytes());
+        let answer: Value = serde_json::from_str(&said.stdout).unwrap_or(Value::Null);
+        assert_eq!(said.context(), "", "an empty project says nothing to the agent");
+        answer["systemMessage"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(start("first").starts_with("recall is on"));
+    assert_eq!(start("second"), "");
+    install(&stage);
+    assert_eq!(start("third"), "", "nothing was installed anew");
+    let log = std::fs::read_to_string(stage.home().join("state/log/recall.log")).unwrap();
+    assert!(log.contains("session started") && log.contains("first"), "{log}");
+}
+
+#[test]
 fn the_users_own_settings_stay_and_twice_is_once() {
     let stage = home();
     install(&stage);

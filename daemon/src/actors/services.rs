@@ -40,6 +40,7 @@ use crate::app::pause::PauseSwitch;
 use crate::app::sentences::Sentences;
 use crate::app::settings::{CurrentRedactor, Settings, SettingsFiles};
 use crate::app::transcript_replies::TranscriptReplies;
+use crate::app::welcome::Welcome;
 use crate::compression::Compressor;
 use crate::config::{Config, Loaded, Subscription};
 use crate::embedding::InstalledModels;
@@ -58,6 +59,7 @@ pub struct DaemonSetup {
     pub repair_note: PathBuf,
     /// Where pauses are recorded.
     pub pause_note: PathBuf,
+    pub welcome: Welcome,
     pub index_folder: PathBuf,
     /// Where sentence models are installed.
     pub models_folder: PathBuf,
@@ -139,6 +141,7 @@ impl Services {
             ancestry: Ancestry::default(),
             budgets: config.budgets,
             notice: config.notice,
+            welcome: setup.welcome.clone(),
             settings,
             answer_within: answer_within(),
         };

@@ -18,6 +18,7 @@ use crate::agents::{AGENTS, Agents};
 use crate::app::bus::BusEvent;
 use crate::app::clock;
 use crate::app::injection_receipt::{InjectionReceipt, Recipient};
+use crate::app::welcome::Welcome;
 use crate::compression::Compressor;
 use crate::compression::extractive::Extractive;
 use crate::config::{Config, Loaded};
@@ -59,6 +60,7 @@ impl Tree {
             backups: paths.backups_dir(),
             repair_note: home.path().join("repairs.json"),
             pause_note: home.path().join("pauses.json"),
+            welcome: Welcome::new(home.path()),
             index_folder: paths.index_dir(),
             models_folder: paths.models_dir(),
             first_connection: FirstConnection::default(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::broadcast;
 
 use crate::memory::ids::JobId;
-use crate::memory::lifecycle::LifecycleEvent;
+use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
 
 /// A listener that is further behind misses events.
 const CAPACITY: usize = 1024;
@@ -48,11 +48,38 @@ impl Default for Bus {
 
 impl Bus {
     pub fn publish(&self, bus_event: BusEvent) {
+        if let BusEvent::LifecycleEvent(event) = &bus_event {
+            log(event);
+        }
         // An error means that there are no listeners.
         let _ = self.0.send(bus_event);
     }
 
     pub fn listen(&self) -> broadcast::Receiver<BusEvent> {
         self.0.subscribe()
+    }
+}
+
+/// One line of the log for each start, end and compaction, so that the log tells when which session was here.
+fn log(event: &LifecycleEvent) {
+    let Some(key) = &event.session else { return };
+    let (agent, session) = (key.agent.as_str(), key.id.as_str());
+    match &event.what {
+        LifecycleKind::SessionStart { life, source, .. } => {
+            tracing::info!(agent, session, life, source = source.as_str(), "session started");
+        }
+        LifecycleKind::SessionSuspend { reason, .. } => {
+            tracing::info!(agent, session, reason, "session suspended");
+        }
+        LifecycleKind::SessionResume { suspended_for_ms } => {
+            tracing::info!(agent, session, suspended_for_ms, "session resumed");
+        }
+        LifecycleKind::SessionEnd { duration_ms, reason, .. } => {
+            tracing::info!(agent, session, reason, duration_ms, "session ended");
+        }
+        LifecycleKind::AfterCompaction(counts) => {
+            tracing::info!(agent, session, compactions = counts.compacted_count, "conversation compacted");
+        }
+        _ => {}
     }
 }

@@ -9,6 +9,7 @@ use super::clock;
 use super::continuity::continuity;
 use super::index_handle::IndexHandle;
 use super::settings::Settings;
+use super::welcome::Welcome;
 use crate::agents::{Agents, Cap};
 use crate::config::Notice;
 use crate::faults::{self, Fault, Point, planted};
@@ -50,6 +51,7 @@ pub struct ContextLookup {
     pub ancestry: Ancestry,
     pub budgets: Budgets,
     pub notice: Notice,
+    pub welcome: Welcome,
     pub settings: Settings,
     pub answer_within: Duration,
 }
@@ -185,6 +187,7 @@ impl ContextLookup {
                 trouble.filter(|trouble| now.0.saturating_sub(trouble.since.0) > LASTING_TROUBLE_MS);
             let lines: Vec<String> = notice(&block, &context_request.project.name)
                 .into_iter()
+                .chain(self.welcome.take())
                 .chain(lasting.map(|it| trouble_notice(&it)))
                 .chain(self.settings.report().notice())
                 .collect();

@@ -31,6 +31,7 @@ pub mod ingest;
 pub mod spool_watch;
 pub mod draining;
 pub mod checkouts;
+pub mod welcome;
 pub mod context_lookup;
 mod prompt_context;
 pub mod file_context;

@@ -26,6 +26,7 @@ use crate::agents::AGENTS;
 use crate::app::bus::BusEvent;
 use crate::app::clock;
 use crate::app::settings::SettingsFiles;
+use crate::app::welcome::Welcome;
 use crate::compression::{self, Compressor};
 use crate::config::{Config, Loaded};
 use crate::faults::{Fault, planted};
@@ -119,6 +120,7 @@ pub async fn run_with(
         backups: site.backups,
         repair_note: site.note,
         pause_note: pause_note(&paths),
+        welcome: Welcome::new(paths.state_dir()),
         index_folder: paths.index_dir(),
         models_folder: paths.models_dir(),
         first_connection: FirstConnection::new(connection),

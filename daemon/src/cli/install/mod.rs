@@ -26,8 +26,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::builder::PossibleValuesParser;
 
+use recall_protocol::paths::Paths;
+
 use crate::agents::settings::Part;
 use crate::agents::{AGENTS, AgentSpec, Agents};
+use crate::app::welcome::Welcome;
 use crate::cli::failure::Failure;
 use crate::repository;
 use crate::service::commands::Processes;
@@ -259,6 +262,7 @@ impl Installation<'_> {
                 writeln!(out, "{then}")?;
             }
         }
+        self.announce();
         writeln!(out, "Next: start a new session of {}; it will be remembered.", list(&connected))?;
         writeln!(
             out,
@@ -266,6 +270,19 @@ impl Installation<'_> {
         )?;
         writeln!(out, "      `recall uninstall` takes everything back.")?;
         Ok(())
+    }
+
+    /// The first session tells the user that recall is on. An installation that has a memory needs no welcome.
+    fn announce(&self) {
+        let variable = |name: &str| match name {
+            "HOME" => Some(self.environment.home().as_os_str().to_owned()),
+            _ => self.environment.variable(name).map(ToOwned::to_owned),
+        };
+        let Ok(paths) = Paths::from_variables(&variable) else { return };
+        if self.scope == Scope::User && !paths.database().exists() && paths.create_state_folder().is_ok() {
+            // Without it the first session says nothing, which is no reason to fail.
+            let _ = Welcome::new(paths.state_dir()).announce();
+        }
     }
 
     /// The service to set up; `None` if there is nothing to do.

@@ -1,0 +1,45 @@
+//! What the user is told once: at the first session after the installation.
+//!
+//! `recall install` leaves an empty file. The first session that a person reads takes it away and shows the line.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+const LINE: &str = "recall is on: it remembers your sessions, on this machine only, and gives later ones what helps. \
+                    `recall ui` shows what it knows, `recall ctl pause` stops it for a while, `recall uninstall` removes it.";
+
+/// The file that says that nobody was welcomed yet.
+#[derive(Clone, Debug)]
+pub struct Welcome(PathBuf);
+
+impl Welcome {
+    /// `state`: the folder of recall's state files.
+    pub fn new(state: &Path) -> Self {
+        Self(state.join("welcome"))
+    }
+
+    /// Shows the line at the next session. Fails if the file cannot be written.
+    pub fn announce(&self) -> io::Result<()> {
+        std::fs::write(&self.0, "")
+    }
+
+    /// The line, if nobody has taken it. Two sessions that start together do not both get it.
+    pub fn take(&self) -> Option<String> {
+        std::fs::remove_file(&self.0).ok().map(|()| LINE.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_said_once() {
+        let state = tempfile::tempdir().unwrap();
+        let welcome = Welcome::new(state.path());
+        assert_eq!(welcome.take(), None);
+        welcome.announce().unwrap();
+        assert!(welcome.take().unwrap().contains("recall ui"));
+        assert_eq!(welcome.take(), None);
+    }
+}

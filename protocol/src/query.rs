@@ -53,6 +53,7 @@ queries! {
     Remember,
     Mark,
     Follow,
+    Captured,
 }
 
 /// Is somebody there, and of which version?
@@ -125,6 +126,14 @@ pub struct Context {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
     pub id: String,
+}
+
+/// What is stored of an agent's sessions, for those who import them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Captured {
+    pub agent: String,
+    /// The agent's ids. At most a thousand.
+    pub sessions: Vec<String>,
 }
 
 /// Which project a folder is taken for, and why not for another that it names.

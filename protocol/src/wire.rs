@@ -134,6 +134,8 @@ impl Flags {
     pub const STRIPPED: Self = Self(1 << 3);
     /// The input is not JSON. Tags were removed as from plain text.
     pub const NOT_JSON: Self = Self(1 << 4);
+    /// No hook reported it: it was read from the agent's own record of a session. Nobody waits for an answer.
+    pub const IMPORTED: Self = Self(1 << 5);
 
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0

@@ -22,6 +22,7 @@ mod gemini_cli;
 #[cfg(test)]
 mod golden;
 mod host;
+pub mod history;
 pub mod json;
 pub mod named_file;
 mod openclaw;
@@ -41,6 +42,7 @@ use recall_protocol::wire::Deliver;
 use self::claude_code as copied_format;
 use self::failure::FailureRules;
 use self::format::tools::Tools;
+use self::history::History;
 use self::named_file::Refused;
 use self::settings::{AgentVersion, Install};
 use crate::memory::conventions::Conventions;
@@ -100,6 +102,8 @@ pub struct AgentSpec {
     /// Tools whose calls are of no use to anybody: the default of `capture.skip_tools`.
     pub skipped_tools: &'static [&'static str],
     pub install: Install,
+    /// Where its earlier sessions are. `None`: they cannot be imported.
+    pub history: Option<History>,
 }
 
 /// How it is recognized that an agent is in use here.
@@ -214,6 +218,7 @@ impl AgentSpec {
         plan_folders: &[],
         skipped_tools: &[],
         install: Install::NOTHING,
+        history: None,
     };
 
     /// The answer as the hook's stdout. Empty if the event is not answered or there is nothing to say.

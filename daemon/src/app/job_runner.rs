@@ -15,8 +15,8 @@ use crate::memory::material::{BatchMaterial, SessionMaterial};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
 use crate::providers::ledger::Ledger;
 use crate::store::{
-    BatchResult, Choice, ChosenBatch, DueChoice, FirstResult, JobKind, JobResult, LeasedJob, Lives, Readers,
-    SessionResult, StoreError, due_choice,
+    BatchResult, Capture, Choice, ChosenBatch, DueChoice, FirstResult, JobKind, JobResult, LeasedJob, Lives,
+    Readers, SessionResult, StoreError, due_choice,
 };
 
 /// All that a job needs.
@@ -111,6 +111,8 @@ impl JobRunner {
         let job_context =
             JobContext { job: job.id, project: job.project, now: clock::now(), ledger: &*self.ledger };
         match material {
+            // Months of work would cost too much at once.
+            _ if job.capture == Capture::Imported => Ok(built_in(material)),
             Material::Batch(batch) => {
                 let Made { result: drafts, origin, cuts } = self.compressor.observe(batch, &job_context)?;
                 let result = of_batch(batch, drafts);

@@ -4,8 +4,8 @@
 //! here.
 
 use recall_protocol::query::{
-    Context, Flush, Forget, Identity, Jobs, Mark, Pause, Ping, Query, Remember, Resume, Retry, Search,
-    Session, Sessions, Show, Stats, Status, Stop, Timeline, Why,
+    Captured, Context, Flush, Forget, Identity, Jobs, Mark, Pause, Ping, Query, Remember, Resume, Retry,
+    Search, Session, Sessions, Show, Stats, Status, Stop, Timeline, Why,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,7 +15,7 @@ use super::answers::by_hand::ForgetAnswer;
 use super::answers::found::{
     ContextAnswer, IdentityAnswer, ObservationAnswer, SearchAnswer, ShownItem, TimelineItem,
 };
-use super::answers::session::{self, SessionAnswer, SessionsAnswer};
+use super::answers::session::{self, CapturedAnswer, SessionAnswer, SessionsAnswer};
 use super::answers::status::{
     CaptureAnswer, FlushAnswer, JobsAnswer, PingAnswer, RetryAnswer, StatsAnswer, StatusAnswer, StopAnswer,
 };
@@ -53,6 +53,7 @@ requests! { ReadRequest:
     Context => ContextAnswer,
     Why => session::Why,
     Identity => IdentityAnswer,
+    Captured => CapturedAnswer,
 }
 
 requests! { Command:

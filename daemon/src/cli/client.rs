@@ -12,7 +12,7 @@ use recall_protocol::frame::Deadline;
 use recall_protocol::paths::Paths;
 use recall_protocol::query::Follow;
 use recall_protocol::search_path;
-use recall_protocol::wire::{Reply, Request as Frame};
+use recall_protocol::wire::{Deliver, Reply, Request as Frame};
 
 use super::failure::Failure;
 use super::terminal;
@@ -71,6 +71,16 @@ impl Client {
 
     pub fn ask<R: Request>(&mut self, request: R) -> anyhow::Result<Answer<R>> {
         self.ask_within(request, ANSWER_WITHIN)
+    }
+
+    /// Hands over an event. Every reply is an answer.
+    pub fn deliver(&mut self, deliver: &Deliver) -> anyhow::Result<Reply> {
+        let request = Frame::Deliver(deliver.clone());
+        self.connection.ask(&request, Deadline::after(ANSWER_WITHIN)).map_err(|error| {
+            Failure::unreachable(format!("The daemon did not answer: {error}"))
+                .hint("Run the same command again: it goes on where it stopped.")
+                .into()
+        })
     }
 
     /// Starts a request that gets a stream of answers.

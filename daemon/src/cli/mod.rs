@@ -25,6 +25,7 @@ pub mod install;
 pub mod uninstall;
 pub mod doctor;
 pub mod demo;
+pub mod import;
 pub mod ui;
 pub mod mcp;
 pub mod completions;
@@ -58,6 +59,8 @@ enum Command {
     Uninstall(uninstall::UninstallArgs),
     /// Check the installation and suggest fixes
     Doctor(doctor::DoctorArgs),
+    /// Import the sessions that agents recorded before recall was installed
+    Import(import::ImportArgs),
     /// Replay a recorded session and show the context for the next one
     Demo(demo::DemoArgs),
     /// Search observations, prompts, answers and tool calls
@@ -142,6 +145,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Install(args) => install::run(&args, out),
         Command::Uninstall(args) => uninstall::run(&args, out),
         Command::Doctor(args) => doctor::run(&args, out),
+        Command::Import(args) => import::run(&args, out),
         Command::Demo(args) => demo::run(&args, out),
         Command::Search(args) => search::run(&args, out),
         Command::Show(args) => show::run(&args, out),

@@ -11,7 +11,7 @@ use interprocess::local_socket::tokio::Stream;
 use interprocess::local_socket::traits::StreamCommon as _;
 use recall_protocol::frame::{self, FrameError, HEADER_LEN, Header, HeaderError, MAX_VERSION, MIN_VERSION};
 use recall_protocol::query::{Follow, Query};
-use recall_protocol::wire::{Deliver, Reply, Request};
+use recall_protocol::wire::{Deliver, Flags, Reply, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use tracing::Instrument;
@@ -176,7 +176,10 @@ async fn take(
     }
     match timeout(PERMIT_WITHIN, reception.permits.acquire()).await {
         Ok(Ok(_permit)) => {
-            let recipient = Recipient::Agent(injection_receipt);
+            let recipient = match deliver.flags.contains(Flags::IMPORTED) {
+                true => Recipient::Nobody,
+                false => Recipient::Agent(injection_receipt),
+            };
             let reply = reception.services.ingest.take_traced(deliver, recipient, trace).await;
             faults::reach(Point::Ack);
             reply

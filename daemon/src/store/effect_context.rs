@@ -3,6 +3,7 @@
 use rusqlite::params;
 
 use super::StoreError;
+use super::imported::Capture;
 use super::operation::WriteContext;
 use super::row::Sql;
 use crate::memory::conventions::Conventions;
@@ -25,6 +26,7 @@ pub(super) struct EffectContext<'a> {
     /// `None` where time alone did it.
     pub(super) event: Option<EventId>,
     pub(super) at: Timestamp,
+    pub(super) capture: Capture,
     pub(super) conventions: Conventions,
 }
 
@@ -34,6 +36,9 @@ impl EffectContext<'_> {
     }
 
     pub(super) fn say(&self, what: LifecycleKind) {
+        if self.capture == Capture::Imported {
+            return;
+        }
         self.db.publish(LifecycleEvent { session: Some(self.key.clone()), at: self.at, what });
     }
 

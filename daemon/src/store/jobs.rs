@@ -6,6 +6,7 @@
 
 use rusqlite::{Connection, Row, params};
 
+use super::imported::{Capture, capture_of};
 use super::operation::{Operation, WriteContext};
 use super::row::{FromRow, Sql, record};
 use super::{StoreError, ledger};
@@ -66,6 +67,8 @@ pub struct LeasedJob from "jobs j INDEXED BY jobs_waiting JOIN sessions s ON s.i
     /// Including this one.
     pub attempts: u32 = "j.attempts + 1",
     pub first_result: FirstResult = "j.stood_in",
+    pub capture: Capture = "NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.session = j.session AND d.flags & 32 = 0)
+        AND EXISTS (SELECT 1 FROM deliveries d WHERE d.session = j.session)",
 }
 }
 
@@ -271,6 +274,9 @@ pub(super) fn tell(
     what: Vec<LifecycleKind>,
 ) -> Result<(), StoreError> {
     if what.is_empty() {
+        return Ok(());
+    }
+    if capture_of(db, session)? == Capture::Imported {
         return Ok(());
     }
     let key: SessionKey = db.one("SELECT agent, session_id FROM sessions WHERE id = ?1", [session])?;

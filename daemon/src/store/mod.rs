@@ -19,6 +19,7 @@ mod finished_jobs;
 mod file_notes;
 mod forgetting;
 mod homes;
+mod imported;
 mod jobs;
 mod known;
 mod late;
@@ -80,6 +81,7 @@ pub use forgetting::{
     Criteria, Forget, Forgotten, ForgottenCounts, RowsToForget, Selection, TracesRemoved, Unreadable,
     find_rows_to_forget, has_all_words, rewrite, traces_left, unreadable_events,
 };
+pub use imported::{Capture, captured};
 pub use jobs::{
     CompressionTrouble, DeleteDoneJobs, Duty, ExpireLeases, FirstResult, GiveBackJobs, JobFailure, JobKind,
     JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry, ReleaseLeases, RetryJobs, compression_trouble,

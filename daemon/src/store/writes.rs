@@ -1,11 +1,13 @@
 //! Storing events: their acceptance, their effects, and what was injected for them.
 
+use recall_protocol::wire::Flags;
 use rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::delivery::{Delivery, Precedence, SessionOrigin};
 use super::effect_context::{EffectContext, StoredEvent};
 use super::effects;
+use super::imported::{Capture, capture_of};
 use super::operation::{Operation, WriteContext};
 use super::row::Sql;
 use super::{StoreError, forgetting, homes, projects};
@@ -114,7 +116,11 @@ fn store_event(db: &WriteContext<'_>, transaction: &Transaction) -> Result<Event
     )?;
     let (key, event, at) = (&transaction.session, Some(delivery.event), delivery.captured_at);
     let conventions = transaction.conventions;
-    let scene = EffectContext { db, stored, key, event, at, conventions };
+    let capture = match Flags(delivery.flags).contains(Flags::IMPORTED) {
+        true => Capture::Imported,
+        false => Capture::Hooks,
+    };
+    let scene = EffectContext { db, stored, key, event, at, capture, conventions };
     for effect in &transaction.effects {
         effects::apply(&scene, effect)?;
     }
@@ -138,7 +144,8 @@ impl Operation for IdleEffects {
         let Some(stored) = session_row(db, &session)? else { return Ok(()) };
         // Time brings no prompt and no path.
         let conventions = Conventions::default();
-        let scene = EffectContext { db, stored, key: &session, event: None, at, conventions };
+        let capture = capture_of(db, stored.session.0)?;
+        let scene = EffectContext { db, stored, key: &session, event: None, at, capture, conventions };
         effects.iter().try_for_each(|effect| effects::apply(&scene, effect))
     }
 }

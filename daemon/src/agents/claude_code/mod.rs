@@ -3,6 +3,7 @@
 //! Format: the hooks reference of Claude Code, checked against 2.1.329.
 
 pub(super) mod demo;
+mod history;
 mod rejection;
 mod settings;
 mod transcript;
@@ -63,6 +64,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     plan_folders: &[".claude/plans"],
     skipped_tools: &["ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite", "AskUserQuestion"],
     install: settings::INSTALL,
+    history: Some(history::HISTORY),
 };
 
 /// A background agent or shell has ended.

@@ -320,3 +320,17 @@ pub enum Why {
     Session(WhyAnswer),
     Given(WhyGivenAnswer),
 }
+
+/// What is stored of some sessions, in the order of the question.
+#[derive(Serialize, Deserialize)]
+pub struct CapturedAnswer {
+    pub sessions: Vec<CapturedSession>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CapturedSession {
+    /// How many of its events were imported.
+    pub imported: u64,
+    /// When the first of its hooks fired, in milliseconds since 1970; `None` if none did.
+    pub since_ms: Option<i64>,
+}

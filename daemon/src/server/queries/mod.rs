@@ -13,6 +13,7 @@ use crate::app::commands::by_hand::{Switch, mark, remember, switch_capture};
 use crate::app::commands::forget::forget;
 use crate::app::commands::retry::retry;
 use crate::app::context_lookup::ContextLookup;
+use crate::app::queries::captured::captured;
 use crate::app::queries::context::context;
 use crate::app::queries::identity::identity;
 use crate::app::queries::jobs::{jobs, stats};
@@ -54,6 +55,7 @@ pub async fn answer(query: Query, reception: &ConnectionContext) -> Reply {
         Query::Timeline(request) => read_with(services, request, timeline).await,
         Query::Why(request) => read_with(services, request, why).await,
         Query::Identity(request) => read_with(services, request, identity).await,
+        Query::Captured(request) => read_with(services, request, captured).await,
         Query::Flush(Flush) => command_reply::<Flush>(flush(services).await.map_err(Refused::from)),
         Query::Stop(Stop) => {
             // Somebody has asked already if it is full.

@@ -1,0 +1,305 @@
+//! The transcripts of Claude Code as hook events.
+//!
+//! Format: `projects/<folder>/<session>.jsonl`, one record a line, and `<session>/subagents/agent-<id>.jsonl` beside it.
+//! Checked against 2.1.329. Branches that a rewind left stay: their hooks had fired, too.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{NOTIFICATION, SPEC};
+use crate::agents::history::{History, RecordedSession, each_line, moment};
+
+pub(super) const HISTORY: History = History { folder: "projects", is_session, read, end: Some("SessionEnd") };
+
+/// Not the transcripts of subagents, which are read with their session.
+fn is_session(path: &Path) -> bool {
+    let is_subagent = || path.components().any(|part| part.as_os_str() == "subagents");
+    path.extension().is_some_and(|extension| extension == "jsonl") && !is_subagent()
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Record {
+    #[serde(rename = "type")]
+    kind: String,
+    subtype: Option<String>,
+    uuid: Option<String>,
+    timestamp: Option<String>,
+    session_id: Option<String>,
+    cwd: Option<String>,
+    prompt_id: Option<String>,
+    is_meta: bool,
+    is_sidechain: bool,
+    is_compact_summary: bool,
+    is_api_error_message: bool,
+    tool_use_result: Value,
+    message: Message,
+    compact_metadata: CompactMetadata,
+    custom_title: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Message {
+    id: Option<String>,
+    content: Value,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct CompactMetadata {
+    trigger: Option<String>,
+}
+
+/// The file of a subagent's type.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SubagentNote {
+    agent_type: Option<String>,
+}
+
+/// An answer that is not followed by a call yet.
+struct Text {
+    record: String,
+    message: Option<String>,
+    at_ms: i64,
+    text: String,
+}
+
+/// Whose records are read.
+enum Side {
+    Main,
+    Subagent { id: String, kind: Option<String> },
+}
+
+struct Reading {
+    session: RecordedSession,
+    side: Side,
+    prompt: Option<String>,
+    /// What was called, by the call's id.
+    calls: HashMap<String, (String, Value)>,
+    answer: Option<Text>,
+    title: Option<String>,
+    trigger: String,
+}
+
+fn read(path: &Path) -> io::Result<RecordedSession> {
+    let session = RecordedSession {
+        id: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+        ..RecordedSession::default()
+    };
+    let (mut session, title) = read_file(path, session, Side::Main)?;
+    let main = session.events.len();
+    for file in subagents(path) {
+        let id = file.file_stem().unwrap_or_default().to_string_lossy();
+        let id = id.strip_prefix("agent-").unwrap_or(&id).to_owned();
+        let note = std::fs::read(file.with_extension("meta.json")).unwrap_or_default();
+        let kind = serde_json::from_slice::<SubagentNote>(&note).unwrap_or_default().agent_type;
+        let empty =
+            RecordedSession { id: session.id.clone(), cwd: session.cwd.clone(), ..Default::default() };
+        let (of_subagent, _) = read_file(&file, empty, Side::Subagent { id, kind })?;
+        session.unreadable += of_subagent.unreadable;
+        session.events.extend(of_subagent.events);
+    }
+    if session.events.len() > main {
+        session.events.sort_by_key(|event| event.at_ms);
+    }
+    // A title is reported with any event.
+    if let (Some(title), Some(last)) = (title, session.events.last_mut()) {
+        last.payload.insert("session_title".to_owned(), json!(title));
+    }
+    Ok(session)
+}
+
+fn subagents(path: &Path) -> Vec<PathBuf> {
+    let folder = path.with_extension("").join("subagents");
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<_> =
+        files.filter(|file| file.extension().is_some_and(|extension| extension == "jsonl")).collect();
+    files.sort();
+    files
+}
+
+fn read_file(
+    path: &Path,
+    session: RecordedSession,
+    side: Side,
+) -> io::Result<(RecordedSession, Option<String>)> {
+    let mut reading = Reading {
+        session,
+        side,
+        prompt: None,
+        calls: HashMap::new(),
+        answer: None,
+        title: None,
+        trigger: "auto".to_owned(),
+    };
+    each_line(BufReader::new(File::open(path)?), |line| match serde_json::from_slice(line) {
+        Ok(record) => reading.take(record),
+        Err(_) if line.is_empty() => {}
+        Err(_) => reading.session.unreadable += 1,
+    })?;
+    reading.end_turn();
+    Ok((reading.session, reading.title))
+}
+
+impl Reading {
+    fn take(&mut self, mut record: Record) {
+        if record.kind == "custom-title" {
+            self.title = record.custom_title.take().filter(|title| !title.trim().is_empty());
+        }
+        let Some(at_ms) = record.timestamp.as_deref().and_then(moment) else { return };
+        let Some(uuid) = record.uuid.clone() else { return };
+        // Older versions kept the subagents' records in the session's file, without saying whose they are.
+        if record.is_sidechain && matches!(self.side, Side::Main) {
+            return;
+        }
+        self.begin(&record, at_ms);
+        match record.kind.as_str() {
+            "user" if record.is_compact_summary => {
+                let summary = text_of(&record.message.content);
+                let fields = json!({"trigger": self.trigger, "compact_summary": summary});
+                self.push(at_ms, uuid, "PostCompact", fields);
+            }
+            "user" if !record.is_meta => self.take_user(record, at_ms, &uuid),
+            "assistant" if !record.is_api_error_message => self.take_assistant(record, at_ms, uuid),
+            "system" if record.subtype.as_deref() == Some("compact_boundary") => {
+                self.trigger = record.compact_metadata.trigger.unwrap_or_else(|| "auto".to_owned());
+                self.push(at_ms, uuid, "PreCompact", json!({"trigger": self.trigger}));
+            }
+            _ => {}
+        }
+    }
+
+    /// The session begins with its first record of a conversation.
+    fn begin(&mut self, record: &Record, at_ms: i64) {
+        if !self.session.events.is_empty() || !matches!(record.kind.as_str(), "user" | "assistant") {
+            return;
+        }
+        if self.session.cwd.is_empty() {
+            self.session.cwd = record.cwd.clone().unwrap_or_default();
+        }
+        match &self.side {
+            Side::Main => {
+                // The file of a fork has a name of its own, and records of the session that it came from.
+                let id = format!("{} start", self.session.id);
+                self.push(at_ms, id, "SessionStart", json!({"source": "startup"}));
+            }
+            Side::Subagent { id, .. } => {
+                let id = format!("{} {id} start", self.session.id);
+                self.push(at_ms, id, "SubagentStart", json!({}));
+            }
+        }
+    }
+
+    fn push(&mut self, at_ms: i64, id: impl Into<String>, name: &str, mut fields: Value) {
+        if let Some(prompt) = &self.prompt {
+            fields["prompt_id"] = json!(prompt);
+        }
+        if let Side::Subagent { id, kind } = &self.side {
+            fields["agent_id"] = json!(id);
+            fields["agent_type"] = json!(kind.as_deref().unwrap_or("general-purpose"));
+        }
+        self.session.push(at_ms, id, name, fields);
+    }
+
+    fn take_user(&mut self, record: Record, at_ms: i64, uuid: &str) {
+        let Record { prompt_id, message, tool_use_result, .. } = record;
+        let results = blocks(&message.content).filter(|block| block["type"] == "tool_result");
+        let results: Vec<Value> = results.cloned().collect();
+        if !results.is_empty() {
+            let is_only_one = results.len() == 1;
+            for result in results {
+                self.take_result(&result, is_only_one.then_some(&tool_use_result), at_ms);
+            }
+            return;
+        }
+        // A subagent's prompt is its caller's.
+        if matches!(self.side, Side::Subagent { .. }) {
+            self.prompt = prompt_id;
+            return;
+        }
+        let text = SPEC.without_injected_blocks(&text_of(&message.content));
+        let text = text.trim();
+        let is_machine = SPEC.conventions.machine_prompts.iter().any(|start| text.starts_with(start));
+        if text.is_empty() || (is_machine && !text.starts_with(NOTIFICATION)) {
+            return;
+        }
+        self.end_turn();
+        self.prompt = Some(prompt_id.unwrap_or_else(|| uuid.to_owned()));
+        self.push(at_ms, uuid, "UserPromptSubmit", json!({"prompt": text}));
+    }
+
+    fn take_result(&mut self, result: &Value, response: Option<&Value>, at_ms: i64) {
+        let Some(id) = result["tool_use_id"].as_str() else { return };
+        let Some((tool, input)) = self.calls.remove(id) else { return };
+        let told = text_of(&result["content"]);
+        let mut fields = json!({"tool_name": tool, "tool_input": input, "tool_use_id": id});
+        let name = if result["is_error"] == true {
+            fields["error"] = json!(told);
+            "PostToolUseFailure"
+        } else {
+            let response = response.filter(|response| !response.is_null()).cloned();
+            fields["tool_response"] = response.unwrap_or_else(|| json!(told));
+            "PostToolUse"
+        };
+        self.push(at_ms, format!("{id} result"), name, fields);
+    }
+
+    fn take_assistant(&mut self, record: Record, at_ms: i64, uuid: String) {
+        for block in blocks(&record.message.content) {
+            match block["type"].as_str() {
+                Some("tool_use") => {
+                    // What was said before a call is no answer.
+                    self.answer = None;
+                    let (id, tool) = (block["id"].as_str(), block["name"].as_str());
+                    if let (Some(id), Some(tool)) = (id, tool) {
+                        self.calls.insert(id.to_owned(), (tool.to_owned(), block["input"].clone()));
+                    }
+                }
+                Some("text") => {
+                    let text = block["text"].as_str().unwrap_or_default().to_owned();
+                    let message = record.message.id.clone();
+                    match &mut self.answer {
+                        // The blocks of a message have records of their own.
+                        Some(answer) if message.is_some() && answer.message == message => {
+                            answer.text.push_str("\n\n");
+                            answer.text.push_str(&text);
+                        }
+                        answer => *answer = Some(Text { record: uuid.clone(), message, at_ms, text }),
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn end_turn(&mut self) {
+        let Some(Text { record, at_ms, text, .. }) = self.answer.take() else { return };
+        let name = match self.side {
+            Side::Main => "Stop",
+            Side::Subagent { .. } => "SubagentStop",
+        };
+        self.push(at_ms, format!("{record} stop"), name, json!({"last_assistant_message": text}));
+    }
+}
+
+fn blocks(content: &Value) -> impl Iterator<Item = &Value> {
+    content.as_array().into_iter().flatten()
+}
+
+/// The text of a message or a result.
+fn text_of(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        content => {
+            let texts = blocks(content).filter(|block| block["type"] == "text");
+            texts.filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
+        }
+    }
+}

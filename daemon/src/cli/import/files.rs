@@ -1,0 +1,72 @@
+//! Finds the files in which agents keep their sessions.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::agents::{AGENTS, AgentSpec};
+use crate::cli::failure::Failure;
+
+/// Deeper folders are not looked into.
+const MOST_DEEP: usize = 8;
+
+/// A file that holds one session.
+pub(super) struct SessionFile {
+    pub spec: &'static AgentSpec,
+    pub path: PathBuf,
+    modified: SystemTime,
+}
+
+/// The newest first, so that an interrupted import has the most useful part. Fails if a named path does not exist, or
+/// there is no home folder.
+pub(super) fn find(source: Option<&str>, path: Option<&Path>) -> anyhow::Result<Vec<SessionFile>> {
+    let mut files = Vec::new();
+    let agents = AGENTS.iter().filter(|spec| source.is_none_or(|source| source == spec.name));
+    for spec in agents {
+        let Some(history) = spec.history else { continue };
+        let mut add = |path: PathBuf, modified| files.push(SessionFile { spec, path, modified });
+        match path {
+            Some(path) => {
+                let known = std::fs::metadata(path).map_err(|error| {
+                    Failure::usage(format!("Cannot read {}: {error}", path.display()))
+                        .hint("Give a file, or a folder with files, of that agent.")
+                })?;
+                match known.is_dir() {
+                    true => walk(path, MOST_DEEP, &history.is_session, &mut add),
+                    // A file that somebody names is a session whatever its name.
+                    false => add(path.to_owned(), known.modified().unwrap_or(SystemTime::UNIX_EPOCH)),
+                }
+            }
+            None => {
+                let home = std::env::home_dir().filter(|home| home.is_absolute());
+                let home = home.ok_or_else(|| {
+                    Failure::failed("Cannot find the home folder").hint("Set HOME to an absolute path.")
+                })?;
+                let moved = spec.host.folder_variable.and_then(|variable| std::env::var(variable).ok());
+                for folder in spec.host.folders(&home, moved.as_deref()) {
+                    walk(&folder.join(history.folder), MOST_DEEP, &history.is_session, &mut add);
+                }
+            }
+        }
+    }
+    files.sort_by(|a, b| (b.modified, &a.path).cmp(&(a.modified, &b.path)));
+    files.dedup_by(|a, b| a.path == b.path);
+    Ok(files)
+}
+
+/// Symlinks are not followed. A folder that cannot be read has no files.
+fn walk(
+    folder: &Path,
+    deep: usize,
+    is_session: &dyn Fn(&Path) -> bool,
+    add: &mut impl FnMut(PathBuf, SystemTime),
+) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
+        if kind.is_dir() && deep > 0 {
+            walk(&path, deep - 1, is_session, add);
+        } else if kind.is_file() && is_session(&path) {
+            let modified = entry.metadata().and_then(|known| known.modified());
+            add(path, modified.unwrap_or(SystemTime::UNIX_EPOCH));
+        }
+    }
+}

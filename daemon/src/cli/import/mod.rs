@@ -1,0 +1,214 @@
+//! `recall import`: takes the sessions that agents have recorded before recall was installed.
+//!
+//! Each record becomes the hook event that would have reported it and goes the way of all events, so excluded projects,
+//! private text, secrets and forgotten sessions are treated alike. A session that hooks have captured is imported up to
+//! their first event. Whatever is there already is recognized, so an import may be interrupted and repeated.
+
+mod files;
+mod sender;
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::client::{Client, Start};
+use super::failure::Failure;
+use super::filter;
+use super::terminal::{DIM, WARNING, counted};
+use crate::agents::AGENTS;
+use files::SessionFile;
+use sender::{Sender, Taken};
+
+/// Files that are read and sent at the same time. The daemon serves hooks beside them.
+const MOST_AT_ONCE: usize = 4;
+/// Unreadable files that are named.
+const MOST_NAMED: usize = 10;
+
+/// Import the sessions that agents recorded before recall was installed
+///
+/// Their dates are kept. Notes are made of them without any model. Repeating it adds only what is new.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  recall import                          everything that is found
+  recall import --dry-run                only say what there is
+  recall import claude-code --since 30d
+  recall import codex ~/backup/sessions")]
+pub struct ImportArgs {
+    /// Whose sessions [default: those of every agent found]
+    #[arg(value_parser = sources())]
+    source: Option<String>,
+    /// A file, or a folder with files, of that agent [default: where the agent keeps them]
+    path: Option<PathBuf>,
+    /// Only sessions that were worked in since then, e.g. `30d`, `3 months`, `2026-11-01`
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only sessions of this project: a name, a folder, or `.` for the current one
+    #[arg(long)]
+    project: Option<String>,
+    /// Count what there is and store nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn sources() -> PossibleValuesParser {
+    PossibleValuesParser::new(AGENTS.iter().filter(|agent| agent.history.is_some()).map(|agent| agent.name))
+}
+
+/// What was found, and what became of it.
+#[derive(Debug, Default, Serialize)]
+struct Counts {
+    /// Sessions that were stored, or with `--dry-run` could be.
+    sessions: usize,
+    prompts: usize,
+    /// Folders in which these sessions worked.
+    projects: BTreeSet<String>,
+    /// Sessions that were stored before.
+    known: usize,
+    /// Sessions of excluded projects, forgotten sessions, and those of a pause.
+    left_out: usize,
+    /// Files without a prompt.
+    empty: usize,
+    /// Sessions that `--since` or `--project` leaves out.
+    other: usize,
+    /// Lines that are no records.
+    unreadable_lines: usize,
+    unreadable_files: Vec<UnreadableFile>,
+}
+
+#[derive(Debug, Serialize)]
+struct UnreadableFile {
+    path: String,
+    error: String,
+}
+
+/// Which sessions are wanted.
+pub(super) struct Wanted {
+    since_ms: Option<i64>,
+    project: Option<String>,
+}
+
+pub fn run(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let wanted = Wanted {
+        since_ms: args.since.as_deref().map(filter::since).transpose()?,
+        project: args.project.as_deref().map(filter::project).transpose()?,
+    };
+    let files = files::find(args.source.as_deref(), args.path.as_deref())?;
+    let counts = match args.dry_run {
+        true => each_file(&files, || Ok(None), &wanted)?,
+        false => {
+            // One daemon is started, not one by each thread.
+            Client::connect(Start::IfNeeded)?;
+            each_file(&files, || Client::connect(Start::Never).map(Some), &wanted)?
+        }
+    };
+    if args.json {
+        serde_json::to_writer(&mut *out, &counts)?;
+        return Ok(writeln!(out)?);
+    }
+    Ok(tell(out, &counts, args)?)
+}
+
+/// Reads all files, and sends their sessions where there is a client.
+fn each_file(
+    files: &[SessionFile],
+    client: impl Fn() -> anyhow::Result<Option<Client>> + Sync,
+    wanted: &Wanted,
+) -> anyhow::Result<Counts> {
+    let bar = ProgressBar::new(files.len() as u64);
+    bar.set_style(ProgressStyle::with_template(
+        "{bar:32.cyan/dim} {pos}/{len} sessions, {per_sec}, {eta} left",
+    )?);
+    let (next, counts) = (AtomicUsize::new(0), Mutex::new(Counts::default()));
+    let work = || -> anyhow::Result<()> {
+        let mut sender = Sender::new(client()?);
+        while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let taken = match (file.spec.history, sender.failed_at(file)) {
+                (Some(history), None) => match (history.read)(&file.path) {
+                    Ok(session) => sender.take(file.spec, session, wanted)?,
+                    Err(error) => Taken::Unreadable(error.to_string()),
+                },
+                (None, _) => Taken::Empty,
+                (_, Some(error)) => Taken::Unreadable(error),
+            };
+            let mut counts = counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            counts.add(file, taken);
+            bar.inc(1);
+        }
+        Ok(())
+    };
+    let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_AT_ONCE));
+    let outcome = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| match worker.join() {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Failure::failed("Reading a session failed unexpectedly").into()),
+        })
+    });
+    bar.finish_and_clear();
+    outcome?;
+    Ok(counts.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+impl Counts {
+    fn add(&mut self, file: &SessionFile, taken: Taken) {
+        match taken {
+            Taken::Stored { prompts, cwd, unreadable } => {
+                self.sessions += 1;
+                self.prompts += prompts;
+                self.projects.insert(cwd);
+                self.unreadable_lines += unreadable;
+            }
+            Taken::Known => self.known += 1,
+            Taken::LeftOut => self.left_out += 1,
+            Taken::Empty => self.empty += 1,
+            Taken::Other => self.other += 1,
+            Taken::Unreadable(error) => {
+                self.unreadable_files.push(UnreadableFile { path: file.path.display().to_string(), error });
+            }
+        }
+    }
+}
+
+fn tell(out: &mut dyn Write, counts: &Counts, args: &ImportArgs) -> std::io::Result<()> {
+    let sessions = counted(counts.sessions, "session", "sessions");
+    let folders = counted(counts.projects.len(), "folder", "folders");
+    let prompts = counted(counts.prompts, "prompt", "prompts");
+    match (args.dry_run, counts.sessions) {
+        (true, _) => writeln!(out, "Found {sessions} of {folders} with {prompts}. Nothing was stored.")?,
+        (false, 0) => writeln!(out, "Nothing new to import.")?,
+        (false, _) => writeln!(out, "Imported {sessions} of {folders} with {prompts}.")?,
+    }
+    let rest = [
+        (counts.known, "here already"),
+        (counts.left_out, "left out: excluded, forgotten, or from a time when recall was paused"),
+        (counts.other, "not asked for"),
+        (counts.empty, "without a prompt"),
+    ];
+    for (count, what) in rest.into_iter().filter(|(count, _)| *count > 0) {
+        writeln!(out, "{DIM}{count} {what}{DIM:#}")?;
+    }
+    if counts.unreadable_lines > 0 {
+        let lines = counted(counts.unreadable_lines, "line", "lines");
+        writeln!(out, "{DIM}{lines} could not be read and were skipped{DIM:#}")?;
+    }
+    for file in counts.unreadable_files.iter().take(MOST_NAMED) {
+        writeln!(out, "{WARNING}Cannot read {}: {}{WARNING:#}", file.path, file.error)?;
+    }
+    if let Some(more) = counts.unreadable_files.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+        writeln!(out, "{WARNING}... and {more} more that cannot be read{WARNING:#}")?;
+    }
+    if !args.dry_run && counts.sessions > 0 {
+        writeln!(out, "Notes are made of them in the background; `recall ctl status` shows how many wait.")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! Sends recorded sessions to the daemon, one connection a thread.
+
+use std::path::Path;
+use std::time::Duration;
+
+use recall_protocol::query::Captured;
+use recall_protocol::wire::Reply;
+
+use super::Wanted;
+use super::files::SessionFile;
+use crate::agents::AgentSpec;
+use crate::agents::history::RecordedSession;
+use crate::app::answers::session::CapturedSession;
+use crate::app::clock;
+use crate::cli::client::Client;
+use crate::cli::failure::Failure;
+
+/// A session with a later event may still be running: its end is left to the agent, or to silence.
+const RECENT_MS: i64 = 3_600_000;
+/// How often an event is offered to a busy daemon.
+const TRIES: u32 = 60;
+const WAIT: Duration = Duration::from_millis(250);
+/// A larger file is no session.
+const LARGEST: u64 = 4 << 30;
+
+pub(super) struct Sender {
+    /// `None`: sessions are only counted.
+    client: Option<Client>,
+}
+
+/// What became of a session.
+pub(super) enum Taken {
+    Stored {
+        prompts: usize,
+        cwd: String,
+        unreadable: usize,
+    },
+    Known,
+    LeftOut,
+    Empty,
+    /// It is not wanted.
+    Other,
+    Unreadable(String),
+}
+
+impl Sender {
+    pub(super) fn new(client: Option<Client>) -> Self {
+        Self { client }
+    }
+
+    /// Why a file is not even opened.
+    pub(super) fn failed_at(&self, file: &SessionFile) -> Option<String> {
+        let length = std::fs::metadata(&file.path).map_or(0, |known| known.len());
+        (length > LARGEST).then(|| "the file is too large".to_owned())
+    }
+
+    /// Fails if the daemon does not answer.
+    pub(super) fn take(
+        &mut self,
+        spec: &'static AgentSpec,
+        mut session: RecordedSession,
+        wanted: &Wanted,
+    ) -> anyhow::Result<Taken> {
+        let prompts =
+            session.events.iter().filter(|event| event.payload.contains_key(spec.prompt_field)).count();
+        let Some(last_ms) = session.last_ms().filter(|_| prompts > 0) else { return Ok(Taken::Empty) };
+        if !wanted.is_met_by(&session.cwd, last_ms) {
+            return Ok(Taken::Other);
+        }
+        let stored = Taken::Stored { prompts, cwd: session.cwd.clone(), unreadable: session.unreadable };
+        let Some(client) = &mut self.client else { return Ok(stored) };
+        let before = captured(client, spec, &session.id)?;
+        match before.since_ms {
+            Some(since_ms) => session.events.retain(|event| event.at_ms < since_ms),
+            None if clock::now().0.saturating_sub(last_ms) > RECENT_MS => {
+                if let Some(name) = spec.history.and_then(|history| history.end) {
+                    session.end(name);
+                }
+            }
+            None => {}
+        }
+        if before.imported >= session.events.len() as u64 {
+            return Ok(Taken::Known);
+        }
+        for (place, event) in session.events.iter().enumerate() {
+            send(client, &event.deliver(spec, &session.cwd, place))?;
+        }
+        let after = captured(client, spec, &session.id)?;
+        Ok(match after.imported {
+            0 => Taken::LeftOut,
+            imported if imported == before.imported => Taken::Known,
+            _ => stored,
+        })
+    }
+}
+
+fn captured(client: &mut Client, spec: &AgentSpec, id: &str) -> anyhow::Result<CapturedSession> {
+    let request = Captured { agent: spec.name.to_owned(), sessions: vec![id.to_owned()] };
+    Ok(client.ask(request)?.read()?.sessions.into_iter().next().unwrap_or_default())
+}
+
+fn send(client: &mut Client, deliver: &recall_protocol::wire::Deliver) -> anyhow::Result<()> {
+    for _ in 0..TRIES {
+        match client.deliver(deliver)? {
+            // Too large, or nothing that an agent would have sent: the rest of the session is worth more.
+            Reply::Ack { .. } | Reply::Duplicate { .. } | Reply::TooBig | Reply::Invalid(_) => return Ok(()),
+            Reply::Busy | Reply::Unsaved { .. } => std::thread::sleep(WAIT),
+            _ => break,
+        }
+    }
+    Err(Failure::unreachable("The daemon is busy or shutting down")
+        .hint("Run the same command again: it goes on where it stopped.")
+        .into())
+}
+
+impl Wanted {
+    fn is_met_by(&self, cwd: &str, last_ms: i64) -> bool {
+        let is_project = |project: &String| match Path::new(project).is_absolute() {
+            true => Path::new(cwd).starts_with(project),
+            false => Path::new(cwd).file_name().is_some_and(|name| *name == **project),
+        };
+        self.since_ms.is_none_or(|since| last_ms >= since) && self.project.as_ref().is_none_or(is_project)
+    }
+}

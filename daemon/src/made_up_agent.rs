@@ -82,6 +82,7 @@ const SPEC: AgentSpec = AgentSpec {
     },
     plan_folders: &[".made-up/plans"],
     skipped_tools: &["ponder"],
+    history: None,
     install: Install {
         hooks: &[Part {
             place: Place::own("preferences.json", &[".made-up.json"]),

@@ -50,13 +50,20 @@ fn transcripts_become_sessions_with_their_dates() {
     assert_eq!(stage.json(["ctl", "sessions"])["sessions"], json!([]), "a dry run stores nothing");
 
     let counted = import(&stage, &[]);
-    assert_eq!((&counted["sessions"], &counted["projects"]), (&json!(4), &json!(["/home/dev/shop"])), "{counted}");
+    assert_eq!(
+        (&counted["sessions"], &counted["projects"]),
+        (&json!(4), &json!(["/home/dev/shop"])),
+        "{counted}"
+    );
     stage.flush();
     let session = stage.json(["ctl", "session", LONG]);
     assert_eq!(session["status"], "completed");
     assert!(session["started_at"].as_str().unwrap().starts_with("2026-11-20T23:4"), "{session}");
     let asked = prompts(&session);
-    assert!(asked.contains(&"Say hello, please.") && asked.contains(&"Show the discount on the receipt"), "{asked:?}");
+    assert!(
+        asked.contains(&"Say hello, please.") && asked.contains(&"Show the discount on the receipt"),
+        "{asked:?}"
+    );
     assert!(!session.to_string().contains("local-command"), "commands of the terminal are no prompts");
     assert_eq!(session["compaction_summaries"].as_array().unwrap().len(), 2, "{session}");
     let first = &session["batches"][0];
@@ -66,7 +73,10 @@ fn transcripts_become_sessions_with_their_dates() {
     assert!(prompts(&terminal).contains(&"Delete the dist folder"), "{terminal}");
     let found = stage.json(["search", "discountPercent receipt", "--project", "shop"]);
     assert!(found["total"].as_u64().unwrap() > 0, "{found}");
-    assert!(!stage.json(["search", "MARK"]).to_string().contains("MARK-"), "what hooks had injected is no memory");
+    assert!(
+        !stage.json(["search", "MARK"]).to_string().contains("MARK-"),
+        "what hooks had injected is no memory"
+    );
 
     let again = import(&stage, &[]);
     assert_eq!((&again["sessions"], &again["known"]), (&json!(0), &json!(4)), "{again}");
@@ -163,4 +173,97 @@ fn what_cannot_be_read_is_said() {
     assert!(said.stderr.contains("Cannot read /no/such/place"), "{said:?}");
     let said = stage.recall(["import", "frob"]);
     assert!(said.stderr.contains("claude-code"), "it names what there is: {said:?}");
+}
+
+#[test]
+fn rollouts_of_codex_become_sessions() {
+    let stage = Stage::new().daemon();
+    copy(&recorded("codex"), &stage.user_home().join(".codex/sessions"));
+    let counted = import(&stage, &["codex"]);
+    assert_eq!(
+        (&counted["sessions"], &counted["empty"]),
+        (&json!(4), &json!(1)),
+        "a subagent's is left out: {counted}"
+    );
+    stage.flush();
+    let session = stage.json(["ctl", "session", "01a1fb5a-ecf9"]);
+    assert_eq!(prompts(&session), ["please fix the cart total", "hello again"], "{session}");
+    let calls = session["batches"][0]["activities"].as_array().unwrap();
+    let tools: Vec<_> = calls.iter().map(|call| call["tool_name"].as_str().unwrap()).collect();
+    assert_eq!(tools[..3], ["Bash", "apply_patch", "mcp__memo__search"], "{calls:?}");
+    let failed = calls.iter().filter(|call| call["failed"] == true).count();
+    assert_eq!(failed, 1, "a rollout tells the exit code: {calls:?}");
+    let old = stage.json(["ctl", "session", "0199a213"]);
+    assert_eq!(prompts(&old), ["the cart ignores quantity, fix it", "now add a test"]);
+    assert_eq!(old["batches"][0]["response"], "Totals now multiply by quantity.");
+    assert!(old["started_at"].as_str().unwrap().starts_with("2025-10-02"), "{old}");
+    assert_eq!(import(&stage, &["codex"])["known"], 4);
+}
+
+#[test]
+fn chats_of_gemini_become_sessions() {
+    let stage = Stage::new().daemon();
+    copy(&recorded("gemini-cli"), &stage.user_home().join(".gemini"));
+    let counted = import(&stage, &[]);
+    assert_eq!(
+        (&counted["sessions"], &counted["projects"]),
+        (&json!(2), &json!(["/home/dev/shop"])),
+        "{counted}"
+    );
+    stage.flush();
+    let session = stage.json(["ctl", "session", "76fb270a"]);
+    assert_eq!(prompts(&session), ["please fix the cart total", "hello again"], "{session}");
+    assert_eq!(session["batches"][0]["response"], "The cart total now multiplies by quantity.");
+    assert_eq!(session["batches"][0]["activities"].as_array().unwrap().len(), 4, "each call once: {session}");
+    assert!(!session.to_string().contains("hook_context"), "{session}");
+    let old = stage.json(["ctl", "session", "4d0e9b0a"]);
+    assert_eq!(prompts(&old), ["why is the cart total wrong?"]);
+    assert_eq!(old["batches"][0]["response"], "It sums prices and ignores `qty`.");
+    assert_eq!(import(&stage, &[])["known"], 2);
+}
+
+/// A database as OpenCode 1.18 writes it, with the columns that count.
+fn opencode_database(stage: &Stage) {
+    let folder = stage.user_home().join(".local/share/opencode");
+    std::fs::create_dir_all(&folder).unwrap();
+    let db = rusqlite::Connection::open(folder.join("opencode.db")).unwrap();
+    db.execute_batch(
+        r#"CREATE TABLE session (id TEXT PRIMARY KEY, parent_id TEXT, directory TEXT, title TEXT, time_created INTEGER,
+                                 time_updated INTEGER);
+           CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, data TEXT);
+           CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, time_created INTEGER, data TEXT);
+           INSERT INTO session VALUES ('ses_1', NULL, '/home/dev/shop', 'Fix', 1795000000000, 1795000009000),
+                                      ('ses_2', 'ses_1', '/home/dev/shop', 'Child', 1795000001000, 1795000002000);
+           INSERT INTO message VALUES
+             ('m1', 'ses_1', 1795000001000, '{"role":"user"}'),
+             ('m2', 'ses_1', 1795000002000, '{"role":"assistant","time":{"completed":1795000003000}}'),
+             ('m3', 'ses_1', 1795000004000, '{"role":"assistant","time":{"completed":1795000005000}}');
+           INSERT INTO part VALUES
+             ('p1', 'm1', 'ses_1', 1795000001000, '{"type":"text","text":"Why does the cart round twice?"}'),
+             ('p2', 'm1', 'ses_1', 1795000001000, '{"type":"text","text":"injected","synthetic":true}'),
+             ('p3', 'm2', 'ses_1', 1795000002500, '{"type":"tool","tool":"bash","callID":"c1","state":{"status":"completed",
+                "input":{"command":"ls"},"output":"a\n","metadata":{"exit":0},"time":{"end":1795000002900}}}'),
+             ('p4', 'm2', 'ses_1', 1795000002600, '{"type":"tool","tool":"read","callID":"c2","state":{"status":"error",
+                "input":{"filePath":"x"},"error":"File not found","time":{"end":1795000002950}}}'),
+             ('p5', 'm3', 'ses_1', 1795000004500, '{"type":"text","text":"Because each line was rounded, too."}');"#,
+    )
+    .unwrap();
+}
+
+#[test]
+fn sessions_of_opencode_are_read_from_its_database() {
+    let stage = Stage::new().daemon();
+    opencode_database(&stage);
+    let counted = import(&stage, &[]);
+    assert_eq!((&counted["sessions"], &counted["prompts"]), (&json!(1), &json!(1)), "{counted}");
+    stage.flush();
+    let session = stage.json(["ctl", "session", "ses_1"]);
+    assert_eq!(prompts(&session), ["Why does the cart round twice?"], "{session}");
+    let batch = &session["batches"][0];
+    assert_eq!(batch["response"], "Because each line was rounded, too.");
+    assert_eq!(
+        (&batch["activities"][0]["failed"], &batch["activities"][1]["failed"]),
+        (&json!(false), &json!(true))
+    );
+    assert_eq!(import(&stage, &[])["known"], 1);
 }

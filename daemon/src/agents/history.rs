@@ -22,14 +22,27 @@ const IMPORT_BOOT: [u8; 16] = *b"recall import   ";
 /// Where an agent keeps its sessions, and how one is read.
 #[derive(Clone, Copy, Debug)]
 pub struct History {
-    /// Below each of the agent's folders.
-    pub folder: &'static str,
-    /// Whether a file below that folder is a session.
+    pub place: Place,
+    /// Whether a file below that folder holds sessions.
     pub is_session: fn(&Path) -> bool,
-    /// Reads one file. Blocks.
-    pub read: fn(&Path) -> io::Result<RecordedSession>,
+    /// The ids of the sessions in a file of several. Blocks.
+    pub inside: Option<ListSessions>,
+    /// Reads the session of a file; of a file of several the named one. Blocks.
+    pub read: fn(&Path, Option<&str>) -> io::Result<RecordedSession>,
     /// The agent's name of a session's end, if it has one.
     pub end: Option<&'static str>,
+}
+
+/// Lists the ids of the sessions in a file.
+pub type ListSessions = fn(&Path) -> io::Result<Vec<String>>;
+
+/// The folder with the files.
+#[derive(Clone, Copy, Debug)]
+pub enum Place {
+    /// Below each of the agent's own folders.
+    Agent(&'static str),
+    /// Below the folder of the user's data, by default `~/.local/share`.
+    UserData(&'static str),
 }
 
 /// A session as its agent recorded it.

@@ -12,9 +12,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{NOTIFICATION, SPEC};
-use crate::agents::history::{History, RecordedSession, each_line, moment};
+use crate::agents::history::{History, Place, RecordedSession, each_line, moment};
 
-pub(super) const HISTORY: History = History { folder: "projects", is_session, read, end: Some("SessionEnd") };
+pub(super) const HISTORY: History =
+    History { place: Place::Agent("projects"), is_session, inside: None, read, end: Some("SessionEnd") };
 
 /// Not the transcripts of subagents, which are read with their session.
 fn is_session(path: &Path) -> bool {
@@ -88,7 +89,7 @@ struct Reading {
     trigger: String,
 }
 
-fn read(path: &Path) -> io::Result<RecordedSession> {
+fn read(path: &Path, _: Option<&str>) -> io::Result<RecordedSession> {
     let session = RecordedSession {
         id: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
         ..RecordedSession::default()

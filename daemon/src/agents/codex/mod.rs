@@ -4,6 +4,8 @@
 //! copied to the temporary folder, in the clear, so the cap stays below. It asks the user once to trust hooks, and again
 //! whenever their command, timeout or position changes: the entry names no version.
 
+mod history;
+
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
 use serde_json::{Map, Value, json};
@@ -71,6 +73,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             "Codex CLI asks once whether it may run the hooks: start it, and accept them (or type /hooks).",
         ),
     },
+    history: Some(history::HISTORY),
     ..AgentSpec::PLAIN
 };
 

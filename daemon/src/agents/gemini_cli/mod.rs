@@ -4,6 +4,8 @@
 //! `PreCompress` fires before every request to the model, whether anything is compressed or not. Results of file tools
 //! carry the whole file twice.
 
+mod history;
+
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
 use serde_json::{Map, Value, json};
@@ -69,6 +71,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         ],
         then: Some("Gemini CLI runs hooks only in folders that you have told it to trust."),
     },
+    history: Some(history::HISTORY),
     ..AgentSpec::PLAIN
 };
 

@@ -1,5 +1,7 @@
 //! OpenCode, checked against 1.18.33. It has no command hooks: a plugin runs the hook client.
 
+mod history;
+
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
 use serde_json::json;
@@ -50,6 +52,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         ],
         then: None,
     },
+    history: Some(history::HISTORY),
     ..AgentSpec::PLAIN
 };
 

@@ -3,16 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use crate::agents::history::Place;
 use crate::agents::{AGENTS, AgentSpec};
 use crate::cli::failure::Failure;
 
 /// Deeper folders are not looked into.
 const MOST_DEEP: usize = 8;
 
-/// A file that holds one session.
+/// Where one session is.
 pub(super) struct SessionFile {
-    pub spec: &'static AgentSpec,
-    pub path: PathBuf,
+    pub(super) spec: &'static AgentSpec,
+    pub(super) path: PathBuf,
+    /// Which one, in a file of several.
+    pub(super) inside: Option<String>,
     modified: SystemTime,
 }
 
@@ -23,7 +26,16 @@ pub(super) fn find(source: Option<&str>, path: Option<&Path>) -> anyhow::Result<
     let agents = AGENTS.iter().filter(|spec| source.is_none_or(|source| source == spec.name));
     for spec in agents {
         let Some(history) = spec.history else { continue };
-        let mut add = |path: PathBuf, modified| files.push(SessionFile { spec, path, modified });
+        let mut add = |path: PathBuf, modified| match history.inside.map(|inside| inside(&path)) {
+            Some(Ok(ids)) => files.extend(ids.into_iter().map(|id| SessionFile {
+                spec,
+                path: path.clone(),
+                inside: Some(id),
+                modified,
+            })),
+            // The reader says what is wrong.
+            Some(Err(_)) | None => files.push(SessionFile { spec, path, inside: None, modified }),
+        };
         match path {
             Some(path) => {
                 let known = std::fs::metadata(path).map_err(|error| {
@@ -41,16 +53,28 @@ pub(super) fn find(source: Option<&str>, path: Option<&Path>) -> anyhow::Result<
                 let home = home.ok_or_else(|| {
                     Failure::failed("Cannot find the home folder").hint("Set HOME to an absolute path.")
                 })?;
-                let moved = spec.host.folder_variable.and_then(|variable| std::env::var(variable).ok());
-                for folder in spec.host.folders(&home, moved.as_deref()) {
-                    walk(&folder.join(history.folder), MOST_DEEP, &history.is_session, &mut add);
+                for folder in folders(spec, &history.place, &home) {
+                    walk(&folder, MOST_DEEP, &history.is_session, &mut add);
                 }
             }
         }
     }
     files.sort_by(|a, b| (b.modified, &a.path).cmp(&(a.modified, &b.path)));
-    files.dedup_by(|a, b| a.path == b.path);
+    files.dedup_by(|a, b| (&a.path, &a.inside) == (&b.path, &b.inside));
     Ok(files)
+}
+
+fn folders(spec: &AgentSpec, place: &Place, home: &Path) -> Vec<PathBuf> {
+    match place {
+        Place::Agent(folder) => {
+            let moved = spec.host.folder_variable.and_then(|variable| std::env::var(variable).ok());
+            spec.host.folders(home, moved.as_deref()).into_iter().map(|own| own.join(folder)).collect()
+        }
+        Place::UserData(folder) => {
+            let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+            vec![data.unwrap_or_else(|| home.join(".local/share")).join(folder)]
+        }
+    }
 }
 
 /// Symlinks are not followed. A folder that cannot be read has no files.

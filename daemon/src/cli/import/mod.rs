@@ -133,7 +133,7 @@ fn each_file(
         let mut sender = Sender::new(client()?);
         while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
             let taken = match (file.spec.history, sender.failed_at(file)) {
-                (Some(history), None) => match (history.read)(&file.path) {
+                (Some(history), None) => match (history.read)(&file.path, file.inside.as_deref()) {
                     Ok(session) => sender.take(file.spec, session, wanted)?,
                     Err(error) => Taken::Unreadable(error.to_string()),
                 },

@@ -1,0 +1,232 @@
+//! The rollouts of Codex CLI as hook events.
+//!
+//! Format: `sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl`, lines of `{timestamp, type, payload}`. Checked against 0.169.0
+//! and the format of late 2025. Rollouts of subagents are left out: their parent has what they reported.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::agents::history::{History, Place, RecordedSession, each_line, moment};
+
+pub(super) const HISTORY: History =
+    History { place: Place::Agent("sessions"), is_session, inside: None, read, end: Some("SessionEnd") };
+
+/// What stands before a command's output.
+const OUTPUT: &str = "Output:\n";
+
+fn is_session(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("rollout-") && name.ends_with(".jsonl")
+}
+
+#[derive(Deserialize)]
+struct Line {
+    timestamp: String,
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    payload: Value,
+}
+
+#[derive(Default)]
+struct Reading {
+    session: RecordedSession,
+    turn: Option<String>,
+    calls: HashMap<String, (String, Value)>,
+    /// The newest message of the agent in this turn, and its time.
+    answer: Option<(i64, String)>,
+    lines: usize,
+    is_subagent: bool,
+}
+
+fn read(path: &Path, _: Option<&str>) -> io::Result<RecordedSession> {
+    let mut reading = Reading::default();
+    each_line(BufReader::new(File::open(path)?), |line| {
+        reading.lines += 1;
+        match serde_json::from_slice(line) {
+            Ok(line) => reading.take(line),
+            Err(_) if line.is_empty() => {}
+            Err(_) => reading.session.unreadable += 1,
+        }
+    })?;
+    reading.end_turn();
+    Ok(match reading.is_subagent {
+        true => RecordedSession::default(),
+        false => reading.session,
+    })
+}
+
+impl Reading {
+    fn take(&mut self, Line { timestamp, kind, payload }: Line) {
+        let Some(at_ms) = moment(&timestamp) else { return };
+        let inner = payload["type"].as_str().unwrap_or_default();
+        match (kind.as_str(), inner) {
+            // A resumed session has another one.
+            ("session_meta", _) if self.session.id.is_empty() => self.begin(at_ms, &payload),
+            ("turn_context", _) => self.turn = payload["turn_id"].as_str().map(str::to_owned),
+            ("event_msg", "user_message") => self.prompt(at_ms, payload["message"].as_str()),
+            ("event_msg", "agent_message") => self.say(at_ms, payload["message"].as_str()),
+            ("event_msg", "item_completed") => self.item(at_ms, &payload["item"]),
+            ("event_msg", "task_complete") => {
+                self.say(at_ms, payload["last_agent_message"].as_str());
+                self.end_turn();
+            }
+            ("event_msg", "turn_aborted") => {
+                self.answer = None;
+                self.push(at_ms, "Interrupt", json!({}));
+            }
+            ("response_item", "function_call" | "custom_tool_call") => self.call(&payload),
+            ("response_item", "function_call_output" | "custom_tool_call_output") => {
+                self.result(at_ms, &payload);
+            }
+            ("compacted", _) => {
+                self.push(at_ms, "PreCompact", json!({"trigger": "auto"}));
+                let fields = json!({"trigger": "auto", "compact_summary": payload["message"]});
+                self.push(at_ms, "PostCompact", fields);
+            }
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, at_ms: i64, meta: &Value) {
+        let text = |key: &str| meta[key].as_str().unwrap_or_default().to_owned();
+        self.is_subagent = meta["source"].is_object();
+        (self.session.id, self.session.cwd) = (text("id"), text("cwd"));
+        self.push(at_ms, "SessionStart", json!({"source": "startup"}));
+    }
+
+    /// The file is only added to, so that a line keeps its number.
+    fn push(&mut self, at_ms: i64, name: &str, mut fields: Value) {
+        if let Some(turn) = &self.turn {
+            fields["turn_id"] = json!(turn);
+        }
+        let id = format!("{} {} {name}", self.session.id, self.lines);
+        self.session.push(at_ms, id, name, fields);
+    }
+
+    fn prompt(&mut self, at_ms: i64, text: Option<&str>) {
+        let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return };
+        self.end_turn();
+        self.push(at_ms, "UserPromptSubmit", json!({"prompt": text}));
+    }
+
+    fn say(&mut self, at_ms: i64, text: Option<&str>) {
+        if let Some(text) = text.filter(|text| !text.trim().is_empty()) {
+            self.answer = Some((at_ms, text.to_owned()));
+        }
+    }
+
+    fn end_turn(&mut self) {
+        if let Some((at_ms, text)) = self.answer.take() {
+            self.push(at_ms, "Stop", json!({"last_assistant_message": text}));
+        }
+    }
+
+    fn item(&mut self, at_ms: i64, item: &Value) {
+        let text = || {
+            let parts = item["content"].as_array().into_iter().flatten();
+            parts.filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
+        };
+        match item["type"].as_str() {
+            Some("UserMessage") => self.prompt(at_ms, Some(&text())),
+            Some("AgentMessage") => self.say(at_ms, Some(&text())),
+            _ => {}
+        }
+    }
+
+    /// Calls are reported under the names that hooks use.
+    fn call(&mut self, payload: &Value) {
+        let (Some(id), Some(name)) = (payload["call_id"].as_str(), payload["name"].as_str()) else { return };
+        let given =
+            payload["arguments"].as_str().map(|text| serde_json::from_str(text).unwrap_or(Value::Null));
+        let (tool, input) = match (name, given) {
+            ("exec_command" | "shell" | "local_shell", Some(given)) => {
+                ("Bash".to_owned(), json!({"command": command_of(&given)}))
+            }
+            (name, Some(given)) => match payload["namespace"].as_str() {
+                Some(namespace) => (format!("{namespace}__{name}"), given),
+                None => (name.to_owned(), given),
+            },
+            (name, None) => (name.to_owned(), json!({"command": payload["input"]})),
+        };
+        self.calls.insert(id.to_owned(), (tool, input));
+    }
+
+    fn result(&mut self, at_ms: i64, payload: &Value) {
+        let Some(id) = payload["call_id"].as_str() else { return };
+        let Some((tool, input)) = self.calls.remove(id) else { return };
+        let fields = json!({"tool_name": tool, "tool_input": input, "tool_use_id": id,
+                            "tool_response": output_of(&payload["output"])});
+        self.push(at_ms, "PostToolUse", fields);
+    }
+}
+
+/// The command line of a shell call: a text, or the words of `bash -lc TEXT`.
+fn command_of(given: &Value) -> String {
+    match (&given["cmd"], &given["command"]) {
+        (Value::String(text), _) | (_, Value::String(text)) => text.clone(),
+        (_, Value::Array(words)) => match words.as_slice() {
+            [_, Value::String(option), Value::String(text)] if option.ends_with('c') => text.clone(),
+            words => words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
+        },
+        _ => String::new(),
+    }
+}
+
+/// What a call returned, as hooks report it. A command's exit code stands before its output if it failed.
+fn output_of(output: &Value) -> String {
+    let text = match output {
+        Value::String(text) => text.clone(),
+        output => {
+            let parts = output.as_array().into_iter().flatten();
+            parts.filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
+        }
+    };
+    // The older form is JSON in a text.
+    if let Ok(Value::Object(parts)) = serde_json::from_str::<Value>(&text)
+        && let Some(inner) = parts.get("output").and_then(Value::as_str)
+    {
+        let code = parts.get("metadata").and_then(|metadata| metadata["exit_code"].as_i64());
+        return with_code(code, inner);
+    }
+    let Some((head, body)) = text.split_once(OUTPUT) else { return text };
+    let code = head.lines().find_map(|line| line.strip_prefix("Process exited with code "));
+    match code {
+        Some(code) => with_code(code.trim().parse().ok(), body),
+        None => text,
+    }
+}
+
+fn with_code(code: Option<i64>, output: &str) -> String {
+    match code {
+        Some(code) if code != 0 => format!("Exit code: {code}\n{OUTPUT}{output}"),
+        _ => output.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_command_tells_its_exit_code() {
+        let told = |text: &str| output_of(&json!(text));
+        assert_eq!(told("Chunk ID: 1\nProcess exited with code 0\nOutput:\nok\n"), "ok\n");
+        assert_eq!(told("Process exited with code 2\nOutput:\nno\n"), "Exit code: 2\nOutput:\nno\n");
+        assert_eq!(told(r#"{"output":"no","metadata":{"exit_code":1}}"#), "Exit code: 1\nOutput:\nno");
+        assert_eq!(told("Exit code: 1\nOutput:\nno\n"), "Exit code: 1\nOutput:\nno\n");
+        assert_eq!(output_of(&json!([{"text": "a"}, {"text": "b"}])), "a\nb");
+    }
+
+    #[test]
+    fn a_command_is_the_text_that_the_shell_gets() {
+        assert_eq!(command_of(&json!({"cmd": "ls"})), "ls");
+        assert_eq!(command_of(&json!({"command": ["bash", "-lc", "ls a"]})), "ls a");
+        assert_eq!(command_of(&json!({"command": ["ls", "a"]})), "ls a");
+    }
+}

@@ -23,6 +23,12 @@ impl Welcome {
         std::fs::write(&self.0, "")
     }
 
+    /// Says nothing at the next session, because recall goes again.
+    pub fn withdraw(&self) {
+        // There is seldom one, and what cannot be removed does no harm.
+        let _ = std::fs::remove_file(&self.0);
+    }
+
     /// The line, if nobody has taken it. Two sessions that start together do not both get it.
     pub fn take(&self) -> Option<String> {
         std::fs::remove_file(&self.0).ok().map(|()| LINE.to_owned())

@@ -11,6 +11,7 @@ use super::consent::{Answer, Consent};
 use super::install::agent::{LocalAgent, Scope};
 use super::install::{Edit, EditAction, agent_names, environment, this_project};
 use crate::agents::{AGENTS, AgentSpec};
+use crate::app::welcome::Welcome;
 use crate::service::commands::{Commands, Processes};
 use crate::service::environment::Environment;
 use crate::service::{Removal, Service};
@@ -112,6 +113,9 @@ impl Uninstallation<'_> {
                 writeln!(out, "Removed the hooks of {title}.")?;
             }
             told = title;
+        }
+        if let Some(paths) = super::install::paths(self.environment) {
+            Welcome::new(paths.state_dir()).withdraw();
         }
         if self.daemon == Daemon::Remove {
             self.remove_daemon(out)?;

@@ -274,11 +274,7 @@ impl Installation<'_> {
 
     /// The first session tells the user that recall is on. An installation that has a memory needs no welcome.
     fn announce(&self) {
-        let variable = |name: &str| match name {
-            "HOME" => Some(self.environment.home().as_os_str().to_owned()),
-            _ => self.environment.variable(name).map(ToOwned::to_owned),
-        };
-        let Ok(paths) = Paths::from_variables(&variable) else { return };
+        let Some(paths) = paths(self.environment) else { return };
         if self.scope == Scope::User && !paths.database().exists() && paths.create_state_folder().is_ok() {
             // Without it the first session says nothing, which is no reason to fail.
             let _ = Welcome::new(paths.state_dir()).announce();
@@ -331,6 +327,15 @@ fn list(agents: &[&'static AgentSpec]) -> String {
 fn text_of(program: &Path) -> anyhow::Result<&str> {
     let failure = || Failure::failed(format!("the path of {} is not valid UTF-8", program.display()));
     program.to_str().ok_or_else(|| failure().hint("move recall to another folder").into())
+}
+
+/// Where recall's files are for whoever has this environment; `None` without a home.
+pub(super) fn paths(environment: &Environment) -> Option<Paths> {
+    let variable = |name: &str| match name {
+        "HOME" => Some(environment.home().as_os_str().to_owned()),
+        _ => environment.variable(name).map(ToOwned::to_owned),
+    };
+    Paths::from_variables(&variable).ok()
 }
 
 #[cfg(test)]

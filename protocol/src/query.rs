@@ -54,6 +54,8 @@ queries! {
     Mark,
     Follow,
     Captured,
+    Export,
+    Restore,
 }
 
 /// Is somebody there, and of which version?
@@ -134,6 +136,27 @@ pub struct Captured {
     pub agent: String,
     /// The agent's ids. At most a thousand.
     pub sessions: Vec<String>,
+}
+
+/// The next part of what is stored, as lines of JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Export {
+    pub filter: Filter,
+    /// Where the part begins; `None`: at the beginning.
+    pub from: Option<ExportCursor>,
+}
+
+/// Where a part of an export begins. Only the daemon that made it knows what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExportCursor {
+    pub table: u32,
+    pub after: i64,
+}
+
+/// Stores lines of an export, each a JSON object. What is stored already stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restore {
+    pub lines: Vec<String>,
 }
 
 /// Which project a folder is taken for, and why not for another that it names.

@@ -4,8 +4,8 @@
 //! here.
 
 use recall_protocol::query::{
-    Captured, Context, Flush, Forget, Identity, Jobs, Mark, Pause, Ping, Query, Remember, Resume, Retry,
-    Search, Session, Sessions, Show, Stats, Status, Stop, Timeline, Why,
+    Captured, Context, Export, Flush, Forget, Identity, Jobs, Mark, Pause, Ping, Query, Remember, Restore,
+    Resume, Retry, Search, Session, Sessions, Show, Stats, Status, Stop, Timeline, Why,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,6 +15,7 @@ use super::answers::by_hand::ForgetAnswer;
 use super::answers::found::{
     ContextAnswer, IdentityAnswer, ObservationAnswer, SearchAnswer, ShownItem, TimelineItem,
 };
+use super::answers::portable::{ExportAnswer, RestoreAnswer};
 use super::answers::session::{self, CapturedAnswer, SessionAnswer, SessionsAnswer};
 use super::answers::status::{
     CaptureAnswer, FlushAnswer, JobsAnswer, PingAnswer, RetryAnswer, StatsAnswer, StatusAnswer, StopAnswer,
@@ -54,6 +55,7 @@ requests! { ReadRequest:
     Why => session::Why,
     Identity => IdentityAnswer,
     Captured => CapturedAnswer,
+    Export => ExportAnswer,
 }
 
 requests! { Command:
@@ -65,4 +67,5 @@ requests! { Command:
     Forget => ForgetAnswer,
     Remember => TextAnswer<ObservationAnswer>,
     Mark => TextAnswer<ObservationAnswer>,
+    Restore => RestoreAnswer,
 }

@@ -45,6 +45,11 @@ pub struct Answer<R: Request> {
 }
 
 impl<R: Request> Answer<R> {
+    /// Parses the answer as it is, for files. Fails as [`Self::read`] does.
+    pub fn unchanged(&self) -> anyhow::Result<R::Response> {
+        serde_json::from_slice(&self.bytes).context("reading the daemon's answer")
+    }
+
     /// Parses the answer and removes terminal control characters from its texts. Fails when a daemon of another
     /// version answers in another format.
     pub fn read(&self) -> anyhow::Result<R::Response> {

@@ -25,6 +25,7 @@ pub mod install;
 pub mod uninstall;
 pub mod doctor;
 pub mod demo;
+pub mod export;
 pub mod import;
 pub mod ui;
 pub mod mcp;
@@ -61,6 +62,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Import the sessions that agents recorded before recall was installed
     Import(import::ImportArgs),
+    /// Write the memory as lines of JSON
+    Export(export::ExportArgs),
     /// Replay a recorded session and show the context for the next one
     Demo(demo::DemoArgs),
     /// Search observations, prompts, answers and tool calls
@@ -146,6 +149,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Uninstall(args) => uninstall::run(&args, out),
         Command::Doctor(args) => doctor::run(&args, out),
         Command::Import(args) => import::run(&args, out),
+        Command::Export(args) => export::run(&args, out),
         Command::Demo(args) => demo::run(&args, out),
         Command::Search(args) => search::run(&args, out),
         Command::Show(args) => show::run(&args, out),

@@ -31,6 +31,7 @@ mod migration;
 mod operation;
 mod orphans;
 mod plans;
+mod portable;
 mod subagents;
 mod subjects;
 mod projects;
@@ -95,6 +96,7 @@ pub use operation::{Changes, Operation, WriteContext, execute};
 pub use orphans::{RepairOrphans, has_orphans};
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
 pub use plans::{PlanRow, plan, plans_of_session};
+pub use portable::{Cursor, Portion, RestoreRows, Restored, export_page, text_fields};
 pub use projects::{
     ProjectInfo, commits_of_project, find_project, known_project, latest_root, project, project_of,
     project_worked_in, projects_named,
@@ -158,6 +160,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether a row does not have what its table asks for.
+    pub fn is_constraint(&self) -> bool {
+        matches!(self, Self::Sqlite(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation))
+    }
+
     /// Whether the database file is not what SQLite wrote: no later try will succeed.
     pub fn is_damage(&self) -> bool {
         match self {

@@ -22,7 +22,12 @@ const LATEST: u32 = 2_000;
 /// The stored fields that are compared.
 pub(super) fn thread_words(draft: &ObservationDraft) -> Vec<u8> {
     let texts = [&draft.title, &draft.narrative].into_iter().chain(&draft.facts);
-    ThreadWords::of(texts.map(String::as_str)).to_bytes()
+    thread_words_of(texts.map(String::as_str))
+}
+
+/// The same of an observation's title, narrative and facts.
+pub(super) fn thread_words_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
+    ThreadWords::of(texts).to_bytes()
 }
 
 /// Recomputes what covers these observations, what they cover, and what removed observations had covered.

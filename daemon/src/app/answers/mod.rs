@@ -13,6 +13,7 @@ pub mod by_hand;
 pub mod found;
 pub mod lineage;
 pub mod observation;
+pub mod portable;
 pub mod session;
 pub mod status;
 

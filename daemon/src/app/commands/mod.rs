@@ -2,6 +2,7 @@
 
 pub mod by_hand;
 pub mod forget;
+pub mod restore;
 pub mod retry;
 
 use super::context_lookup::ContextLookup;

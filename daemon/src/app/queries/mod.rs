@@ -3,6 +3,7 @@
 
 pub mod captured;
 pub mod context;
+pub mod export;
 pub mod given;
 pub mod identity;
 pub mod jobs;

@@ -4,15 +4,18 @@
 //! private text, secrets and forgotten sessions are treated alike. A session that hooks have captured is imported up to
 //! their first event. Whatever is there already is recognized, so an import may be interrupted and repeated.
 
+mod claude_mem;
 mod files;
+mod lines;
 mod sender;
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use anyhow::Context;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -23,9 +26,14 @@ use super::failure::Failure;
 use super::filter;
 use super::terminal::{DIM, WARNING, counted};
 use crate::agents::AGENTS;
+use crate::app::answers::portable::RestoreAnswer;
 use files::SessionFile;
+use lines::Lines;
 use sender::{Sender, Taken};
 
+/// The sources that are no agent.
+const CLAUDE_MEM: &str = "claude-mem";
+const EXPORT: &str = "recall";
 /// Files that are read and sent at the same time. The daemon serves hooks beside them.
 const MOST_AT_ONCE: usize = 4;
 /// Unreadable files that are named.
@@ -39,12 +47,13 @@ const MOST_NAMED: usize = 10;
   recall import                          everything that is found
   recall import --dry-run                only say what there is
   recall import claude-code --since 30d
-  recall import codex ~/backup/sessions")]
+  recall import codex ~/backup/sessions
+  recall import recall memory.jsonl      what `recall export` wrote")]
 pub struct ImportArgs {
-    /// Whose sessions [default: those of every agent found]
+    /// Whose sessions: an agent's, claude-mem's database, or an export of recall [default: all that is found]
     #[arg(value_parser = sources())]
     source: Option<String>,
-    /// A file, or a folder with files, of that agent [default: where the agent keeps them]
+    /// A file or a folder of that source [default: where it keeps them]
     path: Option<PathBuf>,
     /// Only sessions that were worked in since then, e.g. `30d`, `3 months`, `2026-11-01`
     #[arg(long, value_name = "TIME")]
@@ -61,7 +70,8 @@ pub struct ImportArgs {
 }
 
 fn sources() -> PossibleValuesParser {
-    PossibleValuesParser::new(AGENTS.iter().filter(|agent| agent.history.is_some()).map(|agent| agent.name))
+    let agents = AGENTS.iter().filter(|agent| agent.history.is_some()).map(|agent| agent.name);
+    PossibleValuesParser::new(agents.chain([CLAUDE_MEM, EXPORT]))
 }
 
 /// What was found, and what became of it.
@@ -83,6 +93,9 @@ struct Counts {
     /// Lines that are no records.
     unreadable_lines: usize,
     unreadable_files: Vec<UnreadableFile>,
+    /// What came as rows, of claude-mem or an export.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<RestoreAnswer>,
 }
 
 #[derive(Debug, Serialize)]
@@ -102,20 +115,54 @@ pub fn run(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         since_ms: args.since.as_deref().map(filter::since).transpose()?,
         project: args.project.as_deref().map(filter::project).transpose()?,
     };
-    let files = files::find(args.source.as_deref(), args.path.as_deref())?;
-    let counts = match args.dry_run {
-        true => each_file(&files, || Ok(None), &wanted)?,
-        false => {
-            // One daemon is started, not one by each thread.
-            Client::connect(Start::IfNeeded)?;
-            each_file(&files, || Client::connect(Start::Never).map(Some), &wanted)?
-        }
+    let source = args.source.as_deref();
+    let files = match source {
+        Some(CLAUDE_MEM | EXPORT) => Vec::new(),
+        source => files::find(source, args.path.as_deref())?,
     };
+    if !args.dry_run {
+        // One daemon is started, not one by each thread.
+        Client::connect(Start::IfNeeded)?;
+    }
+    let client = || (!args.dry_run).then(|| Client::connect(Start::Never)).transpose();
+    let mut counts = each_file(&files, client, &wanted)?;
+    counts.rows = rows(source, args.path.as_deref(), Lines::new(client()?), &wanted)?;
     if args.json {
         serde_json::to_writer(&mut *out, &counts)?;
         return Ok(writeln!(out)?);
     }
     Ok(tell(out, &counts, args)?)
+}
+
+/// Imports what is no session of an agent, if that is meant or found.
+fn rows(
+    source: Option<&str>,
+    path: Option<&Path>,
+    mut lines: Lines,
+    wanted: &Wanted,
+) -> anyhow::Result<Option<RestoreAnswer>> {
+    let missing = |hint: &str| Failure::usage("Name the file to import").hint(hint.to_owned());
+    match source {
+        Some(EXPORT) => {
+            let path = path.ok_or_else(|| missing("recall import recall FILE"))?;
+            lines::read(path, &mut lines)?;
+        }
+        Some(CLAUDE_MEM) | None => {
+            let found = path.filter(|_| source.is_some()).map(Path::to_owned).or_else(claude_mem::database);
+            let Some(path) = found else {
+                return match source {
+                    None => Ok(None),
+                    Some(_) => Err(Failure::failed("No database of claude-mem was found")
+                        .hint("Name it: recall import claude-mem FILE.")
+                        .into()),
+                };
+            };
+            claude_mem::read(&path, &mut lines, wanted)
+                .with_context(|| format!("importing {}", path.display()))?;
+        }
+        Some(_) => return Ok(None),
+    }
+    Ok(Some(lines.answer))
 }
 
 /// Reads all files, and sends their sessions where there is a client.
@@ -184,9 +231,21 @@ fn tell(out: &mut dyn Write, counts: &Counts, args: &ImportArgs) -> std::io::Res
     let folders = counted(counts.projects.len(), "folder", "folders");
     let prompts = counted(counts.prompts, "prompt", "prompts");
     match (args.dry_run, counts.sessions) {
+        (true, 0) if counts.rows.is_some() => {}
         (true, _) => writeln!(out, "Found {sessions} of {folders} with {prompts}. Nothing was stored.")?,
+        (false, 0) if counts.rows.is_some() => {}
         (false, 0) => writeln!(out, "Nothing new to import.")?,
         (false, _) => writeln!(out, "Imported {sessions} of {folders} with {prompts}.")?,
+    }
+    if let Some(rows) = &counts.rows {
+        let added: Vec<_> = rows.added.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        let added = if added.is_empty() { "nothing new".to_owned() } else { added.join(", ") };
+        let verb = if args.dry_run { "Found" } else { "Added" };
+        writeln!(
+            out,
+            "{verb} as it was written: {added} ({} here already, {} skipped).",
+            rows.known, rows.skipped
+        )?;
     }
     let rest = [
         (counts.known, "here already"),

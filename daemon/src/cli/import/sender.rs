@@ -114,7 +114,7 @@ fn send(client: &mut Client, deliver: &recall_protocol::wire::Deliver) -> anyhow
 }
 
 impl Wanted {
-    fn is_met_by(&self, cwd: &str, last_ms: i64) -> bool {
+    pub(super) fn is_met_by(&self, cwd: &str, last_ms: i64) -> bool {
         let is_project = |project: &String| match Path::new(project).is_absolute() {
             true => Path::new(cwd).starts_with(project),
             false => Path::new(cwd).file_name().is_some_and(|name| *name == **project),

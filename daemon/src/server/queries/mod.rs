@@ -2,7 +2,7 @@
 //! they are, or waits for them, is here.
 
 use recall_protocol::query::{
-    Context, Flush, Forget, Mark, Pause, Ping, Query, Remember, Resume, Retry, Status, Stop,
+    Context, Flush, Forget, Mark, Pause, Ping, Query, Remember, Restore, Resume, Retry, Status, Stop,
 };
 use recall_protocol::wire::{ErrorKind, Reply};
 
@@ -11,10 +11,12 @@ use crate::actors::services::Services;
 use crate::app::answers::status::{PingAnswer, StopAnswer};
 use crate::app::commands::by_hand::{Switch, mark, remember, switch_capture};
 use crate::app::commands::forget::forget;
+use crate::app::commands::restore::restore;
 use crate::app::commands::retry::retry;
 use crate::app::context_lookup::ContextLookup;
 use crate::app::queries::captured::captured;
 use crate::app::queries::context::context;
+use crate::app::queries::export::export;
 use crate::app::queries::identity::identity;
 use crate::app::queries::jobs::{jobs, stats};
 use crate::app::queries::search::search;
@@ -56,6 +58,8 @@ pub async fn answer(query: Query, reception: &ConnectionContext) -> Reply {
         Query::Why(request) => read_with(services, request, why).await,
         Query::Identity(request) => read_with(services, request, identity).await,
         Query::Captured(request) => read_with(services, request, captured).await,
+        Query::Export(request) => read_with(services, request, export).await,
+        Query::Restore(request) => command_reply::<Restore>(restore(&commands(), request).await),
         Query::Flush(Flush) => command_reply::<Flush>(flush(services).await.map_err(Refused::from)),
         Query::Stop(Stop) => {
             // Somebody has asked already if it is full.

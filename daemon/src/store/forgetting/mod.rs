@@ -22,7 +22,7 @@ use crate::memory::ids::{ProjectRow, SessionKey, SessionRow, Timestamp};
 pub use finding::{RowsToForget, find_rows_to_forget, has_all_words, unreadable_events};
 pub use removal::{Forget, TracesRemoved, traces_left};
 pub(super) use removal::{withdraw, without_lost_titles};
-pub(super) use tombstones::{belongs_to_forgotten_session, was_forgotten};
+pub(super) use tombstones::{belongs_to_forgotten_session, is_forgotten, was_forgotten};
 
 /// Selects what to forget.
 #[derive(Clone, Debug, PartialEq, Eq)]

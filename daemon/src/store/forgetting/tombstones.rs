@@ -69,6 +69,12 @@ pub(in super::super) fn belongs_to_forgotten_session(
     Ok(forgotten.is_some_and(|forgotten| !forgotten.is_before(&taken)))
 }
 
+/// True if anything was captured of this session and forgotten.
+pub(in super::super) fn is_forgotten(db: &Connection, key: &SessionKey) -> Result<bool, StoreError> {
+    let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM forgotten_sessions WHERE name = ?1)")?;
+    Ok(find.query_row([session_hash(key)], |row| row.get(0))?)
+}
+
 /// Stops removed observations from being made again in sessions that stay.
 pub(super) fn bury_observations(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreError> {
     let mut find = db.prepare_cached(

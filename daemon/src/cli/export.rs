@@ -1,0 +1,84 @@
+//! `recall export`: writes the memory as lines of JSON. `docs/export.md` describes them.
+
+use std::fs::OpenOptions;
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use recall_protocol::query::{Export, Filter};
+use serde_json::json;
+
+use super::client::{Client, Start};
+use super::failure::Failure;
+use super::filter;
+use super::terminal::counted;
+use crate::app::clock;
+use crate::faults::VERSION;
+
+/// What the first line says.
+pub(super) const FORMAT: &str = "recall-export";
+/// Fields and kinds of lines are added without a new version.
+pub(super) const FORMAT_VERSION: u64 = 1;
+
+/// Write the memory as lines of JSON, for a backup, another machine, or another program
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  recall export memory.jsonl
+  recall export --project . --since 90d > shop.jsonl
+  recall import recall memory.jsonl      takes it back, here or elsewhere")]
+pub struct ExportArgs {
+    /// The file to write; it must not exist [default: stdout]
+    path: Option<PathBuf>,
+    /// Only this project: a name, a folder, or `.` for the current one
+    #[arg(long)]
+    project: Option<String>,
+    /// Only sessions that were worked in since then, e.g. `30d`, `2026-11-01`
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+}
+
+pub fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let filter = Filter {
+        project: args.project.as_deref().map(filter::project).transpose()?,
+        since_ms: args.since.as_deref().map(filter::since).transpose()?,
+        limit: None,
+    };
+    let mut client = Client::connect(Start::IfNeeded)?;
+    match args.path.as_deref().filter(|path| *path != Path::new("-")) {
+        None => write(&mut client, &filter, out).map(drop),
+        Some(path) => {
+            // It holds what the memory holds, so it is as private.
+            let file =
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
+                    Failure::failed(format!("Cannot create {}: {error}", path.display()))
+                        .hint("Name a file that does not exist yet.")
+                })?;
+            let mut file = BufWriter::new(file);
+            let lines = write(&mut client, &filter, &mut file)?;
+            file.into_inner().context("writing the export")?.sync_all().context("writing the export")?;
+            Ok(writeln!(out, "Wrote {} to {}.", counted(lines, "line", "lines"), path.display())?)
+        }
+    }
+}
+
+/// Returns the number of lines.
+fn write(client: &mut Client, filter: &Filter, out: &mut dyn Write) -> anyhow::Result<usize> {
+    let at = jiff::Timestamp::from_millisecond(clock::now().0).unwrap_or_default();
+    let head = json!({"format": FORMAT, "version": FORMAT_VERSION, "recall": VERSION, "exported_at": at.to_string()});
+    writeln!(out, "{head}")?;
+    let (mut from, mut lines) = (None, 1);
+    loop {
+        // Not through `Answer::read`, which changes what a terminal would act on.
+        let answer = client.ask(Export { filter: filter.clone(), from })?.unchanged()?;
+        lines += answer.lines.len();
+        for line in answer.lines {
+            writeln!(out, "{line}")?;
+        }
+        match answer.next {
+            Some(next) => from = Some(next),
+            None => return Ok(lines),
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The database of claude-mem as lines of an export.
+//!
+//! Format: `claude-mem.db` of releases up to 13, checked against a database of 13.15.3. Columns are looked up, because
+//! releases differ. Observations and summaries are taken as they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, Row};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::Wanted;
+use super::lines::Lines;
+use crate::memory::observation::ObservationType;
+use crate::memory::text::shortened_line;
+
+const ORIGIN: &str = "import:claude-mem";
+const TITLE_CHARS: usize = 100;
+/// Longer texts are cut. Old versions stored whole conversations in a prompt.
+const MOST_CHARS: usize = 50_000;
+/// The project in which its own helper worked.
+const OWN_PROJECT: &str = "observer-sessions";
+/// What its own prompts contain.
+const OWN_PROMPT: &str = "<observed_from_primary_session>";
+
+/// Where it keeps its database, if it does.
+pub(super) fn database() -> Option<PathBuf> {
+    let folder = std::env::var_os("CLAUDE_MEM_DATA_DIR").map(PathBuf::from);
+    let folder = folder.or_else(|| std::env::home_dir().map(|home| home.join(".claude-mem")))?;
+    Some(folder.join("claude-mem.db")).filter(|path| path.is_file())
+}
+
+/// A row by its columns' names.
+type Fields = BTreeMap<String, Value>;
+
+fn fields(row: &Row<'_>) -> rusqlite::Result<Fields> {
+    let names: Vec<String> = row.as_ref().column_names().map(str::to_owned).collect();
+    let mut fields = Fields::new();
+    for (number, name) in names.into_iter().enumerate() {
+        let value = match row.get_ref(number)? {
+            ValueRef::Integer(number) => json!(number),
+            ValueRef::Text(text) => json!(String::from_utf8_lossy(text)),
+            _ => continue,
+        };
+        fields.insert(name, value);
+    }
+    Ok(fields)
+}
+
+/// All rows of a table; none if there is no such table.
+fn rows(db: &Connection, table: &str) -> rusqlite::Result<Vec<Fields>> {
+    let known = db.table_exists(None, table)?;
+    if !known {
+        return Ok(Vec::new());
+    }
+    let mut find = db.prepare(&format!("SELECT * FROM {table} ORDER BY id"))?;
+    find.query_map([], fields)?.collect()
+}
+
+fn text<'a>(fields: &'a Fields, names: &[&str]) -> &'a str {
+    let found = names.iter().filter_map(|name| fields.get(*name)?.as_str());
+    found.map(str::trim).find(|text| !text.is_empty()).unwrap_or_default()
+}
+
+fn number(fields: &Fields, name: &str) -> Option<i64> {
+    fields.get(name)?.as_i64()
+}
+
+/// A list as any tool may have written it: JSON, a text with commas, or nothing.
+fn list(fields: &Fields, name: &str) -> Vec<String> {
+    let written = text(fields, &[name]);
+    match serde_json::from_str(written) {
+        Ok(Value::Array(values)) => values.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Ok(Value::String(one)) => vec![one],
+        _ => written.split(',').map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect(),
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(MOST_CHARS) {
+        Some((end, _)) => format!("{}\u{2026}", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+struct Session {
+    name: String,
+    agent: &'static str,
+    id: String,
+    project: String,
+    title: String,
+    started_at: i64,
+    last_at: i64,
+}
+
+/// Hands every line to `lines`. Fails if the file is no database, or the daemon does not answer.
+pub(super) fn read(path: &Path, lines: &mut Lines, wanted: &Wanted) -> anyhow::Result<()> {
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let prompts = rows(&db, "user_prompts")?;
+    let observations = rows(&db, "observations")?;
+    let summaries = rows(&db, "session_summaries")?;
+    let mut sessions: BTreeMap<i64, Session> = BTreeMap::new();
+    let (mut by_memory, mut by_content) = (BTreeMap::new(), BTreeMap::new());
+    for row in rows(&db, "sdk_sessions")? {
+        let Some(key) = number(&row, "id") else { continue };
+        let id = text(&row, &["content_session_id", "claude_session_id"]).to_owned();
+        let agent = agent_of(text(&row, &["platform_source"]));
+        let started_at = number(&row, "started_at_epoch").unwrap_or_default();
+        by_memory.insert(text(&row, &["memory_session_id", "sdk_session_id"]).to_owned(), key);
+        by_content.insert(id.clone(), key);
+        let (project, title) =
+            (text(&row, &["project"]).to_owned(), text(&row, &["custom_title"]).to_owned());
+        let name = format!("{agent}:{id}");
+        sessions.insert(key, Session { name, agent, id, project, title, started_at, last_at: started_at });
+    }
+    let of_prompt = |row: &Fields| {
+        let named = number(row, "session_db_id").filter(|key| sessions.contains_key(key));
+        named.or_else(|| by_content.get(text(row, &["content_session_id", "claude_session_id"])).copied())
+    };
+    let of_memory =
+        |row: &Fields| by_memory.get(text(row, &["memory_session_id", "sdk_session_id"])).copied();
+    let prompts: Vec<_> = prompts.iter().map(|row| (of_prompt(row), row)).collect();
+    let observations: Vec<_> = observations.iter().map(|row| (of_memory(row), row)).collect();
+    let summaries: Vec<_> = summaries.iter().map(|row| (of_memory(row), row)).collect();
+    for (key, row) in prompts.iter().chain(&observations).chain(&summaries) {
+        // Sessions are never marked as ended, so the end is the last thing that is known.
+        if let (Some(session), Some(at)) =
+            (key.and_then(|key| sessions.get_mut(&key)), number(row, "created_at_epoch"))
+        {
+            session.last_at = session.last_at.max(at);
+        }
+    }
+    sessions.retain(|_, session| {
+        session.project != OWN_PROJECT && wanted.is_met_by(&session.project, session.last_at)
+    });
+    let orphans =
+        observations.iter().filter(|(key, _)| key.is_none()).map(|(_, row)| text(row, &["project"]));
+    let mut projects: BTreeSet<&str> = sessions.values().map(|session| session.project.as_str()).collect();
+    projects.extend(orphans);
+    for name in projects.iter().filter(|name| !name.is_empty() && **name != OWN_PROJECT) {
+        let line = json!({"kind": "project", "key": key_of(name), "name": name, "by_name": true});
+        lines.push(line.to_string())?;
+    }
+    for session in sessions.values() {
+        let title = Some(&session.title).filter(|title| !title.is_empty());
+        lines.push(
+            json!({"kind": "session", "agent": session.agent, "session_id": session.id,
+                   "project": key_of(&session.project), "title": title, "started_at": session.started_at,
+                   "life_started_at": session.started_at, "last_event_at": session.last_at, "reason": "import"})
+            .to_string(),
+        )?;
+    }
+    for (key, row) in prompts {
+        let Some(session) = key.and_then(|key| sessions.get(&key)) else { continue };
+        let said = text(row, &["prompt_text"]);
+        if said.is_empty() || said.contains(OWN_PROMPT) {
+            continue;
+        }
+        let number_in_session = number(row, "prompt_number").unwrap_or(1);
+        lines.push(
+            json!({"kind": "prompt", "session": session.name, "seq": number_in_session,
+                   "prompt_number": number_in_session, "source": "user", "prompt": cut(said),
+                   "opened_at": number(row, "created_at_epoch").unwrap_or(session.started_at)})
+            .to_string(),
+        )?;
+    }
+    for (key, row) in observations {
+        let session = key.and_then(|key| sessions.get(&key));
+        // Its session is not wanted, or it belongs to nobody we know.
+        if key.is_some() != session.is_some() {
+            continue;
+        }
+        if let Some(line) = observation(row, session) {
+            lines.push(line.to_string())?;
+        }
+    }
+    // recall keeps one summary a session: the last one.
+    let newest: BTreeMap<i64, &Fields> =
+        summaries.into_iter().filter_map(|(key, row)| Some((key?, row))).collect();
+    for (key, row) in newest {
+        let Some(session) = sessions.get(&key) else { continue };
+        lines.push(summary(row, session).to_string())?;
+    }
+    lines.send()
+}
+
+fn agent_of(platform: &str) -> &'static str {
+    match platform {
+        "gemini" | "gemini-cli" => "gemini-cli",
+        "codex" => "codex",
+        "cursor" => "cursor",
+        "opencode" => "opencode",
+        "openclaw" => "openclaw",
+        "windsurf" => "windsurf",
+        _ => "claude-code",
+    }
+}
+
+fn key_of(project: &str) -> String {
+    format!("claude-mem:{project}")
+}
+
+/// The same row has the same id in every import.
+fn uuid_of(row: &Fields) -> String {
+    let device = text(row, &["origin_device_id"]);
+    let device = if device.is_empty() { "local" } else { device };
+    let id = number(row, "origin_local_id").or_else(|| number(row, "id")).unwrap_or_default();
+    let local = text(row, &["origin_local_id"]);
+    let hash = Sha256::digest(format!("claude-mem observations {device} {local}{id}"));
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string()
+}
+
+/// The type that recall has for it.
+fn kind_of(written: &str) -> ObservationType {
+    let known = ObservationType::parse(&written.replace('-', "_"));
+    known.unwrap_or(match written {
+        kind if kind.starts_with("security") => ObservationType::Security,
+        "problem-solution" => ObservationType::Bugfix,
+        "what-changed" => ObservationType::Change,
+        _ => ObservationType::Discovery,
+    })
+}
+
+fn observation(row: &Fields, session: Option<&Session>) -> Option<Value> {
+    let project = session.map_or_else(|| text(row, &["project"]), |session| session.project.as_str());
+    let narrative = text(row, &["narrative", "text"]);
+    let title = [text(row, &["title"]), narrative].into_iter().find(|text| !text.is_empty())?;
+    if project == OWN_PROJECT {
+        return None;
+    }
+    let written = text(row, &["type"]);
+    let kind = kind_of(written);
+    let mut concepts: Vec<String> = list(row, "concepts");
+    // A type that recall does not have is kept as a word.
+    if ObservationType::parse(&written.replace('-', "_")).is_none() && !written.is_empty() {
+        concepts.push(written.to_owned());
+    }
+    Some(json!({
+        "kind": "observation", "uuid": uuid_of(row), "session": session.map(|session| &session.name),
+        "prompt": number(row, "prompt_number").filter(|_| session.is_some()), "project": key_of(project),
+        "type": kind.as_str(), "title": shortened_line(title, TITLE_CHARS),
+        "subtitle": Some(text(row, &["subtitle"])).filter(|text| !text.is_empty()), "narrative": cut(narrative),
+        "facts": list(row, "facts"), "concepts": concepts, "files_read": list(row, "files_read"),
+        "files_modified": list(row, "files_modified"), "importance": 5, "status": "active", "evidence": [],
+        "origin": ORIGIN, "tokens_saved": 0, "created_at": number(row, "created_at_epoch").unwrap_or_default(),
+    }))
+}
+
+fn summary(row: &Fields, session: &Session) -> Value {
+    let title = [session.title.as_str(), text(row, &["request", "completed", "learned"])];
+    let title = title.into_iter().find(|text| !text.is_empty()).unwrap_or("Session");
+    let said = |name: &str| cut(text(row, &[name]));
+    json!({
+        "kind": "summary", "session": session.name, "project": key_of(&session.project),
+        "title": shortened_line(title, TITLE_CHARS), "request": said("request"), "investigated": said("investigated"),
+        "learned": said("learned"), "completed": said("completed"), "next_steps": said("next_steps"),
+        "notes": said("notes"), "origin": ORIGIN, "created_at": number(row, "created_at_epoch").unwrap_or(session.last_at),
+    })
+}

@@ -1,0 +1,215 @@
+//! `recall export`, and the import of what it wrote and of claude-mem's database.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::{Path, PathBuf};
+
+use recall_tests::Stage;
+use serde_json::{Value, json};
+
+fn worked() -> Stage {
+    let stage = Stage::new().daemon();
+    stage.discount_session("first");
+    stage.flush();
+    stage.json(["remember", "The cart is painted green", "--type", "preference"]);
+    stage
+}
+
+fn export(stage: &Stage, arguments: &[&str]) -> PathBuf {
+    let path = stage.user_home().join("memory.jsonl");
+    let _ = std::fs::remove_file(&path);
+    let said = stage.recall(["export", path.to_str().unwrap()].into_iter().chain(arguments.iter().copied()));
+    assert_eq!(said.code(), 0, "{said:?}");
+    path
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn import(stage: &Stage, path: &Path) -> Value {
+    stage.json(["import", "recall", path.to_str().unwrap()])["rows"].clone()
+}
+
+/// What a memory holds, without its own numbers and times of storing.
+fn content(stage: &Stage) -> Vec<String> {
+    let path = export(stage, &[]);
+    let mut content: Vec<String> = lines(&path)
+        .into_iter()
+        .skip(1)
+        .filter(|line| line["kind"] != "session")
+        .map(|line| line.to_string())
+        .collect();
+    content.sort();
+    content
+}
+
+#[test]
+fn what_was_exported_comes_back_whole_and_once() {
+    let stage = worked();
+    let path = export(&stage, &[]);
+    let head = &lines(&path)[0];
+    assert_eq!((&head["format"], &head["version"]), (&json!("recall-export"), &json!(1)));
+    let other = Stage::new().daemon();
+    let added = import(&other, &path);
+    assert_eq!((&added["added"]["session"], &added["skipped"]), (&json!(1), &json!(0)), "{added}");
+    assert_eq!(content(&other), content(&stage));
+    other.flush();
+    let found = other.json(["search", "rounding happens once"]);
+    assert!(found["results"][0]["snippet"].as_str().unwrap().contains("Rounding"), "{found}");
+    let (here, there) = (stage.json(["ctl", "session", "first"]), other.json(["ctl", "session", "first"]));
+    assert_eq!(here["started_at"], there["started_at"]);
+    assert_eq!(here["batches"][0]["prompt"], there["batches"][0]["prompt"]);
+
+    let again = import(&other, &path);
+    assert_eq!((&again["added"], &again["skipped"]), (&json!({}), &json!(0)), "{again}");
+    assert_eq!(content(&other), content(&stage));
+}
+
+#[test]
+fn two_memories_become_one() {
+    let (stage, other) = (worked(), Stage::new().daemon());
+    other.discount_session("second");
+    other.flush();
+    let own = content(&other).len();
+    let added = import(&other, &export(&stage, &[]));
+    assert_eq!(added["added"]["session"], 1, "{added}");
+    assert!(content(&other).len() > own);
+    assert_eq!(other.json(["ctl", "sessions"])["sessions"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_part_is_exported_by_project_and_time() {
+    let stage = worked();
+    let all = lines(&export(&stage, &[])).len();
+    assert_eq!(lines(&export(&stage, &["--project", "shop"])).len(), all);
+    let said = stage.recall(["export", "--project", "elsewhere"]);
+    assert_eq!(said.code(), 1, "{said:?}");
+    // Only the head and the project.
+    assert_eq!(lines(&export(&stage, &["--since", "2100-01-01"])).len(), 2);
+    let said = stage.recall(["export"]);
+    assert_eq!(said.stdout.lines().count(), all, "without a file it goes to stdout");
+}
+
+#[test]
+fn what_was_forgotten_or_is_excluded_does_not_come_in() {
+    let stage = worked();
+    let path = export(&stage, &[]);
+    stage.json(["forget", "--session", "first", "--yes"]);
+    let added = import(&stage, &path);
+    assert!(added["added"].get("session").is_none(), "{added}");
+    assert_eq!(stage.json(["search", "rounding"])["total"], 0);
+
+    let other = Stage::new();
+    std::fs::create_dir_all(other.home()).unwrap();
+    let folder = stage.project().display().to_string();
+    std::fs::write(other.home().join("config.toml"), format!("[capture]\nexclude = [{folder:?}]\n")).unwrap();
+    let other = other.daemon();
+    let added = import(&other, &path);
+    assert!(added["added"].get("session").is_none() && added["added"].get("prompt").is_none(), "{added}");
+    assert_eq!(other.json(["ctl", "sessions"])["sessions"], json!([]));
+}
+
+#[test]
+fn secrets_and_private_text_do_not_come_in() {
+    let stage = worked();
+    let path = export(&stage, &[]);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let planted = text.replace(
+        "painted green",
+        "painted <private>by Mallory</private> with ghp_0123456789abcdefghijklmnopqrstuvwxyzAB",
+    );
+    assert_ne!(planted, text);
+    std::fs::write(&path, planted).unwrap();
+    let other = Stage::new().daemon();
+    import(&other, &path);
+    let back = std::fs::read_to_string(export(&other, &[])).unwrap();
+    assert!(back.contains("painted") && !back.contains("Mallory") && !back.contains("ghp_0123"), "{back}");
+}
+
+#[test]
+fn what_is_no_export_is_refused() {
+    let stage = Stage::new().daemon();
+    let path = stage.user_home().join("x.jsonl");
+    for (content, told) in [
+        ("hello\n", "is no export of recall"),
+        ("{\"format\":\"recall-export\",\"version\":99}\n", "newer recall"),
+    ] {
+        std::fs::write(&path, content).unwrap();
+        let said = stage.recall(["import", "recall", path.to_str().unwrap()]);
+        assert!(said.code() == 1 && said.stderr.contains(told), "{said:?}");
+    }
+    let said = stage.recall(["import", "recall"]);
+    assert_eq!(said.code(), 2, "{said:?}");
+    std::fs::write(&path, "{\"format\":\"recall-export\",\"version\":1}\n{\"kind\":\"future\"}\nnot json\n{\"kind\":\"prompt\"}\n").unwrap();
+    assert_eq!(import(&stage, &path), json!({"added": {}, "known": 0, "skipped": 3}));
+    let said = stage.recall(["export", path.to_str().unwrap()]);
+    assert!(
+        said.code() == 1 && said.stderr.contains("does not exist yet"),
+        "nothing is overwritten: {said:?}"
+    );
+}
+
+/// A database with the columns of claude-mem 13 that count.
+fn claude_mem(folder: &Path) {
+    std::fs::create_dir_all(folder).unwrap();
+    let db = rusqlite::Connection::open(folder.join("claude-mem.db")).unwrap();
+    db.execute_batch(
+        r#"CREATE TABLE sdk_sessions (id INTEGER PRIMARY KEY, content_session_id TEXT, memory_session_id TEXT, project TEXT,
+                platform_source TEXT DEFAULT 'claude', user_prompt TEXT, started_at TEXT, started_at_epoch INTEGER,
+                status TEXT, custom_title TEXT);
+           CREATE TABLE user_prompts (id INTEGER PRIMARY KEY, session_db_id INTEGER, content_session_id TEXT,
+                prompt_number INTEGER, prompt_text TEXT, created_at TEXT, created_at_epoch INTEGER);
+           CREATE TABLE observations (id INTEGER PRIMARY KEY, memory_session_id TEXT, project TEXT, text TEXT, type TEXT, title TEXT,
+                subtitle TEXT, facts TEXT, narrative TEXT, concepts TEXT, files_read TEXT, files_modified TEXT,
+                prompt_number INTEGER, created_at TEXT, created_at_epoch INTEGER);
+           CREATE TABLE session_summaries (id INTEGER PRIMARY KEY, memory_session_id TEXT, project TEXT, request TEXT,
+                investigated TEXT, learned TEXT, completed TEXT, next_steps TEXT, notes TEXT, prompt_number INTEGER,
+                created_at TEXT, created_at_epoch INTEGER);
+           INSERT INTO sdk_sessions VALUES (1, 'cs-1', 'ms-1', 'blog', 'claude', '', '', 1750000000000, 'active', NULL),
+                (2, 'cs-2', 'ms-2', 'observer-sessions', 'claude', '', '', 1750000000000, 'active', NULL);
+           INSERT INTO user_prompts VALUES (1, 1, 'cs-1', 1, 'Why are drafts published?', '', 1750000001000),
+                (2, NULL, 'cs-1', 2, 'Fix it', '', 1750000002000), (3, 2, 'cs-2', 1, 'You observe', '', 1750000002000);
+           INSERT INTO observations VALUES
+                (1, 'ms-1', 'blog', NULL, 'bugfix', 'Drafts are no longer published by the nightly job', NULL,
+                 '["The job ignored the flag"]', 'The nightly job ignored the draft flag.', '["gotcha"]', '["jobs/nightly.rb"]',
+                 'jobs/nightly.rb', 2, '', 1750000003000),
+                (2, 'ms-1', 'blog', 'Only text', 'how-it-works', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', 1750000004000),
+                (3, 'gone', 'blog', NULL, 'decision', 'Posts are written in Markdown', NULL, '', 'So.', '', '', '', NULL, '', 1740000000000),
+                (4, 'ms-2', 'observer-sessions', NULL, 'change', 'Debris', NULL, '', '', '', '', '', NULL, '', 1750000005000);
+           INSERT INTO session_summaries VALUES (1, 'ms-1', 'blog', 'Stop drafts', '', 'early', '', '', '', 1, '', 1750000003000),
+                (2, 'ms-1', 'blog', 'Stop drafts from being published', '', 'The flag counts', 'The job skips drafts', '', '', 2, '', 1750000006000);"#,
+    )
+    .unwrap();
+}
+
+#[test]
+fn the_database_of_claude_mem_is_taken_as_it_is() {
+    let stage = Stage::new().daemon();
+    claude_mem(&stage.user_home().join(".claude-mem"));
+    let counted = stage.json(["import", "--dry-run"]);
+    assert_eq!(counted["rows"]["added"]["observation"], 3, "{counted}");
+    let rows = stage.json(["import", "claude-mem"])["rows"].clone();
+    let expected = json!({"project": 1, "session": 1, "prompt": 2, "observation": 3, "summary": 1});
+    assert_eq!((&rows["added"], &rows["skipped"]), (&expected, &json!(0)), "{rows}");
+    stage.flush();
+    let found = stage.json(["search", "drafts nightly", "--project", "blog"]);
+    let best = &found["results"][0];
+    assert_eq!((&best["type"], &best["session_id"]), (&json!("bugfix"), &json!("cs-1")), "{found}");
+    assert!(best["created_at"].as_str().unwrap().starts_with("2025-06-15"), "{best}");
+    let shown = stage.json(["show", &best["id"].to_string()]);
+    let item = shown.as_array().map_or(&shown["items"][0], |items| &items[0]);
+    assert_eq!(item["origin"], "import:claude-mem", "{shown}");
+    assert_eq!(
+        (&item["facts"][0], &item["files_modified"][0]),
+        (&json!("The job ignored the flag"), &json!("jobs/nightly.rb"))
+    );
+    let session = stage.json(["ctl", "session", "cs-1"]);
+    assert_eq!(session["batches"][0]["prompt"], "Why are drafts published?", "{session}");
+    let kept = stage.json(["search", "Markdown posts"]);
+    assert_eq!(kept["results"][0]["session_id"], Value::Null, "an orphan is kept: {kept}");
+    assert_eq!(stage.json(["search", "Debris"])["total"], 0);
+    let again = stage.json(["import", "claude-mem"])["rows"].clone();
+    assert_eq!(again["added"], json!({}), "{again}");
+}

@@ -39,6 +39,7 @@ pub struct Config {
     pub durability: Durability,
     /// Whether `recall mcp` offers tools that write.
     pub mcp_writing: McpWriting,
+    pub gateway: GatewayPolicy,
     pub idle: IdlePolicy,
     pub housekeeping_s: u64,
     /// 0 keeps everything for ever.
@@ -126,6 +127,22 @@ pub enum Notice {
 pub enum McpWriting {
     On,
     Off,
+}
+
+/// The HTTP interface on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GatewayPolicy {
+    pub opens: GatewayOpens,
+    /// 0: any free one.
+    pub port: u16,
+}
+
+/// When the gateway opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GatewayOpens {
+    AtStart,
+    /// When `recall ui --web` asks for it.
+    WhenAsked,
 }
 
 impl Config {
@@ -256,6 +273,7 @@ struct Written {
     compression: WrittenCompression,
     embedding: WrittenEmbedding,
     mcp: WrittenMcp,
+    gateway: WrittenGateway,
     redaction: WrittenRedaction,
     subscribe: Vec<Subscription>,
 }
@@ -289,6 +307,13 @@ impl Default for WrittenCapture {
 #[serde(deny_unknown_fields, default)]
 struct WrittenMcp {
     write: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WrittenGateway {
+    enabled: bool,
+    port: u16,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -425,6 +450,10 @@ impl Written {
                 },
             },
             mcp_writing: if self.mcp.write { McpWriting::On } else { McpWriting::Off },
+            gateway: GatewayPolicy {
+                opens: if self.gateway.enabled { GatewayOpens::AtStart } else { GatewayOpens::WhenAsked },
+                port: self.gateway.port,
+            },
             durability: match self.durability.sync {
                 WrittenSync::Full => Durability::Full,
                 WrittenSync::Normal => Durability::Normal,

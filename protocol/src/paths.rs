@@ -160,6 +160,11 @@ impl Paths {
         self.socket.as_deref().ok().and_then(Path::parent).unwrap_or(&self.runtime_dir)
     }
 
+    /// Where the gateway says how it is reached.
+    pub fn gateway_note(&self) -> PathBuf {
+        self.runtime_dir().join("gateway.json")
+    }
+
     /// The socket on which the daemon listens, unless the lock file names another.
     ///
     /// Fails only if the path is too long for a socket and there is no private runtime folder to use instead.

@@ -56,6 +56,7 @@ queries! {
     Captured,
     Export,
     Restore,
+    OpenGateway,
 }
 
 /// Is somebody there, and of which version?
@@ -158,6 +159,10 @@ pub struct ExportCursor {
 pub struct Restore {
     pub lines: Vec<String>,
 }
+
+/// Opens the gateway unless it is open, and makes a link that lets one browser in, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenGateway;
 
 /// Which project a folder is taken for, and why not for another that it names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

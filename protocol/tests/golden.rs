@@ -11,9 +11,9 @@ use std::path::Path;
 use recall_protocol::codec::Message;
 use recall_protocol::frame::{decode_frame, encode_frame};
 use recall_protocol::query::{
-    Context, Explain, Filter, Flush, Follow, Forget, ForgetStep, Forgettable, Identity, Jobs, Mark, Pause,
-    Ping, Query, Remember, Resume, Retry, Search, Session, Sessions, Show, Stats, Status, Stop, Timeline,
-    Unreadable, Validity, WhichJobs, Why,
+    Context, Explain, Filter, Flush, Follow, Forget, ForgetStep, Forgettable, Identity, Jobs, Mark,
+    OpenGateway, Pause, Ping, Query, Remember, Resume, Retry, Search, Session, Sessions, Show, Stats, Status,
+    Stop, Timeline, Unreadable, Validity, WhichJobs, Why,
 };
 use recall_protocol::wire::{Deliver, ErrorKind, EventId, Flags, Reply, Request, ShimContext};
 
@@ -75,7 +75,7 @@ fn requests_of_version_2() {
     };
     check("v2-request-deliver.bin", &Request::Deliver(deliver));
     let folder = || Some("/home/dev/shop".to_owned());
-    let queries: [(&str, Query); 21] = [
+    let queries: [(&str, Query); 22] = [
         ("ping", Ping.into()),
         ("status", Status.into()),
         ("sessions", Sessions { filter: filter() }.into()),
@@ -108,6 +108,7 @@ fn requests_of_version_2() {
         ),
         ("remember", remark().into()),
         ("mark", Mark { ids: vec!["#12".to_owned()], validity: Validity::Resolved }.into()),
+        ("open-gateway", OpenGateway.into()),
         ("follow", Follow { session: Some("76fb".to_owned()), kinds: vec!["session_end".to_owned()] }.into()),
     ];
     for (name, query) in queries {

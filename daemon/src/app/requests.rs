@@ -4,8 +4,8 @@
 //! here.
 
 use recall_protocol::query::{
-    Captured, Context, Export, Flush, Forget, Identity, Jobs, Mark, Pause, Ping, Query, Remember, Restore,
-    Resume, Retry, Search, Session, Sessions, Show, Stats, Status, Stop, Timeline, Why,
+    Captured, Context, Export, Flush, Forget, Identity, Jobs, Mark, OpenGateway, Pause, Ping, Query,
+    Remember, Restore, Resume, Retry, Search, Session, Sessions, Show, Stats, Status, Stop, Timeline, Why,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,7 +18,8 @@ use super::answers::found::{
 use super::answers::portable::{ExportAnswer, RestoreAnswer};
 use super::answers::session::{self, CapturedAnswer, SessionAnswer, SessionsAnswer};
 use super::answers::status::{
-    CaptureAnswer, FlushAnswer, JobsAnswer, PingAnswer, RetryAnswer, StatsAnswer, StatusAnswer, StopAnswer,
+    CaptureAnswer, FlushAnswer, GatewayAnswer, JobsAnswer, PingAnswer, RetryAnswer, StatsAnswer,
+    StatusAnswer, StopAnswer,
 };
 
 /// A request, and the type of its answer.
@@ -68,4 +69,5 @@ requests! { Command:
     Remember => TextAnswer<ObservationAnswer>,
     Mark => TextAnswer<ObservationAnswer>,
     Restore => RestoreAnswer,
+    OpenGateway => GatewayAnswer,
 }

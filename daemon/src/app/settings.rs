@@ -92,6 +92,7 @@ impl ConfigReport {
             ("context", (new.budgets, new.notice) != (old.budgets, old.notice)),
             ("compression", new.compression != old.compression),
             ("embedding", new.embedding != old.embedding),
+            ("gateway", new.gateway != old.gateway),
             ("subscribe", new.subscriptions != old.subscriptions),
         ];
         Self {

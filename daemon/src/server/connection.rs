@@ -165,7 +165,8 @@ async fn answer(query: Query, reception: &ConnectionContext, accepted: Instant) 
     answered.instrument(span).await
 }
 
-async fn take(
+/// Hands an event over, once there is a permit.
+pub(super) async fn take(
     deliver: Deliver,
     reception: &ConnectionContext,
     injection_receipt: InjectionReceipt,

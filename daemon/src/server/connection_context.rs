@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use tokio::sync::{Semaphore, mpsc};
 
+use super::http::Gateway;
 use super::room::Room;
 use crate::actors::services::Services;
 use crate::app::event_feed::EventFeed;
@@ -20,6 +21,7 @@ pub struct ConnectionContext {
     /// Memory for frames that are being read or answered.
     pub room: Room,
     pub event_feed: EventFeed,
+    pub gateway: Gateway,
     pub closing: Arc<AtomicBool>,
     /// Queries that the log has numbered.
     pub queries: Arc<AtomicU64>,
@@ -39,6 +41,7 @@ impl ConnectionContext {
             closing: Arc::default(),
             queries: Arc::default(),
             stop,
+            gateway: Gateway::default(),
             started_at: std::time::Instant::now(),
             home,
         }

@@ -10,5 +10,6 @@ pub mod connection_context;
 pub mod gate;
 pub mod connection;
 pub mod follow;
+pub mod http;
 pub mod queries;
 pub mod run;

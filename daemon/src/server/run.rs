@@ -28,7 +28,7 @@ use crate::app::clock;
 use crate::app::settings::SettingsFiles;
 use crate::app::welcome::Welcome;
 use crate::compression::{self, Compressor};
-use crate::config::{Config, Loaded};
+use crate::config::{Config, GatewayOpens, Loaded};
 use crate::faults::{Fault, planted};
 use crate::memory::lifecycle::LifecycleEvent;
 use crate::memory::redaction::{RedactionError, RedactionMode, Redactor};
@@ -144,6 +144,12 @@ pub async fn run_with(
     let reception = ConnectionContext::new(services.clone(), Arc::new(paths), stop);
     let (permits, event_feed) = (Arc::clone(&reception.permits), reception.event_feed.clone());
     let all_permits = u32::try_from(permits.available_permits()).unwrap_or(u32::MAX);
+    if services.config.gateway.opens == GatewayOpens::AtStart
+        && let Err(error) = reception.gateway.open(&reception).await
+    {
+        tracing::error!(%error, "the gateway is closed");
+    }
+    let gateway = reception.gateway.clone();
     let gate = Gate::open(door.listener, reception);
     tell_service_manager(&[sd_notify::NotifyState::Ready]);
     let watchdog = tokio::spawn(feed_watchdog(services.clone()));
@@ -167,6 +173,7 @@ pub async fn run_with(
     tell_service_manager(&[sd_notify::NotifyState::Stopping]);
     watchdog.abort();
     gate.close();
+    gateway.close().await;
     if outcome.is_ok() {
         // Every permit back means that every event is acknowledged.
         let _ = tokio::time::timeout(DRAIN_WITHIN, permits.acquire_many(all_permits)).await;

@@ -162,6 +162,13 @@ pub struct StopAnswer {
     pub stopping: bool,
 }
 
+/// `ui --web`: where the gateway listens, and a link that lets one browser in, once.
+#[derive(Serialize, Deserialize)]
+pub struct GatewayAnswer {
+    pub url: String,
+    pub link: String,
+}
+
 /// `ctl retry`.
 #[derive(Serialize, Deserialize)]
 pub struct RetryAnswer {

@@ -56,6 +56,16 @@ pub fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refused> {
     }
 }
 
+/// The store's number of a session, and how many prompts it has.
+pub fn session_number(lookup: &ContextLookup, id: &str) -> Answer<(i64, u32)> {
+    read(lookup, |db| one_session(db, id).map(|info| (info.row.0, info.prompts)))
+}
+
+/// The agent's id of the session with this number.
+pub fn session_of_number(lookup: &ContextLookup, number: i64) -> Answer<String> {
+    read(lookup, |db| Ok(store::session_info(db, SessionRow(number))?.id.0))
+}
+
 pub fn session(lookup: &ContextLookup, Session { id }: Session) -> Answer<SessionAnswer> {
     read(lookup, |db| {
         let info = with_displayed_state(db, one_session(db, &id)?)?;

@@ -7,6 +7,7 @@
 mod row;
 mod state;
 mod view;
+mod web;
 mod worker;
 
 #[cfg(test)]
@@ -34,6 +35,9 @@ pub struct UiArgs {
     /// Show all projects instead of the current one
     #[arg(long)]
     all: bool,
+    /// Open the viewer in a browser
+    #[arg(long, conflicts_with_all = ["query", "all"])]
+    web: bool,
 }
 
 /// What the main thread waits for.
@@ -46,6 +50,9 @@ enum Arrival {
 
 pub fn run(args: &UiArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     out.flush()?;
+    if args.web {
+        return web::open(out);
+    }
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
         return Err(Failure::usage("`recall ui` needs a terminal")
             .hint("`recall search` and `recall timeline` write to a pipe.")

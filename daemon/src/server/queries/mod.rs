@@ -2,11 +2,13 @@
 //! they are, or waits for them, is here.
 
 use recall_protocol::query::{
-    Context, Flush, Forget, Mark, Pause, Ping, Query, Remember, Restore, Resume, Retry, Status, Stop,
+    Context, Flush, Forget, Mark, OpenGateway, Pause, Ping, Query, Remember, Restore, Resume, Retry, Status,
+    Stop,
 };
 use recall_protocol::wire::{ErrorKind, Reply};
 
 use super::connection_context::ConnectionContext;
+use super::http::GatewayError;
 use crate::actors::services::Services;
 use crate::app::answers::status::{PingAnswer, StopAnswer};
 use crate::app::commands::by_hand::{Switch, mark, remember, switch_capture};
@@ -75,6 +77,14 @@ pub async fn answer(query: Query, reception: &ConnectionContext) -> Reply {
         Query::Forget(request) => command_reply::<Forget>(forget(&commands(), request).await),
         Query::Remember(request) => command_reply::<Remember>(remember(&commands(), request).await),
         Query::Mark(request) => command_reply::<Mark>(mark(&commands(), request).await),
+        Query::OpenGateway(OpenGateway) => {
+            let opened = reception.gateway.open(reception).await;
+            let refused = |error: GatewayError| {
+                let hint = "Choose another `gateway.port` in config.toml, or 0 for any free one.";
+                Refused::new(ErrorKind::Unavailable, error.to_string(), hint)
+            };
+            command_reply::<OpenGateway>(opened.map_err(refused))
+        }
         // It has many answers; a connection sees to it by itself.
         Query::Follow(_) => {
             let what = "Events are followed on a connection of their own";

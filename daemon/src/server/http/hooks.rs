@@ -1,0 +1,198 @@
+//! Calls that report what an agent does. Each becomes the hook event that says the same, and takes the way of every
+//! hook event: private text is removed, and the answer comes after the commit.
+
+use std::time::Instant;
+
+use hyper::body::Bytes;
+use hyper::{Response, StatusCode};
+use recall_protocol::boot::{self, BootStamp};
+use recall_protocol::json_field::is_wholly_private;
+use recall_protocol::json_scan::{self, Cleaned};
+use recall_protocol::wire::{Deliver, EventId, Flags, Reply, ShimContext};
+use serde_json::{Map, Value, json};
+
+use super::Reception;
+use super::answer::{Content, JSON, Refusal, json, unanswered, whole};
+use super::reading::needed;
+use super::routes::Call;
+use crate::app::event_trace::EventTrace;
+use crate::app::injection_receipt::InjectionReceipt;
+use crate::app::queries::session::{session_number, session_of_number};
+use crate::app::queries::{Refused, blocking};
+use crate::server::connection;
+
+/// What is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HookCall {
+    Start,
+    Prompt,
+    ToolUse,
+    Answer,
+    End,
+    /// In the agent's own words.
+    Raw,
+}
+
+/// Whose hooks the calls speak for: editor extensions were written for a worker of this agent.
+const AGENT: &str = "claude-code";
+const SESSION: &[&str] = &["session_id", "claudeSessionId", "contentSessionId"];
+
+impl HookCall {
+    fn event(self) -> &'static str {
+        match self {
+            Self::Start => "SessionStart",
+            Self::Prompt => "UserPromptSubmit",
+            Self::ToolUse => "PostToolUse",
+            Self::Answer => "Stop",
+            Self::End => "SessionEnd",
+            Self::Raw => "",
+        }
+    }
+
+    /// The hook's own fields, and under which names a call has them.
+    fn fields(self) -> &'static [(&'static str, &'static [&'static str])] {
+        match self {
+            Self::Start => &[("source", &["source"]), ("model", &["model"])],
+            Self::Prompt => &[("prompt", &["prompt", "userPrompt"]), ("prompt_id", &["prompt_id"])],
+            Self::ToolUse => &[
+                ("tool_name", &["tool_name"]),
+                ("tool_input", &["tool_input"]),
+                ("tool_response", &["tool_response"]),
+                ("tool_use_id", &["tool_use_id"]),
+                ("prompt_id", &["prompt_id"]),
+            ],
+            Self::Answer => {
+                &[("last_assistant_message", &["last_assistant_message"]), ("prompt_id", &["prompt_id"])]
+            }
+            Self::End => &[("reason", &["reason"])],
+            Self::Raw => &[],
+        }
+    }
+}
+
+/// Answers at once: nothing waits for compression.
+pub(super) async fn taken(
+    hook: HookCall,
+    call: &Call,
+    reception: &Reception,
+) -> Result<Response<Content>, Refusal> {
+    let session = session(call, reception).await?;
+    let cwd = call.text(&["cwd"]);
+    if matches!(hook, HookCall::Start | HookCall::Prompt) && cwd.is_none() {
+        return Err(
+            Refusal::invalid("cwd is missing").hint("It is the session's folder, and tells the project.")
+        );
+    }
+    let mut payload = Map::new();
+    payload.insert("session_id".to_owned(), session.as_str().into());
+    payload.insert("hook_event_name".to_owned(), hook.event().into());
+    if let Some(cwd) = &cwd {
+        payload.insert("cwd".to_owned(), cwd.as_str().into());
+    }
+    for (name, given) in hook.fields() {
+        if let Some(value) = given.iter().find_map(|name| call.body.get(*name)) {
+            payload.insert((*name).to_owned(), value.clone());
+        }
+    }
+    let required = match hook {
+        HookCall::Prompt => Some("prompt"),
+        HookCall::ToolUse => Some("tool_name"),
+        _ => None,
+    };
+    if let Some(name) = required.filter(|name| !payload.get(*name).is_some_and(Value::is_string)) {
+        return Err(Refusal::invalid(format!("{name} is missing")));
+    }
+    let payload = Value::Object(payload).to_string();
+    let stdout = deliver(AGENT, "", payload.as_bytes(), cwd.unwrap_or_default(), reception).await?;
+    match hook {
+        HookCall::Start => {
+            let answer: Value = serde_json::from_slice(&stdout).unwrap_or_default();
+            let context = answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default();
+            Ok(json(&json!({"status": "ok", "context": context})))
+        }
+        HookCall::Prompt => {
+            let lookup = reception.context.services.context_lookup.clone();
+            let asked = session.clone();
+            let (number, prompts) = match blocking(move || session_number(&lookup, &asked)).await {
+                Ok((number, prompts)) => (Some(number), prompts),
+                // An excluded project, or a pause: nothing is stored.
+                Err(_) => (None, 0),
+            };
+            let skipped = number.is_none();
+            Ok(json(&json!({"sessionDbId": number, "promptNumber": prompts, "skipped": skipped})))
+        }
+        _ => Ok(json(&json!({"status": "queued"}))),
+    }
+}
+
+/// A hook's payload as it is; the answer is what the agent would read from the hook.
+pub(super) async fn raw(
+    call: &Call,
+    body: &Bytes,
+    reception: &Reception,
+) -> Result<Response<Content>, Refusal> {
+    let agent = call.id.as_deref().unwrap_or_default();
+    if reception.context.services.agents.named(agent).is_none() {
+        return Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", format!("There is no agent {agent:?}")));
+    }
+    let event = call.text(&["event"]).unwrap_or_default();
+    let stdout = deliver(agent, &event, body, call.text(&["cwd"]).unwrap_or_default(), reception).await?;
+    Ok(whole(StatusCode::OK, JSON, stdout))
+}
+
+/// The session that a call names: by its own id, or by the number that `init` answered.
+async fn session(call: &Call, reception: &Reception) -> Result<String, Refusal> {
+    let Some(number) = call.id.as_deref().and_then(|id| id.parse().ok()) else {
+        return call.id.clone().map_or_else(|| needed(call, SESSION), Ok);
+    };
+    if let Some(id) = call.text(SESSION) {
+        return Ok(id);
+    }
+    let lookup = reception.context.services.context_lookup.clone();
+    let found = blocking(move || session_of_number(&lookup, number)).await;
+    found.map_err(|Refused { .. }| {
+        Refusal::new(StatusCode::NOT_FOUND, "not_found", format!("There is no session {number}"))
+    })
+}
+
+async fn deliver(
+    agent: &str,
+    event: &str,
+    payload: &[u8],
+    cwd: String,
+    reception: &Reception,
+) -> Result<Vec<u8>, Refusal> {
+    let accepted = Instant::now();
+    let services = &reception.context.services;
+    let cleaned = json_scan::clean(payload);
+    let prompt_field = services.agents.named(agent).map_or("prompt", |spec| spec.prompt_field);
+    let is_private = is_wholly_private(&cleaned, prompt_field);
+    let Cleaned { payload, mut flags } = cleaned;
+    if is_private {
+        flags = flags.with(Flags::WHOLLY_PRIVATE);
+    }
+    let (captured_at_ms, stamp) = (boot::wall_ms(), BootStamp::now());
+    let deliver = Deliver {
+        event_id: EventId::new(captured_at_ms),
+        agent: agent.to_owned(),
+        event_name: event.to_owned(),
+        captured_at_ms,
+        boot_id: stamp.boot_id,
+        boot_ns: stamp.boot_ns,
+        context: ShimContext { pid: std::process::id(), cwd, ..ShimContext::default() },
+        payload,
+        flags,
+    };
+    let trace = EventTrace::begin(deliver.event_id, accepted);
+    let (given, receipt) = InjectionReceipt::new();
+    let reply = connection::take(deliver, &reception.context, receipt, trace).await;
+    services.latencies.hook_answers.record(accepted.elapsed());
+    match reply {
+        Reply::Ack { stdout } | Reply::Duplicate { stdout } => {
+            // Whoever asks over HTTP waits for the answer.
+            given.received();
+            Ok(stdout)
+        }
+        other => Err(unanswered(&other)),
+    }
+}

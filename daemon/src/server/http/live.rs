@@ -1,0 +1,139 @@
+//! Events as they happen, as server-sent events. The last thousand are kept, so that a reader that was away goes on where
+//! it stopped; a reader that is further behind is told how many it has missed. Nothing waits for a reader.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::timeout;
+
+use super::answer::{Refusal, unanswered};
+use crate::app::bus::{Bus, BusEvent};
+use crate::app::clock;
+use crate::app::lifecycle_json::to_json;
+use recall_protocol::wire::Reply;
+
+const KEPT: usize = 1024;
+const READERS: usize = 64;
+/// A comment for a reader that hears nothing: it tells both sides that the other is there.
+const BEAT: Duration = Duration::from_secs(15);
+/// A prompt can be long, and a thousand are kept.
+const MOST_CONTENT: usize = 2_000;
+
+/// The last events of a daemon. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct LiveEvents {
+    /// Tells the events of this gateway from those of an earlier one.
+    epoch: i64,
+    kept: Arc<Mutex<VecDeque<(u64, Bytes)>>>,
+    /// The number of the last event; closed when the daemon stops.
+    last: watch::Receiver<u64>,
+    places: Arc<Semaphore>,
+}
+
+impl LiveEvents {
+    pub(super) fn of(bus: &Bus) -> Self {
+        let kept = Arc::<Mutex<VecDeque<(u64, Bytes)>>>::default();
+        let (tell, last) = watch::channel(0);
+        let epoch = clock::now().0;
+        let mut events = bus.listen();
+        let log = Arc::clone(&kept);
+        tokio::spawn(async move {
+            let mut number = 0;
+            loop {
+                let (name, data) = match events.recv().await {
+                    Ok(BusEvent::LifecycleEvent(event)) => named(to_json(&event)),
+                    Ok(BusEvent::WorkQueued) => ("processing_status", json!({"isProcessing": true})),
+                    Ok(BusEvent::JobDone { job }) => ("processing_status", json!({"done": job})),
+                    Ok(BusEvent::Stopped) | Err(RecvError::Closed) => return,
+                    Err(RecvError::Lagged(missed)) => ("lagged", json!({"lagged": missed})),
+                    Ok(_) => continue,
+                };
+                number += 1;
+                let text = format!("id: {epoch}-{number}\nevent: {name}\ndata: {data}\n\n");
+                let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+                if log.len() == KEPT {
+                    log.pop_front();
+                }
+                log.push_back((number, text.into()));
+                drop(log);
+                let _ = tell.send(number);
+            }
+        });
+        Self { epoch, kept, last, places: Arc::new(Semaphore::new(READERS)) }
+    }
+
+    /// Events after `last_id`, or from now on.
+    pub(super) fn read(&self, last_id: Option<&str>) -> Result<mpsc::Receiver<Bytes>, Refusal> {
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| unanswered(&Reply::Busy))?;
+        let now = *self.last.borrow();
+        let resumed =
+            last_id.and_then(|id| id.split_once('-')).filter(|(epoch, _)| *epoch == self.epoch.to_string());
+        let resumed = resumed.and_then(|(_, number)| number.parse().ok()).filter(|number| *number <= now);
+        let lost = last_id.is_some() && resumed.is_none();
+        let (send, receive) = mpsc::channel(4);
+        let events = self.clone();
+        tokio::spawn(async move {
+            // It ends with the reader or the daemon.
+            let _ = events.feed(resumed.unwrap_or(now), lost, &send).await;
+            drop(place);
+        });
+        Ok(receive)
+    }
+
+    async fn feed(mut self, mut from: u64, lost: bool, to: &mpsc::Sender<Bytes>) -> Option<()> {
+        let hello = json!({"lost": lost});
+        to.send(format!("event: connected\ndata: {hello}\n\n").into()).await.ok()?;
+        loop {
+            for (number, event) in self.after(from) {
+                if number > from + 1 {
+                    let missed = number - from - 1;
+                    let told = format!("event: lagged\ndata: {}\n\n", json!({"lagged": missed}));
+                    to.send(told.into()).await.ok()?;
+                }
+                to.send(event).await.ok()?;
+                from = number;
+            }
+            tokio::select! {
+                () = to.closed() => return None,
+                news = timeout(BEAT, self.last.changed()) => match news {
+                    Ok(changed) => changed.ok()?,
+                    Err(_) => to.send(Bytes::from_static(b":\n\n")).await.ok()?,
+                },
+            }
+        }
+    }
+
+    fn after(&self, from: u64) -> Vec<(u64, Bytes)> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().filter(|(number, _)| *number > from).cloned().collect()
+    }
+}
+
+/// Under the names that readers of such streams know.
+fn named(mut event: Value) -> (&'static str, Value) {
+    if let Some(Value::String(content)) = event.get_mut("content")
+        && let Some((at, _)) = content.char_indices().nth(MOST_CONTENT)
+    {
+        content.truncate(at);
+    }
+    let name = match event["event"].as_str().unwrap_or_default() {
+        "session_start" => "session_started",
+        "session_suspend" => "session_suspended",
+        "session_resume" => "session_resumed",
+        "session_end" => "session_ended",
+        "message_received" => "prompt",
+        "observation_created" => "observation",
+        "summary_created" => "summary",
+        "before_compaction" => "before_compaction",
+        "after_compaction" => "after_compaction",
+        "batch_closed" => "batch_closed",
+        "job_dead" => "job_dead",
+        _ => "event",
+    };
+    (name, event)
+}

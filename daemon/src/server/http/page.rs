@@ -1,0 +1,37 @@
+//! The viewer's files, as they are embedded in the program. They hold nothing of the memory.
+
+/// A file of the viewer.
+pub(super) struct File {
+    path: &'static str,
+    pub kind: &'static str,
+    pub text: &'static str,
+}
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const DRAWING: &str = "image/svg+xml";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+macro_rules! files {
+    ($($path:literal $kind:ident $name:literal,)+) => {
+        &[$(File { path: $path, kind: $kind, text: include_str!(concat!("../../../viewer/", $name)) },)+]
+    };
+}
+
+static FILES: &[File] = files! {
+    "/" HTML "index.html",
+    "/viewer.css" CSS "viewer.css",
+    "/icon.svg" DRAWING "icon.svg",
+    "/main.js" SCRIPT "main.js",
+    "/api.js" SCRIPT "api.js",
+    "/charts.js" SCRIPT "charts.js",
+    "/detail.js" SCRIPT "detail.js",
+    "/dom.js" SCRIPT "dom.js",
+    "/list.js" SCRIPT "list.js",
+    "/views.js" SCRIPT "views.js",
+};
+
+/// Found by its whole path: there is no folder behind it.
+pub(super) fn file(path: &str) -> Option<&'static File> {
+    FILES.iter().find(|file| file.path == path)
+}

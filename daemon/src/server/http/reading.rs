@@ -1,0 +1,240 @@
+//! Typed requests of calls. Names of fields are those of the workers that other memories have, and recall's own.
+
+use recall_protocol::query::{
+    Context, Explain, Filter, Forget, ForgetStep, Forgettable, Jobs, Mark, Query, Remember, Search, Session,
+    Sessions, Show, Stats, Status, Timeline, Unreadable, Validity, WhichJobs, Why,
+};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::answer::Refusal;
+use super::routes::Call;
+use crate::app::clock;
+
+type Reading = Result<Query, Refusal>;
+
+/// Results of a listing at the most.
+const MOST: u32 = 1_000;
+
+pub(super) fn status(_: &Call) -> Reading {
+    Ok(Status.into())
+}
+
+pub(super) fn sessions(call: &Call) -> Reading {
+    Ok(Sessions { filter: filter(call)? }.into())
+}
+
+pub(super) fn session(call: &Call) -> Reading {
+    Ok(Session { id: id(call)? }.into())
+}
+
+pub(super) fn why(call: &Call) -> Reading {
+    Ok(Why { id: id(call)? }.into())
+}
+
+pub(super) fn show(call: &Call) -> Reading {
+    Ok(Show { id: id(call)?, folder: call.text(&["folder"]) }.into())
+}
+
+pub(super) fn search(call: &Call) -> Reading {
+    search_with(call, "")
+}
+
+pub(super) fn observations(call: &Call) -> Reading {
+    search_with(call, " kind:observation")
+}
+
+pub(super) fn summaries(call: &Call) -> Reading {
+    search_with(call, " kind:summary")
+}
+
+pub(super) fn prompts(call: &Call) -> Reading {
+    search_with(call, " kind:prompt")
+}
+
+pub(super) fn by_file(call: &Call) -> Reading {
+    needed(call, &["file", "filePath", "path"])?;
+    search_with(call, " kind:observation")
+}
+
+pub(super) fn by_type(call: &Call) -> Reading {
+    needed(call, &["type", "obs_type"])?;
+    search_with(call, " kind:observation")
+}
+
+/// Concepts are words of an observation.
+pub(super) fn by_concept(call: &Call) -> Reading {
+    needed(call, &["concept"])?;
+    search_with(call, " kind:observation")
+}
+
+pub(super) fn recent(call: &Call) -> Reading {
+    search_with(call, " kind:observation")
+}
+
+fn search_with(call: &Call, kind: &str) -> Reading {
+    let mut text = call.text(&["query", "q"]).unwrap_or_default();
+    if let Some(concept) = call.text(&["concept"]) {
+        text.push_str(&format!(" \"{}\"", concept.replace('"', " ")));
+    }
+    text.push_str(kind);
+    for (key, names) in [("type", ["type", "obs_type"].as_slice()), ("file", &["file", "filePath", "path"])] {
+        if let Some(value) = call.text(names) {
+            text.push_str(&format!(" {key}:\"{}\"", value.replace('"', "")));
+        }
+    }
+    Ok(Search { text, filter: filter(call)?, explain: Explain::No, folder: call.text(&["folder"]) }.into())
+}
+
+pub(super) fn timeline(call: &Call) -> Reading {
+    Ok(Timeline {
+        id: needed(call, &["anchor", "id"])?,
+        before: call.number(&["depth_before", "before"])?.unwrap_or(10).min(MOST),
+        after: call.number(&["depth_after", "after"])?.unwrap_or(10).min(MOST),
+        folder: call.text(&["folder"]),
+    }
+    .into())
+}
+
+pub(super) fn context(call: &Call) -> Reading {
+    let cwd = needed(call, &["cwd", "project"])?;
+    if !std::path::Path::new(&cwd).is_absolute() {
+        return Err(Refusal::invalid(format!("{cwd:?} is no absolute folder"))
+            .hint("Give the session's folder as `cwd`."));
+    }
+    Ok(Context { cwd, prompt: call.text(&["prompt"]) }.into())
+}
+
+pub(super) fn stats(call: &Call) -> Reading {
+    Ok(Stats { days: call.number(&["days"])?.unwrap_or(30) }.into())
+}
+
+pub(super) fn jobs(call: &Call) -> Reading {
+    let which =
+        if call.text(&["which"]).as_deref() == Some("dead") { WhichJobs::Dead } else { WhichJobs::All };
+    Ok(Jobs { which, filter: filter(call)? }.into())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RememberBody {
+    text: String,
+    title: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    project: String,
+    #[serde(default)]
+    files: Vec<String>,
+    importance: Option<u8>,
+}
+
+pub(super) fn remember(call: &Call) -> Reading {
+    let RememberBody { text, title, kind, project, files, importance } = body(call)?;
+    Ok(Remember { text, title, kind, project, files, importance }.into())
+}
+
+/// An id as programs write it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Id {
+    Number(u64),
+    Text(String),
+}
+
+fn texts(ids: Vec<Id>) -> Vec<String> {
+    let text = |id| match id {
+        Id::Number(number) => number.to_string(),
+        Id::Text(text) => text,
+    };
+    ids.into_iter().map(text).collect()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MarkBody {
+    ids: Vec<Id>,
+    validity: WrittenValidity,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WrittenValidity {
+    Active,
+    Resolved,
+}
+
+pub(super) fn mark(call: &Call) -> Reading {
+    let MarkBody { ids, validity } = body(call)?;
+    let validity = match validity {
+        WrittenValidity::Active => Validity::Active,
+        WrittenValidity::Resolved => Validity::Resolved,
+    };
+    Ok(Mark { ids: texts(ids), validity }.into())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ForgetBody {
+    #[serde(default)]
+    ids: Vec<Id>,
+    session: Option<String>,
+    project: Option<String>,
+    since_ms: Option<i64>,
+    until_ms: Option<i64>,
+    #[serde(default)]
+    words: Vec<String>,
+    #[serde(default)]
+    step: WrittenStep,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WrittenStep {
+    #[default]
+    Preview,
+    Forget,
+}
+
+pub(super) fn forget(call: &Call) -> Reading {
+    let ForgetBody { ids, session, project, since_ms, until_ms, words, step } = body(call)?;
+    let step = match step {
+        WrittenStep::Preview => ForgetStep::Preview,
+        WrittenStep::Forget => ForgetStep::Forget,
+    };
+    let what = Forgettable { ids: texts(ids), session, project, since_ms, until_ms, words };
+    Ok(Forget { what, unreadable: Unreadable::Stays, step }.into())
+}
+
+fn body<T: DeserializeOwned>(call: &Call) -> Result<T, Refusal> {
+    serde_json::from_value(Value::Object(call.body.clone()))
+        .map_err(|error| Refusal::invalid(format!("The body is not as it should be: {error}")))
+}
+
+fn id(call: &Call) -> Result<String, Refusal> {
+    call.id.clone().ok_or_else(|| Refusal::invalid("The address lacks an id"))
+}
+
+pub(super) fn needed(call: &Call, names: &[&str]) -> Result<String, Refusal> {
+    let missing = || Refusal::invalid(format!("{} is missing", names.first().unwrap_or(&"something")));
+    call.text(names).ok_or_else(missing)
+}
+
+/// `since` is a time in milliseconds since 1970, or RFC 3339.
+fn filter(call: &Call) -> Result<Filter, Refusal> {
+    let since = call.text(&["since", "since_ms", "dateStart"]);
+    let since_ms = since.map(|text| moment(&text)).transpose()?;
+    let limit = Some(call.number(&["limit"])?.unwrap_or(20).min(MOST));
+    Ok(Filter { project: call.text(&["project"]), since_ms, limit })
+}
+
+fn moment(text: &str) -> Result<i64, Refusal> {
+    let written = text.parse::<jiff::Timestamp>().map(|time| time.as_millisecond());
+    let days = text.strip_suffix('d').and_then(|days| days.parse::<i64>().ok());
+    let back = days.map(|days| clock::now().0.saturating_sub(days.saturating_mul(86_400_000)));
+    let found = text.parse().ok().or(back).or(written.ok());
+    found.ok_or_else(|| {
+        Refusal::invalid(format!("since is no time: {text:?}"))
+            .hint("For example 7d, or 2026-11-01T12:00:00Z.")
+    })
+}

@@ -1,0 +1,60 @@
+// Elements of the page. Stored text is only ever a text node: nothing here makes markup of a string.
+
+/** Makes an element. `attributes` with a function are listeners; null and false are left out. */
+export function el(name, attributes = {}, ...children) {
+  return filled(document.createElement(name), attributes, children);
+}
+
+/** The same for a drawing. */
+export function svg(name, attributes = {}, ...children) {
+  return filled(document.createElementNS('http://www.w3.org/2000/svg', name), attributes, children);
+}
+
+function filled(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === 'function') node.addEventListener(name, value);
+    else if (name === 'text') node.textContent = value;
+    else node.setAttribute(name, value === true ? '' : String(value));
+  }
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+export function toast(text) {
+  const place = byId('toast');
+  place.textContent = text;
+  place.classList.add('shown');
+  clearTimeout(toast.timer);
+  toast.timer = setTimeout(() => place.classList.remove('shown'), 4000);
+}
+
+const units = [['year', 31536e6], ['month', 2592e6], ['week', 6048e5], ['day', 864e5], ['hour', 36e5], ['minute', 6e4]];
+const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
+
+export function ago(time) {
+  const passed = new Date(time) - Date.now();
+  const unit = units.find(([, length]) => Math.abs(passed) >= length);
+  return unit ? relative.format(Math.round(passed / unit[1]), unit[0]) : 'just now';
+}
+
+/** A moment, told by its distance; in full where the pointer rests. */
+export const moment = (time) => time ? el('time', { datetime: time, title: new Date(time).toLocaleString() }, ago(time)) : '';
+
+export const clock = (time) => new Date(time).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
+
+export function day(time) {
+  const date = new Date(time);
+  const days = Math.round((new Date().setHours(0, 0, 0, 0) - new Date(date).setHours(0, 0, 0, 0)) / 864e5);
+  if (days === 0) return 'Today';
+  if (days === 1) return 'Yesterday';
+  return date.toLocaleDateString([], { weekday: 'long', day: 'numeric', month: 'long', year: 'numeric' });
+}
+
+export const words = (name) => String(name ?? '').replaceAll('_', ' ');
+
+export function badge(kind) {
+  return el('span', { class: `badge kind-${String(kind).replace(/[^a-z_]/g, '')}` }, words(kind));
+}

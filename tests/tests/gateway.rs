@@ -1,0 +1,384 @@
+//! The gateway over its real socket: what is reported by HTTP is stored as hooks store it, and whoever has no business
+//! there is refused.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage, masked};
+use serde_json::{Value, json};
+
+/// What was answered.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    #[track_caller]
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.body))
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
+    }
+}
+
+/// A program that knows the note.
+struct Gateway {
+    address: String,
+    token: String,
+}
+
+impl Gateway {
+    fn of(stage: &Stage) -> Self {
+        let path = stage.home().join("run/gateway.json");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let note: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let address = note["url"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
+        Self { address, token: note["token"].as_str().unwrap().to_owned() }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream
+    }
+
+    /// Sends these very bytes.
+    fn send(&self, request: &[u8]) -> Answer {
+        let mut stream = self.connect();
+        // It may be refused before its end.
+        let _ = stream.write_all(request);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        Answer { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let mut request = format!("{method} {path} HTTP/1.1\r\nContent-Length: {}\r\n", body.len());
+        if !headers.iter().any(|(name, _)| *name == "Host") {
+            request.push_str(&format!("Host: {}\r\n", self.address));
+        }
+        for (name, value) in headers {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        self.send(format!("{request}\r\n{body}").as_bytes())
+    }
+
+    fn bearer(&self) -> String {
+        format!("Bearer {}", self.token)
+    }
+
+    #[track_caller]
+    fn get(&self, path: &str) -> Value {
+        let answer = self.request("GET", path, &[("Authorization", &self.bearer())], "");
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        answer.json()
+    }
+
+    #[track_caller]
+    fn post(&self, path: &str, body: &Value) -> Value {
+        let answer = self.request("POST", path, &[("Authorization", &self.bearer())], &body.to_string());
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        answer.json()
+    }
+}
+
+fn open() -> (Stage, Gateway) {
+    let stage = Stage::new().config("[gateway]\nenabled = true\n").daemon();
+    // The daemon answers questions once the gateway is open.
+    stage.json(["ctl", "status"]);
+    let gateway = Gateway::of(&stage);
+    (stage, gateway)
+}
+
+/// The session that [`Stage::discount_session`] reports by hooks, as an extension reports it.
+fn report_session(stage: &Stage, gateway: &Gateway, id: &str) {
+    let cwd = stage.project();
+    let started =
+        gateway.post("/api/context/inject", &json!({"session_id": id, "cwd": cwd, "source": "startup"}));
+    assert_eq!(started["status"], "ok");
+    let prompt = format!("{id}-p1");
+    let init = gateway.post(
+        "/api/sessions/init",
+        &json!({"claudeSessionId": id, "project": "shop", "cwd": cwd, "prompt": DISCOUNT_PROMPT, "prompt_id": prompt}),
+    );
+    assert_eq!(init["promptNumber"], 1, "{init}");
+    for (number, call) in stage.discount_calls().into_iter().enumerate() {
+        let mut body = call;
+        body["claudeSessionId"] = json!(id);
+        body["cwd"] = json!(cwd);
+        body["tool_use_id"] = json!(format!("{id}-t{number}"));
+        body["prompt_id"] = json!(prompt);
+        gateway.post("/api/sessions/observations", &body);
+    }
+    // By the number that `init` has answered.
+    gateway.post(
+        &format!("/sessions/{}/summarize", init["sessionDbId"]),
+        &json!({"last_user_message": DISCOUNT_PROMPT, "last_assistant_message": DISCOUNT_ANSWER, "prompt_id": prompt}),
+    );
+    gateway.post("/api/sessions/complete", &json!({"claudeSessionId": id, "reason": "other"}));
+}
+
+#[test]
+fn a_session_by_http_is_stored_as_by_hooks() {
+    let by_hooks = Stage::new().daemon();
+    by_hooks.discount_session("first");
+    by_hooks.flush();
+    let (by_http, gateway) = open();
+    report_session(&by_http, &gateway, "first");
+    by_http.flush();
+    let stored = |stage: &Stage| masked(&stage.json(["ctl", "session", "first"]), stage);
+    assert_eq!(stored(&by_http), stored(&by_hooks));
+    assert_eq!(masked(&gateway.get("/api/sessions/first"), &by_http), stored(&by_hooks), "and told so");
+
+    let found = gateway.get("/api/search?query=cart+rounding");
+    let id = &found["results"][0]["id"];
+    assert_eq!(gateway.get(&format!("/api/items/{id}"))["items"][0]["id"], *id);
+    assert!(gateway.get("/api/search/observations?query=cart")["total"].as_u64() > Some(0));
+    assert!(gateway.get("/api/search/by-file?filePath=cart.rs")["total"].as_u64() > Some(0));
+    assert_eq!(gateway.get("/api/search/prompts?query=discount")["results"][0]["kind"], "prompt");
+    assert_eq!(gateway.get("/api/sessions")["sessions"][0]["session_id"], "first");
+    assert!(!gateway.get("/api/timeline?anchor=first")["items"].as_array().unwrap().is_empty());
+    assert!(gateway.get("/api/stats")["spending"].is_array());
+    assert_eq!(gateway.get("/api/processing"), json!({"isProcessing": false, "queueDepth": 0}));
+    let path = format!("/api/context/inject?cwd={}", by_http.project().display());
+    let context = gateway.request("GET", &path, &[("Authorization", &gateway.bearer())], "");
+    assert!(context.body.contains("cart"), "{}", context.body);
+    let started = gateway.post(
+        "/api/context/inject",
+        &json!({"session_id": "second", "cwd": by_http.project(), "source": "startup"}),
+    );
+    assert!(started["context"].as_str().unwrap().contains("cart"), "{started}");
+    by_http.flush();
+    assert_eq!(gateway.get("/api/why/second")["injections"][0]["moment"], "start");
+
+    let id = id.as_i64().unwrap();
+    let marked = gateway.post("/api/mark", &json!({"ids": [id], "validity": "resolved"}));
+    assert_eq!(marked["items"][0]["status"], "resolved");
+    let seen = gateway.post("/api/forget", &json!({"ids": [id]}));
+    assert_eq!(seen["items"][0]["id"], id, "{seen}");
+    gateway.post("/api/forget", &json!({"ids": [id], "step": "forget"}));
+    let gone =
+        gateway.request("GET", &format!("/api/items/{id}"), &[("Authorization", &gateway.bearer())], "");
+    assert_eq!((gone.status, &gone.json()["error"]["kind"]), (404, &json!("not_found")));
+}
+
+#[test]
+fn a_raw_hook_is_taken_and_private_text_is_not() {
+    let (stage, gateway) = open();
+    let prompt = "Paint the cart <private>for Mallory</private> red";
+    let event = stage.event("raw", "UserPromptSubmit", json!({"prompt": prompt}));
+    gateway.request(
+        "POST",
+        "/api/hooks/claude-code",
+        &[("Authorization", &gateway.bearer())],
+        &event.to_string(),
+    );
+    gateway
+        .post("/api/sessions/init", &json!({"session_id": "api", "cwd": stage.project(), "prompt": prompt}));
+    stage.flush();
+    for session in ["raw", "api"] {
+        let stored = gateway.get(&format!("/api/sessions/{session}")).to_string();
+        assert!(stored.contains("Paint the cart") && !stored.contains("Mallory"), "{stored}");
+    }
+}
+
+/// The next event of a stream: its id, name and data.
+fn event(lines: &mut impl BufRead) -> Option<(String, String, Value)> {
+    let (mut id, mut name, mut data) = (String::new(), String::new(), Value::Null);
+    loop {
+        let mut line = String::new();
+        if lines.read_line(&mut line).unwrap() == 0 {
+            return None;
+        }
+        match line.trim_end().split_once(": ") {
+            Some(("id", value)) => id = value.to_owned(),
+            Some(("event", value)) => name = value.to_owned(),
+            Some(("data", value)) => data = serde_json::from_str(value).unwrap(),
+            _ if line.trim_end().is_empty() && !name.is_empty() => return Some((id, name, data)),
+            _ => {}
+        }
+    }
+}
+
+/// The events of a stream, up to one of this name.
+fn events_until(lines: &mut impl BufRead, last: &str) -> Vec<(String, String)> {
+    let mut events = Vec::new();
+    while let Some((id, name, _)) = event(lines) {
+        let is_last = name == last;
+        events.push((id, name));
+        if is_last {
+            break;
+        }
+    }
+    events
+}
+
+fn listen(gateway: &Gateway, last: Option<&str>) -> BufReader<TcpStream> {
+    let mut stream = gateway.connect();
+    let last = last.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
+    let (host, bearer) = (&gateway.address, gateway.bearer());
+    write!(stream, "GET /stream HTTP/1.1\r\nHost: {host}\r\nAuthorization: {bearer}\r\n{last}\r\n").unwrap();
+    BufReader::new(stream)
+}
+
+#[test]
+fn events_are_told_as_they_happen_and_again_to_whoever_was_away() {
+    let (mut stage, gateway) = open();
+    let mut live = listen(&gateway, None);
+    assert_eq!(event(&mut live).unwrap().1, "connected");
+    stage.discount_session("first");
+    let told = events_until(&mut live, "session_ended");
+    let names: Vec<&str> = told.iter().map(|(_, name)| name.as_str()).collect();
+    assert_eq!(names[..2], ["session_started", "prompt"], "{names:?}");
+    drop(live);
+
+    let mut again = listen(&gateway, Some(&told[0].0));
+    assert_eq!(event(&mut again).unwrap().2, json!({"lost": false}));
+    assert_eq!(events_until(&mut again, "session_ended"), told[1..], "nothing twice, nothing missing");
+    let mut strange = listen(&gateway, Some("1-1"));
+    assert_eq!(event(&mut strange).unwrap().2, json!({"lost": true}), "of another daemon");
+    drop(strange);
+    stage.stop_daemon();
+    while event(&mut again).is_some() {}
+    assert!(!stage.home().join("run/gateway.json").exists());
+}
+
+#[test]
+fn a_link_lets_one_browser_in() {
+    let stage = Stage::new().daemon();
+    assert!(!stage.home().join("run/gateway.json").exists(), "closed until somebody asks");
+    let said = stage.recall(["ui", "--web"]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    let gateway = Gateway::of(&stage);
+    let link = said.stdout.trim().strip_prefix(&format!("http://{}", gateway.address)).unwrap();
+    let opened = gateway.request("GET", link, &[], "");
+    assert_eq!((opened.status, opened.header("location")), (303, Some("/")));
+    let cookie = opened.header("set-cookie").unwrap();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    let cookie = cookie.split(';').next().unwrap();
+    assert_eq!(gateway.request("GET", link, &[], "").status, 401, "it works once");
+
+    let own = format!("http://{}", gateway.address);
+    let status = |headers: &[(&str, &str)], method: &str| {
+        let headers = [&[("Cookie", cookie)], headers].concat();
+        gateway
+            .request(method, if method == "GET" { "/api/status" } else { "/api/processing" }, &headers, "")
+            .status
+    };
+    assert_eq!(status(&[], "GET"), 200);
+    assert_eq!(status(&[("Origin", &own), ("Sec-Fetch-Site", "same-origin")], "POST"), 200);
+    assert_eq!(status(&[], "POST"), 403, "a browser says where a change comes from");
+    assert_eq!(status(&[("Sec-Fetch-Site", "same-site")], "GET"), 403, "another port of this machine");
+    assert_eq!(status(&[("Sec-Fetch-Site", "cross-site")], "GET"), 403);
+    let again = stage.recall(["ui", "--web"]);
+    assert!(again.stdout.starts_with(&own) && again.stdout != said.stdout, "the same gateway, a new link");
+}
+
+/// What it is, method, path, headers, and the status of the answer.
+type Attack<'a> = (&'a str, &'a str, &'a str, &'a [(&'a str, &'a str)], u16);
+
+#[test]
+fn attacks_are_refused() {
+    let (stage, gateway) = open();
+    let (bearer, host) = (gateway.bearer(), gateway.address.clone());
+    let old = format!("Bearer {}", "0".repeat(64));
+    let port = host.rsplit(':').next().unwrap();
+    let rebound = format!("evil.example:{port}");
+    let attacks: [Attack<'_>; 13] = [
+        ("no token", "GET", "/api/status", &[], 401),
+        ("an old token", "GET", "/api/status", &[("Authorization", &old)], 401),
+        ("another scheme", "GET", "/api/status", &[("Authorization", "Basic eDp5")], 401),
+        ("an invented cookie", "GET", "/api/status", &[("Cookie", "recall=1; recall_0=1")], 401),
+        (
+            "another page",
+            "GET",
+            "/api/status",
+            &[("Authorization", &bearer), ("Origin", "https://evil.example")],
+            403,
+        ),
+        ("a sandboxed page", "GET", "/api/status", &[("Authorization", &bearer), ("Origin", "null")], 403),
+        ("a rebound name", "GET", "/api/status", &[("Authorization", &bearer), ("Host", &rebound)], 403),
+        ("a rebound name, on the page", "GET", "/", &[("Host", &rebound)], 403),
+        ("a preflight", "OPTIONS", "/api/status", &[("Origin", "https://evil.example")], 403),
+        ("a path upwards", "GET", "/../run/gateway.json", &[("Authorization", &bearer)], 404),
+        ("the same, encoded", "GET", "/%2e%2e/run/gateway.json", &[("Authorization", &bearer)], 404),
+        ("a slash in an id", "GET", "/api/items/..%2F..%2Fetc", &[("Authorization", &bearer)], 400),
+        ("another method", "DELETE", "/api/status", &[("Authorization", &bearer)], 405),
+    ];
+    for (what, method, path, headers, expected) in attacks {
+        let answer = gateway.request(method, path, headers, "");
+        assert_eq!(answer.status, expected, "{what}: {}", answer.body);
+        assert!(answer.json()["error"]["what"].is_string(), "{what}");
+        assert_eq!(answer.header("access-control-allow-origin"), None, "{what}");
+        assert!(answer.header("content-security-policy").unwrap().contains("default-src 'none'"), "{what}");
+        assert!(!answer.body.contains(&gateway.token), "{what}");
+    }
+    let head = format!("POST /api/sessions/init HTTP/1.1\r\nHost: {host}\r\nAuthorization: {bearer}\r\n");
+    let huge = gateway.send(format!("{head}Content-Length: 99999999\r\n\r\n").as_bytes());
+    assert_eq!(huge.status, 413, "{}", huge.body);
+    let lies = format!(
+        "{head}Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n"
+    );
+    let lies = gateway.send(lies.as_bytes());
+    assert!(lies.body.matches("HTTP/1.1").count() == 0, "one answer a connection");
+    let two_hosts =
+        gateway.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\nHost: {rebound}\r\n\r\n").as_bytes());
+    assert_eq!(two_hosts.status, 403);
+    let long = "x".repeat(20_000);
+    let long = gateway.send(format!("GET /{long} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+    assert!((400..500).contains(&long.status), "{}", long.status);
+    for body in ["", "[]", "{", "{\"prompt\": 7, \"session_id\": \"x\", \"cwd\": \"/\"}", "\"text\""] {
+        let answer = gateway.request("POST", "/api/sessions/init", &[("Authorization", &bearer)], body);
+        assert_eq!(answer.status, 400, "{body}: {}", answer.body);
+    }
+    assert_eq!(stage.json(["ctl", "sessions"])["sessions"], json!([]), "nothing was stored");
+}
+
+#[test]
+fn who_is_slow_loses_only_its_own_place() {
+    let (_stage, gateway) = open();
+    let mut nothing = gateway.connect();
+    let mut slow = gateway.connect();
+    let (host, bearer) = (&gateway.address, gateway.bearer());
+    write!(
+        slow,
+        "POST /api/processing HTTP/1.1\r\nHost: {host}\r\nAuthorization: {bearer}\r\nContent-Length: 100\r\n\r\n{{"
+    )
+    .unwrap();
+    assert_eq!(gateway.get("/api/health")["status"], "ok", "others are served");
+    let mut answer = String::new();
+    slow.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    let mut answer = Vec::new();
+    let _ = nothing.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP/1.1 200"), "who says nothing is let go");
+}
+
+#[test]
+fn the_document_describes_what_answers() {
+    let (_stage, gateway) = open();
+    let document = gateway.get("/api/openapi.json");
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        if operations["get"].is_null() || path.ends_with("stream") {
+            continue;
+        }
+        let answer =
+            gateway.request("GET", &path.replace("{id}", "p1"), &[("Authorization", &gateway.bearer())], "");
+        // Not there, or not enough was said; but never unknown as an address, and never a failure of the daemon.
+        assert!(matches!(answer.status, 200 | 400 | 404), "{path}: {} {}", answer.status, answer.body);
+        assert!(!answer.body.contains("nothing at this address"), "{path}");
+    }
+}

@@ -2,7 +2,7 @@
 import { el, svg } from './dom.js';
 
 const WIDTH = 640;
-const HEIGHT = 150;
+const HEIGHT = 120;
 
 /** `points` are `{day, value}` by day, the earliest first. */
 export function bars(title, points, unit, format = String) {

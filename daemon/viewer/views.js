@@ -8,6 +8,8 @@ const MOST = 1000;
 export const itemLink = (id) => `#/item/${encodeURIComponent(id)}`;
 export const sessionLink = (id) => `#/session/${encodeURIComponent(id)}`;
 
+const counted = (count, name) => `${count} ${name}${count === 1 ? '' : 's'}`;
+
 const time = (value) => new Date(value).getTime();
 
 /** Rows under a heading for each day. */
@@ -60,7 +62,7 @@ export async function sessions(project, signal) {
     row: () => el('span', { class: 'entry' }, line(session.title ?? `Session ${session.session_id.slice(0, 8)}`,
       el('span', { class: `state state-${session.status.replace(/[^a-z]/g, '')}` }, words(session.status)),
       el('span', {}, words(session.agent)), el('span', { class: 'project' }, session.project),
-      el('span', {}, `${session.prompts} prompts · ${session.activities} calls`), el('span', {}, clock(session.started_at)))),
+      el('span', {}, `${counted(session.prompts, 'prompt')} · ${counted(session.activities, 'call')}`), el('span', {}, clock(session.started_at)))),
   }));
 }
 
@@ -82,7 +84,7 @@ export async function numbers(project, signal) {
     for (const row of rows) by.set(key(row), (by.get(key(row)) ?? 0) + value(row));
     return by;
   };
-  const local = (value) => days(1, new Map()) && new Date(value).toLocaleDateString('sv');
+  const local = (value) => new Date(value).toLocaleDateString('sv');
   const usd = sum(stats.spending, (row) => row.day, (row) => row.usd);
   const tokens = sum(stats.spending, (row) => row.day, (row) => row.tokens_in + row.tokens_out);
   const prompts = sum(list.sessions, (row) => local(row.started_at), (row) => row.prompts);

@@ -76,12 +76,14 @@ pub fn binaries() -> &'static Path {
         let own = std::env::current_exe().unwrap();
         let folder = own.parent().unwrap();
         let profile = if folder.ends_with("deps") { folder.parent().unwrap() } else { folder }.to_owned();
-        let is_old = |(program, sources): (&str, [&str; 2])| {
-            let sources = sources.map(|folder| newest(&workspace().join(folder)));
-            modified(&profile.join(program)) < sources.into_iter().max().flatten()
+        let is_old = |(program, sources): (&str, &[&str])| {
+            let sources = sources.iter().map(|folder| newest(&workspace().join(folder)));
+            modified(&profile.join(program)) < sources.max().flatten()
         };
-        let programs =
-            [("recall", ["protocol/src", "daemon/src"]), ("recall-shim", ["protocol/src", "shim/src"])];
+        let programs: [(&str, &[&str]); 2] = [
+            ("recall", &["protocol/src", "daemon/src", "daemon/viewer"]),
+            ("recall-shim", &["protocol/src", "shim/src"]),
+        ];
         if programs.into_iter().any(is_old) || !are_of_our_kind(&profile) {
             build(&profile);
             assert!(are_of_our_kind(&profile), "the programs and the tests differ in their faults");

@@ -1,0 +1,439 @@
+//! The viewer in a real browser: Chromium, driven over the pipe that it offers for this. Without Chromium there is nothing
+//! to show, and the tests say so; `RECALL_BROWSER` names another program.
+//!
+//! `RECALL_AXE` names the script of axe-core, which then looks at every view. `RECALL_SCREENSHOTS=1` writes the pictures of `docs/viewer/` anew.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use recall_tests::{Stage, workspace};
+use serde_json::{Value, json};
+
+/// A page of a browser of its own.
+struct Browser {
+    program: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+    page: Option<String>,
+    last: u64,
+    /// The browser's own files.
+    _folder: tempfile::TempDir,
+}
+
+/// Resolves once an expression of the page is true, and fails with the page's text if it does not become so.
+const UNTIL: &str = "new Promise((resolve, reject) => {
+    const late = Date.now() + 20000;
+    const look = () => {
+        let seen;
+        try { seen = (EXPRESSION); } catch { seen = false; }
+        if (seen) resolve(true);
+        else if (Date.now() > late) reject(new Error(document.body.innerText));
+        else setTimeout(look, 15);
+    };
+    look();
+})";
+
+fn chromium() -> Option<PathBuf> {
+    let named = std::env::var_os("RECALL_BROWSER").map(PathBuf::from);
+    let usual =
+        ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].map(PathBuf::from);
+    named.or_else(|| usual.into_iter().find(|path| path.exists()))
+}
+
+impl Browser {
+    /// `None` where there is no browser.
+    fn open(address: &str) -> Option<Self> {
+        let Some(program) = chromium() else {
+            eprintln!("no Chromium here: the viewer is not tested");
+            return None;
+        };
+        let folder = tempfile::Builder::new().prefix("rc-web-").tempdir().unwrap();
+        // The pipe is descriptors 3 and 4, which only a shell can give without unsafe code.
+        let line = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1"#;
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", line]).arg(program);
+        command.args([
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+        ]);
+        command.args(["--remote-debugging-pipe", "--disable-extensions", "--disable-background-networking"]);
+        command.arg(format!("--user-data-dir={}", folder.path().display()));
+        command.env("HOME", folder.path()).env("TZ", "UTC").env("LANG", "C.UTF-8");
+        let mut program = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (to, from) = (program.stdin.take().unwrap(), program.stdout.take().unwrap());
+        let mut browser =
+            Self { program, to, from: BufReader::new(from), page: None, last: 0, _folder: folder };
+        let target = browser.call("Target.createTarget", json!({"url": "about:blank"}))["targetId"].clone();
+        let attached = browser.call("Target.attachToTarget", json!({"targetId": target, "flatten": true}));
+        browser.page = Some(attached["sessionId"].as_str().unwrap().to_owned());
+        browser.call("Page.enable", json!({}));
+        // Counts what the page's own policy has stopped.
+        let source = "window.stopped = []; addEventListener('securitypolicyviolation', (it) => window.stopped.push(it.violatedDirective + ' ' + it.sample));";
+        browser.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": source}));
+        browser.size(1280, 800);
+        browser.go(address);
+        Some(browser)
+    }
+
+    #[track_caller]
+    fn call(&mut self, method: &str, params: Value) -> Value {
+        self.last += 1;
+        let mut message = json!({"id": self.last, "method": method, "params": params});
+        if let Some(page) = &self.page {
+            message["sessionId"] = json!(page);
+        }
+        self.to.write_all(format!("{message}\0").as_bytes()).unwrap();
+        loop {
+            let mut bytes = Vec::new();
+            assert!(self.from.read_until(0, &mut bytes).unwrap() > 0, "the browser has ended");
+            bytes.pop();
+            let answer: Value = serde_json::from_slice(&bytes).unwrap();
+            if answer["id"] == self.last {
+                assert!(answer["error"].is_null(), "{method}: {answer}");
+                return answer["result"].clone();
+            }
+        }
+    }
+
+    fn size(&mut self, width: u32, height: u32) {
+        let mobile = width < 600;
+        let metrics = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile});
+        self.call("Emulation.setDeviceMetricsOverride", metrics);
+    }
+
+    fn go(&mut self, address: &str) {
+        self.call("Page.navigate", json!({"url": address}));
+        self.until("document.readyState === 'complete' && location.href !== 'about:blank'");
+    }
+
+    #[track_caller]
+    fn see(&mut self, expression: &str) -> Value {
+        let params = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
+        let answer = self.call("Runtime.evaluate", params);
+        assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
+        answer["result"]["value"].clone()
+    }
+
+    #[track_caller]
+    fn until(&mut self, expression: &str) {
+        self.see(&UNTIL.replace("EXPRESSION", expression));
+    }
+
+    /// Until the page shows a text.
+    #[track_caller]
+    fn shows(&mut self, text: &str) {
+        self.until(&format!("document.body.innerText.includes({})", json!(text)));
+    }
+
+    fn key(&mut self, key: &str) {
+        let text = if key.chars().count() == 1 { key } else { "" };
+        for kind in ["keyDown", "keyUp"] {
+            self.call(
+                "Input.dispatchKeyEvent",
+                json!({"type": kind, "key": key, "text": if kind == "keyDown" { text } else { "" }}),
+            );
+        }
+    }
+
+    #[track_caller]
+    fn click(&mut self, selector: &str) {
+        self.until(&format!("document.querySelector({})", json!(selector)));
+        self.see(&format!("document.querySelector({}).click()", json!(selector)));
+    }
+
+    /// No text has become markup, and the page's policy had nothing to stop.
+    #[track_caller]
+    fn is_clean(&mut self) {
+        assert_eq!(self.see("String(window.pwned)"), "undefined");
+        assert_eq!(self.see("document.querySelectorAll('img, iframe, object, embed, base, style, script:not([src=\"/main.js\"]), [onerror], [onload]').length"), 0);
+        assert_eq!(self.see("window.stopped.join()"), "");
+    }
+
+    /// What axe-core finds, where there is axe-core.
+    #[track_caller]
+    fn is_accessible(&mut self) {
+        let Some(script) = std::env::var_os("RECALL_AXE") else { return };
+        let script = std::fs::read_to_string(script).unwrap();
+        self.see(&format!("{script}; true"));
+        let run = "axe.run(document).then(({violations}) => violations.map((it) => `${it.id}: ${it.nodes.map((node) => node.html + ' ' + node.failureSummary)}`).join('\\n'))";
+        assert_eq!(self.see(run), "");
+    }
+
+    fn picture(&mut self, name: &str) {
+        if std::env::var_os("RECALL_SCREENSHOTS").is_none() {
+            return;
+        }
+        let picture = self.call("Page.captureScreenshot", json!({"format": "png"}));
+        let folder = workspace().join("docs/viewer");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(name), from_base64(picture["data"].as_str().unwrap())).unwrap();
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+fn from_base64(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let (mut held, mut bits) = (0_u32, 0);
+    for letter in text.bytes() {
+        let value = match letter {
+            b'A'..=b'Z' => letter - b'A',
+            b'a'..=b'z' => letter - b'a' + 26,
+            b'0'..=b'9' => letter - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => break,
+        };
+        (held, bits) = (held << 6 | u32::from(value), bits + 6);
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push(u8::try_from(held >> bits & 0xff).unwrap());
+        }
+    }
+    bytes
+}
+
+fn link(stage: &Stage) -> String {
+    let said = stage.recall(["ui", "--web"]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    said.stdout.trim().to_owned()
+}
+
+#[test]
+fn an_empty_memory_says_what_to_do_and_fills_by_itself() {
+    let stage = Stage::new().daemon();
+    let Some(mut browser) = Browser::open(&link(&stage)) else { return };
+    browser.shows("Nothing is remembered yet");
+    browser.shows("recall install");
+    browser.until("document.querySelector('#live.on')");
+    stage.discount_session("first");
+    stage.flush();
+    browser.shows("Add a percentage discount to the cart total");
+    browser.until("document.querySelectorAll('.badge').length > 1");
+    browser.until("[...document.querySelectorAll('#project option')].some((it) => it.value === 'shop')");
+    browser.is_clean();
+}
+
+#[test]
+fn a_page_without_a_link_is_locked() {
+    let stage = Stage::new().daemon();
+    let used = link(&stage);
+    let Some(mut browser) = Browser::open(used.split("/open/").next().unwrap()) else { return };
+    browser.shows("This page is locked");
+    browser.shows("recall ui --web");
+    browser.go(&used);
+    browser.shows("Nothing is remembered yet");
+    browser.go(&used);
+    browser.shows("This link was opened before");
+}
+
+#[test]
+fn sessions_and_items_are_found_read_and_changed() {
+    let stage = Stage::new().daemon();
+    stage.discount_session("first");
+    stage.flush();
+    let Some(mut browser) = Browser::open(&link(&stage)) else { return };
+    browser.shows("Today");
+    browser.key("2");
+    browser.until(
+        "location.hash === '#/sessions' && document.querySelector('.rows[aria-label=Sessions] .row a')",
+    );
+    browser.key("j");
+    browser.until("document.activeElement.getAttribute('href') === '#/session/first'");
+    browser.see("document.activeElement.click()");
+    browser.shows("Prompt 1");
+    browser.shows("Kept of it");
+    browser.shows("cargo test cart");
+
+    browser.key("/");
+    browser.until("document.activeElement.id === 'query'");
+    browser.call("Input.insertText", json!({"text": "rounding type:decision OR rounding"}));
+    browser.see("document.getElementById('query').value = ''");
+    browser.call("Input.insertText", json!({"text": "rounding kind:observation"}));
+    browser.shows("found in");
+    browser.key("ArrowDown");
+    browser.until("document.activeElement.getAttribute('href')?.startsWith('#/item/')");
+    browser.see("document.activeElement.click()");
+    browser.shows("Evidence");
+    browser.shows("Importance");
+    browser.key("r");
+    browser.until("document.getElementById('mark')?.textContent === 'Reopen'");
+    browser.key("r");
+    browser.until("document.getElementById('mark')?.textContent === 'Resolve'");
+    browser.key("?");
+    browser.until("document.getElementById('dialog').open");
+    browser.see("document.getElementById('dialog').close()");
+
+    let before = stage.json(["ctl", "status"])["observations"].as_i64().unwrap();
+    browser.click("#detail button.danger");
+    browser.until("document.getElementById('dialog').open");
+    assert_eq!(stage.json(["ctl", "status"])["observations"], before, "it asks first");
+    browser.click("#dialog button.danger");
+    browser.shows("Forgotten, in backups too.");
+    assert_eq!(stage.json(["ctl", "status"])["observations"], before - 1);
+    browser.key("4");
+    browser.shows("Prompts, by the day of their session");
+    browser.is_clean();
+}
+
+/// Texts that are markup wherever a string is taken for such.
+const CANARIES: [&str; 8] = [
+    "<img src=x onerror=\"window.pwned=1\">",
+    "<script>window.pwned=1</script>",
+    "\"><svg onload=window.pwned=1>",
+    "'><iframe srcdoc=\"<script>parent.pwned=1</script>\">",
+    "javascript:window.pwned=1",
+    "</title></textarea><style>*{display:none}</style><img src=x onerror=window.pwned=1>",
+    "{{constructor.constructor('window.pwned=1')()}}${window.pwned=1}",
+    "<a href=\"javascript:window.pwned=1\" autofocus onfocus=window.pwned=1>x</a>",
+];
+
+#[test]
+fn stored_text_is_never_markup() {
+    let stage = Stage::new().daemon();
+    for (number, canary) in CANARIES.iter().enumerate() {
+        let id = format!("s{number}-{canary}");
+        let calls = [
+            json!({"tool_name": format!("mcp__x__{canary}"), "tool_input": {"file_path": format!("/{canary}"), canary.to_owned(): canary},
+                            "tool_response": {"stdout": canary, "stderr": canary}}),
+        ];
+        let answer = format!(
+            "Decided: {canary} must stay as it is because {canary} is what the user wrote in cart{number}.rs."
+        );
+        stage.session(&id, &format!("Keep this text {number} as it is: {canary}"), &calls, &answer);
+        let said = stage.recall(["remember", &format!("Note {number}: {canary}")]);
+        assert_eq!(said.code(), 0, "{said:?}");
+    }
+    stage.flush();
+    let Some(mut browser) = Browser::open(&link(&stage)) else { return };
+    browser.shows("autofocus onfocus=window.pwned=1");
+    browser.is_clean();
+    for view in [
+        "#/sessions",
+        "#/threads",
+        "#/numbers",
+        "#/search/window.pwned",
+        "#/search/%3Cimg%20src%3Dx%20onerror%3Dwindow.pwned%3D1%3E",
+    ] {
+        browser.see(&format!("location.hash = {}", json!(view)));
+        browser.until("document.querySelector('#list .rows, #list .numbers')");
+        browser.is_clean();
+    }
+    let sessions = stage.json(["ctl", "sessions"]);
+    for session in sessions["sessions"].as_array().unwrap() {
+        let id = session["session_id"].as_str().unwrap();
+        browser.see(&format!("location.hash = '#/session/' + encodeURIComponent({})", json!(id)));
+        browser
+            .until(&format!("document.querySelector('#detail .facts code')?.textContent === {}", json!(id)));
+        browser.see("document.querySelectorAll('#detail details').forEach((it) => it.open = true)");
+        browser.is_clean();
+    }
+    let found = stage.json(["search", "window.pwned", "--limit", "100"]);
+    for result in found["results"].as_array().unwrap() {
+        let id = &result["id"];
+        browser.see(&format!(
+            "location.hash = '#/item/{}'",
+            id.as_str().map_or_else(|| id.to_string(), str::to_owned)
+        ));
+        browser.until("document.querySelector('#detail h1') && document.querySelector('#detail').dataset.shown === location.hash");
+        browser.is_clean();
+    }
+}
+
+/// The pictures of the documentation, and that nothing is wider than a phone.
+#[test]
+fn it_fits_a_desk_a_tablet_and_a_phone() {
+    let stage = Stage::new().daemon();
+    stage.discount_session("7c1e-discounts");
+    demonstrate(&stage);
+    stage.flush();
+    let Some(mut browser) = Browser::open(&link(&stage)) else { return };
+    let item = stage.json(["search", "idempotency kind:observation"])["results"][0]["id"].clone();
+    for (name, width, height, theme) in
+        [("desk", 1280, 800, "light"), ("tablet", 820, 1100, "dark"), ("phone", 390, 780, "light")]
+    {
+        browser.size(width, height);
+        browser.see(&format!("document.documentElement.dataset.theme = '{theme}'"));
+        for (view, hash, wanted) in [
+            ("timeline", "#/".to_owned(), "document.querySelector('.rows .row')"),
+            ("session", "#/session/d902-checkout".to_owned(), "document.querySelector('#detail .batch')"),
+            ("item", format!("#/item/{item}"), "document.querySelector('#mark')"),
+            ("numbers", "#/numbers".to_owned(), "document.querySelector('.numbers')"),
+        ] {
+            browser.see(&format!("location.hash = '{hash}'"));
+            browser.until(wanted);
+            let wide = browser.see("document.documentElement.scrollWidth");
+            assert!(wide.as_u64() <= Some(width.into()), "{name} {view}: {wide}");
+            browser.is_accessible();
+            browser.picture(&format!("{view}-{name}.png"));
+        }
+    }
+    browser.is_clean();
+}
+
+#[test]
+fn a_long_list_has_only_the_rows_in_sight() {
+    let stage = Stage::new().daemon();
+    let Some(mut browser) = Browser::open(&link(&stage)) else { return };
+    browser.shows("Nothing is remembered yet");
+    let rows = browser.see(
+        "import('/list.js').then(({ List }) => {
+            const place = document.getElementById('list');
+            const list = new List(place, 'Long');
+            list.show(Array.from({ length: 100000 }, (_, at) => ({ href: `#/item/${at}`, row: () => `Row ${at}` })));
+            place.scrollTop = 68 * 70000;
+            list.draw();
+            return [place.innerText.includes('Row 70000'), place.querySelectorAll('li').length < 60];
+        })",
+    );
+    assert_eq!(rows, json!([true, true]));
+}
+
+/// Two more sessions, about what people ask of a shop.
+fn demonstrate(stage: &Stage) {
+    let bash = |command: &str, output: &str| json!({"tool_name": "Bash", "tool_input": {"command": command}, "tool_response": {"stdout": output, "stderr": ""}});
+    let edit = |file: &Path, old: &str, new: &str| json!({"tool_name": "Edit", "tool_input": {"file_path": file, "old_string": old, "new_string": new}, "tool_response": {"filePath": file}});
+    let file = |name: &str| stage.project().join(name);
+    stage.session(
+        "e114-search",
+        "Make the product search find \"café\" when people type \"cafe\"",
+        &[
+            bash("rg -n fold src/search", "src/search/index.rs:41: // no folding yet"),
+            edit(&file("src/search/index.rs"), "tokenize(text)", "fold(tokenize(text))"),
+            bash("cargo test search", "test result: ok. 12 passed; 0 failed"),
+        ],
+        "Product search now folds accents when it indexes and when it queries. The index must be rebuilt once after the \
+         deployment, because old documents are not folded. Next step: run `shop reindex` on staging.",
+    );
+    stage.session(
+        "d902-checkout",
+        "The checkout sometimes charges twice. Find out why.",
+        &[
+            bash("cargo test checkout", "test double_click ... FAILED\ntest result: FAILED. 3 passed; 1 failed"),
+            edit(&file("src/checkout.rs"), "fn pay(&self)", "fn pay(&self, key: IdempotencyKey)"),
+            bash("cargo test checkout", "test result: ok. 4 passed; 0 failed"),
+        ],
+        "The double charge came from the retry after a timeout: the payment provider had accepted the first request. Every \
+         payment now carries an idempotency key, made once when the checkout page is rendered. We decided against a lock in \
+         the database because it would be held during the provider's call.",
+    );
+    for (text, kind) in [
+        ("Always run the checkout tests with --test-threads=1: they share one sandbox account", "gotcha"),
+        ("Anna owns billing", "contact"),
+    ] {
+        let said = stage.recall(["remember", text, "--type", kind]);
+        assert_eq!(said.code(), 0, "{said:?}");
+    }
+}

@@ -143,12 +143,12 @@ pub struct Captured {
 pub struct Export {
     pub filter: Filter,
     /// Where the part begins; `None`: at the beginning.
-    pub from: Option<ExportCursor>,
+    pub from: Option<ExportFrom>,
 }
 
 /// Where a part of an export begins. Only the daemon that made it knows what it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExportCursor {
+pub struct ExportFrom {
     pub table: u32,
     pub after: i64,
 }

@@ -270,20 +270,19 @@ const TABLES: &[Table] = &[
     },
 ];
 
-/// In a plan's line `kind` is the line's own.
-const PLAN_KIND: &str = "plan_kind";
-
 fn key_of(table: &Table, column: &'static str) -> &'static str {
     match (table.kind, column) {
         (_, "batch") => "prompt",
-        ("plan" | "call", "kind") => PLAN_KIND,
+        // `kind` is the line's own.
+        ("plan", "kind") => "plan_kind",
+        ("call", "kind") => "call_kind",
         _ => column,
     }
 }
 
 /// Where a page of an export begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cursor {
+pub struct PageStart {
     pub table: u32,
     pub after: i64,
 }
@@ -300,12 +299,12 @@ pub struct Portion {
 pub fn export_page(
     db: &Connection,
     portion: &Portion,
-    cursor: Cursor,
+    cursor: PageStart,
     bytes: usize,
-) -> Result<(Vec<String>, Option<Cursor>), StoreError> {
+) -> Result<(Vec<String>, Option<PageStart>), StoreError> {
     let mut lines = Vec::new();
     // Projects come first, all at once: there are few.
-    if cursor == Cursor::default() {
+    if cursor == PageStart::default() {
         project_lines(db, portion, &mut lines)?;
     }
     let mut length = 0;
@@ -329,7 +328,7 @@ pub fn export_page(
             length += line.len();
             lines.push(line);
         }
-        at = Cursor { table: at.table + 1, after: 0 };
+        at = PageStart { table: at.table + 1, after: 0 };
     }
     superseded_lines(db, portion, &mut lines)?;
     Ok((lines, None))

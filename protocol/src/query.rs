@@ -56,6 +56,12 @@ queries! {
     Captured,
     Export,
     Restore,
+    Sql,
+    Backup,
+    RestoreBackup,
+    Check,
+    Prune,
+    Reindex,
 }
 
 /// Is somebody there, and of which version?
@@ -227,6 +233,43 @@ pub struct Follow {
     /// Only events of these names; empty: all.
     pub kinds: Vec<String>,
 }
+
+/// A reading SQL statement of the user's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sql {
+    pub text: String,
+    /// The most rows; the daemon has a limit of its own.
+    pub limit: u32,
+}
+
+/// Copies the database to this file, which must not exist; absent: into the folder of backups.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backup {
+    /// Absolute.
+    pub path: Option<String>,
+}
+
+/// Goes on with this database, and keeps the present one aside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestoreBackup {
+    /// Absolute.
+    pub path: String,
+}
+
+/// Looks for damage in the database, and for what the index lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check;
+
+/// Forgets the sessions without an event since a moment, or says what would go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prune {
+    pub silent_since_ms: i64,
+    pub step: ForgetStep,
+}
+
+/// Builds the search index again, and answers when it is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reindex;
 
 /// Which jobs are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

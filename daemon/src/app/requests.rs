@@ -4,8 +4,9 @@
 //! here.
 
 use recall_protocol::query::{
-    Captured, Context, Export, Flush, Forget, Identity, Jobs, Mark, Pause, Ping, Query, Remember, Restore,
-    Resume, Retry, Search, Session, Sessions, Show, Stats, Status, Stop, Timeline, Why,
+    Backup, Captured, Check, Context, Export, Flush, Forget, Identity, Jobs, Mark, Pause, Ping, Prune, Query,
+    Reindex, Remember, Restore, RestoreBackup, Resume, Retry, Search, Session, Sessions, Show, Sql, Stats,
+    Status, Stop, Timeline, Why,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -20,6 +21,8 @@ use super::answers::session::{self, CapturedAnswer, SessionAnswer, SessionsAnswe
 use super::answers::status::{
     CaptureAnswer, FlushAnswer, JobsAnswer, PingAnswer, RetryAnswer, StatsAnswer, StatusAnswer, StopAnswer,
 };
+
+use super::answers::upkeep::{BackupAnswer, CheckAnswer, ReindexAnswer, RestoreBackupAnswer, SqlAnswer};
 
 /// A request, and the type of its answer.
 pub trait Request: Into<Query> {
@@ -54,6 +57,8 @@ requests! { ReadRequest:
     Context => ContextAnswer,
     Why => session::Why,
     Identity => IdentityAnswer,
+    Sql => SqlAnswer,
+    Check => CheckAnswer,
     Captured => CapturedAnswer,
     Export => ExportAnswer,
 }
@@ -68,4 +73,8 @@ requests! { Command:
     Remember => TextAnswer<ObservationAnswer>,
     Mark => TextAnswer<ObservationAnswer>,
     Restore => RestoreAnswer,
+    Backup => BackupAnswer,
+    RestoreBackup => RestoreBackupAnswer,
+    Prune => ForgetAnswer,
+    Reindex => ReindexAnswer,
 }

@@ -15,6 +15,7 @@ pub mod timeline;
 pub mod context;
 pub mod why;
 pub mod stats;
+pub mod sql;
 pub mod config;
 pub mod model;
 pub mod forget;
@@ -82,6 +83,8 @@ enum Command {
     Mcp(mcp::McpArgs),
     /// Show what models have cost, by day
     Stats(stats::StatsArgs),
+    /// Ask the database in SQL; nothing can be changed
+    Sql(sql::SqlArgs),
     /// Check the settings
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -159,6 +162,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Ui(args) => ui::run(&args, out),
         Command::Mcp(_) => mcp::run(),
         Command::Stats(args) => stats::run(&args, out),
+        Command::Sql(args) => sql::run(&args, out),
         Command::Config(command) => config::run(&command, out),
         Command::Model(command) => model::run(&command, out),
         Command::Remember(args) => remember::run(&args, out),

@@ -4,6 +4,7 @@ pub mod by_hand;
 pub mod forget;
 pub mod restore;
 pub mod retry;
+pub mod upkeep;
 
 use super::context_lookup::ContextLookup;
 use super::forgetting::Forgetting;

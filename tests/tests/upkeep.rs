@@ -146,8 +146,8 @@ fn sql_reads_and_changes_nothing() {
     let said = stage.recall(["sql", "-n", "1", "SELECT id FROM calls"]);
     assert!(said.stderr.contains("more rows"), "{said:?}");
     let said = stage.recall(["sql", "DELETE FROM sessions"]);
-    assert!(said.code() == 2 && said.stderr.contains("only reading is allowed"), "{said:?}");
+    assert!(said.code() == 1 && said.stderr.contains("only reading is allowed"), "{said:?}");
     let said = stage.recall(["sql", "SELECT nothing"]);
-    assert!(said.code() == 2 && said.stderr.contains("no such column: nothing"), "{said:?}");
+    assert!(said.code() == 1 && said.stderr.contains("no such column: nothing"), "{said:?}");
     assert_eq!(sessions(&stage), ["first"]);
 }

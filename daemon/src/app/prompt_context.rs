@@ -7,13 +7,10 @@ use super::documents::passages;
 use crate::memory::context::{Material, Statement};
 use crate::memory::injection::choice::{self, Choice, Words};
 use crate::memory::injection::prompt::Situation;
-use crate::memory::injection::{self, Decision, FLOOR, Judged};
+use crate::memory::injection::{self, Decision, FLOOR, Judged, excerpt};
 use crate::memory::passage::{Passage, PassageKey, PassageMatches};
-use crate::search::PassageRequest;
 use crate::store::{self, DocumentRow, StoreError, Turns};
 
-/// So many of the strongest passages are looked at.
-const FOUND: usize = 300;
 /// So many of the passages that were given are compared with what may be told.
 const KNOWN: usize = 40;
 /// At most so many rows are read for one prompt.
@@ -44,15 +41,12 @@ impl ContextLookup {
                 injection::decide(&situation, &PassageMatches::default(), weights, FLOOR),
             ));
         }
-        let request = PassageRequest {
-            prompt,
-            project: &context_request.project.key,
-            except: context_request.session.as_ref(),
-            limit: FOUND,
+        let (project, session) = (&context_request.project.key, context_request.session.as_ref());
+        let Some(found) = self.index.passages(&index, prompt, project, session) else {
+            return Ok(Default::default());
         };
-        let Some(found) = self.index.passages(&index, &request) else { return Ok(Default::default()) };
         let decision = injection::decide(&situation, &found, weights, FLOOR);
-        let statements = self.statements(db, &situation, &decision, context_request)?;
+        let statements = self.statements(db, &situation, (&decision, &found), context_request)?;
         let project = context_request.project.name.clone();
         Ok((Material { project, statements, ..Material::default() }, decision))
     }
@@ -62,7 +56,7 @@ impl ContextLookup {
         &self,
         db: &Connection,
         situation: &Situation<'_>,
-        decision: &Decision,
+        (decision, found): (&Decision, &PassageMatches),
         context_request: &ContextRequest,
     ) -> Result<Vec<Statement>, StoreError> {
         if decision.told.is_empty() {
@@ -90,7 +84,8 @@ impl ContextLookup {
             if outdated(db, &row)?.iter().any(|outdated| words.covers(outdated)) {
                 continue;
             }
-            let mut statement = statement(*judged, passage, &row, decision);
+            let told = Passage { text: excerpt::of(&passage.text, &found.terms), ..passage };
+            let mut statement = statement(*judged, told, &row, decision);
             statement.elsewhere = branch_context.mark(&store::made_where(db, judged.key.document)?);
             chosen.add(words, statement.at, statement);
         }
@@ -111,8 +106,9 @@ fn statement(judged: Judged, passage: Passage, row: &DocumentRow, decision: &Dec
         at: said_at(row),
         probability: judged.probability,
         reason: format!(
-            "{:.0} % an answer; {:.0} % a prompt that other sessions can help with",
+            "{:.0} % an answer; {:.0} % known here; {:.0} % a prompt that other sessions can help with",
             judged.probability * 100.0,
+            decision.known * 100.0,
             decision.prompt * 100.0
         ),
         elsewhere: None,

@@ -12,6 +12,7 @@ use super::checkout::Elsewhere;
 use super::continuity::{Continuity, Reader};
 use super::document::{DocumentKey, DocumentKind};
 use super::ids::{ObservationId, Timestamp};
+use super::injection::choice::ENOUGH_TOKENS;
 use super::observation::{Importance, ObservationType};
 use super::passage::PassageKey;
 use super::plain::plain;
@@ -234,11 +235,14 @@ fn news(material: &Material, limits: Limits, now: Timestamp) -> Block {
 
 /// The block of a prompt or a subagent's task: the passages that answer it, the newest first.
 fn answer(asked: &str, material: &Material, limits: Limits, now: Timestamp) -> Block {
-    let mut page = Page::open(limits, &format!("recall: notes that may bear on this {asked}"));
+    let mut page = Page::open(limits, &format!("recall: may bear on this {asked}"));
     // What does not fit is the least probable.
     let mut trial = page.measure;
     let mut told: Vec<(&Statement, String)> = Vec::new();
     for statement in &material.statements {
+        if trial.tokens() >= page.measure.tokens() + ENOUGH_TOKENS {
+            break;
+        }
         let line = statement_line(statement, now);
         let longer = trial.and(Measure::of(&line));
         if longer.tokens() <= page.budget && longer.utf16_units() <= page.most_units {

@@ -6,7 +6,7 @@
 use super::document::DocumentKey;
 use super::ids::Timestamp;
 use super::observation::{Importance, ObservationType};
-use super::ranking::Commonness;
+use super::ranking::{Background, Commonness};
 
 /// Characters of a passage without its heading.
 pub const LONGEST: usize = 600;
@@ -26,6 +26,13 @@ pub struct Passage {
     pub heading: String,
     /// As it was written.
     pub text: String,
+}
+
+impl Passage {
+    /// The text below its heading.
+    pub fn whole(&self) -> String {
+        if self.heading.is_empty() { self.text.clone() } else { format!("{}\n{}", self.heading, self.text) }
+    }
 }
 
 /// A passage of a document, by its place among them.
@@ -50,6 +57,8 @@ pub struct PassageMatch {
     pub strength: f32,
     /// One bit for each of [`PassageMatches::terms`].
     pub found: u32,
+    /// Of its vector and the prompt's, if both are known.
+    pub cosine: Option<f32>,
 }
 
 /// A term of the question, as it is known in the searched project.
@@ -70,6 +79,8 @@ pub struct PassageMatches {
     pub population: u32,
     /// The strongest first.
     pub matches: Vec<PassageMatch>,
+    /// The cosines that are usual in the project, if the prompt has a vector.
+    pub background: Option<Background>,
 }
 
 impl PassageMatches {

@@ -15,8 +15,8 @@ use super::source::{Candidate, CandidateSource, Candidates};
 #[derive(Default)]
 pub struct Fresh {
     /// What the index has of these is out of date.
-    keys: HashSet<DocumentKey>,
-    index: Option<Index>,
+    pub(super) keys: HashSet<DocumentKey>,
+    pub(super) index: Option<Index>,
 }
 
 impl Fresh {

@@ -7,6 +7,7 @@
 //!   [`Index::recreate`] and fills it from the store. Checksums of all files are compared on opening, because a
 //!   flipped bit in a posting list would otherwise be a wrong answer or a panic during a search.
 
+use std::collections::HashSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -26,8 +27,9 @@ use crate::memory::passage::PassageMatches;
 use super::error::IndexError;
 use super::evaluate::{admitted, evaluate};
 use super::filter::population;
+use super::fresh::Fresh;
 use super::merging::Merges;
-use super::passages::{self, PassageRequest};
+use super::passages::{self, PassagePart, PassageRequest};
 use super::request::{Request, Scope};
 use super::schema::{self, Fields, SCHEMA_VERSION};
 use super::source::{Candidate, CandidateSource, Candidates, Part};
@@ -141,6 +143,9 @@ impl Index {
         let mut writer = builder.single_segment_index_writer(RamDirectory::create(), WRITER_MEMORY)?;
         for document in documents {
             writer.add_document(fields.document(document))?;
+            for passage in fields.passages(document) {
+                writer.add_document(passage)?;
+            }
         }
         let index = writer.finalize()?;
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
@@ -179,13 +184,22 @@ impl Index {
         searcher.segment_readers().iter().map(count).sum()
     }
 
-    /// Finds the passages of a project that may answer a prompt.
+    /// Finds the passages of a project that may answer a prompt, here and in what the index has not taken yet.
     ///
     /// # Errors
     /// When the index cannot be read.
-    pub fn passages(&self, request: &PassageRequest<'_>) -> Result<PassageMatches, IndexError> {
+    pub fn passages(
+        &self,
+        fresh: &Fresh,
+        request: &PassageRequest<'_>,
+    ) -> Result<PassageMatches, IndexError> {
         let searcher = self.reader.searcher();
-        catch_unwind(AssertUnwindSafe(|| passages::find(&searcher, &self.fields, request)))
+        let newest = fresh.index.as_ref().map(|index| index.reader.searcher());
+        let none = HashSet::new();
+        let here = PassagePart { searcher: &searcher, without: &fresh.keys };
+        let newest = newest.iter().map(|searcher| PassagePart { searcher, without: &none });
+        let parts: Vec<PassagePart<'_>> = std::iter::once(here).chain(newest).collect();
+        catch_unwind(AssertUnwindSafe(|| passages::find(&parts, &self.fields, request)))
             .map_err(|_| IndexError::Damaged)?
             .map_err(IndexError::from)
     }

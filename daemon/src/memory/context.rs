@@ -117,6 +117,8 @@ pub struct Statement {
     pub reason: String,
     /// The branch that its work is on, if that is not merged here.
     pub elsewhere: Option<Elsewhere>,
+    /// Files that it is about and that were written since.
+    pub changed: Vec<String>,
 }
 
 /// A candidate observation.
@@ -489,6 +491,9 @@ impl Statement {
         if let Some(elsewhere) = &self.elsewhere {
             let _ = write!(reason, "; {elsewhere}");
         }
+        if !self.changed.is_empty() {
+            let _ = write!(reason, "; {}", changed_since(&self.changed));
+        }
         let kind = self.key.document.kind;
         // An observation is a statement as a whole.
         let extent = match kind {
@@ -506,9 +511,18 @@ fn statement_line(statement: &Statement, now: Timestamp) -> String {
         DocumentKind::Observation => format!("#{}", statement.key.document.row),
         _ => statement.key.document.to_string(),
     };
-    let (heading, text) = (plain(&statement.heading), plain(&statement.text));
+    let (mut heading, text) = (plain(&statement.heading), plain(&statement.text));
+    // A text that begins with its title needs none.
+    let title = heading.rsplit_once(" (").map_or(heading.as_str(), |(title, _)| title);
+    if !title.is_empty() && text.starts_with(title) {
+        heading.clear();
+    }
     let joint = if heading.is_empty() || text.is_empty() { "" } else { ": " };
-    let (age, label, mark) = (age(statement.at, now), statement.label, mark(statement.elsewhere.as_ref()));
+    let (age, label, mut mark) =
+        (age(statement.at, now), statement.label, mark(statement.elsewhere.as_ref()));
+    if !statement.changed.is_empty() {
+        let _ = write!(mark, " ({})", plain(&changed_since(&statement.changed)));
+    }
     format!("- {id} {age} {label}{mark}: {heading}{joint}{text}\n")
 }
 
@@ -527,6 +541,15 @@ fn index_line(note: &Note, now: Timestamp) -> String {
         + note.facts.iter().map(|fact| estimate(fact)).sum::<u32>();
     let (age, kind, title) = (age(note.at, now), note.kind.as_str(), plain(&note.title));
     format!("- #{} {age} {kind}: {title}{} ~{full}\n", note.id, mark(note.elsewhere.as_ref()))
+}
+
+/// For example `src/cart.rs and 2 more have changed since`.
+fn changed_since(files: &[String]) -> String {
+    match files {
+        [] => String::new(),
+        [one] => format!("{one} has changed since"),
+        [one, rest @ ..] => format!("{one} and {} more have changed since", rest.len()),
+    }
 }
 
 /// The suffix of a title whose work is not merged here.
@@ -613,6 +636,7 @@ mod tests {
 
     fn statement(row: i64, part: u32, days_ago: i64, heading: &str, text: &str) -> Statement {
         Statement {
+            changed: Vec::new(),
             key: PassageKey { document: DocumentKey { kind: DocumentKind::Response, row }, part },
             label: "answer",
             heading: heading.to_owned(),

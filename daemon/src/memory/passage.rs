@@ -3,7 +3,7 @@
 //! What is injected for a prompt is a passage and not a whole answer. Passages are derived: the same text always has the
 //! same passages, so a row and a number name one.
 
-use super::document::DocumentKey;
+use super::document::{DocumentKey, DocumentKind};
 use super::ids::Timestamp;
 use super::observation::{Importance, ObservationType};
 use super::ranking::{Background, Commonness};
@@ -87,6 +87,19 @@ impl PassageMatches {
     /// The information of the found terms.
     pub fn information(&self, found: u32) -> f32 {
         self.found(found).map(|term| term.information).sum()
+    }
+
+    /// Leaves out prompts of other sessions that say what this one says and no more: asked again is not answered.
+    pub fn leave_out_repeats(&mut self) {
+        let all = (0..self.terms.len())
+            .try_fold(0, |bits, place| Some(bits | 1_u32.checked_shl(place.try_into().ok()?)?));
+        let longest = self.terms.len() * 2;
+        let is_repeat = |one: &PassageMatch| {
+            one.key.document.kind == DocumentKind::Prompt
+                && Some(one.found) == all
+                && usize::try_from(one.length).is_ok_and(|length| length <= longest)
+        };
+        self.matches.retain(|one| !is_repeat(one));
     }
 
     /// The terms of these bits.

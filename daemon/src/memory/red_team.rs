@@ -87,6 +87,7 @@ fn material(text: &str) -> Material {
         elsewhere: on_branch(text),
     };
     let statement = |row| Statement {
+        changed: Vec::new(),
         key: PassageKey { document: DocumentKey { kind: DocumentKind::Response, row }, part: 0 },
         label: "answer",
         heading: text.to_owned(),

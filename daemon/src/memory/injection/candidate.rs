@@ -113,7 +113,6 @@ impl<'a> Field<'a> {
         add("ahead of other sessions", (one.strength - rival).clamp(-0.3, 0.3));
         add("length", (1.0 + one.length as f32).ln());
         add("words asked", (1.0 + self.subjects as f32).ln());
-        add("passages known", (1.0 + self.matches.population as f32).ln());
         let kind = one.key.document.kind;
         features.flag("is observation", kind == DocumentKind::Observation);
         features.flag("is summary", kind == DocumentKind::Summary);

@@ -51,8 +51,8 @@ fn of_words(matches: &PassageMatches, answers: &[f64]) -> Features {
     let together = strong.map(|one| one.found.count_ones()).max().unwrap_or_default();
     let mut features = Features::default();
     features.add("best answer", log_odds(answers.first().copied().unwrap_or_default()));
-    let four = answers.iter().take(4).sum::<f64>() / 4.0;
-    features.add("four best answers", log_odds(four));
+    let few: Vec<f64> = answers.iter().copied().take(4).collect();
+    features.add("four best answers", log_odds(few.iter().sum::<f64>() / few.len().max(1) as f64));
     let mut add = |name: &'static str, value: f32| features.add(name, f64::from(value));
     add("share of unknown words", unknown.map(|term| term.information).sum::<f32>() / all);
     add("unknown words", subjects().filter(|term| term.passages == 0).count() as f32);
@@ -62,14 +62,14 @@ fn of_words(matches: &PassageMatches, answers: &[f64]) -> Features {
     add("strongest few", mean(matches.matches.iter().map(|one| one.strength), FEW));
     add("session coverage", best);
     add("ahead of other sessions", best - next);
-    add("passages known", (1.0 + matches.population as f32).ln());
     add("words together", together as f32);
     features
 }
 
-/// The mean of the first `count`; those that are missing count as 0.
+/// The mean of the first `count`, or of as many as there are: a project may know little.
 fn mean(values: impl Iterator<Item = f32>, count: usize) -> f32 {
-    values.take(count).sum::<f32>() / count as f32
+    let (sum, count) = values.take(count).fold((0.0, 0_u16), |(sum, count), value| (sum + value, count + 1));
+    sum / f32::from(count.max(1))
 }
 
 fn log_odds(probability: f64) -> f64 {

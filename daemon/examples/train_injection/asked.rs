@@ -7,7 +7,7 @@ use recall::memory::document::Document;
 use recall::memory::ids::{ProjectKey, SessionId, Timestamp};
 use recall::memory::injection::prompt::Situation;
 use recall::memory::passage::{Passage, PassageKey, PassageMatches};
-use recall::search::{Fresh, Index, PassageRequest, Writer};
+use recall::search::{Current, Fresh, Index, PassageRequest, Writer};
 
 use crate::corpus::{self, Label, LabelledPrompt, Played, Question};
 use crate::sentences::Sentences;
@@ -183,7 +183,7 @@ fn find(
         limit: FOUND,
         near: &near,
     };
-    let mut found = index.passages(&Fresh::default(), &request)?;
+    let mut found = Current { index, fresh: &Fresh::default() }.passages(&request)?;
     if let Some(cosines) = cosines {
         cosines.note(&mut found);
     }

@@ -133,7 +133,7 @@ impl IndexHandle {
         let cosines = self.sentences.for_prompt(prompt, project);
         let near = cosines.as_ref().map(|cosines| cosines.closest(MOST_NEAR)).unwrap_or_default();
         let request = PassageRequest { prompt, project, except, limit: MOST_PASSAGES, near: &near };
-        let mut found = self.found(index.passages(&fresh, &request))?;
+        let mut found = self.found(Current { index, fresh: &fresh }.passages(&request))?;
         if let Some(cosines) = cosines {
             cosines.note(&mut found);
         }

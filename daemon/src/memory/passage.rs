@@ -3,6 +3,7 @@
 //! What is injected for a prompt is a passage and not a whole answer. Passages are derived: the same text always has the
 //! same passages, so a row and a number name one.
 
+pub use super::document::Passage;
 use super::document::{DocumentKey, DocumentKind};
 use super::ids::Timestamp;
 use super::observation::{Importance, ObservationType};
@@ -18,22 +19,6 @@ pub const MOST: usize = 64;
 const LONGEST_HEADING: usize = 100;
 /// A passage with fewer letters says nothing.
 const FEWEST_LETTERS: usize = 12;
-
-/// A part of a text.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Passage {
-    /// The heading under which it stands, without markup; empty without one.
-    pub heading: String,
-    /// As it was written.
-    pub text: String,
-}
-
-impl Passage {
-    /// The text below its heading.
-    pub fn whole(&self) -> String {
-        if self.heading.is_empty() { self.text.clone() } else { format!("{}\n{}", self.heading, self.text) }
-    }
-}
 
 /// A passage of a document, by its place among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -7,7 +7,6 @@
 //!   [`Index::recreate`] and fills it from the store. Checksums of all files are compared on opening, because a
 //!   flipped bit in a posting list would otherwise be a wrong answer or a panic during a search.
 
-use std::collections::HashSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -22,14 +21,11 @@ use tantivy::tokenizer::TokenizerManager;
 use tantivy::{IndexReader, IndexSettings, IndexWriter, ReloadPolicy, SegmentReader, TantivyError};
 
 use crate::memory::document::{Document, DocumentKey};
-use crate::memory::passage::PassageMatches;
 
 use super::error::IndexError;
 use super::evaluate::{admitted, evaluate};
 use super::filter::population;
-use super::fresh::Fresh;
 use super::merging::Merges;
-use super::passages::{self, PassagePart, PassageRequest};
 use super::request::{Request, Scope};
 use super::schema::{self, Fields, SCHEMA_VERSION};
 use super::source::{Candidate, CandidateSource, Candidates, Part};
@@ -183,25 +179,16 @@ impl Index {
         };
         searcher.segment_readers().iter().map(count).sum()
     }
+}
 
-    /// Finds the passages of a project that may answer a prompt, here and in what the index has not taken yet.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
-    pub fn passages(
-        &self,
-        fresh: &Fresh,
-        request: &PassageRequest<'_>,
-    ) -> Result<PassageMatches, IndexError> {
-        let searcher = self.reader.searcher();
-        let newest = fresh.index.as_ref().map(|index| index.reader.searcher());
-        let none = HashSet::new();
-        let here = PassagePart { searcher: &searcher, without: &fresh.keys };
-        let newest = newest.iter().map(|searcher| PassagePart { searcher, without: &none });
-        let parts: Vec<PassagePart<'_>> = std::iter::once(here).chain(newest).collect();
-        catch_unwind(AssertUnwindSafe(|| passages::find(&parts, &self.fields, request)))
-            .map_err(|_| IndexError::Damaged)?
-            .map_err(IndexError::from)
+impl Index {
+    /// The last commit.
+    pub(super) fn searcher(&self) -> tantivy::Searcher {
+        self.reader.searcher()
+    }
+
+    pub(super) fn fields(&self) -> &Fields {
+        &self.fields
     }
 }
 

@@ -21,7 +21,9 @@ pub mod query;
 pub mod request;
 pub mod snippet;
 pub mod source;
-pub mod spelling;
+mod edit_distance;
+mod segment;
+mod spelling;
 pub mod tokenizer;
 pub mod vocabulary;
 

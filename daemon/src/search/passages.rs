@@ -283,7 +283,7 @@ mod tests {
     use crate::memory::observation::Importance;
     use crate::memory::passage;
     use crate::search::query::parse;
-    use crate::search::{Fresh, Index, Opened, Request, search};
+    use crate::search::{Current, Fresh, Index, Opened, Request, search};
 
     fn answer(row: i64, session: &str, text: &str) -> Document {
         Document {
@@ -318,7 +318,7 @@ mod tests {
         let (project, except) = (ProjectKey::from("shop"), except.map(SessionId::from));
         let request =
             PassageRequest { prompt, project: &project, except: except.as_ref(), limit: 10, near: &[] };
-        let found = index.passages(&Fresh::default(), &request).unwrap();
+        let found = Current { index, fresh: &Fresh::default() }.passages(&request).unwrap();
         found.matches.iter().map(|one| format!("{}.{}", one.key.document, one.key.part)).collect()
     }
 
@@ -378,7 +378,7 @@ mod tests {
             limit: 10,
             near: &near,
         };
-        let found = opened.index.passages(&Fresh::default(), &request).unwrap();
+        let found = Current { index: &opened.index, fresh: &Fresh::default() }.passages(&request).unwrap();
         let found: Vec<_> = found.matches.iter().map(|one| (one.key, one.found)).collect();
         assert_eq!(found, [(key(1, 1), 1), (key(1, 0), 0)], "what is near, unless it is the session's own");
     }
@@ -394,7 +394,7 @@ mod tests {
         let found = |prompt: &str| {
             let project = ProjectKey::from("shop");
             let request = PassageRequest { prompt, project: &project, except: None, limit: 10, near: &[] };
-            let found = opened.index.passages(&fresh, &request).unwrap();
+            let found = Current { index: &opened.index, fresh: &fresh }.passages(&request).unwrap();
             let mut rows: Vec<_> = found.matches.iter().map(|one| one.key.document.row).collect();
             rows.sort_unstable();
             (rows, found.population)

@@ -14,8 +14,6 @@ use std::time::{Duration, SystemTime};
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags};
 
-use super::operation::{Operation, WriteContext, log};
-use super::repair::make_the_index_start_over;
 use super::{StoreError, schema};
 use crate::memory::ids::Timestamp;
 
@@ -133,22 +131,6 @@ pub fn is_usable(path: &Path) -> Result<bool, StoreError> {
 /// The name of a backup that the user wants now, in the folder of backups.
 pub fn backup_by_hand(folder: &Path, now: Timestamp) -> PathBuf {
     folder.join(format!("by-hand-{}.db", time_in_name(now)))
-}
-
-/// Has the index built again: it finds that the log does not go on where it stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reindex {
-    pub at: Timestamp,
-}
-
-impl Operation for Reindex {
-    type Output = ();
-
-    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
-        make_the_index_start_over(db, self.at)?;
-        // An entry of no document: it wakes the indexer.
-        log(db, "observation", 0)
-    }
 }
 
 /// The newest backup that opens, is undamaged and has no newer schema.

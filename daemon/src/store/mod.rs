@@ -38,6 +38,7 @@ mod subjects;
 mod projects;
 mod plain_search;
 mod reading;
+mod reindex;
 mod repair;
 mod results;
 mod row;
@@ -65,8 +66,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use backup::{
-    BackupError, Reindex, Thoroughness, back_up_daily, back_up_to, backup_by_hand, check,
-    daily_backup_is_due, is_usable, newest_good_backup, renew_backups,
+    BackupError, Thoroughness, back_up_daily, back_up_to, backup_by_hand, check, daily_backup_is_due,
+    is_usable, newest_good_backup, renew_backups,
 };
 pub use by_hand::{MarkObservations, Remembered, Validity};
 pub use by_query::{Found, QueryError, QueryLimits, query};
@@ -108,6 +109,7 @@ pub use reading::{
     ObservationRow, SummaryRow, TimelineRow, candidates, latest_summary, made_where, observation,
     observations_by_id, timeline,
 };
+pub use reindex::Reindex;
 pub use repair::{
     Evidence, Repair, RepairError, RepairOutcome, RepairSite, recent_repairs, remove_damaged, repair,
     set_aside,

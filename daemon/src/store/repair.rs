@@ -19,6 +19,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 
 use super::backup::{self, Thoroughness, newest_good_backup, remove_if_there, sync_folder_of, time_in_name};
+use super::reindex::make_the_index_start_over;
 use super::{OpenStoreError, Readers, StoreError, migration};
 use crate::memory::ids::Timestamp;
 use crate::trusted_file::{self, Links};
@@ -216,19 +217,6 @@ fn prepare(site: &RepairSite, restored: Option<&Path>, at: Timestamp) -> Result<
     File::open(&draft).and_then(|file| file.sync_all()).map_err(failed)?;
     fs::rename(&draft, &ready).map_err(failed)?;
     sync_folder_of(&ready).map_err(failed)
-}
-
-/// Continues the change log far above every number in use, without earlier entries. An index that followed the
-/// damaged database then finds a gap and rebuilds.
-pub(super) fn make_the_index_start_over(db: &Connection, at: Timestamp) -> rusqlite::Result<()> {
-    db.execute("DELETE FROM index_log", [])?;
-    let known: Option<i64> =
-        db.query_row("SELECT max(seq) FROM sqlite_sequence WHERE name = 'index_log'", [], |row| row.get(0))?;
-    // No database has more entries than milliseconds since 1970.
-    let next = at.0.max(known.unwrap_or(0).saturating_add(1));
-    db.execute("DELETE FROM sqlite_sequence WHERE name = 'index_log'", [])?;
-    db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('index_log', ?1)", [next])?;
-    Ok(())
 }
 
 fn replacement(database: &Path) -> PathBuf {

@@ -62,6 +62,10 @@ queries! {
     Check,
     Prune,
     Reindex,
+    Edit,
+    PinUp,
+    Undo,
+    Changes,
 }
 
 /// Is somebody there, and of which version?
@@ -222,6 +226,42 @@ pub struct Remember {
 pub struct Mark {
     pub ids: Vec<String>,
     pub validity: Validity,
+}
+
+/// What a person writes instead of an observation's text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edit {
+    /// `123`, `#123`.
+    pub id: String,
+    pub kind: String,
+    pub title: String,
+    pub narrative: String,
+    pub facts: Vec<String>,
+    /// Absolute, or relative to the project's folder.
+    pub files: Vec<String>,
+}
+
+/// Has observations stand first when a session starts, or no longer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinUp {
+    pub ids: Vec<String>,
+    pub pin: Pin,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pin {
+    On,
+    Off,
+}
+
+/// Takes back the newest change by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undo;
+
+/// The changes by hand that can be taken back, newest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changes {
+    pub limit: u32,
 }
 
 /// Answers more than once: with a first `Json`, from which on everything is heard, then with one for each event

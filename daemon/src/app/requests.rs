@@ -4,15 +4,15 @@
 //! here.
 
 use recall_protocol::query::{
-    Backup, Captured, Check, Context, Export, Flush, Forget, Identity, Jobs, Mark, Pause, Ping, Prune, Query,
-    Reindex, Remember, Restore, RestoreBackup, Resume, Retry, Search, Session, Sessions, Show, Sql, Stats,
-    Status, Stop, Timeline, Why,
+    Backup, Captured, Changes, Check, Context, Edit, Export, Flush, Forget, Identity, Jobs, Mark, Pause,
+    PinUp, Ping, Prune, Query, Reindex, Remember, Restore, RestoreBackup, Resume, Retry, Search, Session,
+    Sessions, Show, Sql, Stats, Status, Stop, Timeline, Undo, Why,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::answers::TextAnswer;
-use super::answers::by_hand::ForgetAnswer;
+use super::answers::by_hand::{ChangesAnswer, ForgetAnswer, UndoAnswer};
 use super::answers::found::{
     ContextAnswer, IdentityAnswer, ObservationAnswer, SearchAnswer, ShownItem, TimelineItem,
 };
@@ -61,6 +61,7 @@ requests! { ReadRequest:
     Check => CheckAnswer,
     Captured => CapturedAnswer,
     Export => ExportAnswer,
+    Changes => ChangesAnswer,
 }
 
 requests! { Command:
@@ -77,4 +78,7 @@ requests! { Command:
     RestoreBackup => RestoreBackupAnswer,
     Prune => ForgetAnswer,
     Reindex => ReindexAnswer,
+    Edit => TextAnswer<ObservationAnswer>,
+    PinUp => TextAnswer<ObservationAnswer>,
+    Undo => UndoAnswer,
 }

@@ -130,6 +130,8 @@ pub struct Note {
     pub narrative: String,
     pub facts: Vec<String>,
     pub importance: Importance,
+    /// The user wants it to stand first.
+    pub is_pinned: bool,
     pub at: Timestamp,
     /// The branch that its work is on, if that is not merged here.
     pub elsewhere: Option<Elsewhere>,
@@ -275,7 +277,11 @@ fn about_file(material: &Material, limits: Limits, now: Timestamp) -> Block {
 fn by_weight(notes: &[Note], now: Timestamp) -> Vec<&Note> {
     let mut notes: Vec<&Note> = notes.iter().collect();
     notes.sort_by(|a, b| {
-        weight(b, now).total_cmp(&weight(a, now)).then_with(|| b.at.cmp(&a.at)).then_with(|| b.id.cmp(&a.id))
+        b.is_pinned
+            .cmp(&a.is_pinned)
+            .then_with(|| weight(b, now).total_cmp(&weight(a, now)))
+            .then_with(|| b.at.cmp(&a.at))
+            .then_with(|| b.id.cmp(&a.id))
     });
     notes
 }
@@ -595,6 +601,7 @@ mod tests {
 
     fn note(id: i64, importance: i64, days_ago: i64, title: &str) -> Note {
         Note {
+            is_pinned: false,
             id: ObservationId(id),
             kind: ObservationType::Decision,
             title: title.to_owned(),

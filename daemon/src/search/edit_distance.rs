@@ -1,7 +1,7 @@
 //! How many typos make one word of another.
 
 /// Insertions, deletions, substitutions and swaps of neighbours that make one word of another.
-pub(super) fn edits(from: &str, to: &str) -> usize {
+pub fn edits(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
     let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=to.len()).collect();

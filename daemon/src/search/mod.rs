@@ -21,7 +21,7 @@ pub mod query;
 pub mod request;
 pub mod snippet;
 pub mod source;
-mod edit_distance;
+pub mod edit_distance;
 mod segment;
 mod spelling;
 pub mod tokenizer;

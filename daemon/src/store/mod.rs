@@ -24,6 +24,7 @@ mod imported;
 mod jobs;
 mod known;
 mod late;
+mod editing;
 mod enders;
 mod lineage;
 mod ledger;
@@ -69,7 +70,7 @@ pub use backup::{
     BackupError, Thoroughness, back_up_daily, back_up_to, backup_by_hand, check, daily_backup_is_due,
     is_usable, newest_good_backup, renew_backups,
 };
-pub use by_hand::{MarkObservations, Remembered, Validity};
+pub use by_hand::{Remembered, Validity};
 pub use by_query::{Found, QueryError, QueryLimits, query};
 pub use checkout_records::CheckoutRecord;
 pub use choice::{Choice, ChosenBatch, DueBatch, DueChoice, due_choice};
@@ -78,6 +79,9 @@ pub use delivery::{Delivery, Precedence, SessionOrigin};
 pub use documents::{
     DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, log_goes_on_after,
     newest_documents_after, prompt_number, scan_documents,
+};
+pub use editing::{
+    EditObservation, EditedText, HandChange, MarkObservations, Pin, PinObservations, UndoChange, hand_changes,
 };
 pub use effect_context::StoredEvent;
 pub use file_notes::{FileNoteRow, earlier_statements, notes_about};

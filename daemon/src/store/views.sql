@@ -26,7 +26,8 @@ CREATE TEMP VIEW observations AS
            o.subtitle, o.facts, o.narrative, o.concepts, o.files_read, o.files_modified, b.prompt_number,
            o.tokens_saved AS discovery_tokens,
            strftime('%Y-%m-%dT%H:%M:%fZ', o.created_at / 1000.0, 'unixepoch') AS created_at,
-           o.created_at AS created_at_epoch, o.origin AS generated_by_model, o.importance, o.status, o.superseded_by
+           o.created_at AS created_at_epoch, o.origin AS generated_by_model, o.importance, o.status, o.superseded_by,
+           o.pinned_at IS NOT NULL AS pinned
     FROM main.observations o JOIN main.projects p ON p.id = o.project
     LEFT JOIN main.sessions s ON s.id = o.session LEFT JOIN main.prompt_batches b ON b.id = o.batch;
 

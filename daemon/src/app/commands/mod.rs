@@ -1,6 +1,7 @@
 //! Requests that change something: remarks, forgetting, pauses, and retries.
 
 pub mod by_hand;
+pub mod editing;
 pub mod forget;
 pub mod restore;
 pub mod retry;

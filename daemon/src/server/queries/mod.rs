@@ -2,8 +2,8 @@
 //! they are, or waits for them, is here.
 
 use recall_protocol::query::{
-    Backup, Context, Flush, Forget, Mark, Pause, Ping, Prune, Query, Reindex, Remember, Restore,
-    RestoreBackup, Resume, Retry, Status, Stop,
+    Backup, Context, Edit, Flush, Forget, Mark, Pause, PinUp, Ping, Prune, Query, Reindex, Remember, Restore,
+    RestoreBackup, Resume, Retry, Status, Stop, Undo,
 };
 use recall_protocol::wire::{ErrorKind, Reply};
 
@@ -11,6 +11,7 @@ use super::connection_context::ConnectionContext;
 use crate::actors::services::Services;
 use crate::app::answers::status::{PingAnswer, StopAnswer};
 use crate::app::commands::by_hand::{Switch, mark, remember, switch_capture};
+use crate::app::commands::editing::{changes, edit, pin, undo};
 use crate::app::commands::forget::forget;
 use crate::app::commands::restore::restore;
 use crate::app::commands::retry::retry;
@@ -78,6 +79,10 @@ pub async fn answer(query: Query, reception: &ConnectionContext) -> Reply {
         Query::Forget(request) => command_reply::<Forget>(forget(&commands(), request).await),
         Query::Remember(request) => command_reply::<Remember>(remember(&commands(), request).await),
         Query::Mark(request) => command_reply::<Mark>(mark(&commands(), request).await),
+        Query::Edit(request) => command_reply::<Edit>(edit(&commands(), request).await),
+        Query::PinUp(request) => command_reply::<PinUp>(pin(&commands(), request).await),
+        Query::Undo(Undo) => command_reply::<Undo>(undo(&commands()).await),
+        Query::Changes(request) => read_with(services, request, changes).await,
         Query::Sql(request) => read_with(services, request, sql).await,
         Query::Check(request) => read_with(services, request, check).await,
         Query::Backup(request) => command_reply::<Backup>(backup(&commands(), request).await),

@@ -164,6 +164,8 @@ pub(super) const TABLES: &[Table] = &[
             ("tokens_saved", Form::Plain),
             ("created_at", Form::Plain),
             ("subject", Form::Bytes),
+            ("pinned_at", Form::Plain),
+            ("made_as", Form::Text),
         ],
         page: "t.id",
         project: "t.project",

@@ -7,6 +7,7 @@ mod compression;
 mod embedding;
 mod last_good;
 mod reading;
+pub mod template;
 
 use std::io::Read;
 use std::path::Path;
@@ -215,7 +216,8 @@ impl Config {
         loaded
     }
 
-    fn parse(text: &str) -> Loaded {
+    /// Reads a text. Never fails: mistakes become problems.
+    pub fn parse(text: &str) -> Loaded {
         let reading = reading::read(text);
         Loaded {
             config: reading.written.into_config(),

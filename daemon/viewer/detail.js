@@ -105,14 +105,19 @@ export async function item(id, reload, signal) {
   const resolved = told.status !== 'active';
   const mark = async () => {
     await post('/api/mark', { ids: [told.id], validity: resolved ? 'active' : 'resolved' });
-    toast(resolved ? 'It holds again.' : 'Resolved: it is still found, and not given any more.');
-    reload();
+    changed(resolved ? 'It holds again.' : 'Resolved: it is still found, and not given any more.', reload);
+  };
+  const pin = async () => {
+    await post('/api/pin', { ids: [told.id], pin: told.pinned ? 'off' : 'on' });
+    changed(told.pinned ? 'It stands in line again.' : 'Pinned: it stands first when a session starts.', reload);
   };
   const files = [...told.files_modified, ...told.files_read.filter((file) => !told.files_modified.includes(file))];
-  return el('div', {}, el('p', { class: 'above' }, badge(told.type), ` #${told.id}`, resolved ? el('span', { class: 'status' }, told.status) : null),
+  return el('div', {}, el('p', { class: 'above' }, badge(told.type), ` #${told.id}`, resolved ? el('span', { class: 'status' }, told.status) : null, told.pinned ? el('span', { class: 'status' }, 'pinned') : null),
     el('h1', {}, told.title), told.subtitle ? el('p', { class: 'subtitle' }, told.subtitle) : null,
     el('div', { class: 'actions' },
-      el('button', { type: 'button', id: 'mark', click: () => mark().catch((error) => toast(error.message)) }, resolved ? 'Reopen' : 'Resolve'), forgetButton(told.id)),
+      el('button', { type: 'button', id: 'mark', click: () => mark().catch((error) => toast(error.message)) }, resolved ? 'Reopen' : 'Resolve'),
+      el('button', { type: 'button', id: 'pin', click: () => pin().catch((error) => toast(error.message)) }, told.pinned ? 'Unpin' : 'Pin'),
+      el('button', { type: 'button', id: 'edit', click: () => edit(told, reload) }, 'Edit…'), forgetButton(told.id)),
     told.narrative ? paragraphs(told.narrative) : null,
     list(told.facts, (fact) => fact),
     facts(['From', from], ['When', moment(told.created_at)], ['By', words(told.origin)], ['Importance', `${told.importance} of 10`],
@@ -121,6 +126,40 @@ export async function item(id, reload, signal) {
       el('small', {}, [step.relation, step.how, step.reason].filter(Boolean).map(words).join(' · '))])),
     section('Files', list(files, (file) => el('a', { href: `#/search/${encodeURIComponent(`file:"${file.replaceAll('"', '')}"`)}` }, el('code', {}, file)))),
     await evidence(told, signal), given);
+}
+
+/** Says what was done, and offers to take it back. */
+function changed(text, reload) {
+  reload();
+  const undo = async () => { await post('/api/undo', {}); toast('Taken back.'); reload(); };
+  toast(text, el('button', { type: 'button', id: 'undo', click: () => undo().catch((error) => toast(error.message)) }, 'Undo'));
+}
+
+const TYPES = ['bugfix', 'feature', 'refactor', 'change', 'discovery', 'decision', 'gotcha', 'trade_off', 'security', 'preference',
+  'correction', 'next_step', 'contact'];
+
+function edit(told, reload) {
+  const dialog = byId('dialog');
+  const field = (label, input) => el('label', { class: 'field' }, el('span', {}, label), input);
+  const area = (lines, rows) => { const made = el('textarea', { rows }); made.value = lines; return made; };
+  const type = el('select', {}, TYPES.map((name) => el('option', { value: name, selected: name === told.type }, words(name))));
+  const title = el('input', { type: 'text', required: true });
+  title.value = told.title;
+  const narrative = area(told.narrative, 6);
+  const facts = area(told.facts.join('\n'), 3);
+  const files = area([...new Set([...told.files_modified, ...told.files_read])].join('\n'), 2);
+  const lines = (input) => input.value.split('\n').map((line) => line.trim()).filter(Boolean);
+  const save = async (event) => {
+    event.preventDefault();
+    await post('/api/edit', { id: told.id, type: type.value, title: title.value, narrative: narrative.value, facts: lines(facts), files: lines(files) });
+    dialog.close();
+    changed('Saved.', reload);
+  };
+  dialog.replaceChildren(el('h2', {}, `Edit #${told.id}`),
+    el('form', { submit: (event) => save(event).catch((error) => toast(error.message)) }, field('Type', type), field('Title', title), field('Text', narrative),
+      field('Facts, one a line', facts), field('Files, one a line', files),
+      el('div', { class: 'actions' }, el('button', { type: 'button', click: () => dialog.close() }, 'Cancel'), el('button', { type: 'submit', id: 'save' }, 'Save'))));
+  dialog.showModal();
 }
 
 const forgetButton = (id) => el('button', { type: 'button', class: 'danger', click: () => forget({ ids: [id] }, 'this') }, 'Forget…');

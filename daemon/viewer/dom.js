@@ -23,12 +23,12 @@ function filled(node, attributes, children) {
 
 export const byId = (id) => document.getElementById(id);
 
-export function toast(text) {
+export function toast(text, ...more) {
   const place = byId('toast');
-  place.textContent = text;
+  place.replaceChildren(text, ...more);
   place.classList.add('shown');
   clearTimeout(toast.timer);
-  toast.timer = setTimeout(() => place.classList.remove('shown'), 4000);
+  toast.timer = setTimeout(() => place.classList.remove('shown'), more.length ? 9000 : 4000);
 }
 
 const units = [['year', 31536e6], ['month', 2592e6], ['week', 6048e5], ['day', 864e5], ['hour', 36e5], ['minute', 6e4]];

@@ -1,5 +1,5 @@
 // The page: which view is shown, and when it is read again.
-import { follow, get } from './api.js';
+import { follow, get, post } from './api.js';
 import { byId, el, toast } from './dom.js';
 import { List } from './list.js';
 import * as views from './views.js';
@@ -125,7 +125,7 @@ function connect() {
   });
 }
 
-const KEYS = [['/', 'search'], ['j k', 'next and previous entry'], ['Enter', 'open'], ['Esc', 'back'], ['r', 'resolve or reopen'],
+const KEYS = [['/', 'search'], ['j k', 'next and previous entry'], ['Enter', 'open'], ['Esc', 'back'], ['r', 'resolve or reopen'], ['p', 'pin or unpin'], ['e', 'edit'], ['u', 'undo the last change'],
   ['1 2 3 4', 'timeline, sessions, threads, numbers'], ['t', 'light or dark'], ['?', 'these keys']];
 
 function help() {
@@ -143,8 +143,16 @@ function switchTheme() {
   localStorage.setItem('theme', document.documentElement.dataset.theme);
 }
 
+async function undo() {
+  try {
+    const { undone } = await post('/api/undo', {});
+    toast(undone ? `Taken back: ${undone.change} of “${undone.title}”` : 'There is nothing to take back.');
+    refresh();
+  } catch (error) { toast(error.message); }
+}
+
 const ACTIONS = {
-  '/': () => query.focus(), '?': help, j: () => state.list?.move(1), k: () => state.list?.move(-1), r: () => byId('mark')?.click(), t: switchTheme,
+  '/': () => query.focus(), '?': help, j: () => state.list?.move(1), k: () => state.list?.move(-1), r: () => byId('mark')?.click(), p: () => byId('pin')?.click(), e: () => byId('edit')?.click(), u: undo, t: switchTheme,
   ArrowDown: () => state.list?.move(1), ArrowUp: () => state.list?.move(-1), Escape: goBack,
   1: () => { location.hash = '#/'; }, 2: () => { location.hash = '#/sessions'; }, 3: () => { location.hash = '#/threads'; }, 4: () => { location.hash = '#/numbers'; },
 };

@@ -272,6 +272,17 @@ fn sessions_and_items_are_found_read_and_changed() {
     browser.until("document.getElementById('mark')?.textContent === 'Reopen'");
     browser.key("r");
     browser.until("document.getElementById('mark')?.textContent === 'Resolve'");
+    browser.key("p");
+    browser.until("document.getElementById('pin')?.textContent === 'Unpin'");
+    browser.click("#undo");
+    browser.until("document.getElementById('pin')?.textContent === 'Pin'");
+    browser.key("e");
+    browser.until("document.getElementById('save')");
+    browser.see("document.querySelector('#dialog input').value = 'Rounded once, at the end'");
+    browser.click("#save");
+    browser.until("document.querySelector('#detail h1').textContent === 'Rounded once, at the end'");
+    browser.key("u");
+    browser.until("document.querySelector('#detail h1').textContent !== 'Rounded once, at the end'");
     browser.key("?");
     browser.until("document.getElementById('dialog').open");
     browser.see("document.getElementById('dialog').close()");

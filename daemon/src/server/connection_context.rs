@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use tokio::sync::{Semaphore, mpsc};
 
-use super::http::Gateway;
+use super::gateway::Gateway;
 use super::room::Room;
 use crate::actors::services::Services;
 use crate::app::event_feed::EventFeed;

@@ -10,6 +10,7 @@ pub mod connection_context;
 pub mod gate;
 pub mod connection;
 pub mod follow;
+pub mod gateway;
 pub mod http;
 pub mod queries;
 pub mod run;

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 
 use super::connection_context::ConnectionContext;
 use super::gate::Gate;
+use super::http;
 use super::instance::{Instance, InstanceError, LastStop};
 use super::listener::{self, ListenError, SocketOrigin};
 use crate::actors::indexer::IndexerMessage;
@@ -145,7 +146,7 @@ pub async fn run_with(
     let (permits, event_feed) = (Arc::clone(&reception.permits), reception.event_feed.clone());
     let all_permits = u32::try_from(permits.available_permits()).unwrap_or(u32::MAX);
     if services.config.gateway.opens == GatewayOpens::AtStart
-        && let Err(error) = reception.gateway.open(&reception).await
+        && let Err(error) = http::open(&reception).await
     {
         tracing::error!(%error, "the gateway is closed");
     }

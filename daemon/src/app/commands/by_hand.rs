@@ -68,17 +68,17 @@ pub async fn mark(
     context
         .ports
         .writer()
-        .write(MarkObservations { ids: ids.clone(), validity })
+        .write(MarkObservations { ids: ids.clone(), validity, at: clock::now() })
         .await
         .map_err(not_written)?;
     show(context, ids).await
 }
 
-fn unanswered() -> Refused {
+pub(super) fn unanswered() -> Refused {
     Refused::new(ErrorKind::Internal, "The daemon could not answer", "Its log says more.")
 }
 
-fn not_written(error: impl std::fmt::Display) -> Refused {
+pub(super) fn not_written(error: impl std::fmt::Display) -> Refused {
     Refused::new(
         ErrorKind::Internal,
         format!("Nothing was changed: {error}"),
@@ -112,7 +112,7 @@ fn markable(db: &Connection, id: &str, validity: Validity) -> Result<Observation
 }
 
 /// The observations as they are now.
-async fn show(
+pub(super) async fn show(
     context: &CommandContext<impl Ports>,
     ids: Vec<ObservationId>,
 ) -> Answer<TextAnswer<ObservationAnswer>> {

@@ -74,7 +74,7 @@ async fn respond(request: Request<Incoming>, reception: &Reception) -> Response<
     let (head, body) = request.into_parts();
     let answered = async {
         guard::check(&head, reception)?;
-        let call = routes::Call::of(head, reception)?;
+        let call = routes::Routed::of(&head, reception)?;
         let bytes = read(body).await?;
         routes::answer(call, &bytes, reception).await
     };

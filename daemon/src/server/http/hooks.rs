@@ -13,8 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::Reception;
 use super::answer::{Content, JSON, Refusal, json, unanswered, whole};
-use super::reading::needed;
-use super::routes::Call;
+use super::call::Call;
 use crate::app::event_trace::EventTrace;
 use crate::app::injection_receipt::InjectionReceipt;
 use crate::app::queries::session::{session_number, session_of_number};
@@ -143,7 +142,7 @@ pub(super) async fn raw(
 /// The session that a call names: by its own id, or by the number that `init` answered.
 async fn session(call: &Call, reception: &Reception) -> Result<String, Refusal> {
     let Some(number) = call.id.as_deref().and_then(|id| id.parse().ok()) else {
-        return call.id.clone().map_or_else(|| needed(call, SESSION), Ok);
+        return call.id.clone().map_or_else(|| call.needed(SESSION), Ok);
     };
     if let Some(id) = call.text(SESSION) {
         return Ok(id);

@@ -1,15 +1,16 @@
 //! Typed requests of calls. Names of fields are those of the workers that other memories have, and recall's own.
 
 use recall_protocol::query::{
-    Context, Explain, Filter, Forget, ForgetStep, Forgettable, Jobs, Mark, Query, Remember, Search, Session,
-    Sessions, Show, Stats, Status, Timeline, Unreadable, Validity, WhichJobs, Why,
+    Changes, Context, Edit, Explain, Filter, Forget, ForgetStep, Forgettable, Jobs, Mark, Pin, PinUp, Query,
+    Remember, Search, Session, Sessions, Show, Stats, Status, Timeline, Undo, Unreadable, Validity,
+    WhichJobs, Why,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::answer::Refusal;
-use super::routes::Call;
+use super::call::Call;
 use crate::app::clock;
 
 type Reading = Result<Query, Refusal>;
@@ -54,18 +55,18 @@ pub(super) fn prompts(call: &Call) -> Reading {
 }
 
 pub(super) fn by_file(call: &Call) -> Reading {
-    needed(call, &["file", "filePath", "path"])?;
+    call.needed(&["file", "filePath", "path"])?;
     search_with(call, " kind:observation")
 }
 
 pub(super) fn by_type(call: &Call) -> Reading {
-    needed(call, &["type", "obs_type"])?;
+    call.needed(&["type", "obs_type"])?;
     search_with(call, " kind:observation")
 }
 
 /// Concepts are words of an observation.
 pub(super) fn by_concept(call: &Call) -> Reading {
-    needed(call, &["concept"])?;
+    call.needed(&["concept"])?;
     search_with(call, " kind:observation")
 }
 
@@ -89,7 +90,7 @@ fn search_with(call: &Call, kind: &str) -> Reading {
 
 pub(super) fn timeline(call: &Call) -> Reading {
     Ok(Timeline {
-        id: needed(call, &["anchor", "id"])?,
+        id: call.needed(&["anchor", "id"])?,
         before: call.number(&["depth_before", "before"])?.unwrap_or(10).min(MOST),
         after: call.number(&["depth_after", "after"])?.unwrap_or(10).min(MOST),
         folder: call.text(&["folder"]),
@@ -98,7 +99,7 @@ pub(super) fn timeline(call: &Call) -> Reading {
 }
 
 pub(super) fn context(call: &Call) -> Reading {
-    let cwd = needed(call, &["cwd", "project"])?;
+    let cwd = call.needed(&["cwd", "project"])?;
     if !std::path::Path::new(&cwd).is_absolute() {
         return Err(Refusal::invalid(format!("{cwd:?} is no absolute folder"))
             .hint("Give the session's folder as `cwd`."));
@@ -142,11 +143,14 @@ enum Id {
     Text(String),
 }
 
-fn texts(ids: Vec<Id>) -> Vec<String> {
-    let text = |id| match id {
+fn text(id: Id) -> String {
+    match id {
         Id::Number(number) => number.to_string(),
         Id::Text(text) => text,
-    };
+    }
+}
+
+fn texts(ids: Vec<Id>) -> Vec<String> {
     ids.into_iter().map(text).collect()
 }
 
@@ -171,6 +175,56 @@ pub(super) fn mark(call: &Call) -> Reading {
         WrittenValidity::Resolved => Validity::Resolved,
     };
     Ok(Mark { ids: texts(ids), validity }.into())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EditBody {
+    id: Id,
+    #[serde(rename = "type")]
+    kind: String,
+    title: String,
+    narrative: String,
+    #[serde(default)]
+    facts: Vec<String>,
+    #[serde(default)]
+    files: Vec<String>,
+}
+
+pub(super) fn edit(call: &Call) -> Reading {
+    let EditBody { id, kind, title, narrative, facts, files } = body(call)?;
+    Ok(Edit { id: text(id), kind, title, narrative, facts, files }.into())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PinBody {
+    ids: Vec<Id>,
+    pin: WrittenPin,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WrittenPin {
+    On,
+    Off,
+}
+
+pub(super) fn pin(call: &Call) -> Reading {
+    let PinBody { ids, pin } = body(call)?;
+    let pin = match pin {
+        WrittenPin::On => Pin::On,
+        WrittenPin::Off => Pin::Off,
+    };
+    Ok(PinUp { ids: texts(ids), pin }.into())
+}
+
+pub(super) fn undo(_: &Call) -> Reading {
+    Ok(Undo.into())
+}
+
+pub(super) fn changes(call: &Call) -> Reading {
+    Ok(Changes { limit: call.number(&["limit"])?.unwrap_or(20).min(MOST) }.into())
 }
 
 #[derive(Deserialize)]
@@ -213,11 +267,6 @@ fn body<T: DeserializeOwned>(call: &Call) -> Result<T, Refusal> {
 
 fn id(call: &Call) -> Result<String, Refusal> {
     call.id.clone().ok_or_else(|| Refusal::invalid("The address lacks an id"))
-}
-
-pub(super) fn needed(call: &Call, names: &[&str]) -> Result<String, Refusal> {
-    let missing = || Refusal::invalid(format!("{} is missing", names.first().unwrap_or(&"something")));
-    call.text(names).ok_or_else(missing)
 }
 
 /// `since` is a time in milliseconds since 1970, or RFC 3339.

@@ -9,6 +9,7 @@ use recall_protocol::query::Query;
 use serde_json::{Map, Value, json};
 
 use super::answer::{Content, JSON, Refusal, json, of_reply, whole};
+use super::call::Call;
 use super::hooks::{self, HookCall};
 use super::{Reception, guard, page, reading};
 use crate::server::queries;
@@ -171,6 +172,25 @@ pub(super) static ROUTES: &[Route] = &[
         Endpoint::Ask(reading::mark),
     ),
     post(
+        "/api/edit",
+        "Replaces the text of an observation.",
+        &["id", "type", "title", "narrative", "facts", "files"],
+        Endpoint::Ask(reading::edit),
+    ),
+    post(
+        "/api/pin",
+        "Has observations stand first: `on` or `off`.",
+        &["ids", "pin"],
+        Endpoint::Ask(reading::pin),
+    ),
+    post("/api/undo", "Takes back the newest change by hand.", &[], Endpoint::Ask(reading::undo)),
+    get(
+        "/api/changes",
+        "Changes by hand that can be taken back.",
+        &["limit"],
+        Endpoint::Ask(reading::changes),
+    ),
+    post(
         "/api/forget",
         "Says what would be removed; with `step: forget` removes it for good.",
         &["ids", "session", "project", "since_ms", "until_ms", "words", "step"],
@@ -179,14 +199,9 @@ pub(super) static ROUTES: &[Route] = &[
 ];
 
 /// A call that is allowed.
-pub(super) struct Call {
+pub(super) struct Routed {
     target: Target,
-    /// The part of the path that the route leaves open.
-    pub id: Option<String>,
-    pub parameters: Vec<(String, String)>,
-    /// The fields of the body; empty without one.
-    pub body: Map<String, Value>,
-    last_event_id: Option<String>,
+    call: Call,
 }
 
 enum Target {
@@ -195,45 +210,16 @@ enum Target {
     Link(String),
 }
 
-impl Call {
+impl Routed {
     /// Finds the route, and checks that the caller may use it.
-    pub(super) fn of(head: Parts, reception: &Reception) -> Result<Self, Refusal> {
-        let path = head.uri.path();
-        let (target, id) = target(&head.method, path)?;
+    pub(super) fn of(head: &Parts, reception: &Reception) -> Result<Self, Refusal> {
+        let (target, id) = target(&head.method, head.uri.path())?;
         if let Target::Endpoint(endpoint) = &target
             && !matches!(endpoint, Endpoint::Health)
         {
-            guard::admit(&head, reception)?;
+            guard::admit(head, reception)?;
         }
-        let query = head.uri.query().unwrap_or_default();
-        let last_event_id = head.headers.get("last-event-id").and_then(|id| id.to_str().ok());
-        Ok(Self {
-            target,
-            id,
-            parameters: form_urlencoded::parse(query.as_bytes()).into_owned().collect(),
-            body: Map::new(),
-            last_event_id: last_event_id.map(str::to_owned),
-        })
-    }
-
-    /// A text of the query or the body under the first of these names.
-    pub(super) fn text(&self, names: &[&str]) -> Option<String> {
-        names.iter().find_map(|name| {
-            let given = self.parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
-            let text = given.or_else(|| match self.body.get(*name) {
-                Some(Value::String(text)) => Some(text.clone()),
-                Some(Value::Number(number)) => Some(number.to_string()),
-                _ => None,
-            });
-            text.filter(|text| !text.is_empty())
-        })
-    }
-
-    pub(super) fn number(&self, names: &[&str]) -> Result<Option<u32>, Refusal> {
-        let Some(text) = self.text(names) else { return Ok(None) };
-        let wrong =
-            |_| Refusal::invalid(format!("{} is no number: {text:?}", names.first().unwrap_or(&"it")));
-        text.parse().map(Some).map_err(wrong)
+        Ok(Self { target, call: Call::new(head, id) })
     }
 }
 
@@ -270,11 +256,11 @@ fn matched(route: &str, path: &str) -> Option<Option<String>> {
 }
 
 pub(super) async fn answer(
-    mut call: Call,
+    Routed { target, mut call }: Routed,
     body: &Bytes,
     reception: &Reception,
 ) -> Result<Response<Content>, Refusal> {
-    let endpoint = match &call.target {
+    let endpoint = match &target {
         Target::Page(file) => return Ok(whole(StatusCode::OK, file.kind, file.text)),
         Target::Link(key) => return opened(key, reception),
         Target::Endpoint(endpoint) => *endpoint,
@@ -283,8 +269,7 @@ pub(super) async fn answer(
         return hooks::raw(&call, body, reception).await;
     }
     if !body.is_empty() {
-        call.body =
-            serde_json::from_slice(body).map_err(|_| Refusal::invalid("The body is no JSON object"))?;
+        call.read_body(body)?;
     }
     match endpoint {
         Endpoint::Health => Ok(json(&json!({"status": "ok"}))),

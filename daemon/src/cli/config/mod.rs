@@ -1,4 +1,6 @@
-//! `recall config`: checks the settings.
+//! `recall config`: reads, changes and checks the settings.
+
+mod change;
 
 use std::io::Write;
 use std::time::Instant;
@@ -16,6 +18,16 @@ use crate::providers::{Backend, CallSettings, KeySource, chat};
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
+    /// Show every setting, its value, and whether it comes from the file
+    List(change::ListArgs),
+    /// Print the value of a setting
+    Get(change::GetArgs),
+    /// Change a setting; comments and order of the file stay
+    Set(change::SetArgs),
+    /// Open the file in your editor, and check it afterwards
+    Edit(change::EditArgs),
+    /// Print the path of the file
+    Path(change::PathArgs),
     /// Make one small call to each configured model and report the result
     Test(TestArgs),
 }
@@ -26,6 +38,11 @@ pub struct TestArgs {}
 /// Fails when the settings are invalid or a model does not answer.
 pub fn run(command: &ConfigCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     match command {
+        ConfigCommand::List(args) => change::list(args, out),
+        ConfigCommand::Get(args) => change::get(args, out),
+        ConfigCommand::Set(args) => change::set(args, out),
+        ConfigCommand::Edit(args) => change::edit(args, out),
+        ConfigCommand::Path(change::PathArgs {}) => change::path(out),
         ConfigCommand::Test(TestArgs {}) => test(out),
     }
 }

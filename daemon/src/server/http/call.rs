@@ -1,0 +1,60 @@
+//! What a call says: the open part of its address, its query, and its body.
+
+use hyper::http::request::Parts;
+use serde_json::{Map, Value};
+
+use super::answer::Refusal;
+
+pub(super) struct Call {
+    /// The part of the path that the route leaves open.
+    pub id: Option<String>,
+    parameters: Vec<(String, String)>,
+    /// The fields of the body; empty without one.
+    pub body: Map<String, Value>,
+    pub last_event_id: Option<String>,
+}
+
+impl Call {
+    pub(super) fn new(head: &Parts, id: Option<String>) -> Self {
+        let query = head.uri.query().unwrap_or_default();
+        let last_event_id = head.headers.get("last-event-id").and_then(|id| id.to_str().ok());
+        Self {
+            id,
+            parameters: form_urlencoded::parse(query.as_bytes()).into_owned().collect(),
+            body: Map::new(),
+            last_event_id: last_event_id.map(str::to_owned),
+        }
+    }
+
+    pub(super) fn read_body(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        self.body =
+            serde_json::from_slice(bytes).map_err(|_| Refusal::invalid("The body is no JSON object"))?;
+        Ok(())
+    }
+
+    /// A text of the query or the body under the first of these names.
+    pub(super) fn text(&self, names: &[&str]) -> Option<String> {
+        names.iter().find_map(|name| {
+            let given = self.parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+            let text = given.or_else(|| match self.body.get(*name) {
+                Some(Value::String(text)) => Some(text.clone()),
+                Some(Value::Number(number)) => Some(number.to_string()),
+                _ => None,
+            });
+            text.filter(|text| !text.is_empty())
+        })
+    }
+
+    pub(super) fn number(&self, names: &[&str]) -> Result<Option<u32>, Refusal> {
+        let Some(text) = self.text(names) else { return Ok(None) };
+        let wrong =
+            |_| Refusal::invalid(format!("{} is no number: {text:?}", names.first().unwrap_or(&"it")));
+        text.parse().map(Some).map_err(wrong)
+    }
+
+    /// The same, where it must be there.
+    pub(super) fn needed(&self, names: &[&str]) -> Result<String, Refusal> {
+        let missing = || Refusal::invalid(format!("{} is missing", names.first().unwrap_or(&"something")));
+        self.text(names).ok_or_else(missing)
+    }
+}

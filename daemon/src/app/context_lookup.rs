@@ -23,6 +23,7 @@ use crate::memory::session::Ask;
 use crate::repository::refs::WorkLocation;
 use crate::store::{
     self, CompressionTrouble, ObservationRow, ProjectInfo, Readers, SessionInfo, StoreError, SummaryRow,
+    Turns,
 };
 
 /// How many of the newest and of the most important observations are candidates at a start.
@@ -171,7 +172,12 @@ impl ContextLookup {
                 Ok((state, None))
             }
             Ask::Prompt(text) | Ask::Task(text) => {
-                let (material, decision) = self.answers(db, text, context_request)?;
+                let turns = match (ask, &context_request.session) {
+                    (Ask::Prompt(_), Some(session)) => store::turns_before(db, session, text)?,
+                    // A subagent begins a conversation of its own.
+                    _ => Turns::default(),
+                };
+                let (material, decision) = self.answers(db, (text, &turns), context_request)?;
                 Ok((material, Some(decision)))
             }
             Ask::File(_) => Ok((Material::default(), None)),

@@ -80,6 +80,12 @@ enum Command {
     Context(context::ContextArgs),
     /// Show what a session was given and why, or which sessions got an item
     Why(why::WhyArgs),
+    /// Show the state of the daemon
+    Status(ctl::status::StatusArgs),
+    /// List sessions, newest first
+    Sessions(ctl::sessions::SessionsArgs),
+    /// Follow what happens to sessions
+    Events(ctl::events::EventsArgs),
     /// Look around in the terminal
     Ui(ui::UiArgs),
     /// Let an agent's model ask the memory (MCP server on stdin and stdout)
@@ -104,6 +110,10 @@ enum Command {
     Pin(pin::PinArgs),
     /// Take back the last edit, pin, resolve or reopening
     Undo(undo::UndoArgs),
+    /// Stop recording and injecting for a while
+    Pause(ctl::pause::PauseArgs),
+    /// Resume recording
+    Resume(ctl::pause::ResumeArgs),
     /// Remove data permanently, backups included
     ///
     /// A prompt is removed with its answer, its tool calls and the observations made from them. Backups are replaced by
@@ -180,6 +190,11 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Undo(args) => undo::run(&args, out),
         Command::Resolve(args) => resolve::run(&args, out),
         Command::Forget(args) => forget::run(&args, out),
+        Command::Status(args) => ctl::status::run(&args, out),
+        Command::Sessions(args) => ctl::sessions::run(&args, out),
+        Command::Events(args) => ctl::events::run(&args, out),
+        Command::Pause(args) => ctl::pause::pause(&args, out),
+        Command::Resume(args) => ctl::pause::resume(&args, out),
         Command::Ctl(command) => ctl::run(command, out),
         Command::Daemon(args) => daemon::run(&args, out),
         Command::Completions(args) => completions::run(&args, out),

@@ -1,4 +1,4 @@
-//! `recall ctl events --follow`: prints session events live.
+//! `recall events`: prints session events live.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -17,8 +17,8 @@ use crate::memory::plain::is_invisible;
 
 #[derive(Debug, Args)]
 pub struct EventsArgs {
-    /// Print events until Ctrl-C or until the daemon stops
-    #[arg(long, required = true)]
+    /// Print events until Ctrl-C or until the daemon stops; it always does
+    #[arg(long, hide = true)]
     follow: bool,
     /// Only sessions whose id begins with this
     #[arg(long, value_name = "ID")]

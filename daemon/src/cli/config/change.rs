@@ -139,10 +139,11 @@ pub(super) fn set(args: &SetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 /// What the user does next, if the daemon does not take the change by itself.
 fn tell_when(known: KnownKey, out: &mut dyn Write) -> anyhow::Result<()> {
     let is_live = known.section == "redaction" || name(known) == "capture.exclude";
-    Ok(match is_live {
-        true => writeln!(out, "A running daemon takes it up within two seconds.")?,
-        false => writeln!(out, "It counts from the daemon's next start: `recall ctl stop`, then go on.")?,
-    })
+    let when = match is_live {
+        true => "A running daemon takes it up within two seconds.",
+        false => "It counts from the daemon's next start: `recall ctl stop`, then go on.",
+    };
+    Ok(writeln!(out, "{when}")?)
 }
 
 pub(super) fn edit(EditArgs {}: &EditArgs, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -82,7 +82,7 @@ enum Command {
     Mcp(mcp::McpArgs),
     /// Show what models have cost, by day
     Stats(stats::StatsArgs),
-    /// Check the settings
+    /// Show, change and check the settings
     #[command(subcommand)]
     Config(config::ConfigCommand),
     /// Install, list and remove sentence models

@@ -1,36 +1,24 @@
-//! `recall config`: checks the settings.
+//! `recall config test`: makes one small call to each configured model.
 
 use std::io::Write;
 use std::time::Instant;
 
 use anyhow::Context;
-use clap::{Args, Subcommand};
+use clap::Args;
 use recall_protocol::paths::Paths;
 
-use super::failure::Failure;
-use super::terminal::{BOLD, ERROR, GOOD};
 use crate::app::clock;
+use crate::cli::failure::Failure;
+use crate::cli::terminal::{BOLD, ERROR, GOOD};
 use crate::compression::prompt;
 use crate::config::{Config, Loaded};
 use crate::providers::{Backend, CallSettings, KeySource, chat};
-
-#[derive(Debug, Subcommand)]
-pub enum ConfigCommand {
-    /// Make one small call to each configured model and report the result
-    Test(TestArgs),
-}
 
 #[derive(Debug, Args)]
 pub struct TestArgs {}
 
 /// Fails when the settings are invalid or a model does not answer.
-pub fn run(command: &ConfigCommand, out: &mut dyn Write) -> anyhow::Result<()> {
-    match command {
-        ConfigCommand::Test(TestArgs {}) => test(out),
-    }
-}
-
-fn test(out: &mut dyn Write) -> anyhow::Result<()> {
+pub(super) fn run(TestArgs {}: &TestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     let file = paths.config_file();
     let Loaded { config, problems, .. } = Config::load(file);

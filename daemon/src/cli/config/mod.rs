@@ -1,0 +1,52 @@
+//! `recall config`: shows, changes and checks the settings.
+
+mod edit;
+mod probe;
+mod values;
+
+use std::io::Write;
+
+use anyhow::Context;
+use clap::Subcommand;
+use recall_protocol::paths::Paths;
+
+use super::install::settings_file::SettingsFile;
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// List every key with its value, its default and where it comes from
+    List(values::ListArgs),
+    /// Show the value of a key
+    Get(values::GetArgs),
+    /// Change a key; comments in the file stay
+    Set(values::SetArgs),
+    /// Take a key out of the file, so that it has its default
+    Unset(values::UnsetArgs),
+    /// Open the file in your editor and check it before it counts
+    Edit(edit::EditArgs),
+    /// Show where the file is
+    Path(values::PathArgs),
+    /// Make one small call to each configured model and report the result
+    Test(probe::TestArgs),
+}
+
+/// Fails when a key is unknown, a value is not allowed, the settings are invalid or a model does not answer.
+pub fn run(command: &ConfigCommand, out: &mut dyn Write) -> anyhow::Result<()> {
+    let paths = Paths::from_env().context("finding recall's folders")?;
+    match command {
+        ConfigCommand::List(args) => values::list(args, &paths, out),
+        ConfigCommand::Get(args) => values::get(args, &paths, out),
+        ConfigCommand::Set(args) => values::set(args, &paths, out),
+        ConfigCommand::Unset(args) => values::unset(args, &paths, out),
+        ConfigCommand::Edit(args) => edit::run(args, &paths, out),
+        ConfigCommand::Path(values::PathArgs {}) => Ok(writeln!(out, "{}", paths.config_file().display())?),
+        ConfigCommand::Test(args) => probe::run(args, out),
+    }
+}
+
+/// The file for a change, with its text if it exists.
+fn file(paths: &Paths) -> anyhow::Result<(SettingsFile, Option<String>)> {
+    let file = SettingsFile::at(paths.config_file())?;
+    let text = file.read()?;
+    Ok((file, text))
+}

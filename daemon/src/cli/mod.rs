@@ -6,6 +6,7 @@ pub mod failure;
 pub mod client;
 pub mod terminal;
 pub mod filter;
+pub mod page;
 pub mod keeping;
 pub(crate) mod consent;
 pub mod daemon;
@@ -35,7 +36,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use failure::{ExitKind, Failure};
 
@@ -48,8 +49,42 @@ use crate::faults::VERSION;
 #[derive(Debug, Parser)]
 #[command(name = "recall", version = VERSION, max_term_width = 100)]
 struct Arguments {
+    /// Whether to use colours; NO_COLOR switches them off, too
+    #[arg(
+        long,
+        global = true,
+        display_order = 900,
+        value_name = "WHEN",
+        value_enum,
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    color: Colour,
+    /// Print long output without a pager
+    #[arg(long, global = true, display_order = 901)]
+    no_pager: bool,
     #[command(subcommand)]
     command: Command,
+}
+
+/// When colours are used.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Colour {
+    /// On a terminal.
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<Colour> for anstream::ColorChoice {
+    fn from(colour: Colour) -> Self {
+        match colour {
+            Colour::Auto => Self::Auto,
+            // As a pipe or a pager wants them.
+            Colour::Always => Self::AlwaysAnsi,
+            Colour::Never => Self::Never,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -97,6 +132,16 @@ enum Command {
     /// A prompt is removed with its answer, its tool calls and the observations made from them. Backups are replaced by
     /// a new one. Forgotten events are not stored again, even if an agent sends them again.
     Forget(forget::ForgetArgs),
+    /// Show the state of the daemon
+    Status(ctl::status::StatusArgs),
+    /// List sessions of this project, newest first
+    Sessions(ctl::sessions::SessionsArgs),
+    /// Follow what happens to sessions
+    Events(ctl::events::EventsArgs),
+    /// Stop recording and injecting for a while
+    Pause(ctl::pause::PauseArgs),
+    /// Resume recording
+    Resume(ctl::pause::ResumeArgs),
     /// Manage the daemon
     #[command(subcommand)]
     Ctl(ctl::CtlCommand),
@@ -107,6 +152,23 @@ enum Command {
 }
 
 impl Command {
+    /// Whether the command prints once, for people: what it prints fits the screen, and may be paged.
+    fn is_read(&self) -> bool {
+        match self {
+            Self::Search(_) | Self::Show(_) | Self::Timeline(_) | Self::Context(_) | Self::Why(_) => true,
+            Self::Stats(_) | Self::Status(_) | Self::Sessions(_) | Self::Doctor(_) => true,
+            Self::Config(command) => matches!(command, config::ConfigCommand::List(_)),
+            Self::Ctl(command) => matches!(
+                command,
+                ctl::CtlCommand::Status(_)
+                    | ctl::CtlCommand::Sessions(_)
+                    | ctl::CtlCommand::Session(_)
+                    | ctl::CtlCommand::Jobs(_)
+            ),
+            _ => false,
+        }
+    }
+
     /// Whether the command also warns about events that cannot be stored or were lost.
     fn warns(&self) -> bool {
         // The doctor reports it in detail, nobody reads the daemon's output, and a shell reads the completion
@@ -117,7 +179,9 @@ impl Command {
 
 /// Runs a command line and returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let parsed = match Arguments::try_parse_from(search::shield(arguments)) {
+    let matches = command_line().try_get_matches_from(search::shield(arguments));
+    let parsed = matches.and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));
+    let (parsed, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
             // Help and version are not errors; clap picks the right stream for each.
@@ -130,9 +194,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if matches!(parsed.command, Command::Mcp(_)) {
         return mcp::run().map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
     }
-    let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+    anstream::ColorChoice::from(parsed.color).write_global();
     let warns = parsed.command.warns();
-    let outcome = dispatch(parsed.command, &mut out).and_then(|()| Ok(out.flush()?));
+    let outcome = if parsed.command.is_read() && !asks_for_json(&matches) {
+        let paging = if parsed.no_pager { page::Paging::Off } else { page::Paging::Allowed };
+        let mut read = Vec::new();
+        let outcome = dispatch(parsed.command, &mut read);
+        let text = String::from_utf8_lossy(&read);
+        let fitted = page::width().map_or_else(|| text.to_string(), |width| page::fit(&text, width));
+        page::print(&fitted, paging).map_err(anyhow::Error::from).and(outcome)
+    } else {
+        let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+        dispatch(parsed.command, &mut out).and_then(|()| Ok(out.flush()?))
+    };
     if warns {
         keeping::warn();
     }
@@ -141,6 +215,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => report(&error),
     }
+}
+
+/// Whether the command has `--json`.
+fn asks_for_json(matches: &ArgMatches) -> bool {
+    let mut here = matches;
+    while let Some((_, inner)) = here.subcommand() {
+        here = inner;
+    }
+    here.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or_default()
 }
 
 fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -164,6 +247,11 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Remember(args) => remember::run(&args, out),
         Command::Resolve(args) => resolve::run(&args, out),
         Command::Forget(args) => forget::run(&args, out),
+        Command::Status(args) => ctl::status::run(&args, out),
+        Command::Sessions(args) => ctl::sessions::run(&args, out),
+        Command::Events(args) => ctl::events::run(&args, out),
+        Command::Pause(args) => ctl::pause::pause(&args, out),
+        Command::Resume(args) => ctl::pause::resume(&args, out),
         Command::Ctl(command) => ctl::run(command, out),
         Command::Daemon(args) => daemon::run(&args, out),
         Command::Completions(args) => completions::run(&args, out),
@@ -194,7 +282,7 @@ fn report(error: &anyhow::Error) -> ExitCode {
 
 /// The clap command, for completion scripts.
 pub(crate) fn command_line() -> clap::Command {
-    <Arguments as clap::CommandFactory>::command()
+    Arguments::command()
 }
 
 #[cfg(test)]

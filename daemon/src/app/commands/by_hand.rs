@@ -1,4 +1,4 @@
-//! `recall remember`, `recall resolve`, `recall ctl pause` and `resume`.
+//! `recall remember`, `recall resolve`, `recall pause` and `resume`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -214,7 +214,7 @@ impl RemarkProject {
     }
 }
 
-/// `recall ctl pause` and `resume`.
+/// `recall pause` and `resume`.
 pub async fn switch_capture(context: &CommandContext<impl Ports>, switch: Switch) -> Answer<CaptureAnswer> {
     let context = context.clone();
     blocking(move || {

@@ -96,13 +96,13 @@ pub(super) fn list(args: &ListArgs, paths: &Paths, out: &mut dyn Write) -> anyho
                 Origin::File(line) => format!("line {line}, default {}", default()),
                 Origin::Ignored(line) => format!("{WARNING}line {line} is not valid{WARNING:#}"),
             };
-            vec![key.name.clone(), told(value), origin]
+            vec![key.name.clone(), origin, told(value)]
         })
         .collect();
     if rows.is_empty() {
         writeln!(out, "The file has no keys; all have their defaults.")?;
     } else {
-        table(out, &["KEY", "VALUE", "FROM"], &rows)?;
+        table(out, &["KEY", "FROM", "VALUE"], &rows)?;
     }
     let file = paths.config_file();
     let missing = if file.exists() { "" } else { " (does not exist)" };

@@ -83,6 +83,11 @@ fn is_unknown(error: &anyhow::Error) -> bool {
     failure.is_some_and(|failure| failure.refusal == Some(ErrorKind::NotFound))
 }
 
+/// A whole number, for arguments.
+pub(super) fn whole(text: &str) -> Result<u32, &'static str> {
+    text.parse().map_err(|_| "give a whole number")
+}
+
 fn count(text: &str) -> Result<u32, &'static str> {
     text.parse().ok().filter(|count| *count > 0).ok_or("give a whole number from 1 on")
 }

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** commands talk to the daemon over its socket and never open the database while a daemon runs.
 
+mod examples;
 pub mod failure;
 pub mod client;
 pub mod terminal;
@@ -179,7 +180,10 @@ impl Command {
 
 /// Runs a command line and returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let matches = command_line().try_get_matches_from(search::shield(arguments));
+    let arguments = search::shield(arguments);
+    let words: Vec<String> =
+        arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let matches = command_line().try_get_matches_from(arguments);
     let parsed = matches.and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));
     let (parsed, matches) = match parsed {
         Ok(parsed) => parsed,
@@ -187,6 +191,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             // Help and version are not errors; clap picks the right stream for each.
             let code = if error.use_stderr() { ExitKind::Usage.code() } else { 0 };
             let _ = error.print();
+            hint_at(&error, &words);
             return ExitCode::from(code);
         }
     };
@@ -214,6 +219,24 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => report(&error),
+    }
+}
+
+/// What may help whoever typed this, on stderr.
+fn hint_at(error: &clap::Error, words: &[String]) {
+    use clap::error::ErrorKind as Kind;
+    let hint = match error.kind() {
+        Kind::InvalidSubcommand => words
+            .iter()
+            .find_map(|word| examples::meant_by(word))
+            .map(|command| format!("You may mean `recall {command}`.")),
+        Kind::MissingRequiredArgument | Kind::InvalidValue => {
+            examples::example_for(words).map(|line| format!("For example: {line}"))
+        }
+        _ => None,
+    };
+    if let Some(hint) = hint {
+        let _ = writeln!(anstream::AutoStream::auto(std::io::stderr().lock()), "  hint: {hint}");
     }
 }
 
@@ -269,7 +292,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn report(error: &anyhow::Error) -> ExitCode {
     let mut err = anstream::AutoStream::auto(std::io::stderr().lock());
     let (red, bold) = (terminal::ERROR, terminal::BOLD);
-    let _ = writeln!(err, "{red}error:{red:#} {bold}{error}{bold:#}.");
+    let _ = writeln!(err, "{red}error:{red:#} {bold}{error}{bold:#}{}", full_stop(&error.to_string()));
     for cause in error.chain().skip(1) {
         let _ = writeln!(err, "  because: {cause}");
     }
@@ -280,9 +303,14 @@ fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(failure.map_or(ExitKind::Failed, |failure| failure.kind).code())
 }
 
+/// A sentence that ends with a mark of its own gets no other.
+fn full_stop(sentence: &str) -> &'static str {
+    if sentence.ends_with(['.', '?', '!']) { "" } else { "." }
+}
+
 /// The clap command, for completion scripts.
 pub(crate) fn command_line() -> clap::Command {
-    Arguments::command()
+    examples::with_examples(Arguments::command())
 }
 
 #[cfg(test)]

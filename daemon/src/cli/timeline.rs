@@ -6,6 +6,7 @@ use clap::Args;
 use recall_protocol::query::Timeline;
 
 use super::client::{Client, Start, this_folder};
+use super::filter::whole;
 use super::terminal::{self, ACCENT, DIM};
 
 #[derive(Debug, Args)]
@@ -13,10 +14,10 @@ pub struct TimelineArgs {
     /// Id of an observation, prompt or other item, or of a session
     id: String,
     /// Number of entries before it
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole)]
     before: u32,
     /// Number of entries after it
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole)]
     after: u32,
     /// Print JSON
     #[arg(long)]

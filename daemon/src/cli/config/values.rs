@@ -191,7 +191,10 @@ fn known(name: &str) -> anyhow::Result<Key> {
 fn refused(error: ChangeError, key: &Key) -> Failure {
     let hint = match &error {
         ChangeError::NotToml { .. } => "Mend it first with `recall config edit`.".to_owned(),
-        _ => format!("{}. It must be {}; the file was not changed.", key.meaning, key.allowed()),
+        ChangeError::Kind { .. } => format!("{}. The file was not changed.", key.meaning),
+        ChangeError::Several { .. } | ChangeError::Refused { .. } => {
+            format!("{}: {}. The file was not changed.", key.meaning, key.allowed())
+        }
     };
     Failure::usage(error.to_string()).hint(hint)
 }

@@ -6,11 +6,12 @@ set -eu
 
 usage() {
     cat <<'EOF'
-Usage: ./install.sh [--prefix DIR] [--no-agents] [--no-service] [--no-demo]
+Usage: ./install.sh [--prefix DIR] [--no-agents] [--no-service] [--import] [--no-demo]
 
   --prefix DIR    install into DIR/bin instead of ~/.local/bin
   --no-agents     only build and copy; `recall install` connects the agents later
   --no-service    leave the service manager alone; hooks start the daemon by themselves
+  --import        also take in the sessions that the agents have recorded so far
   --no-demo       do not show recall at work at the end
 EOF
 }
@@ -113,6 +114,9 @@ connect_agents() {
     if [ "$service" = no ]; then
         set -- "$@" --no-service
     fi
+    if [ "$import" = yes ]; then
+        set -- "$@" --import
+    fi
     "$bin/recall" "$@" ||
         fail "the programs are in place, but connecting the agents failed (see above). Later: $bin/recall $*"
 }
@@ -129,6 +133,7 @@ mention_path() {
 
 agents=yes
 service=yes
+import=no
 demo=yes
 prefix=
 while [ $# -gt 0 ]; do
@@ -141,6 +146,7 @@ while [ $# -gt 0 ]; do
     --prefix=*) prefix=${1#--prefix=} ;;
     --no-agents) agents=no ;;
     --no-service) service=no ;;
+    --import) import=yes ;;
     --no-demo) demo=no ;;
     -h | --help)
         usage

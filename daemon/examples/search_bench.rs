@@ -18,10 +18,11 @@ use anyhow::{Context, bail};
 use clap::Parser;
 use serde::Deserialize;
 
-use recall::embedding::{Model, pack, passages};
+use recall::embedding::{Model, pack};
 use recall::memory::document::{Document, DocumentKey, DocumentKind, Status};
 use recall::memory::ids::{AgentName, ProjectKey, SessionId, Timestamp};
 use recall::memory::observation::Importance;
+use recall::memory::passage::{self, Passage};
 use recall::search::meaning::{self, Meaning, Vectors};
 use recall::search::{Hits, Index, Opened, Query, Request, Scope, search};
 
@@ -185,7 +186,7 @@ impl Sentences {
         // Tool output has no vectors, in the daemon neither.
         for document in documents.iter().filter(|document| document.key.kind != DocumentKind::Activity) {
             let vectors = scopes.entry(document.project.clone()).or_insert_with(|| Vectors::new(dimensions));
-            for passage in passages(&document.title, &document.body) {
+            for passage in passage::cut(&document.body).iter().map(Passage::whole) {
                 let packed = kept.get(&passage).cloned().unwrap_or_else(|| pack(&model.vector(&passage)));
                 vectors.add(document.key, &packed);
                 made.insert(passage, packed);

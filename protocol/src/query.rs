@@ -56,6 +56,16 @@ queries! {
     Captured,
     Export,
     Restore,
+    Sql,
+    Backup,
+    RestoreBackup,
+    Check,
+    Prune,
+    Reindex,
+    Edit,
+    PinUp,
+    Undo,
+    Changes,
 }
 
 /// Is somebody there, and of which version?
@@ -143,12 +153,12 @@ pub struct Captured {
 pub struct Export {
     pub filter: Filter,
     /// Where the part begins; `None`: at the beginning.
-    pub from: Option<ExportCursor>,
+    pub from: Option<ExportFrom>,
 }
 
 /// Where a part of an export begins. Only the daemon that made it knows what it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExportCursor {
+pub struct ExportFrom {
     pub table: u32,
     pub after: i64,
 }
@@ -218,6 +228,42 @@ pub struct Mark {
     pub validity: Validity,
 }
 
+/// What a person writes instead of an observation's text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edit {
+    /// `123`, `#123`.
+    pub id: String,
+    pub kind: String,
+    pub title: String,
+    pub narrative: String,
+    pub facts: Vec<String>,
+    /// Absolute, or relative to the project's folder.
+    pub files: Vec<String>,
+}
+
+/// Has observations stand first when a session starts, or no longer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinUp {
+    pub ids: Vec<String>,
+    pub pin: Pin,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pin {
+    On,
+    Off,
+}
+
+/// Takes back the newest change by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undo;
+
+/// The changes by hand that can be taken back, newest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changes {
+    pub limit: u32,
+}
+
 /// Answers more than once: with a first `Json`, from which on everything is heard, then with one for each event
 /// until the client goes or the daemon stops, which the last answer says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -227,6 +273,43 @@ pub struct Follow {
     /// Only events of these names; empty: all.
     pub kinds: Vec<String>,
 }
+
+/// A reading SQL statement of the user's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sql {
+    pub text: String,
+    /// The most rows; the daemon has a limit of its own.
+    pub limit: u32,
+}
+
+/// Copies the database to this file, which must not exist; absent: into the folder of backups.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backup {
+    /// Absolute.
+    pub path: Option<String>,
+}
+
+/// Goes on with this database, and keeps the present one aside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestoreBackup {
+    /// Absolute.
+    pub path: String,
+}
+
+/// Looks for damage in the database, and for what the index lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check;
+
+/// Forgets the sessions without an event since a moment, or says what would go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prune {
+    pub silent_since_ms: i64,
+    pub step: ForgetStep,
+}
+
+/// Builds the search index again, and answers when it is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reindex;
 
 /// Which jobs are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

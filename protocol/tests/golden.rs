@@ -11,9 +11,10 @@ use std::path::Path;
 use recall_protocol::codec::Message;
 use recall_protocol::frame::{decode_frame, encode_frame};
 use recall_protocol::query::{
-    Context, Explain, Filter, Flush, Follow, Forget, ForgetStep, Forgettable, Identity, Jobs, Mark, Pause,
-    Ping, Query, Remember, Resume, Retry, Search, Session, Sessions, Show, Stats, Status, Stop, Timeline,
-    Unreadable, Validity, WhichJobs, Why,
+    Backup, Captured, Changes, Check, Context, Edit, Explain, Export, ExportFrom, Filter, Flush, Follow,
+    Forget, ForgetStep, Forgettable, Identity, Jobs, Mark, Pause, Pin, PinUp, Ping, Prune, Query, Reindex,
+    Remember, Restore, RestoreBackup, Resume, Retry, Search, Session, Sessions, Show, Sql, Stats, Status,
+    Stop, Timeline, Undo, Unreadable, Validity, WhichJobs, Why,
 };
 use recall_protocol::wire::{Deliver, ErrorKind, EventId, Flags, Reply, Request, ShimContext};
 
@@ -75,7 +76,7 @@ fn requests_of_version_2() {
     };
     check("v2-request-deliver.bin", &Request::Deliver(deliver));
     let folder = || Some("/home/dev/shop".to_owned());
-    let queries: [(&str, Query); 21] = [
+    let queries: [(&str, Query); 34] = [
         ("ping", Ping.into()),
         ("status", Status.into()),
         ("sessions", Sessions { filter: filter() }.into()),
@@ -109,6 +110,30 @@ fn requests_of_version_2() {
         ("remember", remark().into()),
         ("mark", Mark { ids: vec!["#12".to_owned()], validity: Validity::Resolved }.into()),
         ("follow", Follow { session: Some("76fb".to_owned()), kinds: vec!["session_end".to_owned()] }.into()),
+        ("sql", Sql { text: "SELECT 1".to_owned(), limit: 1_000 }.into()),
+        ("backup", Backup { path: Some("/home/dev/recall.db".to_owned()) }.into()),
+        ("restore-backup", RestoreBackup { path: "/home/dev/recall.db".to_owned() }.into()),
+        ("captured", Captured { agent: "codex".to_owned(), sessions: vec!["76fb".to_owned()] }.into()),
+        ("export", Export { filter: filter(), from: Some(ExportFrom { table: 2, after: 12 }) }.into()),
+        ("restore", Restore { lines: vec!["{\"kind\":\"session\"}".to_owned()] }.into()),
+        ("check", Check.into()),
+        ("prune", Prune { silent_since_ms: 1_795_000_000_000, step: ForgetStep::Preview }.into()),
+        ("reindex", Reindex.into()),
+        (
+            "edit",
+            Edit {
+                id: "#12".to_owned(),
+                kind: "gotcha".to_owned(),
+                title: "A title".to_owned(),
+                narrative: "A text".to_owned(),
+                facts: vec!["A fact".to_owned()],
+                files: vec!["src/a.rs".to_owned()],
+            }
+            .into(),
+        ),
+        ("pin", PinUp { ids: vec!["12".to_owned()], pin: Pin::On }.into()),
+        ("undo", Undo.into()),
+        ("changes", Changes { limit: 20 }.into()),
     ];
     for (name, query) in queries {
         check(&format!("v2-query-{name}.bin"), &Request::Query(query));

@@ -14,13 +14,18 @@ use regex::Regex;
 const SPELLINGS: &str = r#""(?:MultiEdit|Notebook\w+|Bash|PowerShell|Grep|Glob|WebFetch|WebSearch|AskUserQuestion|ExitPlanMode|TodoWrite|TaskCreate|TaskUpdate|ListMcpResourcesTool|SlashCommand|Skill|hook_event_name|tool_name|tool_input|tool_response|last_assistant_message|stop_hook_active|systemMessage|hookEventName|hookSpecificOutput|additionalContext|disableAllHooks|enabledPlugins)"|task-notification|system-reminder|worktrees/"#;
 
 /// What bears a name and is no agent's, and where it may stand.
-const NO_AGENT: [(&str, &str); 7] = [
+const NO_AGENT: [(&str, &str); 10] = [
     // A model's provider, which calls the program; and a model.
     (r"(?i)\bclaude[-_]?cli\b|ClaudeCli", ""),
     (r#""claude-haiku[^"]*""#, ""),
     (".*", "/claude_cli.rs"),
     // Blocks that other memories inject.
     ("claude-(?:recall|mem)-context", "protocol/src/tag.rs"),
+    // Another memory, whose database names agents in its own words.
+    (".*", "/import/claude_mem.rs"),
+    (r"(?i)\bclaude[-_]mem\b", "/cli/import/"),
+    // Examples in its help.
+    (r"recall import \S+", "/cli/import/mod.rs"),
     // Files that may lie in any project or home: notes, and keys.
     (r#""(?:claude|gemini)\.md""#, "/compression/"),
     (".*", "/memory/redaction/"),

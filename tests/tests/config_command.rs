@@ -28,13 +28,14 @@ fn a_key_is_set_shown_and_taken_back() {
     let said = stage.recall(["config", "set", "context.start_tokens", "100"]);
     assert_eq!(
         (said.code(), said.stdout.lines().next()),
-        (0, Some("context.start_tokens is 100.")),
+        (0, Some("context.start_tokens = 100")),
         "{said:?}"
     );
     assert_eq!(file(&stage), format!("{TEXT}\n[context]\nstart_tokens = 100\n"));
     assert_eq!(stage.recall(["config", "get", "context.start_tokens"]).stdout, "100\n");
     let listed = stage.json(["config", "list", "--changed"]);
-    let origins: Vec<_> = listed.as_array().unwrap().iter().map(|key| (&key["key"], &key["line"])).collect();
+    let origins: Vec<_> =
+        listed["settings"].as_array().unwrap().iter().map(|key| (&key["key"], &key["line"])).collect();
     assert_eq!(
         origins,
         [(&json!("timers.batch_idle_s"), &json!(3)), (&json!("context.start_tokens"), &json!(6))]

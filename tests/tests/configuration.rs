@@ -161,3 +161,56 @@ fn what_keeps_things_out_is_taken_up_while_the_daemon_runs() {
     prompt(&stage, "five", "hello");
     counts(&stage, 3, 2);
 }
+
+#[test]
+fn settings_are_read_and_set_and_the_rest_of_the_file_stays() {
+    let stage = Stage::new();
+    let file = stage.home().join("config.toml");
+    let say = |words: &[&str]| stage.recall(["config"].into_iter().chain(words.iter().copied()));
+    assert_eq!(say(&["path"]).stdout.trim(), file.to_str().unwrap());
+    assert_eq!(say(&["get", "context.start_tokens"]).stdout, "900\n");
+    std::fs::create_dir_all(stage.home()).unwrap();
+    write(&stage, "# mine\n[context]\nnotice = false # quiet\n");
+    let said = say(&["set", "context.start_tokens", "600"]);
+    assert!(said.code() == 0 && said.stdout.starts_with("context.start_tokens = 600\n"), "{said:?}");
+    assert_eq!(say(&["set", "context.notice", "true"]).code(), 0);
+    let said = say(&["set", "capture.exclude", "[\"~/clients/*\"]"]);
+    assert!(said.stdout.contains("within two seconds"), "{said:?}");
+    assert_eq!(say(&["set", "durability.sync", "normal"]).code(), 0, "a text needs no quotes");
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap(),
+        "# mine\n[context]\nnotice = true # quiet\nstart_tokens = 600\n\n[capture]\nexclude = [\"~/clients/*\"]\n\n\
+         [durability]\nsync = \"normal\"\n"
+    );
+    assert_eq!(say(&["get", "durability.sync"]).stdout, "normal\n");
+    let listed = stage.json(["config", "list"]);
+    let of = |key: &str| {
+        let settings = listed["settings"].as_array().unwrap();
+        settings.iter().find(|setting| setting["key"] == key).unwrap().clone()
+    };
+    assert_eq!(of("context.start_tokens")["origin"], "file");
+    assert_eq!(
+        of("timers.batch_idle_s"),
+        json!({"key": "timers.batch_idle_s", "value": 300, "default": 300, "origin": "default", "line": null,
+               "allowed": "a whole number from 1 to 86400",
+               "meaning": "Seconds without activity after which a prompt counts as ended"})
+    );
+    assert_eq!(
+        say(&["set", "context.start_tokens", "--unset"]).stdout.lines().next(),
+        Some("context.start_tokens = 900")
+    );
+
+    let before = std::fs::read_to_string(&file).unwrap();
+    for (words, told) in [
+        (["set", "context.start_tokens", "-5"], "must be"),
+        (["set", "context.start_tokens", "99999"], "it must be 0 to 10000"),
+        (["set", "durability.sync", "fast"], "one of full, normal"),
+        (["set", "context.start_token", "5"], "Did you mean context.start_tokens?"),
+        (["set", "notice", "true"], "Did you mean context.notice?"),
+        (["set", "subscribe.events", "x"], "config edit"),
+    ] {
+        let said = say(&words);
+        assert!(said.code() == 2 && said.stderr.contains(told), "{words:?}: {said:?}");
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
+}

@@ -3,7 +3,7 @@
 // Test code: a panic is how it says that something is wrong.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use recall_tests::{Said, Stage, run};
@@ -119,6 +119,57 @@ fn the_first_session_after_the_installation_tells_the_user_once() {
     assert_eq!(start("third"), "", "nothing was installed anew");
     let log = std::fs::read_to_string(stage.home().join("state/log/recall.log")).unwrap();
     assert!(log.contains("session started") && log.contains("first"), "{log}");
+}
+
+/// A user of Claude Code who has worked before.
+fn home_with_history() -> Stage {
+    let stage = home();
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/transcripts/claude-code");
+    let projects = stage.user_home().join(".claude/projects/-home-dev-shop");
+    std::fs::create_dir_all(&projects).unwrap();
+    for entry in std::fs::read_dir(recorded).unwrap().flatten().filter(|entry| entry.path().is_file()) {
+        std::fs::copy(entry.path(), projects.join(entry.file_name())).unwrap();
+    }
+    stage
+}
+
+#[test]
+fn an_installation_mentions_what_was_recorded_before() {
+    let stage = home_with_history();
+    let said = install(&stage);
+    assert!(said.stdout.contains("Found 4 earlier sessions; `recall import` takes them in."), "{said:?}");
+    // Where there is a memory, the user knows.
+    let stage = stage.daemon();
+    let said = install(&stage);
+    assert!(!said.stdout.contains("earlier"), "{said:?}");
+    let said = stage.recall(["install", "--agent", "claude-code", "--yes", "--no-service", "--import"]);
+    assert!(said.stdout.contains("Imported 4 sessions"), "{said:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn at_a_terminal_an_installation_offers_to_import() {
+    let stage = home_with_history();
+    let recall = stage.command("recall");
+    let line = format!("{} install --agent claude-code --no-service", recall.get_program().display());
+    let answered = |answers: &str| {
+        let mut terminal = stage.command("recall");
+        terminal = {
+            // `script` gives the program a terminal.
+            let mut command = Command::new("script");
+            command.env_clear().args(["-qec", &line, "/dev/null"]).current_dir(stage.project());
+            command.envs(terminal.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            command.env_remove("RECALL_NO_DAEMON_START");
+            command
+        };
+        run(terminal, answers.as_bytes()).stdout
+    };
+    let told = answered("y\nno\n");
+    assert!(told.contains("Found 4 sessions of 1 project from before."), "{told}");
+    assert!(told.contains("Import them (less than a minute)?") && told.contains("does it later"), "{told}");
+    // Nothing is asked for the hooks a second time, and there is still no memory.
+    let told = answered("y\n");
+    assert!(told.contains("Imported 4 sessions"), "{told}");
 }
 
 #[test]

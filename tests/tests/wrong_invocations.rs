@@ -65,7 +65,7 @@ const WRONG: [(&[&str], i32, &str); 57] = [
     (&["config", "set", "timers.batch_idle_s"], 2, "For example: recall config set context.start_tokens 500"),
     (&["config", "set", "timers.batch_idle_s", "soon"], 2, "it must be a whole number from 1 to 86400."),
     (&["config", "set", "durability.sync", "fast"], 2, "it must be one of full, normal."),
-    (&["config", "unset", "colour"], 2, "`recall config list` shows all keys."),
+    (&["config", "unset", "colour"], 2, "`recall config list` shows all settings."),
     (&["model", "remove", "nothing"], 1, "See `recall model list`."),
     (&["completions", "bsh"], 2, "a similar value exists: 'bash'"),
     (&["status", "--color=maybe"], 2, "[possible values: auto, always, never]"),

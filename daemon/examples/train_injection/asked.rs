@@ -6,19 +6,27 @@ use std::path::Path;
 use recall::memory::document::Document;
 use recall::memory::ids::{ProjectKey, SessionId, Timestamp};
 use recall::memory::injection::prompt::Situation;
-use recall::memory::passage::{PassageKey, PassageMatches};
-use recall::search::{Index, PassageRequest, Writer};
+use recall::memory::passage::{Passage, PassageKey, PassageMatches};
+use recall::search::{Current, Fresh, Index, PassageRequest, Writer};
 
 use crate::corpus::{self, Label, LabelledPrompt, Played, Question};
+use crate::sentences::Sentences;
 
-/// As many passages as the daemon looks at.
+/// As many passages as the daemon looks at, by their words and by their meaning.
 const FOUND: usize = 300;
+const NEAR: usize = 40;
 
 /// A passage as it is told.
 pub(crate) struct Told {
     pub(crate) session: String,
     pub(crate) at: Timestamp,
-    pub(crate) text: String,
+    pub(crate) passage: Passage,
+}
+
+impl Told {
+    pub(crate) fn text(&self) -> String {
+        format!("{} {}", self.passage.heading, self.passage.text)
+    }
 }
 
 /// Why something was asked.
@@ -42,7 +50,16 @@ pub(crate) struct Asked {
     pub(crate) prompt: String,
     pub(crate) prompts_before: u32,
     pub(crate) answer_before: String,
+    /// By words alone, and by meaning as well.
     pub(crate) found: PassageMatches,
+    pub(crate) found_by_meaning: Option<PassageMatches>,
+}
+
+/// Whether a sentence model is there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Search {
+    Words,
+    Meaning,
 }
 
 impl Asked {
@@ -51,6 +68,13 @@ impl Asked {
             prompt: &self.prompt,
             prompts_before: self.prompts_before,
             answer_before: &self.answer_before,
+        }
+    }
+
+    pub(crate) fn found(&self, search: Search) -> Option<&PassageMatches> {
+        match search {
+            Search::Words => Some(&self.found),
+            Search::Meaning => self.found_by_meaning.as_ref(),
         }
     }
 }
@@ -64,7 +88,10 @@ pub(crate) struct Everything {
 }
 
 /// Plays the sessions and asks.
-pub(crate) fn everything(sessions: &Path, queries: &Path, prompts: &Path) -> anyhow::Result<Everything> {
+pub(crate) fn everything(
+    (sessions, queries, prompts): (&Path, &Path, &Path),
+    mut sentences: Option<&mut Sentences>,
+) -> anyhow::Result<Everything> {
     let played = corpus::sessions(sessions)?;
     let questions: Vec<Question> = corpus::lines(queries)?;
     let labels: Vec<LabelledPrompt> = corpus::lines(prompts)?;
@@ -75,9 +102,12 @@ pub(crate) fn everything(sessions: &Path, queries: &Path, prompts: &Path) -> any
     let mut asked = Vec::new();
     for one in &played {
         for label in labels.iter().filter(|label| label.session_id == one.id) {
-            asked.extend(passing(&opened.index, one, label)?);
+            asked.extend(passing(&opened.index, one, label, sentences.as_deref_mut())?);
         }
         put(&mut opened.writer, &one.documents)?;
+        if let Some(sentences) = sentences.as_deref_mut() {
+            sentences.add(&one.project, &one.documents);
+        }
     }
     for (number, question) in questions.iter().enumerate() {
         let own = projects.iter().position(|name| *name == question.scope).unwrap_or_default();
@@ -85,10 +115,23 @@ pub(crate) fn everything(sessions: &Path, queries: &Path, prompts: &Path) -> any
             let place = projects[(own + step) % projects.len()].clone();
             let occasion =
                 if step == 0 { Occasion::Own(number) } else { Occasion::Elsewhere(number, step - 1) };
-            let found = find(&opened.index, &question.query, &place, None)?;
+            let found = find(&opened.index, &question.query, &place, None, None)?;
+            let found_by_meaning = match sentences.as_deref_mut() {
+                Some(sentences) => Some(find(&opened.index, &question.query, &place, None, Some(sentences))?),
+                None => None,
+            };
             let (project, prompt) = (question.scope.clone(), question.query.clone());
             let answer_before = String::new();
-            asked.push(Asked { project, place, occasion, prompt, prompts_before: 0, answer_before, found });
+            asked.push(Asked {
+                project,
+                place,
+                occasion,
+                prompt,
+                prompts_before: 0,
+                answer_before,
+                found,
+                found_by_meaning,
+            });
         }
     }
     let passages = played.iter().flat_map(texts).collect();
@@ -96,12 +139,21 @@ pub(crate) fn everything(sessions: &Path, queries: &Path, prompts: &Path) -> any
 }
 
 /// A labelled prompt at its place in its session, with the memory of the sessions before.
-fn passing(index: &Index, one: &Played, label: &LabelledPrompt) -> anyhow::Result<Option<Asked>> {
+fn passing(
+    index: &Index,
+    one: &Played,
+    label: &LabelledPrompt,
+    sentences: Option<&mut Sentences>,
+) -> anyhow::Result<Option<Asked>> {
     let mut batches = one.material.batches.iter();
     let Some(batch) = batches.find(|batch| batch.prompt_number == label.prompt_number) else {
         return Ok(None);
     };
     let Some(said) = &batch.prompt else { return Ok(None) };
+    let found_by_meaning = match sentences {
+        Some(sentences) => Some(find(index, &said.text, &one.project, Some(&one.id), Some(sentences))?),
+        None => None,
+    };
     Ok(Some(Asked {
         project: one.project.clone(),
         place: one.project.clone(),
@@ -109,19 +161,33 @@ fn passing(index: &Index, one: &Played, label: &LabelledPrompt) -> anyhow::Resul
         prompt: said.text.clone(),
         prompts_before: label.prompt_number.saturating_sub(1),
         answer_before: batch.previous_response.clone().unwrap_or_default(),
-        found: find(index, &said.text, &one.project, Some(&one.id))?,
+        found: find(index, &said.text, &one.project, Some(&one.id), None)?,
+        found_by_meaning,
     }))
 }
 
-fn find(index: &Index, prompt: &str, project: &str, except: Option<&str>) -> anyhow::Result<PassageMatches> {
+fn find(
+    index: &Index,
+    prompt: &str,
+    project: &str,
+    except: Option<&str>,
+    sentences: Option<&mut Sentences>,
+) -> anyhow::Result<PassageMatches> {
     let except = except.map(SessionId::from);
-    let project = ProjectKey::from(project);
-    Ok(index.passages(&PassageRequest {
+    let cosines = sentences.and_then(|sentences| sentences.cosines(prompt, project));
+    let near = cosines.as_ref().map(|cosines| cosines.closest(NEAR)).unwrap_or_default();
+    let request = PassageRequest {
         prompt,
-        project: &project,
+        project: &ProjectKey::from(project),
         except: except.as_ref(),
         limit: FOUND,
-    })?)
+        near: &near,
+    };
+    let mut found = Current { index, fresh: &Fresh::default() }.passages(&request)?;
+    if let Some(cosines) = cosines {
+        cosines.note(&mut found);
+    }
+    Ok(found)
 }
 
 fn put(writer: &mut Writer, documents: &[Document]) -> anyhow::Result<()> {
@@ -134,8 +200,7 @@ fn put(writer: &mut Writer, documents: &[Document]) -> anyhow::Result<()> {
 fn texts(one: &Played) -> impl Iterator<Item = (PassageKey, Told)> {
     one.documents.iter().flat_map(move |document| {
         document.passages.iter().zip(0..).map(move |(passage, part)| {
-            let text = format!("{} {}", passage.heading, passage.text);
-            let told = Told { session: one.id.clone(), at: document.at, text };
+            let told = Told { session: one.id.clone(), at: document.at, passage: passage.clone() };
             (PassageKey { document: document.key, part }, told)
         })
     })

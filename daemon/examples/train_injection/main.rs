@@ -1,15 +1,18 @@
 //! Makes the weights that decide when recall speaks at a prompt and what it says, and says how good they are.
 //!
 //! ```text
-//! cargo run --release --example train_injection -- [--weights FILE] SESSIONS QUERIES PROMPTS
+//! cargo run --release --example train_injection -- [--weights FILE] [--model FOLDER [--vectors FILE]] \
+//!     SESSIONS QUERIES PROMPTS
 //! ```
 //!
 //! `SESSIONS` is a folder with a folder per project, each with recorded sessions (`.jsonl` or `.jsonl.gz`, see
 //! `replay/mod.rs`). `QUERIES` holds questions with the sessions that answer them, and for most of them the terms that an
 //! answer must hold. `PROMPTS` holds real prompts of the sessions, labelled `silent`, `lookup` or `either`.
 //!
-//! It prints a table: each project is judged by weights that were learned from the other projects alone. `--weights`
-//! learns from everything and writes the file that recall is built with. The same input makes the same bytes.
+//! `--model` is the folder of a sentence model, `--vectors` a file in which its vectors are kept for the next time.
+//!
+//! It prints a table without and one with the model: each project is judged by weights that were learned from the other projects alone. `--weights`
+//! learns from everything and writes the file that recall is built with; that needs the model. The same input makes the same bytes.
 
 // The table is what the program is for.
 #![allow(clippy::print_stdout)]
@@ -24,29 +27,41 @@ mod replay;
 #[path = "../train_salience/ridge.rs"]
 mod ridge;
 mod score;
+mod sentences;
 mod train;
 
 use std::path::PathBuf;
 
 use anyhow::Context;
+use asked::Search;
 use recall::memory::injection::FLOOR;
 use score::Score;
+use sentences::Sentences;
 
 fn main() -> anyhow::Result<()> {
-    let mut file: Option<PathBuf> = None;
+    let (mut file, mut model, mut vectors) = (None, None, None);
     let mut paths: Vec<PathBuf> = Vec::new();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--weights" => file = arguments.next().map(PathBuf::from),
+            "--model" => model = arguments.next().map(PathBuf::from),
+            "--vectors" => vectors = arguments.next().map(PathBuf::from),
             _ => paths.push(PathBuf::from(argument)),
         }
     }
     let [sessions, queries, prompts] = paths.as_slice() else {
-        anyhow::bail!("usage: train_injection [--weights FILE] SESSIONS QUERIES PROMPTS");
+        anyhow::bail!(
+            "usage: train_injection [--weights FILE] [--model FOLDER [--vectors FILE]] SESSIONS QUERIES PROMPTS"
+        );
     };
-    let everything = asked::everything(sessions, queries, prompts)?;
+    let mut sentences = model.map(|model| Sentences::read(&model, vectors)).transpose()?;
+    let everything = asked::everything((sessions, queries, prompts), sentences.as_mut())?;
+    if let Some(sentences) = &sentences {
+        sentences.keep()?;
+    }
     if let Some(file) = file {
+        anyhow::ensure!(sentences.is_some(), "the weights of meaning need --model");
         let weights = train::train(&everything, None).render("train_injection");
         std::fs::write(&file, &weights).with_context(|| format!("writing {}", file.display()))?;
         println!("{}: {} bytes", file.display(), weights.len());
@@ -54,18 +69,22 @@ fn main() -> anyhow::Result<()> {
     }
     let folds: Vec<_> =
         everything.projects.iter().map(|held| (held, train::train(&everything, Some(held)))).collect();
-    println!("{}", Score::HEADER);
-    for floor in [0.0, 0.05, 0.1, 0.15, 0.18, 0.2, 0.22, 0.24, 0.26, 0.3, 0.4, 0.5] {
-        let mut all = Score::default();
-        for (held, weights) in &folds {
-            all.add(&everything, held, weights, floor);
+    let searches: &[Search] =
+        if sentences.is_some() { &[Search::Words, Search::Meaning] } else { &[Search::Words] };
+    for search in searches {
+        println!("{}", Score::HEADER);
+        for floor in [0.0, 0.3, 0.4, 0.5, 0.54, 0.56, 0.58, 0.6, 0.62, 0.64, 0.66, 0.7, 0.8] {
+            let mut all = Score::default();
+            for (held, weights) in &folds {
+                all.add(&everything, held, (weights, *search), floor);
+            }
+            println!("{}", all.row(&format!("{floor:.2}")));
         }
-        println!("{}", all.row(&format!("{floor:.2}")));
-    }
-    for (held, weights) in &folds {
-        let mut one = Score::default();
-        one.add(&everything, held, weights, FLOOR);
-        println!("{}", one.row(&format!("{FLOOR:.2}, {held}")));
+        for (held, weights) in &folds {
+            let mut one = Score::default();
+            one.add(&everything, held, (weights, *search), FLOOR);
+            println!("{}", one.row(&format!("{FLOOR:.2}, {held}")));
+        }
     }
     Ok(())
 }
@@ -76,13 +95,15 @@ fn main() -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    /// By name, with `RECALL_TRAINING="SESSIONS QUERIES PROMPTS"`: the sets that `docs/retrieval.md` names.
+    /// By name, with `RECALL_TRAINING="MODEL SESSIONS QUERIES PROMPTS"`: the sets that `docs/retrieval.md` names.
     #[test]
     #[ignore = "needs the training sessions, which are not part of the project"]
     fn the_training_set_makes_the_shipped_weights_to_the_byte() {
         let paths = std::env::var("RECALL_TRAINING").unwrap();
         let paths: Vec<PathBuf> = paths.split_whitespace().map(PathBuf::from).collect();
-        let everything = asked::everything(&paths[0], &paths[1], &paths[2]).unwrap();
+        let mut sentences = Sentences::read(&paths[0], None).unwrap();
+        let sets = (paths[1].as_path(), paths[2].as_path(), paths[3].as_path());
+        let everything = asked::everything(sets, Some(&mut sentences)).unwrap();
         let weights = train::train(&everything, None).render("train_injection");
         assert!(weights == include_str!("../../src/memory/injection/weights.txt"), "train again");
     }

@@ -1,17 +1,18 @@
 //! What would be told, with the columns of the table.
 
-use recall::memory::injection::choice::{Choice, Words, is_statement};
-use recall::memory::injection::{Decision, decide};
+use recall::memory::injection::choice::{Choice, ENOUGH_TOKENS, Words, is_statement};
+use recall::memory::injection::{Decision, decide, excerpt};
 use recall::memory::linear::Weights;
+use recall::memory::passage::PassageMatches;
 use recall::memory::tokens::estimate;
 
-use crate::asked::{Asked, Everything, Occasion, Told};
+use crate::asked::{Asked, Everything, Occasion, Search, Told};
 use crate::corpus::{self, Label};
 
 /// Tokens for a prompt, and what the frame of a block and of a statement costs.
 const BUDGET: u32 = 500;
-const FRAME: u32 = 50;
-const STATEMENT: u32 = 15;
+const FRAME: u32 = 38;
+const STATEMENT: u32 = 8;
 
 /// Counts of one table row.
 #[derive(Default)]
@@ -29,13 +30,20 @@ pub(crate) struct Score {
 }
 
 impl Score {
-    pub(crate) const HEADER: &str = "| floor | answered | spoke | right | silent elsewhere | silent in passing | lookups spoken to | tokens |\n\
-         |---|---:|---:|---:|---:|---:|---:|---:|";
+    pub(crate) const HEADER: &str = "| floor | answered | spoke | right | silent elsewhere | silent in passing | lookups spoken to | tokens, median | mean |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|";
 
     /// Judges what was asked about a project.
-    pub(crate) fn add(&mut self, everything: &Everything, project: &str, weights: &Weights, floor: f64) {
+    pub(crate) fn add(
+        &mut self,
+        everything: &Everything,
+        project: &str,
+        (weights, search): (&Weights, Search),
+        floor: f64,
+    ) {
         for one in everything.asked.iter().filter(|one| one.project == project) {
-            let told = told(everything, one, weights, floor);
+            let Some(found) = one.found(search) else { continue };
+            let told = told(everything, (one, found), weights, floor);
             let is_silent = told.is_empty();
             match one.occasion {
                 Occasion::Own(number) => self.question(everything, number, &told),
@@ -48,9 +56,9 @@ impl Score {
         }
     }
 
-    fn question(&mut self, everything: &Everything, number: usize, told: &[&Told]) {
+    fn question(&mut self, everything: &Everything, number: usize, told: &[(&Told, String)]) {
         let question = &everything.questions[number];
-        let text = told.iter().map(|told| told.text.as_str()).collect::<Vec<_>>().join("\n");
+        let text = told.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join("\n");
         self.questions += 1;
         self.with_terms += usize::from(!question.terms.is_empty());
         let is_answered = !question.terms.is_empty() && corpus::answers(&question.terms, &text);
@@ -60,8 +68,9 @@ impl Score {
         }
         self.spoke += 1;
         self.told += told.len();
-        self.right += told.iter().filter(|told| question.relevant_sessions.contains(&told.session)).count();
-        self.tokens.push(FRAME + told.iter().map(|told| estimate(&told.text) + STATEMENT).sum::<u32>());
+        self.right +=
+            told.iter().filter(|(told, _)| question.relevant_sessions.contains(&told.session)).count();
+        self.tokens.push(FRAME + told.iter().map(|(_, text)| estimate(text) + STATEMENT).sum::<u32>());
     }
 
     pub(crate) fn row(&self, name: &str) -> String {
@@ -69,8 +78,9 @@ impl Score {
         let mut tokens = self.tokens.clone();
         tokens.sort_unstable();
         let median = tokens.get(tokens.len() / 2).copied().unwrap_or_default();
+        let mean = tokens.iter().sum::<u32>() / u32::try_from(tokens.len()).unwrap_or(1).max(1);
         format!(
-            "| {name} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {median} |",
+            "| {name} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {median} | {mean} |",
             share(self.answered, self.with_terms),
             share(self.spoke, self.questions),
             share(self.right, self.told),
@@ -87,25 +97,36 @@ fn count((part, whole): &mut (usize, usize), is_so: bool) {
 }
 
 /// What is told, as the daemon would choose it.
-fn told<'a>(everything: &'a Everything, one: &Asked, weights: &Weights, floor: f64) -> Vec<&'a Told> {
-    let Decision { told, .. } = decide(&one.situation(), &one.found, weights, floor);
+fn told<'a>(
+    everything: &'a Everything,
+    (one, found): (&Asked, &PassageMatches),
+    weights: &Weights,
+    floor: f64,
+) -> Vec<(&'a Told, String)> {
+    let Decision { told, .. } = decide(&one.situation(), found, weights, floor);
     let mut choice = Choice::beside(Vec::new());
     for judged in told {
         if choice.is_full() {
             break;
         }
         let told = &everything.passages[&judged.key];
-        if !is_statement(judged.key.document.kind, &told.text) {
+        if !is_statement(judged.key.document.kind, &told.passage.text) {
             continue;
         }
-        choice.add(Words::of(&told.text), told.at, told);
+        choice.add(Words::of(&told.text()), told.at, told);
     }
     let mut spent = FRAME;
-    let mut fits = |told: &&Told| {
-        let cost = estimate(&told.text) + STATEMENT;
-        let fits = spent + cost <= BUDGET;
-        spent += if fits { cost } else { 0 };
-        fits
-    };
-    choice.into_best().into_iter().filter(|told| fits(told)).collect()
+    let mut statements = Vec::new();
+    for told in choice.into_best() {
+        let text = format!("{} {}", told.passage.heading, excerpt::of(&told.passage.text, &found.terms));
+        let cost = estimate(&text) + STATEMENT;
+        if spent >= FRAME + ENOUGH_TOKENS {
+            break;
+        }
+        if spent + cost <= BUDGET {
+            spent += cost;
+            statements.push((told, text));
+        }
+    }
+    statements
 }

@@ -1,19 +1,25 @@
 //! Learns whether a prompt is one that other sessions can help with, and whether a passage is an answer.
 
-use recall::memory::injection::{ANSWER, PROMPT, candidate, prompt};
-use recall::memory::linear::{Features, Linear, Weights};
-use recall::memory::passage::PassageKey;
+use recall::memory::injection::{
+    ANSWER, ANSWER_BY_MEANING, KNOWN, KNOWN_BY_MEANING, PROMPT, candidate, judge, known, probabilities,
+    prompt,
+};
+use recall::memory::linear::{Linear, Weights};
+use recall::memory::passage::{PassageKey, PassageMatches};
 
-use crate::asked::{Asked, Everything, Occasion};
+use crate::asked::{Asked, Everything, Occasion, Search};
 use crate::corpus::{self, Label};
 use crate::logistic::Examples;
 
 /// Shrinkage of each model.
 const OF_PROMPT: f64 = 20.0;
 const OF_ANSWER: f64 = 33.0;
-/// So many of the strongest passages are examples.
-const OWN: usize = 30;
-const ELSEWHERE: usize = 5;
+const OF_KNOWN: f64 = 30.0;
+/// With vectors there are more features, and as few questions.
+const OF_KNOWN_BY_MEANING: f64 = 100.0;
+/// So many of the best passages are examples.
+const OWN: usize = 50;
+const ELSEWHERE: usize = 10;
 /// A question counts less than a real prompt, because somebody made it up.
 const QUESTION: f64 = 0.4;
 /// A passage of a session that answers, but not the answer itself.
@@ -21,51 +27,120 @@ const BESIDE: f64 = 0.5;
 /// The passages of all wrong projects together, each as much as one of the right project.
 const WRONG_PROJECTS: f64 = 1.0;
 
-/// The models, without the examples of one project.
+/// The models, without the examples of one project. Without vectors there are none of meaning.
 pub(crate) fn train(everything: &Everything, without: Option<&String>) -> Weights {
-    let (mut prompts, mut answers) = (Examples::default(), Examples::default());
-    let (mut prompt_names, mut answer_names) = (Vec::new(), Vec::new());
     let is_taken = |one: &&Asked| without.is_none_or(|held| one.project != *held && one.place != *held);
+    let asked: Vec<&Asked> = everything.asked.iter().filter(is_taken).collect();
     let places = everything.projects.len() - usize::from(without.is_some());
-    let wrong_places = places.saturating_sub(1).max(1) as f64;
-    for one in everything.asked.iter().filter(is_taken) {
-        let features = prompt::features(&one.situation());
-        prompt_names = features.names();
-        match one.occasion {
-            Occasion::Passing(Label::Silent) => prompts.add(features.values(), false, 1.0),
-            Occasion::Passing(Label::Lookup) => prompts.add(features.values(), true, 1.0),
-            Occasion::Passing(Label::Either) => {}
-            Occasion::Own(_) => prompts.add(features.values(), true, QUESTION),
-            Occasion::Elsewhere(..) => {}
-        }
-        for (key, features) in judged(one) {
-            answer_names = features.names();
-            match one.occasion {
-                Occasion::Own(number) => {
-                    let (is_answer, share) = is_answer(everything, number, key);
-                    answers.add(features.values(), is_answer, share);
-                }
-                Occasion::Elsewhere(..) => {
-                    answers.add(features.values(), false, WRONG_PROJECTS / wrong_places)
-                }
-                Occasion::Passing(_) => {}
-            }
-        }
-    }
+    let elsewhere = WRONG_PROJECTS / places.saturating_sub(1).max(1) as f64;
     let mut weights = Weights::none();
-    let mut put = |model: &str, names: Vec<&str>, linear: Linear| {
-        weights.models.insert(model.to_owned(), (names.into_iter().map(str::to_owned).collect(), linear));
-    };
-    put(PROMPT, prompt_names, prompts.fit(OF_PROMPT));
-    put(ANSWER, answer_names, answers.fit(OF_ANSWER));
+    let (names, linear) = of_prompts(&asked);
+    put(&mut weights, PROMPT, names, linear);
+    for (search, answer, known) in
+        [(Search::Words, ANSWER, KNOWN), (Search::Meaning, ANSWER_BY_MEANING, KNOWN_BY_MEANING)]
+    {
+        let found: Vec<(&Asked, &PassageMatches)> =
+            asked.iter().filter_map(|one| Some((*one, one.found(search)?))).collect();
+        if found.is_empty() {
+            continue;
+        }
+        let (names, linear) = of_answers(everything, &found, search, elsewhere);
+        put(&mut weights, answer, names, linear);
+        // It judges what the model before has judged.
+        let (names, linear) = of_known(&found, search, elsewhere, &weights);
+        put(&mut weights, known, names, linear);
+    }
     weights
 }
 
-/// The passages of one question that are examples.
-fn judged(one: &Asked) -> Vec<(PassageKey, Features)> {
-    let most = if matches!(one.occasion, Occasion::Elsewhere(..)) { ELSEWHERE } else { OWN };
-    let found = candidate::features(&one.found).into_iter().take(most);
-    found.map(|(found, features)| (found.key, features)).collect()
+fn put(weights: &mut Weights, model: &str, names: Vec<&str>, linear: Linear) {
+    weights.models.insert(model.to_owned(), (names.into_iter().map(str::to_owned).collect(), linear));
+}
+
+fn of_prompts(asked: &[&Asked]) -> (Vec<&'static str>, Linear) {
+    let mut examples = Examples::default();
+    let mut names = Vec::new();
+    for one in asked {
+        let features = prompt::features(&one.situation());
+        names = features.names();
+        match one.occasion {
+            Occasion::Passing(Label::Silent) => examples.add(features.values(), false, 1.0),
+            Occasion::Passing(Label::Lookup) => examples.add(features.values(), true, 1.0),
+            Occasion::Own(_) => examples.add(features.values(), true, QUESTION),
+            Occasion::Passing(Label::Either) | Occasion::Elsewhere(..) => {}
+        }
+    }
+    (names, examples.fit(OF_PROMPT))
+}
+
+fn of_answers(
+    everything: &Everything,
+    found: &[(&Asked, &PassageMatches)],
+    search: Search,
+    elsewhere: f64,
+) -> (Vec<&'static str>, Linear) {
+    let mut examples = Examples::default();
+    let mut names = Vec::new();
+    for (one, found) in found {
+        let most = match one.occasion {
+            Occasion::Own(_) => OWN,
+            Occasion::Elsewhere(..) => ELSEWHERE,
+            Occasion::Passing(_) => continue,
+        };
+        // Those that were found by their meaning alone have no strength, so they come last.
+        let candidates = candidate::candidates(found);
+        let close = candidates.iter().filter(|one| one.found.strength <= 0.0);
+        let strong = candidates.iter().filter(|one| one.found.strength > 0.0).take(most);
+        for candidate in strong.chain(close.take(most)) {
+            let features = match search {
+                Search::Words => &candidate.words,
+                Search::Meaning => candidate.meaning.as_ref().unwrap_or(&candidate.words),
+            };
+            if search == Search::Meaning && candidate.meaning.is_none() {
+                continue;
+            }
+            names = features.names();
+            match one.occasion {
+                Occasion::Own(number) => {
+                    let (is_answer, share) = is_answer(everything, number, candidate.found.key);
+                    examples.add(features.values(), is_answer, share);
+                }
+                _ => examples.add(features.values(), false, elsewhere),
+            }
+        }
+    }
+    (names, examples.fit(OF_ANSWER))
+}
+
+/// A question is known in the project that it is about, and in no other.
+fn of_known(
+    found: &[(&Asked, &PassageMatches)],
+    search: Search,
+    elsewhere: f64,
+    weights: &Weights,
+) -> (Vec<&'static str>, Linear) {
+    let mut examples = Examples::default();
+    let mut names = Vec::new();
+    for (one, found) in found {
+        let (is_known, share) = match one.occasion {
+            Occasion::Own(_) => (true, 1.0),
+            Occasion::Elsewhere(..) => (false, elsewhere),
+            Occasion::Passing(_) => continue,
+        };
+        let features = known::features(found, &probabilities(&judge(found, weights)));
+        let features = match search {
+            Search::Words => Some(features.words),
+            Search::Meaning => features.meaning,
+        };
+        let Some(features) = features else { continue };
+        names = features.names();
+        examples.add(features.values(), is_known, share);
+    }
+    let shrinkage = match search {
+        Search::Words => OF_KNOWN,
+        Search::Meaning => OF_KNOWN_BY_MEANING,
+    };
+    (names, examples.fit(shrinkage))
 }
 
 /// Whether a passage answers a question, and how much that example counts.
@@ -76,6 +151,6 @@ fn is_answer(everything: &Everything, number: usize, key: PassageKey) -> (bool, 
     if question.terms.is_empty() {
         return (is_right_session, 1.0);
     }
-    let is_answer = corpus::answers(&question.terms, &told.text);
+    let is_answer = corpus::answers(&question.terms, &told.text());
     (is_answer, if is_right_session && !is_answer { BESIDE } else { 1.0 })
 }

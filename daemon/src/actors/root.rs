@@ -232,8 +232,8 @@ impl RootState {
     ) -> Result<(), ActorProcessingErr> {
         let again = self.count_failure(Child::Writer)? > 1;
         // A database that looks sound and fails again is damaged.
-        let evidence = if again { Evidence::Proven } else { evidence };
-        tracing::error!(%why, "the database may be damaged");
+        let evidence = if again && evidence == Evidence::Reported { Evidence::Proven } else { evidence };
+        tracing::error!(%why, "the database is replaced if it is damaged or unwanted");
         for child in [Child::Compression, Child::Sessions, Child::Writer] {
             self.stop(child).await;
         }

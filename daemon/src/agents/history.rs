@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::AgentSpec;
+use super::format::payload::EVENT_FIELD;
 
 /// A longer line is skipped, in bytes. Only request snapshots and pictures are that long.
 const LONGEST_LINE: u64 = 64 << 20;
@@ -75,7 +76,7 @@ impl RecordedSession {
         let mut payload = Map::new();
         payload.insert("session_id".to_owned(), json!(self.id));
         payload.insert("cwd".to_owned(), json!(self.cwd));
-        payload.insert("hook_event_name".to_owned(), json!(name));
+        payload.insert(EVENT_FIELD.to_owned(), json!(name));
         if let Value::Object(fields) = fields {
             payload.extend(fields);
         }

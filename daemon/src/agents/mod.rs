@@ -308,9 +308,15 @@ impl Agents {
             .find(|spec| spec.host.marks.iter().any(|mark| mark.is_in(&delivery.payload)))
     }
 
+    /// Each folder once.
     pub fn plan_folders(self) -> Vec<String> {
-        let folders = self.iter().chain([&host::SPEC]).flat_map(|spec| spec.plan_folders);
-        folders.map(|&folder| folder.to_owned()).collect()
+        let mut folders: Vec<String> = Vec::new();
+        for folder in self.iter().chain([&host::SPEC]).flat_map(|spec| spec.plan_folders) {
+            if !folders.iter().any(|known| known == folder) {
+                folders.push((*folder).to_owned());
+            }
+        }
+        folders
     }
 
     pub fn skipped_tools(self) -> Vec<String> {

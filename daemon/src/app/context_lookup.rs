@@ -264,6 +264,7 @@ pub fn note(row: ObservationRow, branch_context: &BranchContext) -> Note {
         narrative: row.narrative,
         facts: row.facts,
         importance: row.importance,
+        is_pinned: row.is_pinned,
         at: row.created_at,
     }
 }

@@ -99,6 +99,16 @@ pub fn passages(row: &DocumentRow, agents: Agents) -> Vec<Passage> {
     }
 }
 
+/// The texts of a row that get a vector each, in the order of its passages.
+pub fn embedded(row: &DocumentRow, agents: Agents) -> Vec<String> {
+    let passages = match row {
+        // It is found, but not told: its parts are the session's own rows.
+        DocumentRow::Compaction { row, .. } => passage::cut(&row.summary),
+        _ => passages(row, agents),
+    };
+    passages.iter().map(Passage::whole).collect()
+}
+
 /// The passages of an observation: its title and what it says.
 pub fn of_observation(title: &str, narrative: &str, facts: &[String]) -> Vec<Passage> {
     let mut body = narrative.trim().to_owned();

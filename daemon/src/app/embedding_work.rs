@@ -13,14 +13,12 @@ use sha2::{Digest, Sha256};
 use tokio::runtime::Handle;
 
 use super::clock;
-use super::documents::title_and_text;
+use super::documents::embedded;
 use super::ports::{WriteFailed, Writer};
 use super::sentences::{ModelState, Sentences};
 use crate::agents::Agents;
 use crate::config::EmbeddingPolicy;
-use crate::embedding::{
-    EmbedError, Embedder, InstalledModels, ModelError, ModelHash, Purpose, Reach, pack, passages,
-};
+use crate::embedding::{EmbedError, Embedder, InstalledModels, ModelError, ModelHash, Purpose, Reach, pack};
 use crate::memory::budget::Prices;
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::{JobId, ProjectRow};
@@ -189,10 +187,7 @@ impl<W: Writer> EmbeddingWork<W> {
         let mut prepared = Vec::new();
         for key in keys {
             let Some(row) = self.readers.read(|db| store::load_document(db, key))? else { continue };
-            let (title, text) = title_and_text(&row, self.agents);
-            // The first line of a text without a title of its own is no title.
-            let title = if text.starts_with(title.trim_end_matches('…')) { "" } else { &title };
-            prepared.push(Prepared { key, passages: passages(title, &text), row });
+            prepared.push(Prepared { key, passages: embedded(&row, self.agents), row });
         }
         let texts: Vec<String> = prepared.iter().flat_map(|it| it.passages.iter().cloned()).collect();
         let mut vectors = Vec::with_capacity(texts.len());
@@ -200,14 +195,16 @@ impl<W: Writer> EmbeddingWork<W> {
             match embedder.embed(some, Purpose::Passages) {
                 Ok(made) if made.len() == some.len() => vectors.extend(made),
                 Err(error @ EmbedError::Later { .. }) => return Err(error.into()),
-                // A vector of no length is close to nothing. The text is not tried again.
+                // Such a text has no vectors, and is not tried again.
                 Ok(_) | Err(EmbedError::Refused { .. }) => vectors.extend(some.iter().map(|_| Vec::new())),
             }
         }
         let mut vectors = vectors.into_iter();
         let packed = prepared.into_iter().map(|Prepared { key, row, passages }| {
-            let packed = vectors.by_ref().take(passages.len()).filter(|vector| !vector.is_empty());
-            let packed = packed.flat_map(|vector| pack(&vector)).collect();
+            let own: Vec<Vec<f32>> = vectors.by_ref().take(passages.len()).collect();
+            // The place of a vector says whose it is, so all passages of a text have one or none.
+            let is_whole = own.iter().all(|vector| !vector.is_empty());
+            let packed = own.iter().filter(|_| is_whole).flat_map(|vector| pack(vector)).collect();
             StoreVectors { key, seen: row, model: model.0, packed }
         });
         Ok(packed.collect())

@@ -6,6 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use super::documents::document;
 use super::sentences::{Patience, Sentences};
 use crate::agents::Agents;
+use crate::memory::document::DocumentKey;
+use crate::memory::ids::{ProjectKey, SessionId};
 use crate::memory::passage::PassageMatches;
 use crate::search;
 use crate::search::fresh::{Current, Fresh};
@@ -14,7 +16,7 @@ use crate::search::meaning::Meaning;
 use crate::search::request::{Hits, Request};
 use crate::search::source::CandidateSource;
 use crate::search::{IndexError, PassageRequest};
-use crate::store::{self, Readers, StoreError};
+use crate::store::{self, DocumentRow, Readers, StoreError};
 
 /// The index's reader, replaced when the index is rebuilt. Cheap to clone.
 #[derive(Clone)]
@@ -38,6 +40,10 @@ const NEWEST_ENTRIES: u32 = 512;
 const NEWEST_DOCUMENTS: usize = 64;
 /// Bytes of their texts after which no more are read, because a search has milliseconds.
 const NEWEST_BYTES: usize = 262_144;
+
+/// Passages that are looked at for a prompt: by their words, and by their meaning.
+const MOST_PASSAGES: usize = 300;
+const MOST_NEAR: usize = 40;
 
 /// The state of the index.
 #[derive(Clone, Default)]
@@ -92,10 +98,8 @@ impl IndexHandle {
     /// Searches with all sources of candidates. What was committed before is found, whether the index has taken it or
     /// not; only the oldest of very many new documents may be missed. `None`: a source has failed, which was reported.
     pub fn search(&self, index: &Index, request: &Request, patience: Patience) -> Option<Hits> {
-        let fresh = self.store.after(index.high_water(), request).unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot read what the index has not taken yet");
-            Fresh::default()
-        });
+        let is_wanted = |key: DocumentKey| request.kinds.is_empty() || request.kinds.contains(&key.kind);
+        let fresh = self.fresh(index, is_wanted, |_| true);
         let current = Current { index, fresh: &fresh };
         let meaning = self.sentences.for_request(request, patience).map(|(question, vectors)| Meaning {
             index,
@@ -113,15 +117,49 @@ impl IndexHandle {
             .ok()
     }
 
-    /// Finds passages. `None`: that failed, which was reported.
-    pub fn passages(&self, index: &Index, request: &PassageRequest<'_>) -> Option<PassageMatches> {
-        index
-            .passages(request)
+    /// Finds the passages of a project that may answer a prompt, by their words and by their meaning. What was committed
+    /// before is found, as in a search. `None`: that failed, which was reported.
+    pub fn passages(
+        &self,
+        index: &Index,
+        prompt: &str,
+        project: &ProjectKey,
+        except: Option<&SessionId>,
+    ) -> Option<PassageMatches> {
+        let may_be_told = |row: &DocumentRow| {
+            row.project().key == *project && (except.is_none() || row.session_id() != except)
+        };
+        let fresh = self.fresh(index, |_| true, may_be_told);
+        let cosines = self.sentences.for_prompt(prompt, project);
+        let near = cosines.as_ref().map(|cosines| cosines.closest(MOST_NEAR)).unwrap_or_default();
+        let request = PassageRequest { prompt, project, except, limit: MOST_PASSAGES, near: &near };
+        let mut found = self.found(Current { index, fresh: &fresh }.passages(&request))?;
+        if let Some(cosines) = cosines {
+            cosines.note(&mut found);
+        }
+        Some(found)
+    }
+
+    fn found(&self, found: Result<PassageMatches, IndexError>) -> Option<PassageMatches> {
+        found
             .inspect_err(|error| {
                 tracing::error!(%error, "a search for passages failed");
                 self.suspect();
             })
             .ok()
+    }
+
+    /// What the index has not taken yet.
+    fn fresh(
+        &self,
+        index: &Index,
+        is_wanted: impl Fn(DocumentKey) -> bool,
+        is_searched: impl Fn(&DocumentRow) -> bool,
+    ) -> Fresh {
+        self.store.after(index.high_water(), is_wanted, is_searched).unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot read what the index has not taken yet");
+            Fresh::default()
+        })
     }
 
     /// The index, complete or not.
@@ -144,18 +182,22 @@ enum FreshError {
 
 impl StoredDocuments {
     /// The documents of the log after `seq` that a request may be about.
-    fn after(&self, seq: i64, request: &Request) -> Result<Fresh, FreshError> {
+    fn after(
+        &self,
+        seq: i64,
+        is_wanted: impl Fn(DocumentKey) -> bool,
+        is_searched: impl Fn(&DocumentRow) -> bool,
+    ) -> Result<Fresh, FreshError> {
         let mut keys = HashSet::new();
         let documents = self.readers.read(|db| {
             let mut documents = Vec::new();
             let mut bytes = 0;
             for entry in store::newest_documents_after(db, seq, NEWEST_ENTRIES)? {
-                let is_wanted = request.kinds.is_empty() || request.kinds.contains(&entry.key.kind);
                 let is_full = documents.len() == NEWEST_DOCUMENTS || bytes >= NEWEST_BYTES;
-                if is_full || !is_wanted || !keys.insert(entry.key) {
+                if is_full || !is_wanted(entry.key) || !keys.insert(entry.key) {
                     continue;
                 }
-                if let Some(row) = store::load_document(db, entry.key)? {
+                if let Some(row) = store::load_document(db, entry.key)?.filter(&is_searched) {
                     let document = document(entry.key, &row, self.agents);
                     bytes += document.body.len();
                     documents.push(document);

@@ -7,15 +7,16 @@ use super::documents::passages;
 use crate::memory::context::{Material, Statement};
 use crate::memory::injection::choice::{self, Choice, Words};
 use crate::memory::injection::prompt::Situation;
-use crate::memory::injection::{self, Decision, FLOOR, Judged};
+use crate::memory::injection::{self, Decision, FLOOR, Judged, excerpt};
+use crate::memory::mentioned_files::mentioned_files;
 use crate::memory::passage::{Passage, PassageKey, PassageMatches};
-use crate::search::PassageRequest;
+use crate::repository::work_tree::WorkTree;
 use crate::store::{self, DocumentRow, StoreError, Turns};
 
-/// So many of the strongest passages are looked at.
-const FOUND: usize = 300;
 /// So many of the passages that were given are compared with what may be told.
 const KNOWN: usize = 40;
+/// Files of one statement that are looked at.
+const MOST_FILES: usize = 8;
 /// At most so many rows are read for one prompt.
 const READ: usize = 12;
 
@@ -44,15 +45,13 @@ impl ContextLookup {
                 injection::decide(&situation, &PassageMatches::default(), weights, FLOOR),
             ));
         }
-        let request = PassageRequest {
-            prompt,
-            project: &context_request.project.key,
-            except: context_request.session.as_ref(),
-            limit: FOUND,
+        let (project, session) = (&context_request.project.key, context_request.session.as_ref());
+        let Some(mut found) = self.index.passages(&index, prompt, project, session) else {
+            return Ok(Default::default());
         };
-        let Some(found) = self.index.passages(&index, &request) else { return Ok(Default::default()) };
+        found.leave_out_repeats();
         let decision = injection::decide(&situation, &found, weights, FLOOR);
-        let statements = self.statements(db, &situation, &decision, context_request)?;
+        let statements = self.statements(db, &situation, (&decision, &found), context_request)?;
         let project = context_request.project.name.clone();
         Ok((Material { project, statements, ..Material::default() }, decision))
     }
@@ -62,7 +61,7 @@ impl ContextLookup {
         &self,
         db: &Connection,
         situation: &Situation<'_>,
-        decision: &Decision,
+        (decision, found): (&Decision, &PassageMatches),
         context_request: &ContextRequest,
     ) -> Result<Vec<Statement>, StoreError> {
         if decision.told.is_empty() {
@@ -75,6 +74,7 @@ impl ContextLookup {
         }
         let mut chosen = Choice::beside(known);
         let branch_context = self.branch_context(&context_request.place);
+        let work_tree = WorkTree::of(&context_request.place);
         for judged in decision.told.iter().filter(|one| !context_request.injected.has(one.key)).take(READ) {
             if chosen.is_full() {
                 break;
@@ -90,8 +90,13 @@ impl ContextLookup {
             if outdated(db, &row)?.iter().any(|outdated| words.covers(outdated)) {
                 continue;
             }
-            let mut statement = statement(*judged, passage, &row, decision);
+            let told = Passage { text: excerpt::of(&passage.text, &found.terms), ..passage };
+            let mut statement = statement(*judged, told, &row, decision);
             statement.elsewhere = branch_context.mark(&store::made_where(db, judged.key.document)?);
+            // Work on another branch is about other files than those that are here.
+            if let Some(tree) = work_tree.as_ref().filter(|_| statement.elsewhere.is_none()) {
+                statement.changed = changed_files(tree, &row, &statement);
+            }
             chosen.add(words, statement.at, statement);
         }
         Ok(chosen.into_best())
@@ -111,12 +116,31 @@ fn statement(judged: Judged, passage: Passage, row: &DocumentRow, decision: &Dec
         at: said_at(row),
         probability: judged.probability,
         reason: format!(
-            "{:.0} % an answer; {:.0} % a prompt that other sessions can help with",
+            "{:.0} % an answer; {:.0} % known here; {:.0} % a prompt that other sessions can help with",
             judged.probability * 100.0,
+            decision.known * 100.0,
             decision.prompt * 100.0
         ),
         elsewhere: None,
+        changed: Vec::new(),
     }
+}
+
+/// The files that a statement is about and that were written after it.
+fn changed_files(tree: &WorkTree, row: &DocumentRow, statement: &Statement) -> Vec<String> {
+    let mut files: Vec<&str> = Vec::new();
+    if let DocumentRow::Observation { row, .. } = row {
+        files.extend(row.files_modified.iter().map(String::as_str));
+    }
+    let mentioned = [&statement.heading, &statement.text].into_iter().flat_map(|text| mentioned_files(text));
+    for file in mentioned {
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    }
+    files.truncate(MOST_FILES);
+    files.retain(|file| tree.has_changed_since(file, statement.at));
+    files.into_iter().map(str::to_owned).collect()
 }
 
 fn words(passage: &Passage) -> Words {

@@ -4,14 +4,15 @@
 //! here.
 
 use recall_protocol::query::{
-    Captured, Context, Export, Flush, Forget, Identity, Jobs, Mark, Pause, Ping, Query, Remember, Restore,
-    Resume, Retry, Search, Session, Sessions, Show, Stats, Status, Stop, Timeline, Why,
+    Backup, Captured, Changes, Check, Context, Edit, Export, Flush, Forget, Identity, Jobs, Mark, Pause,
+    PinUp, Ping, Prune, Query, Reindex, Remember, Restore, RestoreBackup, Resume, Retry, Search, Session,
+    Sessions, Show, Sql, Stats, Status, Stop, Timeline, Undo, Why,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::answers::TextAnswer;
-use super::answers::by_hand::ForgetAnswer;
+use super::answers::by_hand::{ChangesAnswer, ForgetAnswer, UndoAnswer};
 use super::answers::found::{
     ContextAnswer, IdentityAnswer, ObservationAnswer, SearchAnswer, ShownItem, TimelineItem,
 };
@@ -20,6 +21,8 @@ use super::answers::session::{self, CapturedAnswer, SessionAnswer, SessionsAnswe
 use super::answers::status::{
     CaptureAnswer, FlushAnswer, JobsAnswer, PingAnswer, RetryAnswer, StatsAnswer, StatusAnswer, StopAnswer,
 };
+
+use super::answers::upkeep::{BackupAnswer, CheckAnswer, ReindexAnswer, RestoreBackupAnswer, SqlAnswer};
 
 /// A request, and the type of its answer.
 pub trait Request: Into<Query> {
@@ -54,8 +57,11 @@ requests! { ReadRequest:
     Context => ContextAnswer,
     Why => session::Why,
     Identity => IdentityAnswer,
+    Sql => SqlAnswer,
+    Check => CheckAnswer,
     Captured => CapturedAnswer,
     Export => ExportAnswer,
+    Changes => ChangesAnswer,
 }
 
 requests! { Command:
@@ -68,4 +74,11 @@ requests! { Command:
     Remember => TextAnswer<ObservationAnswer>,
     Mark => TextAnswer<ObservationAnswer>,
     Restore => RestoreAnswer,
+    Backup => BackupAnswer,
+    RestoreBackup => RestoreBackupAnswer,
+    Prune => ForgetAnswer,
+    Reindex => ReindexAnswer,
+    Edit => TextAnswer<ObservationAnswer>,
+    PinUp => TextAnswer<ObservationAnswer>,
+    Undo => UndoAnswer,
 }

@@ -6,8 +6,8 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::embedding::{Embedder, ModelHash, Purpose, Reach};
-use crate::memory::ids::ProjectRow;
-use crate::search::meaning::{Question, Vectors};
+use crate::memory::ids::{ProjectKey, ProjectRow};
+use crate::search::meaning::{Cosines, Question, Vectors};
 use crate::search::request::{Request, Scope};
 use crate::store::{self, Readers, StoreError, VectorCount};
 
@@ -82,16 +82,26 @@ impl Sentences {
 
     /// The question's vector, and those of the searched documents. `None`: search without.
     pub fn for_request(&self, request: &Request, patience: Patience) -> Option<(Question, Arc<Vectors>)> {
+        self.for_text(&request.query.wanted_text(), &request.scope, patience)
+    }
+
+    /// How close the passages of a project are to a prompt, for an agent that waits. `None`: nothing is known.
+    pub fn for_prompt(&self, prompt: &str, project: &ProjectKey) -> Option<Cosines> {
+        let scope = Scope::Project(project.clone());
+        let (question, vectors) = self.for_text(prompt, &scope, Patience::Hook)?;
+        Some(vectors.cosines(&question))
+    }
+
+    fn for_text(&self, text: &str, scope: &Scope, patience: Patience) -> Option<(Question, Arc<Vectors>)> {
         let embedder = self.embedder()?;
         if patience == Patience::Hook && embedder.reach() == Reach::Elsewhere {
             return None;
         }
-        let text = request.query.wanted_text();
         let text = text.get(..text.floor_char_boundary(LONGEST_QUESTION)).unwrap_or_default();
         if text.trim().is_empty() {
             return None;
         }
-        let found = self.question_and_vectors(embedder.as_ref(), text, request);
+        let found = self.question_and_vectors(embedder.as_ref(), text, scope);
         found.inspect_err(|why| tracing::warn!(%why, "a search goes on without vectors")).ok().flatten()
     }
 
@@ -99,10 +109,10 @@ impl Sentences {
         &self,
         embedder: &dyn Embedder,
         text: &str,
-        request: &Request,
+        scope: &Scope,
     ) -> Result<Option<(Question, Arc<Vectors>)>, String> {
         let said = |error: StoreError| error.to_string();
-        let project = match &request.scope {
+        let project = match scope {
             Scope::Everything => None,
             Scope::Project(key) => {
                 let found = self.readers.read(|db| store::find_project(db, std::slice::from_ref(key)));

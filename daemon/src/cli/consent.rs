@@ -23,6 +23,17 @@ pub(crate) enum Answer {
     Leave,
 }
 
+impl Answer {
+    /// Asks. Anything but a clear yes means no.
+    pub(crate) fn read(input: &mut dyn BufRead, question: &str, out: &mut dyn Write) -> anyhow::Result<Self> {
+        write!(out, "{question} [y/N] ")?;
+        out.flush()?;
+        let mut answer = String::new();
+        input.read_line(&mut answer)?;
+        Ok(if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") { Self::Go } else { Self::Leave })
+    }
+}
+
 impl<'a> Consent<'a> {
     /// Asks at `input` only if stdin is a terminal; a script would wait forever.
     pub(crate) fn at_terminal(input: &'a mut dyn BufRead) -> Self {
@@ -34,7 +45,7 @@ impl<'a> Consent<'a> {
         matches!(self, Self::ShowOnly | Self::Ask(_))
     }
 
-    /// Decides, asking if needed. Any answer but a clear yes means no.
+    /// Decides, asking if needed.
     pub(crate) fn obtain(self, question: &str, out: &mut dyn Write) -> anyhow::Result<Answer> {
         match self {
             Self::ShowOnly => {
@@ -43,15 +54,11 @@ impl<'a> Consent<'a> {
             }
             Self::Given => Ok(Answer::Go),
             Self::Ask(input) => {
-                write!(out, "{question} [y/N] ")?;
-                out.flush()?;
-                let mut answer = String::new();
-                input.read_line(&mut answer)?;
-                if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
-                    return Ok(Answer::Go);
+                let answer = Answer::read(input, question, out)?;
+                if answer == Answer::Leave {
+                    writeln!(out, "Nothing was changed.")?;
                 }
-                writeln!(out, "Nothing was changed.")?;
-                Ok(Answer::Leave)
+                Ok(answer)
             }
             Self::Unavailable => {
                 Err(Failure::usage("Cannot ask for confirmation without a terminal; nothing was changed")

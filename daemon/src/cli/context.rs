@@ -51,14 +51,14 @@ pub fn run(args: &ContextArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     says_why(context.decision.as_ref(), out)
 }
 
-/// For a prompt: both probabilities and the floor.
+/// For a prompt: the probabilities and the floor.
 fn says_why(decision: Option<&DecisionAnswer>, out: &mut dyn Write) -> anyhow::Result<()> {
-    let Some(DecisionAnswer { floor, prompt, answer, best, .. }) = decision else { return Ok(()) };
+    let Some(DecisionAnswer { floor, prompt, known, answer, best, .. }) = decision else { return Ok(()) };
     let of = best.map_or(String::new(), |best| format!(" ({})", best.0));
     writeln!(
         out,
-        "{DIM}a prompt that other sessions can help with: {prompt:.2}; best answer{of}: {answer:.2}; \
-         recall speaks from {floor} on, if both are multiplied{DIM:#}"
+        "{DIM}a prompt that other sessions can help with: {prompt:.2}; known here: {known:.2}; recall speaks \
+         from {floor} on, if both are multiplied; best answer{of}: {answer:.2}{DIM:#}"
     )?;
     Ok(())
 }

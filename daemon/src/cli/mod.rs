@@ -17,6 +17,7 @@ pub mod timeline;
 pub mod context;
 pub mod why;
 pub mod stats;
+pub mod sql;
 pub mod config;
 pub mod model;
 pub mod forget;
@@ -27,6 +28,9 @@ pub mod install;
 pub mod uninstall;
 pub mod doctor;
 pub mod demo;
+pub mod edit;
+pub mod pin;
+pub mod undo;
 pub mod export;
 pub mod import;
 pub mod ui;
@@ -118,6 +122,8 @@ enum Command {
     Mcp(mcp::McpArgs),
     /// Show what models have cost, by day
     Stats(stats::StatsArgs),
+    /// Ask the database in SQL; nothing can be changed
+    Sql(sql::SqlArgs),
     /// Show, change and check the settings
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -128,6 +134,12 @@ enum Command {
     Remember(remember::RememberArgs),
     /// Mark an observation as resolved, or reopen it
     Resolve(resolve::ResolveArgs),
+    /// Rewrite an observation in your editor
+    Edit(edit::EditArgs),
+    /// Have observations stand first when a session starts
+    Pin(pin::PinArgs),
+    /// Take back the last edit, pin, resolve or reopening
+    Undo(undo::UndoArgs),
     /// Remove data permanently, backups included
     ///
     /// A prompt is removed with its answer, its tool calls and the observations made from them. Backups are replaced by
@@ -265,9 +277,13 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Ui(args) => ui::run(&args, out),
         Command::Mcp(_) => mcp::run(),
         Command::Stats(args) => stats::run(&args, out),
+        Command::Sql(args) => sql::run(&args, out),
         Command::Config(command) => config::run(&command, out),
         Command::Model(command) => model::run(&command, out),
         Command::Remember(args) => remember::run(&args, out),
+        Command::Edit(args) => edit::run(&args, out),
+        Command::Pin(args) => pin::run(&args, out),
+        Command::Undo(args) => undo::run(&args, out),
         Command::Resolve(args) => resolve::run(&args, out),
         Command::Forget(args) => forget::run(&args, out),
         Command::Status(args) => ctl::status::run(&args, out),

@@ -4,16 +4,30 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::query::{Mark, Validity};
+use recall_protocol::query::{Explain, Filter, Mark, Search, Validity};
 
 use super::client::{Client, Start};
-use super::terminal::ACCENT;
+use super::consent::{Answer, Consent};
+use super::filter;
+use super::terminal::{ACCENT, counted};
+
+/// Observations that one command marks.
+const MOST: u32 = 100;
 
 #[derive(Debug, Args)]
 pub struct ResolveArgs {
     /// Number of an observation, e.g. 12 or #12
-    #[arg(required = true)]
+    #[arg(required_unless_present = "query")]
     id: Vec<String>,
+    /// All observations that a search finds, after showing them
+    #[arg(long, value_name = "QUERY", conflicts_with = "id")]
+    query: Option<String>,
+    /// With --query: only of this project [default: the current one]
+    #[arg(long, requires = "query", default_value = ".")]
+    project: String,
+    /// Do not ask for confirmation
+    #[arg(long, requires = "query")]
+    yes: bool,
     /// Mark it as active again
     #[arg(long, visible_alias = "undo")]
     reopen: bool,
@@ -24,7 +38,15 @@ pub struct ResolveArgs {
 
 pub fn run(args: &ResolveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let validity = if args.reopen { Validity::Active } else { Validity::Resolved };
-    let answer = Client::connect(Start::IfNeeded)?.ask(Mark { ids: args.id.clone(), validity })?;
+    let mut client = Client::connect(Start::IfNeeded)?;
+    let ids = match &args.query {
+        None => args.id.clone(),
+        Some(query) => match found(&mut client, args, query, validity, out)? {
+            ids if ids.is_empty() => return Ok(()),
+            ids => ids,
+        },
+    };
+    let answer = client.ask(Mark { ids, validity })?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
@@ -33,4 +55,40 @@ pub fn run(args: &ResolveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "{ACCENT}#{}{ACCENT:#} is {}: {}", item.id, item.status, item.title)?;
     }
     Ok(())
+}
+
+/// The observations that a search finds and that are not marked so yet, if the user agrees.
+fn found(
+    client: &mut Client,
+    args: &ResolveArgs,
+    query: &str,
+    validity: Validity,
+    out: &mut dyn Write,
+) -> anyhow::Result<Vec<String>> {
+    let project = Some(filter::project(&args.project)?);
+    let filter = Filter { project, since_ms: None, limit: Some(MOST) };
+    let text = format!("{query} kind:observation");
+    let found = client.ask(Search { text, filter, explain: Explain::No, folder: None })?.read()?;
+    let is_wanted = |status: &str| (status == "active") == (validity == Validity::Resolved);
+    let wanted: Vec<_> =
+        found.results.iter().filter(|result| result.status.as_deref().is_some_and(is_wanted)).collect();
+    if wanted.is_empty() {
+        writeln!(out, "No observation is found that would change.")?;
+        return Ok(Vec::new());
+    }
+    if !args.json {
+        for result in &wanted {
+            writeln!(out, "{ACCENT}#{}{ACCENT:#} {}", result.id.0.row, result.title)?;
+        }
+    }
+    let (verb, count) = match validity {
+        Validity::Resolved => ("Resolve", counted(wanted.len(), "observation", "observations")),
+        Validity::Active => ("Reopen", counted(wanted.len(), "observation", "observations")),
+    };
+    let mut input = std::io::stdin().lock();
+    let consent = if args.yes { Consent::Given } else { Consent::at_terminal(&mut input) };
+    match consent.obtain(&format!("{verb} {count}?"), out)? {
+        Answer::Leave => Ok(Vec::new()),
+        Answer::Go => Ok(wanted.iter().map(|result| result.id.0.row.to_string()).collect()),
+    }
 }

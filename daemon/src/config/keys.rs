@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::Written;
-use crate::search::spelling::nearest_name;
+use crate::search::edit_distance::nearest_name;
 
 /// A key with its table, such as `timers.batch_idle_s`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 use super::Written;
 use super::keys;
 use crate::project_file::excluded_projects;
-use crate::search::spelling::nearest_name;
+use crate::search::edit_distance::nearest_name;
 
 /// A mistake in the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

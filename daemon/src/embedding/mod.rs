@@ -8,7 +8,6 @@
 mod encoder;
 mod installed;
 mod model_folder;
-mod passage;
 mod vector;
 mod wordpiece;
 
@@ -16,7 +15,6 @@ use std::fmt;
 
 pub use installed::{InstallError, InstalledModel, InstalledModels, is_model_name};
 pub use model_folder::{FILES, Model, ModelError, ModelFacts, fingerprint};
-pub use passage::passages;
 pub use vector::{Packed, cosine, pack, unpack};
 
 /// Names a model by the content of its files, or by its address if it runs somewhere else. Vectors of different models

@@ -12,6 +12,7 @@ use super::checkout::Elsewhere;
 use super::continuity::{Continuity, Reader};
 use super::document::{DocumentKey, DocumentKind};
 use super::ids::{ObservationId, Timestamp};
+use super::injection::choice::ENOUGH_TOKENS;
 use super::observation::{Importance, ObservationType};
 use super::passage::PassageKey;
 use super::plain::plain;
@@ -116,6 +117,8 @@ pub struct Statement {
     pub reason: String,
     /// The branch that its work is on, if that is not merged here.
     pub elsewhere: Option<Elsewhere>,
+    /// Files that it is about and that were written since.
+    pub changed: Vec<String>,
 }
 
 /// A candidate observation.
@@ -127,6 +130,8 @@ pub struct Note {
     pub narrative: String,
     pub facts: Vec<String>,
     pub importance: Importance,
+    /// The user wants it to stand first.
+    pub is_pinned: bool,
     pub at: Timestamp,
     /// The branch that its work is on, if that is not merged here.
     pub elsewhere: Option<Elsewhere>,
@@ -234,11 +239,14 @@ fn news(material: &Material, limits: Limits, now: Timestamp) -> Block {
 
 /// The block of a prompt or a subagent's task: the passages that answer it, the newest first.
 fn answer(asked: &str, material: &Material, limits: Limits, now: Timestamp) -> Block {
-    let mut page = Page::open(limits, &format!("recall: notes that may bear on this {asked}"));
+    let mut page = Page::open(limits, &format!("recall: may bear on this {asked}"));
     // What does not fit is the least probable.
     let mut trial = page.measure;
     let mut told: Vec<(&Statement, String)> = Vec::new();
     for statement in &material.statements {
+        if trial.tokens() >= page.measure.tokens() + ENOUGH_TOKENS {
+            break;
+        }
         let line = statement_line(statement, now);
         let longer = trial.and(Measure::of(&line));
         if longer.tokens() <= page.budget && longer.utf16_units() <= page.most_units {
@@ -269,7 +277,11 @@ fn about_file(material: &Material, limits: Limits, now: Timestamp) -> Block {
 fn by_weight(notes: &[Note], now: Timestamp) -> Vec<&Note> {
     let mut notes: Vec<&Note> = notes.iter().collect();
     notes.sort_by(|a, b| {
-        weight(b, now).total_cmp(&weight(a, now)).then_with(|| b.at.cmp(&a.at)).then_with(|| b.id.cmp(&a.id))
+        b.is_pinned
+            .cmp(&a.is_pinned)
+            .then_with(|| weight(b, now).total_cmp(&weight(a, now)))
+            .then_with(|| b.at.cmp(&a.at))
+            .then_with(|| b.id.cmp(&a.id))
     });
     notes
 }
@@ -485,6 +497,9 @@ impl Statement {
         if let Some(elsewhere) = &self.elsewhere {
             let _ = write!(reason, "; {elsewhere}");
         }
+        if !self.changed.is_empty() {
+            let _ = write!(reason, "; {}", changed_since(&self.changed));
+        }
         let kind = self.key.document.kind;
         // An observation is a statement as a whole.
         let extent = match kind {
@@ -502,9 +517,18 @@ fn statement_line(statement: &Statement, now: Timestamp) -> String {
         DocumentKind::Observation => format!("#{}", statement.key.document.row),
         _ => statement.key.document.to_string(),
     };
-    let (heading, text) = (plain(&statement.heading), plain(&statement.text));
+    let (mut heading, text) = (plain(&statement.heading), plain(&statement.text));
+    // A text that begins with its title needs none.
+    let title = heading.rsplit_once(" (").map_or(heading.as_str(), |(title, _)| title);
+    if !title.is_empty() && text.starts_with(title) {
+        heading.clear();
+    }
     let joint = if heading.is_empty() || text.is_empty() { "" } else { ": " };
-    let (age, label, mark) = (age(statement.at, now), statement.label, mark(statement.elsewhere.as_ref()));
+    let (age, label, mut mark) =
+        (age(statement.at, now), statement.label, mark(statement.elsewhere.as_ref()));
+    if !statement.changed.is_empty() {
+        let _ = write!(mark, " ({})", plain(&changed_since(&statement.changed)));
+    }
     format!("- {id} {age} {label}{mark}: {heading}{joint}{text}\n")
 }
 
@@ -523,6 +547,15 @@ fn index_line(note: &Note, now: Timestamp) -> String {
         + note.facts.iter().map(|fact| estimate(fact)).sum::<u32>();
     let (age, kind, title) = (age(note.at, now), note.kind.as_str(), plain(&note.title));
     format!("- #{} {age} {kind}: {title}{} ~{full}\n", note.id, mark(note.elsewhere.as_ref()))
+}
+
+/// For example `src/cart.rs and 2 more have changed since`.
+fn changed_since(files: &[String]) -> String {
+    match files {
+        [] => String::new(),
+        [one] => format!("{one} has changed since"),
+        [one, rest @ ..] => format!("{one} and {} more have changed since", rest.len()),
+    }
 }
 
 /// The suffix of a title whose work is not merged here.
@@ -568,6 +601,7 @@ mod tests {
 
     fn note(id: i64, importance: i64, days_ago: i64, title: &str) -> Note {
         Note {
+            is_pinned: false,
             id: ObservationId(id),
             kind: ObservationType::Decision,
             title: title.to_owned(),
@@ -609,6 +643,7 @@ mod tests {
 
     fn statement(row: i64, part: u32, days_ago: i64, heading: &str, text: &str) -> Statement {
         Statement {
+            changed: Vec::new(),
             key: PassageKey { document: DocumentKey { kind: DocumentKind::Response, row }, part },
             label: "answer",
             heading: heading.to_owned(),

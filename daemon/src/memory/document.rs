@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{AgentName, ProjectKey, SessionId, Timestamp};
 use super::observation::{Importance, ObservationType};
-use super::passage::Passage;
 
 /// The kind of row that a document stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -106,6 +105,22 @@ impl Status {
 
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, known)| *known == name).map(|(status, _)| *status)
+    }
+}
+
+/// A part of a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Passage {
+    /// The heading under which it stands, without markup; empty without one.
+    pub heading: String,
+    /// As it was written.
+    pub text: String,
+}
+
+impl Passage {
+    /// The text below its heading.
+    pub fn whole(&self) -> String {
+        if self.heading.is_empty() { self.text.clone() } else { format!("{}\n{}", self.heading, self.text) }
     }
 }
 

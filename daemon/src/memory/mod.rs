@@ -37,6 +37,7 @@ pub mod tokens;
 pub mod budget;
 pub mod ranking;
 pub mod passage;
+pub mod mentioned_files;
 pub mod linear;
 pub mod injection;
 pub mod pause;

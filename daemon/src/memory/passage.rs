@@ -3,10 +3,11 @@
 //! What is injected for a prompt is a passage and not a whole answer. Passages are derived: the same text always has the
 //! same passages, so a row and a number name one.
 
-use super::document::DocumentKey;
+pub use super::document::Passage;
+use super::document::{DocumentKey, DocumentKind};
 use super::ids::Timestamp;
 use super::observation::{Importance, ObservationType};
-use super::ranking::Commonness;
+use super::ranking::{Background, Commonness};
 
 /// Characters of a passage without its heading.
 pub const LONGEST: usize = 600;
@@ -18,15 +19,6 @@ pub const MOST: usize = 64;
 const LONGEST_HEADING: usize = 100;
 /// A passage with fewer letters says nothing.
 const FEWEST_LETTERS: usize = 12;
-
-/// A part of a text.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Passage {
-    /// The heading under which it stands, without markup; empty without one.
-    pub heading: String,
-    /// As it was written.
-    pub text: String,
-}
 
 /// A passage of a document, by its place among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,6 +42,8 @@ pub struct PassageMatch {
     pub strength: f32,
     /// One bit for each of [`PassageMatches::terms`].
     pub found: u32,
+    /// Of its vector and the prompt's, if both are known.
+    pub cosine: Option<f32>,
 }
 
 /// A term of the question, as it is known in the searched project.
@@ -70,12 +64,27 @@ pub struct PassageMatches {
     pub population: u32,
     /// The strongest first.
     pub matches: Vec<PassageMatch>,
+    /// The cosines that are usual in the project, if the prompt has a vector.
+    pub background: Option<Background>,
 }
 
 impl PassageMatches {
     /// The information of the found terms.
     pub fn information(&self, found: u32) -> f32 {
         self.found(found).map(|term| term.information).sum()
+    }
+
+    /// Leaves out prompts of other sessions that say what this one says and no more: asked again is not answered.
+    pub fn leave_out_repeats(&mut self) {
+        let all = (0..self.terms.len())
+            .try_fold(0, |bits, place| Some(bits | 1_u32.checked_shl(place.try_into().ok()?)?));
+        let longest = self.terms.len() * 2;
+        let is_repeat = |one: &PassageMatch| {
+            one.key.document.kind == DocumentKind::Prompt
+                && Some(one.found) == all
+                && usize::try_from(one.length).is_ok_and(|length| length <= longest)
+        };
+        self.matches.retain(|one| !is_repeat(one));
     }
 
     /// The terms of these bits.

@@ -139,6 +139,13 @@ impl Background {
     }
 }
 
+impl Background {
+    /// How far a cosine is above the usual, in deviations.
+    pub fn deviations(self, cosine: f32) -> f32 {
+        (cosine - self.mean) / self.deviation.max(f32::MIN_POSITIVE)
+    }
+}
+
 /// How close a document is to a question: the cosine of the angle between the question's vector and that of the closest
 /// passage.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -160,8 +167,7 @@ const SAME: f32 = 0.9;
 impl Closeness {
     /// The fit in the unit of [`TextFactors::fit`], 0 for a document that is no closer than by chance.
     pub fn fit(&self) -> f32 {
-        let deviations =
-            (self.cosine - self.background.mean) / self.background.deviation.max(f32::MIN_POSITIVE);
+        let deviations = self.background.deviations(self.cosine);
         if self.cosine < NOTHING_IN_COMMON { 0.0 } else { DEVIATION_FIT * (deviations - CHANCE).max(0.0) }
     }
 

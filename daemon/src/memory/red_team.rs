@@ -77,6 +77,7 @@ fn on_branch(name: &str) -> Option<Elsewhere> {
 
 fn material(text: &str) -> Material {
     let note = |id| Note {
+        is_pinned: false,
         id: ObservationId(id),
         kind: ObservationType::Gotcha,
         title: text.to_owned(),
@@ -87,6 +88,7 @@ fn material(text: &str) -> Material {
         elsewhere: on_branch(text),
     };
     let statement = |row| Statement {
+        changed: Vec::new(),
         key: PassageKey { document: DocumentKey { kind: DocumentKind::Response, row }, part: 0 },
         label: "answer",
         heading: text.to_owned(),

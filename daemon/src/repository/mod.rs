@@ -16,6 +16,7 @@ mod git_config;
 pub mod git_folder;
 pub mod mentions;
 pub mod refs;
+pub mod work_tree;
 mod objects;
 pub mod history;
 

@@ -7,8 +7,8 @@ use crate::memory::observation::{Importance, ObservationType};
 use super::fusion::search;
 use super::index::{Index, Opened};
 use super::query::parse;
+use super::request::Spelling;
 use super::request::{Hits, Request, Scope};
-use super::spelling::Spelling;
 
 const NOW: Timestamp = Timestamp(1_795_262_400_000);
 const DAY: i64 = 86_400_000;

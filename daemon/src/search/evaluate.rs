@@ -7,24 +7,24 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use tantivy::columnar::Column;
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::postings::Postings;
 use tantivy::schema::IndexRecordOption;
-use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
+use tantivy::{DocId, DocSet, Searcher, TERMINATED, Term};
 
 use crate::memory::document::DocumentKey;
-use crate::memory::ids::Timestamp;
 use crate::memory::ranking::{
-    Commonness, DocumentTraits, Frequency, HIGHEST_TRAIT_FACTOR, TermField, TextMatch, information, relevance,
+    Commonness, Frequency, HIGHEST_TRAIT_FACTOR, TermField, TextMatch, information, relevance,
 };
 
-use super::filter::{ConditionBuilder, Conditions, passage_count, population};
+use super::filter::passage_count;
 use super::proximity::{Weighted, closeness};
 use super::request::Request;
-use super::schema::{self, Fields, PackedTraits};
+use super::request::Spelling;
+use super::schema::Fields;
+use super::segment::Segment;
 use super::source::{Candidate, Candidates, Part};
-use super::spelling::{self, Spelling};
+use super::spelling;
 use super::terms::{self, QueryTerm};
 use super::weights::{factors, presence, text_factors};
 
@@ -83,77 +83,6 @@ pub(crate) fn admitted(
         }
     }
     Ok(candidates)
-}
-
-/// A segment with the columns that a request needs.
-pub(super) struct Segment<'a> {
-    pub(super) reader: &'a SegmentReader,
-    /// The index of its first document among those of all segments.
-    first: DocId,
-    population: Option<BitSet>,
-    conditions: Conditions,
-    traits: Column<u64>,
-    at: Column<i64>,
-    row: Column<i64>,
-    /// The same number for all documents of a session, in every segment.
-    conversation: Column<u64>,
-}
-
-impl<'a> Segment<'a> {
-    fn open_all(searcher: &'a Searcher, fields: &Fields, request: &Request) -> tantivy::Result<Vec<Self>> {
-        let conditions = ConditionBuilder { searcher, fields, request };
-        let mut first = 0;
-        let mut segments = Vec::new();
-        for reader in searcher.segment_readers() {
-            let columns = reader.fast_fields();
-            segments.push(Self {
-                reader,
-                first,
-                population: population(reader, &request.scope)?,
-                conditions: conditions.build(reader)?,
-                traits: columns.u64(schema::TRAITS)?,
-                at: columns.i64(schema::AT)?,
-                row: columns.i64(schema::ROW)?,
-                conversation: columns.u64(schema::CONVERSATION)?,
-            });
-            first += reader.max_doc();
-        }
-        Ok(segments)
-    }
-
-    pub(super) fn holds(&self, doc: DocId) -> bool {
-        self.population.as_ref().is_none_or(|docs| docs.contains(doc))
-    }
-
-    fn size(&self) -> usize {
-        self.population.as_ref().map_or(self.reader.max_doc() as usize, |docs| docs.len())
-    }
-
-    fn at(&self, doc: DocId) -> Timestamp {
-        Timestamp(self.at.first(doc).unwrap_or_default())
-    }
-
-    fn traits(&self, doc: DocId, now: Timestamp) -> DocumentTraits {
-        let packed = PackedTraits(self.traits.first(doc).unwrap_or_default());
-        DocumentTraits {
-            kind: packed.kind(),
-            status: packed.status(),
-            importance: packed.importance(),
-            age: now.since(self.at(doc)),
-        }
-    }
-
-    /// `None`: a column has no value, which no document of ours lacks.
-    fn candidate(&self, doc: DocId, now: Timestamp, part: Part) -> Option<Candidate> {
-        let traits = self.traits(doc, now);
-        Some(Candidate {
-            key: DocumentKey { kind: traits.kind, row: self.row.first(doc)? },
-            at: self.at(doc),
-            conversation: self.conversation.first(doc)?,
-            traits,
-            part,
-        })
-    }
 }
 
 /// The sums for one document.

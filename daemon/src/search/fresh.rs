@@ -3,11 +3,14 @@
 //! They are indexed in memory for one search, so that the same code finds, filters and weighs them.
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::memory::document::{Document, DocumentKey};
+use crate::memory::passage::PassageMatches;
 
 use super::error::IndexError;
 use super::index::Index;
+use super::passages::{self, PassagePart, PassageRequest};
 use super::request::Request;
 use super::source::{Candidate, CandidateSource, Candidates};
 
@@ -15,8 +18,8 @@ use super::source::{Candidate, CandidateSource, Candidates};
 #[derive(Default)]
 pub struct Fresh {
     /// What the index has of these is out of date.
-    keys: HashSet<DocumentKey>,
-    index: Option<Index>,
+    pub(super) keys: HashSet<DocumentKey>,
+    pub(super) index: Option<Index>,
 }
 
 impl Fresh {
@@ -34,6 +37,24 @@ impl Fresh {
 pub struct Current<'a> {
     pub index: &'a Index,
     pub fresh: &'a Fresh,
+}
+
+impl Current<'_> {
+    /// Finds the passages of a project that may answer a prompt, here and in what the index has not taken yet.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn passages(&self, request: &PassageRequest<'_>) -> Result<PassageMatches, IndexError> {
+        let searcher = self.index.searcher();
+        let newest = self.fresh.index.as_ref().map(Index::searcher);
+        let none = HashSet::new();
+        let here = PassagePart { searcher: &searcher, without: &self.fresh.keys };
+        let newest = newest.iter().map(|searcher| PassagePart { searcher, without: &none });
+        let parts: Vec<PassagePart<'_>> = std::iter::once(here).chain(newest).collect();
+        catch_unwind(AssertUnwindSafe(|| passages::find(&parts, self.index.fields(), request)))
+            .map_err(|_| IndexError::Damaged)?
+            .map_err(IndexError::from)
+    }
 }
 
 impl CandidateSource for Current<'_> {

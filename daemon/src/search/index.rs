@@ -21,13 +21,11 @@ use tantivy::tokenizer::TokenizerManager;
 use tantivy::{IndexReader, IndexSettings, IndexWriter, ReloadPolicy, SegmentReader, TantivyError};
 
 use crate::memory::document::{Document, DocumentKey};
-use crate::memory::passage::PassageMatches;
 
 use super::error::IndexError;
 use super::evaluate::{admitted, evaluate};
 use super::filter::population;
 use super::merging::Merges;
-use super::passages::{self, PassageRequest};
 use super::request::{Request, Scope};
 use super::schema::{self, Fields, SCHEMA_VERSION};
 use super::source::{Candidate, CandidateSource, Candidates, Part};
@@ -141,6 +139,9 @@ impl Index {
         let mut writer = builder.single_segment_index_writer(RamDirectory::create(), WRITER_MEMORY)?;
         for document in documents {
             writer.add_document(fields.document(document))?;
+            for passage in fields.passages(document) {
+                writer.add_document(passage)?;
+            }
         }
         let index = writer.finalize()?;
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
@@ -178,16 +179,16 @@ impl Index {
         };
         searcher.segment_readers().iter().map(count).sum()
     }
+}
 
-    /// Finds the passages of a project that may answer a prompt.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
-    pub fn passages(&self, request: &PassageRequest<'_>) -> Result<PassageMatches, IndexError> {
-        let searcher = self.reader.searcher();
-        catch_unwind(AssertUnwindSafe(|| passages::find(&searcher, &self.fields, request)))
-            .map_err(|_| IndexError::Damaged)?
-            .map_err(IndexError::from)
+impl Index {
+    /// The last commit.
+    pub(super) fn searcher(&self) -> tantivy::Searcher {
+        self.reader.searcher()
+    }
+
+    pub(super) fn fields(&self) -> &Fields {
+        &self.fields
     }
 }
 

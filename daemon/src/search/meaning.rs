@@ -3,10 +3,12 @@
 //! All vectors of the searched project are compared, because a project has few: a hundred thousand take milliseconds,
 //! and nothing is missed. The conditions of a request are the index's: it says which of the closest fulfil them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::embedding::{Packed, cosine, pack, unpack};
 use crate::memory::document::DocumentKey;
+use crate::memory::passage::{PassageKey, PassageMatches};
 use crate::memory::ranking::{Background, Closeness};
 
 use super::error::IndexError;
@@ -56,20 +58,40 @@ impl Vectors {
         self.values.len() + self.keys.len() * (size_of::<DocumentKey>() + size_of::<f32>())
     }
 
+    /// The cosine of each passage and the question; none if they are of different models.
+    pub fn cosines(&self, question: &Question) -> Cosines {
+        let mut cosines = Cosines { background: Background::of(std::iter::empty()), of: HashMap::new() };
+        let mut last: Option<PassageKey> = None;
+        for (document, cosine) in self.each(question) {
+            // The passages of a document follow each other.
+            let part = last.filter(|last| last.document == document).map_or(0, |last| last.part + 1);
+            let key = PassageKey { document, part };
+            last = Some(key);
+            cosines.of.insert(key, cosine);
+        }
+        cosines.background = Background::of(cosines.of.values().copied());
+        cosines
+    }
+
+    /// The document and the cosine of each passage.
+    fn each(&self, question: &Question) -> impl Iterator<Item = (DocumentKey, f32)> {
+        let is_comparable = self.dimensions > 0 && question.values.len() == self.dimensions;
+        let compared = if is_comparable { self.keys.len() } else { 0 };
+        let passages = self.keys.iter().zip(&self.scales).zip(self.values.chunks(self.dimensions.max(1)));
+        passages.take(compared).map(|((key, scale), values)| {
+            let asked = Packed { scale: question.scale, values: &question.values };
+            (*key, cosine(asked, Packed { scale: *scale, values }))
+        })
+    }
+
     /// Each document that is closer than by chance, the closest first.
     fn closest(&self, question: &Question) -> Vec<(DocumentKey, Closeness)> {
-        if question.values.len() != self.dimensions || self.dimensions == 0 {
-            return Vec::new();
-        }
-        let asked = Packed { scale: question.scale, values: &question.values };
-        let passages = self.keys.iter().zip(&self.scales).zip(self.values.chunks_exact(self.dimensions));
         let mut documents: Vec<(DocumentKey, f32)> = Vec::new();
-        for ((key, scale), values) in passages {
-            let cosine = cosine(asked, Packed { scale: *scale, values });
+        for (key, cosine) in self.each(question) {
             // The passages of a document follow each other.
             match documents.last_mut() {
-                Some((last, best)) if last == key => *best = best.max(cosine),
-                _ => documents.push((*key, cosine)),
+                Some((last, best)) if *last == key => *best = best.max(cosine),
+                _ => documents.push((key, cosine)),
             }
         }
         let background = Background::of(documents.iter().map(|(_, cosine)| *cosine));
@@ -82,6 +104,36 @@ impl Vectors {
     }
 }
 
+/// How close the passages of a project are to a prompt.
+#[derive(Clone, Debug)]
+pub struct Cosines {
+    of: HashMap<PassageKey, f32>,
+    background: Background,
+}
+
+impl Cosines {
+    /// The closest passages, the closest first.
+    pub fn closest(&self, most: usize) -> Vec<PassageKey> {
+        let mut all: Vec<(PassageKey, f32)> = self.of.iter().map(|(key, cosine)| (*key, *cosine)).collect();
+        let order =
+            |a: &(PassageKey, f32), b: &(PassageKey, f32)| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0));
+        if most > 0 && most < all.len() {
+            all.select_nth_unstable_by(most - 1, order);
+        }
+        all.truncate(most);
+        all.sort_unstable_by(order);
+        all.into_iter().map(|(key, _)| key).collect()
+    }
+
+    /// Says of each match how close it is.
+    pub fn note(&self, matches: &mut PassageMatches) {
+        matches.background = Some(self.background);
+        for one in &mut matches.matches {
+            one.cosine = self.of.get(&one.key).copied();
+        }
+    }
+}
+
 /// The vector of a question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
@@ -91,7 +143,12 @@ pub struct Question {
 
 impl Question {
     pub fn new(vector: &[f32]) -> Self {
-        let (scale, values) = unpack(&pack(vector), vector.len()).next().unwrap_or_default();
+        Self::packed(&pack(vector), vector.len())
+    }
+
+    /// Of a vector as it is stored.
+    pub fn packed(packed: &[u8], dimensions: usize) -> Self {
+        let (scale, values) = unpack(packed, dimensions).next().unwrap_or_default();
         Self { scale, values }
     }
 }
@@ -150,5 +207,17 @@ mod tests {
         // Vectors of another model cannot be compared.
         assert_eq!(vectors.closest(&Question::new(&[1.0, 0.0, 0.0])), []);
         assert_eq!(Vectors::new(0).closest(&Question::new(&[])), []);
+    }
+
+    #[test]
+    fn each_passage_has_its_own_cosine() {
+        let mut vectors = Vectors::new(2);
+        vectors.add(key(1), &[pack(&[0.0, 1.0]), pack(&[1.0, 0.0])].concat());
+        vectors.add(key(2), &pack(&[0.8, 0.6]));
+        let cosines = vectors.cosines(&Question::new(&[1.0, 0.0]));
+        let part = |row, part| PassageKey { document: key(row), part };
+        assert_eq!(cosines.closest(2), [part(1, 1), part(2, 0)]);
+        assert_eq!(cosines.closest(9).len(), 3);
+        assert_eq!(vectors.cosines(&Question::new(&[1.0])).closest(9), []);
     }
 }

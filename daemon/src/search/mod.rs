@@ -21,7 +21,9 @@ pub mod query;
 pub mod request;
 pub mod snippet;
 pub mod source;
-pub mod spelling;
+pub mod edit_distance;
+mod segment;
+mod spelling;
 pub mod tokenizer;
 pub mod vocabulary;
 

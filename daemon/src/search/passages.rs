@@ -8,6 +8,8 @@ use tantivy::postings::Postings;
 use tantivy::schema::IndexRecordOption;
 use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
 
+use std::collections::HashSet;
+
 use crate::memory::document::{DocumentKey, Status};
 use crate::memory::ids::{ProjectKey, SessionId, Timestamp};
 use crate::memory::passage::{PassageKey, PassageMatch, PassageMatches, PassageTerm};
@@ -25,7 +27,16 @@ pub struct PassageRequest<'a> {
     pub project: &'a ProjectKey,
     /// Its passages are not found.
     pub except: Option<&'a SessionId>,
+    /// So many are found by their words.
     pub limit: usize,
+    /// These are found, too, whatever words they have.
+    pub near: &'a [PassageKey],
+}
+
+/// An index, without some of its documents.
+pub(crate) struct PassagePart<'a> {
+    pub searcher: &'a Searcher,
+    pub without: &'a HashSet<DocumentKey>,
 }
 
 /// The sums for one passage.
@@ -35,13 +46,18 @@ struct Sum {
     found: u32,
 }
 
+/// Searches the parts as one index. The first says which words of a long prompt are rare.
 pub(crate) fn find(
-    searcher: &Searcher,
+    parts: &[PassagePart<'_>],
     fields: &Fields,
     request: &PassageRequest<'_>,
 ) -> tantivy::Result<PassageMatches> {
-    let wanted = terms::select(searcher, fields, terms::query_terms(&Query::plain(request.prompt)))?;
-    let segments = Segment::open_all(searcher, fields, request)?;
+    let Some(first) = parts.first() else { return Ok(PassageMatches::default()) };
+    let wanted = terms::select(first.searcher, fields, terms::query_terms(&Query::plain(request.prompt)))?;
+    let mut segments = Vec::new();
+    for part in parts {
+        Segment::open_all(part, fields, request, &mut segments)?;
+    }
     let population = segments.iter().map(|segment| segment.passages.len()).sum::<usize>();
     if wanted.is_empty() || population == 0 {
         return Ok(PassageMatches::default());
@@ -56,7 +72,36 @@ pub(crate) fn find(
     for term in wanted.iter().take(terms::MOST_TERMS) {
         tally.count(fields, &segments, term)?;
     }
-    tally.best(fields, &segments, request.limit)
+    let near = near(fields, &segments, request.near)?;
+    tally.best(fields, &segments, request.limit, near)
+}
+
+/// The passages of these keys, as the segments have them.
+fn near(
+    fields: &Fields,
+    segments: &[Segment<'_>],
+    keys: &[PassageKey],
+) -> tantivy::Result<HashSet<(usize, DocId)>> {
+    let mut near = HashSet::new();
+    for (number, segment) in segments.iter().enumerate() {
+        let index = segment.reader.inverted_index(fields.key)?;
+        let parts = segment.reader.fast_fields().u64(schema::PART)?;
+        for key in keys {
+            let Some(mut postings) =
+                index.read_postings(&fields.key_term(key.document), IndexRecordOption::Basic)?
+            else {
+                continue;
+            };
+            while postings.doc() != TERMINATED {
+                let doc = postings.doc();
+                if segment.passages.contains(doc) && parts.first(doc) == Some(u64::from(key.part)) {
+                    near.insert((number, doc));
+                }
+                postings.advance();
+            }
+        }
+    }
+    Ok(near)
 }
 
 /// A segment with the project's passages.
@@ -67,13 +112,13 @@ struct Segment<'a> {
 
 impl<'a> Segment<'a> {
     fn open_all(
-        searcher: &'a Searcher,
+        part: &PassagePart<'a>,
         fields: &Fields,
         request: &PassageRequest<'_>,
-    ) -> tantivy::Result<Vec<Self>> {
+        segments: &mut Vec<Self>,
+    ) -> tantivy::Result<()> {
         let project = Term::from_field_text(fields.passage_project, request.project.as_str());
-        let mut segments = Vec::new();
-        for reader in searcher.segment_readers() {
+        for reader in part.searcher.segment_readers() {
             let index = reader.inverted_index(fields.passage_project)?;
             let Some(mut postings) = index.read_postings(&project, IndexRecordOption::Basic)? else {
                 continue;
@@ -91,9 +136,21 @@ impl<'a> Segment<'a> {
                 }
                 postings.advance();
             }
+            for key in part.without {
+                let replaced = reader.inverted_index(fields.key)?;
+                let Some(mut postings) =
+                    replaced.read_postings(&fields.key_term(*key), IndexRecordOption::Basic)?
+                else {
+                    continue;
+                };
+                while postings.doc() != TERMINATED {
+                    passages.remove(postings.doc());
+                    postings.advance();
+                }
+            }
             segments.push(Self { reader, passages });
         }
-        Ok(segments)
+        Ok(())
     }
 }
 
@@ -164,6 +221,7 @@ impl Tally {
         fields: &Fields,
         segments: &[Segment<'_>],
         limit: usize,
+        near: HashSet<(usize, DocId)>,
     ) -> tantivy::Result<PassageMatches> {
         let found = self.sums.iter().enumerate().flat_map(|(segment, sums)| {
             let sums = sums.iter().zip(0..).filter(|(sum, _)| sum.found != 0);
@@ -178,6 +236,11 @@ impl Tally {
             ranked.select_nth_unstable_by(most - 1, order);
             ranked.truncate(most);
         }
+        let known: HashSet<(usize, DocId)> = ranked.iter().map(|(place, _)| *place).collect();
+        ranked.extend(near.into_iter().filter(|place| !known.contains(place)).map(|place| {
+            let sum = self.sums.get(place.0).and_then(|sums| sums.get(place.1 as usize));
+            (place, sum.copied().unwrap_or_default())
+        }));
         let mut matches = Vec::with_capacity(ranked.len());
         for (number, segment) in segments.iter().enumerate() {
             let columns = segment.reader.fast_fields();
@@ -202,12 +265,13 @@ impl Tally {
                     length: FieldNormReader::id_to_fieldnorm(lengths.fieldnorm_id(*doc)),
                     strength: sum.strength / self.whole.max(f32::MIN_POSITIVE),
                     found: sum.found,
+                    cosine: None,
                 });
             }
         }
         // The numbers of segments change; keys do not.
         matches.sort_by(|a, b| b.strength.total_cmp(&a.strength).then_with(|| a.key.cmp(&b.key)));
-        Ok(PassageMatches { terms: self.terms, population: self.population, matches })
+        Ok(PassageMatches { terms: self.terms, population: self.population, matches, background: None })
     }
 }
 
@@ -219,7 +283,7 @@ mod tests {
     use crate::memory::observation::Importance;
     use crate::memory::passage;
     use crate::search::query::parse;
-    use crate::search::{Index, Opened, Request, search};
+    use crate::search::{Current, Fresh, Index, Opened, Request, search};
 
     fn answer(row: i64, session: &str, text: &str) -> Document {
         Document {
@@ -252,8 +316,9 @@ mod tests {
 
     fn found(index: &Index, prompt: &str, except: Option<&str>) -> Vec<String> {
         let (project, except) = (ProjectKey::from("shop"), except.map(SessionId::from));
-        let request = PassageRequest { prompt, project: &project, except: except.as_ref(), limit: 10 };
-        let found = index.passages(&request).unwrap();
+        let request =
+            PassageRequest { prompt, project: &project, except: except.as_ref(), limit: 10, near: &[] };
+        let found = Current { index, fresh: &Fresh::default() }.passages(&request).unwrap();
         found.matches.iter().map(|one| format!("{}.{}", one.key.document, one.key.part)).collect()
     }
 
@@ -296,5 +361,45 @@ mod tests {
         opened.writer.commit(3).unwrap();
         assert_eq!(found(&opened.index, "cart", None), Vec::<String>::new());
         assert_eq!(opened.index.documents(), 1);
+    }
+
+    #[test]
+    fn what_is_near_is_found_without_a_common_word() {
+        let (_folder, opened) =
+            filled(&[answer(1, "a", &two_sections()), answer(2, "b", "The cart is a list of rows.")]);
+        let (project, except) = (ProjectKey::from("shop"), SessionId::from("b"));
+        let key =
+            |row, part| PassageKey { document: DocumentKey { kind: DocumentKind::Response, row }, part };
+        let near = [key(1, 0), key(2, 0), key(9, 0), key(1, 7)];
+        let request = PassageRequest {
+            prompt: "totals",
+            project: &project,
+            except: Some(&except),
+            limit: 10,
+            near: &near,
+        };
+        let found = Current { index: &opened.index, fresh: &Fresh::default() }.passages(&request).unwrap();
+        let found: Vec<_> = found.matches.iter().map(|one| (one.key, one.found)).collect();
+        assert_eq!(found, [(key(1, 1), 1), (key(1, 0), 0)], "what is near, unless it is the session's own");
+    }
+
+    #[test]
+    fn what_the_index_has_not_taken_is_found_as_it_is() {
+        let (_folder, opened) =
+            filled(&[answer(1, "a", &two_sections()), answer(2, "b", "The cart is a list of rows.")]);
+        let written = [answer(1, "a", "The cart is drawn by a robot."), answer(3, "c", "A cart has wheels.")];
+        let removed = DocumentKey { kind: DocumentKind::Response, row: 2 };
+        let keys = written.iter().map(|document| document.key).chain([removed]).collect();
+        let fresh = Fresh::new(keys, &written).unwrap();
+        let found = |prompt: &str| {
+            let project = ProjectKey::from("shop");
+            let request = PassageRequest { prompt, project: &project, except: None, limit: 10, near: &[] };
+            let found = Current { index: &opened.index, fresh: &fresh }.passages(&request).unwrap();
+            let mut rows: Vec<_> = found.matches.iter().map(|one| one.key.document.row).collect();
+            rows.sort_unstable();
+            (rows, found.population)
+        };
+        assert_eq!(found("cart"), (vec![1, 3], 2));
+        assert_eq!(found("bcrypt"), (vec![], 2));
     }
 }

@@ -12,7 +12,7 @@ use crate::memory::document::DocumentKind;
 use crate::memory::ids::Timestamp;
 use crate::memory::observation::ObservationType;
 
-use super::spelling::edits;
+use super::edit_distance::edits;
 
 /// A parsed query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

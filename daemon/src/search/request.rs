@@ -7,7 +7,23 @@ use crate::memory::ids::{ProjectKey, Timestamp};
 use crate::memory::ranking::{Factors, TextFactors};
 
 use super::query::Query;
-use super::spelling::{ReadAs, Spelling};
+
+/// Whether words without a hit are read as others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spelling {
+    /// Texts that were not typed as a query.
+    #[default]
+    AsWritten,
+    Forgiving,
+}
+
+/// A word of the query that was read as another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadAs {
+    pub typed: String,
+    /// As indexed: a stem.
+    pub read: String,
+}
 
 /// A search.
 #[derive(Clone, Debug)]

@@ -8,8 +8,8 @@ use crate::memory::ids::Timestamp;
 use crate::memory::ranking::{DocumentTraits, TextFactors};
 
 use super::error::IndexError;
+use super::request::ReadAs;
 use super::request::Request;
-use super::spelling::ReadAs;
 
 /// Finds candidates in one way.
 pub trait CandidateSource {

@@ -7,25 +7,10 @@ use tantivy::{DocSet, TERMINATED, Term};
 
 use crate::memory::ranking::Commonness;
 
-use super::evaluate::Segment;
+use super::edit_distance::edits;
+use super::request::ReadAs;
+use super::segment::Segment;
 use super::terms::QueryTerm;
-
-/// Whether words without a hit are read as others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Spelling {
-    /// Texts that were not typed as a query.
-    #[default]
-    AsWritten,
-    Forgiving,
-}
-
-/// A word of the query that was read as another.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadAs {
-    pub typed: String,
-    /// As indexed: a stem.
-    pub read: String,
-}
 
 /// Shorter words have too many neighbours.
 const SHORTEST: usize = 4;
@@ -121,67 +106,4 @@ fn nearest(
     }
     near.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)).then_with(|| a.2.cmp(&b.2)));
     Ok(near.into_iter().take(MOST_TRIED).map(|(.., word)| word).collect())
-}
-
-/// Insertions, deletions, substitutions and swaps of neighbours that make one word of another.
-pub(super) fn edits(from: &str, to: &str) -> usize {
-    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
-    let mut before: Vec<usize> = Vec::new();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (nth, letter) in from.iter().enumerate() {
-        let mut next = Vec::with_capacity(row.len());
-        next.push(nth + 1);
-        for (place, other) in to.iter().enumerate() {
-            let at = |row: &[usize], place: usize| row.get(place).copied().unwrap_or(usize::MAX / 2);
-            let replaced = at(&row, place) + usize::from(letter != other);
-            let mut least = replaced.min(at(&row, place + 1) + 1).min(at(&next, place) + 1);
-            let swapped =
-                place > 0 && nth > 0 && to.get(place - 1) == Some(letter) && from.get(nth - 1) == Some(other);
-            if swapped {
-                least = least.min(at(&before, place - 1) + 1);
-            }
-            next.push(least);
-        }
-        before = std::mem::replace(&mut row, next);
-    }
-    row.last().copied().unwrap_or_default()
-}
-
-/// The name that a mistyped one most likely means; `None` if none is near.
-pub fn nearest_name<'k>(typed: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    let near = known.into_iter().map(|known| (edits(typed, known), known));
-    let (edits, known) = near.min_by_key(|(edits, _)| *edits)?;
-    (edits <= 3.min(known.chars().count() / 3)).then_some(known)
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::edits;
-
-    #[test]
-    fn edits_are_counted() {
-        for (from, to, expected) in [
-            ("", "", 0),
-            ("", "abc", 3),
-            ("abc", "", 3),
-            ("bugfx", "bugfix", 1),
-            ("kitten", "sitting", 3),
-            ("reciev", "receiv", 1),
-            ("atribut", "attribut", 1),
-            ("ba", "ab", 1),
-        ] {
-            assert_eq!(edits(from, to), expected, "{from} {to}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn a_distance_is_the_same_both_ways(from in "[a-c]{0,7}", to in "[a-c]{0,7}") {
-            prop_assert_eq!(edits(&from, &to), edits(&to, &from));
-            prop_assert_eq!(edits(&from, &from), 0);
-            prop_assert!(edits(&from, &to) >= from.len().abs_diff(to.len()));
-        }
-    }
 }

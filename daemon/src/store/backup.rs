@@ -103,6 +103,36 @@ pub(super) fn copy_into(db: &Connection, target: &Path) -> Result<(), BackupErro
     sync_folder_of(target).map_err(failed)
 }
 
+/// As a daily backup, to any file that does not exist yet.
+///
+/// # Errors
+/// When the file exists, or cannot be written.
+pub fn back_up_to(db: &Connection, target: &Path) -> Result<(), BackupError> {
+    if target.exists() {
+        let source = io::ErrorKind::AlreadyExists.into();
+        return Err(BackupError::File { path: target.to_owned(), source });
+    }
+    db.execute_batch("PRAGMA query_only = OFF").map_err(StoreError::from)?;
+    let copied = copy_into(db, target);
+    db.execute_batch("PRAGMA query_only = ON").map_err(StoreError::from)?;
+    copied
+}
+
+/// Whether this file is an undamaged database of recall's, of this version's tables or older ones.
+///
+/// # Errors
+/// When it cannot be read or is damaged.
+pub fn is_usable(path: &Path) -> Result<bool, StoreError> {
+    // Opening for reading would not fail for a file that is not there.
+    std::fs::metadata(path)?;
+    check_file(path)
+}
+
+/// The name of a backup that the user wants now, in the folder of backups.
+pub fn backup_by_hand(folder: &Path, now: Timestamp) -> PathBuf {
+    folder.join(format!("by-hand-{}.db", time_in_name(now)))
+}
+
 /// The newest backup that opens, is undamaged and has no newer schema.
 pub fn newest_good_backup(folder: &Path) -> Option<PathBuf> {
     backups(folder).into_iter().map(|backup| backup.path).find(|path| match check_file(path) {

@@ -57,29 +57,12 @@ impl Operation for Remembered {
     }
 }
 
-/// Marks observations. The user's mark overrides what was found so far.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MarkObservations {
-    pub ids: Vec<ObservationId>,
-    pub validity: Validity,
-}
-
-impl Operation for MarkObservations {
-    type Output = ();
-
-    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
-        self.ids.into_iter().try_for_each(|id| match self.validity {
-            Validity::Holds => lineage::uphold(db, id),
-            Validity::Resolved => lineage::resolve_by_hand(db, id),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::memory::document::Status;
     use crate::memory::observation::{Importance, ObservationType};
+    use crate::store::MarkObservations;
     use crate::store::{Changes, Durability, execute, open_writer};
 
     #[test]
@@ -106,7 +89,7 @@ mod tests {
         };
         let remember = |title: &str| execute(&db, said(title), &mut Changes::default()).unwrap();
         let first = remember("Round once");
-        let resolve = MarkObservations { ids: vec![first], validity: Validity::Resolved };
+        let resolve = MarkObservations { ids: vec![first], validity: Validity::Resolved, at: Timestamp(0) };
         execute(&db, resolve, &mut Changes::default()).unwrap();
         let status = |id: ObservationId| crate::store::observation(&db, id).unwrap().unwrap().status;
         assert_eq!(status(first), Status::Resolved);

@@ -8,6 +8,7 @@
 
 mod backup;
 mod by_hand;
+mod by_query;
 mod choice;
 mod compactions;
 mod delivery;
@@ -23,6 +24,7 @@ mod imported;
 mod jobs;
 mod known;
 mod late;
+mod editing;
 mod enders;
 mod lineage;
 mod ledger;
@@ -37,6 +39,7 @@ mod subjects;
 mod projects;
 mod plain_search;
 mod reading;
+mod reindex;
 mod repair;
 mod results;
 mod row;
@@ -64,9 +67,11 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use backup::{
-    BackupError, Thoroughness, back_up_daily, check, daily_backup_is_due, newest_good_backup, renew_backups,
+    BackupError, Thoroughness, back_up_daily, back_up_to, backup_by_hand, check, daily_backup_is_due,
+    is_usable, newest_good_backup, renew_backups,
 };
-pub use by_hand::{MarkObservations, Remembered, Validity};
+pub use by_hand::{Remembered, Validity};
+pub use by_query::{Found, QueryError, QueryLimits, query};
 pub use checkout_records::CheckoutRecord;
 pub use choice::{Choice, ChosenBatch, DueBatch, DueChoice, due_choice};
 pub use compactions::{CompactionRow, compaction_summaries};
@@ -74,6 +79,9 @@ pub use delivery::{Delivery, Precedence, SessionOrigin};
 pub use documents::{
     DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, log_goes_on_after,
     newest_documents_after, prompt_number, scan_documents,
+};
+pub use editing::{
+    EditObservation, EditedText, HandChange, MarkObservations, Pin, PinObservations, UndoChange, hand_changes,
 };
 pub use effect_context::StoredEvent;
 pub use file_notes::{FileNoteRow, earlier_statements, notes_about};
@@ -93,10 +101,10 @@ pub use ledger::{ReserveCost, SettleCost, SpendingRow, spending, spent};
 pub use lineage::{LineageRow, Relation, lineage};
 pub use lives::{LifeEventRow, SuspendAll, Suspension, life_events};
 pub use operation::{Changes, Operation, WriteContext, execute};
-pub use orphans::{RepairOrphans, has_orphans};
+pub use orphans::{RepairOrphans, has_orphans, loose_rows};
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
 pub use plans::{PlanRow, plan, plans_of_session};
-pub use portable::{Cursor, Portion, RestoreRows, Restored, export_page, text_fields};
+pub use portable::{PageStart, Portion, RestoreRows, Restored, export_page, text_fields};
 pub use projects::{
     ProjectInfo, commits_of_project, find_project, known_project, latest_root, project, project_of,
     project_worked_in, projects_named,
@@ -105,8 +113,10 @@ pub use reading::{
     ObservationRow, SummaryRow, TimelineRow, candidates, latest_summary, made_where, observation,
     observations_by_id, timeline,
 };
+pub use reindex::Reindex;
 pub use repair::{
     Evidence, Repair, RepairError, RepairOutcome, RepairSite, recent_repairs, remove_damaged, repair,
+    set_aside,
 };
 pub use results::BatchResult;
 pub use sessions::{
@@ -409,6 +419,18 @@ impl Readers {
     /// Sets who is told of damage.
     pub fn on_damage(&self, alarm: impl Fn(Suspicion) + Send + Sync + 'static) {
         *self.pool.alarm.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(alarm));
+    }
+
+    /// Has the database replaced by another one at the user's request. Returns without waiting for it.
+    pub fn replace_by(&self, instead: PathBuf) {
+        let evidence = Evidence::Unwanted { instead };
+        if let Some(alarm) = &*self.pool.alarm.read().unwrap_or_else(PoisonError::into_inner) {
+            alarm(Suspicion {
+                generation: self.generation(),
+                evidence,
+                why: "the user restores another one".to_owned(),
+            });
+        }
     }
 
     /// Raises the alarm if the error tells of damage.

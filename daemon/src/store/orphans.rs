@@ -27,6 +27,11 @@ pub fn has_orphans(db: &Connection) -> Result<bool, StoreError> {
     )
 }
 
+/// How many rows refer to rows that are not there.
+pub fn loose_rows(db: &Connection) -> Result<u64, StoreError> {
+    db.one("SELECT count(*) FROM pragma_foreign_key_check", [])
+}
+
 /// Gives activities a batch and batches a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepairOrphans {

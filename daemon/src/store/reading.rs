@@ -31,6 +31,7 @@ pub struct ObservationRow from "observations o LEFT JOIN sessions s ON s.id = o.
     pub superseded_by: Option<ObservationId> = "o.superseded_by",
     pub evidence: Vec<String> = "o.evidence",
     pub origin: String = "o.origin",
+    pub is_pinned: bool = "o.pinned_at IS NOT NULL",
     pub session: Option<SessionId> = "s.session_id",
     pub prompt_number: Option<u32> = "b.prompt_number",
     pub project: ProjectRow = "o.project",
@@ -114,7 +115,7 @@ pub fn observations_by_id(db: &Connection, ids: &[ObservationId]) -> Result<Vec<
 }
 
 /// What a session that starts may be told: the newest and the weightiest active observations of a project, up to
-/// `each` of both.
+/// `each` of both, and those that the user has pinned.
 pub fn candidates(
     db: &Connection,
     project: ProjectRow,
@@ -126,7 +127,9 @@ pub fn candidates(
                             ORDER BY created_at DESC LIMIT ?2)
             UNION
             SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active'
-                            ORDER BY importance DESC, created_at DESC LIMIT ?2))",
+                            ORDER BY importance DESC, created_at DESC LIMIT ?2)
+            UNION
+            SELECT id FROM observations WHERE project = ?1 AND pinned_at IS NOT NULL AND status <> 'resolved')",
         ObservationRow::SELECT
     );
     db.all(&sql, params![project, each])

@@ -19,10 +19,14 @@ use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 
 use super::backup::{self, Thoroughness, newest_good_backup, remove_if_there, sync_folder_of, time_in_name};
+use super::reindex::make_the_index_start_over;
 use super::{OpenStoreError, Readers, StoreError, migration};
 use crate::memory::ids::Timestamp;
 use crate::trusted_file::{self, Links};
 
+/// In the names of databases that were set aside, before the time.
+const DAMAGED: &str = ".damaged-";
+const REPLACED: &str = ".replaced-";
 /// How long a repair is reported.
 const TOLD_FOR_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 /// Limits the note if a disk keeps damaging files.
@@ -40,12 +44,14 @@ pub struct RepairSite {
 }
 
 /// How certain the damage is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// A query or a commit reported damage: check before replacing anything.
     Reported,
     /// A check found damage.
     Proven,
+    /// There is none. The user wants to go on with this database.
+    Unwanted { instead: PathBuf },
 }
 
 /// The result of checking a database that was reported as damaged.
@@ -103,17 +109,22 @@ pub fn repair(
             Err(error) => return Err(RepairError::Check(error)),
         }
     }
-    let restored = newest_good_backup(&site.backups);
+    let (restored, suffix) = match evidence {
+        Evidence::Unwanted { instead } => (Some(instead), REPLACED),
+        Evidence::Reported | Evidence::Proven => (newest_good_backup(&site.backups), DAMAGED),
+    };
     prepare(site, restored.as_deref(), at)?;
     let repair = Repair {
         at,
         why: why.to_owned(),
-        damaged: with_suffix(&site.database, &format!(".damaged-{}", time_in_name(at))),
+        damaged: with_suffix(&site.database, &format!("{suffix}{}", time_in_name(at))),
         restored_from: restored.as_deref().and_then(modified),
         restored,
     };
     // Write the note first: if the process dies after this, the next start finishes the repair.
-    remember(&site.note, &repair);
+    if suffix == DAMAGED {
+        remember(&site.note, &repair);
+    }
     readers.replace(|| put_in_place(&site.database, &repair.damaged))?;
     Ok(RepairOutcome::Repaired(repair))
 }
@@ -153,17 +164,31 @@ pub fn recent_repairs(note: &Path, now: Timestamp) -> Vec<Repair> {
     repairs
 }
 
-/// Deletes the damaged databases that were set aside, because single rows cannot be removed from them.
+/// Deletes the databases that were set aside, damaged or replaced, because single rows cannot be removed from them.
 pub fn remove_damaged(database: &Path) -> io::Result<()> {
     let (Some(folder), Some(name)) = (database.parent(), database.file_name()) else { return Ok(()) };
-    let damaged = with_suffix(Path::new(name), ".damaged-");
+    let aside = [DAMAGED, REPLACED].map(|suffix| with_suffix(Path::new(name), suffix));
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        if entry.file_name().as_bytes().starts_with(damaged.as_os_str().as_bytes()) {
+        let is_of = |aside: &PathBuf| entry.file_name().as_bytes().starts_with(aside.as_os_str().as_bytes());
+        if aside.iter().any(is_of) {
             remove_if_there(&entry.path())?;
         }
     }
     Ok(())
+}
+
+/// The databases that were set aside because the user wanted another one.
+pub fn set_aside(database: &Path) -> Vec<PathBuf> {
+    let (Some(folder), Some(name)) = (database.parent(), database.file_name()) else { return Vec::new() };
+    let start = with_suffix(Path::new(name), REPLACED);
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_one = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.as_bytes().starts_with(start.as_os_str().as_bytes()))
+            && !path.to_string_lossy().ends_with("-wal")
+            && !path.to_string_lossy().ends_with("-shm")
+    };
+    entries.map(|entry| entry.path()).filter(is_one).collect()
 }
 
 fn look_at(database: &Path) -> Result<(), StoreError> {
@@ -192,19 +217,6 @@ fn prepare(site: &RepairSite, restored: Option<&Path>, at: Timestamp) -> Result<
     File::open(&draft).and_then(|file| file.sync_all()).map_err(failed)?;
     fs::rename(&draft, &ready).map_err(failed)?;
     sync_folder_of(&ready).map_err(failed)
-}
-
-/// Continues the change log far above every number in use, without earlier entries. An index that followed the
-/// damaged database then finds a gap and rebuilds.
-fn make_the_index_start_over(db: &Connection, at: Timestamp) -> rusqlite::Result<()> {
-    db.execute("DELETE FROM index_log", [])?;
-    let known: Option<i64> =
-        db.query_row("SELECT max(seq) FROM sqlite_sequence WHERE name = 'index_log'", [], |row| row.get(0))?;
-    // No database has more entries than milliseconds since 1970.
-    let next = at.0.max(known.unwrap_or(0).saturating_add(1));
-    db.execute("DELETE FROM sqlite_sequence WHERE name = 'index_log'", [])?;
-    db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('index_log', ?1)", [next])?;
-    Ok(())
 }
 
 fn replacement(database: &Path) -> PathBuf {

@@ -103,6 +103,7 @@ impl<'a> Pass<'a> {
                     rewrite(db, id, draft, self.origin, saved)?
                 }
                 Some((id, MadeHere::Yes)) => rewrite(db, id, draft, self.origin, saved)?,
+                Some((id, MadeHere::ByHand)) => id,
                 Some((id, MadeHere::No)) => merge(db, id, (session, batch), draft)?,
                 None => {
                     let id = insert(db, place, draft, self.origin, saved)?;
@@ -190,12 +191,18 @@ pub(super) enum DuplicateScope {
 enum MadeHere {
     Yes,
     No,
+    /// The user has written it anew.
+    ByHand,
 }
 
-/// By whether it is of the batch.
+/// By whether it is of the batch; NULL if a person wrote it.
 impl FromRow for MadeHere {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-        Ok(if row.get(first)? { Self::Yes } else { Self::No })
+        Ok(match row.get::<_, Option<bool>>(first)? {
+            Some(true) => Self::Yes,
+            Some(false) => Self::No,
+            None => Self::ByHand,
+        })
     }
 }
 
@@ -220,11 +227,12 @@ fn known_as(
 ) -> Result<Option<(i64, MadeHere)>, StoreError> {
     /// Further back the same words may have become another finding.
     const LATEST: u32 = 200;
-    let within_reach = |made: MadeHere| reach == DuplicateScope::Project || made == MadeHere::Yes;
+    let within_reach = |made: MadeHere| reach == DuplicateScope::Project || made != MadeHere::No;
     let same: Option<(i64, MadeHere)> = db.first(
-        "SELECT id, batch IS ?3 FROM observations WHERE project = ?1 AND title = ?2
+        "SELECT id, iif(made_as IS NULL, batch IS ?3, NULL) FROM observations
+         WHERE project = ?1 AND (title = ?2 OR made_as = ?2)
            AND ((status = 'active' AND session IS ?4) OR batch IS ?3)
-         ORDER BY batch IS ?3 DESC, id LIMIT 1",
+         ORDER BY made_as IS NOT NULL DESC, batch IS ?3 DESC, id LIMIT 1",
         params![place.project, draft.title, place.batch, place.session],
     )?;
     let known = same.filter(|(_, made)| within_reach(*made));

@@ -4,6 +4,8 @@
 
 use std::io::Read;
 
+use rusqlite::Connection;
+use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, Value, ValueRef};
 
 /// Below this compressing saves less than the readable form is worth.
@@ -25,6 +27,21 @@ impl ToSql for Packed<'_> {
     }
 }
 
+/// Adds the SQL function `plain(X)`: the text of a compressed value, and anything else as it is.
+pub(super) fn add_function(db: &Connection) -> rusqlite::Result<()> {
+    let flags =
+        FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
+    db.create_scalar_function("plain", 1, flags, |context| {
+        let value = context.get_raw(0);
+        // Another blob is no compressed text.
+        let text = matches!(value, ValueRef::Blob(_)).then(|| Unpacked::column_result(value));
+        Ok(match text {
+            Some(Ok(text)) => Value::Text(text.0),
+            Some(Err(_)) | None => Value::column_result(value)?,
+        })
+    })
+}
+
 /// A text on its way out.
 pub(super) struct Unpacked(pub(super) String);
 
@@ -44,8 +61,6 @@ impl FromSql for Unpacked {
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::Connection;
-
     use super::*;
 
     #[test]

@@ -8,6 +8,7 @@
 pub mod answer;
 pub mod payload;
 pub mod plans;
+pub mod tool;
 pub mod tools;
 
 use recall_protocol::wire::{Deliver, Flags};

@@ -14,7 +14,9 @@ pub(in crate::agents) const SESSION: &[&str] = &["session_id", "sessionId"];
 /// Some hosts name the conversation, and no session. A chat gateway's events name both.
 const CONVERSATION: &[&str] = &["conversation_id", "conversationId", "trajectory_id", "taskId"];
 const SESSION_KEY: &[&str] = &["session_key", "sessionKey"];
-const EVENT: &[&str] = &["hook_event_name", "hookEventName", "hookName", "agent_action_name"];
+/// What most agents call it.
+pub(in crate::agents) const EVENT_FIELD: &str = "hook_event_name";
+const EVENT: &[&str] = &[EVENT_FIELD, "hookEventName", "hookName", "agent_action_name"];
 pub(in crate::agents) const TURN: &[&str] = &["prompt_id", "turn_id", "generation_id", "execution_id"];
 pub(in crate::agents) const PROMPT: &[&str] = &["prompt", "user_prompt"];
 pub(in crate::agents) const TRANSCRIPT: &[&str] = &["transcript_path", "transcriptPath"];

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::tools::Tool;
+use super::tool::Tool;
 use crate::agents::PlanRequest;
 use crate::agents::named_file::{self, Refused};
 use crate::memory::plan::{PlanChange, is_plan_file};

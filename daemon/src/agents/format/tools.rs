@@ -7,33 +7,9 @@
 use serde_json::Value;
 
 use super::plans;
+pub use super::tool::Tool;
 use crate::memory::event::{MOST_PATH, SubagentTask, ToolCall};
 use crate::memory::material::{Action, Change, WriteKind};
-
-/// What a tool does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tool {
-    Read,
-    /// Replaces parts of a file, or changes files by a patch of `*** Update File:` sections.
-    Edit,
-    NotebookEdit,
-    /// Writes a whole file.
-    Write,
-    Command,
-    Search,
-    /// Opens a web page, or searches the web.
-    Fetch,
-    /// Starts a subagent.
-    Delegate,
-    /// Asks the user.
-    Ask,
-    /// Hands in a plan for approval.
-    Plan,
-    /// Writes the whole task list.
-    TodoList,
-    TaskCreate,
-    TaskUpdate,
-}
 
 /// An agent's tools by their names.
 #[derive(Clone, Copy, Debug)]

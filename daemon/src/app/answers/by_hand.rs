@@ -1,9 +1,9 @@
-//! The answers of `forget`: what was removed, or would be.
+//! The answers to changes by hand: what was removed, or would be; what can be taken back.
 
 use serde::{Deserialize, Serialize};
 
-use super::{PublicId, Text};
-use crate::store::ForgottenCounts;
+use super::{Moment, PublicId, Text};
+use crate::store::{ForgottenCounts, HandChange};
 
 /// How much matches, or was removed.
 #[derive(Serialize, Deserialize)]
@@ -34,4 +34,32 @@ pub struct ForgetItem {
     pub id: PublicId,
     pub kind: Text,
     pub title: String,
+}
+
+/// The changes that can be taken back, newest first.
+#[derive(Serialize, Deserialize)]
+pub struct ChangesAnswer {
+    pub changes: Vec<ChangeAnswer>,
+}
+
+/// What was taken back; null if there was nothing.
+#[derive(Serialize, Deserialize)]
+pub struct UndoAnswer {
+    pub undone: Option<ChangeAnswer>,
+}
+
+/// A change by hand of an observation.
+#[derive(Serialize, Deserialize)]
+pub struct ChangeAnswer {
+    pub id: i64,
+    /// `edit`, `pin`, `unpin`, `resolve` or `reopen`.
+    pub change: String,
+    pub title: String,
+    pub at: Moment,
+}
+
+impl From<HandChange> for ChangeAnswer {
+    fn from(change: HandChange) -> Self {
+        Self { id: change.observation.0, change: change.what, title: change.title, at: Moment(change.at) }
+    }
 }

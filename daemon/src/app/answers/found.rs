@@ -123,6 +123,11 @@ pub struct DecisionAnswer {
     pub prompt: f64,
     /// What each feature adds to its log odds, the greatest first.
     pub prompt_parts: Vec<DecisionPart>,
+    /// The probability that this project knows what is asked. 0 if nothing was searched for.
+    #[serde(default)]
+    pub known: f64,
+    #[serde(default)]
+    pub known_parts: Vec<DecisionPart>,
     /// The probability that the best passage answers the prompt. 0 without one.
     pub answer: f64,
     /// The document of the best passage.
@@ -148,6 +153,8 @@ impl From<Decision> for DecisionAnswer {
             floor: FLOOR,
             prompt: decision.prompt,
             prompt_parts: parts(decision.prompt_parts),
+            known: decision.known,
+            known_parts: parts(decision.known_parts),
             answer: best.map_or(0.0, |best| best.probability),
             best: best.map(|best| PublicId(best.key.document)),
             answer_parts: parts(answer_parts.unwrap_or_default()),

@@ -16,6 +16,7 @@ pub mod observation;
 pub mod portable;
 pub mod session;
 pub mod status;
+pub mod upkeep;
 
 /// A constant word; owned when it was read from an answer.
 pub type Text = Cow<'static, str>;

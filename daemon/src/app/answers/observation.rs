@@ -24,6 +24,8 @@ pub struct ObservationAnswer {
     pub status: Text,
     pub superseded_by: Option<i64>,
     pub origin: String,
+    /// The user has pinned it.
+    pub pinned: bool,
     pub session_id: Option<String>,
     pub prompt_number: Option<u32>,
     pub evidence: Vec<String>,
@@ -59,6 +61,7 @@ impl From<ObservationRow> for ObservationAnswer {
             status: row.status.as_str().into(),
             superseded_by: row.superseded_by.map(|id| id.0),
             origin: row.origin,
+            pinned: row.is_pinned,
             session_id: row.session.map(|session| session.0),
             prompt_number: row.prompt_number,
             evidence: row.evidence,

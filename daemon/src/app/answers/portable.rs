@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use recall_protocol::query::ExportCursor;
+use recall_protocol::query::ExportFrom;
 use serde::{Deserialize, Serialize};
 
 /// A part of an export.
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct ExportAnswer {
     pub lines: Vec<String>,
     /// Where the next part begins; `None` at the end.
-    pub next: Option<ExportCursor>,
+    pub next: Option<ExportFrom>,
 }
 
 /// What became of lines.

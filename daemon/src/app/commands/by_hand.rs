@@ -24,7 +24,7 @@ use crate::memory::subject;
 use crate::memory::text::shortened_line;
 use crate::memory::tokens::estimate;
 use crate::repository;
-use crate::search::spelling::nearest_name;
+use crate::search::edit_distance::nearest_name;
 use crate::store::{self, MarkObservations, ObservationRow, ProjectInfo, Remembered};
 
 /// The importance of a remark by the user.
@@ -69,17 +69,17 @@ pub async fn mark(
     context
         .ports
         .writer()
-        .write(MarkObservations { ids: ids.clone(), validity })
+        .write(MarkObservations { ids: ids.clone(), validity, at: clock::now() })
         .await
         .map_err(not_written)?;
     show(context, ids).await
 }
 
-fn unanswered() -> Refused {
+pub(super) fn unanswered() -> Refused {
     Refused::new(ErrorKind::Internal, "The daemon could not answer", "Its log says more.")
 }
 
-fn not_written(error: impl std::fmt::Display) -> Refused {
+pub(super) fn not_written(error: impl std::fmt::Display) -> Refused {
     Refused::new(
         ErrorKind::Internal,
         format!("Nothing was changed: {error}"),
@@ -113,7 +113,7 @@ fn markable(db: &Connection, id: &str, validity: Validity) -> Result<Observation
 }
 
 /// The observations as they are now.
-async fn show(
+pub(super) async fn show(
     context: &CommandContext<impl Ports>,
     ids: Vec<ObservationId>,
 ) -> Answer<TextAnswer<ObservationAnswer>> {

@@ -37,6 +37,16 @@ pub async fn forget(context: &CommandContext<impl Ports>, request: Forget) -> An
         Ok(Request { what, unreadable })
     })
     .await?;
+    forget_selection(context, request, step, now).await
+}
+
+/// Forgets what a request means, or says what would go.
+pub(super) async fn forget_selection(
+    context: &CommandContext<impl Ports>,
+    request: Request,
+    step: ForgetStep,
+    now: Timestamp,
+) -> Answer<ForgetAnswer> {
     let asked = context.clone();
     match step {
         ForgetStep::Preview => blocking(move || preview(&asked, &request, now)).await,

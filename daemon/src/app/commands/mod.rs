@@ -1,9 +1,11 @@
 //! Requests that change something: remarks, forgetting, pauses, and retries.
 
 pub mod by_hand;
+pub mod editing;
 pub mod forget;
 pub mod restore;
 pub mod retry;
+pub mod upkeep;
 
 use super::context_lookup::ContextLookup;
 use super::forgetting::Forgetting;

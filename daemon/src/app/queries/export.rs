@@ -1,19 +1,20 @@
 //! What is stored, as lines that another memory can take.
 
-use recall_protocol::query::{Export, ExportCursor};
+use recall_protocol::query::{Export, ExportFrom};
 
 use super::{Answer, projects, read};
 use crate::app::answers::portable::ExportAnswer;
 use crate::app::context_lookup::ContextLookup;
 use crate::memory::ids::Timestamp;
-use crate::store::{self, Cursor, Portion};
+use crate::store::{self, PageStart, Portion};
 
 /// About how large a part is. A frame has room for many times as much.
 const BYTES: usize = 1 << 20;
 
 pub fn export(lookup: &ContextLookup, request: Export) -> Answer<ExportAnswer> {
-    let from =
-        request.from.map_or_else(Cursor::default, |from| Cursor { table: from.table, after: from.after });
+    let from = request
+        .from
+        .map_or_else(PageStart::default, |from| PageStart { table: from.table, after: from.after });
     read(lookup, |db| {
         let chosen = projects(db, &request.filter)?;
         let portion = Portion {
@@ -21,7 +22,7 @@ pub fn export(lookup: &ContextLookup, request: Export) -> Answer<ExportAnswer> {
             since: request.filter.since_ms.map(Timestamp),
         };
         let (lines, next) = store::export_page(db, &portion, from, BYTES)?;
-        let next = next.map(|next| ExportCursor { table: next.table, after: next.after });
+        let next = next.map(|next| ExportFrom { table: next.table, after: next.after });
         Ok(ExportAnswer { lines, next })
     })
 }

@@ -11,6 +11,7 @@ pub mod marks;
 pub mod search;
 pub mod session;
 pub mod show;
+pub mod sql;
 pub mod timeline;
 pub mod why;
 

@@ -21,9 +21,9 @@ use crate::memory::ids::{ProjectKey, Timestamp};
 use crate::memory::tokens::estimate;
 use crate::search::index::Index;
 use crate::search::query::{self, Query};
+use crate::search::request::Spelling;
 use crate::search::request::{Request, Scope};
 use crate::search::snippet::snippet;
-use crate::search::spelling::Spelling;
 use crate::store::{self, PlainSearch, ProjectInfo, StoreError};
 
 const SNIPPET_CHARS: usize = 240;

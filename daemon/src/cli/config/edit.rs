@@ -3,13 +3,12 @@
 //! A copy is edited, so that the daemon never reads half of a change, and a copy with mistakes never counts.
 
 use std::io::{BufRead, IsTerminal, Write};
-use std::path::Path;
-use std::process::Command;
 
 use anyhow::Context;
 use clap::Args;
 use recall_protocol::paths::Paths;
 
+use crate::cli::edit::open;
 use crate::cli::failure::Failure;
 use crate::cli::terminal::{ERROR, GOOD};
 use crate::config::change::problems;
@@ -21,7 +20,6 @@ pub struct EditArgs {}
 /// # Errors
 /// When there is no editor, it fails, or the text has mistakes and nobody can be asked.
 pub(super) fn run(EditArgs {}: &EditArgs, paths: &Paths, out: &mut dyn Write) -> anyhow::Result<()> {
-    let editor = editor()?;
     let (file, text) = super::file(paths)?;
     let before = text.clone().unwrap_or_else(template);
     let mut draft = tempfile::Builder::new()
@@ -32,7 +30,7 @@ pub(super) fn run(EditArgs {}: &EditArgs, paths: &Paths, out: &mut dyn Write) ->
     draft.write_all(before.as_bytes())?;
     draft.flush()?;
     loop {
-        open(&editor, draft.path())?;
+        open(draft.path())?;
         let after = std::fs::read_to_string(draft.path()).context("reading what was edited")?;
         if after == before {
             return Ok(writeln!(out, "Nothing was changed.")?);
@@ -65,29 +63,4 @@ fn again(out: &mut dyn Write) -> anyhow::Result<bool> {
     let mut answer = String::new();
     let length = stdin.lock().read_line(&mut answer)?;
     Ok(length > 0 && !answer.trim().to_lowercase().starts_with('n'))
-}
-
-/// The editor with its arguments, as the user has set it.
-fn editor() -> anyhow::Result<Vec<String>> {
-    let set = ["VISUAL", "EDITOR"].iter().filter_map(|name| std::env::var(name).ok());
-    let command =
-        set.into_iter().find(|command| !command.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
-    shlex::split(&command).filter(|words| !words.is_empty()).ok_or_else(|| {
-        Failure::usage(format!("$EDITOR is {command:?}, which is no command"))
-            .hint("Set it to the name of an editor, e.g. EDITOR=nano.")
-            .into()
-    })
-}
-
-fn open(editor: &[String], draft: &Path) -> anyhow::Result<()> {
-    let (program, arguments) =
-        editor.split_first().map_or(("vi", &[][..]), |(name, rest)| (name.as_str(), rest));
-    let status = Command::new(program).args(arguments).arg(draft).status().map_err(|error| {
-        Failure::failed(format!("Cannot start the editor {program:?}: {error}"))
-            .hint("Set $VISUAL or $EDITOR, e.g. EDITOR=nano.")
-    })?;
-    if status.success() {
-        return Ok(());
-    }
-    Err(Failure::failed(format!("The editor ended with {status}; the settings stay as they were")).into())
 }

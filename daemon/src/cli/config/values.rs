@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use recall_protocol::paths::Paths;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cli::failure::Failure;
 use crate::cli::terminal::{DIM, WARNING, table};
@@ -38,8 +38,11 @@ pub struct SetArgs {
     /// A key, such as context.start_tokens
     key: String,
     /// Its value; a list takes several
-    #[arg(required = true, allow_negative_numbers = true)]
+    #[arg(required_unless_present = "unset", allow_negative_numbers = true)]
     value: Vec<String>,
+    /// Take the key out of the file, as `recall config unset` does
+    #[arg(long, conflicts_with = "value")]
+    unset: bool,
 }
 
 #[derive(Debug, Args)]
@@ -84,8 +87,8 @@ pub(super) fn list(args: &ListArgs, paths: &Paths, out: &mut dyn Write) -> anyho
     }
     if args.json {
         let listed: Vec<_> = settings.iter().map(Listed::of).collect();
-        serde_json::to_writer(&mut *out, &listed)?;
-        return Ok(writeln!(out)?);
+        let file = paths.config_file().display().to_string();
+        return Ok(writeln!(out, "{}", json!({"path": file, "settings": listed}))?);
     }
     let rows: Vec<Vec<String>> = settings
         .iter()
@@ -139,6 +142,9 @@ pub(super) fn set(args: &SetArgs, paths: &Paths, out: &mut dyn Write) -> anyhow:
     let key = known(&args.key)?;
     let (file, text) = super::file(paths)?;
     let text = text.unwrap_or_default();
+    if args.unset {
+        return unset(&UnsetArgs { key: args.key.clone() }, paths, out);
+    }
     let changed = change::set(&text, &key, &args.value).map_err(|error| refused(error, &key))?;
     if changed != text {
         file.write(&changed)?;
@@ -146,7 +152,7 @@ pub(super) fn set(args: &SetArgs, paths: &Paths, out: &mut dyn Write) -> anyhow:
     let setting =
         Config::settings(paths.config_file()).into_iter().find(|setting| setting.key.name == key.name);
     let value = setting.map(|setting| setting.value).unwrap_or_default();
-    writeln!(out, "{} is {}.", key.name, told(&value))?;
+    writeln!(out, "{} = {}", key.name, told(&value))?;
     Ok(says_when(out, &key)?)
 }
 
@@ -159,7 +165,7 @@ pub(super) fn unset(args: &UnsetArgs, paths: &Paths, out: &mut dyn Write) -> any
         return Ok(writeln!(out, "The file does not have {}.", key.name)?);
     }
     file.write(&changed)?;
-    writeln!(out, "{} is {}, its default.", key.name, told(&key.default_value()))?;
+    writeln!(out, "{} = {}", key.name, told(&key.default_value()))?;
     Ok(says_when(out, &key)?)
 }
 
@@ -167,7 +173,7 @@ pub(super) fn unset(args: &UnsetArgs, paths: &Paths, out: &mut dyn Write) -> any
 fn says_when(out: &mut dyn Write, key: &Key) -> std::io::Result<()> {
     let table = key.name.split('.').next().unwrap_or_default();
     if matches!(table, "context" | "redaction") || key.name == "capture.exclude" {
-        return writeln!(out, "{DIM}A running daemon takes it up within seconds.{DIM:#}");
+        return writeln!(out, "{DIM}A running daemon takes it up within two seconds.{DIM:#}");
     }
     let when = if table == "mcp" { "`recall mcp`" } else { "the daemon" };
     writeln!(out, "{DIM}It counts from the next start of {when}.{DIM:#}")
@@ -183,9 +189,9 @@ fn known(name: &str) -> anyhow::Result<Key> {
     }
     let hint = match Key::nearest(name) {
         Some(nearest) => format!("Did you mean {nearest}?"),
-        None => "`recall config list` shows all keys.".to_owned(),
+        None => "`recall config list` shows all settings.".to_owned(),
     };
-    Err(Failure::usage(format!("There is no key {name:?}")).hint(hint).into())
+    Err(Failure::usage(format!("There is no setting {name:?}")).hint(hint).into())
 }
 
 fn refused(error: ChangeError, key: &Key) -> Failure {

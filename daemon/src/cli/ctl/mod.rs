@@ -9,6 +9,7 @@ pub mod events;
 pub mod flush;
 pub mod stop;
 pub mod pause;
+pub mod upkeep;
 
 use std::io::Write;
 
@@ -30,6 +31,16 @@ pub enum CtlCommand {
     Events(events::EventsArgs),
     /// Wait until every accepted event is stored, compressed and searchable
     Flush(flush::FlushArgs),
+    /// Copy the database to a file
+    Backup(upkeep::BackupArgs),
+    /// Go on with a backup; the present database is kept aside
+    Restore(upkeep::RestoreArgs),
+    /// Look for damage in the database and the index
+    Check(upkeep::CheckArgs),
+    /// Forget old sessions
+    Prune(upkeep::PruneArgs),
+    /// Build the search index again
+    Reindex(upkeep::ReindexArgs),
     /// Stop recording and injecting for a while
     Pause(pause::PauseArgs),
     /// Resume recording
@@ -47,6 +58,11 @@ pub fn run(command: CtlCommand, out: &mut dyn Write) -> anyhow::Result<()> {
         CtlCommand::Retry(args) => retry::run(&args, out),
         CtlCommand::Events(args) => events::run(&args, out),
         CtlCommand::Flush(args) => flush::run(&args, out),
+        CtlCommand::Backup(args) => upkeep::backup(&args, out),
+        CtlCommand::Restore(args) => upkeep::restore(&args, out),
+        CtlCommand::Check(args) => upkeep::check(&args, out),
+        CtlCommand::Prune(args) => upkeep::prune(&args, out),
+        CtlCommand::Reindex(args) => upkeep::reindex(&args, out),
         CtlCommand::Pause(args) => pause::pause(&args, out),
         CtlCommand::Resume(args) => pause::resume(&args, out),
         CtlCommand::Stop(args) => stop::run(&args, out),

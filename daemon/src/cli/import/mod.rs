@@ -7,7 +7,10 @@
 mod claude_mem;
 mod files;
 mod lines;
+mod offer;
 mod sender;
+
+pub(crate) use offer::offer;
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -42,7 +45,7 @@ const MOST_NAMED: usize = 10;
 /// Import the sessions that agents recorded before recall was installed
 ///
 /// Their dates are kept. Notes are made of them without any model. Repeating it adds only what is new.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = "Examples:
   recall import                          everything that is found
   recall import --dry-run                only say what there is
@@ -80,6 +83,8 @@ struct Counts {
     /// Sessions that were stored, or with `--dry-run` could be.
     sessions: usize,
     prompts: usize,
+    /// What these sessions consist of: prompts, calls, answers.
+    events: usize,
     /// Folders in which these sessions worked.
     projects: BTreeSet<String>,
     /// Sessions that were stored before.
@@ -209,9 +214,10 @@ fn each_file(
 impl Counts {
     fn add(&mut self, file: &SessionFile, taken: Taken) {
         match taken {
-            Taken::Stored { prompts, cwd, unreadable } => {
+            Taken::Stored { prompts, events, cwd, unreadable } => {
                 self.sessions += 1;
                 self.prompts += prompts;
+                self.events += events;
                 self.projects.insert(cwd);
                 self.unreadable_lines += unreadable;
             }

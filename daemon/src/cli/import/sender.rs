@@ -32,6 +32,7 @@ pub(super) struct Sender {
 pub(super) enum Taken {
     Stored {
         prompts: usize,
+        events: usize,
         cwd: String,
         unreadable: usize,
     },
@@ -67,7 +68,9 @@ impl Sender {
         if !wanted.is_met_by(&session.cwd, last_ms) {
             return Ok(Taken::Other);
         }
-        let stored = Taken::Stored { prompts, cwd: session.cwd.clone(), unreadable: session.unreadable };
+        let events = session.events.len();
+        let stored =
+            Taken::Stored { prompts, events, cwd: session.cwd.clone(), unreadable: session.unreadable };
         let Some(client) = &mut self.client else { return Ok(stored) };
         let before = captured(client, spec, &session.id)?;
         match before.since_ms {

@@ -18,6 +18,7 @@ mod toml_settings;
 mod version;
 
 use crate::cli::consent::{Answer, Consent};
+use crate::cli::import;
 pub(super) use edit::{Edit, EditAction};
 
 use std::io::Write;
@@ -62,6 +63,9 @@ pub struct InstallArgs {
     /// Show what would change and change nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Also import the sessions that the agents have recorded so far, as `recall import` does
+    #[arg(long, conflicts_with = "dry_run")]
+    pub import: bool,
     /// Leave the service manager alone; hooks start the daemon by themselves
     #[arg(long)]
     pub no_service: bool,
@@ -92,7 +96,9 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let folder = this_project(args.project)?;
     let scope = folder.as_deref().map_or(Scope::User, Scope::Project);
     let access = if args.mcp { Access::HooksAndServer } else { Access::Hooks };
-    Installation {
+    // Whoever has a memory has been asked.
+    let is_first = paths(&environment).is_some_and(|paths| !paths.database().exists());
+    let installation = Installation {
         environment: &environment,
         programs: &programs,
         known: AGENTS,
@@ -100,8 +106,17 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         scope,
         access,
         service,
+    };
+    if installation.run(consent, out)? == Answer::Leave {
+        return Ok(());
     }
-    .run(consent, out)
+    let consent = match (args.import, is_first && !args.project) {
+        (true, _) => Consent::Given,
+        (false, true) if !args.yes => Consent::at_terminal(&mut input),
+        (false, true) => Consent::Unavailable,
+        (false, false) => return Ok(()),
+    };
+    import::offer(consent, out)
 }
 
 /// The folder of the project, if its settings are meant.
@@ -161,7 +176,7 @@ pub(crate) struct Installation<'a> {
 }
 
 impl Installation<'_> {
-    pub(crate) fn run(self, consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+    pub(crate) fn run(self, consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result<Answer> {
         let edits = self.plan(out)?;
         if consent.shows_changes() {
             for edit in edits.iter().filter(|edit| edit.is_needed()) {
@@ -171,14 +186,16 @@ impl Installation<'_> {
         let service = self.plan_service(out)?;
         if edits.iter().any(Edit::is_needed) || service.is_some() {
             if consent.obtain("Make these changes?", out)? == Answer::Leave {
-                return Ok(());
+                return Ok(Answer::Leave);
             }
             self.register(edits, out)?;
             if let Some(service) = service {
                 self.start(&service, out)?;
             }
+        } else if let Consent::ShowOnly = consent {
+            return Ok(Answer::Leave);
         }
-        Ok(())
+        Ok(Answer::Go)
     }
 
     /// Plans each agent's changes and warns if something would keep the hooks from working.

@@ -5,14 +5,11 @@
 
 use std::ops::Range;
 
-use super::noise;
-use super::sources::{self, SourceKind};
+use super::sources::SourceKind;
 use super::terms::{self, Term, Terms, Vocabulary};
-use super::unit_features;
-use super::units::{self, Unit};
+use super::units::Unit;
 use crate::memory::ids::EventId;
 use crate::memory::linear::Row;
-use crate::memory::material::{Action, BatchMaterial, CallOutcome};
 
 /// A text of the session.
 #[derive(Clone, Debug)]
@@ -85,39 +82,15 @@ impl Places {
     }
 }
 
-/// More units than these are not looked at.
-const MOST_UNITS: usize = 12_000;
-
 impl Analysis {
-    /// Reads the batches of a session, or a single one.
-    pub fn of<'a>(batches: impl IntoIterator<Item = &'a BatchMaterial> + Clone) -> Self {
-        let texts = sources::of_session(batches.clone());
-        let last_answer =
-            texts.iter().rposition(|texts| texts.iter().any(|text| text.kind == SourceKind::Answer));
-        let mut analysis = Self::default();
-        let mut index = unit_features::Index::default();
-        for (number, (batch, texts)) in batches.into_iter().zip(texts).enumerate() {
-            let facts = facts(batch);
-            let first = analysis.units.len();
-            for text in texts {
-                let is_last = Some(number) == last_answer && text.kind == SourceKind::Answer;
-                let units = noise::clean(text.kind, is_last, units::units_of(&text));
-                if !units.is_empty() && analysis.units.len() + units.len() <= MOST_UNITS {
-                    analysis.add(text.kind, number, text.events, is_last, units);
-                }
-            }
-            let answered = batch.response.as_ref().is_some_and(|answer| !answer.text.trim().is_empty());
-            analysis.is_unanswered = batch.prompt.is_some() && !answered;
-            analysis.batches = number + 1;
-            index.extend(&analysis);
-            let rows = (first..analysis.units.len()).map(|unit| index.row(&analysis, facts, unit));
-            let rows: Vec<Row> = rows.collect();
-            analysis.rows.extend(rows);
-        }
-        analysis
-    }
-
-    fn add(&mut self, kind: SourceKind, batch: usize, events: Vec<EventId>, is_last: bool, units: Vec<Unit>) {
+    pub(super) fn add(
+        &mut self,
+        kind: SourceKind,
+        batch: usize,
+        events: Vec<EventId>,
+        is_last: bool,
+        units: Vec<Unit>,
+    ) {
         let first = self.units.len();
         let source = self.sources.len();
         let mut content: Vec<Term> = Vec::new();
@@ -176,90 +149,4 @@ impl Analysis {
 /// How much a term of so many sources says.
 pub(super) fn rarity(frequency: usize) -> f64 {
     1.0 / (1.0 + (frequency.max(1) as f64).ln())
-}
-
-fn facts(batch: &BatchMaterial) -> BatchFacts {
-    let prompt = batch.prompt.as_ref().map_or("", |prompt| prompt.text.as_str());
-    let mut facts =
-        BatchFacts { prompt_chars: prompt.len(), asks: prompt.contains('?'), ..BatchFacts::default() };
-    for step in &batch.steps {
-        match step.outcome {
-            CallOutcome::Done => {
-                facts.steps += 1;
-                facts.edits += usize::from(matches!(step.action, Action::Edit { .. } | Action::Write { .. }));
-            }
-            CallOutcome::Failed { .. } | CallOutcome::Rejected { .. } => facts.failures += 1,
-        }
-    }
-    facts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::memory::material::SourcedText;
-
-    fn batch(prompt: &str, answer: &str) -> BatchMaterial {
-        let said = |text: &str| {
-            (!text.is_empty()).then(|| SourcedText { event: EventId([1; 16]), text: text.to_owned() })
-        };
-        BatchMaterial { prompt: said(prompt), response: said(answer), ..BatchMaterial::default() }
-    }
-
-    fn session() -> [BatchMaterial; 2] {
-        [
-            batch(
-                "Cache the exchange rates",
-                "The provider bills every request. Rates are cached for an hour.",
-            ),
-            batch(
-                "Why are refunds negative in the ledger?",
-                "The gateway drops the sign of `Refund::total`.",
-            ),
-        ]
-    }
-
-    #[test]
-    fn units_know_nothing_that_comes_after_their_batch() {
-        let session = session();
-        let first = Analysis::of(&session[..1]);
-        let whole = Analysis::of(&session);
-        assert!(!first.rows.is_empty() && first.rows.len() < whole.rows.len());
-        assert_eq!(first.rows, whole.rows[..first.rows.len()]);
-    }
-
-    #[test]
-    fn each_unit_has_its_source_its_terms_and_its_row() {
-        let analysis = Analysis::of(&session());
-        let count = analysis.units.len();
-        assert_eq!(
-            (analysis.terms.len(), analysis.source_of.len(), analysis.rows.len()),
-            (count, count, count)
-        );
-        for (number, source) in analysis.sources.iter().enumerate() {
-            assert!(source.units.clone().all(|unit| analysis.source_of[unit] == number));
-        }
-        let last: Vec<usize> =
-            analysis.sources.iter().filter(|source| source.is_last).map(|source| source.batch).collect();
-        assert_eq!(last, [1]);
-    }
-
-    #[test]
-    fn the_fewer_sources_hold_a_term_the_more_it_says() {
-        let mut analysis = Analysis::of(&session());
-        let mut term = |text: &str| analysis.read(text).content[0];
-        let (twice, once, never) = (term("rates"), term("ledger"), term("kubernetes"));
-        assert_eq!([twice, once, never].map(|term| analysis.frequency(term)), [2, 1, 0]);
-        assert!(analysis.rarity(twice) < analysis.rarity(once));
-        assert!((analysis.share_in(&[twice, once], Places::ANSWER) - 0.5).abs() < 1e-9);
-        assert!((analysis.share_in(&[twice, once], Places::PROMPT) - 1.0).abs() < 1e-9);
-        assert!(analysis.share_in(&[never], Places::PROMPT).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_prompt_without_an_answer_is_known() {
-        assert!(!Analysis::of(&session()).is_unanswered);
-        assert!(Analysis::of(&[batch("Cache the exchange rates", "")]).is_unanswered);
-        assert!(!Analysis::of(&[]).is_unanswered);
-    }
 }

@@ -3,7 +3,7 @@
 //!
 //! 1. [`sources`]: the texts of a batch that somebody wrote to be read.
 //! 2. [`units`]: sentences, list items and rows of a text.
-//! 3. [`analysis`]: the features of each unit as they stand when its batch ends.
+//! 3. [`analysis`]: the features of each unit as they stand when its batch ends, `measure` takes them.
 //! 4. [`windows`]: runs of neighbouring units, judged by the salience of their units.
 //! 5. [`selection`]: the runs that are told, each of them for what it adds to the others.
 //! 6. [`summary`]: the same per field of a summary.
@@ -16,6 +16,7 @@ mod comments;
 mod cues;
 pub mod git;
 pub mod kind;
+mod measure;
 mod noise;
 pub mod selection;
 pub(super) mod sentences;

@@ -6,6 +6,18 @@ const ABBREVIATIONS: [&str; 20] = [
     "usw", "ca", "nr", "al", "p.s",
 ];
 
+/// The text with single spaces.
+pub(super) fn collapsed(text: &str) -> String {
+    let mut single = String::with_capacity(text.len());
+    for word in text.split_whitespace() {
+        if !single.is_empty() {
+            single.push(' ');
+        }
+        single.push_str(word);
+    }
+    single
+}
+
 /// The sentences of a paragraph. Points inside code spans, after abbreviations and before lower case end none.
 pub(in crate::compression) fn sentences(paragraph: &str) -> Vec<&str> {
     let mut found = Vec::new();

@@ -1,8 +1,8 @@
 //! The texts of a batch that somebody wrote to be read: answers, commits, plans, prompts, comments.
 
 use super::comments;
+use super::sentences::collapsed;
 use super::shell::{self, SimpleCommand};
-use super::units::collapsed;
 use crate::compression::wording;
 pub use crate::compression::wording::SourceKind;
 use crate::memory::ids::{EventId, Timestamp};

@@ -1,10 +1,10 @@
 //! The features of a unit: where it stands, what form it has, what it names, and what else says the same.
 
-use super::analysis::{Analysis, BatchFacts, Places};
+use super::analysis::{Analysis, BatchFacts, Places, Source};
 use super::cues;
 use super::sources::SourceKind;
-use super::terms::Term;
-use super::units::Form;
+use super::terms::{Term, Terms};
+use super::units::{Form, Unit};
 use crate::memory::linear::{Features, Row};
 
 /// The sorts of source with the names of their features.
@@ -64,87 +64,30 @@ impl Index {
         let terms = analysis.terms.get(number)?;
         let source_number = *analysis.source_of.get(number)?;
         let source = analysis.sources.get(source_number)?;
-        let text = unit.text.as_str();
         let mut features = Features::default();
         let f = &mut features;
-
         for (kind, name) in KINDS {
             f.flag(name, source.kind == kind);
         }
-
-        // Form.
-        let names = terms.names.len();
-        f.add("length", ln(unit.chars));
-        f.count("names", names, 8);
-        f.add("share of names", terms.name_chars as f64 / unit.chars.max(1) as f64);
-        f.count("numbers", terms.numbers, 5);
-        f.count("words", terms.words, 120);
-        f.add("share of stop words", terms.stop_words as f64 / terms.words.max(1) as f64);
-        f.count("code spans", text.matches('`').count() / 2, 8);
-        f.flag("is item", unit.form == Form::Item);
-        f.flag("is row", unit.form == Form::Row);
-        f.flag("is code", unit.form == Form::Code);
-        f.count("depth", unit.depth, 3);
-        f.flag("is bold", unit.is_bold);
-        f.flag("is subject", unit.is_subject);
-        f.flag("is led", unit.is_led);
-        f.flag("ends with colon", text.ends_with(':'));
-        f.flag("ends with question mark", text.trim_end_matches(['"', '\'']).ends_with('?'));
-        f.flag("ends with exclamation mark", text.ends_with('!'));
-        f.count(
-            "dashes",
-            text.matches('—').count() + text.matches(" – ").count() + text.matches(" - ").count(),
-            2,
-        );
-        f.count("parentheses", text.matches('(').count(), 3);
-        f.count("arrows", text.matches('→').count() + text.matches("->").count(), 2);
-        f.flag("has colon", text.contains(": "));
-        f.count("quotes", text.matches('"').count(), 6);
-        f.count("paths", terms.paths, 3);
-        f.count("calls", text.matches("()").count(), 3);
-        f.flag("has hash", has_hash(text));
-        f.flag("is file", is_file_line(text));
-
-        // Place.
-        let units = source.units.len();
-        let at = number - source.units.start;
-        f.add("place", at as f64 / units.saturating_sub(1).max(1) as f64);
-        f.count("units before", at, 20);
-        f.count("units behind", units - 1 - at, 20);
-        f.add("place of section", unit.section as f64 / source.sections.saturating_sub(1).max(1) as f64);
-        f.count("sections", source.sections, 15);
-        f.add("length of source", ln(source.chars + 1));
-        f.flag("is long source", source.chars > 3_000);
-        f.flag("is end of subagent", source.kind == SourceKind::Subagent && at * 10 > units * 7);
-        f.count("headings", unit.headings.len(), 6);
-        f.flag("is first", unit.is_first);
-        let section = |other: usize| {
-            source.units.contains(&other)
-                && analysis.units.get(other).is_some_and(|u| u.section == unit.section)
-        };
-        let first = (source.units.start..number).rev().take(40).take_while(|other| section(*other)).count();
-        let last = (number + 1..source.units.end).take(40).take_while(|other| section(*other)).count();
-        let (first, last) = (number - first, number + last + 1);
-        let in_section = first..last;
-        f.count("units of section", in_section.len(), 20);
-        f.count("place in section", number - first, 10);
-        let section_names: usize = in_section
-            .clone()
-            .filter_map(|other| analysis.terms.get(other))
-            .map(|terms| terms.names.len())
-            .sum();
-        f.add("names of section", section_names as f64 / in_section.len().max(1) as f64);
-        let same_paragraph = in_section
-            .filter(|other| analysis.units.get(*other).is_some_and(|u| u.paragraph == unit.paragraph))
-            .count();
-        f.count("units of paragraph", same_paragraph, 12);
-        // Wording.
-        let lower = cues::plain(text);
+        form(f, unit, terms);
+        place(f, analysis, source, number);
+        let lower = cues::plain(&unit.text);
         for (name, cue) in cues::TEXT {
             f.flag(name, cues::has(&lower, cue));
         }
+        self.recurrence(f, analysis, source_number, terms);
+        f.add("edits of batch", ln(batch.edits + 1));
+        f.add("failures of batch", ln(batch.failures + 1));
+        f.add("steps of batch", ln(batch.steps + 1));
+        f.add("length of prompt", ln(batch.prompt_chars + 1));
+        f.flag("prompt asks", batch.asks);
+        Some(features)
+    }
 
-        // Recurrence.
+    /// How often its names and its content come again.
+    fn recurrence(&mut self, f: &mut Features, analysis: &Analysis, source_number: usize, terms: &Terms) {
+        let Some(source) = analysis.sources.get(source_number) else { return };
+        let names = terms.names.len();
         let frequencies = || terms.names.iter().map(|name| analysis.frequency(*name));
         f.add(
             "frequency of names",
@@ -164,14 +107,6 @@ impl Index {
         f.add("share in later source", later);
         f.add("share in earlier source", earlier);
         f.add("content", terms.content.len() as f64);
-
-        // Batch.
-        f.add("edits of batch", ln(batch.edits + 1));
-        f.add("failures of batch", ln(batch.failures + 1));
-        f.add("steps of batch", ln(batch.steps + 1));
-        f.add("length of prompt", ln(batch.prompt_chars + 1));
-        f.flag("prompt asks", batch.asks);
-        Some(features)
     }
 
     /// The largest share of the content in a later source, in an earlier one, and in the answer of the batch.
@@ -207,6 +142,75 @@ impl Index {
         }
         (later, earlier, answer)
     }
+}
+
+/// What it looks like.
+fn form(f: &mut Features, unit: &Unit, terms: &Terms) {
+    let text = unit.text.as_str();
+    let names = terms.names.len();
+    f.add("length", ln(unit.chars));
+    f.count("names", names, 8);
+    f.add("share of names", terms.name_chars as f64 / unit.chars.max(1) as f64);
+    f.count("numbers", terms.numbers, 5);
+    f.count("words", terms.words, 120);
+    f.add("share of stop words", terms.stop_words as f64 / terms.words.max(1) as f64);
+    f.count("code spans", text.matches('`').count() / 2, 8);
+    f.flag("is item", unit.form == Form::Item);
+    f.flag("is row", unit.form == Form::Row);
+    f.flag("is code", unit.form == Form::Code);
+    f.count("depth", unit.depth, 3);
+    f.flag("is bold", unit.is_bold);
+    f.flag("is subject", unit.is_subject);
+    f.flag("is led", unit.is_led);
+    f.flag("ends with colon", text.ends_with(':'));
+    f.flag("ends with question mark", text.trim_end_matches(['"', '\'']).ends_with('?'));
+    f.flag("ends with exclamation mark", text.ends_with('!'));
+    f.count(
+        "dashes",
+        text.matches('—').count() + text.matches(" – ").count() + text.matches(" - ").count(),
+        2,
+    );
+    f.count("parentheses", text.matches('(').count(), 3);
+    f.count("arrows", text.matches('→').count() + text.matches("->").count(), 2);
+    f.flag("has colon", text.contains(": "));
+    f.count("quotes", text.matches('"').count(), 6);
+    f.count("paths", terms.paths, 3);
+    f.count("calls", text.matches("()").count(), 3);
+    f.flag("has hash", has_hash(text));
+    f.flag("is file", is_file_line(text));
+}
+
+/// Where it stands in its source and in its section.
+fn place(f: &mut Features, analysis: &Analysis, source: &Source, number: usize) {
+    let Some(unit) = analysis.units.get(number) else { return };
+    let units = source.units.len();
+    let at = number - source.units.start;
+    f.add("place", at as f64 / units.saturating_sub(1).max(1) as f64);
+    f.count("units before", at, 20);
+    f.count("units behind", units - 1 - at, 20);
+    f.add("place of section", unit.section as f64 / source.sections.saturating_sub(1).max(1) as f64);
+    f.count("sections", source.sections, 15);
+    f.add("length of source", ln(source.chars + 1));
+    f.flag("is long source", source.chars > 3_000);
+    f.flag("is end of subagent", source.kind == SourceKind::Subagent && at * 10 > units * 7);
+    f.count("headings", unit.headings.len(), 6);
+    f.flag("is first", unit.is_first);
+    let section = |other: usize| {
+        source.units.contains(&other) && analysis.units.get(other).is_some_and(|u| u.section == unit.section)
+    };
+    let first = (source.units.start..number).rev().take(40).take_while(|other| section(*other)).count();
+    let last = (number + 1..source.units.end).take(40).take_while(|other| section(*other)).count();
+    let (first, last) = (number - first, number + last + 1);
+    let in_section = first..last;
+    f.count("units of section", in_section.len(), 20);
+    f.count("place in section", number - first, 10);
+    let section_names: usize =
+        in_section.clone().filter_map(|other| analysis.terms.get(other)).map(|terms| terms.names.len()).sum();
+    f.add("names of section", section_names as f64 / in_section.len().max(1) as f64);
+    let same_paragraph = in_section
+        .filter(|other| analysis.units.get(*other).is_some_and(|u| u.paragraph == unit.paragraph))
+        .count();
+    f.count("units of paragraph", same_paragraph, 12);
 }
 
 /// The features of the first unit, for their names.

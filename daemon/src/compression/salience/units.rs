@@ -1,6 +1,6 @@
 //! Cuts a Markdown text into units: sentences, list items, table rows and short code blocks, each with its headings.
 
-use super::sentences::sentences;
+use super::sentences::{collapsed, sentences};
 use super::sources::{SourceKind, SourceText};
 
 /// What a unit is made from.
@@ -85,18 +85,6 @@ fn plain(text: String, paragraph: usize, is_first: bool) -> Unit {
         is_led: false,
         is_offer: false,
     }
-}
-
-/// The text with single spaces.
-pub(super) fn collapsed(text: &str) -> String {
-    let mut single = String::with_capacity(text.len());
-    for word in text.split_whitespace() {
-        if !single.is_empty() {
-            single.push(' ');
-        }
-        single.push_str(word);
-    }
-    single
 }
 
 /// Sentences and lines as one text.

@@ -11,8 +11,18 @@ use crate::memory::observation::ObservationType;
 use crate::memory::passage::{PassageKey, PassageMatch, PassageMatches};
 use crate::memory::ranking::Commonness;
 
-/// So many of the strongest matches are judged.
-pub const JUDGED: usize = 60;
+/// So many of the strongest matches are judged, and so many of the closest.
+const STRONGEST: usize = 60;
+const CLOSEST: usize = 40;
+
+/// A passage with its features.
+pub struct Candidate<'a> {
+    pub found: &'a PassageMatch,
+    /// What its words say.
+    pub words: Features,
+    /// The same, and what its vector says. `None` if it has none, or the prompt has none.
+    pub meaning: Option<Features>,
+}
 
 /// What the matches of one prompt have in common.
 struct Field<'a> {
@@ -23,6 +33,8 @@ struct Field<'a> {
     subjects: usize,
     conversations: HashMap<u64, Conversation>,
     by_key: HashMap<PassageKey, &'a PassageMatch>,
+    /// The least cosine of the closest passages.
+    near: f32,
 }
 
 /// The matches of one session.
@@ -31,11 +43,15 @@ struct Conversation {
     found: u32,
     strongest: f32,
     second: f32,
+    closest: f32,
+    /// Passages of it among the closest.
+    near: usize,
 }
 
 impl<'a> Field<'a> {
     fn of(matches: &'a PassageMatches) -> Self {
         let mut conversations: HashMap<u64, Conversation> = HashMap::new();
+        let near = least_of_closest(matches);
         for one in &matches.matches {
             let all = conversations.entry(one.conversation).or_default();
             all.found |= one.found;
@@ -44,6 +60,10 @@ impl<'a> Field<'a> {
                 all.strongest = one.strength;
             } else {
                 all.second = all.second.max(one.strength);
+            }
+            if let Some(cosine) = one.cosine {
+                all.closest = all.closest.max(cosine);
+                all.near += usize::from(cosine >= near);
             }
         }
         let subjects = || matches.terms.iter().filter(|term| term.commonness == Commonness::Content);
@@ -58,11 +78,12 @@ impl<'a> Field<'a> {
             subjects: subjects().count(),
             conversations,
             by_key: matches.matches.iter().map(|one| (one.key, one)).collect(),
+            near,
             matches,
         }
     }
 
-    fn features(&self, one: &PassageMatch) -> Features {
+    fn words(&self, one: &PassageMatch) -> Features {
         let subject = one.found & self.subject_bits;
         let mut rarest: Vec<f32> = self.matches.found(subject).map(|term| term.information).collect();
         rarest.sort_by(|a, b| b.total_cmp(a));
@@ -92,7 +113,6 @@ impl<'a> Field<'a> {
         add("ahead of other sessions", (one.strength - rival).clamp(-0.3, 0.3));
         add("length", (1.0 + one.length as f32).ln());
         add("words asked", (1.0 + self.subjects as f32).ln());
-        add("passages known", (1.0 + self.matches.population as f32).ln());
         let kind = one.key.document.kind;
         features.flag("is observation", kind == DocumentKind::Observation);
         features.flag("is summary", kind == DocumentKind::Summary);
@@ -106,13 +126,38 @@ impl<'a> Field<'a> {
         );
         features
     }
+
+    /// A cosine means different things for different questions. So it is also told how far it is above what is usual.
+    fn meaning(&self, one: &PassageMatch) -> Option<Features> {
+        let (cosine, background) = (one.cosine?, self.matches.background?);
+        let conversation = self.conversations.get(&one.conversation).copied().unwrap_or_default();
+        let others = self.conversations.iter().filter(|(id, _)| **id != one.conversation);
+        let rival = others.map(|(_, other)| other.closest).fold(0.0, f32::max);
+        let mut features = self.words(one);
+        let mut add = |name: &'static str, value: f32| features.add(name, f64::from(value));
+        add("cosine", cosine);
+        add("deviations above the usual", background.deviations(cosine));
+        add("closer than other sessions", (cosine - rival).clamp(-0.3, 0.3));
+        add("closest of its session", conversation.closest);
+        add("share of the closest", conversation.near as f32 / CLOSEST as f32);
+        Some(features)
+    }
 }
 
-/// The strongest matches with their features, in the order of the matches.
-///
-/// A cosine of a model of meaning would be one more feature here. Its weights are a set of their own, because a project
-/// without vectors has none.
-pub fn features(matches: &PassageMatches) -> Vec<(&PassageMatch, Features)> {
+/// The strongest and the closest matches with their features, in the order of the matches.
+pub fn candidates(matches: &PassageMatches) -> Vec<Candidate<'_>> {
     let field = Field::of(matches);
-    matches.matches.iter().take(JUDGED).map(|one| (one, field.features(one))).collect()
+    let is_judged =
+        |place: usize, one: &PassageMatch| place < STRONGEST || one.cosine.is_some_and(|it| it >= field.near);
+    let judged = matches.matches.iter().enumerate().filter(|(place, one)| is_judged(*place, one));
+    judged
+        .map(|(_, found)| Candidate { found, words: field.words(found), meaning: field.meaning(found) })
+        .collect()
+}
+
+/// The cosine of the last of the closest passages.
+fn least_of_closest(matches: &PassageMatches) -> f32 {
+    let mut cosines: Vec<f32> = matches.matches.iter().filter_map(|one| one.cosine).collect();
+    cosines.sort_unstable_by(|a, b| b.total_cmp(a));
+    cosines.get(CLOSEST - 1).or(cosines.last()).copied().unwrap_or_default()
 }

@@ -2,30 +2,38 @@
 //!
 //! 1. [`prompt`]: is this a prompt that other sessions can help with?
 //! 2. [`candidate`]: is this passage an answer?
-//! 3. [`choice`]: which answers are told.
+//! 3. [`known`]: does this project know what is asked?
+//! 4. [`choice`]: which answers are told; [`excerpt`]: what of them.
 //!
-//! Both questions are answered with a probability. recall speaks if their product reaches the [`FLOOR`]. The weights are
-//! a generated file, see `docs/retrieval.md`.
+//! The questions are answered with probabilities. recall speaks if the product of the first and the third reaches the
+//! [`FLOOR`]. With vectors of a sentence model, the second and the third have weights of their own, so a probability
+//! means the same with and without. The weights are a generated file, see `docs/retrieval.md`.
 
 pub mod candidate;
 pub mod choice;
+pub mod excerpt;
+pub mod known;
 pub mod prompt;
 
 use std::sync::LazyLock;
 
 use super::linear::{Features, Linear, Weights};
 use super::passage::{PassageKey, PassageMatches};
+use candidate::Candidate;
 use prompt::Situation;
 
 /// The least probability at which recall speaks: that the prompt is one that other sessions can help with, times that
-/// the best passage answers it. `docs/retrieval.md` has the curve.
-pub const FLOOR: f64 = 0.22;
+/// this project knows what is asked. `docs/retrieval.md` has the curve.
+pub const FLOOR: f64 = 0.62;
 /// Beside the best answer, others are told down to this share of its probability.
-const SHARE_OF_BEST: f64 = 0.4;
+const SHARE_OF_BEST: f64 = 0.6;
 
 /// The models in the weights file.
 pub const PROMPT: &str = "prompt";
 pub const ANSWER: &str = "answer";
+pub const ANSWER_BY_MEANING: &str = "answer by meaning";
+pub const KNOWN: &str = "known";
+pub const KNOWN_BY_MEANING: &str = "known by meaning";
 
 /// The weights that recall was built with.
 pub fn built_in() -> &'static Weights {
@@ -48,7 +56,11 @@ pub struct Decision {
     pub prompt: f64,
     /// The parts of that probability, in log odds, the greatest first.
     pub prompt_parts: Vec<(&'static str, f64)>,
-    /// The passages above the floor, the best first.
+    /// The probability that this project knows what is asked.
+    pub known: f64,
+    /// The parts of that probability, in log odds, the greatest first.
+    pub known_parts: Vec<(&'static str, f64)>,
+    /// The passages that may be told, the best first.
     pub told: Vec<Judged>,
     /// The best passage, told or not, and the parts of its probability.
     pub best: Option<(Judged, Vec<(&'static str, f64)>)>,
@@ -66,30 +78,51 @@ pub fn decide(
     weights: &Weights,
     floor: f64,
 ) -> Decision {
-    let (asking, answering) = (weights.model(PROMPT), weights.model(ANSWER));
+    let asking = weights.model(PROMPT);
     let features = prompt::features(situation);
     let mut decision = Decision {
         prompt: probability(asking, &features),
         prompt_parts: parts(asking, &features),
         ..Decision::default()
     };
-    let mut judged: Vec<(Judged, Features)> = candidate::features(matches)
-        .into_iter()
-        .map(|(one, features)| {
-            (Judged { key: one.key, probability: probability(answering, &features) }, features)
-        })
-        .collect();
-    judged.sort_by(|(a, _), (b, _)| b.probability.total_cmp(&a.probability).then_with(|| a.key.cmp(&b.key)));
-    let best = judged.first().map_or(0.0, |(best, _)| best.probability);
-    decision.best = judged.first().map(|(best, features)| (*best, parts(answering, features)));
-    if best > 0.0 && decision.prompt * best >= floor {
-        decision.told = judged
-            .into_iter()
-            .map(|(one, _)| one)
-            .take_while(|one| one.probability >= best * SHARE_OF_BEST)
-            .collect();
+    let judged = judge(matches, weights);
+    let Some((best, features)) = judged.first() else { return decision };
+    let answering = weights.model(if features.meaning.is_some() { ANSWER_BY_MEANING } else { ANSWER });
+    let shown = features.meaning.as_ref().unwrap_or(&features.words);
+    decision.best = Some((*best, parts(answering, shown)));
+    let found = known::features(matches, &probabilities(&judged));
+    let (knowing, features) = match &found.meaning {
+        Some(features) => (weights.model(KNOWN_BY_MEANING), features),
+        None => (weights.model(KNOWN), &found.words),
+    };
+    decision.known = probability(knowing, features);
+    decision.known_parts = parts(knowing, features);
+    let best = best.probability;
+    if best > 0.0 && decision.prompt * decision.known >= floor {
+        let told = judged.iter().map(|(one, _)| *one);
+        decision.told = told.take_while(|one| one.probability >= best * SHARE_OF_BEST).collect();
     }
     decision
+}
+
+/// The judged passages, the most probable answer first.
+pub fn judge<'a>(matches: &'a PassageMatches, weights: &Weights) -> Vec<(Judged, Candidate<'a>)> {
+    let (by_words, by_meaning) = (weights.model(ANSWER), weights.model(ANSWER_BY_MEANING));
+    let judged = candidate::candidates(matches).into_iter().map(|candidate| {
+        let probability = match &candidate.meaning {
+            Some(features) => probability(by_meaning, features),
+            None => probability(by_words, &candidate.words),
+        };
+        (Judged { key: candidate.found.key, probability }, candidate)
+    });
+    let mut judged: Vec<_> = judged.collect();
+    judged.sort_by(|(a, _), (b, _)| b.probability.total_cmp(&a.probability).then_with(|| a.key.cmp(&b.key)));
+    judged
+}
+
+/// That of each judged passage, the greatest first.
+pub fn probabilities(judged: &[(Judged, Candidate<'_>)]) -> Vec<f64> {
+    judged.iter().map(|(one, _)| one.probability).collect()
 }
 
 /// Log odds as a probability.

@@ -89,16 +89,16 @@ pub fn features(situation: &Situation<'_>) -> Features {
     let first = words.first().map_or("", String::as_str);
     let lines: Vec<&str> = prompt.lines().filter(|line| !line.trim().is_empty()).collect();
     let is_first = situation.prompts_before == 0;
-    let is_short = words.len() <= 6;
+    // Some writing has no spaces: two of its characters are a word.
+    let length = words.len() + prompt.chars().filter(|c| is_unspaced(*c)).count() / 2;
+    let is_short = length <= 6;
     let mut features = Features::default();
-    features.flag("first of its session", is_first);
-    features.flag("second of its session", situation.prompts_before == 1);
-    features.add("place", f64::from(1 + situation.prompts_before.min(30)).ln());
-    features.add("words", (1.0 + words.len() as f64).ln());
+    // The place alone says nothing here: every question of the training set opens a session, and few real ones do.
+    features.add("words", (1.0 + length as f64).ln());
     features.flag("short and later", is_short && !is_first);
-    features.flag("very short", words.len() <= 3);
-    features.flag("long", words.len() > 60);
-    features.flag("asks", prompt.trim_end().ends_with('?') || prompt.contains("? "));
+    features.flag("very short", length <= 3);
+    features.flag("long", length > 60);
+    features.flag("asks", prompt.trim_end().ends_with(['?', '\u{ff1f}']) || prompt.contains("? "));
     features.flag("begins as a question", ASKING.contains(&first));
     features.flag("is a command of the agent", prompt.starts_with('/'));
     features.count("names", names.len(), 6);
@@ -119,6 +119,11 @@ pub fn features(situation: &Situation<'_>) -> Features {
     features.add("routine", share(ROUTINE));
     features.count("long words", long.len(), 30);
     features
+}
+
+/// Kana, Chinese characters, Thai: scripts that are written without spaces.
+fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{0e00}'..='\u{0e7f}')
 }
 
 /// What names something: an identifier, a path, a word with a capital letter inside or in the middle of a sentence.

@@ -3,7 +3,7 @@ use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::Timestamp;
 use crate::memory::observation::Importance;
 use crate::memory::passage::{PassageMatch, PassageTerm};
-use crate::memory::ranking::Commonness;
+use crate::memory::ranking::{Background, Commonness};
 
 fn term(text: &str, information: f32, passages: u32) -> PassageTerm {
     PassageTerm { text: text.to_owned(), information, passages, commonness: Commonness::Content }
@@ -19,6 +19,7 @@ fn found(row: i64, conversation: u64, strength: f32, found: u32) -> PassageMatch
         length: 80,
         strength,
         found,
+        cosine: None,
     }
 }
 
@@ -27,8 +28,28 @@ fn clear() -> PassageMatches {
     PassageMatches {
         terms: vec![term("bcrypt", 1.1, 2), term("login", 0.9, 6), term("slow", 0.8, 8)],
         population: 400,
+        background: None,
         matches: vec![found(1, 1, 0.7, 0b111), found(2, 1, 0.5, 0b110), found(3, 2, 0.1, 0b100)],
     }
+}
+
+/// The same, where a sentence model finds the answer close and the rest not.
+fn with_vectors() -> PassageMatches {
+    let mut matches = clear();
+    for (one, cosine) in matches.matches.iter_mut().zip([0.7, 0.3, 0.1]) {
+        one.cosine = Some(cosine);
+    }
+    matches.background = Some(Background::of([0.1, 0.0, 0.2].into_iter()));
+    matches
+}
+
+/// One passage is close and has no word of the prompt.
+fn without_words() -> PassageMatches {
+    let mut matches = with_vectors();
+    for one in &mut matches.matches {
+        (one.strength, one.found) = (0.0, 0);
+    }
+    matches
 }
 
 fn first(prompt: &str) -> Situation<'_> {
@@ -43,6 +64,23 @@ fn a_clear_answer_to_a_first_question_is_told() {
     assert_eq!(told.first(), Some(&1), "{decision:?}");
     assert!(!told.contains(&3), "{decision:?}");
     assert!(!decision.prompt_parts.is_empty() && decision.best.is_some());
+}
+
+#[test]
+fn meaning_makes_a_clear_answer_clearer_and_is_not_needed() {
+    let situation = first("why did we make the login with bcrypt so slow?");
+    let judged = |matches: &PassageMatches| {
+        decide(&situation, matches, built_in(), FLOOR).best.map(|(best, _)| best.probability).unwrap()
+    };
+    assert!(judged(&with_vectors()) > judged(&without_words()));
+    // A passage without a vector beside others that have one is judged by its words.
+    let mut one_lacks = with_vectors();
+    one_lacks.matches[0].cosine = None;
+    let decision = decide(&situation, &one_lacks, built_in(), 0.0);
+    let words = decide(&situation, &clear(), built_in(), 0.0);
+    assert!(decision.told.iter().any(
+        |one| (one.key.document.row, one.probability) == (1, words.best.as_ref().unwrap().0.probability)
+    ));
 }
 
 #[test]
@@ -90,7 +128,11 @@ fn the_shipped_weights_name_the_features_of_today() {
     let names =
         |model: &str| built_in().models.get(model).map(|(names, _)| names.clone()).unwrap_or_default();
     assert_eq!(names(PROMPT), prompt::features(&first("x")).names());
-    let matches = clear();
-    let features = candidate::features(&matches);
-    assert_eq!(names(ANSWER), features[0].1.names());
+    let matches = with_vectors();
+    let features = &candidate::candidates(&matches)[0];
+    assert_eq!(names(ANSWER), features.words.names());
+    assert_eq!(names(ANSWER_BY_MEANING), features.meaning.as_ref().unwrap().names());
+    let found = known::features(&matches, &[]);
+    assert_eq!(names(KNOWN), found.words.names());
+    assert_eq!(names(KNOWN_BY_MEANING), found.meaning.unwrap().names());
 }

@@ -2,7 +2,8 @@
 //! they are, or waits for them, is here.
 
 use recall_protocol::query::{
-    Context, Flush, Forget, Mark, Pause, Ping, Query, Remember, Restore, Resume, Retry, Status, Stop,
+    Backup, Context, Edit, Flush, Forget, Mark, Pause, PinUp, Ping, Prune, Query, Reindex, Remember, Restore,
+    RestoreBackup, Resume, Retry, Status, Stop, Undo,
 };
 use recall_protocol::wire::{ErrorKind, Reply};
 
@@ -10,9 +11,11 @@ use super::connection_context::ConnectionContext;
 use crate::actors::services::Services;
 use crate::app::answers::status::{PingAnswer, StopAnswer};
 use crate::app::commands::by_hand::{Switch, mark, remember, switch_capture};
+use crate::app::commands::editing::{changes, edit, pin, undo};
 use crate::app::commands::forget::forget;
 use crate::app::commands::restore::restore;
 use crate::app::commands::retry::retry;
+use crate::app::commands::upkeep::{backup, prune, reindex, restore_backup};
 use crate::app::context_lookup::ContextLookup;
 use crate::app::queries::captured::captured;
 use crate::app::queries::context::context;
@@ -22,6 +25,7 @@ use crate::app::queries::jobs::{jobs, stats};
 use crate::app::queries::search::search;
 use crate::app::queries::session::{session, sessions};
 use crate::app::queries::show::show;
+use crate::app::queries::sql::{check, sql};
 use crate::app::queries::timeline::timeline;
 use crate::app::queries::why::why;
 use crate::app::queries::{Answer, Refused, blocking};
@@ -75,6 +79,18 @@ pub async fn answer(query: Query, reception: &ConnectionContext) -> Reply {
         Query::Forget(request) => command_reply::<Forget>(forget(&commands(), request).await),
         Query::Remember(request) => command_reply::<Remember>(remember(&commands(), request).await),
         Query::Mark(request) => command_reply::<Mark>(mark(&commands(), request).await),
+        Query::Edit(request) => command_reply::<Edit>(edit(&commands(), request).await),
+        Query::PinUp(request) => command_reply::<PinUp>(pin(&commands(), request).await),
+        Query::Undo(Undo) => command_reply::<Undo>(undo(&commands()).await),
+        Query::Changes(request) => read_with(services, request, changes).await,
+        Query::Sql(request) => read_with(services, request, sql).await,
+        Query::Check(request) => read_with(services, request, check).await,
+        Query::Backup(request) => command_reply::<Backup>(backup(&commands(), request).await),
+        Query::RestoreBackup(request) => {
+            command_reply::<RestoreBackup>(restore_backup(&commands(), request).await)
+        }
+        Query::Prune(request) => command_reply::<Prune>(prune(&commands(), request).await),
+        Query::Reindex(Reindex) => command_reply::<Reindex>(reindex(&commands()).await),
         // It has many answers; a connection sees to it by itself.
         Query::Follow(_) => {
             let what = "Events are followed on a connection of their own";

@@ -162,7 +162,11 @@ fn a_models_result_and_what_the_user_marked_are_left_alone() {
     make(&db, 2, "openai:m", &TITLES[2..3], 51);
     make(&db, 3, "openai:m", &[], 51);
     let (resolved, of_model) = (stored(&db)[0].clone(), stored(&db)[2].clone());
-    let mark = MarkObservations { ids: vec![ObservationId(resolved.0)], validity: Validity::Resolved };
+    let mark = MarkObservations {
+        ids: vec![ObservationId(resolved.0)],
+        validity: Validity::Resolved,
+        at: Timestamp(0),
+    };
     execute(&db, mark, &mut Changes::default()).unwrap();
     let due = due(&db);
     assert_eq!(due.batches.iter().map(|due| due.index).collect::<Vec<_>>(), [0]);

@@ -38,6 +38,10 @@ pub struct RowsToForget {
     pub(super) words: Vec<String>,
 }
 
+/// What the user has pinned keeps its session.
+const OLD: &str = "SELECT id FROM sessions s WHERE last_event_at < ?1 AND NOT EXISTS (
+    SELECT 1 FROM observations o WHERE o.session = s.id AND o.pinned_at IS NOT NULL)";
+
 /// Finds the rows that a selection matches now.
 pub fn find_rows_to_forget(db: &Connection, selection: &Selection) -> Result<RowsToForget, StoreError> {
     let mut to_forget = RowsToForget::default();
@@ -50,7 +54,7 @@ pub fn find_rows_to_forget(db: &Connection, selection: &Selection) -> Result<Row
         }
         Selection::Session(session) => to_forget.add_session(db, session.0)?,
         Selection::SilentSince(before) => {
-            for session in numbers(db, "SELECT id FROM sessions WHERE last_event_at < ?1", [before.0])? {
+            for session in numbers(db, OLD, [before.0])? {
                 to_forget.add_session(db, session)?;
             }
         }

@@ -63,7 +63,7 @@ fn says(db: &Connection, batch: i64, title: &str) {
 }
 
 fn mark(db: &Connection, id: i64, validity: Validity) {
-    let write = MarkObservations { ids: vec![ObservationId(id)], validity };
+    let write = MarkObservations { ids: vec![ObservationId(id)], validity, at: Timestamp(0) };
     execute(db, write, &mut Changes::default()).unwrap();
 }
 

@@ -121,7 +121,7 @@ fn what_the_user_reopens_is_told_until_something_newer_is_said() {
     say(&db, 1, &[PER_CUSTOMER]);
     say(&db, 2, &[PER_SHOP]);
     let older = numbered(&db, PER_CUSTOMER);
-    let reopen = MarkObservations { ids: vec![older], validity: Validity::Holds };
+    let reopen = MarkObservations { ids: vec![older], validity: Validity::Holds, at: Timestamp(0) };
     execute(&db, reopen, &mut Changes::default()).unwrap();
     let status = || crate::store::observation(&db, older).unwrap().unwrap().status.as_str();
     assert_eq!(status(), "active");

@@ -1,0 +1,69 @@
+//! The vectors of passages and questions, as the daemon would have them.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use recall::embedding::{Embedder, Model, Purpose, pack};
+use recall::memory::document::{Document, DocumentKind};
+use recall::search::meaning::{Cosines, Question, Vectors};
+
+/// A sentence model, and the vectors of each project's passages.
+pub(crate) struct Sentences {
+    model: Model,
+    projects: HashMap<String, Vectors>,
+    /// What was made before, by text. A question is read less far, so it has a mark.
+    made: HashMap<String, Vec<u8>>,
+    kept: Option<PathBuf>,
+}
+
+impl Sentences {
+    /// `kept`: a file of vectors that are not made again.
+    pub(crate) fn read(model: &Path, kept: Option<PathBuf>) -> anyhow::Result<Self> {
+        let made = match &kept {
+            Some(file) if file.exists() => serde_json::from_slice(&std::fs::read(file)?)?,
+            _ => HashMap::new(),
+        };
+        Ok(Self { model: Model::open(model)?, projects: HashMap::new(), made, kept })
+    }
+
+    pub(crate) fn add(&mut self, project: &str, documents: &[Document]) {
+        let dimensions = self.model.facts().dimensions;
+        // Of what an agent wrote to others there are no vectors, in the daemon neither.
+        for document in documents.iter().filter(|document| document.key.kind != DocumentKind::Activity) {
+            for passage in &document.passages {
+                let text = passage.whole();
+                let packed = match self.made.get(&text) {
+                    Some(packed) => packed.clone(),
+                    None => pack(&self.model.vector(&text)),
+                };
+                let vectors =
+                    self.projects.entry(project.to_owned()).or_insert_with(|| Vectors::new(dimensions));
+                vectors.add(document.key, &packed);
+                self.made.insert(text, packed);
+            }
+        }
+    }
+
+    pub(crate) fn cosines(&mut self, prompt: &str, project: &str) -> Option<Cosines> {
+        let vectors = self.projects.get(project)?;
+        let key = format!("? {prompt}");
+        let dimensions = self.model.facts().dimensions;
+        let packed = match self.made.get(&key) {
+            Some(packed) => packed.clone(),
+            None => {
+                let made = self.model.embed(&[prompt.to_owned()], Purpose::Question).ok()?;
+                pack(made.first()?)
+            }
+        };
+        self.made.insert(key, packed.clone());
+        Some(vectors.cosines(&Question::packed(&packed, dimensions)))
+    }
+
+    /// Keeps what was made for the next time.
+    pub(crate) fn keep(&self) -> anyhow::Result<()> {
+        match &self.kept {
+            Some(file) => Ok(std::fs::write(file, serde_json::to_vec(&self.made)?)?),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! What a tool does, whatever an agent calls it.
+
+/// What a tool does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    Read,
+    /// Replaces parts of a file, or changes files by a patch of `*** Update File:` sections.
+    Edit,
+    NotebookEdit,
+    /// Writes a whole file.
+    Write,
+    Command,
+    Search,
+    /// Opens a web page, or searches the web.
+    Fetch,
+    /// Starts a subagent.
+    Delegate,
+    /// Asks the user.
+    Ask,
+    /// Hands in a plan for approval.
+    Plan,
+    /// Writes the whole task list.
+    TodoList,
+    TaskCreate,
+    TaskUpdate,
+}

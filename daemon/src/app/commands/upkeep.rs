@@ -1,0 +1,144 @@
+//! `recall ctl backup`, `restore`, `prune` and `reindex`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use recall_protocol::query::{Backup, ForgetStep, Prune, RestoreBackup};
+use recall_protocol::wire::ErrorKind;
+use tokio::time::Instant;
+
+use super::CommandContext;
+use super::forget::forget_selection;
+use crate::app::answers::by_hand::ForgetAnswer;
+use crate::app::answers::upkeep::{BackupAnswer, ReindexAnswer, RestoreBackupAnswer};
+use crate::app::clock;
+use crate::app::forgetting::Request;
+use crate::app::ports::{Ports, Writer};
+use crate::app::queries::{Answer, Refused, blocking};
+use crate::memory::ids::Timestamp;
+use crate::store::{self, BackupError, Reindex, Selection, Unreadable};
+
+/// The database is replaced within this time, or not.
+const RESTORED_WITHIN: Duration = Duration::from_secs(120);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const REINDEXED_WITHIN: Duration = Duration::from_secs(300);
+
+pub async fn backup(context: &CommandContext<impl Ports>, request: Backup) -> Answer<BackupAnswer> {
+    // A copy that was begun before forgetting must not be finished after it.
+    let _alone = context.forgetting.backing_up.lock().await;
+    let (readers, folder) = (context.context_lookup.readers.clone(), context.forgetting.backups.clone());
+    blocking(move || {
+        let target = match request.path {
+            Some(path) => absolute(path)?,
+            None => store::backup_by_hand(&folder, clock::now()),
+        };
+        match readers.read(|db| Ok(store::back_up_to(db, &target)))? {
+            Ok(()) => {
+                let bytes = std::fs::metadata(&target).map_or(0, |file| file.len());
+                Ok(BackupAnswer { path: target.to_string_lossy().into_owned(), bytes })
+            }
+            Err(BackupError::Source(error)) => {
+                readers.suspect(&error);
+                Err(error.into())
+            }
+            Err(error) => Err(Refused::new(
+                ErrorKind::Invalid,
+                format!("No backup was made: {}", in_full(&error)),
+                "Name a new file in a folder that you may write.",
+            )),
+        }
+    })
+    .await
+}
+
+fn in_full(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", in_full(source)),
+        None => error.to_string(),
+    }
+}
+
+fn absolute(path: String) -> Answer<PathBuf> {
+    let path = PathBuf::from(path);
+    if path.is_absolute() {
+        return Ok(path);
+    }
+    Err(Refused::new(ErrorKind::Invalid, "The path is not absolute", ""))
+}
+
+pub async fn restore_backup(
+    context: &CommandContext<impl Ports>,
+    request: RestoreBackup,
+) -> Answer<RestoreBackupAnswer> {
+    let _alone = context.forgetting.backing_up.lock().await;
+    let readers = context.context_lookup.readers.clone();
+    let path = absolute(request.path)?;
+    let looked_at = path.clone();
+    blocking(move || {
+        let hint = "Backups are in the folder `backups` beside the database; `recall ctl backup` makes one.";
+        let refused = |what: String| Err(Refused::new(ErrorKind::Invalid, what, hint));
+        match store::is_usable(&looked_at) {
+            Ok(true) => Ok(()),
+            Ok(false) => refused(
+                "This is no database of this recall, or one of a newer version; nothing was changed"
+                    .to_owned(),
+            ),
+            Err(error) => refused(format!("This database cannot be restored: {error}; nothing was changed")),
+        }
+    })
+    .await?;
+    let aside = |database: &Path| store::set_aside(database);
+    let database = context.forgetting.database.clone();
+    let before = aside(&database);
+    let generation = readers.generation();
+    readers.replace_by(path.clone());
+    let deadline = Instant::now() + RESTORED_WITHIN;
+    loop {
+        let kept = aside(&database).into_iter().find(|kept| !before.contains(kept));
+        if let Some(kept) = kept.filter(|_| readers.generation() > generation)
+            && database.exists()
+            // Answers once the new database can be written.
+            && context.ports.writer().write(store::ExpireLeases { now: clock::now() }).await.is_ok()
+        {
+            return Ok(RestoreBackupAnswer {
+                restored: path.to_string_lossy().into_owned(),
+                kept: kept.to_string_lossy().into_owned(),
+            });
+        }
+        if Instant::now() >= deadline {
+            return Err(Refused::new(
+                ErrorKind::Internal,
+                "The database was not replaced",
+                "The daemon's log says why; the present database is still in use.",
+            ));
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// Forgets whole sessions, as `timers.retention_days` does.
+pub async fn prune(context: &CommandContext<impl Ports>, request: Prune) -> Answer<ForgetAnswer> {
+    let Prune { silent_since_ms, step } = request;
+    let now = clock::now();
+    if silent_since_ms >= now.0 && step == ForgetStep::Forget {
+        return Err(Refused::new(ErrorKind::Invalid, "This time is not over yet", "Try --older-than 90d."));
+    }
+    let what = Selection::SilentSince(Timestamp(silent_since_ms));
+    forget_selection(context, Request { what, unreadable: Unreadable::Stays }, step, now).await
+}
+
+pub async fn reindex(context: &CommandContext<impl Ports>) -> Answer<ReindexAnswer> {
+    let not_done = |why: String| {
+        Refused::new(
+            ErrorKind::Internal,
+            format!("The index is not complete: {why}"),
+            "The daemon's log says more.",
+        )
+    };
+    let written = context.ports.writer().write(Reindex { at: clock::now() }).await;
+    written.map_err(|error| not_done(error.to_string()))?;
+    let flushed = context.ports.flush_index(REINDEXED_WITHIN).await;
+    flushed.map_err(|_| not_done("it is still being built".to_owned()))?;
+    let index = context.context_lookup.index.index();
+    Ok(ReindexAnswer { documents: index.map_or(0, |index| index.documents()) })
+}

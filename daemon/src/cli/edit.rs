@@ -1,0 +1,234 @@
+//! `recall edit`: rewrites an observation in the user's editor.
+
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::{IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+use clap::Args;
+use recall_protocol::query::{Edit, Show};
+
+use super::client::{Client, Start};
+use super::failure::Failure;
+use super::terminal::ACCENT;
+use crate::app::answers::found::{ObservationAnswer, ShownItem};
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "It opens $VISUAL, $EDITOR or vi. What you write stays: no later compression changes it.
+`recall undo` takes it back."
+)]
+pub struct EditArgs {
+    /// Number of an observation, e.g. 12 or #12
+    id: String,
+    /// Set the title, without an editor
+    #[arg(long)]
+    title: Option<String>,
+    /// Set the text, without an editor
+    #[arg(long)]
+    text: Option<String>,
+    /// Set the type, without an editor
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &EditArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut client = Client::connect(Start::IfNeeded)?;
+    let shown = client.ask(Show { id: args.id.clone(), folder: None })?.unchanged()?;
+    let Some(ShownItem::Observation(before)) = shown.items.into_iter().next() else {
+        return Err(Failure::usage(format!("{} is no observation", args.id))
+            .hint("Only observations are edited: 12 or #12.")
+            .into());
+    };
+    let is_given = args.title.is_some() || args.text.is_some() || args.kind.is_some();
+    let (request, draft) = match is_given {
+        true => (given(args, &before), None),
+        false => match in_editor(&before)? {
+            Some((request, draft)) => (request, Some(draft)),
+            None => return Ok(writeln!(out, "Nothing was changed.")?),
+        },
+    };
+    let answer = client.ask(request).map_err(|error| match &draft {
+        Some(draft) => error.context(format!("your text is kept in {}", draft.display())),
+        None => error,
+    })?;
+    if let Some(draft) = draft {
+        let _ = std::fs::remove_file(draft);
+    }
+    if args.json {
+        out.write_all(&answer.bytes)?;
+        return Ok(writeln!(out)?);
+    }
+    for item in answer.read()?.items {
+        writeln!(out, "{ACCENT}#{}{ACCENT:#} now says: {}", item.id, item.title)?;
+    }
+    Ok(())
+}
+
+fn given(args: &EditArgs, before: &ObservationAnswer) -> Edit {
+    Edit {
+        id: before.id.to_string(),
+        kind: args.kind.clone().unwrap_or_else(|| before.observation_type.to_string()),
+        title: args.title.clone().unwrap_or_else(|| before.title.clone()),
+        // A new text says all that is to be said.
+        facts: if args.text.is_some() { Vec::new() } else { before.facts.clone() },
+        narrative: args.text.clone().unwrap_or_else(|| before.narrative.clone()),
+        files: before.files_read.iter().chain(&before.files_modified).cloned().collect(),
+    }
+}
+
+/// What the user wrote, and the file in which it is; `None` if nothing was changed.
+fn in_editor(before: &ObservationAnswer) -> anyhow::Result<Option<(Edit, PathBuf)>> {
+    if !std::io::stdin().is_terminal() && std::env::var_os("VISUAL").or(std::env::var_os("EDITOR")).is_none()
+    {
+        return Err(Failure::usage("There is no terminal to edit in")
+            .hint("Use --title, --text and --type, or set $EDITOR.")
+            .into());
+    }
+    let text = render(before);
+    let path = std::env::temp_dir().join(format!("recall-{}-{}.md", before.id, std::process::id()));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    let file = file.as_mut().map_err(|error| {
+        Failure::failed(format!("Cannot write {}: {error}", path.display()))
+            .hint("Set TMPDIR to a folder of yours.")
+    })?;
+    file.write_all(text.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+    if let Err(error) = open(&path) {
+        let _ = std::fs::remove_file(&path);
+        return Err(error);
+    }
+    let written = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    if written == text || written.trim().is_empty() {
+        let _ = std::fs::remove_file(&path);
+        return Ok(None);
+    }
+    match parse(&written) {
+        Ok(edit) => Ok(Some((Edit { id: before.id.to_string(), ..edit }, path))),
+        Err(Slip { line, what, hint }) => Err(Failure::failed(format!("Line {line}: {what}"))
+            .hint(format!("{hint} Your text is kept in {}.", path.display()))
+            .into()),
+    }
+}
+
+/// Opens a file in the user's editor, and waits.
+pub(super) fn open(path: &Path) -> anyhow::Result<()> {
+    let editor = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let editor =
+        editor.into_iter().find(|editor| !editor.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
+    // An editor may be named with options, as git takes it.
+    let line = format!("{editor} \"$@\"");
+    let status = Command::new("sh").args(["-c", &line, &editor]).arg(path).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(Failure::failed(format!("The editor {editor:?} failed; nothing was changed"))
+            .hint("Set $EDITOR to an editor that waits until you are done.")
+            .into()),
+    }
+}
+
+const HELP: &str =
+    "# Write what is right. Lines that start with `# ` are left out; an empty file changes nothing.
+# After the empty line: the text, then facts, a line with `- ` each.
+";
+
+fn render(before: &ObservationAnswer) -> String {
+    let files: Vec<&str> =
+        before.files_read.iter().chain(&before.files_modified).map(String::as_str).collect();
+    let mut text = HELP.to_owned();
+    let _ = write!(
+        text,
+        "title: {}\ntype: {}\nfiles: {}\n\n{}\n",
+        before.title,
+        before.observation_type,
+        files.join(", "),
+        before.narrative
+    );
+    for fact in &before.facts {
+        let _ = write!(text, "\n- {}", fact.replace('\n', " "));
+    }
+    if !before.facts.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+/// A line that cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+struct Slip {
+    line: usize,
+    what: String,
+    hint: &'static str,
+}
+
+fn parse(written: &str) -> Result<Edit, Slip> {
+    let mut edit = Edit {
+        id: String::new(),
+        kind: String::new(),
+        title: String::new(),
+        narrative: String::new(),
+        facts: Vec::new(),
+        files: Vec::new(),
+    };
+    let lines = written.lines().enumerate().filter(|(_, line)| !line.starts_with("# ") && *line != "#");
+    let mut lines = lines.skip_while(|(_, line)| line.trim().is_empty());
+    for (number, line) in lines.by_ref() {
+        if line.trim().is_empty() {
+            break;
+        }
+        let slip = |what: String| Slip { line: number + 1, what, hint: "There are title, type and files." };
+        let (key, value) = line.split_once(':').ok_or_else(|| slip(format!("{line:?} has no `key:`")))?;
+        let value = value.trim();
+        match key.trim() {
+            "title" => value.clone_into(&mut edit.title),
+            "type" => value.clone_into(&mut edit.kind),
+            "files" => {
+                let files = value.split(',').map(str::trim).filter(|file| !file.is_empty());
+                edit.files = files.map(str::to_owned).collect();
+            }
+            other => return Err(slip(format!("{other:?} is no key"))),
+        }
+    }
+    if edit.title.is_empty() {
+        return Err(Slip {
+            line: 1, what: "there is no title".to_owned(), hint: "Write `title: …` first."
+        });
+    }
+    let rest: Vec<&str> = lines.map(|(_, line)| line.trim_end()).collect();
+    let is_fact = |line: &&str| line.starts_with("- ") || line.is_empty();
+    let text = rest.len() - rest.iter().rev().take_while(|line| is_fact(line)).count();
+    let (text, facts) = rest.split_at(text);
+    edit.narrative = text.join("\n").trim().to_owned();
+    edit.facts = facts.iter().filter_map(|line| line.strip_prefix("- ")).map(str::to_owned).collect();
+    Ok(edit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read() {
+        let edit = parse(
+            "# help\ntitle: A: b\ntype: gotcha\nfiles: src/a.rs, b c.rs,\n\nOne.\n\n- in the text\nTwo.\n\n- a fact\n- another\n",
+        );
+        let edit = edit.unwrap();
+        assert_eq!((edit.title.as_str(), edit.kind.as_str()), ("A: b", "gotcha"));
+        assert_eq!(edit.files, ["src/a.rs", "b c.rs"]);
+        assert_eq!(edit.narrative, "One.\n\n- in the text\nTwo.");
+        assert_eq!(edit.facts, ["a fact", "another"]);
+        assert_eq!(parse("title: x\ntype: y\nfiles:\n\n- only facts").unwrap().facts, ["only facts"]);
+    }
+
+    #[test]
+    fn slips_name_their_line() {
+        assert_eq!(parse("# help\ntitle: x\ntitel: y\n").unwrap_err().line, 3);
+        assert_eq!(parse("no key").unwrap_err().line, 1);
+        assert_eq!(parse("type: gotcha\n\ntext").unwrap_err().what, "there is no title");
+    }
+}

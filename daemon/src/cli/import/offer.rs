@@ -1,0 +1,52 @@
+//! `recall install` offers to take in what the agents have recorded before.
+
+use std::io::Write;
+
+use super::{Counts, ImportArgs, Wanted, each_file, files, run};
+use crate::cli::client::Client;
+use crate::cli::consent::{Answer, Consent};
+use crate::cli::terminal::counted;
+
+/// How fast sessions are taken in, for an estimate: `docs/import.md` has the measurement.
+const EVENTS_PER_SECOND: usize = 1_500;
+
+/// Imports everything that is found if the user agrees. Where nobody can be asked, says how.
+///
+/// Fails as `recall import` does.
+pub(crate) fn offer(consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+    let found = files::find(None, None)?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    let sessions = counted(found.len(), "earlier session", "earlier sessions");
+    match consent {
+        Consent::Given => {}
+        Consent::Ask(input) => {
+            let nothing = || -> anyhow::Result<Option<Client>> { Ok(None) };
+            let counts = each_file(&found, nothing, &Wanted { since_ms: None, project: None })?;
+            if counts.sessions == 0 || ask(input, &counts, out)? == Answer::Leave {
+                return Ok(());
+            }
+        }
+        Consent::ShowOnly => return Ok(()),
+        Consent::Unavailable => {
+            return Ok(writeln!(out, "Found {sessions}; `recall import` takes them in.")?);
+        }
+    }
+    run(&ImportArgs::default(), out)
+}
+
+fn ask(input: &mut dyn std::io::BufRead, counts: &Counts, out: &mut dyn Write) -> anyhow::Result<Answer> {
+    let sessions = counted(counts.sessions, "session", "sessions");
+    let projects = counted(counts.projects.len(), "project", "projects");
+    let time = match counts.events.div_ceil(EVENTS_PER_SECOND) {
+        0..45 => "less than a minute".to_owned(),
+        seconds => format!("about {}", counted(seconds.div_ceil(60), "minute", "minutes")),
+    };
+    writeln!(out, "Found {sessions} of {projects} from before.")?;
+    let answer = Answer::read(input, &format!("Import them ({time})?"), out)?;
+    if answer == Answer::Leave {
+        writeln!(out, "`recall import` does it later.")?;
+    }
+    Ok(answer)
+}

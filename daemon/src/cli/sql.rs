@@ -1,0 +1,107 @@
+//! `recall sql`: asks the database in SQL.
+
+use std::io::Write;
+
+use clap::Args;
+use recall_protocol::query::Sql;
+use serde_json::Value;
+
+use super::client::{Client, Start};
+use super::terminal::{WARNING, table};
+
+/// The widest cell of a table, in characters. `--json` and `--csv` cut nothing.
+const WIDEST: usize = 60;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  recall sql \"SELECT project, count(*) FROM user_prompts GROUP BY project\"
+  recall sql --csv \"SELECT id, type, title FROM observations WHERE status = 'active'\" > notes.csv
+
+Views: sdk_sessions, user_prompts, observations, session_summaries, prompts, calls, plans.")]
+pub struct SqlArgs {
+    /// One statement that reads
+    query: String,
+    /// The most rows
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1_000)]
+    limit: u32,
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print comma-separated values
+    #[arg(long)]
+    csv: bool,
+}
+
+pub fn run(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let answer =
+        Client::connect(Start::IfNeeded)?.ask(Sql { text: args.query.clone(), limit: args.limit })?;
+    if args.json {
+        out.write_all(&answer.bytes)?;
+        return Ok(writeln!(out)?);
+    }
+    let found = answer.read()?;
+    if args.csv {
+        let line = |cells: Vec<String>| cells.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",");
+        writeln!(out, "{}", line(found.columns))?;
+        for row in &found.rows {
+            writeln!(out, "{}", line(row.iter().map(text).collect()))?;
+        }
+    } else {
+        let head: Vec<&str> = found.columns.iter().map(String::as_str).collect();
+        let rows: Vec<Vec<String>> = found.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
+        table(out, &head, &rows)?;
+    }
+    if found.more {
+        let mut err = anstream::AutoStream::auto(std::io::stderr().lock());
+        writeln!(
+            err,
+            "{WARNING}There are more rows than these {}.{WARNING:#} Use --limit.",
+            found.rows.len()
+        )?;
+    }
+    Ok(())
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// One line of bounded width.
+fn cell(value: &Value) -> String {
+    let text = text(value);
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(WIDEST) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
+}
+
+/// A value of RFC 4180.
+fn quoted(cell: &str) -> String {
+    if cell.contains([',', '"', '\n', '\r']) {
+        return format!("\"{}\"", cell.replace('"', "\"\""));
+    }
+    cell.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_quoted_where_they_must_be() {
+        assert_eq!(quoted("plain"), "plain");
+        assert_eq!(quoted("a,b \"c\"\n"), "\"a,b \"\"c\"\"\n\"");
+    }
+
+    #[test]
+    fn cells_are_one_line() {
+        assert_eq!(cell(&Value::from("a\n  b\tc")), "a b c");
+        assert_eq!(cell(&Value::from("é".repeat(61))), format!("{}…", "é".repeat(60)));
+        assert_eq!((cell(&Value::Null), cell(&Value::from(1.5))), (String::new(), "1.5".to_owned()));
+    }
+}

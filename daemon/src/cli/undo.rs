@@ -1,0 +1,58 @@
+//! `recall undo`: takes back the last change by hand.
+
+use std::io::Write;
+
+use clap::Args;
+use recall_protocol::query::{Changes, Undo};
+
+use super::client::{Client, Start};
+use super::terminal::{ACCENT, table, time};
+use crate::app::answers::by_hand::ChangeAnswer;
+
+/// Changes that `--list` shows.
+const LISTED: u32 = 20;
+
+#[derive(Debug, Args)]
+#[command(after_help = "What `recall forget` deletes is gone; nothing brings it back.")]
+pub struct UndoArgs {
+    /// Show what can be taken back, the newest first, and change nothing
+    #[arg(long)]
+    list: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &UndoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut client = Client::connect(Start::IfNeeded)?;
+    if args.list {
+        let answer = client.ask(Changes { limit: LISTED })?;
+        if args.json {
+            out.write_all(&answer.bytes)?;
+            return Ok(writeln!(out)?);
+        }
+        let changes = answer.read()?.changes;
+        if changes.is_empty() {
+            return Ok(writeln!(out, "There is nothing to take back.")?);
+        }
+        let row = |change: &ChangeAnswer| {
+            vec![format!("#{}", change.id), change.change.clone(), time(change.at), change.title.clone()]
+        };
+        let rows: Vec<_> = changes.iter().map(row).collect();
+        return Ok(table(out, &["id", "change", "when", "title"], &rows)?);
+    }
+    let answer = client.ask(Undo)?;
+    if args.json {
+        out.write_all(&answer.bytes)?;
+        return Ok(writeln!(out)?);
+    }
+    match answer.read()?.undone {
+        Some(change) => writeln!(
+            out,
+            "Took back: {} of {ACCENT}#{}{ACCENT:#} {}",
+            change.change, change.id, change.title
+        )?,
+        None => writeln!(out, "There is nothing to take back.")?,
+    }
+    Ok(())
+}

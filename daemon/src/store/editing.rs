@@ -1,0 +1,225 @@
+//! Observations that a person writes anew, pins, resolves or reopens, and the way back from each.
+//!
+//! An edited observation is the user's from then on: no compression changes or retracts it, and what compression makes again
+//! under its old title is taken for it.
+
+use rusqlite::{Connection, params};
+use serde_json::{Value, json};
+
+use super::StoreError;
+use super::by_hand::Validity;
+use super::enders::USER;
+use super::lineage;
+use super::operation::{Operation, WriteContext, log};
+use super::row::{Sql, record};
+use super::threads::{self, thread_words_of};
+use crate::memory::ids::{ObservationId, ProjectRow, Timestamp};
+use crate::memory::observation::ObservationType;
+
+/// What a person has written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EditedText {
+    pub kind: ObservationType,
+    pub title: String,
+    pub narrative: String,
+    pub facts: Vec<String>,
+    /// Relative to the project's folder.
+    pub files: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EditObservation {
+    pub id: ObservationId,
+    pub text: EditedText,
+    pub at: Timestamp,
+}
+
+/// Whether an observation stands first at a session's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pin {
+    On,
+    Off,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinObservations {
+    pub ids: Vec<ObservationId>,
+    pub pin: Pin,
+    pub at: Timestamp,
+}
+
+/// Marks observations. The user's mark overrides what was found so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MarkObservations {
+    pub ids: Vec<ObservationId>,
+    pub validity: Validity,
+    pub at: Timestamp,
+}
+
+/// Takes back the newest change by hand that was not taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UndoChange;
+
+record! {
+/// A change by hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandChange from "hand_changes c JOIN observations o ON o.id = c.observation" {
+    pub number: i64 = "c.id",
+    pub observation: ObservationId = "c.observation",
+    /// `edit`, `pin`, `unpin`, `resolve` or `reopen`.
+    pub what: String = "c.what",
+    pub title: String = "o.title",
+    pub at: Timestamp = "c.at",
+}
+}
+
+/// The newest changes that can be taken back, newest first.
+pub fn hand_changes(db: &Connection, most: u32) -> Result<Vec<HandChange>, StoreError> {
+    db.all(&format!("{} WHERE NOT c.undone ORDER BY c.id DESC LIMIT ?1", HandChange::SELECT), [most])
+}
+
+impl Operation for EditObservation {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let Self { id, text, at } = self;
+        let before = written(db, id)?;
+        remember(db, id, "edit", &before, at)?;
+        // Files that it changed stay such; the others are named.
+        let modified: Vec<String> = texts(&before["files_modified"]).collect();
+        let (modified, read): (Vec<_>, Vec<_>) =
+            text.files.into_iter().partition(|file| modified.contains(file));
+        let after = json!({
+            "type": text.kind.as_str(), "title": text.title, "subtitle": null, "narrative": text.narrative,
+            "facts": text.facts, "files_read": read, "files_modified": modified, "origin": USER,
+            "made_as": before["made_as"].as_str().or(before["title"].as_str().filter(|_| before["origin"] != USER)),
+        });
+        write(db, id, &after)
+    }
+}
+
+impl Operation for PinObservations {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let Self { ids, pin, at } = self;
+        let (what, pinned_at) = match pin {
+            Pin::On => ("pin", Some(at.0)),
+            Pin::Off => ("unpin", None),
+        };
+        for id in ids {
+            let before: Option<i64> = db.one("SELECT pinned_at FROM observations WHERE id = ?1", [id])?;
+            if before.is_some() != pinned_at.is_some() {
+                remember(db, id, what, &json!({"pinned_at": before}), at)?;
+                db.run("UPDATE observations SET pinned_at = ?2 WHERE id = ?1", params![id, pinned_at])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Operation for MarkObservations {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        for id in self.ids {
+            let before: String = db.one("SELECT status FROM observations WHERE id = ?1", [id])?;
+            match self.validity {
+                Validity::Holds => lineage::uphold(db, id)?,
+                Validity::Resolved => lineage::resolve_by_hand(db, id)?,
+            }
+            let what = match self.validity {
+                Validity::Holds => "reopen",
+                Validity::Resolved => "resolve",
+            };
+            let after: String = db.one("SELECT status FROM observations WHERE id = ?1", [id])?;
+            if after != before {
+                remember(db, id, what, &json!({"status": before}), self.at)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Operation for UndoChange {
+    /// What was taken back; `None` if there is nothing to take back.
+    type Output = Option<HandChange>;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<Option<HandChange>, StoreError> {
+        let Some(change) = hand_changes(db, 1)?.pop() else { return Ok(None) };
+        let id = change.observation;
+        let before: String = db.one("SELECT before FROM hand_changes WHERE id = ?1", [change.number])?;
+        let before: Value = serde_json::from_str(&before)?;
+        match change.what.as_str() {
+            "edit" => write(db, id, &before)?,
+            "resolve" => lineage::uphold(db, id)?,
+            "reopen" => lineage::resolve_by_hand(db, id)?,
+            _ => db.run(
+                "UPDATE observations SET pinned_at = ?2 WHERE id = ?1",
+                params![id, before["pinned_at"].as_i64()],
+            )?,
+        }
+        db.run("UPDATE hand_changes SET undone = 1 WHERE id = ?1", [change.number])?;
+        let title = db.one("SELECT title FROM observations WHERE id = ?1", [id])?;
+        Ok(Some(HandChange { title, ..change }))
+    }
+}
+
+fn remember(
+    db: &WriteContext<'_>,
+    id: ObservationId,
+    what: &str,
+    before: &Value,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    db.run(
+        "INSERT INTO hand_changes (observation, what, before, at) VALUES (?1, ?2, ?3, ?4)",
+        params![id, what, before.to_string(), at.0],
+    )
+}
+
+/// What a person may change of an observation, as it is now.
+fn written(db: &Connection, id: ObservationId) -> Result<Value, StoreError> {
+    let written: String = db.one(
+        "SELECT json_object('type', type, 'title', title, 'subtitle', subtitle, 'narrative', narrative,
+                'facts', json(facts), 'files_read', json(files_read), 'files_modified', json(files_modified),
+                'origin', origin, 'made_as', made_as) FROM observations WHERE id = ?1",
+        [id],
+    )?;
+    Ok(serde_json::from_str(&written)?)
+}
+
+fn write(db: &WriteContext<'_>, id: ObservationId, new: &Value) -> Result<(), StoreError> {
+    let said = ["title", "narrative"].into_iter().filter_map(|key| new[key].as_str());
+    let facts: Vec<String> = texts(&new["facts"]).collect();
+    db.run(
+        "UPDATE observations SET type = ?2, title = ?3, subtitle = ?4, narrative = ?5, facts = ?6, files_read = ?7,
+                files_modified = ?8, origin = ?9, made_as = ?10, words = ?11 WHERE id = ?1",
+        params![
+            id,
+            new["type"].as_str(),
+            new["title"].as_str(),
+            new["subtitle"].as_str(),
+            new["narrative"].as_str(),
+            new["facts"].to_string(),
+            new["files_read"].to_string(),
+            new["files_modified"].to_string(),
+            new["origin"].as_str(),
+            new["made_as"].as_str(),
+            thread_words_of(said.chain(facts.iter().map(String::as_str))),
+        ],
+    )?;
+    db.run("DELETE FROM observation_files WHERE observation = ?1", [id])?;
+    for (key, usage) in [("files_read", "read"), ("files_modified", "modified")] {
+        for path in texts(&new[key]) {
+            db.run("INSERT OR IGNORE INTO observation_files VALUES (?1, ?2, ?3)", params![id, path, usage])?;
+        }
+    }
+    log(db, "observation", id.0)?;
+    let project: ProjectRow = db.one("SELECT project FROM observations WHERE id = ?1", [id])?;
+    threads::rethread(db, project, &[id.0].into())
+}
+
+fn texts(list: &Value) -> impl Iterator<Item = String> {
+    list.as_array().into_iter().flatten().filter_map(|value| value.as_str().map(str::to_owned))
+}

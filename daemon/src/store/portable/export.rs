@@ -1,0 +1,147 @@
+//! Rows become lines, a page at a time.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row};
+use serde_json::{Map, Value, json};
+
+use super::tables::{Form, TABLES, Table, key_of};
+use crate::memory::ids::{ProjectKey, ProjectRow, Timestamp};
+use crate::store::StoreError;
+use crate::store::row::Sql;
+use crate::store::text::Unpacked;
+
+/// Where a page of an export begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageStart {
+    pub table: u32,
+    pub after: i64,
+}
+
+/// What of the memory is exported.
+#[derive(Clone, Debug, Default)]
+pub struct Portion {
+    /// `None`: all.
+    pub projects: Option<Vec<ProjectRow>>,
+    pub since: Option<Timestamp>,
+}
+
+/// The next lines, about so many bytes of them, and where the page after them begins; `None` at the end.
+pub fn export_page(
+    db: &Connection,
+    portion: &Portion,
+    cursor: PageStart,
+    bytes: usize,
+) -> Result<(Vec<String>, Option<PageStart>), StoreError> {
+    let mut lines = Vec::new();
+    // Projects come first, all at once: there are few.
+    if cursor == PageStart::default() {
+        project_lines(db, portion, &mut lines)?;
+    }
+    let mut length = 0;
+    let mut at = cursor;
+    while let Some(table) = TABLES.get(at.table as usize) {
+        let sql = select(table);
+        let mut find = db.prepare_cached(&sql)?;
+        let projects = portion
+            .projects
+            .as_ref()
+            .map(|rows| json!(rows.iter().map(|row| row.0).collect::<Vec<_>>()).to_string());
+        let mut rows =
+            find.query(rusqlite::params![at.after, projects, portion.since.map(|since| since.0)])?;
+        while let Some(row) = rows.next()? {
+            let page: i64 = row.get(table.columns.len())?;
+            if length > bytes && page != at.after {
+                return Ok((lines, Some(at)));
+            }
+            at.after = page;
+            let line = line(table, row)?.to_string();
+            length += line.len();
+            lines.push(line);
+        }
+        at = PageStart { table: at.table + 1, after: 0 };
+    }
+    superseded_lines(db, portion, &mut lines)?;
+    Ok((lines, None))
+}
+
+fn select(table: &Table) -> String {
+    let columns = table.columns.iter().map(|(column, form)| match form {
+        Form::Session => {
+            "(SELECT s.agent || ':' || s.session_id FROM sessions s WHERE s.id = t.session)".to_owned()
+        }
+        Form::Batch => "(SELECT b.seq FROM prompt_batches b WHERE b.id = t.batch)".to_owned(),
+        Form::Project => "(SELECT p.key FROM projects p WHERE p.id = t.project)".to_owned(),
+        _ => format!("t.{column}"),
+    });
+    let columns: Vec<_> = columns.collect();
+    let Table { name, page, project, time, .. } = table;
+    format!(
+        "SELECT {}, {page} FROM {name} t WHERE {page} > ?1 AND (?2 IS NULL OR {project} IN (SELECT value FROM json_each(?2)))
+         AND (?3 IS NULL OR {time} >= ?3) ORDER BY {page}",
+        columns.join(", ")
+    )
+}
+
+fn line(table: &Table, row: &Row<'_>) -> Result<Value, StoreError> {
+    let mut line = Map::new();
+    line.insert("kind".to_owned(), json!(table.kind));
+    for (number, (column, form)) in table.columns.iter().enumerate() {
+        let raw = row.get_ref(number)?;
+        if raw == ValueRef::Null {
+            continue;
+        }
+        let value = match form {
+            Form::LongText => json!(row.get::<_, Unpacked>(number)?.0),
+            Form::Bytes => json!(hex(row.get_ref(number)?.as_blob().unwrap_or_default())),
+            Form::Json | Form::JsonText => serde_json::from_str(&row.get::<_, String>(number)?)?,
+            _ => match raw {
+                ValueRef::Integer(number) => json!(number),
+                ValueRef::Real(number) => json!(number),
+                ValueRef::Text(text) => json!(String::from_utf8_lossy(text)),
+                ValueRef::Blob(bytes) => json!(hex(bytes)),
+                ValueRef::Null => Value::Null,
+            },
+        };
+        line.insert(key_of(table, column).to_owned(), value);
+    }
+    Ok(Value::Object(line))
+}
+
+fn project_lines(db: &Connection, portion: &Portion, lines: &mut Vec<String>) -> Result<(), StoreError> {
+    let mut find = db.prepare("SELECT id, key, name, created_at FROM projects ORDER BY id")?;
+    let mut rows = find.query([])?;
+    while let Some(row) = rows.next()? {
+        let id = ProjectRow(row.get(0)?);
+        if portion.projects.as_ref().is_some_and(|wanted| !wanted.contains(&id)) {
+            continue;
+        }
+        let aliases: Vec<ProjectKey> =
+            db.all("SELECT alias FROM project_aliases WHERE project = ?1 ORDER BY alias", [id.0])?;
+        let aliases: Vec<_> = aliases.iter().map(ProjectKey::as_str).collect();
+        let (key, name): (String, String) = (row.get(1)?, row.get(2)?);
+        let line = json!({"kind": "project", "key": key, "name": name, "aliases": aliases,
+                          "created_at": row.get::<_, i64>(3)?});
+        lines.push(line.to_string());
+    }
+    Ok(())
+}
+
+/// Last, because both observations must be there.
+fn superseded_lines(db: &Connection, portion: &Portion, lines: &mut Vec<String>) -> Result<(), StoreError> {
+    let mut find = db.prepare(
+        "SELECT o.uuid, n.uuid, o.project FROM observations o JOIN observations n ON n.id = o.superseded_by ORDER BY o.id",
+    )?;
+    let mut rows = find.query([])?;
+    while let Some(row) = rows.next()? {
+        let project = ProjectRow(row.get(2)?);
+        if portion.projects.as_ref().is_none_or(|wanted| wanted.contains(&project)) {
+            let (old, new): (String, String) = (row.get(0)?, row.get(1)?);
+            lines.push(json!({"kind": "superseded", "uuid": old, "by": new}).to_string());
+        }
+    }
+    Ok(())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

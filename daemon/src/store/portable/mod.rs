@@ -1,0 +1,13 @@
+//! Rows as lines of JSON that another memory can take: what `recall export` writes and `recall import` reads.
+//!
+//! A line names other rows by what they are everywhere: a session by its agent and id, a prompt by its place in the session, a
+//! project by its identity, an observation by its uuid. What belongs to this machine's work alone stays here: jobs,
+//! injections, vectors, costs.
+
+mod export;
+mod restore;
+mod tables;
+
+pub use export::{PageStart, Portion, export_page};
+pub use restore::{RestoreRows, Restored};
+pub use tables::text_fields;

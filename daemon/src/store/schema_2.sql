@@ -1,0 +1,17 @@
+-- What people change. `pinned_at`: a session that starts is told of it first. `made_as`: the title under which compression
+-- knows an observation whose text a person has written anew; it is not made a second time.
+ALTER TABLE observations ADD COLUMN pinned_at INTEGER;
+ALTER TABLE observations ADD COLUMN made_as TEXT;
+CREATE INDEX observations_pinned ON observations (project) WHERE pinned_at IS NOT NULL;
+CREATE INDEX observations_made_as ON observations (project, made_as) WHERE made_as IS NOT NULL;
+
+-- Changes by hand, newest last, with what was there before, as JSON.
+CREATE TABLE hand_changes (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    observation INTEGER NOT NULL REFERENCES observations ON DELETE CASCADE,
+    what        TEXT NOT NULL,
+    before      TEXT NOT NULL,
+    at          INTEGER NOT NULL,
+    undone      INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX hand_changes_by_observation ON hand_changes (observation);

@@ -1,0 +1,158 @@
+//! `recall edit`, `pin`, `undo` and `resolve --query`.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use recall_tests::{Said, Stage, run};
+use serde_json::{Value, json};
+
+const REMARK: &str = "The staging gateway drops idle connections after 50 seconds.";
+
+fn remembered() -> Stage {
+    let stage = Stage::new().daemon();
+    assert_eq!(stage.recall(["remember", REMARK, "--type", "gotcha"]).code(), 0);
+    stage
+}
+
+fn edit_with(stage: &Stage, editor: &str) -> Said {
+    let mut command = stage.command("recall");
+    command.args(["edit", "1"]).env("EDITOR", editor).env("TMPDIR", stage.user_home());
+    run(command, b"")
+}
+
+fn observation(stage: &Stage, id: &str) -> Value {
+    stage.json(["show", id])["items"][0].clone()
+}
+
+fn total(stage: &Stage, query: &str) -> Value {
+    stage.json(["search", query])["total"].clone()
+}
+
+#[test]
+fn an_edit_replaces_the_text_and_is_taken_back() {
+    let stage = remembered();
+    let said = edit_with(&stage, "sed -i -e s/drops/recycles/ -e s/gotcha/decision/");
+    assert!(said.stdout.contains("#1 now says: The staging gateway recycles idle"), "{said:?}");
+    let edited = observation(&stage, "1");
+    assert_eq!((&edited["type"], &edited["origin"]), (&json!("decision"), &json!("user")));
+    stage.flush();
+    assert_eq!((total(&stage, "recycles"), total(&stage, "\"gateway drops\"")), (json!(1), json!(0)));
+
+    let said = stage.recall(["undo", "--list"]);
+    assert!(said.stdout.contains("#1") && said.stdout.contains("edit"), "{said:?}");
+    let said = stage.recall(["undo"]);
+    assert!(said.stdout.starts_with("Took back: edit of #1"), "{said:?}");
+    let back = observation(&stage, "1");
+    assert_eq!((&back["title"], &back["type"]), (&json!(REMARK), &json!("gotcha")));
+    assert_eq!(stage.recall(["undo"]).stdout, "There is nothing to take back.\n");
+    stage.flush();
+    assert_eq!(total(&stage, "recycles"), 0);
+}
+
+#[test]
+fn slips_in_an_edit_change_nothing_and_lose_no_text() {
+    let stage = remembered();
+    assert_eq!(edit_with(&stage, "true").stdout, "Nothing was changed.\n");
+    let said = edit_with(&stage, "false");
+    assert!(said.code() == 1 && said.stderr.contains("The editor \"false\" failed"), "{said:?}");
+    let said = edit_with(&stage, "sed -i s/^title:/titel:/");
+    assert!(said.code() == 1 && said.stderr.contains("Line 3: \"titel\" is no key"), "{said:?}");
+    let kept = said.stderr.rsplit("kept in ").next().unwrap().trim().trim_end_matches('.').to_owned();
+    assert!(std::fs::read_to_string(kept).unwrap().contains("titel: The staging gateway"));
+    let said = edit_with(&stage, "sed -i s/gotcha/gotscha/");
+    assert!(said.code() == 1 && said.stderr.contains("\"gotscha\" is no type"), "{said:?}");
+    let said = stage.recall(["edit", "p1", "--title", "x"]);
+    assert_ne!(said.code(), 0, "{said:?}");
+    assert_eq!(observation(&stage, "1")["title"], REMARK);
+}
+
+#[test]
+fn what_a_person_wrote_outlives_every_later_compression() {
+    let stage = Stage::new().daemon();
+    stage.discount_session("first");
+    stage.flush();
+    let before = observation(&stage, "1");
+    let said = stage.recall(["edit", "1", "--title", "Discounts are percentages of the whole cart"]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    // The session goes on, and its observations are chosen anew.
+    stage.session(
+        "first",
+        "And refuse negative discounts",
+        &[],
+        "Negative discounts are refused now, because they raised the price.",
+    );
+    stage.flush();
+    let found = stage.json(["search", "kind:observation"]);
+    let titles: Vec<&str> =
+        found["results"].as_array().unwrap().iter().map(|result| result["title"].as_str().unwrap()).collect();
+    assert!(titles.contains(&"Discounts are percentages of the whole cart"), "{titles:?}");
+    assert!(!titles.contains(&before["title"].as_str().unwrap()), "it is not made a second time: {titles:?}");
+}
+
+#[test]
+fn a_pinned_observation_stands_first_and_is_not_pruned() {
+    let stage = Stage::new().daemon();
+    for (remark, importance) in [("Alpha is trivial", "1"), ("Beta matters most", "10")] {
+        assert_eq!(stage.recall(["remember", remark, "--importance", importance]).code(), 0);
+    }
+    let first = |stage: &Stage| {
+        let shown = stage.recall(["context"]).stdout;
+        let (alpha, beta) = (shown.find("Alpha").unwrap(), shown.find("Beta").unwrap());
+        if alpha < beta { "alpha" } else { "beta" }
+    };
+    assert_eq!(first(&stage), "beta");
+    assert_eq!(stage.recall(["pin", "1"]).stdout, "#1 is pinned: Alpha is trivial\n");
+    assert_eq!((first(&stage), &observation(&stage, "1")["pinned"]), ("alpha", &json!(true)));
+    assert_eq!(stage.recall(["undo"]).code(), 0);
+    assert_eq!(first(&stage), "beta");
+
+    let event = |name: &str, fields: Value| {
+        let mut deliver = stage.delivery(&stage.event("old", name, fields));
+        deliver.captured_at_ms = 1_700_000_000_000;
+        deliver
+    };
+    stage.deliver(&[event(
+        "UserPromptSubmit",
+        json!({"prompt": "Why is the quetzal slow?", "prompt_id": "p"}),
+    )]);
+    let answer = "The quetzal was slow because `idx_orders` was missing, so every order scanned the table.";
+    stage.deliver(&[event("Stop", json!({"last_assistant_message": answer, "prompt_id": "p"}))]);
+    stage.flush();
+    let found = stage.json(["search", "quetzal kind:observation"]);
+    let id = found["results"][0]["id"].to_string();
+    stage.recall(["pin", &id]);
+    assert_eq!(stage.json(["ctl", "prune", "--older-than", "90d", "--dry-run"])["sessions"], 0);
+    stage.recall(["pin", &id, "--off"]);
+    assert_eq!(stage.json(["ctl", "prune", "--older-than", "90d", "--dry-run"])["sessions"], 1);
+}
+
+#[test]
+fn what_was_written_before_is_forgotten_too() {
+    let mut stage = Stage::new().daemon();
+    assert_eq!(stage.recall(["remember", "The quetzalcoatlus cache is cold"]).code(), 0);
+    assert_eq!(stage.recall(["edit", "1", "--title", "The bird cache is cold"]).code(), 0);
+    assert_eq!(stage.recall(["forget", "1", "--yes"]).code(), 0);
+    assert_eq!(stage.recall(["undo"]).stdout, "There is nothing to take back.\n");
+    stage.stop_daemon();
+    let database = std::fs::read(stage.database()).unwrap();
+    assert!(!database.windows(14).any(|window| window == b"quetzalcoatlus"));
+}
+
+#[test]
+fn all_that_a_search_finds_is_resolved() {
+    let stage = Stage::new().daemon();
+    for remark in ["The flag `beta_cart` is still off", "The flag `beta_pay` is still off", "Carts are green"]
+    {
+        assert_eq!(stage.recall(["remember", remark]).code(), 0);
+    }
+    let said = stage.recall(["resolve", "--query", "flag still off"]);
+    assert!(said.code() == 2 && said.stderr.contains("--yes"), "{said:?}");
+    let said = stage.recall(["resolve", "--query", "flag", "--yes"]);
+    assert!(said.stdout.contains("#1 is resolved") && said.stdout.contains("#2 is resolved"), "{said:?}");
+    assert_eq!(observation(&stage, "3")["status"], "active");
+    let said = stage.recall(["resolve", "--query", "flag", "--yes"]);
+    assert_eq!(said.stdout, "No observation is found that would change.\n");
+    assert_eq!(stage.recall(["undo"]).code(), 0);
+    let said = stage.recall(["resolve", "--query", "flag", "--reopen", "--yes"]);
+    assert!(said.stdout.contains(" is active"), "{said:?}");
+}

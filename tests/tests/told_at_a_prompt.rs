@@ -1,0 +1,64 @@
+//! What is told at a prompt: as it is now, and with a word on what has changed.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs::File;
+use std::time::{Duration, SystemTime};
+
+use recall_tests::repository::Repository;
+use recall_tests::{DISCOUNT_ANSWER, Stage};
+use serde_json::json;
+
+const QUESTION: &str = "How does the staging gateway treat idle connections?";
+const REMARK: &str = "The staging gateway drops idle connections after 50 seconds, see src/gateway.rs.";
+
+fn ask(stage: &Stage, session: &str, prompt: &str) -> String {
+    stage
+        .hook(&stage.event(session, "UserPromptSubmit", json!({"prompt": prompt, "prompt_id": "p"})))
+        .context()
+}
+
+/// Writes a file of the project, `later` from now.
+fn write(stage: &Stage, name: &str, later: Duration) {
+    let path = stage.project().join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    File::create(path).unwrap().set_modified(SystemTime::now() + later).unwrap();
+}
+
+#[test]
+fn a_statement_on_a_file_that_was_changed_since_says_so() {
+    let stage = Stage::new().daemon();
+    let _ = Repository::init(&stage.project());
+    write(&stage, "src/gateway.rs", Duration::ZERO);
+    assert_eq!(stage.recall(["remember", REMARK, "--type", "gotcha"]).code(), 0);
+    stage.flush();
+    let told = ask(&stage, "one", QUESTION);
+    assert!(told.contains(REMARK) && !told.contains("changed since"), "{told}");
+    write(&stage, "src/gateway.rs", Duration::from_secs(7200));
+    let told = ask(&stage, "two", QUESTION);
+    assert!(told.contains("(src/gateway.rs has changed since)") && told.contains(REMARK), "{told}");
+}
+
+#[test]
+fn a_question_that_was_asked_before_is_answered_again() {
+    let stage = Stage::new().daemon();
+    assert_eq!(stage.recall(["remember", REMARK, "--type", "gotcha"]).code(), 0);
+    for session in ["one", "two", "three"] {
+        stage.flush();
+        let told = ask(&stage, session, QUESTION);
+        assert!(told.contains(REMARK), "{session}: {told}");
+    }
+}
+
+#[test]
+fn what_was_remembered_a_moment_ago_is_told_at_the_next_prompt() {
+    let stage = Stage::new().daemon();
+    assert_eq!(stage.recall(["remember", REMARK, "--type", "gotcha"]).code(), 0);
+    let told = ask(&stage, "one", QUESTION);
+    assert!(told.contains(REMARK), "without a flush: {told}");
+    // What a hook stored, too, once it is acknowledged.
+    stage.session("two", "Add a percentage discount to the cart total", &[], DISCOUNT_ANSWER);
+    let told = ask(&stage, "three", "Why does rounding of the cart total happen once after summing?");
+    assert!(told.contains("rounding each line lost up to a cent"), "{told}");
+}

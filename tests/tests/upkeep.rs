@@ -1,0 +1,153 @@
+//! `recall ctl backup`, `restore`, `check`, `prune` and `reindex`, and `recall sql`.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::{Path, PathBuf};
+
+use recall_tests::{Said, Stage};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+fn worked() -> Stage {
+    let stage = Stage::new().daemon();
+    stage.discount_session("first");
+    stage.flush();
+    stage
+}
+
+fn sessions(stage: &Stage) -> Vec<String> {
+    let listed = stage.json(["ctl", "sessions"]);
+    let ids = listed["sessions"].as_array().unwrap().iter();
+    ids.map(|session| session["session_id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn backup(stage: &Stage, name: &str) -> PathBuf {
+    let path = stage.user_home().join(name);
+    let said = stage.recall(["ctl", "backup", path.to_str().unwrap()]);
+    assert!(said.code() == 0 && said.stdout.starts_with("Backed up to "), "{said:?}");
+    path
+}
+
+fn restore(stage: &Stage, path: &Path) -> Said {
+    stage.recall(["ctl", "restore", path.to_str().unwrap(), "--yes"])
+}
+
+#[test]
+fn a_backup_is_restored_and_the_memory_goes_on() {
+    let stage = worked();
+    let path = backup(&stage, "memory.db");
+    stage.discount_session("second");
+    stage.flush();
+    let said = restore(&stage, &path);
+    assert_eq!(said.code(), 0, "{said:?}\n{}", stage.log());
+    assert_eq!(sessions(&stage), ["first"]);
+    let kept = said.stdout.lines().last().unwrap().rsplit(": ").next().unwrap().to_owned();
+    assert!(Path::new(&kept).exists(), "{said:?}");
+    assert_eq!(stage.json(["ctl", "status"])["healed"], json!([]), "nothing was damaged");
+
+    stage.discount_session("third");
+    stage.flush();
+    let found = stage.json(["search", "rounding"]);
+    let of: Vec<&Value> =
+        found["results"].as_array().unwrap().iter().map(|item| &item["session_id"]).collect();
+    assert!(
+        of.contains(&&json!("first")) && of.contains(&&json!("third")) && !of.contains(&&json!("second")),
+        "{of:?}"
+    );
+
+    // What was set aside holds what is forgotten now, so it goes with it.
+    stage.json(["forget", "--session", "third", "--yes"]);
+    assert!(!Path::new(&kept).exists());
+}
+
+#[test]
+fn what_is_no_database_of_recall_is_not_restored() {
+    let stage = worked();
+    let garbage = stage.user_home().join("garbage.db");
+    std::fs::write(&garbage, "no database".repeat(1000)).unwrap();
+    let other = stage.user_home().join("other.db");
+    Connection::open(&other)
+        .unwrap()
+        .execute_batch("CREATE TABLE t (x); PRAGMA user_version = 1000")
+        .unwrap();
+    for path in [&garbage, &other] {
+        let said = restore(&stage, path);
+        assert!(said.code() == 1 && said.stderr.contains("nothing was changed"), "{said:?}");
+    }
+    assert_eq!(restore(&stage, Path::new("/nowhere.db")).code(), 2);
+    let said = stage.recall(["ctl", "restore", garbage.to_str().unwrap()]);
+    assert!(said.code() == 2 && said.stderr.contains("--yes"), "nobody can be asked: {said:?}");
+    let said = stage.recall(["ctl", "backup", other.to_str().unwrap()]);
+    assert!(said.code() == 1 && said.stderr.contains("Name a new file"), "{said:?}");
+    assert_eq!(sessions(&stage), ["first"]);
+    let said = stage.recall(["ctl", "backup"]);
+    assert!(said.stdout.contains("/backups/by-hand-"), "{said:?}");
+}
+
+#[test]
+fn a_check_finds_what_refers_to_nothing() {
+    let stage = worked();
+    let said = stage.recall(["ctl", "check"]);
+    assert!(said.code() == 0 && said.stdout.starts_with("Nothing is wrong: 1 session, "), "{said:?}");
+    let db = Connection::open(stage.database()).unwrap();
+    db.execute_batch(
+        "PRAGMA foreign_keys = OFF; INSERT INTO observation_files VALUES (4711, 'a.rs', 'read')",
+    )
+    .unwrap();
+    let said = stage.recall(["ctl", "check"]);
+    assert!(said.code() == 1 && said.stdout.contains("1 rows refer to rows that are not there"), "{said:?}");
+    let said = stage.recall(["ctl", "check", "--json"]);
+    assert_eq!((said.code(), &said.json()["healthy"]), (1, &json!(false)));
+}
+
+#[test]
+fn old_sessions_are_pruned() {
+    let stage = worked();
+    let event = |name: &str, fields: Value| {
+        let mut deliver = stage.delivery(&stage.event("old", name, fields));
+        deliver.captured_at_ms = 1_700_000_000_000;
+        deliver
+    };
+    stage.deliver(&[event("UserPromptSubmit", json!({"prompt": "Why is the quetzal slow?"}))]);
+    stage.deliver(&[event("Stop", json!({"last_assistant_message": "The quetzal index was missing."}))]);
+    stage.flush();
+    let shown = stage.json(["ctl", "prune", "--older-than", "90d", "--dry-run"]);
+    assert_eq!(shown["sessions"], 1, "{shown}");
+    assert_eq!(sessions(&stage).len(), 2, "a dry run changes nothing");
+    let said = stage.recall(["ctl", "prune", "--older-than", "90d", "--yes"]);
+    assert!(said.code() == 0 && said.stdout.starts_with("Forgotten: 1 session"), "{said:?}");
+    assert_eq!(sessions(&stage), ["first"]);
+    assert_eq!(stage.json(["search", "quetzal"])["total"], 0);
+    let said = stage.recall(["ctl", "prune", "--older-than", "90d", "--yes"]);
+    assert_eq!((said.code(), said.stdout.as_str()), (0, "No session is that old.\n"));
+    assert_eq!(stage.recall(["ctl", "prune"]).code(), 2);
+}
+
+#[test]
+fn the_index_is_built_again() {
+    let stage = worked();
+    let before = stage.json(["ctl", "check"])["documents"].clone();
+    let said = stage.json(["ctl", "reindex"]);
+    assert_eq!(said["documents"], before);
+    assert!(stage.json(["search", "rounding"])["total"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn sql_reads_and_changes_nothing() {
+    let stage = worked();
+    let said = stage.recall(["sql", "SELECT content_session_id, status FROM sdk_sessions"]);
+    assert_eq!(said.stdout, "content_session_id  status\nfirst               completed\n");
+    let said =
+        stage.recall(["sql", "--csv", "SELECT prompt_number, prompt_text AS \"a, b\" FROM user_prompts"]);
+    assert_eq!(said.stdout, "prompt_number,\"a, b\"\n1,Add a percentage discount to the cart total\n");
+    let found = stage.json(["sql", "SELECT title FROM observations LIMIT 1"]);
+    assert_eq!((&found["columns"], &found["more"]), (&json!(["title"]), &json!(false)), "{found}");
+    let said = stage.recall(["sql", "-n", "1", "SELECT id FROM calls"]);
+    assert!(said.stderr.contains("more rows"), "{said:?}");
+    let said = stage.recall(["sql", "DELETE FROM sessions"]);
+    assert!(said.code() == 1 && said.stderr.contains("only reading is allowed"), "{said:?}");
+    let said = stage.recall(["sql", "SELECT nosuch FROM calls"]);
+    assert!(said.code() == 1 && said.stderr.contains("no such column: nosuch"), "{said:?}");
+    assert_eq!(sessions(&stage), ["first"]);
+}

@@ -13,7 +13,7 @@ use super::welcome::Welcome;
 use crate::agents::{Agents, Cap};
 use crate::config::Notice;
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::context::{Block, Budgets, Limits, Material, Moment, Note, SummaryNote, assemble};
+use crate::memory::context::{Block, Limits, Material, Moment, Note, SummaryNote, assemble};
 use crate::memory::event::{Audience, StartSource};
 use crate::memory::file_memory::InjectedSet;
 use crate::memory::ids::{SessionId, Timestamp};
@@ -50,8 +50,6 @@ pub struct ContextLookup {
     pub readers: Readers,
     pub index: IndexHandle,
     pub ancestry: Ancestry,
-    pub budgets: Budgets,
-    pub notice: Notice,
     pub welcome: Welcome,
     pub settings: Settings,
     pub answer_within: Duration,
@@ -155,7 +153,7 @@ impl ContextLookup {
             // `about_file` answers these.
             Ask::File(_) => return Ok(ContextReply::default()),
         };
-        let budget = moment.budget(&self.budgets);
+        let budget = moment.budget(&self.settings.context().budgets);
         if budget == 0 {
             return Ok(ContextReply::default());
         }
@@ -187,7 +185,8 @@ impl ContextLookup {
             block.text = block.text.replace('\u{2039}', "<");
         }
         let is_read = matches!(ask, Ask::Start(_, Audience::Person));
-        let notice = if is_read && moment == Moment::Start && self.notice == Notice::Shown {
+        let notice = if is_read && moment == Moment::Start && self.settings.context().notice == Notice::Shown
+        {
             let trouble = self.readers.read(store::compression_trouble)?;
             let lasting =
                 trouble.filter(|trouble| now.0.saturating_sub(trouble.since.0) > LASTING_TROUBLE_MS);

@@ -78,7 +78,7 @@ pub fn projects(db: &Connection, filter: &Filter) -> Result<Option<Vec<ProjectIn
         return Err(Refused::new(
             ErrorKind::NotFound,
             what,
-            "`recall ctl sessions` shows the projects there are.",
+            "`recall sessions --all` shows the projects there are.",
         ));
     }
     Ok(Some(found))

@@ -4,9 +4,9 @@
 //! here.
 
 use recall_protocol::query::{
-    Backup, Captured, Changes, Check, Context, Edit, Export, Flush, Forget, Identity, Jobs, Mark, Pause,
-    PinUp, Ping, Prune, Query, Reindex, Remember, Restore, RestoreBackup, Resume, Retry, Search, Session,
-    Sessions, Show, Sql, Stats, Status, Stop, Timeline, Undo, Why,
+    Backup, Captured, Changes, Check, Context, Edit, Export, Flush, Forget, Glance, Identity, Jobs, Mark,
+    Pause, PinUp, Ping, Prune, Query, Reindex, Remember, Restore, RestoreBackup, Resume, Retry, Search,
+    Session, Sessions, Show, Sql, Stats, Status, Stop, Timeline, Undo, Why,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,7 +19,8 @@ use super::answers::found::{
 use super::answers::portable::{ExportAnswer, RestoreAnswer};
 use super::answers::session::{self, CapturedAnswer, SessionAnswer, SessionsAnswer};
 use super::answers::status::{
-    CaptureAnswer, FlushAnswer, JobsAnswer, PingAnswer, RetryAnswer, StatsAnswer, StatusAnswer, StopAnswer,
+    CaptureAnswer, FlushAnswer, GlanceAnswer, JobsAnswer, PingAnswer, RetryAnswer, StatsAnswer, StatusAnswer,
+    StopAnswer,
 };
 
 use super::answers::upkeep::{BackupAnswer, CheckAnswer, ReindexAnswer, RestoreBackupAnswer, SqlAnswer};
@@ -62,6 +63,7 @@ requests! { ReadRequest:
     Captured => CapturedAnswer,
     Export => ExportAnswer,
     Changes => ChangesAnswer,
+    Glance => GlanceAnswer,
 }
 
 requests! { Command:

@@ -47,6 +47,10 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ("ui", &[("recall ui rounding", "begin with a search")]),
     ("mcp", &[("recall mcp", "agents start it")]),
     ("stats", &[("recall stats --days 30", "a month")]),
+    (
+        "statusline",
+        &[("recall statusline", "of the current folder"), ("recall statusline --cwd ~/shop", "of another")],
+    ),
     ("config list", &[("recall config list --changed", "only what the file has")]),
     ("config get", &[("recall config get context.start_tokens", "900 by default")]),
     (

@@ -18,6 +18,7 @@ pub mod context;
 pub mod why;
 pub mod stats;
 pub mod sql;
+pub mod statusline;
 pub mod config;
 pub mod model;
 pub mod forget;
@@ -122,6 +123,8 @@ enum Command {
     Mcp(mcp::McpArgs),
     /// Show what models have cost, by day
     Stats(stats::StatsArgs),
+    /// Print one line about the project, for a shell's prompt or an agent's status line
+    Statusline(statusline::StatuslineArgs),
     /// Ask the database in SQL; nothing can be changed
     Sql(sql::SqlArgs),
     /// Show, change and check the settings
@@ -186,7 +189,11 @@ impl Command {
     fn warns(&self) -> bool {
         // The doctor reports it in detail, nobody reads the daemon's output, and a shell reads the completion
         // script.
-        !matches!(self, Self::Doctor(_) | Self::Daemon(_) | Self::Completions(_) | Self::Mcp(_))
+        // A line of a prompt has no room for it.
+        !matches!(
+            self,
+            Self::Doctor(_) | Self::Daemon(_) | Self::Completions(_) | Self::Mcp(_) | Self::Statusline(_)
+        )
     }
 }
 
@@ -277,6 +284,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Ui(args) => ui::run(&args, out),
         Command::Mcp(_) => mcp::run(),
         Command::Stats(args) => stats::run(&args, out),
+        Command::Statusline(args) => statusline::run(&args, out),
         Command::Sql(args) => sql::run(&args, out),
         Command::Config(command) => config::run(&command, out),
         Command::Model(command) => model::run(&command, out),

@@ -5,6 +5,7 @@ pub mod captured;
 pub mod context;
 pub mod export;
 pub mod given;
+pub mod glance;
 pub mod identity;
 pub mod jobs;
 pub mod marks;

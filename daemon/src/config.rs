@@ -3,16 +3,17 @@
 //! Every key is optional and independent: a mistake is reported with its line, and its key keeps the default. A file
 //! with mistakes never forbids less than the last one without, see `last_good`.
 
+pub mod change;
 mod compression;
 mod embedding;
+pub mod keys;
 mod last_good;
 mod reading;
-pub mod template;
 
 use std::io::Read;
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::agents::AGENTS;
 use crate::compression::policy::CompressionPolicy;
@@ -82,7 +83,7 @@ enum Earlier {
 }
 
 /// A command that runs on lifecycle events.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subscription {
     /// Event names, see [`LifecycleKind::NAMES`].
@@ -164,7 +165,7 @@ impl Config {
                 let what = format!("{why}; only its capture.exclude is used");
                 Loaded {
                     config,
-                    problems: vec![Problem { line: 0, what }],
+                    problems: vec![Problem { line: 0, column: 0, what }],
                     exclusions,
                     earlier: Earlier::Unknown,
                 }
@@ -174,7 +175,7 @@ impl Config {
             }
             // Another user's file, or not a regular file: it cannot say what to exclude.
             Err(why) => Loaded {
-                problems: vec![Problem { line: 0, what: format!("it is ignored: {why}") }],
+                problems: vec![Problem { line: 0, column: 0, what: format!("it is ignored: {why}") }],
                 ..Loaded::from(Self::default())
             },
         }
@@ -216,8 +217,7 @@ impl Config {
         loaded
     }
 
-    /// Reads a text. Never fails: mistakes become problems.
-    pub fn parse(text: &str) -> Loaded {
+    fn parse(text: &str) -> Loaded {
         let reading = reading::read(text);
         Loaded {
             config: reading.written.into_config(),
@@ -252,7 +252,7 @@ impl Loaded {
 
     /// What was read so far, with a problem of the file as a whole.
     fn broken(mut read: Self, what: &str) -> Self {
-        read.problems.insert(0, Problem { line: 0, what: what.to_owned() });
+        read.problems.insert(0, Problem { line: 0, column: 0, what: what.to_owned() });
         read.exclusions = Understood::Partly;
         read
     }
@@ -265,7 +265,7 @@ impl Default for Config {
 }
 
 /// The file as written.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 struct Written {
     capture: WrittenCapture,
@@ -283,7 +283,7 @@ struct Written {
 /// The keys of `[capture]`.
 const CAPTURE_KEYS: [&str; 5] = ["skip_tools", "plan_folders", "chunk_activities", "chunk_kb", "exclude"];
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 struct WrittenCapture {
     skip_tools: Vec<String>,
@@ -305,26 +305,26 @@ impl Default for WrittenCapture {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 struct WrittenMcp {
     write: bool,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 struct WrittenGateway {
     enabled: bool,
-    port: u16,
+    port: u32,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 struct WrittenDurability {
     sync: WrittenSync,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum WrittenSync {
     #[default]
@@ -332,7 +332,7 @@ enum WrittenSync {
     Normal,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 struct WrittenTimers {
     batch_idle_s: i64,
@@ -347,7 +347,7 @@ impl Default for WrittenTimers {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 struct WrittenContext {
     start_tokens: u32,
@@ -373,7 +373,7 @@ impl Default for WrittenContext {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 struct WrittenRedaction {
     enabled: bool,
@@ -398,8 +398,8 @@ impl WrittenRedaction {
 }
 
 impl Written {
-    /// All mistakes apart from wrong types. Each begins with its key.
-    fn problems(&self) -> Vec<String> {
+    /// Whole numbers with their valid ranges.
+    fn ranges(&self) -> Vec<(&'static str, i64, std::ops::RangeInclusive<i64>)> {
         let ranges = [
             ("capture.chunk_activities", self.capture.chunk_activities.into(), 1..=100_000),
             ("capture.chunk_kb", self.capture.chunk_kb.into(), 1..=1_000_000),
@@ -413,11 +413,16 @@ impl Written {
             ("context.prompt_tokens", self.context.prompt_tokens.into(), 0..=10_000),
             ("context.file_tokens", self.context.file_tokens.into(), 0..=10_000),
             ("context.subagent_tokens", self.context.subagent_tokens.into(), 0..=10_000),
+            ("gateway.port", self.gateway.port.into(), 0..=65_535),
         ];
-        let mut problems: Vec<_> = ranges
+        ranges.into_iter().chain(self.compression.ranges()).chain(self.embedding.ranges()).collect()
+    }
+
+    /// All mistakes apart from wrong types. Each begins with its key.
+    fn problems(&self) -> Vec<String> {
+        let mut problems: Vec<_> = self
+            .ranges()
             .into_iter()
-            .chain(self.compression.ranges())
-            .chain(self.embedding.ranges())
             .filter(|(_, value, range)| !range.contains(value))
             .map(|(key, value, range)| {
                 format!("{key} is {value}; it must be {} to {}", range.start(), range.end())
@@ -454,7 +459,8 @@ impl Written {
             mcp_writing: if self.mcp.write { McpWriting::On } else { McpWriting::Off },
             gateway: GatewayPolicy {
                 opens: if self.gateway.enabled { GatewayOpens::AtStart } else { GatewayOpens::WhenAsked },
-                port: self.gateway.port,
+                // Checked to be in range.
+                port: u16::try_from(self.gateway.port).unwrap_or_default(),
             },
             durability: match self.durability.sync {
                 WrittenSync::Full => Durability::Full,
@@ -517,7 +523,10 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_with_their_line_or_key() {
-        problem("[timers]\nbatch_idle_s = 5\nbatch_idle = 3\n", "line 3: unknown field `batch_idle`");
+        problem(
+            "[timers]\nbatch_idle_s = 5\nbatch_idle = 3\n",
+            "line 3, column 1: unknown field `batch_idle`; did you mean `batch_idle_s`?",
+        );
         problem("[context\n", "line 1");
         problem("\n\n[compression]\nbackend = \"magic\"\n", "line 4");
         problem("[timers]\nbatch_idle_s = 0\n[compression]\nconcurrency = 99\n", "timers.batch_idle_s is 0");

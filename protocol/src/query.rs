@@ -66,6 +66,7 @@ queries! {
     PinUp,
     Undo,
     Changes,
+    Glance,
     OpenGateway,
 }
 
@@ -80,6 +81,13 @@ pub struct Status;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sessions {
     pub filter: Filter,
+}
+
+/// How much is known of the project of a folder, in a few figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Glance {
+    /// Absolute.
+    pub folder: String,
 }
 
 /// One session by the agent's id or an unambiguous beginning of it.

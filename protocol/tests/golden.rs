@@ -12,9 +12,9 @@ use recall_protocol::codec::Message;
 use recall_protocol::frame::{decode_frame, encode_frame};
 use recall_protocol::query::{
     Backup, Captured, Changes, Check, Context, Edit, Explain, Export, ExportFrom, Filter, Flush, Follow,
-    Forget, ForgetStep, Forgettable, Identity, Jobs, Mark, OpenGateway, Pause, Pin, PinUp, Ping, Prune,
-    Query, Reindex, Remember, Restore, RestoreBackup, Resume, Retry, Search, Session, Sessions, Show, Sql,
-    Stats, Status, Stop, Timeline, Undo, Unreadable, Validity, WhichJobs, Why,
+    Forget, ForgetStep, Forgettable, Glance, Identity, Jobs, Mark, OpenGateway, Pause, Pin, PinUp, Ping,
+    Prune, Query, Reindex, Remember, Restore, RestoreBackup, Resume, Retry, Search, Session, Sessions, Show,
+    Sql, Stats, Status, Stop, Timeline, Undo, Unreadable, Validity, WhichJobs, Why,
 };
 use recall_protocol::wire::{Deliver, ErrorKind, EventId, Flags, Reply, Request, ShimContext};
 
@@ -76,7 +76,7 @@ fn requests_of_version_2() {
     };
     check("v2-request-deliver.bin", &Request::Deliver(deliver));
     let folder = || Some("/home/dev/shop".to_owned());
-    let queries: [(&str, Query); 35] = [
+    let queries: [(&str, Query); 36] = [
         ("ping", Ping.into()),
         ("status", Status.into()),
         ("sessions", Sessions { filter: filter() }.into()),
@@ -135,6 +135,7 @@ fn requests_of_version_2() {
         ("pin", PinUp { ids: vec!["12".to_owned()], pin: Pin::On }.into()),
         ("undo", Undo.into()),
         ("changes", Changes { limit: 20 }.into()),
+        ("glance", Glance { folder: "/home/dev/shop".to_owned() }.into()),
     ];
     for (name, query) in queries {
         check(&format!("v2-query-{name}.bin"), &Request::Query(query));

@@ -25,7 +25,7 @@ mod launch;
 mod output;
 mod usage;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use agent::Agent;
@@ -40,6 +40,11 @@ fn main() -> ExitCode {
 
     let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
     let (agent, event_name) = match Invocation::of(arguments) {
+        Invocation::Event { .. } if std::io::stdin().is_terminal() => {
+            // A person: no agent lets a hook read from its terminal.
+            output::print(usage::help().as_bytes());
+            return ExitCode::SUCCESS;
+        }
         Invocation::Event { agent, event_name } => (agent, event_name),
         Invocation::Answer(text) => {
             output::print(text.as_bytes());

@@ -7,7 +7,7 @@ use recall_protocol::agents::DEFAULT;
 
 const VERSION: &str = concat!("recall-shim ", env!("CARGO_PKG_VERSION"), "\n");
 
-fn help() -> String {
+pub(crate) fn help() -> String {
     format!(
         "\
 Usage: recall-shim AGENT [EVENT]

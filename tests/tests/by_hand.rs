@@ -132,7 +132,7 @@ fn nothing_is_kept_or_given_in_a_pause_and_it_survives_a_restart() {
     let told =
         stage.hook(&stage.event("one", "SessionStart", json!({"source": "startup", "model": "claude"})));
     assert_eq!(told.context(), "");
-    assert!(told.stdout.contains("recall ctl resume"), "the user is told: {told:?}");
+    assert!(told.stdout.contains("recall resume"), "the user is told: {told:?}");
     assert_eq!(ask(&stage, "one", "Why does the staging gateway drop idle connections?"), "");
     assert!(stage.recall(["doctor"]).stdout.contains("Paused"));
     assert_eq!(stage.json(["context"])["silent"], "paused");

@@ -103,6 +103,7 @@ fn a_pinned_observation_stands_first_and_is_not_pruned() {
     assert_eq!(first(&stage), "beta");
     assert_eq!(stage.recall(["pin", "1"]).stdout, "#1 is pinned: Alpha is trivial\n");
     assert_eq!((first(&stage), &observation(&stage, "1")["pinned"]), ("alpha", &json!(true)));
+    assert!(stage.recall(["show", "1"]).stdout.contains("active, pinned"));
     assert_eq!(stage.recall(["undo"]).code(), 0);
     assert_eq!(first(&stage), "beta");
 

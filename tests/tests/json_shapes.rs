@@ -140,6 +140,10 @@ fn help() {
         "ctl flush",
         "ctl events",
         "ctl stop",
+        "sessions",
+        "events",
+        "config",
+        "config set",
     ] {
         let said = stage.recall(command.split_whitespace().chain(["--help"]));
         assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{command}");
@@ -153,6 +157,87 @@ fn colours_only_where_somebody_sees_them() {
     let stage = played();
     let said = stage.recall(["search", "rounding"]);
     assert!(!said.stdout.contains('\u{1b}'), "{said:?}");
+    // Asked for, they are there, and the words that were looked for stand out.
+    let said = stage.recall(["search", "rounding", "--color", "always"]);
+    assert!(said.stdout.contains("\u{1b}[1m\u{1b}[33mrounding\u{1b}[0m"), "{said:?}");
+    let said = stage.recall(["search", "rounding", "--color=never"]);
+    assert!(!said.stdout.contains('\u{1b}'), "{said:?}");
+}
+
+/// Lines are broken between words, whatever the width, and nothing is lost.
+#[test]
+fn what_people_read_fits_the_screen() {
+    let stage = played();
+    let note = "The ledger is kept in cents, because three customers were billed fractions of a cent in the first \
+                release, and every sum has been rounded once, at its end, since then.";
+    let remembered = stage.recall(["remember", note, "--file", "src/ledger/rounding/half_even_rounding.ts"]);
+    assert_eq!(remembered.code(), 0, "{remembered:?}");
+    stage.flush();
+    for (name, line) in [
+        ("search", "search cents"),
+        ("explained", "search cents --explain"),
+        ("show", "show 1"),
+        ("show_summary", "show s1"),
+        ("timeline", "timeline 1"),
+        ("context", "context"),
+        ("why", "why 1"),
+        ("sessions", "sessions"),
+        ("session", "ctl session first-session"),
+        ("jobs", "ctl jobs"),
+        ("status", "status"),
+        ("stats", "stats"),
+        ("config", "config list"),
+    ] {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let plain = masked_text(&stage.recall(line.split(' ')).stdout, &stage);
+        for width in [80, 120, 200] {
+            let mut command = stage.command("recall");
+            command.args(line.split(' ')).env("COLUMNS", width.to_string());
+            let said = recall_tests::run(command, b"");
+            for shown in said.stdout.lines() {
+                let fits = shown.chars().count() <= width || shown.split_whitespace().count() == 1;
+                assert!(fits, "{name} at {width}: {shown:?}");
+            }
+            let masked = masked_text(&said.stdout, &stage);
+            if !matches!(name, "status" | "config" | "session") {
+                assert_eq!(words(&masked), words(&plain), "{name} at {width}");
+            }
+            // Where a line breaks depends on figures of this run.
+            if !matches!(name, "status" | "explained" | "config") {
+                insta::assert_snapshot!(format!("{name}_at_{width}"), masked);
+            }
+        }
+    }
+}
+
+/// A question is asked in the current project, if recall knows it and nothing else is said.
+#[test]
+fn questions_are_asked_in_the_current_project() {
+    let stage = played();
+    let other = stage.user_home().join("other");
+    std::fs::create_dir(&other).unwrap();
+    let mut start = stage.event("elsewhere", "SessionStart", json!({"source": "startup", "model": "claude"}));
+    start["cwd"] = json!(other);
+    stage.hook(&start);
+    stage.flush();
+    let run = |folder: &std::path::Path, line: &str| {
+        let mut command = stage.command("recall");
+        command.args(line.split(' ')).current_dir(folder);
+        recall_tests::run(command, b"")
+    };
+    let sessions =
+        |folder: &std::path::Path, line: &str| run(folder, line).json()["sessions"].as_array().unwrap().len();
+    assert_eq!(sessions(&stage.project(), "sessions --json"), 2);
+    assert_eq!(sessions(&other, "sessions --json"), 1);
+    assert_eq!(sessions(&other, "sessions --all --json"), 3);
+    // Nothing is known of this folder.
+    assert_eq!(sessions(&stage.user_home(), "ctl sessions --json"), 3);
+    let found = |folder: &std::path::Path, line: &str| run(folder, line).stdout;
+    assert!(found(&other, "search rounding").starts_with("Nothing found in this project; `--all`"));
+    for line in ["search rounding --all", "search rounding project:shop", "search rounding --project shop"] {
+        assert!(found(&other, line).contains("found, "), "{line}: {}", found(&other, line));
+    }
+    assert!(found(&stage.project(), "search rounding").contains("in this project, "));
 }
 
 /// Every field of the contract is there, with its type, whatever the snapshots say.

@@ -76,7 +76,7 @@ fn two_memories_become_one() {
     let added = import(&other, &export(&stage, &[]));
     assert_eq!(added["added"]["session"], 1, "{added}");
     assert!(content(&other).len() > own);
-    assert_eq!(other.json(["ctl", "sessions"])["sessions"].as_array().unwrap().len(), 2);
+    assert_eq!(other.json(["ctl", "sessions", "--all"])["sessions"].as_array().unwrap().len(), 2);
 }
 
 #[test]

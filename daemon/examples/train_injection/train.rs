@@ -2,7 +2,7 @@
 
 use recall::memory::injection::{
     ANSWER, ANSWER_BY_MEANING, KNOWN, KNOWN_BY_MEANING, PROMPT, candidate, judge, known, probabilities,
-    prompt,
+    prompt::{self, Situation},
 };
 use recall::memory::linear::{Linear, Weights};
 use recall::memory::passage::{PassageKey, PassageMatches};
@@ -60,9 +60,15 @@ fn put(weights: &mut Weights, model: &str, names: Vec<&str>, linear: Linear) {
 fn of_prompts(asked: &[&Asked]) -> (Vec<&'static str>, Linear) {
     let mut examples = Examples::default();
     let mut names = Vec::new();
+    // The questions of the set all open a session. Real ones come anywhere, so each also stands where a real prompt stood.
+    let mut later = asked.iter().filter(|one| matches!(one.occasion, Occasion::Passing(_))).cycle();
     for one in asked {
         let features = prompt::features(&one.situation());
         names = features.names();
+        if let (Occasion::Own(_), Some(there)) = (one.occasion, later.next()) {
+            let situation = Situation { prompt: &one.prompt, ..there.situation() };
+            examples.add(prompt::features(&situation).values(), true, QUESTION);
+        }
         match one.occasion {
             Occasion::Passing(Label::Silent) => examples.add(features.values(), false, 1.0),
             Occasion::Passing(Label::Lookup) => examples.add(features.values(), true, 1.0),

@@ -388,8 +388,11 @@ impl PendingReply {
             None => ContextReply::default(),
             Some(project) => match asked.ask.clone() {
                 Ask::File(path) => self.file_context(&path, project.row, injected).await,
-                // A subagent does not know what its caller was given or has found out.
-                ask @ Ask::Task(_) => self.project_context(ask, project, None, InjectedSet::default()).await,
+                // A subagent does not know what its caller was given. What its caller has found out stands in the task.
+                ask @ Ask::Task(_) => {
+                    self.project_context(ask, project, Some(self.key.id.clone()), InjectedSet::default())
+                        .await
+                }
                 ask => self.project_context(ask, project, Some(self.key.id.clone()), injected.clone()).await,
             },
         };

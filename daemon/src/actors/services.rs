@@ -139,8 +139,6 @@ impl Services {
             readers: readers.clone(),
             index: IndexHandle::new(stored, Sentences::new(readers.clone()), on_suspicion),
             ancestry: Ancestry::default(),
-            budgets: config.budgets,
-            notice: config.notice,
             welcome: setup.welcome.clone(),
             settings,
             answer_within: answer_within(),

@@ -13,7 +13,7 @@ use super::welcome::Welcome;
 use crate::agents::{Agents, Cap};
 use crate::config::Notice;
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::context::{Block, Budgets, Limits, Material, Moment, Note, SummaryNote, assemble};
+use crate::memory::context::{Block, Limits, Material, Moment, Note, SummaryNote, assemble};
 use crate::memory::event::{Audience, StartSource};
 use crate::memory::file_memory::InjectedSet;
 use crate::memory::ids::{SessionId, Timestamp};
@@ -23,6 +23,7 @@ use crate::memory::session::Ask;
 use crate::repository::refs::WorkLocation;
 use crate::store::{
     self, CompressionTrouble, ObservationRow, ProjectInfo, Readers, SessionInfo, StoreError, SummaryRow,
+    Turns,
 };
 
 /// How many of the newest and of the most important observations are candidates at a start.
@@ -49,8 +50,6 @@ pub struct ContextLookup {
     pub readers: Readers,
     pub index: IndexHandle,
     pub ancestry: Ancestry,
-    pub budgets: Budgets,
-    pub notice: Notice,
     pub welcome: Welcome,
     pub settings: Settings,
     pub answer_within: Duration,
@@ -154,7 +153,7 @@ impl ContextLookup {
             // `about_file` answers these.
             Ask::File(_) => return Ok(ContextReply::default()),
         };
-        let budget = moment.budget(&self.budgets);
+        let budget = moment.budget(&self.settings.context().budgets);
         if budget == 0 {
             return Ok(ContextReply::default());
         }
@@ -171,7 +170,12 @@ impl ContextLookup {
                 Ok((state, None))
             }
             Ask::Prompt(text) | Ask::Task(text) => {
-                let (material, decision) = self.answers(db, text, context_request)?;
+                let turns = match (ask, &context_request.session) {
+                    (Ask::Prompt(_), Some(session)) => store::turns_before(db, session, text)?,
+                    // A subagent begins a conversation of its own.
+                    _ => Turns::default(),
+                };
+                let (material, decision) = self.answers(db, (text, &turns), context_request)?;
                 Ok((material, Some(decision)))
             }
             Ask::File(_) => Ok((Material::default(), None)),
@@ -181,7 +185,8 @@ impl ContextLookup {
             block.text = block.text.replace('\u{2039}', "<");
         }
         let is_read = matches!(ask, Ask::Start(_, Audience::Person));
-        let notice = if is_read && moment == Moment::Start && self.notice == Notice::Shown {
+        let notice = if is_read && moment == Moment::Start && self.settings.context().notice == Notice::Shown
+        {
             let trouble = self.readers.read(store::compression_trouble)?;
             let lasting =
                 trouble.filter(|trouble| now.0.saturating_sub(trouble.since.0) > LASTING_TROUBLE_MS);

@@ -32,7 +32,9 @@ impl ContextLookup {
         context_request: FileContextRequest,
         injected: &InjectedSet,
     ) -> ContextReply {
-        if Moment::File.budget(&self.budgets) == 0 || injected.files.contains(&context_request.file) {
+        if Moment::File.budget(&self.settings.context().budgets) == 0
+            || injected.files.contains(&context_request.file)
+        {
             return ContextReply::default();
         }
         let (this, injected) = (self.clone(), injected.clone());
@@ -63,7 +65,7 @@ impl ContextLookup {
             Ok(Material { observations, file: context_request.file, ..Material::default() })
         })?;
         let limits = Limits {
-            tokens: Moment::File.budget(&self.budgets),
+            tokens: Moment::File.budget(&self.settings.context().budgets),
             utf16_units: context_request.cap.utf16_units,
         };
         let block = assemble(Moment::File, &material, limits, clock::now());

@@ -25,14 +25,10 @@ impl ContextLookup {
     pub(super) fn answers(
         &self,
         db: &Connection,
-        prompt: &str,
+        (prompt, turns): (&str, &Turns),
         context_request: &ContextRequest,
     ) -> Result<(Material, Decision), StoreError> {
         let Some(index) = self.index.index() else { return Ok(Default::default()) };
-        let turns = match &context_request.session {
-            Some(session) => store::turns_before(db, session, prompt)?,
-            None => Turns::default(),
-        };
         let situation = Situation {
             prompt,
             prompts_before: turns.prompts,

@@ -4,7 +4,7 @@
 //! here.
 
 use recall_protocol::query::{
-    Backup, Captured, Changes, Check, Context, Edit, Export, Flush, Forget, Identity, Jobs, Mark,
+    Backup, Captured, Changes, Check, Context, Edit, Export, Flush, Forget, Glance, Identity, Jobs, Mark,
     OpenGateway, Pause, PinUp, Ping, Prune, Query, Reindex, Remember, Restore, RestoreBackup, Resume, Retry,
     Search, Session, Sessions, Show, Sql, Stats, Status, Stop, Timeline, Undo, Why,
 };
@@ -19,8 +19,8 @@ use super::answers::found::{
 use super::answers::portable::{ExportAnswer, RestoreAnswer};
 use super::answers::session::{self, CapturedAnswer, SessionAnswer, SessionsAnswer};
 use super::answers::status::{
-    CaptureAnswer, FlushAnswer, GatewayAnswer, JobsAnswer, PingAnswer, RetryAnswer, StatsAnswer,
-    StatusAnswer, StopAnswer,
+    CaptureAnswer, FlushAnswer, GatewayAnswer, GlanceAnswer, JobsAnswer, PingAnswer, RetryAnswer,
+    StatsAnswer, StatusAnswer, StopAnswer,
 };
 
 use super::answers::upkeep::{BackupAnswer, CheckAnswer, ReindexAnswer, RestoreBackupAnswer, SqlAnswer};
@@ -63,6 +63,7 @@ requests! { ReadRequest:
     Captured => CapturedAnswer,
     Export => ExportAnswer,
     Changes => ChangesAnswer,
+    Glance => GlanceAnswer,
 }
 
 requests! { Command:

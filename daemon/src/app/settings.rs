@@ -1,4 +1,5 @@
-//! The settings that are applied while the daemon runs: those that keep data out. All others apply from its next start.
+//! The settings that are applied while the daemon runs: those that keep data out, and what
+//! sessions are given. All others apply from its next start.
 //!
 //! The housekeeper watches the folder of the file and checks the file's stamp every ten seconds, never for an event. A
 //! change counts when two checks see the same stamp, because a program may still be writing.
@@ -8,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::capture_rules::CaptureRules;
-use crate::config::{Config, Excluded, Loaded};
+use crate::config::{Config, Excluded, Loaded, Notice};
 use crate::faults::{Fault, planted};
+use crate::memory::context::Budgets;
 use crate::memory::redaction::{RedactionMode, RedactionPolicy, Redactor};
 
 /// The current redactor. Cheap to clone.
@@ -64,6 +66,21 @@ pub struct Settings {
     capture_rules: CaptureRules,
     seen: Arc<Mutex<Seen>>,
     report: Arc<RwLock<Arc<ConfigReport>>>,
+    context: Arc<RwLock<ContextSettings>>,
+}
+
+/// `[context]`: what sessions are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextSettings {
+    pub budgets: Budgets,
+    /// Whether the user sees what the model was given at a session's start.
+    pub notice: Notice,
+}
+
+impl ContextSettings {
+    fn of(config: &Config) -> Self {
+        Self { budgets: config.budgets, notice: config.notice }
+    }
 }
 
 /// The state of the configuration, for users.
@@ -89,7 +106,6 @@ impl ConfigReport {
                 (new.idle, new.housekeeping_s, new.retention_days)
                     != (old.idle, old.housekeeping_s, old.retention_days),
             ),
-            ("context", (new.budgets, new.notice) != (old.budgets, old.notice)),
             ("compression", new.compression != old.compression),
             ("embedding", new.embedding != old.embedding),
             ("gateway", new.gateway != old.gateway),
@@ -152,6 +168,7 @@ impl Settings {
             capture_rules,
             seen: Arc::new(Mutex::new(seen)),
             report: Arc::new(RwLock::new(Arc::new(ConfigReport::of(loaded, &loaded.config)))),
+            context: Arc::new(RwLock::new(ContextSettings::of(&loaded.config))),
         }
     }
 
@@ -161,6 +178,10 @@ impl Settings {
 
     pub fn report(&self) -> Arc<ConfigReport> {
         Arc::clone(&self.report.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn context(&self) -> ContextSettings {
+        *self.context.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Applies a change. Blocks.
@@ -209,6 +230,7 @@ impl Settings {
                 Err(_) => tracing::error!("cannot apply a change of [redaction]"),
             }
         }
+        *self.context.write().unwrap_or_else(PoisonError::into_inner) = ContextSettings::of(config);
         let report = ConfigReport::of(loaded, &seen.running);
         if !report.problems.is_empty() {
             tracing::warn!(

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 const LINE: &str = "recall is on: it remembers your sessions, on this machine only, and gives later ones what helps. \
-                    `recall ui` shows what it knows, `recall ctl pause` stops it for a while, `recall uninstall` removes it.";
+                    `recall ui` shows what it knows, `recall pause` stops it for a while, `recall uninstall` removes it.";
 
 /// The file that says that nobody was welcomed yet.
 #[derive(Clone, Debug)]

@@ -36,7 +36,7 @@ pub fn run(args: &ContextArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let context = answer.read()?;
     if context.block.text.is_empty() {
         let why = match context.silent {
-            Some(Silence::Paused) => "No context: recall is paused. Run `recall ctl resume` to continue.",
+            Some(Silence::Paused) => "No context: recall is paused. Run `recall resume` to continue.",
             Some(Silence::Excluded) => {
                 "No context: this project is excluded, by `capture.exclude` or its `.recall.toml`."
             }

@@ -5,6 +5,7 @@ mod daemon;
 mod folders;
 mod project;
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use serde::Serialize;
 
 use super::client::this_program;
 use super::failure::Failure;
-use super::terminal::{BOLD, DIM, ERROR, GOOD, WARNING};
+use super::terminal::{BOLD, DIM, ERROR, GOOD, WARNING, counted};
 use crate::config::Config;
 use crate::server::run::last_config;
 use crate::service;
@@ -70,12 +71,22 @@ pub fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     folders::spool(&paths, &unusable, &mut findings);
     agents::agents(&mut findings);
     service_manager(&mut findings);
+    let mut told = HashSet::new();
+    findings.retain(|finding| finding.health == Health::Good || told.insert(finding.what.clone()));
     let broken = findings.iter().filter(|finding| finding.health == Health::Bad).count();
     if args.json {
         serde_json::to_writer(&mut *out, &Report { healthy: broken == 0, findings })?;
         writeln!(out)?;
     } else {
         tell(out, &findings)?;
+        if broken == 0 {
+            let notes = findings.iter().filter(|finding| finding.health == Health::Note).count();
+            let notes = match notes {
+                0 => String::new(),
+                notes => format!("; {} to read", counted(notes, "note", "notes")),
+            };
+            writeln!(out, "{GOOD}No problem found{GOOD:#}{notes}.")?;
+        }
     }
     if broken == 0 {
         return Ok(());
@@ -161,7 +172,7 @@ fn config(paths: &Paths, findings: &mut Vec<Finding>) {
         area.bad(format!("{}, {problem}", file.display()), "");
     }
     if !loaded.problems.is_empty() {
-        area.note(loaded.consequence(), "");
+        area.note(loaded.consequence(), "Mend the file with `recall config edit`.");
     }
 }
 

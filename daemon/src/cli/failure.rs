@@ -47,24 +47,30 @@ pub struct Failure {
     pub what: String,
     /// What the user can do next, shown on its own line.
     pub hint: Option<String>,
+    /// Why the daemon refused, if it did.
+    pub refusal: Option<ErrorKind>,
 }
 
 impl Failure {
+    fn new(kind: ExitKind, what: impl Into<String>) -> Self {
+        Self { kind, what: what.into(), hint: None, refusal: None }
+    }
+
     pub fn failed(what: impl Into<String>) -> Self {
-        Self { kind: ExitKind::Failed, what: what.into(), hint: None }
+        Self::new(ExitKind::Failed, what)
     }
 
     /// A request that the daemon rejected.
     pub fn refused(kind: ErrorKind, what: impl Into<String>) -> Self {
-        Self { kind: kind.into(), what: what.into(), hint: None }
+        Self { refusal: Some(kind), ..Self::new(kind.into(), what) }
     }
 
     pub fn usage(what: impl Into<String>) -> Self {
-        Self { kind: ExitKind::Usage, what: what.into(), hint: None }
+        Self::new(ExitKind::Usage, what)
     }
 
     pub fn unreachable(what: impl Into<String>) -> Self {
-        Self { kind: ExitKind::Unreachable, what: what.into(), hint: None }
+        Self::new(ExitKind::Unreachable, what)
     }
 
     #[must_use]

@@ -2,9 +2,12 @@
 
 use clap::Args;
 use recall_protocol::query::Filter;
+use recall_protocol::wire::ErrorKind;
 
+use super::client::{Answer, Client, this_folder};
 use super::failure::Failure;
 use crate::app::clock;
+use crate::app::requests::Request;
 use crate::search::query::Since;
 
 #[derive(Debug, Args)]
@@ -26,6 +29,63 @@ impl FilterArgs {
         let project = self.project.as_deref().map(project).transpose()?;
         Ok(Filter { project, since_ms, limit: self.limit })
     }
+}
+
+/// The same for what is of the current project unless another one is named.
+#[derive(Debug, Args)]
+pub struct ScopeArgs {
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// All projects, not only the current one
+    #[arg(long, short, conflicts_with = "project")]
+    all: bool,
+}
+
+/// Where a question was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In the project of the current folder, because nothing else was said.
+    Here,
+    Chosen,
+}
+
+impl ScopeArgs {
+    /// Asks in the current project, if recall knows it and nothing else is said; else as it is said.
+    pub fn ask<R: Request>(
+        &self,
+        client: &mut Client,
+        request: impl Fn(Filter) -> R,
+    ) -> anyhow::Result<(Answer<R>, Scope)> {
+        let filter = self.filter.filter()?;
+        if !self.all && filter.project.is_none() {
+            let here = Filter { project: Some(this_folder()), ..filter.clone() };
+            match client.ask(request(here)) {
+                Err(error) if is_unknown(&error) => {}
+                answer => return Ok((answer?, Scope::Here)),
+            }
+        }
+        Ok((client.ask(request(filter))?, Scope::Chosen))
+    }
+
+    /// Asks as it is said, without looking at the current folder.
+    pub fn ask_everywhere<R: Request>(
+        &self,
+        client: &mut Client,
+        request: impl Fn(Filter) -> R,
+    ) -> anyhow::Result<(Answer<R>, Scope)> {
+        Ok((client.ask(request(self.filter.filter()?))?, Scope::Chosen))
+    }
+}
+
+/// Nothing is known of the current folder.
+fn is_unknown(error: &anyhow::Error) -> bool {
+    let failure = error.downcast_ref::<Failure>();
+    failure.is_some_and(|failure| failure.refusal == Some(ErrorKind::NotFound))
+}
+
+/// A whole number, for arguments.
+pub(super) fn whole(text: &str) -> Result<u32, &'static str> {
+    text.parse().map_err(|_| "give a whole number")
 }
 
 fn count(text: &str) -> Result<u32, &'static str> {

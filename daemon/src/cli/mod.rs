@@ -2,10 +2,12 @@
 //!
 //! **Invariant:** commands talk to the daemon over its socket and never open the database while a daemon runs.
 
+mod examples;
 pub mod failure;
 pub mod client;
 pub mod terminal;
 pub mod filter;
+pub mod page;
 pub mod keeping;
 pub(crate) mod consent;
 pub mod daemon;
@@ -16,6 +18,7 @@ pub mod context;
 pub mod why;
 pub mod stats;
 pub mod sql;
+pub mod statusline;
 pub mod config;
 pub mod model;
 pub mod forget;
@@ -39,7 +42,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use failure::{ExitKind, Failure};
 
@@ -52,8 +55,42 @@ use crate::faults::VERSION;
 #[derive(Debug, Parser)]
 #[command(name = "recall", version = VERSION, max_term_width = 100)]
 struct Arguments {
+    /// Whether to use colours; NO_COLOR switches them off, too
+    #[arg(
+        long,
+        global = true,
+        display_order = 900,
+        value_name = "WHEN",
+        value_enum,
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    color: Colour,
+    /// Print long output without a pager
+    #[arg(long, global = true, display_order = 901)]
+    no_pager: bool,
     #[command(subcommand)]
     command: Command,
+}
+
+/// When colours are used.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Colour {
+    /// On a terminal.
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<Colour> for anstream::ColorChoice {
+    fn from(colour: Colour) -> Self {
+        match colour {
+            Colour::Auto => Self::Auto,
+            // As a pipe or a pager wants them.
+            Colour::Always => Self::AlwaysAnsi,
+            Colour::Never => Self::Never,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -86,9 +123,11 @@ enum Command {
     Mcp(mcp::McpArgs),
     /// Show what models have cost, by day
     Stats(stats::StatsArgs),
+    /// Print one line about the project, for a shell's prompt or an agent's status line
+    Statusline(statusline::StatuslineArgs),
     /// Ask the database in SQL; nothing can be changed
     Sql(sql::SqlArgs),
-    /// Check the settings
+    /// Show, change and check the settings
     #[command(subcommand)]
     Config(config::ConfigCommand),
     /// Install, list and remove sentence models
@@ -109,6 +148,16 @@ enum Command {
     /// A prompt is removed with its answer, its tool calls and the observations made from them. Backups are replaced by
     /// a new one. Forgotten events are not stored again, even if an agent sends them again.
     Forget(forget::ForgetArgs),
+    /// Show the state of the daemon
+    Status(ctl::status::StatusArgs),
+    /// List sessions of this project, newest first
+    Sessions(ctl::sessions::SessionsArgs),
+    /// Follow what happens to sessions
+    Events(ctl::events::EventsArgs),
+    /// Stop recording and injecting for a while
+    Pause(ctl::pause::PauseArgs),
+    /// Resume recording
+    Resume(ctl::pause::ResumeArgs),
     /// Manage the daemon
     #[command(subcommand)]
     Ctl(ctl::CtlCommand),
@@ -119,22 +168,49 @@ enum Command {
 }
 
 impl Command {
+    /// Whether the command prints once, for people: what it prints fits the screen, and may be paged.
+    fn is_read(&self) -> bool {
+        match self {
+            Self::Search(_) | Self::Show(_) | Self::Timeline(_) | Self::Context(_) | Self::Why(_) => true,
+            Self::Stats(_) | Self::Status(_) | Self::Sessions(_) | Self::Doctor(_) => true,
+            Self::Config(command) => matches!(command, config::ConfigCommand::List(_)),
+            Self::Ctl(command) => matches!(
+                command,
+                ctl::CtlCommand::Status(_)
+                    | ctl::CtlCommand::Sessions(_)
+                    | ctl::CtlCommand::Session(_)
+                    | ctl::CtlCommand::Jobs(_)
+            ),
+            _ => false,
+        }
+    }
+
     /// Whether the command also warns about events that cannot be stored or were lost.
     fn warns(&self) -> bool {
         // The doctor reports it in detail, nobody reads the daemon's output, and a shell reads the completion
         // script.
-        !matches!(self, Self::Doctor(_) | Self::Daemon(_) | Self::Completions(_) | Self::Mcp(_))
+        // A line of a prompt has no room for it.
+        !matches!(
+            self,
+            Self::Doctor(_) | Self::Daemon(_) | Self::Completions(_) | Self::Mcp(_) | Self::Statusline(_)
+        )
     }
 }
 
 /// Runs a command line and returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let parsed = match Arguments::try_parse_from(search::shield(arguments)) {
+    let arguments = search::shield(arguments);
+    let words: Vec<String> =
+        arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let matches = command_line().try_get_matches_from(arguments);
+    let parsed = matches.and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));
+    let (parsed, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
             // Help and version are not errors; clap picks the right stream for each.
             let code = if error.use_stderr() { ExitKind::Usage.code() } else { 0 };
             let _ = error.print();
+            hint_at(&error, &words);
             return ExitCode::from(code);
         }
     };
@@ -142,9 +218,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if matches!(parsed.command, Command::Mcp(_)) {
         return mcp::run().map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
     }
-    let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+    anstream::ColorChoice::from(parsed.color).write_global();
     let warns = parsed.command.warns();
-    let outcome = dispatch(parsed.command, &mut out).and_then(|()| Ok(out.flush()?));
+    let outcome = if parsed.command.is_read() && !asks_for_json(&matches) {
+        let paging = if parsed.no_pager { page::Paging::Off } else { page::Paging::Allowed };
+        let mut read = Vec::new();
+        let outcome = dispatch(parsed.command, &mut read);
+        let text = String::from_utf8_lossy(&read);
+        let fitted = page::width().map_or_else(|| text.to_string(), |width| page::fit(&text, width));
+        page::print(&fitted, paging).map_err(anyhow::Error::from).and(outcome)
+    } else {
+        let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+        dispatch(parsed.command, &mut out).and_then(|()| Ok(out.flush()?))
+    };
     if warns {
         keeping::warn();
     }
@@ -153,6 +239,33 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => report(&error),
     }
+}
+
+/// What may help whoever typed this, on stderr.
+fn hint_at(error: &clap::Error, words: &[String]) {
+    use clap::error::ErrorKind as Kind;
+    let hint = match error.kind() {
+        Kind::InvalidSubcommand => words
+            .iter()
+            .find_map(|word| examples::meant_by(word))
+            .map(|command| format!("You may mean `recall {command}`.")),
+        Kind::MissingRequiredArgument | Kind::InvalidValue => {
+            examples::example_for(words).map(|line| format!("For example: {line}"))
+        }
+        _ => None,
+    };
+    if let Some(hint) = hint {
+        let _ = writeln!(anstream::AutoStream::auto(std::io::stderr().lock()), "  hint: {hint}");
+    }
+}
+
+/// Whether the command has `--json`.
+fn asks_for_json(matches: &ArgMatches) -> bool {
+    let mut here = matches;
+    while let Some((_, inner)) = here.subcommand() {
+        here = inner;
+    }
+    here.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or_default()
 }
 
 fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -171,6 +284,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Ui(args) => ui::run(&args, out),
         Command::Mcp(_) => mcp::run(),
         Command::Stats(args) => stats::run(&args, out),
+        Command::Statusline(args) => statusline::run(&args, out),
         Command::Sql(args) => sql::run(&args, out),
         Command::Config(command) => config::run(&command, out),
         Command::Model(command) => model::run(&command, out),
@@ -180,6 +294,11 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Undo(args) => undo::run(&args, out),
         Command::Resolve(args) => resolve::run(&args, out),
         Command::Forget(args) => forget::run(&args, out),
+        Command::Status(args) => ctl::status::run(&args, out),
+        Command::Sessions(args) => ctl::sessions::run(&args, out),
+        Command::Events(args) => ctl::events::run(&args, out),
+        Command::Pause(args) => ctl::pause::pause(&args, out),
+        Command::Resume(args) => ctl::pause::resume(&args, out),
         Command::Ctl(command) => ctl::run(command, out),
         Command::Daemon(args) => daemon::run(&args, out),
         Command::Completions(args) => completions::run(&args, out),
@@ -197,7 +316,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn report(error: &anyhow::Error) -> ExitCode {
     let mut err = anstream::AutoStream::auto(std::io::stderr().lock());
     let (red, bold) = (terminal::ERROR, terminal::BOLD);
-    let _ = writeln!(err, "{red}error:{red:#} {bold}{error}{bold:#}.");
+    let _ = writeln!(err, "{red}error:{red:#} {bold}{error}{bold:#}{}", full_stop(&error.to_string()));
     for cause in error.chain().skip(1) {
         let _ = writeln!(err, "  because: {cause}");
     }
@@ -208,9 +327,14 @@ fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(failure.map_or(ExitKind::Failed, |failure| failure.kind).code())
 }
 
+/// A sentence that ends with a mark of its own gets no other.
+fn full_stop(sentence: &str) -> &'static str {
+    if sentence.ends_with(['.', '?', '!']) { "" } else { "." }
+}
+
 /// The clap command, for completion scripts.
 pub(crate) fn command_line() -> clap::Command {
-    <Arguments as clap::CommandFactory>::command()
+    examples::with_examples(Arguments::command())
 }
 
 #[cfg(test)]

@@ -3,15 +3,17 @@
 use std::ffi::OsString;
 use std::io::Write;
 
+use anstyle::Style;
 use clap::Args;
 use recall_protocol::query::{Explain, Search};
 
 use super::client::{Client, Start, this_folder};
 use super::failure::Failure;
-use super::filter::FilterArgs;
-use super::terminal::{self, ACCENT, BOLD, DIM, WARNING};
+use super::filter::{Scope, ScopeArgs};
+use super::terminal::{self, ACCENT, BOLD, DIM, MATCH, WARNING};
 use crate::app::answers::found::{ExplainedSource, Explanation, ReadAs, SearchAnswer, SearchResult, Unknown};
-use crate::search::query::mistake;
+use crate::search::query::{self, Query, mistake};
+use crate::search::snippet::matches;
 
 #[derive(Debug, Args)]
 pub struct SearchArgs {
@@ -19,7 +21,7 @@ pub struct SearchArgs {
     #[arg(required = true)]
     query: Vec<String>,
     #[command(flatten)]
-    filter: FilterArgs,
+    scope: ScopeArgs,
     /// Show how each score was computed
     #[arg(long)]
     explain: bool,
@@ -54,15 +56,24 @@ fn is_excluded_word(text: &str) -> bool {
 pub fn run(args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let text = args.query.join(" ");
     refuse_slips(&text)?;
-    let filter = args.filter.filter()?;
     let explain = if args.explain { Explain::Yes } else { Explain::No };
-    let query = Search { text, filter, explain, folder: Some(this_folder()) };
-    let answer = Client::connect(Start::IfNeeded)?.ask(query)?;
+    let parsed = query::parse(&text);
+    let request = |filter| Search { text: text.clone(), filter, explain, folder: Some(this_folder()) };
+    let mut client = Client::connect(Start::IfNeeded)?;
+    // Who names a project or a session in the query has said where to look.
+    let says_where = parsed
+        .filters
+        .iter()
+        .any(|filter| matches!(filter, query::Filter::Project(_) | query::Filter::Session(_)));
+    let (answer, scope) = match says_where {
+        true => args.scope.ask_everywhere(&mut client, request)?,
+        false => args.scope.ask(&mut client, request)?,
+    };
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    Ok(tell(out, &answer.read()?)?)
+    Ok(tell(out, &answer.read()?, &parsed, scope)?)
 }
 
 /// Reports parts of the query that are probably mistakes, so that the user can correct them.
@@ -76,9 +87,12 @@ fn refuse_slips(query: &str) -> anyhow::Result<()> {
     Err(Failure::usage(mistake.what()).hint(mistake.hint()).into())
 }
 
-fn tell(out: &mut dyn Write, answer: &SearchAnswer) -> std::io::Result<()> {
+fn tell(out: &mut dyn Write, answer: &SearchAnswer, query: &Query, scope: Scope) -> std::io::Result<()> {
+    // A word that was read as another one is found by that.
+    let mut sought = query.clone();
+    sought.words.extend(answer.read_as.iter().map(|word| word.read.clone()));
     for result in &answer.results {
-        entry(out, result)?;
+        entry(out, result, &sought)?;
     }
     let (shown, total, took) = (answer.results.len(), answer.total, answer.took_ms);
     for Unknown { key, value } in &answer.unknown {
@@ -91,7 +105,12 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer) -> std::io::Result<()> {
         writeln!(out, "Nothing has the word {typed:?}; looked for {read:?} instead.")?;
     }
     if shown == 0 {
-        writeln!(out, "Nothing found.")?;
+        let elsewhere = match scope {
+            // What nobody knows is nowhere.
+            Scope::Here if answer.unknown.is_empty() => " in this project; `--all` looks in all",
+            Scope::Here | Scope::Chosen => "",
+        };
+        writeln!(out, "Nothing found{elsewhere}.")?;
     } else {
         let found = match total {
             total if total > shown => {
@@ -99,7 +118,8 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer) -> std::io::Result<()> {
             }
             _ => format!("{shown} found"),
         };
-        writeln!(out, "{DIM}{found}, {took} ms. `recall show ID` shows one in full.{DIM:#}")?;
+        let here = if scope == Scope::Here { " in this project" } else { "" };
+        writeln!(out, "{DIM}{found}{here}, {took} ms. `recall show ID` shows one in full.{DIM:#}")?;
     }
     if answer.degraded {
         writeln!(out, "{WARNING}Rebuilding the search index; results may be incomplete.{WARNING:#}")?;
@@ -113,22 +133,40 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer) -> std::io::Result<()> {
     Ok(())
 }
 
-fn entry(out: &mut dyn Write, result: &SearchResult) -> std::io::Result<()> {
+fn entry(out: &mut dyn Write, result: &SearchResult, query: &Query) -> std::io::Result<()> {
     let kind = result.observation_type.as_ref().unwrap_or(&result.kind);
-    let (id, time) = (terminal::id(result.id), terminal::time(result.created_at));
+    let (id, time) = (terminal::id(result.id), terminal::ago(result.created_at));
     let (title, project) = (&result.title, &result.project);
-    writeln!(out, "{ACCENT}{id}{ACCENT:#} {BOLD}{title}{BOLD:#}")?;
+    writeln!(out, "{ACCENT}{id}{ACCENT:#} {}", highlighted(title, query, BOLD))?;
     let status = result.status.as_deref().filter(|status| *status != "active");
     let status = status.map(|status| format!(", {status}")).unwrap_or_default();
     let elsewhere = terminal::elsewhere(result.made_on.elsewhere.as_deref());
     writeln!(out, "   {DIM}{kind}, {project}, {time}{status}{DIM:#}{elsewhere}")?;
     if !result.snippet.is_empty() && result.snippet != *title {
-        writeln!(out, "   {}", result.snippet)?;
+        writeln!(out, "   {}", highlighted(&result.snippet, query, Style::new()))?;
     }
     if let Some(why) = &result.why {
         explain(out, result.score, why)?;
     }
     Ok(())
+}
+
+/// A text in this style, with the words of the query highlighted.
+fn highlighted(text: &str, query: &Query, style: Style) -> String {
+    let mut shown = String::new();
+    let mut done = 0;
+    let mut add = |part: &str, style: Style| {
+        if !part.is_empty() {
+            shown.push_str(&format!("{style}{part}{style:#}"));
+        }
+    };
+    for found in matches(text, query) {
+        add(text.get(done..found.start).unwrap_or_default(), style);
+        add(text.get(found.clone()).unwrap_or_default(), MATCH);
+        done = found.end;
+    }
+    add(text.get(done..).unwrap_or_default(), style);
+    shown
 }
 
 /// The factors of a score, one a line, with what each means. Their product is the score.

@@ -71,7 +71,8 @@ fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result
     writeln!(out, "{ACCENT}#{}{ACCENT:#} {BOLD}{}{BOLD:#}", item.id, item.title)?;
     let words = [item.observation_type.as_ref(), &item.origin];
     let origin = origin(item.created_at, &words, item.session_id.as_deref());
-    writeln!(out, "{DIM}{origin}, importance {}, {}{DIM:#}", item.importance, item.status)?;
+    let pinned = if item.pinned { ", pinned" } else { "" };
+    writeln!(out, "{DIM}{origin}, importance {}, {}{pinned}{DIM:#}", item.importance, item.status)?;
     checkout(out, &item.branch, &item.commit, &item.elsewhere)?;
     item.lineage.iter().try_for_each(|entry| lineage(out, entry))?;
     for part in [item.subtitle.as_deref().unwrap_or_default(), &item.narrative] {

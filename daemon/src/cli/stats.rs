@@ -6,13 +6,14 @@ use clap::Args;
 use recall_protocol::query::Stats;
 
 use super::client::{Client, Start};
+use super::filter::whole;
 use super::terminal::{ACCENT, DIM, table};
 use crate::app::answers::status::{SpendingTotal, StatsAnswer};
 
 #[derive(Debug, Args)]
 pub struct StatsArgs {
     /// Number of days, including today
-    #[arg(long, value_name = "N", default_value_t = 14)]
+    #[arg(long, value_name = "N", default_value_t = 14, value_parser = whole)]
     days: u32,
     /// Print JSON
     #[arg(long)]

@@ -5,8 +5,10 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 
+use super::page::{self, columns, hang};
 use crate::app::answers::status::RepairAnswer;
 use crate::app::answers::{Moment, PublicId};
+use crate::app::clock;
 use crate::memory::document::DocumentKind;
 use crate::memory::plain::is_invisible;
 
@@ -15,6 +17,8 @@ pub const DIM: Style = Style::new().dimmed();
 pub const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub const GOOD: Style = AnsiColor::Green.on_default();
 pub const WARNING: Style = AnsiColor::Yellow.on_default();
+/// A word that was looked for.
+pub const MATCH: Style = AnsiColor::Yellow.on_default().bold();
 pub const ACCENT: Style = AnsiColor::Cyan.on_default();
 
 /// "1 job", "2 jobs".
@@ -37,6 +41,19 @@ pub fn time(moment: Moment) -> String {
     let local =
         jiff::Timestamp::from_millisecond(moment.0.0).map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
     local.map(|time| time.strftime("%Y-%m-%d %H:%M").to_string()).unwrap_or_default()
+}
+
+/// How long ago a moment was, as people say it; a date after a month.
+pub fn ago(moment: Moment) -> String {
+    let minutes = (clock::now().0 - moment.0.0) / 60_000;
+    match minutes {
+        ..0 => time(moment),
+        0 => "just now".to_owned(),
+        1..60 => format!("{minutes} min ago"),
+        60..2_880 => format!("{} h ago", minutes / 60),
+        2_880..43_200 => format!("{} days ago", minutes / 1_440),
+        _ => time(moment).split(' ').next().unwrap_or_default().to_owned(),
+    }
 }
 
 /// Removes terminal control and invisible characters from all texts, because stored text may be hostile. Line
@@ -83,16 +100,19 @@ pub fn bytes(count: u64) -> String {
     if unit == 0 { format!("{count} B") } else { format!("{value:.1} {name}") }
 }
 
-/// A table with aligned columns; the last column is not padded.
+/// A table with aligned columns. The last column is not padded; where it is too long for the screen, it goes on under
+/// itself.
 pub fn table(out: &mut dyn Write, head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
     let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.chain(head.get(column).map(|cell| cell.len())).max().unwrap_or(0)
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| columns(cell));
+        cells.chain(head.get(column).map(|cell| columns(cell))).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    write!(out, "{DIM}")?;
-    line(out, &widths, head)?;
-    writeln!(out, "{DIM:#}")?;
+    if head.iter().any(|cell| !cell.is_empty()) {
+        write!(out, "{DIM}")?;
+        line(out, &widths, head)?;
+        writeln!(out, "{DIM:#}")?;
+    }
     for row in rows {
         line(out, &widths, row)?;
         writeln!(out)?;
@@ -101,12 +121,16 @@ pub fn table(out: &mut dyn Write, head: &[&str], rows: &[Vec<String>]) -> io::Re
 }
 
 fn line<S: AsRef<str>>(out: &mut dyn Write, widths: &[usize], cells: &[S]) -> io::Result<()> {
+    let screen = page::width().unwrap_or(usize::MAX);
+    let mut at = 0;
     for (column, cell) in cells.iter().enumerate() {
         let cell = cell.as_ref();
         let last = column + 1 == cells.len();
         let width = if last { 0 } else { widths.get(column).copied().unwrap_or(0) };
-        let padding = width.saturating_sub(cell.chars().count()) + if last { 0 } else { 2 };
+        let padding = width.saturating_sub(columns(cell)) + if last { 0 } else { 2 };
+        let cell = if last { hang(cell, at, at, screen) } else { cell.to_owned() };
         write!(out, "{cell}{}", " ".repeat(padding))?;
+        at += width + 2;
     }
     Ok(())
 }

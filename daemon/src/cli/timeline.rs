@@ -6,6 +6,7 @@ use clap::Args;
 use recall_protocol::query::Timeline;
 
 use super::client::{Client, Start, this_folder};
+use super::filter::whole;
 use super::terminal::{self, ACCENT, DIM};
 
 #[derive(Debug, Args)]
@@ -13,10 +14,10 @@ pub struct TimelineArgs {
     /// Id of an observation, prompt or other item, or of a session
     id: String,
     /// Number of entries before it
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole)]
     before: u32,
     /// Number of entries after it
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole)]
     after: u32,
     /// Print JSON
     #[arg(long)]
@@ -33,11 +34,12 @@ pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    for item in answer.read()?.items {
+    let rows = answer.read()?.items.into_iter().map(|item| {
         let kind = item.observation_type.as_deref().unwrap_or(&item.kind);
         let (time, id) = (terminal::time(item.created_at), item.id.map(terminal::id).unwrap_or_default());
         let (title, mark) = (&item.title, terminal::elsewhere(item.made_on.elsewhere.as_deref()));
-        writeln!(out, "{DIM}{time}{DIM:#} {ACCENT}{id:>6}{ACCENT:#} {kind:11} {title}{mark}")?;
-    }
-    Ok(())
+        let (time, id) = (format!("{DIM}{time}{DIM:#}"), format!("{ACCENT}{id:>6}{ACCENT:#}"));
+        vec![time, id, kind.to_owned(), format!("{title}{mark}")]
+    });
+    Ok(terminal::table(out, &["", "", "", ""], &rows.collect::<Vec<_>>())?)
 }

@@ -5,14 +5,14 @@
 
 use std::path::PathBuf;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::compression::EXTRACTIVE;
 use crate::compression::policy::CompressionPolicy;
 use crate::memory::budget::{Caps, Prices};
 use crate::providers::{Backend, BackendKind, KeySource};
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct WrittenCompression {
     backend: WrittenBackend,
@@ -40,7 +40,7 @@ pub(super) struct WrittenCompression {
 }
 
 /// The known backends. The error for an unknown one lists them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum WrittenBackend {
     #[default]
@@ -63,7 +63,7 @@ impl WrittenBackend {
 }
 
 /// How a backend is reached.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct WrittenEndpoint {
     pub(super) model: Option<String>,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::compression::{WrittenEndpoint, check_proxy};
 use crate::providers::{Backend, BackendKind, CallSettings};
@@ -39,7 +39,7 @@ impl EmbeddingPolicy {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct WrittenEmbedding {
     backend: WrittenBackend,
@@ -54,7 +54,7 @@ pub(super) struct WrittenEmbedding {
 }
 
 /// The known backends. The error for an unknown one lists them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum WrittenBackend {
     #[default]

@@ -5,18 +5,24 @@
 //! a cap, and each `[[subscribe]]`, which runs a command. If the file is not valid TOML, neither is accepted, nor is
 //! anything that loosens redaction, since the recovered text may not be what was meant.
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 
 use super::Written;
+use super::keys;
 use crate::project_file::excluded_projects;
+use crate::search::edit_distance::nearest_name;
 
 /// A mistake in the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// From 1. 0 if it concerns the file as a whole.
     pub line: usize,
+    /// In characters, from 1. 0 if it concerns the file as a whole.
+    pub column: usize,
     pub what: String,
 }
 
@@ -30,7 +36,7 @@ impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.line {
             0 => write!(f, "{}", self.what),
-            line => write!(f, "line {line}: {}", self.what),
+            line => write!(f, "line {line}, column {}: {}", self.column, self.what),
         }
     }
 }
@@ -73,7 +79,9 @@ pub(super) fn read(text: &str) -> Reading {
     }
     for (section, value) in table {
         match section.get_ref().as_ref() {
-            "capture" | "durability" | "timers" | "context" | "redaction" => reader.by_key(&section, value),
+            "capture" | "durability" | "timers" | "context" | "mcp" | "redaction" => {
+                reader.by_key(&section, value)
+            }
             name @ ("compression" | "embedding" | "subscribe") if !is_toml => {
                 let what = format!("[{name}] is ignored while the file is not valid TOML");
                 reader.problem(section.span().start, &what);
@@ -100,7 +108,7 @@ pub(super) fn read(text: &str) -> Reading {
     let mut written = match Written::deserialize(Deserializer::from(Spanned::new(0..text.len(), kept))) {
         Ok(written) => written,
         Err(error) => {
-            problems.push(Problem { line: 0, what: error.message().to_owned() });
+            problems.push(Problem { line: 0, column: 0, what: error.message().to_owned() });
             exclusions = Understood::Partly;
             Written::default()
         }
@@ -130,7 +138,8 @@ type Key<'i> = Spanned<std::borrow::Cow<'i, str>>;
 impl<'i> Reader<'i> {
     fn problem(&mut self, offset: usize, what: &str) {
         let what = crate::memory::text::one_line(what);
-        self.problems.push(Problem { line: line_of(self.text, offset), what });
+        let (line, column) = (line_of(self.text, offset), column_of(self.text, offset));
+        self.problems.push(Problem { line, column, what });
     }
 
     /// Reads a section whose keys are independent.
@@ -212,7 +221,8 @@ impl<'i> Reader<'i> {
                 let offset = error.span().filter(|span| span.end > 0).map_or(at, |span| span.start);
                 let says_where = dotted.is_empty() || error.message().starts_with("unknown field");
                 let place = if says_where { String::new() } else { format!("{dotted}: ") };
-                vec![(offset, format!("{place}{}", error.message()))]
+                let known = if dotted.is_empty() { key_at(&piece, offset) } else { dotted.to_owned() };
+                vec![(offset, format!("{place}{}", with_way_out(error.message(), &known)))]
             }
         };
         let is_right = problems.is_empty();
@@ -292,6 +302,74 @@ fn is_header(text: &str, line: usize) -> bool {
 /// The line of the header that a line stands under; 0 where there is none.
 fn header_above(text: &str, line: usize) -> usize {
     (1..line).rev().find(|line| is_header(text, *line)).unwrap_or(0)
+}
+
+/// The key of a piece that a place is in: the last one that begins before it.
+fn key_at(piece: &DeTable<'_>, offset: usize) -> String {
+    let (mut here, mut dotted) = (piece, Vec::new());
+    loop {
+        let before = here.iter().filter(|(key, _)| key.span().start <= offset);
+        let Some((key, value)) = before.max_by_key(|(key, _)| key.span().start) else { break };
+        dotted.push(key.get_ref().to_string());
+        let DeValue::Table(next) = value.get_ref() else { break };
+        here = next;
+    }
+    dotted.join(".")
+}
+
+/// The message of the parser, with what is meant or what is allowed.
+fn with_way_out(message: &str, dotted: &str) -> String {
+    if let Some(known) = message.strip_prefix("unknown field ") {
+        let mut names = known.split('`').skip(1).step_by(2);
+        let nearest = names.next().and_then(|typed| nearest_name(typed, names));
+        return match nearest {
+            Some(nearest) => {
+                let (what, known) = message.split_once(", ").unwrap_or((message, ""));
+                format!("{what}; did you mean `{nearest}`? {known}")
+            }
+            None => message.to_owned(),
+        };
+    }
+    match keys::Key::find(dotted) {
+        Some(key) if message.starts_with("invalid ") => {
+            let message = message.split(", expected").next().unwrap_or(message);
+            format!("{message}; it must be {}", key.allowed())
+        }
+        _ => message.to_owned(),
+    }
+}
+
+/// The keys of a text with their lines and values, where they stand; nothing of what is no TOML.
+pub(super) fn lines_of_keys(text: &str) -> HashMap<String, (usize, serde_json::Value)> {
+    let mut found = HashMap::new();
+    let (table, _) = DeTable::parse_recoverable(text);
+    let values: serde_json::Value = toml::from_str(text).unwrap_or_default();
+    note_keys(text, table.get_ref(), &values, "", &mut found);
+    found
+}
+
+fn note_keys(
+    text: &str,
+    table: &DeTable<'_>,
+    values: &serde_json::Value,
+    prefix: &str,
+    found: &mut HashMap<String, (usize, serde_json::Value)>,
+) {
+    for (key, item) in table {
+        let name = key.get_ref().as_ref();
+        let value = values.get(name).cloned().unwrap_or_default();
+        match item.get_ref() {
+            DeValue::Table(inner) => note_keys(text, inner, &value, &format!("{prefix}{name}."), found),
+            _ => {
+                found.insert(format!("{prefix}{name}"), (line_of(text, key.span().start), value));
+            }
+        }
+    }
+}
+
+fn column_of(text: &str, offset: usize) -> usize {
+    let before = text.get(..offset).unwrap_or_default();
+    1 + before.rsplit('\n').next().unwrap_or_default().chars().count()
 }
 
 fn line_of(text: &str, offset: usize) -> usize {

@@ -36,7 +36,7 @@ pub enum InstallError {
     Name(String),
     #[error("another model is installed as {0}")]
     Taken(String),
-    #[error("no model {0} is installed")]
+    #[error("there is no model {0}")]
     Unknown(String),
     #[error("the folder changed while it was copied")]
     Changed,

@@ -57,7 +57,7 @@ impl Pause {
     /// A line for the user.
     pub fn in_words(&self) -> &'static str {
         match self.until {
-            None => "paused until `recall ctl resume`; this session is not recorded",
+            None => "paused until `recall resume`; this session is not recorded",
             Some(_) => "paused for a while (see `recall ctl status`); this session is not recorded",
         }
     }

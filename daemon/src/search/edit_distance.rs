@@ -24,6 +24,13 @@ pub fn edits(from: &str, to: &str) -> usize {
     row.last().copied().unwrap_or_default()
 }
 
+/// The name that a mistyped one most likely means; `None` if none is near.
+pub fn nearest_name<'k>(typed: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let near = known.into_iter().map(|known| (edits(typed, known), known));
+    let (edits, known) = near.min_by_key(|(edits, _)| *edits)?;
+    (edits <= 3.min(known.chars().count() / 3)).then_some(known)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -2,6 +2,7 @@
 
 use crate::memory::text::one_line;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use crate::memory::ranking::{Frequency, information};
 
@@ -36,6 +37,26 @@ pub fn snippet(text: &str, query: &Query, max_chars: usize) -> String {
         shown.push(ELISION);
     }
     shown
+}
+
+/// Where words of the query stand in a text, from front to back and without overlaps.
+pub fn matches(text: &str, query: &Query) -> Vec<Range<usize>> {
+    let sought: HashSet<String> = terms::query_terms(query).into_iter().map(|term| term.text).collect();
+    let mut spans: Vec<Range<usize>> = CodeTokenizer::default()
+        .tokens(text)
+        .into_iter()
+        .filter(|token| sought.contains(&token.text))
+        .map(|token| token.span)
+        .collect();
+    spans.sort_by_key(|span| (span.start, span.end));
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for span in spans {
+        match found.last_mut() {
+            Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
+            _ => found.push(span),
+        }
+    }
+    found
 }
 
 /// The character at which the best window begins.
@@ -99,6 +120,14 @@ fn whole_words(line: &str, ends: &[usize], start: usize, room: usize) -> (usize,
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn matches_are_found_in_any_form() {
+        let text = "Rounding once; rounds in src/round_cents.ts";
+        let found: Vec<_> = matches(text, &parse("round")).into_iter().map(|span| &text[span]).collect();
+        assert_eq!(found, ["Rounding", "rounds", "round"]);
+        assert!(matches("nothing", &parse("round")).is_empty());
+    }
+
     use proptest::prelude::*;
 
     use super::*;

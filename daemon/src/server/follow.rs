@@ -1,4 +1,4 @@
-//! `recall ctl events --follow` over the Unix socket: writes the rows of an [`EventFeed`](crate::app::event_feed).
+//! `recall events` over the Unix socket: writes the rows of an [`EventFeed`](crate::app::event_feed).
 
 use interprocess::local_socket::tokio::Stream;
 use recall_protocol::frame::encode_frame;

@@ -124,6 +124,7 @@ impl Operation for MarkObservations {
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         for id in self.ids {
             let before: String = db.one("SELECT status FROM observations WHERE id = ?1", [id])?;
+            let ended = lineage::enders(db, id)?;
             match self.validity {
                 Validity::Holds => lineage::uphold(db, id)?,
                 Validity::Resolved => lineage::resolve_by_hand(db, id)?,
@@ -134,7 +135,7 @@ impl Operation for MarkObservations {
             };
             let after: String = db.one("SELECT status FROM observations WHERE id = ?1", [id])?;
             if after != before {
-                remember(db, id, what, &json!({"status": before}), self.at)?;
+                remember(db, id, what, &json!({"status": before, "ended": ended}), self.at)?;
             }
         }
         Ok(())
@@ -152,8 +153,8 @@ impl Operation for UndoChange {
         let before: Value = serde_json::from_str(&before)?;
         match change.what.as_str() {
             "edit" => write(db, id, &before)?,
-            "resolve" => lineage::uphold(db, id)?,
-            "reopen" => lineage::resolve_by_hand(db, id)?,
+            "resolve" => lineage::unresolve(db, id)?,
+            "reopen" => lineage::end_again(db, id, &before["ended"])?,
             _ => db.run(
                 "UPDATE observations SET pinned_at = ?2 WHERE id = ?1",
                 params![id, before["pinned_at"].as_i64()],

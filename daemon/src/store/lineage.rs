@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 
 use rusqlite::{Connection, params};
+use serde_json::Value;
 
 use super::StoreError;
 use super::enders::{Ended, Ender, THREAD, USER, keep_ender, restate, undone};
@@ -241,6 +242,37 @@ pub(super) fn resolve_by_hand(db: &WriteContext<'_>, id: ObservationId) -> Resul
         "INSERT INTO lineage (older, reason, evidence) SELECT id, ?2, '[]' FROM observations WHERE id = ?1
          ON CONFLICT DO NOTHING",
         params![id, BY_HAND],
+    )?;
+    restate(db, id)
+}
+
+/// Takes back `resolve_by_hand` alone: what else has ended the observation ends it still.
+pub(super) fn unresolve(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
+    db.run("DELETE FROM lineage WHERE older = ?1 AND reason = ?2", params![id, BY_HAND])?;
+    restate(db, id)
+}
+
+/// What has ended an observation or, undone, would have: as `end_again` takes it.
+pub(super) fn enders(db: &Connection, id: ObservationId) -> Result<Value, StoreError> {
+    let rows: String = db.one(
+        "SELECT json_group_array(json_object('newer', newer, 'batch', batch, 'reason', reason,
+                'evidence', evidence, 'undone', undone)) FROM lineage WHERE older = ?1",
+        [id],
+    )?;
+    Ok(serde_json::from_str(&rows)?)
+}
+
+/// Takes back `uphold`. What has ended the observation since then stays; what was forgotten since then ends nothing.
+pub(super) fn end_again(db: &WriteContext<'_>, id: ObservationId, enders: &Value) -> Result<(), StoreError> {
+    db.run("DELETE FROM lineage WHERE older = ?1 AND undone", [id])?;
+    db.run(
+        "INSERT INTO lineage (older, newer, batch, reason, evidence, undone)
+         SELECT ?1, value ->> 'newer', value ->> 'batch', value ->> 'reason', value ->> 'evidence', value ->> 'undone'
+         FROM json_each(?2)
+         WHERE (value ->> 'newer' IS NULL OR value ->> 'newer' IN (SELECT id FROM observations))
+           AND (value ->> 'batch' IS NULL OR value ->> 'batch' IN (SELECT id FROM prompt_batches))
+         ON CONFLICT DO NOTHING",
+        params![id, enders.to_string()],
     )?;
     restate(db, id)
 }

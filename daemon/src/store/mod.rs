@@ -125,7 +125,7 @@ pub use sessions::{
     last_prompt, latest_calls, observations_of_session, outdated_observations, session_activities,
     session_info, session_list, summary_of_session, turns_before,
 };
-pub use statistics::{Statistics, is_empty, statistics};
+pub use statistics::{ProjectNotes, Statistics, is_empty, notes_of_project, statistics};
 pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};
 pub use vectors::{
     RemoveOtherVectors, StoreVectors, VectorCount, VectorRow, VectorsStored, count_without_vectors,

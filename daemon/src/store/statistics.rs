@@ -1,9 +1,10 @@
-//! Counts for `recall ctl status`.
+//! Counts for `recall status` and `recall statusline`.
 
 use rusqlite::Connection;
 
 use super::StoreError;
 use super::row::{Sql, record};
+use crate::memory::ids::ProjectRow;
 
 record! {
 /// How much of everything there is.
@@ -21,6 +22,20 @@ pub struct Statistics from "(SELECT 1)" {
     pub observations: i64 = "(SELECT count(*) FROM observations)",
     pub summaries: i64 = "(SELECT count(*) FROM session_summaries)",
 }
+}
+
+record! {
+/// The active observations of a project.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProjectNotes from "observations o WHERE o.project = ?1 AND o.status = 'active'" {
+    pub active: i64 = "count(*)",
+    /// The next steps among them.
+    pub open: i64 = "count(*) FILTER (WHERE o.type = 'next_step')",
+}
+}
+
+pub fn notes_of_project(db: &Connection, project: ProjectRow) -> Result<ProjectNotes, StoreError> {
+    db.one(ProjectNotes::SELECT, [project.0])
 }
 
 /// Whether there is nothing to find.

@@ -184,6 +184,18 @@ pub struct FlushAnswer {
     pub took_ms: u64,
 }
 
+/// The figures of a project for one line.
+#[derive(Serialize, Deserialize)]
+pub struct GlanceAnswer {
+    /// `None`: nothing is known of it.
+    pub project: Option<String>,
+    /// Observations that are neither resolved nor replaced.
+    pub notes: u64,
+    /// How many of these are steps that are still to be taken.
+    pub open: u64,
+    pub paused: bool,
+}
+
 /// `ctl pause` and `ctl resume`.
 #[derive(Serialize, Deserialize)]
 pub struct CaptureAnswer {

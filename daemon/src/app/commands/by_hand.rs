@@ -1,4 +1,4 @@
-//! `recall remember`, `recall resolve`, `recall ctl pause` and `resume`.
+//! `recall remember`, `recall resolve`, `recall pause` and `resume`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,6 +24,7 @@ use crate::memory::subject;
 use crate::memory::text::shortened_line;
 use crate::memory::tokens::estimate;
 use crate::repository;
+use crate::search::edit_distance::nearest_name;
 use crate::store::{self, MarkObservations, ObservationRow, ProjectInfo, Remembered};
 
 /// The importance of a remark by the user.
@@ -146,7 +147,10 @@ fn remembered(context: &CommandContext<impl Ports>, remark: Remember) -> Result<
         None => ObservationType::Discovery,
         Some(name) => ObservationType::parse(name).ok_or_else(|| {
             let known = ObservationType::ALL.map(|(_, name)| name).join(", ");
-            Refused::new(ErrorKind::Invalid, format!("{name:?} is no type"), format!("There are {known}."))
+            let nearest = nearest_name(name, ObservationType::ALL.map(|(_, name)| name));
+            let meant = nearest.map(|name| format!("Did you mean {name}? ")).unwrap_or_default();
+            let hint = format!("{meant}There are {known}.");
+            Refused::new(ErrorKind::Invalid, format!("{name:?} is no type"), hint)
         })?,
     };
     let title = match remark.title.as_deref().map(redact).filter(|title| !title.is_empty()) {
@@ -214,7 +218,7 @@ impl RemarkProject {
     }
 }
 
-/// `recall ctl pause` and `resume`.
+/// `recall pause` and `resume`.
 pub async fn switch_capture(context: &CommandContext<impl Ports>, switch: Switch) -> Answer<CaptureAnswer> {
     let context = context.clone();
     blocking(move || {

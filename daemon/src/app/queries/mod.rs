@@ -5,6 +5,7 @@ pub mod captured;
 pub mod context;
 pub mod export;
 pub mod given;
+pub mod glance;
 pub mod identity;
 pub mod jobs;
 pub mod marks;
@@ -78,7 +79,7 @@ pub fn projects(db: &Connection, filter: &Filter) -> Result<Option<Vec<ProjectIn
         return Err(Refused::new(
             ErrorKind::NotFound,
             what,
-            "`recall ctl sessions` shows the projects there are.",
+            "`recall sessions --all` shows the projects there are.",
         ));
     }
     Ok(Some(found))

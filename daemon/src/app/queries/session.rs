@@ -44,7 +44,7 @@ pub fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refused> {
         0 => Err(Refused::new(
             ErrorKind::NotFound,
             format!("There is no session {id:?}"),
-            "`recall ctl sessions` lists those there are.",
+            "`recall sessions --all` lists those there are.",
         )),
         1 => Ok(found.remove(0)),
         _ if found.iter().all(|session| session.id.as_str() == id) => Ok(found.remove(0)),

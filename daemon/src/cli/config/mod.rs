@@ -1,116 +1,52 @@
-//! `recall config`: reads, changes and checks the settings.
+//! `recall config`: shows, changes and checks the settings.
 
-mod change;
+mod edit;
+mod probe;
+mod values;
 
 use std::io::Write;
-use std::time::Instant;
 
 use anyhow::Context;
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use recall_protocol::paths::Paths;
 
-use super::failure::Failure;
-use super::terminal::{BOLD, ERROR, GOOD};
-use crate::app::clock;
-use crate::compression::prompt;
-use crate::config::{Config, Loaded};
-use crate::providers::{Backend, CallSettings, KeySource, chat};
+use super::install::settings_file::SettingsFile;
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Show every setting, its value, and whether it comes from the file
-    List(change::ListArgs),
-    /// Print the value of a setting
-    Get(change::GetArgs),
-    /// Change a setting; comments and order of the file stay
-    Set(change::SetArgs),
-    /// Open the file in your editor, and check it afterwards
-    Edit(change::EditArgs),
-    /// Print the path of the file
-    Path(change::PathArgs),
+    /// List every key with its value, its default and where it comes from
+    List(values::ListArgs),
+    /// Show the value of a key
+    Get(values::GetArgs),
+    /// Change a key; comments in the file stay
+    Set(values::SetArgs),
+    /// Take a key out of the file, so that it has its default
+    Unset(values::UnsetArgs),
+    /// Open the file in your editor and check it before it counts
+    Edit(edit::EditArgs),
+    /// Show where the file is
+    Path(values::PathArgs),
     /// Make one small call to each configured model and report the result
-    Test(TestArgs),
+    Test(probe::TestArgs),
 }
 
-#[derive(Debug, Args)]
-pub struct TestArgs {}
-
-/// Fails when the settings are invalid or a model does not answer.
+/// Fails when a key is unknown, a value is not allowed, the settings are invalid or a model does not answer.
 pub fn run(command: &ConfigCommand, out: &mut dyn Write) -> anyhow::Result<()> {
-    match command {
-        ConfigCommand::List(args) => change::list(args, out),
-        ConfigCommand::Get(args) => change::get(args, out),
-        ConfigCommand::Set(args) => change::set(args, out),
-        ConfigCommand::Edit(args) => change::edit(args, out),
-        ConfigCommand::Path(change::PathArgs {}) => change::path(out),
-        ConfigCommand::Test(TestArgs {}) => test(out),
-    }
-}
-
-fn test(out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
-    let file = paths.config_file();
-    let Loaded { config, problems, .. } = Config::load(file);
-    if !problems.is_empty() {
-        let named: Vec<_> = problems.iter().map(|problem| format!("{}, {problem}", file.display())).collect();
-        return Err(Failure::failed(format!("The configuration has errors: {}", named.join("; ")))
-            .hint("Fix them first; no model is called while [compression] has an error.")
-            .into());
-    }
-    let policy = config.compression;
-    if policy.backends.is_empty() {
-        return Ok(writeln!(out, "No model is configured; the built-in compressor is used.")?);
-    }
-    // The calls only wait for the network.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .context("starting the runtime")?;
-    let settings = policy.call_settings();
-    let mut silent = 0;
-    for backend in &policy.backends {
-        if !ask(backend, &settings, runtime.handle(), out)? {
-            silent += 1;
-        }
-    }
-    match silent {
-        0 => Ok(()),
-        _ => Err(Failure::failed(format!("{silent} of {} models did not answer", policy.backends.len()))
-            .hint("The built-in compressor is used until they do.")
-            .into()),
+    match command {
+        ConfigCommand::List(args) => values::list(args, &paths, out),
+        ConfigCommand::Get(args) => values::get(args, &paths, out),
+        ConfigCommand::Set(args) => values::set(args, &paths, out),
+        ConfigCommand::Unset(args) => values::unset(args, &paths, out),
+        ConfigCommand::Edit(args) => edit::run(args, &paths, out),
+        ConfigCommand::Path(values::PathArgs {}) => Ok(writeln!(out, "{}", paths.config_file().display())?),
+        ConfigCommand::Test(args) => probe::run(args, out),
     }
 }
 
-/// True if the model answered.
-fn ask(
-    backend: &Backend,
-    settings: &CallSettings,
-    runtime: &tokio::runtime::Handle,
-    out: &mut dyn Write,
-) -> anyhow::Result<bool> {
-    let name = backend.origin();
-    let provider = chat::provider(backend, settings, runtime)?;
-    let started = Instant::now();
-    match provider.ask(&prompt::probe(), clock::now()) {
-        Ok(reply) => {
-            let took = started.elapsed().as_secs_f32();
-            let cost = reply.tokens.map_or_else(String::new, |tokens| {
-                format!(", {} tokens in and {} out", tokens.into, tokens.out)
-            });
-            writeln!(out, "{GOOD}ok{GOOD:#}  {BOLD}{name}{BOLD:#} answered in {took:.1} s{cost}.")?;
-            if let KeySource::Environment(variable) = &backend.key {
-                writeln!(
-                    out,
-                    "    Its key comes from {variable}: a daemon that a hook has started does not see it, one of a \
-                     service manager only if it is set there."
-                )?;
-            }
-            Ok(true)
-        }
-        Err(error) => {
-            writeln!(out, "{ERROR}no{ERROR:#}  {BOLD}{name}{BOLD:#} did not answer: {error}.")?;
-            Ok(false)
-        }
-    }
+/// The file for a change, with its text if it exists.
+fn file(paths: &Paths) -> anyhow::Result<(SettingsFile, Option<String>)> {
+    let file = SettingsFile::at(paths.config_file())?;
+    let text = file.read()?;
+    Ok((file, text))
 }

@@ -1,4 +1,4 @@
-//! `recall ctl events --follow`: prints session events live.
+//! `recall events`: prints session events live.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -18,8 +18,11 @@ use crate::memory::plain::is_invisible;
 #[derive(Debug, Args)]
 pub struct EventsArgs {
     /// Print events until Ctrl-C or until the daemon stops
-    #[arg(long, required = true)]
+    #[arg(long, hide = true)]
     follow: bool,
+    /// Stop after N events
+    #[arg(long, short = 'n', value_name = "N")]
+    count: Option<u64>,
     /// Only sessions whose id begins with this
     #[arg(long, value_name = "ID")]
     session: Option<String>,
@@ -34,20 +37,25 @@ pub struct EventsArgs {
 /// Prints events until the daemon stops. Fails when the connection breaks without an end message.
 pub fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let query = Follow { session: args.session.clone(), kinds: args.kinds.clone() };
+    let mut left = args.count;
     let mut answers = Client::connect(Start::Never)?.follow(query)?;
-    loop {
+    while left != Some(0) {
         let reply = answers.wait().map_err(|error| {
             Failure::unreachable(format!("Lost the connection to the daemon: {error}"))
                 .hint("Follow again once it runs. `recall ctl session ID` shows what was recorded.")
         })?;
         match reply {
             Reply::Json(bytes) if args.json => {
-                writeln!(out, "{}", escaped(&String::from_utf8_lossy(&bytes)))?;
+                let line = String::from_utf8_lossy(&bytes);
+                count(&mut left, &serde_json::from_slice::<FollowedEvent>(&bytes)?);
+                writeln!(out, "{}", escaped(&line))?;
             }
             Reply::Json(bytes) => {
                 let mut event = serde_json::from_slice(&bytes)?;
                 defuse(&mut event);
-                tell(out, &serde_json::from_value(event)?)?;
+                let event: FollowedEvent = serde_json::from_value(event)?;
+                count(&mut left, &event);
+                tell(out, &event)?;
             }
             Reply::ShuttingDown => {
                 return if args.json { Ok(()) } else { Ok(writeln!(out, "The daemon stopped.")?) };
@@ -66,6 +74,16 @@ pub fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             }
         }
         out.flush()?;
+    }
+    Ok(())
+}
+
+/// What is said of the stream itself is no event.
+fn count(left: &mut Option<u64>, event: &FollowedEvent) {
+    if let Some(left) = left
+        && !matches!(event.event.as_str(), "following" | "lagged")
+    {
+        *left = left.saturating_sub(1);
     }
 }
 

@@ -1,4 +1,4 @@
-//! `recall ctl`: administers the daemon. Never starts one.
+//! `recall ctl`: administers the daemon. Never starts one. What people use daily is a command of its own too.
 
 pub mod status;
 pub mod sessions;

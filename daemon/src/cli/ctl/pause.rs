@@ -1,4 +1,4 @@
-//! `recall ctl pause` and `recall ctl resume`: stop recording and injecting for a while.
+//! `recall pause` and `recall resume`: stop recording and injecting for a while.
 
 use std::io::Write;
 
@@ -13,7 +13,7 @@ use crate::cli::terminal;
 
 #[derive(Debug, Args)]
 pub struct PauseArgs {
-    /// How long, e.g. `30m`, `2h`, `1 day` [default: until `recall ctl resume`]
+    /// How long, e.g. `30m`, `2h`, `1 day` [default: until `recall resume`]
     #[arg(long = "for", value_name = "DURATION")]
     duration: Option<String>,
     /// Print JSON
@@ -51,7 +51,7 @@ pub fn resume(args: &ResumeArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 pub fn sentence(pause: Option<&PauseAnswer>) -> String {
     match pause.map(|pause| pause.until) {
         None => "Recording resumed.".to_owned(),
-        Some(None) => "Paused until `recall ctl resume`; nothing is recorded or injected.".to_owned(),
+        Some(None) => "Paused until `recall resume`; nothing is recorded or injected.".to_owned(),
         Some(Some(until)) => {
             format!("Paused until {}; nothing is recorded or injected.", terminal::time(until))
         }

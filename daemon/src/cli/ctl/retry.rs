@@ -10,10 +10,15 @@ use crate::cli::client::{Client, Start};
 #[derive(Debug, Args)]
 pub struct RetryArgs {
     /// Only this job, by its number in `recall ctl jobs`
+    #[arg(value_parser = number)]
     job: Option<i64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+fn number(text: &str) -> Result<i64, &'static str> {
+    text.parse().map_err(|_| "give the number of a job")
 }
 
 pub fn run(args: &RetryArgs, out: &mut dyn Write) -> anyhow::Result<()> {

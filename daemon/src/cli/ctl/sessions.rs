@@ -1,4 +1,4 @@
-//! `recall ctl sessions`: lists sessions.
+//! `recall sessions`: lists sessions.
 
 use std::io::Write;
 
@@ -6,42 +6,85 @@ use clap::Args;
 use recall_protocol::query::Sessions;
 
 use crate::cli::client::{Client, Start};
-use crate::cli::filter::FilterArgs;
-use crate::cli::terminal::{table, time};
+use crate::cli::filter::{Scope, ScopeArgs};
+use crate::cli::terminal::{DIM, ago, table};
 
 #[derive(Debug, Args)]
 pub struct SessionsArgs {
     #[command(flatten)]
-    filter: FilterArgs,
+    scope: ScopeArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: &SessionsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let answer = Client::connect(Start::Never)?.ask(Sessions { filter: args.filter.filter()? })?;
+    let mut client = Client::connect(Start::Never)?;
+    let (answer, scope) = args.scope.ask(&mut client, |filter| Sessions { filter })?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    let rows: Vec<Vec<String>> = answer
-        .read()?
-        .sessions
+    let sessions = answer.read()?.sessions;
+    let ids = short_ids(sessions.iter().map(|session| session.session_id.as_str()).collect());
+    let rows: Vec<Vec<String>> = sessions
         .into_iter()
-        .map(|session| {
-            vec![
-                session.session_id,
-                session.project,
-                session.status,
-                time(session.started_at),
-                session.prompts.to_string(),
-                session.activities.to_string(),
-                session.title.unwrap_or_default(),
-            ]
+        .zip(ids)
+        .map(|(session, id)| {
+            // They are all of one project.
+            let project = (scope == Scope::Chosen).then_some(session.project);
+            let figures = [session.prompts.to_string(), session.activities.to_string()];
+            let row = [id].into_iter().chain(project).chain([session.status, ago(session.started_at)]);
+            row.chain(figures).chain([session.title.unwrap_or_default()]).collect()
         })
         .collect();
     if rows.is_empty() {
         return Ok(writeln!(out, "No sessions yet. Run `recall install` to connect your agents.")?);
     }
-    Ok(table(out, &["SESSION", "PROJECT", "STATUS", "STARTED", "PROMPTS", "CALLS", "TITLE"], &rows)?)
+    let mut head = vec!["SESSION", "PROJECT", "STATUS", "STARTED", "PROMPTS", "CALLS", "TITLE"];
+    head.retain(|column| scope == Scope::Chosen || *column != "PROJECT");
+    table(out, &head, &rows)?;
+    match scope {
+        Scope::Here => Ok(writeln!(out, "{DIM}Sessions of this project; `--all` lists all.{DIM:#}")?),
+        Scope::Chosen => Ok(()),
+    }
+}
+
+/// As many characters of an id are shown, if they tell it from the others.
+const SHORT_ID: usize = 8;
+/// An id that is no longer than this is shown whole.
+const WHOLE_ID: usize = 16;
+
+/// The beginnings of ids that are as short as they can be and still unique among these. Commands take them for the
+/// whole id.
+fn short_ids(ids: Vec<&str>) -> Vec<String> {
+    let first = |id: &str, length: usize| id.chars().take(length).collect::<String>();
+    ids.iter()
+        .map(|id| {
+            let others = || ids.iter().filter(|other| *other != id);
+            let is_unique =
+                |length: &usize| !others().any(|other| first(other, *length) == first(id, *length));
+            let length = id.chars().count();
+            match length {
+                ..=WHOLE_ID => (*id).to_owned(),
+                _ => first(id, (SHORT_ID..length).find(is_unique).unwrap_or(length)),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_short_and_unique() {
+        let ids = [
+            "0198c0de-1111-7000-8000-000000000000",
+            "0198c0de-1234-7000-8000-000000000000",
+            "52ab9f00-1234-4000-8000-000000000000",
+            "first-session",
+        ];
+        assert_eq!(short_ids(ids.to_vec()), ["0198c0de-11", "0198c0de-12", "52ab9f00", "first-session"]);
+    }
 }

@@ -59,7 +59,7 @@ fn status(client: &mut Client) -> anyhow::Result<(PingAnswer, Option<StatusAnswe
 /// Problems that a running daemon reports.
 fn trouble(area: &mut Area<'_>, status: &StatusAnswer) {
     if status.paused.is_some() {
-        area.note(pause::sentence(status.paused.as_ref()), "Run `recall ctl resume` to continue.");
+        area.note(pause::sentence(status.paused.as_ref()), "Run `recall resume` to continue.");
     }
     let dead = status.jobs.dead;
     if dead > 0 {

@@ -13,7 +13,7 @@ mod edit;
 mod json_values;
 mod part;
 mod programs;
-mod settings_file;
+pub(crate) mod settings_file;
 mod toml_settings;
 mod version;
 

@@ -24,7 +24,7 @@ use prompt::Situation;
 
 /// The least probability at which recall speaks: that the prompt is one that other sessions can help with, times that
 /// this project knows what is asked. `docs/retrieval.md` has the curve.
-pub const FLOOR: f64 = 0.62;
+pub const FLOOR: f64 = 0.66;
 /// Beside the best answer, others are told down to this share of its probability.
 const SHARE_OF_BEST: f64 = 0.6;
 

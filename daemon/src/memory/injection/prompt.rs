@@ -93,7 +93,9 @@ pub fn features(situation: &Situation<'_>) -> Features {
     let length = words.len() + prompt.chars().filter(|c| is_unspaced(*c)).count() / 2;
     let is_short = length <= 6;
     let mut features = Features::default();
-    // The place alone says nothing here: every question of the training set opens a session, and few real ones do.
+    features.flag("first of its session", is_first);
+    features.flag("second of its session", situation.prompts_before == 1);
+    features.add("place", f64::from(1 + situation.prompts_before.min(30)).ln());
     features.add("words", (1.0 + length as f64).ln());
     features.flag("short and later", is_short && !is_first);
     features.flag("very short", length <= 3);

@@ -2,8 +2,8 @@
 //! they are, or waits for them, is here.
 
 use recall_protocol::query::{
-    Backup, Context, Edit, Flush, Forget, Mark, OpenGateway, Pause, PinUp, Ping, Prune, Query, Reindex,
-    Remember, Restore, RestoreBackup, Resume, Retry, Status, Stop, Undo,
+    Backup, Context, Edit, Flush, Forget, Glance, Mark, OpenGateway, Pause, PinUp, Ping, Prune, Query,
+    Reindex, Remember, Restore, RestoreBackup, Resume, Retry, Status, Stop, Undo,
 };
 use recall_protocol::wire::{ErrorKind, Reply};
 
@@ -22,6 +22,7 @@ use crate::app::context_lookup::ContextLookup;
 use crate::app::queries::captured::captured;
 use crate::app::queries::context::context;
 use crate::app::queries::export::export;
+use crate::app::queries::glance::glance;
 use crate::app::queries::identity::identity;
 use crate::app::queries::jobs::{jobs, stats};
 use crate::app::queries::search::search;
@@ -85,6 +86,10 @@ pub async fn answer(query: Query, reception: &ConnectionContext) -> Reply {
         Query::PinUp(request) => command_reply::<PinUp>(pin(&commands(), request).await),
         Query::Undo(Undo) => command_reply::<Undo>(undo(&commands()).await),
         Query::Changes(request) => read_with(services, request, changes).await,
+        Query::Glance(request) => {
+            let (lookup, pauses) = (services.context_lookup.clone(), services.ingest.pauses.clone());
+            read_reply::<Glance>(blocking(move || glance(&lookup, &pauses, &request)).await)
+        }
         Query::Sql(request) => read_with(services, request, sql).await,
         Query::Check(request) => read_with(services, request, check).await,
         Query::Backup(request) => command_reply::<Backup>(backup(&commands(), request).await),

@@ -33,6 +33,8 @@ pub struct RowsToForget {
     pub(super) compactions: BTreeSet<i64>,
     /// Sessions that lose their title.
     pub(super) titles: BTreeSet<i64>,
+    /// Observations that stay and lose what they said before a person wrote them anew.
+    pub(super) former_texts: BTreeSet<i64>,
     pub(super) unparsed: BTreeSet<Vec<u8>>,
     /// The removed texts, to find copies of them.
     pub(super) words: Vec<String>,
@@ -106,7 +108,10 @@ impl RowsToForget {
             plans: self.plans.len(),
             activities: self.activities.len(),
             unparsed: self.unparsed.len(),
-            asides: self.asides.len() + self.subagents.len() + self.compactions.len(),
+            asides: self.asides.len()
+                + self.subagents.len()
+                + self.compactions.len()
+                + self.former_texts.len(),
         }
     }
 
@@ -231,6 +236,8 @@ impl RowsToForget {
             self.add_derived(db)
         } else {
             self.titles.extend(matcher.rows(db, TITLES)?);
+            self.former_texts.extend(matcher.rows(db, FORMER_TEXTS)?);
+            self.former_texts.retain(|row| !self.observations.contains(row));
             self.words.clone_from(&criteria.words);
             Ok(())
         }
@@ -380,6 +387,9 @@ const ASIDES: &str = "SELECT a.id, a.at, s.project, a.input, a.response FROM asi
 const OBSERVATIONS: &str =
     "SELECT id, created_at, project, title, subtitle, narrative, facts, concepts, files_read,
     files_modified FROM observations";
+const FORMER_TEXTS: &str = "SELECT id, created_at, project, nullif(made_as, ''),
+    (SELECT group_concat(before, char(10)) FROM hand_changes WHERE observation = o.id) FROM observations o
+    WHERE made_as <> '' OR id IN (SELECT observation FROM hand_changes)";
 const SUMMARIES: &str =
     "SELECT id, created_at, project, title, request, investigated, learned, completed, next_steps,
     notes FROM session_summaries";

@@ -301,6 +301,9 @@ fn remove_rows(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreErr
     remove("DELETE FROM activities WHERE id", &to_forget.activities)?;
     remove("DELETE FROM asides WHERE id", &to_forget.asides)?;
     remove("DELETE FROM observations WHERE id", &to_forget.observations)?;
+    remove("DELETE FROM hand_changes WHERE observation", &to_forget.former_texts)?;
+    // An empty title still says that a person wrote the text.
+    remove("UPDATE observations SET made_as = '' WHERE made_as <> '' AND id", &to_forget.former_texts)?;
     remove("DELETE FROM session_summaries WHERE id", &to_forget.summaries)?;
     remove("DELETE FROM plans WHERE id", &to_forget.plans)?;
     remove("UPDATE subagents SET message = NULL WHERE id", &to_forget.subagents)?;

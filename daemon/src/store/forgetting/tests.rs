@@ -429,3 +429,29 @@ fn what_cannot_be_read_goes_only_where_that_is_asked_and_in_its_time() {
     check(matching(Criteria::default()), Unreadable::Goes, 3);
     check(matching(Criteria::default()), Unreadable::Stays, 0);
 }
+
+#[test]
+fn words_that_a_person_took_out_are_forgotten_and_the_new_text_stays() {
+    use crate::memory::ids::ObservationId;
+    use crate::store::{EditObservation, EditedText, hand_changes};
+    let (_home, db) = memory();
+    let text = EditedText {
+        kind: ObservationType::Discovery,
+        title: "The bird nests".to_owned(),
+        narrative: String::new(),
+        facts: Vec::new(),
+        files: Vec::new(),
+    };
+    let edit = EditObservation { id: ObservationId(1), text, at: Timestamp(300) };
+    execute(&db, edit, &mut Changes::default()).unwrap();
+    forget(&db, &words("heron"), NOW).unwrap();
+    assert_eq!(hand_changes(&db, 9).unwrap(), []);
+    let left: (String, bool, bool) = db
+        .query_row(
+            "SELECT title, instr(ifnull(made_as, ''), 'heron') > 0, made_as IS NOT NULL FROM observations WHERE id = 1",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        )
+        .unwrap();
+    assert_eq!(left, ("The bird nests".to_owned(), false, true), "it stays a person's");
+}

@@ -8,7 +8,7 @@ use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
 use crate::memory::subject;
 use crate::store::{
     BatchResult, Changes, Durability, FinishJob, FinishedJob, JobResult, MarkObservations, Remembered,
-    Validity, earlier_statements, execute, observation, open_writer,
+    UndoChange, Validity, earlier_statements, execute, observation, open_writer,
 };
 
 /// Three sessions of one project, each with a closed batch and a job.
@@ -421,4 +421,25 @@ proptest! {
         }
         prop_assert_eq!(fates(&plain), fates(&mixed), "{:?}", story);
     }
+}
+
+#[test]
+fn a_mark_that_is_taken_back_leaves_what_was_there_before() {
+    let home = tempfile::tempdir().unwrap();
+    let db = database(home.path());
+    says(&db, 1, "`max_retries` is 3");
+    says(&db, 2, "`max_retries` is 4");
+    let superseded = ["1: superseded by 2", "2: active"];
+    check(&db, &superseded);
+    let undo = || execute(&db, UndoChange, &mut Changes::default()).unwrap().unwrap().what;
+    mark(&db, 1, Validity::Holds);
+    check(&db, &["1: active", "2: active"]);
+    assert_eq!(undo(), "reopen");
+    check(&db, &superseded);
+    mark(&db, 2, Validity::Resolved);
+    assert_eq!(undo(), "resolve");
+    check(&db, &superseded);
+    // Work that says the same again ends it as if nobody had marked it.
+    says(&db, 3, "`max_retries` is 5");
+    check(&db, &["1: superseded by 2", "2: superseded by 3", "3: active"]);
 }

@@ -211,7 +211,9 @@ fn given(table: &Table, column: &str, form: Form, value: &Value, line: &Value) -
         }
         (_, "life", Value::Null) => Given::Number(1),
         (_, _, Value::Null) => match (table.kind, form) {
-            ("observation" | "summary", Form::Text) if column != "subtitle" => Given::Text(String::new()),
+            ("observation" | "summary", Form::Text) if !["subtitle", "made_as"].contains(&column) => {
+                Given::Text(String::new())
+            }
             ("observation", Form::Json | Form::JsonText) => Given::Text("[]".to_owned()),
             _ => Given::Null,
         },

@@ -1,0 +1,26 @@
+//! What `recall statusline` says: a few figures of one project.
+
+use std::path::Path;
+
+use recall_protocol::query::Glance;
+
+use super::{Answer, read};
+use crate::app::answers::status::GlanceAnswer;
+use crate::app::clock;
+use crate::app::context_lookup::ContextLookup;
+use crate::app::identity::project_of;
+use crate::app::pause::PauseSwitch;
+use crate::store::{self, ProjectNotes};
+
+pub fn glance(lookup: &ContextLookup, pauses: &PauseSwitch, request: &Glance) -> Answer<GlanceAnswer> {
+    let known = read(lookup, |db| {
+        let Some(project) = project_of(db, Path::new(&request.folder))? else { return Ok(None) };
+        Ok(Some((store::notes_of_project(db, project.row)?, project.name)))
+    })?;
+    let (ProjectNotes { active, open }, project) = match known {
+        Some((notes, name)) => (notes, Some(name)),
+        None => (ProjectNotes::default(), None),
+    };
+    let paused = pauses.current(clock::now()).is_some();
+    Ok(GlanceAnswer { project, notes: active.unsigned_abs(), open: open.unsigned_abs(), paused })
+}

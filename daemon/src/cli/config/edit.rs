@@ -1,0 +1,66 @@
+//! `recall config edit`: the file in the user's editor.
+//!
+//! A copy is edited, so that the daemon never reads half of a change, and a copy with mistakes never counts.
+
+use std::io::{BufRead, IsTerminal, Write};
+
+use anyhow::Context;
+use clap::Args;
+use recall_protocol::paths::Paths;
+
+use crate::cli::edit::open;
+use crate::cli::failure::Failure;
+use crate::cli::terminal::{ERROR, GOOD};
+use crate::config::change::problems;
+use crate::config::keys::template;
+
+#[derive(Debug, Args)]
+pub struct EditArgs {}
+
+/// # Errors
+/// When there is no editor, it fails, or the text has mistakes and nobody can be asked.
+pub(super) fn run(EditArgs {}: &EditArgs, paths: &Paths, out: &mut dyn Write) -> anyhow::Result<()> {
+    let (file, text) = super::file(paths)?;
+    let before = text.clone().unwrap_or_else(template);
+    let mut draft = tempfile::Builder::new()
+        .prefix("recall-config-")
+        .suffix(".toml")
+        .tempfile()
+        .context("making a file to edit")?;
+    draft.write_all(before.as_bytes())?;
+    draft.flush()?;
+    loop {
+        open(draft.path())?;
+        let after = std::fs::read_to_string(draft.path()).context("reading what was edited")?;
+        if after == before {
+            return Ok(writeln!(out, "Nothing was changed.")?);
+        }
+        let problems = problems(&after);
+        if problems.is_empty() {
+            file.write(&after)?;
+            return Ok(writeln!(out, "{GOOD}Saved{GOOD:#} {}.", file.path().display())?);
+        }
+        for problem in &problems {
+            writeln!(out, "{ERROR}error:{ERROR:#} {problem}")?;
+        }
+        if !again(out)? {
+            let (_, kept) = draft.keep().context("keeping what was edited")?;
+            return Err(Failure::failed("The settings have errors, so they were not saved")
+                .hint(format!("What you wrote is in {}.", kept.display()))
+                .into());
+        }
+    }
+}
+
+/// Whether the user wants to go on editing. Without a terminal, nobody can.
+fn again(out: &mut dyn Write) -> anyhow::Result<bool> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        return Ok(false);
+    }
+    write!(out, "Edit again? [Y/n] ")?;
+    out.flush()?;
+    let mut answer = String::new();
+    let length = stdin.lock().read_line(&mut answer)?;
+    Ok(length > 0 && !answer.trim().to_lowercase().starts_with('n'))
+}

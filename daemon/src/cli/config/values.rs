@@ -1,0 +1,206 @@
+//! `recall config list`, `get`, `set`, `unset`: single keys.
+
+use std::io::Write;
+
+use clap::Args;
+use recall_protocol::paths::Paths;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::cli::failure::Failure;
+use crate::cli::terminal::{DIM, WARNING, table};
+use crate::config::Config;
+use crate::config::change::{self, ChangeError, Origin, Setting};
+use crate::config::keys::{Key, as_toml};
+use crate::server::run::last_config;
+
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Only the keys that the file has
+    #[arg(long)]
+    changed: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct GetArgs {
+    /// A key, such as context.start_tokens
+    key: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct SetArgs {
+    /// A key, such as context.start_tokens
+    key: String,
+    /// Its value; a list takes several
+    #[arg(required_unless_present = "unset", allow_negative_numbers = true)]
+    value: Vec<String>,
+    /// Take the key out of the file, as `recall config unset` does
+    #[arg(long, conflicts_with = "value")]
+    unset: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct UnsetArgs {
+    /// A key, such as context.start_tokens
+    key: String,
+}
+
+#[derive(Debug, Args)]
+pub struct PathArgs {}
+
+/// A setting for scripts.
+#[derive(Serialize)]
+struct Listed<'a> {
+    key: &'a str,
+    value: &'a Value,
+    default: Value,
+    /// `default`, `file`, or `ignored` for a mistake in the file.
+    origin: &'static str,
+    line: Option<usize>,
+    allowed: String,
+    meaning: &'a str,
+}
+
+impl<'a> Listed<'a> {
+    fn of(setting: &'a Setting) -> Self {
+        let (origin, line) = match setting.origin {
+            Origin::Default => ("default", None),
+            Origin::File(line) => ("file", Some(line)),
+            Origin::Ignored(line) => ("ignored", Some(line)),
+        };
+        let Setting { key, value, .. } = setting;
+        let (default, allowed) = (key.default_value(), key.allowed());
+        Self { key: &key.name, value, default, origin, line, allowed, meaning: key.meaning }
+    }
+}
+
+pub(super) fn list(args: &ListArgs, paths: &Paths, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut settings = Config::settings(paths.config_file());
+    if args.changed {
+        settings.retain(|setting| setting.origin != Origin::Default);
+    }
+    if args.json {
+        let listed: Vec<_> = settings.iter().map(Listed::of).collect();
+        let file = paths.config_file().display().to_string();
+        return Ok(writeln!(out, "{}", json!({"path": file, "settings": listed}))?);
+    }
+    let rows: Vec<Vec<String>> = settings
+        .iter()
+        .map(|Setting { key, value, origin }| {
+            let default = || told(&key.default_value());
+            let origin = match origin {
+                Origin::Default => "default".to_owned(),
+                Origin::File(line) => format!("line {line}, default {}", default()),
+                Origin::Ignored(line) => format!("{WARNING}line {line} is not valid{WARNING:#}"),
+            };
+            vec![key.name.clone(), origin, told(value)]
+        })
+        .collect();
+    if rows.is_empty() {
+        writeln!(out, "The file has no keys; all have their defaults.")?;
+    } else {
+        table(out, &["KEY", "FROM", "VALUE"], &rows)?;
+    }
+    let file = paths.config_file();
+    let missing = if file.exists() { "" } else { " (does not exist)" };
+    writeln!(out, "{DIM}{}{missing}{DIM:#}", file.display())?;
+    let loaded = Config::obeyed(file, &last_config(paths));
+    for problem in &loaded.problems {
+        writeln!(out, "{WARNING}{problem}{WARNING:#}")?;
+    }
+    if !loaded.problems.is_empty() {
+        writeln!(out, "{WARNING}{}{WARNING:#}", loaded.consequence())?;
+    }
+    Ok(())
+}
+
+fn told(value: &Value) -> String {
+    if value.is_null() { "(none)".to_owned() } else { as_toml(value) }
+}
+
+pub(super) fn get(args: &GetArgs, paths: &Paths, out: &mut dyn Write) -> anyhow::Result<()> {
+    let key = known(&args.key)?;
+    let settings = Config::settings(paths.config_file());
+    let value = settings.iter().find(|setting| setting.key.name == key.name);
+    let value = value.map(|setting| setting.value.clone()).unwrap_or_default();
+    match &value {
+        value if args.json => writeln!(out, "{value}")?,
+        // For scripts, without quotes.
+        Value::String(text) => writeln!(out, "{text}")?,
+        value => writeln!(out, "{}", as_toml(value))?,
+    }
+    Ok(())
+}
+
+pub(super) fn set(args: &SetArgs, paths: &Paths, out: &mut dyn Write) -> anyhow::Result<()> {
+    let key = known(&args.key)?;
+    let (file, text) = super::file(paths)?;
+    let text = text.unwrap_or_default();
+    if args.unset {
+        return unset(&UnsetArgs { key: args.key.clone() }, paths, out);
+    }
+    let changed = change::set(&text, &key, &args.value).map_err(|error| refused(error, &key))?;
+    if changed != text {
+        file.write(&changed)?;
+    }
+    let setting =
+        Config::settings(paths.config_file()).into_iter().find(|setting| setting.key.name == key.name);
+    let value = setting.map(|setting| setting.value).unwrap_or_default();
+    writeln!(out, "{} = {}", key.name, told(&value))?;
+    Ok(says_when(out, &key)?)
+}
+
+pub(super) fn unset(args: &UnsetArgs, paths: &Paths, out: &mut dyn Write) -> anyhow::Result<()> {
+    let key = known(&args.key)?;
+    let (file, text) = super::file(paths)?;
+    let text = text.unwrap_or_default();
+    let changed = change::unset(&text, &key).map_err(|error| refused(error, &key))?;
+    if changed == text {
+        return Ok(writeln!(out, "The file does not have {}.", key.name)?);
+    }
+    file.write(&changed)?;
+    writeln!(out, "{} = {}", key.name, told(&key.default_value()))?;
+    Ok(says_when(out, &key)?)
+}
+
+/// Tells of what does not count at once.
+fn says_when(out: &mut dyn Write, key: &Key) -> std::io::Result<()> {
+    let table = key.name.split('.').next().unwrap_or_default();
+    if matches!(table, "context" | "redaction") || key.name == "capture.exclude" {
+        return writeln!(out, "{DIM}A running daemon takes it up within two seconds.{DIM:#}");
+    }
+    let when = if table == "mcp" { "`recall mcp`" } else { "the daemon" };
+    writeln!(out, "{DIM}It counts from the next start of {when}.{DIM:#}")
+}
+
+fn known(name: &str) -> anyhow::Result<Key> {
+    if let Some(key) = Key::find(name) {
+        return Ok(key);
+    }
+    if name == "subscribe" || name.starts_with("subscribe.") {
+        let failure = Failure::usage("[[subscribe]] is a list of commands, not a key");
+        return Err(failure.hint("Add one with `recall config edit`.").into());
+    }
+    let hint = match Key::nearest(name) {
+        Some(nearest) => format!("Did you mean {nearest}?"),
+        None => "`recall config list` shows all settings.".to_owned(),
+    };
+    Err(Failure::usage(format!("There is no setting {name:?}")).hint(hint).into())
+}
+
+fn refused(error: ChangeError, key: &Key) -> Failure {
+    let hint = match &error {
+        ChangeError::NotToml { .. } => "Mend it first with `recall config edit`.".to_owned(),
+        ChangeError::Kind { .. } => format!("{}. The file was not changed.", key.meaning),
+        ChangeError::Several { .. } | ChangeError::Refused { .. } => {
+            format!("{}: {}. The file was not changed.", key.meaning, key.allowed())
+        }
+    };
+    Failure::usage(error.to_string()).hint(hint)
+}

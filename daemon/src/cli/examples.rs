@@ -1,0 +1,250 @@
+//! Examples of each command, for its help and for whoever left something out; and what people call commands elsewhere.
+
+use clap::Command;
+
+/// The command's path, and its examples with what they do.
+const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
+    (
+        "install",
+        &[
+            ("recall install --dry-run", "show what would be changed"),
+            ("recall install", "connect all agents"),
+        ],
+    ),
+    ("uninstall", &[("recall uninstall --dry-run", "show what would be changed")]),
+    ("doctor", &[("recall doctor", "what is wrong, and what mends it")]),
+    ("demo", &[("recall demo", "in a folder of its own, which is removed")]),
+    (
+        "search",
+        &[
+            ("recall search rounding cents", "both words count, not all have to be there"),
+            ("recall search '\"half even\" -float type:decision'", "a phrase, a word to leave out, a filter"),
+            ("recall search file:login.rs since:2d --all", "in all projects"),
+        ],
+    ),
+    ("show", &[("recall show 12", "an observation"), ("recall show p12", "a prompt")]),
+    (
+        "timeline",
+        &[
+            ("recall timeline 12 --before 3", "what happened around it"),
+            ("recall timeline 52ab9f", "a session"),
+        ],
+    ),
+    (
+        "context",
+        &[
+            ("recall context", "what a session here would start with"),
+            ("recall context --prompt 'Why cents?'", "what this prompt would get"),
+        ],
+    ),
+    (
+        "why",
+        &[
+            ("recall why 52ab9f", "what a session was given"),
+            ("recall why 12", "who was given an observation"),
+        ],
+    ),
+    ("ui", &[("recall ui rounding", "begin with a search")]),
+    ("mcp", &[("recall mcp", "agents start it")]),
+    ("stats", &[("recall stats --days 30", "a month")]),
+    (
+        "statusline",
+        &[("recall statusline", "of the current folder"), ("recall statusline --cwd ~/shop", "of another")],
+    ),
+    ("config list", &[("recall config list --changed", "only what the file has")]),
+    ("config get", &[("recall config get context.start_tokens", "900 by default")]),
+    (
+        "config set",
+        &[
+            ("recall config set context.start_tokens 500", "a smaller start"),
+            ("recall config set capture.exclude '~/clients/*' secret", "a list"),
+        ],
+    ),
+    ("config unset", &[("recall config unset context.start_tokens", "back to the default")]),
+    ("config edit", &[("recall config edit", "in $VISUAL or $EDITOR")]),
+    ("config path", &[("recall config path", "where the file is")]),
+    ("config test", &[("recall config test", "before you rely on a model")]),
+    ("model add", &[("recall model add ./all-MiniLM-L6-v2 --name minilm", "a folder with a sentence model")]),
+    ("model list", &[("recall model list", "what is installed")]),
+    ("model remove", &[("recall model remove minilm", "")]),
+    (
+        "remember",
+        &[
+            ("recall remember 'Prices are in cents.' --type decision", "for this project"),
+            ("recall remember - < notes.md", "from stdin"),
+        ],
+    ),
+    (
+        "resolve",
+        &[("recall resolve 12", "it is no longer injected"), ("recall resolve --reopen 12", "it is again")],
+    ),
+    (
+        "forget",
+        &[
+            ("recall forget 12 p7 --dry-run", "show what would go"),
+            ("recall forget --project shop --since 2d", "asks first"),
+        ],
+    ),
+    ("status", &[("recall status", "is it running, and what does it do")]),
+    ("sessions", &[("recall sessions --since 2d", "of this project"), ("recall sessions --all", "of all")]),
+    (
+        "events",
+        &[
+            ("recall events --kinds session_start,session_end", "until Ctrl-C"),
+            ("recall events -n 1", "wait for the next one"),
+        ],
+    ),
+    ("pause", &[("recall pause --for 2h", "and go on by itself"), ("recall pause", "until `recall resume`")]),
+    ("resume", &[("recall resume", "record again")]),
+    ("ctl status", &[("recall ctl status --json", "for scripts")]),
+    ("ctl sessions", &[("recall ctl sessions --all", "of all projects")]),
+    ("ctl session", &[("recall ctl session 52ab9f", "the first characters of its id are enough")]),
+    ("ctl jobs", &[("recall ctl jobs --dead", "only what was given up")]),
+    ("ctl retry", &[("recall ctl retry", "all that failed"), ("recall ctl retry 7", "one job")]),
+    ("ctl events", &[("recall ctl events", "until Ctrl-C")]),
+    ("ctl flush", &[("recall ctl flush", "before a search in a script")]),
+    ("ctl pause", &[("recall ctl pause --for 30m", "")]),
+    ("ctl resume", &[("recall ctl resume", "")]),
+    ("ctl stop", &[("recall ctl stop", "the next hook starts it again")]),
+    (
+        "edit",
+        &[("recall edit 12", "in $VISUAL or $EDITOR"), ("recall edit 12 --title 'Prices are in cents'", "")],
+    ),
+    ("pin", &[("recall pin 12", "it stands first at every start"), ("recall pin 12 --off", "no longer")]),
+    ("undo", &[("recall undo --list", "what can be taken back"), ("recall undo", "the last of it")]),
+    ("ctl backup", &[("recall ctl backup memory.db", "")]),
+    ("ctl restore", &[("recall ctl restore memory.db", "asks first")]),
+    ("ctl check", &[("recall ctl check", "")]),
+    ("ctl prune", &[("recall ctl prune --older-than 90d --dry-run", "show what would go")]),
+    ("ctl reindex", &[("recall ctl reindex", "if search finds too little")]),
+    ("daemon", &[("recall daemon", "in the foreground, to see why it does not start")]),
+    ("completions", &[("recall completions bash > ~/.local/share/bash-completion/completions/recall", "")]),
+];
+
+/// What other programs call a command.
+const SYNONYMS: &[(&str, &str)] = &[
+    ("find", "search"),
+    ("grep", "search"),
+    ("query", "search"),
+    ("list", "sessions"),
+    ("ls", "sessions"),
+    ("history", "sessions"),
+    ("log", "timeline"),
+    ("logs", "events"),
+    ("watch", "events"),
+    ("add", "remember"),
+    ("note", "remember"),
+    ("save", "remember"),
+    ("delete", "forget"),
+    ("remove", "forget"),
+    ("rm", "forget"),
+    ("get", "show"),
+    ("cat", "show"),
+    ("close", "resolve"),
+    ("start", "daemon"),
+    ("stop", "ctl stop"),
+    ("restart", "ctl stop"),
+    ("jobs", "ctl jobs"),
+    ("session", "ctl session"),
+    ("settings", "config list"),
+    ("set", "config set"),
+    ("setup", "install"),
+    ("init", "install"),
+    ("check", "doctor"),
+    ("disable", "pause"),
+    ("enable", "resume"),
+    ("version", "--version"),
+];
+
+/// The command that is called so elsewhere.
+pub(super) fn meant_by(name: &str) -> Option<&'static str> {
+    SYNONYMS.iter().find(|(synonym, _)| *synonym == name).map(|(_, command)| *command)
+}
+
+/// An example of the command at the beginning of these arguments.
+pub(super) fn example_for(arguments: &[String]) -> Option<&'static str> {
+    let words: Vec<&str> =
+        arguments.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+    let path_of = |length: usize| words.get(..length).map(|path| path.join(" "));
+    let (_, examples) = [2, 1]
+        .into_iter()
+        .filter_map(path_of)
+        .find_map(|path| EXAMPLES.iter().find(|(of, _)| *of == path))?;
+    examples.first().map(|(line, _)| *line)
+}
+
+/// The command with examples in the help of each command beneath it.
+pub(super) fn with_examples(command: Command) -> Command {
+    beneath(command, "")
+}
+
+fn beneath(command: Command, path: &str) -> Command {
+    let names: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
+    names.into_iter().fold(command, |command, name| {
+        let path = format!("{path} {name}").trim().to_owned();
+        command.mut_subcommand(name, |inner| {
+            let told = EXAMPLES.iter().find(|(of, _)| *of == path).map(|(_, examples)| text(examples));
+            let inner = beneath(inner, &path);
+            // Some say more about themselves.
+            let own = inner.get_after_help().map(ToString::to_string);
+            match [told, own].into_iter().flatten().reduce(|told, own| format!("{told}\n\n{own}")) {
+                Some(told) => inner.after_help(told),
+                None => inner,
+            }
+        })
+    })
+}
+
+fn text(examples: &[(&str, &str)]) -> String {
+    let longest = examples.iter().map(|(line, _)| line.chars().count()).max().unwrap_or_default();
+    let mut told = String::from("Examples:");
+    for (line, what) in examples {
+        let gap = " ".repeat(longest - line.chars().count());
+        told.push_str(format!("\n  {line}{gap}  {what}").trim_end());
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::command_line;
+    use super::*;
+
+    fn leaves(command: &Command, path: &str, found: &mut Vec<String>) {
+        for inner in command.get_subcommands() {
+            let path = format!("{path} {}", inner.get_name()).trim().to_owned();
+            match inner.has_subcommands() {
+                true => leaves(inner, &path, found),
+                false if inner.is_hide_set() => {}
+                false => {
+                    let help = inner.get_after_help().map(ToString::to_string).unwrap_or_default();
+                    assert!(help.contains("Examples:"), "`recall {path}` has no example");
+                    found.push(path);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_command_has_examples_and_each_example_is_understood() {
+        let mut found = Vec::new();
+        leaves(&command_line(), "", &mut found);
+        for (path, examples) in EXAMPLES {
+            assert!(found.iter().any(|of| of == path), "there is no `recall {path}`");
+            for (line, _) in *examples {
+                let line = line.split(['<', '>']).next().unwrap();
+                let words = shlex::split(line).unwrap();
+                let parsed = command_line().try_get_matches_from(super::super::search::shield(
+                    words.iter().map(std::ffi::OsString::from),
+                ));
+                assert!(parsed.is_ok(), "{line}: {parsed:?}");
+                assert!(line.starts_with(&format!("recall {path}")), "{line} is no example of {path}");
+            }
+        }
+        for (synonym, command) in SYNONYMS {
+            assert!(!found.iter().any(|of| of == synonym), "{synonym} is a command");
+            let is_known = command.starts_with('-') || found.iter().any(|of| of == command);
+            assert!(is_known, "{command} is none");
+        }
+    }
+}

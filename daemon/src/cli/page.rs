@@ -1,0 +1,170 @@
+//! What reading commands print: fitted to the terminal's width, and through a pager if it is longer than the screen.
+//!
+//! A line is broken between words only, and goes on where its text began. Nothing is broken in a pipe, where scripts
+//! read.
+
+use std::io::{IsTerminal, Write};
+use std::process::{Command, Stdio};
+
+use unicode_width::UnicodeWidthChar;
+
+/// Narrower screens are taken for this wide.
+const LEAST_WIDTH: usize = 40;
+/// How much is left of the width, at least, where a line goes on: one part of so many.
+const LEAST_ROOM: usize = 4;
+
+/// Whether a long output goes through a pager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paging {
+    Allowed,
+    Off,
+}
+
+/// The width for which lines are broken, in columns; `None` in a pipe. `COLUMNS` sets it, also there.
+pub fn width() -> Option<usize> {
+    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
+    let screen = || screen().map(|(columns, _)| columns);
+    set.filter(|columns| *columns > 0).or_else(screen).map(|columns: usize| columns.max(LEAST_WIDTH))
+}
+
+/// Columns and rows of the terminal behind stdout.
+fn screen() -> Option<(usize, usize)> {
+    if !std::io::stdout().is_terminal() {
+        return None;
+    }
+    let (columns, rows) = ratatui::crossterm::terminal::size().ok()?;
+    (columns > 0 && rows > 0).then(|| (columns.into(), rows.into()))
+}
+
+/// Prints a text that may have colours.
+///
+/// # Errors
+/// Stdout cannot be written. A pager that cannot be started, or is closed early, is no error.
+pub fn print(text: &str, paging: Paging) -> std::io::Result<()> {
+    let is_long = screen().is_some_and(|(_, rows)| text.lines().count() >= rows);
+    let stdout = std::io::stdout();
+    let choice = anstream::AutoStream::choice(&stdout);
+    if is_long && paging == Paging::Allowed {
+        let mut shown = anstream::AutoStream::new(Vec::new(), choice);
+        shown.write_all(text.as_bytes())?;
+        if page(&shown.into_inner()) {
+            return Ok(());
+        }
+    }
+    let mut out = anstream::AutoStream::new(stdout.lock(), choice);
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// False if there is no pager.
+fn page(text: &[u8]) -> bool {
+    let named = ["RECALL_PAGER", "PAGER"].iter().find_map(|name| std::env::var(name).ok());
+    let pager = named.unwrap_or_else(|| "less".to_owned());
+    // An empty one, or `cat`, switches it off.
+    if matches!(pager.trim(), "" | "cat") {
+        return false;
+    }
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("exec {pager}")).stdin(Stdio::piped());
+    if std::env::var_os("LESS").is_none() {
+        command.env("LESS", "FRX");
+    }
+    let Ok(mut child) = command.spawn() else { return false };
+    if let Some(mut input) = child.stdin.take() {
+        // Whoever leaves the pager has read enough.
+        let _ = input.write_all(text);
+    }
+    // The shell ends with 127 where the program does not exist.
+    child.wait().is_ok_and(|status| status.code() != Some(127))
+}
+
+/// The text with lines of at most `width` columns, as far as its words allow.
+pub fn fit(text: &str, width: usize) -> String {
+    let mut fitted = String::with_capacity(text.len() + text.len() / 16);
+    for line in text.split_inclusive('\n') {
+        let (body, end) = line.strip_suffix('\n').map_or((line, ""), |body| (body, "\n"));
+        let text = body.trim_start_matches(' ');
+        let bullet = if ["- ", "* ", "→ "].iter().any(|mark| text.starts_with(mark)) { 2 } else { 0 };
+        let indent = columns(body) - columns(text) + bullet;
+        fitted.push_str(&hang(body, 0, indent, width));
+        fitted.push_str(end);
+    }
+    fitted
+}
+
+/// Breaks one line that begins at column `start`; what goes on is indented. Colours take no columns.
+pub fn hang(line: &str, start: usize, indent: usize, width: usize) -> String {
+    if start + columns(line) <= width {
+        return line.to_owned();
+    }
+    let indent = indent.min(width - width / LEAST_ROOM);
+    let (mut out, mut at, mut gap, mut has_word) = (String::new(), start, String::new(), false);
+    let mut rest = line;
+    while !rest.is_empty() {
+        let spaces = rest.len() - rest.trim_start_matches(' ').len();
+        let (blank, after) = rest.split_at(spaces);
+        let end = after.find(' ').unwrap_or(after.len());
+        let (word, next) = after.split_at(end);
+        gap.push_str(blank);
+        let wide = columns(word);
+        if has_word && wide > 0 && at + gap.len() + wide > width {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent));
+            at = indent;
+        } else {
+            out.push_str(&gap);
+            at += gap.len();
+        }
+        gap.clear();
+        out.push_str(word);
+        at += wide;
+        has_word |= wide > 0;
+        rest = next;
+    }
+    out
+}
+
+/// The columns that a text takes, without its colours.
+pub fn columns(text: &str) -> usize {
+    let (mut columns, mut inside) = (0, false);
+    for character in text.chars() {
+        match character {
+            '\u{1b}' => inside = true,
+            'm' if inside => inside = false,
+            _ if inside => {}
+            _ => columns += character.width().unwrap_or(0),
+        }
+    }
+    columns
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_line_goes_on_where_it_began() {
+        assert_eq!(fit("  one two three\nfour\n", 9), "  one two\n  three\nfour\n");
+        assert_eq!(fit("short\n\n", 9), "short\n\n");
+        assert_eq!(fit("\u{1b}[1mone two\u{1b}[0m three", 7), "\u{1b}[1mone two\u{1b}[0m\nthree");
+        assert_eq!(fit("incomprehensibilities of\n", 9), "incomprehensibilities\nof\n");
+        assert_eq!(fit("日本 日本 日本", 9), "日本 日本\n日本");
+        assert_eq!(hang("one two", 5, 5, 10), "one\n     two");
+        assert_eq!(fit("- one two\n", 7), "- one\n  two\n");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_and_no_word_is_broken(text in "[a-cé日 \n]{0,80}", width in 5_usize..40) {
+            let fitted = fit(&text, width);
+            let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            prop_assert_eq!(words(&fitted), words(&text));
+            for line in fitted.lines() {
+                let has_one_word = line.split_whitespace().count() <= 1;
+                prop_assert!(has_one_word || columns(line.trim_end()) <= width, "{line:?} {width}");
+            }
+        }
+    }
+}

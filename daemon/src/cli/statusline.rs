@@ -1,0 +1,125 @@
+//! `recall statusline`: one line about the current project, for a shell's prompt or an agent's status line.
+//!
+//! Shells and agents run this often and wait for it. It never fails, starts nothing, and gives up soon.
+
+use std::io::{IsTerminal, Read, Write};
+use std::time::Duration;
+
+use clap::Args;
+use recall_protocol::client::Connection;
+use recall_protocol::frame::{self, Deadline, Waited};
+use recall_protocol::paths::Paths;
+use recall_protocol::query::Glance;
+use recall_protocol::wire::{Reply, Request};
+use rustix::event::PollFlags;
+use serde_json::Value;
+
+use super::client::this_folder;
+use super::terminal::{counted, defuse};
+use crate::app::answers::status::GlanceAnswer;
+
+/// How long an agent may take to say where it is.
+const INPUT_WITHIN: Duration = Duration::from_millis(50);
+/// How long the daemon may take.
+const ANSWER_WITHIN: Duration = Duration::from_millis(100);
+/// Longer input says where it is in the beginning or not at all.
+const MOST_BYTES: usize = 64 << 10;
+
+#[derive(Debug, Args)]
+pub struct StatuslineArgs {
+    /// Folder of the project [default: the one that JSON on stdin names, or the current one]
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<String>,
+}
+
+/// Only fails if stdout does.
+pub fn run(args: &StatuslineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let folder = args.cwd.clone().or_else(folder_of_agent).unwrap_or_else(this_folder);
+    let folder = std::path::absolute(&folder).map_or(folder, |folder| folder.to_string_lossy().into_owned());
+    let line = glance(folder).map_or_else(|| "recall is not running".to_owned(), |glance| line(&glance));
+    Ok(writeln!(out, "{line}")?)
+}
+
+/// `None`: nobody answers in time.
+fn glance(folder: String) -> Option<GlanceAnswer> {
+    let paths = Paths::from_env().ok()?;
+    let deadline = Deadline::after(ANSWER_WITHIN);
+    let mut connection = Connection::open(&paths, deadline).ok()?;
+    let Reply::Json(bytes) = connection.ask(&Request::Query(Glance { folder }.into()), deadline).ok()? else {
+        return None;
+    };
+    let mut answer = serde_json::from_slice(&bytes).ok()?;
+    defuse(&mut answer);
+    serde_json::from_value(answer).ok()
+}
+
+fn line(glance: &GlanceAnswer) -> String {
+    let GlanceAnswer { project, notes, open, paused } = glance;
+    let mut parts = vec![counted(*notes, "note", "notes")];
+    if *open > 0 {
+        parts.push(format!("{open} open"));
+    }
+    if *paused {
+        parts.push("paused".to_owned());
+    }
+    // A project that is not known yet has no name.
+    parts.extend(project.iter().map(|name| name.replace(['\n', '\t'], " ")));
+    format!("recall {}", parts.join(" · "))
+}
+
+/// The folder that an agent tells of on stdin. A person's terminal is not read.
+fn folder_of_agent() -> Option<String> {
+    let stdin = std::io::stdin();
+    if stdin.is_terminal() {
+        return None;
+    }
+    let mut stdin = stdin.lock();
+    let deadline = Deadline::after(INPUT_WITHIN);
+    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+    while bytes.len() < MOST_BYTES {
+        let left = deadline.remaining()?;
+        if matches!(frame::wait(&rustix::stdio::stdin(), PollFlags::IN, left).ok()?, Waited::NotYet) {
+            continue;
+        }
+        match stdin.read(&mut buffer).ok()? {
+            0 => break,
+            length => bytes.extend_from_slice(buffer.get(..length)?),
+        }
+        // Whoever keeps the pipe open may have said all.
+        if let Some(folder) = folder_in(&bytes) {
+            return Some(folder);
+        }
+    }
+    folder_in(&bytes)
+}
+
+fn folder_in(bytes: &[u8]) -> Option<String> {
+    let value: Value = serde_json::from_slice(bytes).ok()?;
+    let folder = value.pointer("/workspace/current_dir").or_else(|| value.get("cwd"))?;
+    folder.as_str().filter(|folder| !folder.is_empty()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_there_is() {
+        let glance = |project: Option<&str>, notes, open, paused| {
+            line(&GlanceAnswer { project: project.map(str::to_owned), notes, open, paused })
+        };
+        assert_eq!(glance(Some("shop"), 12, 2, false), "recall 12 notes · 2 open · shop");
+        assert_eq!(glance(Some("shop"), 1, 0, true), "recall 1 note · paused · shop");
+        assert_eq!(glance(None, 0, 0, false), "recall 0 notes");
+    }
+
+    #[test]
+    fn an_agent_says_where_it_is() {
+        let folder = |text: &str| folder_in(text.as_bytes());
+        assert_eq!(folder(r#"{"cwd": "/a", "workspace": {"current_dir": "/b"}}"#).as_deref(), Some("/b"));
+        assert_eq!(folder(r#"{"cwd": "/a"}"#).as_deref(), Some("/a"));
+        for none in ["", "{", "[]", r#"{"cwd": 7}"#, r#"{"cwd": ""}"#] {
+            assert_eq!(folder(none), None, "{none}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! `recall config` changes one key at a time, keeps everything else, and lets no mistake into the file.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use recall_tests::{Said, Stage};
+use serde_json::json;
+
+const TEXT: &str = "# mine\n[timers]\nbatch_idle_s = 60 # short\n";
+
+fn file(stage: &Stage) -> String {
+    std::fs::read_to_string(stage.home().join("config.toml")).unwrap_or_default()
+}
+
+/// Runs `recall config edit` with a shell script in the place of an editor; `$1` is the file.
+fn edit(script: &str) -> (Stage, Said) {
+    let stage = Stage::new();
+    let program = stage.user_home().join("editor.sh");
+    std::fs::write(&program, script).unwrap();
+    let stage = stage.variable("EDITOR", &format!("sh {}", program.display()));
+    let said = stage.recall(["config", "edit"]);
+    (stage, said)
+}
+
+#[test]
+fn a_key_is_set_shown_and_taken_back() {
+    let stage = Stage::new().config(TEXT);
+    let said = stage.recall(["config", "set", "context.start_tokens", "100"]);
+    assert_eq!(
+        (said.code(), said.stdout.lines().next()),
+        (0, Some("context.start_tokens = 100")),
+        "{said:?}"
+    );
+    assert_eq!(file(&stage), format!("{TEXT}\n[context]\nstart_tokens = 100\n"));
+    assert_eq!(stage.recall(["config", "get", "context.start_tokens"]).stdout, "100\n");
+    let listed = stage.json(["config", "list", "--changed"]);
+    let origins: Vec<_> =
+        listed["settings"].as_array().unwrap().iter().map(|key| (&key["key"], &key["line"])).collect();
+    assert_eq!(
+        origins,
+        [(&json!("timers.batch_idle_s"), &json!(3)), (&json!("context.start_tokens"), &json!(6))]
+    );
+    let told = stage.recall(["config", "list"]).stdout;
+    assert!(told.contains("line 6, default 900"), "{told}");
+    assert_eq!(stage.recall(["config", "unset", "context.start_tokens"]).code(), 0);
+    assert_eq!(stage.recall(["config", "get", "context.start_tokens"]).stdout, "900\n");
+    assert!(file(&stage).starts_with(TEXT), "{}", file(&stage));
+    let path = stage.recall(["config", "path"]).stdout;
+    assert_eq!(path.trim_end(), stage.home().join("config.toml").to_string_lossy());
+}
+
+#[test]
+fn a_bad_value_changes_nothing_and_is_told_what_is_allowed() {
+    let stage = Stage::new().config(TEXT);
+    for (arguments, expected) in [
+        (["timers.batch_idle_s", "soon"], "it must be a whole number from 1 to 86400"),
+        (["timers.batch_idle_s", "0"], "it must be 1 to 86400"),
+        (["timers.batch_idle", "7"], "Did you mean timers.batch_idle_s?"),
+        (["subscribe", "x"], "recall config edit"),
+    ] {
+        let said = stage.recall(["config", "set"].into_iter().chain(arguments));
+        assert_eq!(said.code(), 2, "{said:?}");
+        assert!(said.stderr.contains(expected), "{said:?}");
+    }
+    assert_eq!(file(&stage), TEXT);
+}
+
+#[test]
+fn an_editor_gets_a_template_and_only_a_right_file_is_saved() {
+    let (stage, said) = edit("sed -i 's/^# start_tokens = .*/start_tokens = 70/' \"$1\"\n");
+    assert_eq!(said.code(), 0, "{said:?}");
+    assert!(file(&stage).contains("# Tokens after a compaction"), "{}", file(&stage));
+    assert_eq!(stage.recall(["config", "get", "context.start_tokens"]).stdout, "70\n");
+
+    let (stage, said) = edit("echo 'start_token = 70' > \"$1\"\n");
+    assert_eq!((said.code(), file(&stage).as_str()), (1, ""), "{said:?}");
+    assert!(said.stdout.contains("line 1, column 1: unknown field `start_token`"), "{said:?}");
+    let kept = said.stderr.split("What you wrote is in ").nth(1).unwrap().trim().trim_end_matches('.');
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), "start_token = 70\n");
+    std::fs::remove_file(kept).unwrap();
+
+    let (stage, said) = edit("exit 3\n");
+    assert_eq!((said.code(), file(&stage).as_str()), (1, ""), "{said:?}");
+    let (_, said) = edit("exit 0\n");
+    assert_eq!((said.code(), said.stdout.as_str()), (0, "Nothing was changed.\n"), "{said:?}");
+}
+
+#[test]
+fn what_sessions_are_given_changes_while_the_daemon_runs() {
+    let stage = Stage::new().daemon();
+    stage.discount_session("first");
+    stage.flush();
+    let given = || {
+        let start = stage.event("next", "SessionStart", json!({"source": "startup", "model": "claude"}));
+        stage.hook(&start).stdout
+    };
+    assert!(given().contains("additionalContext"));
+    assert_eq!(stage.recall(["config", "set", "context.start_tokens", "0"]).code(), 0);
+    stage.flush();
+    assert!(!given().contains("additionalContext"));
+    assert_eq!(stage.json(["ctl", "status"])["config"]["after_restart"], json!([]));
+}

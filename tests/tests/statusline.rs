@@ -1,0 +1,48 @@
+//! `recall statusline` says one line, whatever happens, and starts nothing.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use recall_tests::{Stage, run};
+use serde_json::json;
+
+fn line(stage: &Stage, arguments: &[&str], stdin: &str) -> String {
+    let mut command = stage.command("recall");
+    // It may start a daemon, if it wants one.
+    command.arg("statusline").args(arguments).env_remove("RECALL_NO_DAEMON_START");
+    let said = run(command, stdin.as_bytes());
+    assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{said:?}");
+    said.stdout
+}
+
+#[test]
+fn a_project_is_told_in_a_line() {
+    let stage = Stage::new().daemon();
+    assert_eq!(line(&stage, &[], ""), "recall 0 notes\n");
+    stage.discount_session("first");
+    stage.flush();
+    for (text, kind) in [("Refuse negative discounts.", "next_step"), ("Prices are in cents.", "decision")] {
+        assert_eq!(stage.recall(["remember", text, "--type", kind]).code(), 0);
+    }
+    assert_eq!(line(&stage, &[], ""), "recall 3 notes · 1 open · shop\n");
+    // Of another folder, as an agent tells it; and as a person does.
+    let elsewhere = json!({"cwd": "/", "workspace": {"current_dir": "/", "project_dir": "/"}}).to_string();
+    assert_eq!(line(&stage, &[], &elsewhere), "recall 0 notes\n");
+    let there = json!({"session_id": "one", "cwd": stage.project()}).to_string();
+    let mut command = stage.command("recall");
+    command.arg("statusline").current_dir("/");
+    assert_eq!(run(command, there.as_bytes()).stdout, "recall 3 notes · 1 open · shop\n");
+    assert_eq!(line(&stage, &["--cwd", "/"], &there), "recall 0 notes\n");
+    assert_eq!(line(&stage, &[], "no JSON"), "recall 3 notes · 1 open · shop\n");
+    assert_eq!(stage.recall(["pause"]).code(), 0);
+    assert_eq!(line(&stage, &[], ""), "recall 3 notes · 1 open · paused · shop\n");
+}
+
+#[test]
+fn without_a_daemon_it_says_so_and_starts_none() {
+    let stage = Stage::new();
+    assert_eq!(line(&stage, &[], "{}"), "recall is not running\n");
+    assert!(!stage.home().exists());
+    let stage = Stage::new().variable("RECALL_HOME", "relative");
+    assert_eq!(line(&stage, &[], "{}"), "recall is not running\n");
+}

@@ -1,0 +1,115 @@
+//! What people type wrong, and what they are told: what is wrong, and what to do instead. Nothing is changed by it.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::process::Stdio;
+
+use recall_tests::Stage;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+/// Nothing goes on stdout but help that was asked for; usage errors end with 2, refusals with 1.
+const WRONG: [(&[&str], i32, &str); 57] = [
+    (&["serach", "cart"], 2, "a similar subcommand exists: 'search'"),
+    (&["sesions"], 2, "a similar subcommand exists: 'sessions'"),
+    (&["confg", "list"], 2, "a similar subcommand exists: 'config'"),
+    (&["find", "cart"], 2, "You may mean `recall search`."),
+    (&["delete", "1"], 2, "You may mean `recall forget`."),
+    (&["restart"], 2, "You may mean `recall ctl stop`."),
+    (&["frobnicate"], 2, "unrecognized subcommand 'frobnicate'"),
+    (&["ctl", "statsu"], 2, "a similar subcommand exists: 'status'"),
+    (&["config"], 2, "Usage: recall config"),
+    (&["search"], 2, "For example: recall search rounding cents"),
+    (&["search", ""], 2, "The query is empty: what should be found?\n"),
+    (&["search", "type:bugfx"], 2, "Did you mean type:bugfix?"),
+    (&["search", "typ:bugfix"], 2, "Did you mean type:bugfix?"),
+    (&["search", "type:"], 2, "Known: bugfix, feature"),
+    (&["search", "since:someday"], 2, "try 2h, yesterday, 2026-11-01"),
+    (&["search", "cart", "--since", "someday"], 2, "try 2h, yesterday, 2026-11-01"),
+    (&["search", "cart", "-n", "0"], 2, "give a whole number from 1 on"),
+    (&["search", "cart", "--limit", "many"], 2, "give a whole number from 1 on"),
+    (&["search", "cart", "--all", "--project", "shop"], 2, "cannot be used with '--project <PROJECT>'"),
+    (&["search", "cart", "--project", "unheard-of"], 1, "`recall sessions --all` shows the projects"),
+    (&["search", "cart", "--project", "./nowhere"], 2, "Give a project's name or an existing folder."),
+    (&["search", "cart", "--colour"], 2, "a similar argument exists: '--color'"),
+    (&["show"], 2, "For example: recall show 12"),
+    (&["show", "banana"], 1, "An observation's id is a number (123 or #123)"),
+    (&["show", "9999"], 1, "`recall search WORDS` finds what there is."),
+    (&["timeline"], 2, "For example: recall timeline 12"),
+    (&["timeline", "nowhere"], 1, "`recall sessions --all` lists those there are."),
+    (&["timeline", "1", "--before", "many"], 2, "give a whole number"),
+    (&["context", "--cwd"], 2, "a value is required for '--cwd <DIR>'"),
+    (&["why", "nowhere"], 1, "There is no session \"nowhere\"."),
+    (&["remember"], 2, "For example: recall remember 'Prices are in cents.'"),
+    (&["remember", "-"], 2, "There is nothing to remember."),
+    (&["remember", "-", "more"], 2, "`-` stands alone"),
+    (&["remember", "<private>x</private>"], 2, "All of it is private"),
+    (&["remember", "note", "--importance", "11"], 2, "11 is not in 1..=10"),
+    (&["remember", "note", "--type", "bugfx"], 1, "Did you mean bugfix? There are bugfix, feature"),
+    (&["remember", "note", "--project", "unheard-of"], 1, "Name its folder, or run this in it."),
+    (&["resolve"], 2, "For example: recall resolve 12"),
+    (&["resolve", "banana"], 1, "\"banana\" is no id."),
+    (&["resolve", "9999"], 1, "There is no observation 9999."),
+    (&["forget"], 2, "Use ids, --session, --project"),
+    (&["forget", "1"], 2, "Use --yes to confirm, or --dry-run to see the changes."),
+    (&["forget", "9999", "--yes"], 1, "There is no observation 9999."),
+    (&["forget", "--since", "someday", "--yes"], 2, "Invalid time \"someday\""),
+    (&["pause", "--for", "soon"], 2, "Try 30m, 2h or \"1 day\"."),
+    (&["ctl", "session", "nowhere"], 1, "There is no session \"nowhere\"."),
+    (&["ctl", "retry", "banana"], 2, "give the number of a job"),
+    (&["events", "--kinds", "session_over"], 1, "There are session_start, session_suspend"),
+    (&["stats", "--days", "many"], 2, "give a whole number"),
+    (&["config", "get", "timers.batch_idle"], 2, "Did you mean timers.batch_idle_s?"),
+    (&["config", "set", "timers.batch_idle_s"], 2, "For example: recall config set context.start_tokens 500"),
+    (&["config", "set", "timers.batch_idle_s", "soon"], 2, "it must be a whole number from 1 to 86400."),
+    (&["config", "set", "durability.sync", "fast"], 2, "it must be one of full, normal."),
+    (&["config", "unset", "colour"], 2, "`recall config list` shows all settings."),
+    (&["model", "remove", "nothing"], 1, "See `recall model list`."),
+    (&["completions", "bsh"], 2, "a similar value exists: 'bash'"),
+    (&["status", "--color=maybe"], 2, "[possible values: auto, always, never]"),
+];
+
+#[test]
+fn a_slip_is_told_with_the_way_out() {
+    let stage = Stage::new().daemon();
+    stage.discount_session("first");
+    stage.flush();
+    let before = stage.json(["ctl", "status"])["observations"].clone();
+    for (words, code, expected) in WRONG {
+        let said = stage.recall(words.iter().copied());
+        assert_eq!((said.code(), said.stdout.as_str()), (code, ""), "{words:?}: {said:?}");
+        assert!(said.stderr.contains(expected), "{words:?}: {}", said.stderr);
+        assert!(!said.stderr.contains("panicked"), "{words:?}: {}", said.stderr);
+    }
+    assert_eq!(stage.json(["ctl", "status"])["observations"], before);
+}
+
+#[test]
+fn the_hook_client_answers_a_person_and_starts_nothing() {
+    let stage = Stage::new();
+    for (arguments, expected) in [
+        (&["--help"][..], "Usage: recall-shim AGENT [EVENT]"),
+        (&["--version"], "recall-shim "),
+        (&["--nothing"], "no such option"),
+        (&[], "Usage: recall-shim AGENT [EVENT]"),
+        (&["status"], "Usage: recall-shim AGENT [EVENT]"),
+    ] {
+        let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&keyboard).unwrap();
+        unlockpt(&keyboard).unwrap();
+        let name = ptsname(&keyboard, Vec::new()).unwrap().into_string().unwrap();
+        let terminal = OpenOptions::new().read(true).write(true).open(&name).unwrap();
+        let mut command = stage.command("recall-shim");
+        // It may start a daemon, if it wants one.
+        command.args(arguments).env_remove("RECALL_NO_DAEMON_START").stdin(Stdio::from(terminal));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(child.wait().unwrap().success());
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+        assert!(!stage.home().exists(), "{arguments:?} made something");
+    }
+}

@@ -95,10 +95,11 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer, query: &Query, scope: Scope)
         entry(out, result, &sought)?;
     }
     let (shown, total, took) = (answer.results.len(), answer.total, answer.took_ms);
-    for Unknown { key, value } in &answer.unknown {
+    for Unknown { key, value, meant } in &answer.unknown {
+        let meant = meant.as_ref().map(|name| format!(" Did you mean {name:?}?")).unwrap_or_default();
         match key.as_ref() {
-            "session" => writeln!(out, "No session is known whose id begins with {value:?}.")?,
-            key => writeln!(out, "No {key} {value:?} is known.")?,
+            "session" => writeln!(out, "No session is known whose id begins with {value:?}.{meant}")?,
+            key => writeln!(out, "No {key} {value:?} is known.{meant}")?,
         }
     }
     for ReadAs { typed, read } in &answer.read_as {

@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use recall_protocol::query::Show;
 
+use super::candidates;
 use super::client::{Client, Start, this_folder};
 use super::terminal::{self, ACCENT, BOLD, DIM};
 use crate::app::answers::Moment;
@@ -17,6 +18,7 @@ const COMMIT_DIGITS: usize = 10;
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// 123 or #123 for an observation; p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call, c12 a compaction's summary
+    #[arg(add = candidates::items())]
     id: String,
     /// Print JSON
     #[arg(long)]

@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use recall_protocol::query::Timeline;
 
+use super::candidates;
 use super::client::{Client, Start, this_folder};
 use super::filter::whole;
 use super::terminal::{self, ACCENT, DIM};
@@ -12,6 +13,7 @@ use super::terminal::{self, ACCENT, DIM};
 #[derive(Debug, Args)]
 pub struct TimelineArgs {
     /// Id of an observation, prompt or other item, or of a session
+    #[arg(add = candidates::items_and_sessions())]
     id: String,
     /// Number of entries before it
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole)]

@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use recall_protocol::query::Why;
 
+use super::candidates;
 use super::client::{Client, Start};
 use super::terminal::{self, ACCENT, BOLD, DIM};
 use crate::app::answers::session::{self, WhyAnswer, WhyGivenAnswer};
@@ -12,6 +13,7 @@ use crate::app::answers::session::{self, WhyAnswer, WhyGivenAnswer};
 #[derive(Debug, Args)]
 pub struct WhyArgs {
     /// A session's id or its first characters; 12 or #12 an observation, s12 a summary
+    #[arg(add = candidates::items_and_sessions())]
     id: String,
     /// Print JSON
     #[arg(long)]

@@ -132,6 +132,8 @@ pub struct Note {
     pub importance: Importance,
     /// The user wants it to stand first.
     pub is_pinned: bool,
+    /// A file that it warns of and that the reader's branch changes.
+    pub warns_of: Option<String>,
     pub at: Timestamp,
     /// The branch that its work is on, if that is not merged here.
     pub elsewhere: Option<Elsewhere>,
@@ -286,11 +288,11 @@ fn by_weight(notes: &[Note], now: Timestamp) -> Vec<&Note> {
     notes
 }
 
-/// A note's weight at a start: mainly its importance. It fades with age, but never to zero. A standing wish does not
-/// fade, and an open end fades sooner.
+/// A note's weight at a start: mainly its importance. It fades with age, but never to zero. A standing wish and a
+/// warning about the work at hand do not fade, and an open end fades sooner.
 fn weight(note: &Note, now: Timestamp) -> f64 {
     let half_life = match note.kind {
-        kind if kind.is_standing() => return f64::from(note.importance.get()),
+        kind if kind.is_standing() || note.warns_of.is_some() => return f64::from(note.importance.get()),
         ObservationType::NextStep => OPEN_END_HALF_LIFE_DAYS,
         _ => HALF_LIFE_DAYS,
     };
@@ -458,7 +460,10 @@ impl Page {
             if self.add(&line) == Added::No {
                 break;
             }
-            let reason = format!("importance {}, {}", note.importance.get(), age(note.at, now));
+            let mut reason = format!("importance {}, {}", note.importance.get(), age(note.at, now));
+            if let Some(file) = &note.warns_of {
+                let _ = write!(reason, ", about {file}, which this branch changes");
+            }
             self.items.push(note.item(extent, reason));
         }
     }
@@ -602,6 +607,7 @@ mod tests {
     fn note(id: i64, importance: i64, days_ago: i64, title: &str) -> Note {
         Note {
             is_pinned: false,
+            warns_of: None,
             id: ObservationId(id),
             kind: ObservationType::Decision,
             title: title.to_owned(),
@@ -653,6 +659,20 @@ mod tests {
             reason: "50 % an answer".to_owned(),
             elsewhere: None,
         }
+    }
+
+    #[test]
+    fn a_warning_about_the_branchs_work_stands_as_if_it_were_new() {
+        let old = note(1, 6, 400, "The parser keeps its cursor");
+        let newer = note(2, 5, 1, "Receipts are sorted");
+        let first = |observations: Vec<Note>| {
+            let material = Material { observations, ..Material::default() };
+            assemble(Moment::Start, &material, within(2000), NOW).items.remove(0)
+        };
+        assert_eq!(first(vec![old.clone(), newer.clone()]).id, 2);
+        let told = first(vec![Note { warns_of: Some("src/parser.rs".to_owned()), ..old }, newer]);
+        assert_eq!(told.id, 1);
+        assert!(told.reason.ends_with("about src/parser.rs, which this branch changes"), "{}", told.reason);
     }
 
     #[test]

@@ -278,3 +278,29 @@ fn prompts_plans_and_the_timeline_are_marked_like_what_was_observed() {
     repository.git(&["merge", "-q", "--no-edit", "feature-x"]);
     assert!(marks().iter().all(Value::is_null), "{:?}", marks());
 }
+
+#[test]
+fn a_start_on_a_branch_is_warned_of_the_files_that_the_branch_changes() {
+    let (stage, repository) = stage();
+    for (text, file) in
+        [("The cart cannot be emptied twice.", "src/cart.rs"), ("The door jams.", "src/door.rs")]
+    {
+        let args = ["remember", text, "--type", "gotcha", "--file", file, "--importance", "5"];
+        assert_eq!(stage.recall(args).code(), 0);
+    }
+    let reason = |session: &str, title: &str| {
+        told(&stage, &stage.project(), session);
+        stage.flush();
+        let given = stage.json(["ctl", "session", session])["injections"][0]["items"].clone();
+        let given = given.as_array().unwrap().clone();
+        let item = given.into_iter().find(|item| item["title"].as_str().unwrap().contains(title));
+        item.unwrap()["reason"].as_str().unwrap().to_owned()
+    };
+    work_in(&stage, &stage.project(), "on-main");
+    assert!(!reason("main", "cannot be emptied").contains("branch changes"), "main is nobody's work");
+    repository.git(&["checkout", "-q", "-b", "feature-x"]);
+    work_in(&stage, &stage.project(), "one");
+    let about = ", about src/cart.rs, which this branch changes";
+    assert!(reason("start", "cannot be emptied").ends_with(about));
+    assert!(!reason("again", "door jams").contains("branch changes"));
+}

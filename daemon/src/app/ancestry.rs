@@ -105,6 +105,12 @@ impl BranchContext {
     pub fn mark(&self, made: &[MadeOn]) -> Option<Elsewhere> {
         elsewhere(made, &self.here, self)
     }
+
+    /// Whether something was made on the reader's branch, which is not the default branch.
+    pub fn is_own(&self, made: &[MadeOn]) -> bool {
+        let own = self.here.branch_of_its_own();
+        own.is_some() && made.iter().any(|made| made.branch.as_ref() == own)
+    }
 }
 
 impl History for BranchContext {

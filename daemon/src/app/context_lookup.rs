@@ -1,5 +1,6 @@
 //! Context lookup: reads the store and the index, and lets `memory/` choose. It never waits for a compressor.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -15,9 +16,10 @@ use crate::config::Notice;
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::context::{Block, Limits, Material, Moment, Note, SummaryNote, assemble};
 use crate::memory::event::{Audience, StartSource};
-use crate::memory::file_memory::InjectedSet;
-use crate::memory::ids::{SessionId, Timestamp};
+use crate::memory::file_memory::{InjectedSet, LEAST_IMPORTANCE};
+use crate::memory::ids::{ObservationId, ProjectRow, SessionId, Timestamp};
 use crate::memory::injection::Decision;
+use crate::memory::observation::ObservationType;
 use crate::memory::plain::visible;
 use crate::memory::session::Ask;
 use crate::repository::refs::WorkLocation;
@@ -28,6 +30,13 @@ use crate::store::{
 
 /// How many of the newest and of the most important observations are candidates at a start.
 const CANDIDATES: u32 = 60;
+/// What warns of a file.
+const WARNINGS: [ObservationType; 3] =
+    [ObservationType::Gotcha, ObservationType::Security, ObservationType::Correction];
+/// Warnings of one file at a start, the newest.
+const WARNINGS_EACH: u32 = 3;
+/// Files of the branch that are looked up at a start.
+const MOST_FILES: usize = 40;
 /// A session with an event in this time, in milliseconds, is continued. An older one is history.
 const FRESH_MS: i64 = 24 * 3_600_000;
 /// A reply that takes longer would miss the shim's deadline; the agent then gets none.
@@ -218,7 +227,14 @@ fn project_state(
     branch_context: &BranchContext,
 ) -> Result<Material, StoreError> {
     let project = context_request.project.row;
-    let rows = store::candidates(db, project, CANDIDATES)?;
+    let mut rows = store::candidates(db, project, CANDIDATES)?;
+    let warnings = match (moment, depth) {
+        (Moment::Start, Depth::Whole) => warnings_of_branch(db, project, &rows, branch_context)?,
+        _ => BTreeMap::new(),
+    };
+    let missing: Vec<_> =
+        warnings.keys().copied().filter(|id| rows.iter().all(|row| row.id != *id)).collect();
+    rows.extend(store::observations_by_id(db, &missing)?);
     let own =
         |row: &ObservationRow| context_request.session.is_some() && row.session == context_request.session;
     let observations = rows.into_iter().filter(|row| match moment {
@@ -246,9 +262,30 @@ fn project_state(
         project: context_request.project.name.clone(),
         summary: summary.map(|row| summary_note(row, branch_context)),
         continuity: stands.map(|session| continuity(db, agents, &session)).transpose()?,
-        observations: observations.map(|row| note(row, branch_context)).collect(),
+        observations: observations
+            .map(|row| Note { warns_of: warnings.get(&row.id).cloned(), ..note(row, branch_context) })
+            .collect(),
         ..Material::default()
     })
+}
+
+/// What must be known of the files that the newest work on the reader's branch has changed, each with its file. Recall's own
+/// records say which these are: git would have to be asked, and a start does not wait for it.
+fn warnings_of_branch(
+    db: &Connection,
+    project: ProjectRow,
+    newest: &[ObservationRow],
+    branch_context: &BranchContext,
+) -> Result<BTreeMap<ObservationId, String>, StoreError> {
+    let on_branch = newest.iter().filter(|row| branch_context.is_own(&row.made_on));
+    let files: BTreeSet<&str> = on_branch.flat_map(|row| &row.files_modified).map(String::as_str).collect();
+    let mut warnings = BTreeMap::new();
+    for file in files.into_iter().take(MOST_FILES) {
+        for row in store::notes_about(db, (project, file), (&WARNINGS, LEAST_IMPORTANCE), WARNINGS_EACH)? {
+            warnings.entry(row.id).or_insert_with(|| file.to_owned());
+        }
+    }
+    Ok(warnings)
 }
 
 fn own_state(
@@ -271,6 +308,7 @@ pub fn note(row: ObservationRow, branch_context: &BranchContext) -> Note {
         facts: row.facts,
         importance: row.importance,
         is_pinned: row.is_pinned,
+        warns_of: None,
         at: row.created_at,
     }
 }

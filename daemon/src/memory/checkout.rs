@@ -169,6 +169,12 @@ fn merged_branch(branch: &BranchName, made: &MadeOn, here: &Here, history: &impl
 }
 
 impl Here {
+    /// The branch that is checked out, unless it is the default branch.
+    pub fn branch_of_its_own(&self) -> Option<&BranchName> {
+        let branch = self.checkout.as_ref()?.branch.as_ref()?;
+        (!self.is_default(branch)).then_some(branch)
+    }
+
     fn is_default(&self, branch: &BranchName) -> bool {
         match &self.default_branch {
             Some(default) => default == branch,

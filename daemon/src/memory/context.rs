@@ -12,7 +12,8 @@ use super::checkout::Elsewhere;
 use super::continuity::{Continuity, Reader};
 use super::document::{DocumentKey, DocumentKind};
 use super::ids::{ObservationId, Timestamp};
-use super::injection::choice::ENOUGH_TOKENS;
+use super::injection::choice::{ENOUGH_TOKENS, Words};
+use super::injection::excerpt::sentences;
 use super::observation::{Importance, ObservationType};
 use super::passage::PassageKey;
 use super::plain::plain;
@@ -132,6 +133,8 @@ pub struct Note {
     pub importance: Importance,
     /// The user wants it to stand first.
     pub is_pinned: bool,
+    /// A file that it warns of and that the reader's branch changes.
+    pub warns_of: Option<String>,
     pub at: Timestamp,
     /// The branch that its work is on, if that is not merged here.
     pub elsewhere: Option<Elsewhere>,
@@ -183,7 +186,7 @@ const LONGEST_TITLE: usize = 100;
 const RESERVE: u64 = 400;
 /// Notes per file: only what must be known before it is opened, not its history.
 const MOST_FOR_FILE: usize = 3;
-/// The share of a start's budget for titles. The rest goes to details of the most important notes.
+/// The share of titles in what the state leaves of a start's budget. The rest goes to details of the most important notes.
 const INDEX_SHARE: f64 = 0.6;
 /// The share of the budget that a session's own state may fill. After a compaction that is most of it; at a start it
 /// is less, because the block is about the project.
@@ -286,11 +289,11 @@ fn by_weight(notes: &[Note], now: Timestamp) -> Vec<&Note> {
     notes
 }
 
-/// A note's weight at a start: mainly its importance. It fades with age, but never to zero. A standing wish does not
-/// fade, and an open end fades sooner.
+/// A note's weight at a start: mainly its importance. It fades with age, but never to zero. A standing wish and a
+/// warning about the work at hand do not fade, and an open end fades sooner.
 fn weight(note: &Note, now: Timestamp) -> f64 {
     let half_life = match note.kind {
-        kind if kind.is_standing() => return f64::from(note.importance.get()),
+        kind if kind.is_standing() || note.warns_of.is_some() => return f64::from(note.importance.get()),
         ObservationType::NextStep => OPEN_END_HALF_LIFE_DAYS,
         _ => HALF_LIFE_DAYS,
     };
@@ -368,13 +371,14 @@ impl Page {
             reason: reason.to_owned(),
         });
         // Open items help most, so they come first and are cut last.
+        let mut told = vec![Words::of(&summary.title)];
         for (label, text) in [
             ("Open", &summary.next_steps),
             ("Done", &summary.completed),
             ("Learned", &summary.learned),
             ("Asked", &summary.request),
         ] {
-            let text = plain(text);
+            let text = plain(&without_repeats(text, &mut told));
             if !text.is_empty() {
                 self.add_within(&format!("{label}: {text}\n"), self.budget / 2);
             }
@@ -428,12 +432,11 @@ impl Page {
     }
 
     fn index(&mut self, notes: &[&Note], now: Timestamp) {
-        if self.add("\n## Known (#id, age, type, title, ~tokens in full)\n") == Added::No {
-            return;
-        }
+        let heading = "\n## Known (#id, age, type, title, ~tokens in full)\n";
         // Titles are measured first, which leaves the remaining budget to the details.
-        let titles_budget = ((f64::from(self.budget) * INDEX_SHARE) as u32).max(self.measure.tokens());
-        let mut measure = self.measure;
+        let left = self.budget.saturating_sub(self.measure.tokens());
+        let titles_budget = self.measure.tokens() + (f64::from(left) * INDEX_SHARE) as u32;
+        let mut measure = self.measure.and(Measure::of(heading));
         let mut lines = Vec::new();
         for note in notes {
             let line = index_line(note, now);
@@ -443,6 +446,9 @@ impl Page {
             }
             measure = longer;
             lines.push((*note, line));
+        }
+        if lines.is_empty() || self.add(heading) == Added::No {
+            return;
         }
         let mut room = self.budget.saturating_sub(measure.tokens());
         for (note, mut line) in lines {
@@ -458,7 +464,10 @@ impl Page {
             if self.add(&line) == Added::No {
                 break;
             }
-            let reason = format!("importance {}, {}", note.importance.get(), age(note.at, now));
+            let mut reason = format!("importance {}, {}", note.importance.get(), age(note.at, now));
+            if let Some(file) = &note.warns_of {
+                let _ = write!(reason, ", about {file}, which this branch changes");
+            }
             self.items.push(note.item(extent, reason));
         }
     }
@@ -483,6 +492,20 @@ impl Page {
         self.text.push_str(CLOSING);
         Block { tokens: self.measure.tokens(), text: self.text, items: self.items }
     }
+}
+
+/// The sentences of a text that say something that was not told yet.
+fn without_repeats(text: &str, told: &mut Vec<Words>) -> String {
+    let mut kept = Vec::new();
+    for sentence in sentences(text) {
+        let words = Words::of(sentence);
+        if told.iter().any(|told| told.covers(&words)) {
+            continue;
+        }
+        told.push(words);
+        kept.push(sentence);
+    }
+    kept.join(" ")
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -602,6 +625,7 @@ mod tests {
     fn note(id: i64, importance: i64, days_ago: i64, title: &str) -> Note {
         Note {
             is_pinned: false,
+            warns_of: None,
             id: ObservationId(id),
             kind: ObservationType::Decision,
             title: title.to_owned(),
@@ -653,6 +677,41 @@ mod tests {
             reason: "50 % an answer".to_owned(),
             elsewhere: None,
         }
+    }
+
+    #[test]
+    fn a_long_state_leaves_room_for_titles_and_says_nothing_twice() {
+        let mut material = shop();
+        let summary = material.summary.as_mut().unwrap();
+        summary.completed = "Discounts for the cart. `total()` takes discountPercent. ".repeat(3);
+        summary.learned = (0..60).map(|n| format!("Rule {n} is `rule_{n}` of the cart. ")).collect();
+        summary.next_steps =
+            "Show the discount on the receipt. The receipt is to show the discount.".to_owned();
+        let block = assemble(Moment::Start, &material, within(400), NOW);
+        assert!(block.text.contains("\nOpen: Show the discount on the receipt.\n"), "{}", block.text);
+        assert!(block.text.contains("\nDone: `total()` takes discountPercent.\n"), "{}", block.text);
+        material.continuity = Some(Continuity {
+            changed_files: vec!["src/a-long-name.rs".repeat(8); 9],
+            ..Continuity::default()
+        });
+        let block = assemble(Moment::Start, &material, within(400), NOW);
+        assert!(block.text.contains("integer cents"), "{}", block.text);
+        let block = assemble(Moment::Start, &material, within(60), NOW);
+        assert!(!block.text.contains("## Known"), "a heading alone says nothing: {}", block.text);
+    }
+
+    #[test]
+    fn a_warning_about_the_branchs_work_stands_as_if_it_were_new() {
+        let old = note(1, 6, 400, "The parser keeps its cursor");
+        let newer = note(2, 5, 1, "Receipts are sorted");
+        let first = |observations: Vec<Note>| {
+            let material = Material { observations, ..Material::default() };
+            assemble(Moment::Start, &material, within(2000), NOW).items.remove(0)
+        };
+        assert_eq!(first(vec![old.clone(), newer.clone()]).id, 2);
+        let told = first(vec![Note { warns_of: Some("src/parser.rs".to_owned()), ..old }, newer]);
+        assert_eq!(told.id, 1);
+        assert!(told.reason.ends_with("about src/parser.rs, which this branch changes"), "{}", told.reason);
     }
 
     #[test]

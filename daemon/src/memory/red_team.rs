@@ -77,6 +77,7 @@ fn on_branch(name: &str) -> Option<Elsewhere> {
 
 fn material(text: &str) -> Material {
     let note = |id| Note {
+        warns_of: Some(text.to_owned()),
         is_pinned: false,
         id: ObservationId(id),
         kind: ObservationType::Gotcha,

@@ -33,6 +33,8 @@ use super::tokenizer;
 
 /// The minimum that tantivy accepts. It suffices, since documents come one by one.
 const WRITER_MEMORY: usize = 15_000_000;
+/// From this follows the size of the empty tables, which are cleared and walked for each index in memory. They grow.
+const MEMORY_FOR_A_FEW: usize = 200_000;
 
 /// Reads the index. Clones are cheap, share one reader, and see each commit at once.
 #[derive(Clone)]
@@ -135,8 +137,11 @@ impl Index {
         let (schema, fields) = schema::build();
         let tokenizers = TokenizerManager::default();
         tokenizers.register(tokenizer::NAME, schema::analyzer());
-        let builder = tantivy::Index::builder().schema(schema).tokenizers(tokenizers);
-        let mut writer = builder.single_segment_index_writer(RamDirectory::create(), WRITER_MEMORY)?;
+        // A thread for a few texts costs more than it saves.
+        let settings =
+            IndexSettings { docstore_compress_dedicated_thread: false, ..IndexSettings::default() };
+        let builder = tantivy::Index::builder().schema(schema).tokenizers(tokenizers).settings(settings);
+        let mut writer = builder.single_segment_index_writer(RamDirectory::create(), MEMORY_FOR_A_FEW)?;
         for document in documents {
             writer.add_document(fields.document(document))?;
             for passage in fields.passages(document) {

@@ -13,11 +13,12 @@ const MOST: f64 = 1_000.0;
 
 type Line = (&'static str, &'static str, fn(&AtSize) -> f64);
 
-const LINES: [Line; 4] = [
+const LINES: [Line; 5] = [
     ("search p99", "#1b6ca8", |at| at.search[1]),
-    ("context at a start p99", "#2e8b57", |at| at.start[1]),
-    ("context for a prompt p99", "#c2571a", |at| at.prompt[1]),
-    ("cold start to the first answer", "#777777", |at| at.cold_start),
+    ("start p99", "#2e8b57", |at| at.start[1]),
+    ("prompt p99", "#c2571a", |at| at.prompt[1]),
+    ("event p99", "#7a3fa0", |at| at.event[1]),
+    ("cold start", "#777777", |at| at.cold_start),
 ];
 
 pub(super) fn svg(measured: &[AtSize]) -> String {
@@ -41,7 +42,7 @@ pub(super) fn svg(measured: &[AtSize]) -> String {
     for (place, (name, colour, value)) in LINES.iter().enumerate() {
         let points: Vec<String> =
             measured.iter().map(|at| format!("{:.1},{:.1}", x(at.documents as f64), y(value(at)))).collect();
-        let (points, left) = (points.join(" "), MARGIN + 150.0 * place as f64);
+        let (points, left) = (points.join(" "), MARGIN + 110.0 * place as f64);
         writeln!(svg, "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/><text x=\"{left}\" y=\"20\" fill=\"{colour}\">{name}</text>").unwrap();
     }
     writeln!(

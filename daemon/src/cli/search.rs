@@ -137,7 +137,7 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer, query: &Query, scope: Scope)
 fn entry(out: &mut dyn Write, result: &SearchResult, query: &Query) -> std::io::Result<()> {
     let kind = result.observation_type.as_ref().unwrap_or(&result.kind);
     let (id, time) = (terminal::id(result.id), terminal::ago(result.created_at));
-    let (title, project) = (&result.title, &result.project);
+    let (title, project) = (&terminal::whole_words(&result.title), &result.project);
     writeln!(out, "{ACCENT}{id}{ACCENT:#} {}", highlighted(title, query, BOLD))?;
     let status = result.status.as_deref().filter(|status| *status != "active");
     let status = status.map(|status| format!(", {status}")).unwrap_or_default();

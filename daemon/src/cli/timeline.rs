@@ -39,7 +39,8 @@ pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let rows = answer.read()?.items.into_iter().map(|item| {
         let kind = item.observation_type.as_deref().unwrap_or(&item.kind);
         let (time, id) = (terminal::time(item.created_at), item.id.map(terminal::id).unwrap_or_default());
-        let (title, mark) = (&item.title, terminal::elsewhere(item.made_on.elsewhere.as_deref()));
+        let (title, mark) =
+            (terminal::whole_words(&item.title), terminal::elsewhere(item.made_on.elsewhere.as_deref()));
         let (time, id) = (format!("{DIM}{time}{DIM:#}"), format!("{ACCENT}{id:>6}{ACCENT:#}"));
         vec![time, id, kind.to_owned(), format!("{title}{mark}")]
     });

@@ -38,7 +38,7 @@ pub fn run(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 /// What a session was given.
 fn injections(out: &mut dyn Write, answer: &WhyAnswer) -> std::io::Result<()> {
     if answer.injections.is_empty() {
-        return writeln!(out, "Session {} got no context.", answer.session_id);
+        return writeln!(out, "Session {} got no context.", terminal::session(&answer.session_id));
     }
     for injection in &answer.injections {
         let (moment, tokens) = (&injection.moment, injection.tokens);
@@ -60,7 +60,7 @@ fn given(out: &mut dyn Write, answer: &WhyGivenAnswer) -> std::io::Result<()> {
         return writeln!(out, "No session got it yet.");
     }
     for one in &answer.given {
-        let (at, session, moment) = (terminal::time(one.at), &one.session_id, &one.moment);
+        let (at, session, moment) = (terminal::time(one.at), terminal::session(&one.session_id), &one.moment);
         writeln!(out, "  {at} at {moment} to session {session} {DIM}({}){DIM:#}", one.reason)?;
     }
     Ok(())

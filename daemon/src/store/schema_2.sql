@@ -21,3 +21,5 @@ CREATE INDEX hand_changes_by_observation ON hand_changes (observation);
 CREATE INDEX observations_threads ON observations (project, created_at DESC, origin, session, words, subject)
     WHERE subject IS NULL AND words IS NOT NULL;
 CREATE INDEX observations_uncovered ON observations (project) WHERE status = 'superseded' AND superseded_by IS NULL;
+CREATE INDEX observations_by_type ON observations (project, type, created_at DESC)
+    WHERE status = 'active' AND origin <> 'user';

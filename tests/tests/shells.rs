@@ -4,11 +4,11 @@
 // Test code: a panic is how it says that something is wrong.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use recall_tests::{Stage, binaries, run};
+use recall_tests::{Stage, binaries, run, workspace};
 
 /// Prints the candidates for a line, one a line, as the shell has them.
 const BASH: &str = r#"
@@ -75,8 +75,12 @@ fn shells_complete_what_the_memory_has() {
     remember.args(["remember", "Elsewhere."]).current_dir(&hostile);
     assert_eq!(run(remember, b"").code(), 0);
     stage.flush();
-    let newest = stage.json(["search", "cents type:discovery", "-n", "1"]);
-    println!("{newest}");
+    // A project of notes alone.
+    let notes = stage.user_home().join("notes");
+    std::fs::create_dir(&notes).unwrap();
+    let mut remember = stage.command("recall");
+    remember.args(["remember", "Something else."]).current_dir(&notes);
+    assert_eq!(run(remember, b"").code(), 0);
     for shell in ["bash", "zsh", "fish"] {
         if !is_here(shell) {
             continue;
@@ -98,6 +102,7 @@ fn shells_complete_what_the_memory_has() {
         has(&["recall", "timeline", "52"], "52ab9f04-one");
         has(&["recall", "ctl", "session", ""], "52ab9f04-one");
         has(&["recall", "search", "cents", "--project", ""], "shop");
+        has(&["recall", "forget", "--project", "no"], "notes");
         has(&["recall", "remember", "--type", "tr"], "trade_off");
         has(&["recall", "config", "set", "context.st"], "context.start_tokens");
         has(&["recall", "forget", "--session", "5"], "52ab9f04-one");
@@ -138,18 +143,29 @@ fn a_daemon_that_does_not_answer_is_not_waited_for() {
     assert!(since.elapsed() < Duration::from_secs(20));
 }
 
-fn manual(folder: &Path) -> Vec<std::path::PathBuf> {
-    let stage = Stage::new();
-    let said = stage.recall(["man", &folder.to_string_lossy()]);
-    assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{said:?}");
+/// The manual pages, as the installer and the packages get them.
+fn manual(stage: &Stage) -> Vec<PathBuf> {
+    let share = stage.user_home().join("share");
+    let mut write = Command::new(workspace().join("tools/documents"));
+    write.env("HOME", stage.user_home()).env("RECALL_HOME", stage.home());
+    write.arg(binaries().join("recall")).arg(&share);
+    let said = run(write, b"");
+    assert_eq!((said.code(), said.stdout.as_str(), said.stderr.as_str()), (0, "", ""), "{said:?}");
     assert!(!stage.home().exists());
-    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    for script in [
+        "bash-completion/completions/recall",
+        "zsh/site-functions/_recall",
+        "fish/vendor_completions.d/recall.fish",
+    ] {
+        assert!(std::fs::read_to_string(share.join(script)).unwrap().contains("RECALL_COMPLETE"), "{script}");
+    }
+    std::fs::read_dir(share.join("man/man1")).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
 #[test]
 fn manual_pages_are_read_without_a_warning() {
     let stage = Stage::new();
-    let pages = manual(&stage.user_home().join("man/man1"));
+    let pages = manual(&stage);
     for name in ["recall.1", "recall-search.1", "recall-ctl-status.1", "recall-config-set.1"] {
         assert!(pages.iter().any(|page| page.ends_with(name)), "{name}");
     }

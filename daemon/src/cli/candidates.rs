@@ -137,7 +137,8 @@ fn sessions_from(typed: &str) -> Vec<CompletionCandidate> {
 fn projects_from(typed: &str) -> Vec<CompletionCandidate> {
     let Some(mut soon) = Soon::connect() else { return Vec::new() };
     let query =
-        "SELECT project, count(*) FROM sdk_sessions GROUP BY project ORDER BY max(started_at_epoch) DESC";
+        "SELECT p.name, count(s.id) FROM main.projects p LEFT JOIN main.sessions s ON s.project = p.id
+                 GROUP BY p.name ORDER BY max(s.started_at) DESC";
     let rows = ask(&mut soon, query.to_owned()).into_iter();
     let rows = rows.filter(|(name, _)| name.starts_with(typed) && is_plain(name));
     rows.map(|(name, count)| candidate(&name, &format!("sessions: {count}"))).collect()

@@ -111,8 +111,19 @@ fn a_guard_fails_open() {
         ""
     );
     // In a pause recall does nothing at all.
-    assert_eq!(stage.recall(["pause", "1h"]).code(), 0);
+    assert_eq!(stage.recall(["pause", "--for", "1h"]).code(), 0);
     assert_eq!(before(&stage, "Read", json!({"file_path": ".env"})).stdout, "");
+}
+
+#[test]
+fn a_refusal_needs_no_disk() {
+    let stage =
+        Stage::new().config(DENY).variable("RECALL_FAILPOINTS", "writer.begin=return(refuse)").daemon();
+    let said = before(&stage, "Read", json!({"file_path": ".env"}));
+    assert_eq!(decision(&said), ("deny".to_owned(), "secrets".to_owned()));
+    let kept = std::fs::read_dir(stage.home().join("state/spool/new")).unwrap().count();
+    assert_eq!(kept, 1, "the event waits in the spool");
+    assert_eq!(before(&stage, "Read", json!({"file_path": "src/cart.rs"})).stdout, "");
 }
 
 /// What each agent is told of a refused call, of one that is asked about, and of a text from outside.

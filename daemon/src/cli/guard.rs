@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
+use recall_protocol::agents::DEFAULT;
 use recall_protocol::boot;
 use recall_protocol::paths::Paths;
 use recall_protocol::wire::{Deliver, EventId, Flags, ShimContext};
@@ -55,7 +56,7 @@ pub struct TestArgs {
     #[arg(long, value_name = "PATH", conflicts_with = "payload")]
     read: Option<String>,
     /// The agent whose hook it is
-    #[arg(long, value_name = "NAME", default_value = "claude-code",
+    #[arg(long, value_name = "NAME", default_value = DEFAULT,
         value_parser = PossibleValuesParser::new(AGENTS.iter().map(|spec| spec.name)))]
     agent: String,
     /// Print JSON

@@ -40,8 +40,13 @@ pub fn refusal(decision: Decision, reason: &str) -> Vec<u8> {
 }
 
 /// As [`refusal`], for an agent that takes no `ask`: the call is refused.
-pub fn plain_refusal(_: Decision, reason: &str) -> Vec<u8> {
-    refusal(Decision::Deny, reason)
+pub fn plain_refusal(decision: Decision, reason: &str) -> Vec<u8> {
+    match decision {
+        Decision::Deny => refusal(Decision::Deny, reason),
+        Decision::Ask => {
+            refusal(Decision::Deny, &format!("{reason} A hook cannot ask here, so the call is refused."))
+        }
+    }
 }
 
 /// Adds a warning to a call's result, as [`nested`].

@@ -34,7 +34,7 @@ const PATTERNS: [(&str, &str); 7] = [
     ),
     (
         "it imitates the messages of an agent's own program",
-        r"(?i)</?\s*(?:system-reminder|recall-context|system_prompt|claude-mem-context)\s*>|<\|im_start\|>|\[/?INST\]|(?m)^\s*(?:new\s+)?system\s+(?:prompt|message|instructions?)\s*:",
+        r"(?i)</?\s*(?:system[-_](?:reminder|prompt)|(?:recall|[a-z]+-mem)-context)\s*>|<\|im_start\|>|\[/?INST\]|(?m)^\s*(?:new\s+)?system\s+(?:prompt|message|instructions?)\s*:",
     ),
     (
         "it addresses AI agents",

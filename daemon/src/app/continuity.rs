@@ -46,7 +46,7 @@ fn touched_files(
         };
         let path = relative(&path, session.root.as_deref());
         // A file outside the project is of no use to who goes on in it.
-        if path.starts_with('/') && session.root.is_some() {
+        if is_absolute(&path) && session.root.is_some() {
             continue;
         }
         if !list.contains(&path) {
@@ -56,4 +56,25 @@ fn touched_files(
     let changed = &state.changed_files;
     state.read_files.retain(|path| !changed.contains(path));
     Ok(())
+}
+
+/// On any system: the session may be of another machine.
+fn is_absolute(path: &str) -> bool {
+    let after_drive =
+        path.strip_prefix(|c: char| c.is_ascii_alphabetic()).and_then(|rest| rest.strip_prefix(':'));
+    path.starts_with('/') || after_drive.is_some_and(|rest| rest.starts_with(['/', '\\']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drives_and_roots_are_absolute() {
+        for (path, expected) in
+            [("/a", true), ("C:\\a", true), ("d:/a", true), ("a/b", false), ("c:a", false), ("", false)]
+        {
+            assert_eq!(is_absolute(path), expected, "{path}");
+        }
+    }
 }

@@ -12,7 +12,8 @@ use super::checkout::Elsewhere;
 use super::continuity::{Continuity, Reader};
 use super::document::{DocumentKey, DocumentKind};
 use super::ids::{ObservationId, Timestamp};
-use super::injection::choice::ENOUGH_TOKENS;
+use super::injection::choice::{ENOUGH_TOKENS, Words};
+use super::injection::excerpt::sentences;
 use super::observation::{Importance, ObservationType};
 use super::passage::PassageKey;
 use super::plain::plain;
@@ -185,7 +186,7 @@ const LONGEST_TITLE: usize = 100;
 const RESERVE: u64 = 400;
 /// Notes per file: only what must be known before it is opened, not its history.
 const MOST_FOR_FILE: usize = 3;
-/// The share of a start's budget for titles. The rest goes to details of the most important notes.
+/// The share of titles in what the state leaves of a start's budget. The rest goes to details of the most important notes.
 const INDEX_SHARE: f64 = 0.6;
 /// The share of the budget that a session's own state may fill. After a compaction that is most of it; at a start it
 /// is less, because the block is about the project.
@@ -370,13 +371,14 @@ impl Page {
             reason: reason.to_owned(),
         });
         // Open items help most, so they come first and are cut last.
+        let mut told = vec![Words::of(&summary.title)];
         for (label, text) in [
             ("Open", &summary.next_steps),
             ("Done", &summary.completed),
             ("Learned", &summary.learned),
             ("Asked", &summary.request),
         ] {
-            let text = plain(text);
+            let text = plain(&without_repeats(text, &mut told));
             if !text.is_empty() {
                 self.add_within(&format!("{label}: {text}\n"), self.budget / 2);
             }
@@ -430,12 +432,11 @@ impl Page {
     }
 
     fn index(&mut self, notes: &[&Note], now: Timestamp) {
-        if self.add("\n## Known (#id, age, type, title, ~tokens in full)\n") == Added::No {
-            return;
-        }
+        let heading = "\n## Known (#id, age, type, title, ~tokens in full)\n";
         // Titles are measured first, which leaves the remaining budget to the details.
-        let titles_budget = ((f64::from(self.budget) * INDEX_SHARE) as u32).max(self.measure.tokens());
-        let mut measure = self.measure;
+        let left = self.budget.saturating_sub(self.measure.tokens());
+        let titles_budget = self.measure.tokens() + (f64::from(left) * INDEX_SHARE) as u32;
+        let mut measure = self.measure.and(Measure::of(heading));
         let mut lines = Vec::new();
         for note in notes {
             let line = index_line(note, now);
@@ -445,6 +446,9 @@ impl Page {
             }
             measure = longer;
             lines.push((*note, line));
+        }
+        if lines.is_empty() || self.add(heading) == Added::No {
+            return;
         }
         let mut room = self.budget.saturating_sub(measure.tokens());
         for (note, mut line) in lines {
@@ -488,6 +492,20 @@ impl Page {
         self.text.push_str(CLOSING);
         Block { tokens: self.measure.tokens(), text: self.text, items: self.items }
     }
+}
+
+/// The sentences of a text that say something that was not told yet.
+fn without_repeats(text: &str, told: &mut Vec<Words>) -> String {
+    let mut kept = Vec::new();
+    for sentence in sentences(text) {
+        let words = Words::of(sentence);
+        if told.iter().any(|told| told.covers(&words)) {
+            continue;
+        }
+        told.push(words);
+        kept.push(sentence);
+    }
+    kept.join(" ")
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -659,6 +677,27 @@ mod tests {
             reason: "50 % an answer".to_owned(),
             elsewhere: None,
         }
+    }
+
+    #[test]
+    fn a_long_state_leaves_room_for_titles_and_says_nothing_twice() {
+        let mut material = shop();
+        let summary = material.summary.as_mut().unwrap();
+        summary.completed = "Discounts for the cart. `total()` takes discountPercent. ".repeat(3);
+        summary.learned = (0..60).map(|n| format!("Rule {n} is `rule_{n}` of the cart. ")).collect();
+        summary.next_steps =
+            "Show the discount on the receipt. The receipt is to show the discount.".to_owned();
+        let block = assemble(Moment::Start, &material, within(400), NOW);
+        assert!(block.text.contains("\nOpen: Show the discount on the receipt.\n"), "{}", block.text);
+        assert!(block.text.contains("\nDone: `total()` takes discountPercent.\n"), "{}", block.text);
+        material.continuity = Some(Continuity {
+            changed_files: vec!["src/a-long-name.rs".repeat(8); 9],
+            ..Continuity::default()
+        });
+        let block = assemble(Moment::Start, &material, within(400), NOW);
+        assert!(block.text.contains("integer cents"), "{}", block.text);
+        let block = assemble(Moment::Start, &material, within(60), NOW);
+        assert!(!block.text.contains("## Known"), "a heading alone says nothing: {}", block.text);
     }
 
     #[test]

@@ -230,8 +230,9 @@ fn known_as(
     let within_reach = |made: MadeHere| reach == DuplicateScope::Project || made != MadeHere::No;
     let same: Option<(i64, MadeHere)> = db.first(
         "SELECT id, iif(made_as IS NULL, batch IS ?3, NULL) FROM observations
-         WHERE project = ?1 AND (title = ?2 OR made_as = ?2)
-           AND ((status = 'active' AND session IS ?4) OR batch IS ?3)
+         WHERE id IN (SELECT id FROM observations WHERE project = ?1 AND title = ?2
+                      UNION SELECT id FROM observations WHERE project = ?1 AND made_as = ?2)
+           AND ((status = 'active' AND +session IS ?4) OR +batch IS ?3)
          ORDER BY made_as IS NOT NULL DESC, batch IS ?3 DESC, id LIMIT 1",
         params![place.project, draft.title, place.batch, place.session],
     )?;

@@ -15,3 +15,11 @@ CREATE TABLE hand_changes (
     undone      INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX hand_changes_by_observation ON hand_changes (observation);
+
+-- Each result of a compression job is compared with the newest statements, inside the write: their rows would be read page by
+-- page, and here they stand side by side.
+CREATE INDEX observations_threads ON observations (project, created_at DESC, origin, session, words, subject)
+    WHERE subject IS NULL AND words IS NOT NULL;
+CREATE INDEX observations_uncovered ON observations (project) WHERE status = 'superseded' AND superseded_by IS NULL;
+CREATE INDEX observations_by_type ON observations (project, type, created_at DESC)
+    WHERE status = 'active' AND origin <> 'user';

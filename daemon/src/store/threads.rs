@@ -63,7 +63,8 @@ fn concerned(
     let mut find = db.prepare_cached(
         "SELECT value FROM json_each(?2)
          UNION SELECT older FROM lineage WHERE newer IN (SELECT value FROM json_each(?2)) AND reason = ?3
-         UNION SELECT id FROM observations WHERE project = ?1 AND status = 'superseded' AND superseded_by IS NULL",
+         UNION SELECT id FROM observations INDEXED BY observations_uncovered
+               WHERE project = ?1 AND status = 'superseded' AND superseded_by IS NULL",
     )?;
     let rows = find
         .query_map(params![project.0, serde_json::to_string(touched)?, THREAD], |row| row.get::<_, i64>(0))?;

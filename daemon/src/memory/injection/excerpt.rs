@@ -72,7 +72,7 @@ fn worth(sentence: &str, terms: &[PassageTerm]) -> f32 {
 }
 
 /// The sentences of each line. A line of code is one.
-fn sentences(text: &str) -> Vec<&str> {
+pub(in crate::memory) fn sentences(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     for line in text.lines().map(str::trim) {
         let mut rest = line;

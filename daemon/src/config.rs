@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use crate::agents::AGENTS;
 use crate::compression::policy::CompressionPolicy;
 use crate::memory::context::Budgets;
+use crate::memory::guard::{GuardPolicy, Guards};
+use crate::memory::hint::{Hint, Hints};
 use crate::memory::lifecycle::LifecycleKind;
 use crate::memory::redaction::{RedactionMode, RedactionPolicy, Redactor};
 use crate::memory::session::{CapturePolicy, IdlePolicy, Load};
@@ -49,9 +51,12 @@ pub struct Config {
     pub budgets: Budgets,
     /// Whether the user sees what the model was given at a session's start.
     pub notice: Notice,
+    pub ambient: Ambient,
+    pub hints: Vec<Hint>,
     pub compression: CompressionPolicy,
     pub embedding: EmbeddingPolicy,
     pub redaction: RedactionPolicy,
+    pub guards: GuardPolicy,
     pub subscriptions: Vec<Subscription>,
 }
 
@@ -121,6 +126,13 @@ impl Subscription {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     Shown,
+    Off,
+}
+
+/// Whether a session's start tells the date, the project and its branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ambient {
+    Told,
     Off,
 }
 
@@ -277,6 +289,8 @@ struct Written {
     mcp: WrittenMcp,
     gateway: WrittenGateway,
     redaction: WrittenRedaction,
+    guards: GuardPolicy,
+    hint: Vec<Hint>,
     subscribe: Vec<Subscription>,
 }
 
@@ -357,6 +371,7 @@ struct WrittenContext {
     file_tokens: u32,
     subagent_tokens: u32,
     notice: bool,
+    ambient: bool,
 }
 
 impl Default for WrittenContext {
@@ -369,6 +384,7 @@ impl Default for WrittenContext {
             file_tokens: 300,
             subagent_tokens: 300,
             notice: true,
+            ambient: false,
         }
     }
 }
@@ -439,6 +455,8 @@ impl Written {
         );
         // Compiled only to report errors. The daemon compiles them again when it starts.
         problems.extend(Redactor::new(&self.redaction.policy()).err().map(|error| error.to_string()));
+        problems.extend(Guards::new(&self.guards, "").err());
+        problems.extend(Hints::new(&self.hint).err());
         problems
     }
 
@@ -481,9 +499,12 @@ impl Written {
                 subagent: self.context.subagent_tokens,
             },
             notice: if self.context.notice { Notice::Shown } else { Notice::Off },
+            ambient: if self.context.ambient { Ambient::Told } else { Ambient::Off },
+            hints: self.hint,
             compression: self.compression.policy(),
             embedding: self.embedding.policy(),
             redaction: self.redaction.policy(),
+            guards: self.guards,
             subscriptions: self.subscribe,
         }
     }

@@ -12,7 +12,7 @@ use crate::actors::test_system::Tree;
 use crate::agents::failure::{FailureRules, Source};
 use crate::agents::json::Fields;
 use crate::agents::settings::{AgentVersion, Content, HookCall, Install, JsonHooks, Part, Place, shell_line};
-use crate::agents::{AGENTS, AgentSpec, Agents, Cap, EventSpec, HookOutput, Host, Unreadable};
+use crate::agents::{AGENTS, AgentSpec, Agents, Cap, EventSpec, GuardAnswers, HookOutput, Host, Unreadable};
 use crate::cli::consent::Consent;
 use crate::cli::install::agent::{LocalAgent, Scope};
 use crate::cli::install::{Access, Installation, Programs, inspection};
@@ -83,6 +83,7 @@ const SPEC: AgentSpec = AgentSpec {
     plan_folders: &[".made-up/plans"],
     skipped_tools: &["ponder"],
     history: None,
+    guards: GuardAnswers::NONE,
     install: Install {
         hooks: &[Part {
             place: Place::own("preferences.json", &[".made-up.json"]),

@@ -232,6 +232,9 @@ impl SessionState {
         let (before, recovered) = with_reply(loaded.session.clone(), found);
         let last_event = before.last_event;
         let Decision { next, mut effects, ask } = before.on_event(&event, capture, &self.context.capture);
+        // Some agents report a call's start only for guards.
+        let takes_context = spec.takes_context_at(event.what.name());
+        let ask = ask.filter(|ask| takes_context || !matches!(ask, Ask::File(_)));
         effects.splice(..0, recovered);
         loaded.session = next;
         loaded.accepted.insert(deliver.event_id);

@@ -47,6 +47,7 @@ use self::named_file::Refused;
 use self::settings::{AgentVersion, Install};
 use crate::memory::conventions::Conventions;
 use crate::memory::event::{EventName, HookEvent};
+use crate::memory::guard::Decision;
 use crate::memory::ids::PromptId;
 use crate::memory::material::Action;
 
@@ -101,9 +102,26 @@ pub struct AgentSpec {
     pub plan_folders: &'static [&'static str],
     /// Tools whose calls are of no use to anybody: the default of `capture.skip_tools`.
     pub skipped_tools: &'static [&'static str],
+    pub guards: GuardAnswers,
     pub install: Install,
     /// Where its earlier sessions are. `None`: they cannot be imported.
     pub history: Option<History>,
+}
+
+/// How the agent is told of a guard, see [`crate::memory::guard`].
+#[derive(Clone, Copy, Debug)]
+pub struct GuardAnswers {
+    /// The event before a call, which is registered only for guards. `None`: it is among the agent's events, or calls
+    /// cannot be refused.
+    pub before: Option<EventSpec>,
+    /// The answer that refuses a call, or has the user asked.
+    pub refusal: Option<fn(Decision, &str) -> Vec<u8>>,
+    /// The answer that adds a warning to a call's result.
+    pub warning: Option<fn(&str) -> Vec<u8>>,
+}
+
+impl GuardAnswers {
+    pub const NONE: Self = Self { before: None, refusal: None, warning: None };
 }
 
 /// How it is recognized that an agent is in use here.
@@ -217,6 +235,7 @@ impl AgentSpec {
         },
         plan_folders: &[],
         skipped_tools: &[],
+        guards: GuardAnswers::NONE,
         install: Install::NOTHING,
         history: None,
     };
@@ -234,6 +253,11 @@ impl AgentSpec {
         (self.envelope)(event.name, &output)
     }
 
+    /// Whether the agent takes context at an event.
+    pub fn takes_context_at(&self, event: EventName) -> bool {
+        self.events.iter().any(|known| known.is == event && known.answer.is_some())
+    }
+
     /// When the agent can be given context, as a phrase that goes on "it ...".
     pub fn given(&self) -> String {
         const MOMENTS: [(EventName, &str); 4] = [
@@ -242,9 +266,8 @@ impl AgentSpec {
             (EventName::ToolStart, "when a file is opened"),
             (EventName::SubagentStart, "when a subagent starts"),
         ];
-        let is_answered =
-            |moment| self.events.iter().any(|event| event.is == moment && event.answer.is_some());
-        let moments = MOMENTS.iter().filter(|(moment, _)| is_answered(*moment)).map(|(_, words)| *words);
+        let moments =
+            MOMENTS.iter().filter(|(moment, _)| self.takes_context_at(*moment)).map(|(_, words)| *words);
         let moments: Vec<_> = moments.collect();
         match moments.is_empty() {
             true => "it only reports".to_owned(),
@@ -276,6 +299,24 @@ impl AgentSpec {
         let version = version.unwrap_or(self.host.assumed_version);
         self.events.iter().filter(move |event| event.since <= version)
     }
+
+    /// As [`Self::events_of`], with the event that only guards need.
+    pub fn events_with_guards(
+        &'static self,
+        version: Option<AgentVersion>,
+        guarding: Guarding,
+    ) -> impl Iterator<Item = &'static EventSpec> {
+        let before = self.guards.before.as_ref().filter(|_| guarding == Guarding::Calls);
+        self.events_of(version).chain(before)
+    }
+}
+
+/// Whether calls are to be looked at before they run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Guarding {
+    #[default]
+    Off,
+    Calls,
 }
 
 /// A list of agents. Cheap to copy.

@@ -12,7 +12,7 @@ use super::index_handle::IndexHandle;
 use super::settings::Settings;
 use super::welcome::Welcome;
 use crate::agents::{Agents, Cap};
-use crate::config::Notice;
+use crate::config::{Ambient, Notice};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::context::{Block, Limits, Material, Moment, Note, SummaryNote, assemble};
 use crate::memory::event::{Audience, StartSource};
@@ -20,8 +20,10 @@ use crate::memory::file_memory::{InjectedSet, LEAST_IMPORTANCE};
 use crate::memory::ids::{ObservationId, ProjectRow, SessionId, Timestamp};
 use crate::memory::injection::Decision;
 use crate::memory::observation::ObservationType;
-use crate::memory::plain::visible;
+use crate::memory::plain::{plain, visible};
 use crate::memory::session::Ask;
+use crate::memory::text::shortened_line;
+use crate::memory::tokens::Measure;
 use crate::repository::refs::WorkLocation;
 use crate::store::{
     self, CompressionTrouble, ObservationRow, ProjectInfo, Readers, SessionInfo, StoreError, SummaryRow,
@@ -166,8 +168,13 @@ impl ContextLookup {
         if budget == 0 {
             return Ok(ContextReply::default());
         }
-        let limits = Limits { tokens: budget, utf16_units: context_request.cap.utf16_units };
         let now = clock::now();
+        let beside = self.beside((ask, moment, depth), budget, context_request, now);
+        let measure = Measure::of(&beside);
+        let limits = Limits {
+            tokens: budget.saturating_sub(measure.tokens()),
+            utf16_units: context_request.cap.utf16_units.saturating_sub(measure.utf16_units()),
+        };
         let (material, decision) = self.readers.read(|db| match ask {
             Ask::Start(..) => {
                 let branch_context = match depth {
@@ -193,6 +200,11 @@ impl ContextLookup {
         if planted(Fault::NoEscaping) {
             block.text = block.text.replace('\u{2039}', "<");
         }
+        if !beside.is_empty() {
+            let blank = if block.text.is_empty() { "" } else { "\n\n" };
+            block.text = format!("{}{blank}{beside}", block.text.trim_end());
+            block.tokens += measure.tokens();
+        }
         let is_read = matches!(ask, Ask::Start(_, Audience::Person));
         let notice = if is_read && moment == Moment::Start && self.settings.context().notice == Notice::Shown
         {
@@ -212,10 +224,56 @@ impl ContextLookup {
         Ok(ContextReply { block, moment: Some(moment), notice, file: None, decision })
     }
 
+    /// What the user has written for such a prompt, or the ambient line of a start. It may fill the budget.
+    fn beside(
+        &self,
+        (ask, moment, depth): (&Ask, Moment, Depth),
+        budget: u32,
+        context_request: &ContextRequest,
+        now: Timestamp,
+    ) -> String {
+        let text = match (ask, moment) {
+            (Ask::Prompt(prompt), _) => match self.settings.hints().for_prompt(prompt, budget) {
+                Some(given) => {
+                    tracing::info!(hints = given.hints, "gave hints with a prompt");
+                    given.text
+                }
+                None => return String::new(),
+            },
+            (Ask::Start(..), _) if self.settings.context().ambient == Ambient::Told => {
+                ambient_line(depth, context_request, now)
+            }
+            _ => return String::new(),
+        };
+        let text = text.trim_end();
+        let measure = Measure::of(text);
+        match measure.tokens() <= budget && measure.utf16_units() < context_request.cap.utf16_units {
+            true => text.to_owned(),
+            false => String::new(),
+        }
+    }
+
     /// The branch context of an agent that works there. It waits for git as long as the rest of the lookup allows.
     pub fn branch_context(&self, place: &WorkLocation) -> BranchContext {
         self.ancestry.branch_context(place, self.answer_within / 2)
     }
+}
+
+/// The date, the project and its branch.
+fn ambient_line(depth: Depth, context_request: &ContextRequest, now: Timestamp) -> String {
+    const LONGEST: usize = 80;
+    let name = |text: &str| shortened_line(&plain(text), LONGEST).replace('`', "'");
+    let mut line =
+        format!("Today is {}. Project: `{}`", clock::day_of(now).0, name(&context_request.project.name));
+    let checkout = match depth {
+        Depth::Whole => context_request.place.refs().and_then(|refs| refs.checkout()),
+        Depth::Titles => None,
+    };
+    if let Some(branch) = checkout.and_then(|checkout| checkout.branch) {
+        line.push_str(&format!(", branch `{}`", name(branch.as_str())));
+    }
+    line.push('.');
+    line
 }
 
 /// The context of a session that starts, is resumed or was compacted.

@@ -19,6 +19,7 @@ use super::capture_rules::{CaptureRules, EventRules, whole};
 use super::clock;
 use super::crashes::Crashes;
 use super::event_trace::EventTrace;
+use super::guards::{GuardAnswer, GuardFinding, judge};
 use super::injection_receipt::Recipient;
 use super::pause::PauseSwitch;
 use super::ports::{AcceptedEvent, Ports, Writer};
@@ -26,6 +27,7 @@ use super::settings::{CurrentRedactor, Settings};
 use crate::agents::{AgentSpec, Agents, HookOutput, Unreadable};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Audience, HookEvent, HookEventKind, MOST_PATH};
+use crate::memory::guard::Guards;
 use crate::memory::ids::{AgentName, CallId, SessionKey, Timestamp};
 use crate::memory::redaction::{Outputs, Redactor};
 use crate::project_file::Captured;
@@ -36,6 +38,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
 /// A larger payload, in bytes, is read and redacted on a thread of its own, so that other events do not wait for it.
 const LARGE: usize = 64 << 10;
+
+/// A hook waits 20 ms before a call. So a guard's answer waits no longer than this for the commit; the hook client then
+/// keeps the event in the spool.
+const GUARD_WITHIN: Duration = Duration::from_millis(5);
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -89,7 +95,11 @@ impl<P: Ports> Ingest<P> {
             self.counters.paused.fetch_add(1, Ordering::Relaxed);
             return Reply::Ack { stdout: self.paused_answer(&deliver) };
         }
-        let Some(mut parsed) = self.parse(deliver).await else {
+        let guards = match recipient {
+            Recipient::Agent(_) => self.settings.guards(),
+            Recipient::Nobody => None,
+        };
+        let Some(mut parsed) = self.parse(deliver, guards).await else {
             return self.counted(Reply::Busy);
         };
         // The folders that it names are not known.
@@ -101,6 +111,19 @@ impl<P: Ports> Ingest<P> {
         if event_rules.captured() == Captured::No {
             return self.let_go(&parsed.deliver);
         }
+        match parsed.guard.take() {
+            None => self.keep(parsed, event_rules, recipient, trace).await,
+            Some(answer) => self.keep_guarded(parsed, event_rules, answer, trace).await,
+        }
+    }
+
+    async fn keep(
+        &self,
+        parsed: Parsed,
+        event_rules: EventRules,
+        recipient: Recipient,
+        trace: &EventTrace,
+    ) -> Reply {
         let alias = event_rules.rules.first().and_then(|rules| rules.alias.clone());
         let reply = match self.cleanse(parsed, event_rules).await {
             Some(ParsedDelivery::Event(event)) => self.pass_on(*event, recipient, alias, trace).await,
@@ -108,6 +131,32 @@ impl<P: Ports> Ingest<P> {
             None => Reply::Busy,
         };
         self.counted(reply)
+    }
+
+    /// As [`Self::keep`], with a guard's answer in place of context.
+    async fn keep_guarded(
+        &self,
+        parsed: Parsed,
+        event_rules: EventRules,
+        GuardAnswer { finding, stdout }: GuardAnswer,
+        trace: &EventTrace,
+    ) -> Reply {
+        let event = parsed.deliver.event_id;
+        match &finding {
+            GuardFinding::Refusal(verdict) => {
+                let (guard, decision) = (verdict.rule.name(), verdict.decision.name());
+                tracing::info!(%event, guard, decision, "a guard refuses a call");
+            }
+            GuardFinding::Warning(_) => tracing::info!(%event, "a guard warns of a result"),
+        }
+        let (ingest, trace) = (self.clone(), trace.clone());
+        let kept = async move { ingest.keep(parsed, event_rules, Recipient::Nobody, &trace).await };
+        let kept = tokio::spawn(kept.in_current_span());
+        match tokio::time::timeout(GUARD_WITHIN, kept).await {
+            Ok(Ok(Reply::Ack { .. })) => Reply::Ack { stdout },
+            Ok(Ok(Reply::Duplicate { .. })) => Reply::Duplicate { stdout },
+            Ok(_) | Err(_) => Reply::Unsaved { stdout },
+        }
     }
 
     fn counted(&self, reply: Reply) -> Reply {
@@ -154,7 +203,7 @@ impl<P: Ports> Ingest<P> {
     }
 
     /// `None`: the parser panicked.
-    async fn parse(&self, deliver: Deliver) -> Option<Parsed> {
+    async fn parse(&self, deliver: Deliver, guards: Option<Arc<Guards>>) -> Option<Parsed> {
         faults::reach(Point::Decode);
         if planted(Fault::LogContent) {
             tracing::info!(payload = %String::from_utf8_lossy(&deliver.payload));
@@ -165,14 +214,14 @@ impl<P: Ports> Ingest<P> {
             let spec = self.agents.spec(&deliver.agent);
             let deliver = without_private_text(deliver, spec);
             let own_folder = length_of_folder(&deliver, &event);
-            return Some(Parsed { deliver, event, own_folder, names: Vec::new() });
+            return Some(Parsed { deliver, event, own_folder, names: Vec::new(), guard: None });
         }
         let outputs = if self.capture_rules.exclude_anything() { Outputs::Searched } else { Outputs::Left };
         let spec = self.agents.spec(&deliver.agent);
         if deliver.payload.len() <= LARGE {
-            return Some(parse(deliver, spec, outputs));
+            return Some(parse(deliver, spec, outputs, guards.as_deref()));
         }
-        aside(move || parse(deliver, spec, outputs)).await
+        aside(move || parse(deliver, spec, outputs, guards.as_deref())).await
     }
 
     /// As [`Self::parse`].
@@ -259,6 +308,7 @@ struct Parsed {
     own_folder: Folders,
     /// All words of its calls that may name a file.
     names: Vec<String>,
+    guard: Option<GuardAnswer>,
 }
 
 impl Parsed {
@@ -309,13 +359,18 @@ fn without_private_text(deliver: Deliver, spec: &AgentSpec) -> Deliver {
     Deliver { payload: cleaned.payload, flags, ..deliver }
 }
 
-fn parse(deliver: Deliver, spec: &AgentSpec, outputs: Outputs) -> Parsed {
+fn parse(deliver: Deliver, spec: &AgentSpec, outputs: Outputs, guards: Option<&Guards>) -> Parsed {
     let deliver = without_private_text(deliver, spec);
     let event = (spec.read)(&deliver).map_err(|error| parse_error(&error));
     let own_folder = length_of_folder(&deliver, &event);
     let event = event.map(HookEvent::without_long_paths);
     let names = event.as_ref().map_or_else(|_| Vec::new(), |event| Redactor::file_names(event, outputs));
-    Parsed { deliver, event, own_folder, names }
+    // Sees the payload before redaction, which may replace a name.
+    let guard = match (guards, &event) {
+        (Some(guards), Ok(event)) => judge(guards, spec, event, &deliver.context.cwd),
+        _ => None,
+    };
+    Parsed { deliver, event, own_folder, names, guard }
 }
 
 fn cleanse(
@@ -428,7 +483,7 @@ mod tests {
     fn take(payload: &str) -> ParsedDelivery {
         let event_rules = EventRules::default();
         cleanse(
-            parse(deliver(payload), AGENTS.spec("claude-code"), Outputs::Searched),
+            parse(deliver(payload), AGENTS.spec("claude-code"), Outputs::Searched, None),
             &Redactor::new(&RedactionPolicy::default()).unwrap(),
             &event_rules,
         )

@@ -27,6 +27,7 @@ pub mod injection_receipt;
 pub mod ports;
 pub mod embedding_work;
 pub mod crashes;
+pub mod guards;
 pub mod ingest;
 pub mod spool_watch;
 pub mod draining;

@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::capture_rules::CaptureRules;
-use crate::config::{Config, Excluded, Loaded, Notice};
+use crate::config::{Ambient, Config, Excluded, Loaded, Notice};
 use crate::faults::{Fault, planted};
 use crate::memory::context::Budgets;
+use crate::memory::guard::Guards;
+use crate::memory::hint::Hints;
 use crate::memory::redaction::{RedactionMode, RedactionPolicy, Redactor};
 
 /// The current redactor. Cheap to clone.
@@ -67,6 +69,9 @@ pub struct Settings {
     seen: Arc<Mutex<Seen>>,
     report: Arc<RwLock<Arc<ConfigReport>>>,
     context: Arc<RwLock<ContextSettings>>,
+    /// `None`: all are off.
+    guards: Arc<RwLock<Option<Arc<Guards>>>>,
+    hints: Arc<RwLock<Arc<Hints>>>,
 }
 
 /// `[context]`: what sessions are given.
@@ -75,11 +80,12 @@ pub struct ContextSettings {
     pub budgets: Budgets,
     /// Whether the user sees what the model was given at a session's start.
     pub notice: Notice,
+    pub ambient: Ambient,
 }
 
 impl ContextSettings {
     fn of(config: &Config) -> Self {
-        Self { budgets: config.budgets, notice: config.notice }
+        Self { budgets: config.budgets, notice: config.notice, ambient: config.ambient }
     }
 }
 
@@ -169,6 +175,8 @@ impl Settings {
             seen: Arc::new(Mutex::new(seen)),
             report: Arc::new(RwLock::new(Arc::new(ConfigReport::of(loaded, &loaded.config)))),
             context: Arc::new(RwLock::new(ContextSettings::of(&loaded.config))),
+            guards: Arc::new(RwLock::new(guards_of(&loaded.config))),
+            hints: Arc::new(RwLock::new(hints_of(&loaded.config))),
         }
     }
 
@@ -182,6 +190,16 @@ impl Settings {
 
     pub fn context(&self) -> ContextSettings {
         *self.context.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The guards in force; `None` if all are off.
+    pub fn guards(&self) -> Option<Arc<Guards>> {
+        self.guards.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The texts that go with prompts.
+    pub fn hints(&self) -> Arc<Hints> {
+        Arc::clone(&self.hints.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Applies a change. Blocks.
@@ -231,6 +249,8 @@ impl Settings {
             }
         }
         *self.context.write().unwrap_or_else(PoisonError::into_inner) = ContextSettings::of(config);
+        *self.guards.write().unwrap_or_else(PoisonError::into_inner) = guards_of(config);
+        *self.hints.write().unwrap_or_else(PoisonError::into_inner) = hints_of(config);
         let report = ConfigReport::of(loaded, &seen.running);
         if !report.problems.is_empty() {
             tracing::warn!(
@@ -240,6 +260,20 @@ impl Settings {
         }
         *self.report.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(report);
     }
+}
+
+/// `None`: all are off.
+pub fn guards_of(config: &Config) -> Option<Arc<Guards>> {
+    let home = std::env::var("HOME").unwrap_or_default();
+    // Each pattern was compiled when the file was read.
+    let guards = Guards::new(&config.guards, &home).inspect_err(|_| tracing::error!("cannot apply [guards]"));
+    guards.ok().flatten().map(Arc::new)
+}
+
+fn hints_of(config: &Config) -> Arc<Hints> {
+    // Each pattern was compiled when the file was read.
+    let hints = Hints::new(&config.hints).inspect_err(|_| tracing::error!("cannot apply [[hint]]"));
+    Arc::new(hints.unwrap_or_default())
 }
 
 /// `None`: there is no file.

@@ -64,6 +64,14 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ("config edit", &[("recall config edit", "in $VISUAL or $EDITOR")]),
     ("config path", &[("recall config path", "where the file is")]),
     ("config test", &[("recall config test", "before you rely on a model")]),
+    ("guard list", &[("recall guard list", "which are on")]),
+    (
+        "guard test",
+        &[
+            ("recall guard test --read .env", "a file"),
+            ("recall guard test payload.json", "what a hook got, with the answer that it would print"),
+        ],
+    ),
     ("model add", &[("recall model add ./all-MiniLM-L6-v2 --name minilm", "a folder with a sentence model")]),
     ("model list", &[("recall model list", "what is installed")]),
     ("model remove", &[("recall model remove minilm", "")]),

@@ -20,6 +20,7 @@ pub mod stats;
 pub mod sql;
 pub mod statusline;
 pub mod config;
+pub mod guard;
 pub mod model;
 pub mod forget;
 pub mod remember;
@@ -132,6 +133,9 @@ enum Command {
     /// Show, change and check the settings
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Show the guards and try them on a call
+    #[command(subcommand)]
+    Guard(guard::GuardCommand),
     /// Install, list and remove sentence models
     #[command(subcommand)]
     Model(model::ModelCommand),
@@ -305,6 +309,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Statusline(args) => statusline::run(&args, out),
         Command::Sql(args) => sql::run(&args, out),
         Command::Config(command) => config::run(&command, out),
+        Command::Guard(command) => guard::run(&command, out),
         Command::Model(command) => model::run(&command, out),
         Command::Remember(args) => remember::run(&args, out),
         Command::Edit(args) => edit::run(&args, out),

@@ -42,6 +42,7 @@ const ENDPOINT_KEYS: [&str; 7] = [
     "usd_per_mtok_in",
     "usd_per_mtok_out",
 ];
+const SEVERITIES: &[&str] = &["off", "ask", "deny"];
 const COMPRESSORS: &[&str] = &["extractive", "anthropic", "openai", "claude-cli"];
 
 use KeyKind::{Choice, Choices, Dollars, Number, Switch, Text, Texts};
@@ -77,6 +78,7 @@ const KEYS: &[(&str, KeyKind, &str)] = &[
     ("context.file_tokens", Number, "Tokens when a file is opened of which something must be known"),
     ("context.subagent_tokens", Number, "Tokens when a subagent starts"),
     ("context.notice", Switch, "Show a line about what the agent was given"),
+    ("context.ambient", Switch, "Tell the date, the project and its branch at a session's start"),
     ("compression.backend", Choice(COMPRESSORS), "What makes observations; extractive is built in"),
     ("compression.model", Text, "The model's name"),
     ("compression.base_url", Text, "The provider's address: https, or http on this machine"),
@@ -118,6 +120,16 @@ const KEYS: &[(&str, KeyKind, &str)] = &[
     ("redaction.enabled", Switch, "Replace secrets before anything is stored"),
     ("redaction.extra", Texts, "Patterns of your own that are secret as well"),
     ("redaction.allow", Texts, "Patterns of what is never secret"),
+    ("guards.writes", Choice(SEVERITIES), "Calls that write secrets, .git, .ssh or lock files"),
+    ("guards.reads", Choice(SEVERITIES), "Calls that open .env, private keys or credential stores"),
+    (
+        "guards.outside",
+        Choice(&["off", "warn"]),
+        "Warn the model of web pages and MCP results that read like instructions",
+    ),
+    ("guards.write_paths", Texts, "More files that are not to be written: migrations/, *.lock"),
+    ("guards.read_paths", Texts, "More files that are to be neither read nor written"),
+    ("guards.allow", Texts, "Files that are never guarded"),
 ];
 
 impl Key {
@@ -223,7 +235,9 @@ pub fn template() -> String {
     }
     text.push_str(
         "\n# A command that runs on lifecycle events and reads them as JSON; there may be several.\n\
-         # [[subscribe]]\n# events = [\"session_end\"]\n# command = [\"notify-send\", \"a session is over\"]\n",
+         # [[subscribe]]\n# events = [\"session_end\"]\n# command = [\"notify-send\", \"a session is over\"]\n\
+         \n# A text of yours for prompts with a word; there may be several.\n\
+         # [[hint]]\n# pattern = \"tdd\"\n# text = \"Write a failing test first.\"\n",
     );
     text
 }
@@ -244,7 +258,7 @@ mod tests {
     #[test]
     fn the_table_and_the_template_name_every_key() {
         let mut names: Vec<String> = Vec::new();
-        for table in known_of("").iter().filter(|table| *table != "subscribe") {
+        for table in known_of("").iter().filter(|table| !["subscribe", "hint"].contains(&table.as_str())) {
             let keys = known_of(table).into_iter().filter(|key| !ENDPOINTS.contains(&key.as_str()));
             names.extend(keys.map(|key| format!("{table}.{key}")));
         }
@@ -254,7 +268,9 @@ mod tests {
         let document: toml_edit::DocumentMut = template
             .lines()
             .map(|line| line.strip_prefix("# ").filter(|line| line.contains(" = ")).unwrap_or(line))
-            .filter(|line| !line.starts_with("events =") && !line.starts_with("command ="))
+            .filter(|line| {
+                !["events =", "command =", "pattern =", "text ="].iter().any(|own| line.starts_with(own))
+            })
             .map(|line| format!("{line}\n"))
             .collect::<String>()
             .parse()

@@ -9,6 +9,7 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, Excluded, Understood};
+use crate::memory::guard::GuardPolicy;
 use crate::memory::redaction::RedactionMode;
 
 /// The size limit, larger than any list of patterns.
@@ -22,6 +23,8 @@ pub(super) struct LastGood {
     redact: bool,
     redact_extra: Vec<String>,
     redact_allow: Vec<String>,
+    #[serde(default)]
+    guards: GuardPolicy,
 }
 
 impl LastGood {
@@ -37,6 +40,7 @@ impl LastGood {
             redact: config.redaction.mode == RedactionMode::On,
             redact_extra: config.redaction.extra.clone(),
             redact_allow: config.redaction.allow.clone(),
+            guards: config.guards.clone(),
         }
     }
 
@@ -74,6 +78,13 @@ pub(super) fn keep_restrictions(config: &mut Config, exclusions: Understood, las
     add(&mut config.capture.skip_tools, last.skip_tools);
     add(&mut config.redaction.extra, last.redact_extra);
     config.redaction.allow.retain(|pattern| last.redact_allow.contains(pattern));
+    let guards = &mut config.guards;
+    guards.writes = guards.writes.max(last.guards.writes);
+    guards.reads = guards.reads.max(last.guards.reads);
+    guards.outside = guards.outside.max(last.guards.outside);
+    add(&mut guards.write_paths, last.guards.write_paths);
+    add(&mut guards.read_paths, last.guards.read_paths);
+    guards.allow.retain(|pattern| last.guards.allow.contains(pattern));
     if last.redact {
         config.redaction.mode = RedactionMode::On;
     }

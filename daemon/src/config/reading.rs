@@ -2,7 +2,7 @@
 //! once.
 //!
 //! Some parts are accepted only as a whole: `[compression]` and `[embedding]`, where a lost key could send notes to another url or exceed
-//! a cap, and each `[[subscribe]]`, which runs a command. If the file is not valid TOML, neither is accepted, nor is
+//! a cap, and each `[[subscribe]]`, which runs a command, and each `[[hint]]`. If the file is not valid TOML, neither is accepted, nor is
 //! anything that loosens redaction, since the recovered text may not be what was meant.
 
 use std::collections::HashMap;
@@ -57,8 +57,15 @@ pub(super) struct Reading {
 }
 
 /// Lists whose elements are checked one by one.
-const LISTS: [(&str, &str); 4] =
-    [("capture", "exclude"), ("capture", "skip_tools"), ("redaction", "extra"), ("redaction", "allow")];
+const LISTS: [(&str, &str); 7] = [
+    ("capture", "exclude"),
+    ("capture", "skip_tools"),
+    ("redaction", "extra"),
+    ("redaction", "allow"),
+    ("guards", "write_paths"),
+    ("guards", "read_paths"),
+    ("guards", "allow"),
+];
 
 pub(super) fn read(text: &str) -> Reading {
     let (table, errors) = DeTable::parse_recoverable(text);
@@ -79,17 +86,17 @@ pub(super) fn read(text: &str) -> Reading {
     }
     for (section, value) in table {
         match section.get_ref().as_ref() {
-            "capture" | "durability" | "timers" | "context" | "mcp" | "redaction" => {
+            "capture" | "durability" | "timers" | "context" | "mcp" | "redaction" | "guards" => {
                 reader.by_key(&section, value)
             }
-            name @ ("compression" | "embedding" | "subscribe") if !is_toml => {
+            name @ ("compression" | "embedding" | "subscribe" | "hint") if !is_toml => {
                 let what = format!("[{name}] is ignored while the file is not valid TOML");
                 reader.problem(section.span().start, &what);
             }
             "compression" | "embedding" => {
                 reader.take(DeTable::from_iter([(section.clone(), value)]), section.span().start, "");
             }
-            "subscribe" => reader.by_entry(&section, value),
+            "subscribe" | "hint" => reader.by_entry(&section, value),
             _ => reader.unknown(section, value),
         }
     }
@@ -117,6 +124,7 @@ pub(super) fn read(text: &str) -> Reading {
     if !is_toml {
         written.redaction.enabled = true;
         written.redaction.allow.clear();
+        written.guards.allow.clear();
     }
     problems.sort();
     problems.dedup();
@@ -177,11 +185,12 @@ impl<'i> Reader<'i> {
 
     fn by_entry(&mut self, section: &Key<'i>, value: Spanned<DeValue<'i>>) {
         let DeValue::Array(entries) = value.get_ref() else {
-            return self.problem(section.span().start, "subscribe must be a list: [[subscribe]]");
+            let what = format!("{name} must be a list: [[{name}]]", name = section.get_ref());
+            return self.problem(section.span().start, &what);
         };
         for entry in entries.iter() {
             let piece = DeTable::from_iter([(section.clone(), array(entry.clone()))]);
-            self.take(piece, entry.span().start, "subscribe");
+            self.take(piece, entry.span().start, section.get_ref());
         }
     }
 

@@ -41,6 +41,8 @@ pub mod mentioned_files;
 pub mod linear;
 pub mod injection;
 pub mod pause;
+pub mod guard;
+pub mod hint;
 
 #[cfg(test)]
 mod red_team;

@@ -15,7 +15,7 @@ use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, answer, plans};
 use super::settings::AgentVersion;
-use super::{AgentSpec, Host, Unreadable};
+use super::{AgentSpec, GuardAnswers, Host, Unreadable};
 use crate::memory::conventions::Conventions;
 use crate::memory::event::{Audience, HookEvent, HookEventKind, PromptText, StartSource};
 use crate::memory::material::BatchSource;
@@ -45,6 +45,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         plans::plan_file(own.iter().map(|folder| folder.join("plans")).collect(), request)
     },
     failures: FORMAT.failures,
+    guards: GuardAnswers { before: None, refusal: Some(answer::refusal), warning: Some(answer::warning) },
     injected_block: Some((REMINDER, "</system-reminder>")),
     conventions: Conventions {
         // Where EnterWorktree makes a session's own.

@@ -11,12 +11,12 @@ use recall_protocol::wire::Deliver;
 use serde_json::{Map, Value, json};
 
 use super::failure::FailureRules;
-use super::format::Format;
 use super::format::tools::{Tool, Tools};
+use super::format::{Format, Meaning, answer};
 use super::settings::{
     AgentVersion, Content, HookCall, Install, JsonHooks, Part, Place, SKILL, TomlHooks, TomlTable, shell_line,
 };
-use super::{AgentSpec, Cap, EventSpec, Host, Unreadable};
+use super::{AgentSpec, Cap, EventSpec, GuardAnswers, Host, Unreadable};
 use crate::memory::conventions::Conventions;
 use crate::memory::event::{EventName, HookEvent};
 
@@ -35,6 +35,12 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     read,
     action: |tool, input, response| FORMAT.tools.action(tool, input, response),
     failures: FORMAT.failures,
+    guards: GuardAnswers {
+        before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
+        // `ask` makes the whole answer invalid.
+        refusal: Some(answer::plain_refusal),
+        warning: Some(answer::warning),
+    },
     conventions: Conventions {
         work_trees: &[],
         plan_prompts: &["Implement the plan."],
@@ -82,7 +88,7 @@ const CONFIG: Place = Place::own("config.toml", &[".codex/config.toml"]);
 const CAP: Cap = Cap { utf16_units: 9_000 };
 
 /// Not here: `PreModelRequest` and `PostModelRequest` (a process for each call of the model), `PermissionRequest`, and
-/// `PreToolUse`, because files are read by shell commands.
+/// `PreToolUse`, because files are read by shell commands (only guards need it).
 const EVENTS: &[EventSpec] = &[
     EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
     EventSpec::answered("UserPromptSubmit", EventName::Prompt, Wait::Answer, CAP),
@@ -99,7 +105,7 @@ const EVENTS: &[EventSpec] = &[
 
 const FORMAT: Format = Format {
     events: EVENTS,
-    also: &[],
+    also: &[("pretooluse", Meaning::Is(EventName::ToolStart))],
     tools: Tools(&[
         ("Bash", Tool::Command),
         ("apply_patch", Tool::Edit),

@@ -18,7 +18,7 @@ use super::settings::{
     AgentVersion, Base, Content, Groups, HookCall, Install, JsonHooks, JsonValues, Part, Place, SKILL,
     Syntax, shell_line,
 };
-use super::{AgentSpec, Cap, EventSpec, Host, Unreadable};
+use super::{AgentSpec, Cap, EventSpec, GuardAnswers, HookOutput, Host, Unreadable};
 use crate::memory::event::{EventName, HookEvent};
 use crate::memory::ids::SessionId;
 
@@ -43,6 +43,14 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         reply_of(own.iter().map(|folder| folder.join("session-state")).collect(), request)
     },
     failures: FORMAT.failures,
+    // Before a call a hook that fails would deny the user's tool, so there is none.
+    guards: GuardAnswers {
+        warning: Some(|text| {
+            let output = HookOutput { event: EventName::Tool, context: Some(text.to_owned()), notice: None };
+            answer::nested_and_flat("PostToolUse", &output)
+        }),
+        ..GuardAnswers::NONE
+    },
     install: Install {
         hooks: &[HOOKS],
         server: &[

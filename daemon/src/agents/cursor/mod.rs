@@ -15,7 +15,7 @@ use super::format::{Format, Meaning, answer};
 use super::settings::{
     AgentVersion, Content, Groups, Install, JsonHooks, JsonValues, Part, Place, Syntax, shell_line,
 };
-use super::{AgentSpec, Cap, EventSpec, HookOutput, Host, Mark, Unreadable};
+use super::{AgentSpec, Cap, EventSpec, GuardAnswers, HookOutput, Host, Mark, Unreadable};
 use crate::memory::event::{EventName, HookEvent, HookEventKind, Subagent};
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -34,6 +34,17 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     envelope,
     action: |tool, input, response| FORMAT.tools.action(tool, input, response),
     failures: FORMAT.failures,
+    guards: GuardAnswers {
+        before: None,
+        refusal: Some(|decision, reason| {
+            let fields =
+                [("permission", decision.name()), ("user_message", reason), ("agent_message", reason)];
+            answer::line(fields.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect())
+        }),
+        warning: Some(|text| {
+            answer::line([("additional_context".to_owned(), text.into())].into_iter().collect())
+        }),
+    },
     plan_folders: &[".cursor/plans"],
     install: Install {
         hooks: &[Part {

@@ -6,11 +6,11 @@ use serde_json::json;
 
 use super::failure::FailureRules;
 use super::format::tools::{Tool, Tools};
-use super::format::{Format, Meaning};
+use super::format::{Format, Meaning, answer};
 use super::settings::{
     AgentVersion, Content, Install, JsonHooks, JsonValues, Part, Place, Syntax, shell_line,
 };
-use super::{AgentSpec, Cap, EventSpec, Host, Unreadable};
+use super::{AgentSpec, Cap, EventSpec, GuardAnswers, Host, Unreadable};
 use crate::memory::event::{EventName, HookEvent};
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -27,6 +27,12 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     read: |delivery: &Deliver| -> Result<HookEvent, Unreadable> { FORMAT.read(delivery) },
     action: |tool, input, response| FORMAT.tools.action(tool, input, response),
     failures: FORMAT.failures,
+    // By its documents, which say nothing of context after a call.
+    guards: GuardAnswers {
+        before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
+        refusal: Some(answer::refusal),
+        warning: None,
+    },
     install: Install {
         hooks: &[Part {
             place: Place::own("hooks.json", &[".factory/hooks.json"]),

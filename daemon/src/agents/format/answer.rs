@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::agents::HookOutput;
+use crate::memory::guard::Decision;
 
 /// `{"systemMessage", "hookSpecificOutput": {"hookEventName", "additionalContext"}}`.
 pub fn nested(event: &str, output: &HookOutput) -> Vec<u8> {
@@ -25,6 +26,32 @@ pub fn nested_and_flat(event: &str, output: &HookOutput) -> Vec<u8> {
         object.insert("hookSpecificOutput".to_owned(), specific(event, context));
     }
     line(object)
+}
+
+/// Refuses a call, or has the user asked: `{"hookSpecificOutput": {"hookEventName": "PreToolUse",
+/// "permissionDecision", "permissionDecisionReason"}}`.
+pub fn refusal(decision: Decision, reason: &str) -> Vec<u8> {
+    let specific = json!({
+        "hookEventName": "PreToolUse",
+        "permissionDecision": decision.name(),
+        "permissionDecisionReason": reason,
+    });
+    line([("hookSpecificOutput".to_owned(), specific)].into_iter().collect())
+}
+
+/// As [`refusal`], for an agent that takes no `ask`: the call is refused.
+pub fn plain_refusal(decision: Decision, reason: &str) -> Vec<u8> {
+    match decision {
+        Decision::Deny => refusal(Decision::Deny, reason),
+        Decision::Ask => {
+            refusal(Decision::Deny, &format!("{reason} A hook cannot ask here, so the call is refused."))
+        }
+    }
+}
+
+/// Adds a warning to a call's result, as [`nested`].
+pub fn warning(text: &str) -> Vec<u8> {
+    line([("hookSpecificOutput".to_owned(), specific("PostToolUse", text))].into_iter().collect())
 }
 
 fn specific(event: &str, context: &str) -> Value {

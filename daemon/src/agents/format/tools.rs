@@ -107,6 +107,25 @@ const OUTPUT: &[&str] =
 const PATCH_FILES: [&str; 3] = ["*** Add File: ", "*** Update File: ", "*** Delete File: "];
 const PATCH: &[&str] = &["input", "command", "patch"];
 
+/// The files that a patch in the call's input changes.
+pub fn patched_files(input: &str) -> Vec<String> {
+    if !input.contains("*** ") {
+        return Vec::new();
+    }
+    let input = parse(input);
+    let patch = text(&input, PATCH).or_else(|| input.as_str().map(str::to_owned)).unwrap_or_default();
+    let file = |line: &str| {
+        let mut marks = PATCH_FILES.iter().chain(&["*** Move to: "]);
+        marks.find_map(|mark| line.strip_prefix(mark)).map(|file| file.trim().to_owned())
+    };
+    patch.lines().filter_map(file).filter(|file| file.len() <= MOST_PATH).collect()
+}
+
+/// Whether a tool is one of an MCP server, as nearly all agents spell it: `mcp__server__tool`, `MCP:tool`.
+pub fn is_of_server(tool_name: &str) -> bool {
+    tool_name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("mcp"))
+}
+
 /// The input and response of a call. A parser returns `None` if the essential field is missing.
 struct Call {
     input: Value,

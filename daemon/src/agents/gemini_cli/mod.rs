@@ -12,12 +12,12 @@ use serde_json::{Map, Value, json};
 
 use super::failure::FailureRules;
 use super::format::tools::{Tool, Tools};
-use super::format::{Format, Meaning};
+use super::format::{Format, Meaning, answer};
 use super::json::without_inner;
 use super::settings::{
     AgentVersion, Content, HookCall, Install, JsonHooks, JsonValues, Part, Place, SKILL, Syntax, shell_line,
 };
-use super::{AgentSpec, Cap, EventSpec, Host, Unreadable};
+use super::{AgentSpec, Cap, EventSpec, GuardAnswers, HookOutput, Host, Unreadable};
 use crate::memory::event::{EventName, HookEvent, HookEventKind, PromptText, ToolResult};
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -33,6 +33,17 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     read,
     action: |tool, input, response| FORMAT.tools.action(tool, input, response),
     failures: FORMAT.failures,
+    guards: GuardAnswers {
+        before: Some(EventSpec::reported("BeforeTool", EventName::ToolStart)),
+        refusal: Some(|decision, reason| {
+            let fields = [("decision", decision.name()), ("reason", reason)];
+            answer::line(fields.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect())
+        }),
+        warning: Some(|text| {
+            let output = HookOutput { event: EventName::Tool, context: Some(text.to_owned()), notice: None };
+            answer::nested("AfterTool", &output)
+        }),
+    },
     plan_folders: &[".gemini/plans"],
     install: Install {
         hooks: &[Part {

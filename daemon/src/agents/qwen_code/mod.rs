@@ -10,12 +10,12 @@ use serde_json::{Map, Value, json};
 use super::failure::FailureRules;
 use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
-use super::format::{Format, Meaning};
+use super::format::{Format, Meaning, answer};
 use super::gemini_cli::without_whole_files;
 use super::settings::{
     AgentVersion, Content, HookCall, Install, JsonHooks, JsonValues, Part, Place, SKILL, Syntax, shell_line,
 };
-use super::{AgentSpec, Cap, EventSpec, Host, Unreadable};
+use super::{AgentSpec, Cap, EventSpec, GuardAnswers, Host, Unreadable};
 use crate::memory::event::{EventName, HookEvent, HookEventKind, PromptText};
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -31,6 +31,11 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     read,
     action: |tool, input, response| FORMAT.tools.action(tool, input, response),
     failures: FORMAT.failures,
+    guards: GuardAnswers {
+        before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
+        refusal: Some(answer::refusal),
+        warning: Some(answer::warning),
+    },
     install: Install {
         hooks: &[Part {
             place: Place::own("settings.json", &[".qwen/settings.json"]),

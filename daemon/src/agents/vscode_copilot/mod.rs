@@ -11,7 +11,7 @@ use super::failure::FailureRules;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
 use super::settings::{AgentVersion, Base, Content, Install, JsonValues, Part, Place, Syntax};
-use super::{AgentSpec, Host, Mark, Unreadable};
+use super::{AgentSpec, GuardAnswers, HookOutput, Host, Mark, Unreadable};
 use crate::memory::event::{EventName, HookEvent};
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -30,6 +30,15 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     action: |tool, input, response| FORMAT.tools.action(tool, input, response),
     reply: |request| copilot_cli::reply_of(vec![request.home.join(FOLDER).join("workspaceStorage")], request),
     failures: FORMAT.failures,
+    // Before a call only the hooks of Claude Code run: in its own file the event would be Copilot CLI's, too.
+    guards: GuardAnswers {
+        before: None,
+        refusal: Some(answer::refusal),
+        warning: Some(|text| {
+            let output = HookOutput { event: EventName::Tool, context: Some(text.to_owned()), notice: None };
+            answer::nested_and_flat("PostToolUse", &output)
+        }),
+    },
     install: Install {
         hooks: &[Part {
             place: Place {

@@ -187,8 +187,10 @@ fn known(name: &str) -> anyhow::Result<Key> {
     if let Some(key) = Key::find(name) {
         return Ok(key);
     }
-    if name == "subscribe" || name.starts_with("subscribe.") {
-        let failure = Failure::usage("[[subscribe]] is a list of commands, not a key");
+    let lists = [("subscribe", "commands"), ("hint", "texts")];
+    let table = name.split('.').next().unwrap_or_default();
+    if let Some((table, what)) = lists.into_iter().find(|(list, _)| *list == table) {
+        let failure = Failure::usage(format!("[[{table}]] is a list of {what}, not a key"));
         return Err(failure.hint("Add one with `recall config edit`.").into());
     }
     let hint = match Key::nearest(name) {

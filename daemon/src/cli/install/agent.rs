@@ -6,8 +6,8 @@ use super::hook_entry::Hook;
 use super::part::Wanted;
 use super::settings_file::SettingsFile;
 use super::{hook_settings, toml_settings, version};
-use crate::agents::AgentSpec;
 use crate::agents::settings::{AgentVersion, Base, Content, HookCall, JsonHooks, Part, Place, Programs};
+use crate::agents::{AgentSpec, Guarding};
 use crate::service::environment::{Environment, is_executable};
 
 /// An agent and where to look for it.
@@ -155,6 +155,8 @@ pub(crate) struct Registration {
     pub(crate) shim: String,
     /// The path of `recall`.
     pub(crate) recall: String,
+    /// Whether the user's guards need the event before a call.
+    pub(crate) guarding: Guarding,
 }
 
 impl Registration {
@@ -165,7 +167,7 @@ impl Registration {
             let call = HookCall { event, version, shim: &self.shim };
             Hook { event: event.name, entry: (json.entry)(&call) }
         };
-        spec.events_of(self.version).map(hook).collect()
+        spec.events_with_guards(self.version, self.guarding).map(hook).collect()
     }
 }
 

@@ -236,6 +236,7 @@ mod tests {
             version: None,
             shim: shim.to_owned(),
             recall: "recall".to_owned(),
+            ..Registration::default()
         })
     }
 

@@ -122,7 +122,8 @@ pub fn inspect(agents: Agents, folders: &[PathBuf]) -> Vec<AgentReport> {
 pub(crate) fn inspect_agent(agent: LocalAgent<'_>, folders: &[PathBuf], shim: Option<&Path>) -> AgentReport {
     let version = agent.version();
     let shim_text = shim.and_then(Path::to_str).unwrap_or_default().to_owned();
-    let registration = Registration { version, shim: shim_text, ..Registration::default() };
+    let guarding = super::guarding(agent.environment);
+    let registration = Registration { version, shim: shim_text, guarding, ..Registration::default() };
     let settings = hooks_file(agent).unwrap_or_default();
     let again = agent.spec.install.hooks.iter().find_map(|part| match &part.content {
         Content::JsonHooks(json) => {

@@ -30,10 +30,13 @@ use clap::builder::PossibleValuesParser;
 use recall_protocol::paths::Paths;
 
 use crate::agents::settings::Part;
-use crate::agents::{AGENTS, AgentSpec, Agents};
+use crate::agents::{AGENTS, AgentSpec, Agents, Guarding};
+use crate::app::settings::guards_of;
 use crate::app::welcome::Welcome;
 use crate::cli::failure::Failure;
+use crate::config::Config;
 use crate::repository;
+use crate::server::run::last_config;
 use crate::service::commands::Processes;
 use crate::service::environment::Environment;
 use crate::service::{Plan, Service, ServiceChange};
@@ -117,6 +120,16 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         (false, false) => return Ok(()),
     };
     import::offer(consent, out)
+}
+
+/// Whether the user's guards look at calls.
+fn guarding(environment: &Environment) -> Guarding {
+    let Some(paths) = paths(environment) else { return Guarding::Off };
+    let config = Config::obeyed(paths.config_file(), &last_config(&paths)).config;
+    match guards_of(&config) {
+        Some(guards) if guards.judge_calls() => Guarding::Calls,
+        _ => Guarding::Off,
+    }
 }
 
 /// The folder of the project, if its settings are meant.
@@ -224,7 +237,9 @@ impl Installation<'_> {
             version,
             shim: text_of(&self.programs.shim)?.to_owned(),
             recall: text_of(&self.programs.recall)?.to_owned(),
+            guarding: guarding(self.environment),
         };
+        let guarding = registration.guarding;
         let edits = Edit::plan(agent, parts, &EditAction::Register(registration))?;
         let settings = inspection::hooks_file(agent);
         let Some(path) = settings.filter(|_| !edits.is_empty()) else {
@@ -235,7 +250,7 @@ impl Installation<'_> {
         match agent.is_connected_by_plugin() {
             true => writeln!(out, "{title}{version_text}: a plugin in {}", path.display())?,
             false => {
-                let count = agent.spec.events_of(version).count();
+                let count = agent.spec.events_with_guards(version, guarding).count();
                 writeln!(out, "{title}{version_text}: {count} hooks in {}", path.display())?;
             }
         }

@@ -21,7 +21,7 @@ mod key_block;
 mod password_file;
 mod url;
 mod shapes;
-mod shell_words;
+pub(super) mod shell_words;
 mod cut;
 mod json_text;
 mod secret_files;
@@ -34,6 +34,7 @@ mod tests;
 use std::borrow::Cow;
 
 pub use self::elsewhere::Outputs;
+pub use self::secret_files::{NamedIn, is_secret_file, named_in};
 
 use regex::{Regex, RegexBuilder};
 use sha2::{Digest, Sha256};
@@ -41,7 +42,7 @@ use sha2::{Digest, Sha256};
 use self::json_text::{Replacement, Role, StringPlace, rewrite};
 use self::plausibility::{ValuePosition, is_secret};
 use self::scan::{Scanner, Secret};
-use self::secret_files::{Suspect, is_secret_file};
+use self::secret_files::Suspect;
 use self::shapes::SearchScope;
 use super::event::{
     HookEvent, HookEventKind, MessageOrigin, PromptText, Subagent, SubagentTask, ToolCall, ToolResult,

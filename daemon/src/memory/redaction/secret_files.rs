@@ -100,7 +100,7 @@ const ORDINARY: [&str; 5] = ["qqqq", "qqqq.qqqq", ".qqqq", "iqqq", "idqq"];
 const LONGEST_PATTERN: usize = 64;
 
 /// Whether a file with this name contains only secrets. Slashes and backslashes both separate folders.
-pub(super) fn is_secret_file(path: &str) -> bool {
+pub fn is_secret_file(path: &str) -> bool {
     let lower = path.trim_end_matches(['/', '\\']).to_ascii_lowercase();
     let lower = lower.trim_end_matches(['~', '*']);
     let lower = COPIES.iter().find_map(|copy| lower.strip_suffix(copy)).unwrap_or(lower);
@@ -192,6 +192,29 @@ pub(super) fn is_secret_file(path: &str) -> bool {
 fn is_mounted(path: &str) -> bool {
     let inside = path.find("/run/secrets/").map(|at| at + "/run/secrets/".len());
     inside.is_some_and(|at| path.len() > at)
+}
+
+/// A string of a call's input that may name files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamedIn {
+    Path(String),
+    Command(String),
+}
+
+/// The strings of this JSON in fields for a path or for a command, and others that can only be a name.
+pub fn named_in(json: &str) -> Vec<NamedIn> {
+    let mut found = Vec::new();
+    rewrite(json, |StringPlace { role, text }| {
+        if let Role::Value { key } | Role::Element { key } = role {
+            if is_one_of(key, &COMMAND_KEYS) {
+                found.push(NamedIn::Command(text.to_owned()));
+            } else if is_file(key, text, &|_| true) {
+                found.push(NamedIn::Path(text.to_owned()));
+            }
+        }
+        Vec::new()
+    });
+    found
 }
 
 /// Whether this JSON, a call's input or a whole payload, names a hidden file in a field or in a command.

@@ -16,7 +16,7 @@ const MOST_JOINED: usize = 2_000;
 const MOST_VARIABLES: usize = 100;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Word {
+pub(in crate::memory) struct Word {
     /// Where it stands, quotes and all.
     pub range: Range<usize>,
     /// What it may name: itself, what follows its `=`, and each in the folders that were gone to.
@@ -35,7 +35,7 @@ enum Position {
 }
 
 /// All words that may name files.
-pub(super) fn read(command: &str) -> Vec<Word> {
+pub(in crate::memory) fn read(command: &str) -> Vec<Word> {
     let mut reader = Reader::default();
     let mut words = Vec::new();
     let mut position = Position::Start;

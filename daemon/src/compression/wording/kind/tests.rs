@@ -21,7 +21,8 @@ fn what_a_prompt_settles_wishes_corrects_or_says_of_people() {
     said("Remind me to rotate the key", T::NextStep);
     said("Anna owns billing", T::Contact);
     said("ask Ben about the gateway before you change it", T::Contact);
-    said("Cargo runs the tests of the cart, so always use it", T::Contact);
+    said("Anna is responsible for deploys", T::Contact);
+    said("Cargo runs the tests of the cart, so always use it", T::Preference);
 }
 
 #[test]

@@ -1,0 +1,62 @@
+//! What the guards say of an event, in the agent's spelling.
+
+use crate::agents::AgentSpec;
+use crate::agents::format::tools::{is_of_server, patched_files};
+use crate::memory::event::{HookEvent, HookEventKind, ToolCall, ToolResult, ToolStart};
+use crate::memory::guard::{GuardedCall, Guards, Verdict, Warning};
+use crate::memory::material::Action;
+
+/// What a guard says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GuardFinding {
+    Refusal(Verdict),
+    Warning(Warning),
+}
+
+/// What a guard says, and how the agent is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuardAnswer {
+    pub finding: GuardFinding,
+    /// The hook's stdout.
+    pub stdout: Vec<u8>,
+}
+
+/// What the guards say of an event. `cwd`: where the hook ran. An agent that cannot be told is not looked at.
+pub fn judge(guards: &Guards, spec: &AgentSpec, event: &HookEvent, cwd: &str) -> Option<GuardAnswer> {
+    match &event.what {
+        HookEventKind::ToolStart(start) if guards.judge_calls() => {
+            let refuse = spec.guards.refusal?;
+            let verdict = verdict(guards, spec, start, event.cwd.as_deref().unwrap_or(cwd))?;
+            let stdout = refuse(verdict.decision, &verdict.reason());
+            Some(GuardAnswer { finding: GuardFinding::Refusal(verdict), stdout })
+        }
+        HookEventKind::Tool(call) if guards.warn_of_outside() => {
+            let warn = spec.guards.warning?;
+            let warning = guards.warning(&from_outside(spec, call)?)?;
+            Some(GuardAnswer { finding: GuardFinding::Warning(warning), stdout: warn(&warning.text()) })
+        }
+        _ => None,
+    }
+}
+
+fn verdict(guards: &Guards, spec: &AgentSpec, start: &ToolStart, cwd: &str) -> Option<Verdict> {
+    let writes = match (spec.action)(&start.name, &start.input, None) {
+        Action::Edit { path, .. } | Action::Write { path, .. } => {
+            let mut writes = patched_files(&start.input);
+            writes.push(path);
+            writes
+        }
+        _ => Vec::new(),
+    };
+    guards.verdict(GuardedCall { input: &start.input, writes: &writes, cwd })
+}
+
+/// What a call has brought in from a web page or an MCP server.
+fn from_outside(spec: &AgentSpec, call: &ToolCall) -> Option<String> {
+    let ToolResult::Done(response) = &call.result else { return None };
+    match (spec.action)(&call.name, &call.input, Some(response)) {
+        Action::Fetch { output, .. } => Some(output),
+        Action::Other { output, .. } if is_of_server(&call.name) => Some(output),
+        _ => None,
+    }
+}

@@ -1,0 +1,238 @@
+//! `recall guard`: which guards are in force, and what they say of a call.
+//!
+//! Everything is decided here, by the same functions and the same settings as in the daemon.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+use recall_protocol::agents::DEFAULT;
+use recall_protocol::boot;
+use recall_protocol::paths::Paths;
+use recall_protocol::wire::{Deliver, EventId, Flags, ShimContext};
+use serde::Serialize;
+use serde_json::json;
+
+use super::client::this_folder;
+use super::failure::Failure;
+use super::terminal::{DIM, WARNING, table};
+use crate::agents::{AGENTS, AgentSpec};
+use crate::app::guards::{GuardFinding, judge};
+use crate::app::settings::guards_of;
+use crate::config::keys::as_toml;
+use crate::config::{Config, Loaded};
+use crate::memory::guard::{Access, GuardPolicy, Rule, Verdict};
+use crate::server::run::last_config;
+
+/// Longer payloads are none of a hook.
+const MOST_BYTES: u64 = 16 << 20;
+
+#[derive(Debug, Subcommand)]
+pub enum GuardCommand {
+    /// Show the guards and whether they are on
+    List(ListArgs),
+    /// Show what the guards say of a hook's payload or of a file
+    Test(TestArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    /// File with the JSON that a hook got; `-` reads stdin
+    #[arg(required_unless_present_any = ["write", "read"])]
+    payload: Option<PathBuf>,
+    /// A file that would be written
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["payload", "read"])]
+    write: Option<String>,
+    /// A file that would be opened
+    #[arg(long, value_name = "PATH", conflicts_with = "payload")]
+    read: Option<String>,
+    /// The agent whose hook it is
+    #[arg(long, value_name = "NAME", default_value = DEFAULT,
+        value_parser = PossibleValuesParser::new(AGENTS.iter().map(|spec| spec.name)))]
+    agent: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Fails when the payload cannot be read.
+pub fn run(command: &GuardCommand, out: &mut dyn Write) -> anyhow::Result<()> {
+    let paths = Paths::from_env().context("finding recall's folders")?;
+    let loaded = Config::obeyed(paths.config_file(), &last_config(&paths));
+    match command {
+        GuardCommand::List(args) => list(args, &loaded, out),
+        GuardCommand::Test(args) => test(args, &loaded.config, out),
+    }
+}
+
+fn list(args: &ListArgs, loaded: &Loaded, out: &mut dyn Write) -> anyhow::Result<()> {
+    let policy = &loaded.config.guards;
+    let agents = AGENTS.iter().map(|spec| (spec.name, told(spec)));
+    if args.json {
+        let rules: Vec<_> = Rule::ALL
+            .iter()
+            .map(|rule| json!({"rule": rule.name(), "covers": rule.covers(), "state": state(*rule, policy)}))
+            .collect();
+        let agents: serde_json::Map<_, _> =
+            agents.map(|(name, told)| (name.to_owned(), told.into())).collect();
+        let answer = json!({"rules": rules, "settings": policy, "agents": agents});
+        return Ok(writeln!(out, "{answer}")?);
+    }
+    let rows: Vec<Vec<String>> = Rule::ALL
+        .iter()
+        .map(|rule| vec![rule.name().to_owned(), state(*rule, policy), rule.covers().to_owned()])
+        .collect();
+    table(out, &["RULE", "STATE", "COVERS"], &rows)?;
+    let lists = [
+        ("guards.write_paths", &policy.write_paths),
+        ("guards.read_paths", &policy.read_paths),
+        ("guards.allow", &policy.allow),
+    ];
+    for (key, patterns) in lists.into_iter().filter(|(_, patterns)| !patterns.is_empty()) {
+        writeln!(out, "{key} = {}", as_toml(&json!(patterns)))?;
+    }
+    writeln!(out)?;
+    let rows: Vec<Vec<String>> = agents.map(|(name, told)| vec![name.to_owned(), told.to_owned()]).collect();
+    table(out, &["AGENT", "CAN BE TOLD"], &rows)?;
+    for problem in &loaded.problems {
+        writeln!(out, "{WARNING}{problem}{WARNING:#}")?;
+    }
+    let all_off = Rule::ALL.iter().all(|rule| state(*rule, policy) == "off");
+    if all_off {
+        writeln!(out, "{DIM}All are off. `recall config set guards.reads deny` switches one on.{DIM:#}")?;
+    }
+    Ok(())
+}
+
+/// What a rule does to reads and writes.
+fn state(rule: Rule, policy: &GuardPolicy) -> String {
+    let word = |value: &dyn Fn() -> serde_json::Result<serde_json::Value>| {
+        value().ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+    };
+    let reads = word(&|| serde_json::to_value(policy.reads));
+    let writes = word(&|| serde_json::to_value(policy.writes));
+    match rule {
+        Rule::Outside => word(&|| serde_json::to_value(policy.outside)),
+        Rule::Ssh | Rule::Git | Rule::LockFiles if writes == "off" => writes,
+        Rule::Ssh | Rule::Git | Rule::LockFiles => format!("{writes} writes"),
+        Rule::Secrets | Rule::Yours => match (reads.as_str(), writes.as_str()) {
+            ("off", "off") => reads,
+            ("off", _) => format!("{writes} writes"),
+            (_, "off") => format!("{reads} reads"),
+            _ => format!("{reads} reads, {writes} writes"),
+        },
+    }
+}
+
+fn told(spec: &AgentSpec) -> &'static str {
+    match (spec.guards.refusal.is_some(), spec.guards.warning.is_some()) {
+        (true, true) => "refusals and warnings",
+        (true, false) => "refusals",
+        (false, true) => "warnings",
+        (false, false) => "nothing",
+    }
+}
+
+/// What the guards say, for scripts.
+#[derive(Serialize)]
+struct Said {
+    /// `deny`, `ask`, `warn` or `pass`.
+    decision: &'static str,
+    rule: Option<&'static str>,
+    reason: Option<String>,
+    /// What the hook would print.
+    stdout: Option<String>,
+}
+
+impl Said {
+    const NOTHING: Self = Self { decision: "pass", rule: None, reason: None, stdout: None };
+
+    fn refusal(verdict: &Verdict) -> Self {
+        Self {
+            decision: verdict.decision.name(),
+            rule: Some(verdict.rule.name()),
+            reason: Some(verdict.reason()),
+            stdout: None,
+        }
+    }
+}
+
+fn test(args: &TestArgs, config: &Config, out: &mut dyn Write) -> anyhow::Result<()> {
+    let said = said(args, config)?;
+    if args.json {
+        return Ok(writeln!(out, "{}", serde_json::to_string(&said)?)?);
+    }
+    match &said.reason {
+        Some(reason) => writeln!(out, "{}: {reason}", said.decision)?,
+        None => writeln!(out, "{}: no guard applies", said.decision)?,
+    }
+    if let Some(stdout) = &said.stdout {
+        writeln!(out, "{DIM}{stdout}{DIM:#}")?;
+    }
+    Ok(())
+}
+
+fn said(args: &TestArgs, config: &Config) -> anyhow::Result<Said> {
+    let Some(guards) = guards_of(config) else { return Ok(Said::NOTHING) };
+    let cwd = this_folder();
+    let file = match (&args.write, &args.read) {
+        (Some(path), _) => Some((Access::Write, path)),
+        (None, Some(path)) => Some((Access::Read, path)),
+        (None, None) => None,
+    };
+    if let Some((access, path)) = file {
+        let verdict = guards.verdict_on(access, path, &cwd);
+        return Ok(verdict.as_ref().map_or(Said::NOTHING, Said::refusal));
+    }
+    let spec = AGENTS.spec(&args.agent);
+    let delivery = Deliver {
+        event_id: EventId::new(boot::wall_ms()),
+        agent: args.agent.clone(),
+        event_name: String::new(),
+        captured_at_ms: 0,
+        boot_id: [0; 16],
+        boot_ns: 0,
+        context: ShimContext { cwd: cwd.clone(), ..ShimContext::default() },
+        payload: payload(args.payload.as_ref())?,
+        flags: Flags::default(),
+    };
+    let event = (spec.read)(&delivery).map_err(|why| {
+        Failure::failed(format!("This is no payload of a hook of {}: {why}", spec.title))
+            .hint("It is one JSON object with session_id, hook_event_name, tool_name and tool_input.")
+    })?;
+    let Some(answer) = judge(&guards, spec, &event, &cwd) else { return Ok(Said::NOTHING) };
+    let stdout = String::from_utf8_lossy(&answer.stdout).trim_end().to_owned();
+    Ok(match answer.finding {
+        GuardFinding::Refusal(verdict) => Said { stdout: Some(stdout), ..Said::refusal(&verdict) },
+        GuardFinding::Warning(warning) => Said {
+            decision: "warn",
+            rule: Some(Rule::Outside.name()),
+            reason: Some(warning.text()),
+            stdout: Some(stdout),
+        },
+    })
+}
+
+fn payload(path: Option<&PathBuf>) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match path.filter(|path| path.as_os_str() != "-") {
+        Some(path) => {
+            let file =
+                std::fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+            file.take(MOST_BYTES).read_to_end(&mut bytes).context("cannot read the payload")?;
+        }
+        None => {
+            std::io::stdin().lock().take(MOST_BYTES).read_to_end(&mut bytes).context("cannot read stdin")?;
+        }
+    }
+    Ok(bytes)
+}

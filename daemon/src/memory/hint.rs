@@ -1,0 +1,153 @@
+//! Hints: texts of the user's own that go with a prompt in which a word of theirs stands.
+
+use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+
+use super::tokens::estimate;
+
+/// The limit of hints. Nobody writes more.
+const MOST_HINTS: usize = 100;
+/// A longer prompt is looked at as far as this, in bytes.
+const MOST_PROMPT: usize = 16 << 10;
+/// Compiled size of one pattern, in bytes.
+const MOST_PATTERN: usize = 1 << 20;
+
+/// `[[hint]]` as it is written.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hint {
+    /// A word, or a regular expression that has to match whole words. Case does not matter.
+    pub pattern: String,
+    /// What the model is told.
+    pub text: String,
+}
+
+/// The user's hints, compiled.
+#[derive(Clone, Debug, Default)]
+pub struct Hints(Vec<(Regex, Hint)>);
+
+impl Hints {
+    /// # Errors
+    /// A hint is empty, or its pattern is not valid; the message begins with the key.
+    pub fn new(hints: &[Hint]) -> Result<Self, String> {
+        if hints.len() > MOST_HINTS {
+            return Err(format!("hint: there are more than {MOST_HINTS}"));
+        }
+        let compiled = hints.iter().map(|hint| Ok((compile(hint)?, hint.clone())));
+        compiled.collect::<Result<_, String>>().map(Self)
+    }
+
+    /// The hints for a prompt that fit into so many tokens, in the order of the file.
+    pub fn for_prompt(&self, prompt: &str, tokens: u32) -> Option<Given> {
+        let prompt = prompt.get(..prompt.floor_char_boundary(MOST_PROMPT)).unwrap_or(prompt);
+        let mut given = Given { text: String::new(), tokens: 0, hints: 0 };
+        for (pattern, hint) in &self.0 {
+            if !pattern.is_match(prompt) {
+                continue;
+            }
+            let line = format!("The user's hint for `{}`: {}\n", hint.pattern, hint.text.trim());
+            let cost = estimate(&line);
+            if given.tokens + cost > tokens {
+                continue;
+            }
+            given.text.push_str(&line);
+            given.tokens += cost;
+            given.hints += 1;
+        }
+        (given.hints > 0).then_some(given)
+    }
+}
+
+/// The hints that go with a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// A line each, or more if the hint has more.
+    pub text: String,
+    pub tokens: u32,
+    pub hints: usize,
+}
+
+fn compile(Hint { pattern, text }: &Hint) -> Result<Regex, String> {
+    if pattern.trim().is_empty() {
+        return Err("hint.pattern is empty".to_owned());
+    }
+    if text.trim().is_empty() {
+        return Err("hint.text is empty".to_owned());
+    }
+    // `\b` would not find words such as `c++`.
+    let anchored = format!(r"(?:^|[^\w]){}(?:$|[^\w])", format_args!("(?:{})", pattern.trim()));
+    let built = RegexBuilder::new(&anchored).case_insensitive(true).size_limit(MOST_PATTERN).build();
+    let regex = built.map_err(|_| format!("hint.pattern: `{pattern}` is no usable pattern"))?;
+    if regex.is_match("") {
+        return Err(format!("hint.pattern: `{pattern}` matches everything"));
+    }
+    Ok(regex)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn hints(pairs: &[(&str, &str)]) -> Result<Hints, String> {
+        let hints: Vec<Hint> = pairs
+            .iter()
+            .map(|(pattern, text)| Hint { pattern: (*pattern).to_owned(), text: (*text).to_owned() })
+            .collect();
+        Hints::new(&hints)
+    }
+
+    #[test]
+    fn a_pattern_matches_whole_words_in_any_case() {
+        let hints = hints(&[("tdd", "Test first."), ("deep ?search|c\\+\\+", "Look everywhere.")]).unwrap();
+        let given = |prompt: &str| hints.for_prompt(prompt, 500).map_or(0, |given| given.hints);
+        for (prompt, expected) in [
+            ("Use TDD here", 1),
+            ("tdd", 1),
+            ("(tdd)", 1),
+            ("stddev of tddx", 0),
+            ("do a deepsearch, with tdd", 2),
+            ("port it to C++", 1),
+            ("", 0),
+        ] {
+            assert_eq!(given(prompt), expected, "{prompt}");
+        }
+        let told = hints.for_prompt("tdd", 500).unwrap();
+        assert_eq!(told.text, "The user's hint for `tdd`: Test first.\n");
+    }
+
+    #[test]
+    fn hints_stay_within_the_budget() {
+        let long = "word ".repeat(300);
+        let hints = hints(&[("plan", &long), ("tdd", "Test first.")]).unwrap();
+        let given = hints.for_prompt("plan tdd", 50).unwrap();
+        assert_eq!(
+            given.text, "The user's hint for `tdd`: Test first.\n",
+            "what does not fit is left out whole"
+        );
+        assert!(given.tokens <= 50);
+        assert_eq!(hints.for_prompt("plan tdd", 0), None);
+    }
+
+    #[test]
+    fn a_wrong_hint_is_named() {
+        for (pattern, text, expected) in [
+            (" ", "x", "hint.pattern is empty"),
+            ("tdd", " ", "hint.text is empty"),
+            ("(", "x", "hint.pattern: `(` is no usable pattern"),
+            (".*", "x", "hint.pattern: `.*` matches everything"),
+        ] {
+            assert_eq!(hints(&[(pattern, text)]).unwrap_err(), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_prompt_is_answered(prompt in "\\PC{0,200}", tokens in 0_u32..200) {
+            let hints = hints(&[("a|b", "x"), ("\\w+", "y")]).unwrap();
+            let given = hints.for_prompt(&prompt, tokens);
+            prop_assert!(given.is_none_or(|given| given.tokens <= tokens));
+        }
+    }
+}

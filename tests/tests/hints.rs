@@ -1,0 +1,62 @@
+//! Texts of the user's own that go with prompts, and the ambient line.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use recall_tests::Stage;
+use recall_tests::repository::Repository;
+use serde_json::json;
+
+const HINTS: &str = "[[hint]]\npattern = 'tdd'\ntext = 'Write a failing test first.'\n\
+                     [[hint]]\npattern = 'deep ?search'\ntext = 'Search the memory, then the code.'\n";
+
+fn prompt(stage: &Stage, text: &str) -> String {
+    stage.hook(&stage.event("s", "UserPromptSubmit", json!({"prompt": text}))).context()
+}
+
+#[test]
+fn a_prompt_with_the_word_gets_the_text_each_time() {
+    let stage = Stage::new().config(HINTS).daemon();
+    stage.hook(&stage.event("s", "SessionStart", json!({"source": "startup"})));
+    let told = prompt(&stage, "Add the discount, TDD please");
+    assert_eq!(told, "The user's hint for `tdd`: Write a failing test first.");
+    assert_eq!(prompt(&stage, "and the stddev"), "");
+    let both = prompt(&stage, "deepsearch for it, with tdd");
+    assert!(both.contains("first.\nThe user's hint for `deep ?search`: Search the memory"), "{both}");
+    let shown = stage.recall(["context", "--prompt", "use tdd"]);
+    assert!(shown.stdout.contains("Write a failing test first."), "{shown:?}");
+    assert!(!shown.stdout.contains("No relevant notes"), "{shown:?}");
+}
+
+#[test]
+fn hints_stand_behind_the_memory_and_share_its_budget() {
+    let stage = Stage::new().config(HINTS).daemon();
+    stage.discount_session("first");
+    stage.flush();
+    stage.hook(&stage.event("s", "SessionStart", json!({"source": "startup"})));
+    let told = prompt(&stage, "tdd: why does the cart total round once, after summing the discount lines?");
+    assert!(told.ends_with("The user's hint for `tdd`: Write a failing test first."), "{told}");
+    let stage = Stage::new().config(&format!("[context]\nprompt_tokens = 5\n{HINTS}")).daemon();
+    assert_eq!(prompt(&stage, "tdd"), "", "it does not fit");
+}
+
+#[test]
+fn a_wrong_hint_is_named_and_the_others_count() {
+    let stage = Stage::new().config(&format!("{HINTS}[[hint]]\npattern = '('\ntext = 'x'\n")).daemon();
+    assert!(prompt(&stage, "tdd").contains("failing test"));
+    let said = stage.recall(["config", "list"]);
+    assert!(said.stdout.contains("hint.pattern: `(` is no usable pattern"), "{said:?}");
+    let said = stage.recall(["config", "get", "hint.pattern"]);
+    assert!(said.stderr.contains("[[hint]] is a list of texts, not a key"), "{said:?}");
+}
+
+#[test]
+fn the_ambient_line_is_told_where_it_is_wanted() {
+    for (config, expected) in [("", false), ("[context]\nambient = true\n", true)] {
+        let stage = Stage::new().config(config).daemon();
+        Repository::init(&stage.project()).git(&["checkout", "-q", "-b", "discount"]);
+        let told = stage.hook(&stage.event("s", "SessionStart", json!({"source": "startup"}))).context();
+        assert_eq!(told.contains("Today is 20"), expected, "{told}");
+        assert_eq!(told.contains("Project: `shop`, branch `discount`."), expected, "{told}");
+    }
+}

@@ -9,8 +9,8 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use recall_tests::screen::Screen;
-use recall_tests::{Stage, binaries, run, workspace};
-use serde_json::json;
+use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage, binaries, run, workspace};
+use serde_json::{Value, json};
 
 const COLUMNS: u16 = 100;
 const ROWS: u16 = 30;
@@ -27,17 +27,34 @@ const LEDGER_ANSWER: &str = "The invoice rounded each line half up, and the ledg
 
 const SECOND: &str = "0c9d3f6e-77aa-4a43-9d53-2f0c1f6f3b10";
 
+/// A session whose ids come out the same each time: each job is done before the next is asked for.
+fn session(stage: &Stage, id: &str, prompt: &str, calls: &[Value], answer: &str) {
+    stage.hook(&stage.event(id, "SessionStart", json!({"source": "startup"})));
+    let prompt = json!({"prompt": prompt, "prompt_id": format!("{id}-p1")});
+    stage.hook(&stage.event(id, "UserPromptSubmit", prompt));
+    for (number, call) in calls.iter().enumerate() {
+        let mut call = call.clone();
+        call["tool_use_id"] = json!(format!("{id}-t{number}"));
+        call["prompt_id"] = json!(format!("{id}-p1"));
+        stage.hook(&stage.event(id, "PostToolUse", call));
+    }
+    let stop = json!({"last_assistant_message": answer, "prompt_id": format!("{id}-p1")});
+    stage.hook(&stage.event(id, "Stop", stop));
+    stage.flush();
+    stage.hook(&stage.event(id, "SessionEnd", json!({"reason": "other"})));
+    stage.flush();
+}
+
 /// Two sessions that ended, four notes, and a session that was just given something.
 fn played() -> Stage {
     let stage = Stage::new().config("[context]\nprompt_tokens = 400\n").daemon();
-    stage.discount_session("52ab9f04-61c3-4b8e-a0a3-5d1c7f0e9b21");
-    stage.flush();
+    let first = "52ab9f04-61c3-4b8e-a0a3-5d1c7f0e9b21";
+    session(&stage, first, DISCOUNT_PROMPT, &stage.discount_calls(), DISCOUNT_ANSWER);
     let money = stage.project().join("src/money.rs");
     let call = json!({"tool_name": "Edit",
         "tool_input": {"file_path": money, "old_string": "fn round(", "new_string": "fn round_half_even("},
         "tool_response": {"filePath": money, "oldString": "fn round(", "newString": "fn round_half_even("}});
-    stage.session("7be1c2d8-0b64-4f57-8a3e-c4a1d2e9f635", LEDGER_PROMPT, &[call], LEDGER_ANSWER);
-    stage.flush();
+    session(&stage, "7be1c2d8-0b64-4f57-8a3e-c4a1d2e9f635", LEDGER_PROMPT, &[call], LEDGER_ANSWER);
     for (note, kind) in [
         ("Prices are in cents everywhere; only the receipt shows decimals.", "decision"),
         ("Do not touch the tax table by hand: it is generated from rates.csv.", "gotcha"),

@@ -109,6 +109,12 @@ copy_programs() {
     say "Installed $bin/recall and $bin/recall-shim."
 }
 
+# Where man and the shells look. That they are missing is no reason to fail.
+write_documents() {
+    "$root/tools/documents" "$bin/recall" "${prefix%/}/share" ||
+        say "The manual pages and completion scripts were not written (see above)."
+}
+
 connect_agents() {
     set -- install --yes
     if [ "$service" = no ]; then
@@ -175,6 +181,7 @@ check_tools
 build_recall
 build_shim
 copy_programs
+write_documents
 if [ "$agents" = yes ]; then
     connect_agents
 fi

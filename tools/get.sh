@@ -91,6 +91,11 @@ done
 if [ -x "$prefix/bin/recall" ]; then
     "$prefix/bin/recall" ctl stop </dev/null >/dev/null 2>&1 || :
 fi
+# Manual pages and completion scripts, where man and the shells look.
+if [ -d "$work/$name/share" ]; then
+    mkdir -p "$prefix/share"
+    cp -R "$work/$name/share/." "$prefix/share/"
+fi
 # A rename is atomic: a hook that runs meanwhile finds the old program or the new one.
 for program in recall-shim recall; do
     mv -f "$prefix/bin/.$program.$$" "$prefix/bin/$program"

@@ -11,6 +11,7 @@ pub mod faults;
 pub mod provider;
 pub mod replay;
 pub mod repository;
+pub mod screen;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -32,6 +32,8 @@ fn downloads(stage: &Stage) -> PathBuf {
     for program in ["recall", "recall-shim"] {
         fs::write(folder.join(&name).join(program), format!("#!/bin/sh\necho {program} \"$@\"\n")).unwrap();
     }
+    fs::create_dir_all(folder.join(&name).join("share/man/man1")).unwrap();
+    fs::write(folder.join(&name).join("share/man/man1/recall.1"), ".TH RECALL 1\n").unwrap();
     let sum = "(sha256sum \"$1\" 2>/dev/null || shasum -a 256 \"$1\")";
     shell(
         &format!("set -- {name}.tar.gz; tar -czf \"$1\" {name}; {sum} > \"$1.sha256\"; rm -r {name}"),
@@ -60,6 +62,8 @@ fn what_has_the_published_checksum_is_installed_and_connected() {
     names.sort();
     assert_eq!(names, ["recall", "recall-shim"], "nothing else is left there");
     assert_eq!(run(Command::new(bin.join("recall-shim")), b"").stdout, "recall-shim\n");
+
+    assert!(stage.user_home().join(".local/share/man/man1/recall.1").exists());
 
     let prefix = stage.user_home().join("elsewhere");
     let said = get(&stage, &downloads, &["--prefix", prefix.to_str().unwrap(), "--no-connect"]);

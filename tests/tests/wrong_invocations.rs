@@ -11,7 +11,7 @@ use recall_tests::Stage;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// Nothing goes on stdout but help that was asked for; usage errors end with 2, refusals with 1.
-const WRONG: [(&[&str], i32, &str); 57] = [
+const WRONG: [(&[&str], i32, &str); 61] = [
     (&["serach", "cart"], 2, "a similar subcommand exists: 'search'"),
     (&["sesions"], 2, "a similar subcommand exists: 'sessions'"),
     (&["confg", "list"], 2, "a similar subcommand exists: 'config'"),
@@ -32,11 +32,13 @@ const WRONG: [(&[&str], i32, &str); 57] = [
     (&["search", "cart", "--limit", "many"], 2, "give a whole number from 1 on"),
     (&["search", "cart", "--all", "--project", "shop"], 2, "cannot be used with '--project <PROJECT>'"),
     (&["search", "cart", "--project", "unheard-of"], 1, "`recall sessions --all` shows the projects"),
+    (&["search", "cart", "--project", "shp"], 1, "Did you mean \"shop\"? `recall sessions --all`"),
     (&["search", "cart", "--project", "./nowhere"], 2, "Give a project's name or an existing folder."),
     (&["search", "cart", "--colour"], 2, "a similar argument exists: '--color'"),
     (&["show"], 2, "For example: recall show 12"),
     (&["show", "banana"], 1, "An observation's id is a number (123 or #123)"),
     (&["show", "9999"], 1, "`recall search WORDS` finds what there is."),
+    (&["show", "9998"], 1, "The newest is 1."),
     (&["timeline"], 2, "For example: recall timeline 12"),
     (&["timeline", "nowhere"], 1, "`recall sessions --all` lists those there are."),
     (&["timeline", "1", "--before", "many"], 2, "give a whole number"),
@@ -49,6 +51,7 @@ const WRONG: [(&[&str], i32, &str); 57] = [
     (&["remember", "note", "--importance", "11"], 2, "11 is not in 1..=10"),
     (&["remember", "note", "--type", "bugfx"], 1, "Did you mean bugfix? There are bugfix, feature"),
     (&["remember", "note", "--project", "unheard-of"], 1, "Name its folder, or run this in it."),
+    (&["remember", "note", "--project", "shp"], 1, "Did you mean \"shop\"? Name its folder"),
     (&["resolve"], 2, "For example: recall resolve 12"),
     (&["resolve", "banana"], 1, "\"banana\" is no id."),
     (&["resolve", "9999"], 1, "There is no observation 9999."),
@@ -58,6 +61,7 @@ const WRONG: [(&[&str], i32, &str); 57] = [
     (&["forget", "--since", "someday", "--yes"], 2, "Invalid time \"someday\""),
     (&["pause", "--for", "soon"], 2, "Try 30m, 2h or \"1 day\"."),
     (&["ctl", "session", "nowhere"], 1, "There is no session \"nowhere\"."),
+    (&["ctl", "session", "frist"], 1, "Did you mean \"first\"?"),
     (&["ctl", "retry", "banana"], 2, "give the number of a job"),
     (&["events", "--kinds", "session_over"], 1, "There are session_start, session_suspend"),
     (&["stats", "--days", "many"], 2, "give a whole number"),
@@ -84,6 +88,30 @@ fn a_slip_is_told_with_the_way_out() {
         assert!(!said.stderr.contains("panicked"), "{words:?}: {}", said.stderr);
     }
     assert_eq!(stage.json(["ctl", "status"])["observations"], before);
+}
+
+/// A search with a name that nobody knows is no failure; it says which one may be meant.
+#[test]
+fn a_search_says_which_name_may_be_meant() {
+    let stage = Stage::new().daemon();
+    stage.discount_session("first");
+    stage.flush();
+    for (word, expected) in [
+        ("project:shp", "No project \"shp\" is known. Did you mean \"shop\"?"),
+        ("agent:claude", "No agent \"claude\" is known. Did you mean \"claude-code\"?"),
+        ("session:frist", "No session is known whose id begins with \"frist\". Did you mean \"first\"?"),
+        ("file:crat.rs", "No file \"crat.rs\" is known. Did you mean \"cart.rs\"?"),
+    ] {
+        let said = stage.recall(["search", "cart", word]);
+        assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{word}: {said:?}");
+        assert!(said.stdout.contains(expected), "{word}: {}", said.stdout);
+    }
+    // Of what is known, nothing is said.
+    let said = stage.recall(["search", "nowhere-to-be-found", "file:cart", "agent:claude-code"]);
+    assert!(!said.stdout.contains("mean"), "{}", said.stdout);
+    // A name that means something elsewhere counts only as the command itself.
+    let said = stage.recall(["serach", "note"]);
+    assert!(!said.stderr.contains("You may mean"), "{}", said.stderr);
 }
 
 #[test]

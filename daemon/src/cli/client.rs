@@ -22,6 +22,8 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// The timeout of a flush, which waits for compressors. The daemon gives up earlier.
 pub const FLUSH_WITHIN: Duration = Duration::from_secs(330);
+/// What a person or a program waits for in passing: a status line, a completion.
+const SOON: Duration = Duration::from_millis(100);
 const START_WITHIN: Duration = Duration::from_secs(5);
 const START_POLL: Duration = Duration::from_millis(25);
 
@@ -115,6 +117,29 @@ impl Client {
             }
             other => Err(Failure::failed(format!("Unexpected answer from the daemon: {other:?}")).into()),
         }
+    }
+}
+
+/// A connection for what is asked in passing: it starts nothing, and all its answers together take a tenth of a second
+/// at most.
+pub struct Soon {
+    connection: Connection,
+    deadline: Deadline,
+}
+
+impl Soon {
+    /// `None`: nobody takes the connection in time.
+    pub fn connect() -> Option<Self> {
+        let paths = Paths::from_env().ok()?;
+        let deadline = Deadline::after(SOON);
+        Some(Self { connection: Connection::open(&paths, deadline).ok()?, deadline })
+    }
+
+    /// `None`: there is no answer in time, or another one.
+    pub fn ask<R: Request>(&mut self, request: R) -> Option<R::Response> {
+        let frame = Frame::Query(request.into());
+        let Reply::Json(bytes) = self.connection.ask(&frame, self.deadline).ok()? else { return None };
+        Answer::<R> { bytes, request: PhantomData }.read().ok()
     }
 }
 

@@ -1,12 +1,15 @@
-//! `recall completions`: completion scripts, which also know the keys of the settings.
+//! `recall completions`: prints a completion script, which asks recall at each Tab.
 
+use std::ffi::OsString;
 use std::io::Write;
+use std::process::ExitCode;
 
-use clap::builder::PossibleValuesParser;
-use clap::{Args, Command};
+use clap::Args;
 use clap_complete::Shell;
+use clap_complete::env::{CompleteEnv, Shells};
 
-use crate::config::keys::Key;
+/// Set by the scripts: the shell that asks.
+const ASKED_BY: &str = "RECALL_COMPLETE";
 
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
@@ -14,41 +17,37 @@ pub struct CompletionsArgs {
 }
 
 pub fn run(args: &CompletionsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut with_keys(super::command_line()), "recall", &mut script);
-    Ok(out.write_all(&script)?)
+    if let Some(shell) = Shells::builtins().completer(&args.shell.to_string()) {
+        // By its name, so that the script outlives an update and a move.
+        shell.write_registration(ASKED_BY, "recall", "recall", "recall", out)?;
+    }
+    Ok(())
 }
 
-/// The command line in which a key is one of a list. For completion alone: a mistyped key gets a better answer from the
-/// command itself.
-fn with_keys(command: Command) -> Command {
-    command.mut_subcommand("config", |config| {
-        ["get", "set", "unset"].into_iter().fold(config, |config, name| {
-            config.mut_subcommand(name, |command| {
-                let keys = PossibleValuesParser::new(Key::all().map(|key| key.name));
-                // One argument alone would move to the end.
-                command.mut_args(|argument| match argument.get_id() == "key" {
-                    true => argument.value_parser(keys.clone()),
-                    false => argument,
-                })
-            })
-        })
-    })
+/// Answers a script; `None` if none asks. Whatever is wrong, nothing is said of it in the middle of a command line.
+pub fn answer(arguments: &[OsString]) -> Option<ExitCode> {
+    std::env::var_os(ASKED_BY)?;
+    let asked = CompleteEnv::with_factory(super::command_line).var(ASKED_BY);
+    let folder = std::env::current_dir().ok();
+    match asked.try_complete(arguments, folder.as_deref()) {
+        Ok(false) => None,
+        Ok(true) => Some(ExitCode::SUCCESS),
+        Err(_) => Some(ExitCode::FAILURE),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum;
+
     use super::*;
 
     #[test]
-    fn scripts_complete_keys() {
-        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::PowerShell] {
+    fn every_shell_has_a_script() {
+        for shell in Shell::value_variants() {
             let mut script = Vec::new();
-            run(&CompletionsArgs { shell }, &mut script).unwrap();
-            let script = String::from_utf8(script).unwrap();
-            let has_keys = script.contains("context.start_tokens");
-            // The scripts of the others complete names of commands and options only.
-            assert_eq!(has_keys, matches!(shell, Shell::Bash | Shell::Zsh), "{shell}");
+            run(&CompletionsArgs { shell: *shell }, &mut script).unwrap();
+            assert!(String::from_utf8(script).unwrap().contains(ASKED_BY), "{shell}");
         }
     }
 }

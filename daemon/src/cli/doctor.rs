@@ -150,7 +150,7 @@ fn programs(findings: &mut Vec<Finding>) {
             } else {
                 area.bad(
                     format!("no recall-shim at {}", shim.display()),
-                    "Install both programs into one folder, as ./install.sh does.",
+                    "Install both programs into one folder: ./install.sh, or `cargo install recall-shim`.",
                 );
             }
         }

@@ -11,6 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use recall_protocol::query::{Edit, Show};
 
+use super::candidates;
 use super::client::{Client, Start};
 use super::failure::Failure;
 use super::terminal::ACCENT;
@@ -23,6 +24,7 @@ use crate::app::answers::found::{ObservationAnswer, ShownItem};
 )]
 pub struct EditArgs {
     /// Number of an observation, e.g. 12 or #12
+    #[arg(add = candidates::observations())]
     id: String,
     /// Set the title, without an editor
     #[arg(long)]
@@ -31,7 +33,7 @@ pub struct EditArgs {
     #[arg(long)]
     text: Option<String>,
     /// Set the type, without an editor
-    #[arg(long = "type", value_name = "TYPE")]
+    #[arg(long = "type", value_name = "TYPE", add = candidates::types())]
     kind: Option<String>,
     /// Print JSON
     #[arg(long)]

@@ -10,6 +10,7 @@ use clap::Args;
 use recall_protocol::query::{Export, Filter};
 use serde_json::json;
 
+use super::candidates;
 use super::client::{Client, Start};
 use super::failure::Failure;
 use super::filter;
@@ -32,7 +33,7 @@ pub struct ExportArgs {
     /// The file to write; it must not exist [default: stdout]
     path: Option<PathBuf>,
     /// Only this project: a name, a folder, or `.` for the current one
-    #[arg(long)]
+    #[arg(long, add = candidates::projects())]
     project: Option<String>,
     /// Only sessions that were worked in since then, e.g. `30d`, `2026-11-01`
     #[arg(long, value_name = "TIME")]

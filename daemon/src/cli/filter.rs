@@ -4,6 +4,7 @@ use clap::Args;
 use recall_protocol::query::Filter;
 use recall_protocol::wire::ErrorKind;
 
+use super::candidates;
 use super::client::{Answer, Client, this_folder};
 use super::failure::Failure;
 use crate::app::clock;
@@ -13,7 +14,7 @@ use crate::search::query::Since;
 #[derive(Debug, Args)]
 pub struct FilterArgs {
     /// Only this project: a name, a folder, or `.` for the current one
-    #[arg(long)]
+    #[arg(long, add = candidates::projects())]
     project: Option<String>,
     /// Only newer than this, e.g. `2d`, `3 weeks`, `yesterday`, `2026-11-01`
     #[arg(long, value_name = "TIME")]

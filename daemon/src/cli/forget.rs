@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use recall_protocol::query::{Forget, ForgetStep, Forgettable, Unreadable};
 
+use super::candidates;
 use super::client::{Client, FLUSH_WITHIN, Start};
 use super::consent::{Answer, Consent};
 use super::failure::Failure;
@@ -15,13 +16,13 @@ use crate::app::answers::by_hand::{ForgetAnswer, UnreadableAnswer};
 #[derive(Debug, Args)]
 pub struct ForgetArgs {
     /// 12 or #12 an observation, p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call, c12 a compaction's summary
-    #[arg(conflicts_with_all = ["session", "project", "since", "until", "query", "unreadable"])]
+    #[arg(conflicts_with_all = ["session", "project", "since", "until", "query", "unreadable"], add = candidates::items())]
     id: Vec<String>,
     /// A whole session, by its id or its first characters
-    #[arg(long, value_name = "ID", conflicts_with_all = ["project", "since", "until", "query"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["project", "since", "until", "query"], add = candidates::sessions())]
     session: Option<String>,
     /// Everything of a project: a name, a folder, or `.` for the current one
-    #[arg(long)]
+    #[arg(long, add = candidates::projects())]
     project: Option<String>,
     /// Only newer than this, e.g. `2d`, `3 weeks`, `yesterday`, `2026-11-01`
     #[arg(long, value_name = "TIME")]

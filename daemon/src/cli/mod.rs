@@ -38,6 +38,8 @@ pub mod import;
 pub mod ui;
 pub mod mcp;
 pub mod completions;
+pub mod man;
+mod candidates;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -169,6 +171,9 @@ enum Command {
     Daemon(daemon::DaemonArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
+    /// Write the manual pages into a folder
+    #[command(hide = true)]
+    Man(man::ManArgs),
 }
 
 impl Command {
@@ -177,6 +182,8 @@ impl Command {
         match self {
             Self::Search(_) | Self::Show(_) | Self::Timeline(_) | Self::Context(_) | Self::Why(_) => true,
             Self::Stats(_) | Self::Status(_) | Self::Sessions(_) | Self::Doctor(_) => true,
+            Self::Undo(args) => args.list,
+            Self::Model(command) => matches!(command, model::ModelCommand::List(_)),
             Self::Config(command) => matches!(command, config::ConfigCommand::List(_)),
             Self::Ctl(command) => matches!(
                 command,
@@ -196,13 +203,22 @@ impl Command {
         // A line of a prompt has no room for it.
         !matches!(
             self,
-            Self::Doctor(_) | Self::Daemon(_) | Self::Completions(_) | Self::Mcp(_) | Self::Statusline(_)
+            Self::Doctor(_)
+                | Self::Daemon(_)
+                | Self::Completions(_)
+                | Self::Man(_)
+                | Self::Mcp(_)
+                | Self::Statusline(_)
         )
     }
 }
 
 /// Runs a command line and returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(code) = completions::answer(&arguments) {
+        return code;
+    }
     let arguments = search::shield(arguments);
     let words: Vec<String> =
         arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
@@ -249,10 +265,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn hint_at(error: &clap::Error, words: &[String]) {
     use clap::error::ErrorKind as Kind;
     let hint = match error.kind() {
-        Kind::InvalidSubcommand => words
-            .iter()
-            .find_map(|word| examples::meant_by(word))
-            .map(|command| format!("You may mean `recall {command}`.")),
+        Kind::InvalidSubcommand => match error.get(clap::error::ContextKind::InvalidSubcommand) {
+            Some(clap::error::ContextValue::String(typed)) => {
+                examples::meant_by(typed).map(|command| format!("You may mean `recall {command}`."))
+            }
+            _ => None,
+        },
         Kind::MissingRequiredArgument | Kind::InvalidValue => {
             examples::example_for(words).map(|line| format!("For example: {line}"))
         }
@@ -307,6 +325,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Ctl(command) => ctl::run(command, out),
         Command::Daemon(args) => daemon::run(&args, out),
         Command::Completions(args) => completions::run(&args, out),
+        Command::Man(args) => man::run(&args, out),
     }
 }
 

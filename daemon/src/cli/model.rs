@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use recall_protocol::paths::Paths;
 use serde::Serialize;
 
+use super::candidates;
 use super::failure::Failure;
 use super::terminal::{BOLD, DIM, bytes};
 use crate::config::{Config, EmbeddingPolicy};
@@ -46,6 +47,7 @@ pub struct ListArgs {
 
 #[derive(Debug, Args)]
 pub struct RemoveArgs {
+    #[arg(add = candidates::models())]
     name: String,
 }
 

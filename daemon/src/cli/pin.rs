@@ -5,13 +5,14 @@ use std::io::Write;
 use clap::Args;
 use recall_protocol::query::{Pin, PinUp};
 
+use super::candidates;
 use super::client::{Client, Start};
 use super::terminal::ACCENT;
 
 #[derive(Debug, Args)]
 pub struct PinArgs {
     /// Number of an observation, e.g. 12 or #12
-    #[arg(required = true)]
+    #[arg(required = true, add = candidates::observations())]
     id: Vec<String>,
     /// Pin it no longer
     #[arg(long)]

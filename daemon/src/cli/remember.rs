@@ -7,6 +7,7 @@ use clap::Args;
 use recall_protocol::privacy::strip_text;
 use recall_protocol::query::Remember;
 
+use super::candidates;
 use super::client::{Client, Start};
 use super::failure::Failure;
 use super::filter::project;
@@ -19,13 +20,13 @@ pub struct RememberArgs {
     text: Vec<String>,
     /// One of bugfix, feature, refactor, change, discovery, decision, gotcha, trade_off, security, preference,
     /// correction, next_step, contact
-    #[arg(long = "type", value_name = "TYPE")]
+    #[arg(long = "type", value_name = "TYPE", add = candidates::types())]
     kind: Option<String>,
     /// Title [default: the first line of the text]
     #[arg(long)]
     title: Option<String>,
     /// Project: a name or a folder
-    #[arg(long, default_value = ".")]
+    #[arg(long, default_value = ".", add = candidates::projects())]
     project: String,
     /// Related file; may be given several times
     #[arg(long, value_name = "PATH")]

@@ -6,6 +6,7 @@ use std::io::Write;
 use clap::Args;
 use recall_protocol::query::{Explain, Filter, Mark, Search, Validity};
 
+use super::candidates;
 use super::client::{Client, Start};
 use super::consent::{Answer, Consent};
 use super::filter;
@@ -17,13 +18,13 @@ const MOST: u32 = 100;
 #[derive(Debug, Args)]
 pub struct ResolveArgs {
     /// Number of an observation, e.g. 12 or #12
-    #[arg(required_unless_present = "query")]
+    #[arg(required_unless_present = "query", add = candidates::observations())]
     id: Vec<String>,
     /// All observations that a search finds, after showing them
     #[arg(long, value_name = "QUERY", conflicts_with = "id")]
     query: Option<String>,
     /// With --query: only of this project [default: the current one]
-    #[arg(long, requires = "query", default_value = ".")]
+    #[arg(long, requires = "query", default_value = ".", add = candidates::projects())]
     project: String,
     /// Do not ask for confirmation
     #[arg(long, requires = "query")]

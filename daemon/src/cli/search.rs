@@ -95,10 +95,11 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer, query: &Query, scope: Scope)
         entry(out, result, &sought)?;
     }
     let (shown, total, took) = (answer.results.len(), answer.total, answer.took_ms);
-    for Unknown { key, value } in &answer.unknown {
+    for Unknown { key, value, meant } in &answer.unknown {
+        let meant = meant.as_ref().map(|name| format!(" Did you mean {name:?}?")).unwrap_or_default();
         match key.as_ref() {
-            "session" => writeln!(out, "No session is known whose id begins with {value:?}.")?,
-            key => writeln!(out, "No {key} {value:?} is known.")?,
+            "session" => writeln!(out, "No session is known whose id begins with {value:?}.{meant}")?,
+            key => writeln!(out, "No {key} {value:?} is known.{meant}")?,
         }
     }
     for ReadAs { typed, read } in &answer.read_as {
@@ -136,7 +137,7 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer, query: &Query, scope: Scope)
 fn entry(out: &mut dyn Write, result: &SearchResult, query: &Query) -> std::io::Result<()> {
     let kind = result.observation_type.as_ref().unwrap_or(&result.kind);
     let (id, time) = (terminal::id(result.id), terminal::ago(result.created_at));
-    let (title, project) = (&result.title, &result.project);
+    let (title, project) = (&terminal::whole_words(&result.title), &result.project);
     writeln!(out, "{ACCENT}{id}{ACCENT:#} {}", highlighted(title, query, BOLD))?;
     let status = result.status.as_deref().filter(|status| *status != "active");
     let status = status.map(|status| format!(", {status}")).unwrap_or_default();

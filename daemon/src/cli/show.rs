@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use recall_protocol::query::Show;
 
+use super::candidates;
 use super::client::{Client, Start, this_folder};
 use super::terminal::{self, ACCENT, BOLD, DIM};
 use crate::app::answers::Moment;
@@ -17,6 +18,7 @@ const COMMIT_DIGITS: usize = 10;
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// 123 or #123 for an observation; p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call, c12 a compaction's summary
+    #[arg(add = candidates::items())]
     id: String,
     /// Print JSON
     #[arg(long)]
@@ -63,7 +65,7 @@ pub fn tell(out: &mut dyn Write, items: Vec<ShownItem>) -> std::io::Result<()> {
 fn origin(at: Moment, words: &[&str], session: Option<&str>) -> String {
     let mut parts = vec![terminal::time(at)];
     parts.extend(words.iter().filter(|word| !word.is_empty()).map(|word| (*word).to_owned()));
-    parts.extend(session.map(|session| format!("session {session}")));
+    parts.extend(session.map(|id| format!("session {}", terminal::session(id))));
     parts.join(", ")
 }
 
@@ -120,7 +122,8 @@ fn lineage(out: &mut dyn Write, entry: &LineageAnswer) -> std::io::Result<()> {
     let work = entry
         .session_id
         .as_ref()
-        .map(|session| format!(" (session {session}, prompt {})", entry.prompt_number.unwrap_or_default()));
+        .map(|id| (terminal::session(id), entry.prompt_number.unwrap_or_default()))
+        .map(|(session, prompt)| format!(" (session {session}, prompt {prompt})"));
     let title = entry.title.clone().filter(|title| !title.is_empty());
     let told: Vec<String> = entry.id.map(|id| format!("#{id}")).into_iter().chain(title).collect();
     let why = match (told.is_empty(), entry.reason.as_ref()) {

@@ -6,22 +6,17 @@ use std::io::{IsTerminal, Read, Write};
 use std::time::Duration;
 
 use clap::Args;
-use recall_protocol::client::Connection;
 use recall_protocol::frame::{self, Deadline, Waited};
-use recall_protocol::paths::Paths;
 use recall_protocol::query::Glance;
-use recall_protocol::wire::{Reply, Request};
 use rustix::event::PollFlags;
 use serde_json::Value;
 
-use super::client::this_folder;
-use super::terminal::{counted, defuse};
+use super::client::{Soon, this_folder};
+use super::terminal::counted;
 use crate::app::answers::status::GlanceAnswer;
 
 /// How long an agent may take to say where it is.
 const INPUT_WITHIN: Duration = Duration::from_millis(50);
-/// How long the daemon may take.
-const ANSWER_WITHIN: Duration = Duration::from_millis(100);
 /// Longer input says where it is in the beginning or not at all.
 const MOST_BYTES: usize = 64 << 10;
 
@@ -36,21 +31,9 @@ pub struct StatuslineArgs {
 pub fn run(args: &StatuslineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let folder = args.cwd.clone().or_else(folder_of_agent).unwrap_or_else(this_folder);
     let folder = std::path::absolute(&folder).map_or(folder, |folder| folder.to_string_lossy().into_owned());
-    let line = glance(folder).map_or_else(|| "recall is not running".to_owned(), |glance| line(&glance));
+    let glance = Soon::connect().and_then(|mut soon| soon.ask(Glance { folder }));
+    let line = glance.map_or_else(|| "recall is not running".to_owned(), |glance| line(&glance));
     Ok(writeln!(out, "{line}")?)
-}
-
-/// `None`: nobody answers in time.
-fn glance(folder: String) -> Option<GlanceAnswer> {
-    let paths = Paths::from_env().ok()?;
-    let deadline = Deadline::after(ANSWER_WITHIN);
-    let mut connection = Connection::open(&paths, deadline).ok()?;
-    let Reply::Json(bytes) = connection.ask(&Request::Query(Glance { folder }.into()), deadline).ok()? else {
-        return None;
-    };
-    let mut answer = serde_json::from_slice(&bytes).ok()?;
-    defuse(&mut answer);
-    serde_json::from_value(answer).ok()
 }
 
 fn line(glance: &GlanceAnswer) -> String {

@@ -36,6 +36,25 @@ pub fn id(id: PublicId) -> String {
     }
 }
 
+/// As many characters of a session's id are shown, if they tell it from others.
+pub const SHORT_ID: usize = 8;
+/// An id that is no longer than this is shown whole.
+pub const WHOLE_ID: usize = 16;
+
+/// A session's id, short. Commands take it for the whole one.
+pub fn session(id: &str) -> String {
+    match id.chars().count() {
+        ..=WHOLE_ID => id.to_owned(),
+        _ => id.chars().take(SHORT_ID).collect(),
+    }
+}
+
+/// A title of one line that was cut: without the piece of a word at its end.
+pub fn whole_words(title: &str) -> String {
+    let cut = title.strip_suffix('…').and_then(|rest| rest.rsplit_once(' '));
+    cut.map_or_else(|| title.to_owned(), |(words, _)| format!("{} …", words.trim_end()))
+}
+
 /// A local time, to the minute.
 pub fn time(moment: Moment) -> String {
     let local =
@@ -154,6 +173,19 @@ mod tests {
             serde_json::json!({"a": ["\u{1b}[2Jx\u{7}", {"b": "one\r\ntwo\tthree\u{202e}"}], "n": 1});
         defuse(&mut answer);
         assert_eq!(answer, serde_json::json!({"a": ["[2Jx", {"b": "one\ntwo\tthree"}], "n": 1}));
+    }
+
+    #[test]
+    fn ids_of_sessions_are_short() {
+        assert_eq!(session("52ab9f04-61c3-4b8e-a0a3-5d1c7f0e9b21"), "52ab9f04");
+        assert_eq!(session("first-session"), "first-session");
+    }
+
+    #[test]
+    fn a_cut_title_ends_with_a_word() {
+        assert_eq!(whole_words("Both call `round_half_ev…"), "Both call …");
+        assert_eq!(whole_words("Both call it"), "Both call it");
+        assert_eq!(whole_words("incomprehensi…"), "incomprehensi…");
     }
 
     #[test]

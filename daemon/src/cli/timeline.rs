@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use recall_protocol::query::Timeline;
 
+use super::candidates;
 use super::client::{Client, Start, this_folder};
 use super::filter::whole;
 use super::terminal::{self, ACCENT, DIM};
@@ -12,6 +13,7 @@ use super::terminal::{self, ACCENT, DIM};
 #[derive(Debug, Args)]
 pub struct TimelineArgs {
     /// Id of an observation, prompt or other item, or of a session
+    #[arg(add = candidates::items_and_sessions())]
     id: String,
     /// Number of entries before it
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole)]
@@ -37,7 +39,8 @@ pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let rows = answer.read()?.items.into_iter().map(|item| {
         let kind = item.observation_type.as_deref().unwrap_or(&item.kind);
         let (time, id) = (terminal::time(item.created_at), item.id.map(terminal::id).unwrap_or_default());
-        let (title, mark) = (&item.title, terminal::elsewhere(item.made_on.elsewhere.as_deref()));
+        let (title, mark) =
+            (terminal::whole_words(&item.title), terminal::elsewhere(item.made_on.elsewhere.as_deref()));
         let (time, id) = (format!("{DIM}{time}{DIM:#}"), format!("{ACCENT}{id:>6}{ACCENT:#}"));
         vec![time, id, kind.to_owned(), format!("{title}{mark}")]
     });

@@ -17,7 +17,7 @@ const LISTED: u32 = 20;
 pub struct UndoArgs {
     /// Show what can be taken back, the newest first, and change nothing
     #[arg(long)]
-    list: bool,
+    pub(super) list: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,

@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use recall_protocol::query::Why;
 
+use super::candidates;
 use super::client::{Client, Start};
 use super::terminal::{self, ACCENT, BOLD, DIM};
 use crate::app::answers::session::{self, WhyAnswer, WhyGivenAnswer};
@@ -12,6 +13,7 @@ use crate::app::answers::session::{self, WhyAnswer, WhyGivenAnswer};
 #[derive(Debug, Args)]
 pub struct WhyArgs {
     /// A session's id or its first characters; 12 or #12 an observation, s12 a summary
+    #[arg(add = candidates::items_and_sessions())]
     id: String,
     /// Print JSON
     #[arg(long)]
@@ -36,7 +38,7 @@ pub fn run(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 /// What a session was given.
 fn injections(out: &mut dyn Write, answer: &WhyAnswer) -> std::io::Result<()> {
     if answer.injections.is_empty() {
-        return writeln!(out, "Session {} got no context.", answer.session_id);
+        return writeln!(out, "Session {} got no context.", terminal::session(&answer.session_id));
     }
     for injection in &answer.injections {
         let (moment, tokens) = (&injection.moment, injection.tokens);
@@ -58,7 +60,7 @@ fn given(out: &mut dyn Write, answer: &WhyGivenAnswer) -> std::io::Result<()> {
         return writeln!(out, "No session got it yet.");
     }
     for one in &answer.given {
-        let (at, session, moment) = (terminal::time(one.at), &one.session_id, &one.moment);
+        let (at, session, moment) = (terminal::time(one.at), terminal::session(&one.session_id), &one.moment);
         writeln!(out, "  {at} at {moment} to session {session} {DIM}({}){DIM:#}", one.reason)?;
     }
     Ok(())

@@ -40,3 +40,27 @@ pub(super) fn fingerprint_in(db: &Connection) -> rusqlite::Result<Option<String>
     }
     db.query_row("SELECT value FROM meta WHERE key = ?1", [FINGERPRINT], |row| row.get(0)).optional()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Deleting a row looks for the rows that refer to it; without an index it reads their whole table.
+    #[test]
+    fn what_refers_to_a_row_is_found_by_an_index() {
+        let db = Connection::open_in_memory().unwrap();
+        STEPS.iter().for_each(|step| db.execute_batch(step).unwrap());
+        let references =
+            "SELECT t.name, f.\"from\" FROM sqlite_schema t JOIN pragma_foreign_key_list(t.name) f
+                          WHERE t.type = 'table'";
+        let mut references = db.prepare(references).unwrap();
+        let references = references.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        let references: Vec<(String, String)> = references.map(Result::unwrap).collect();
+        assert!(references.len() > 30, "{references:?}");
+        for (table, column) in references {
+            let plan = format!("EXPLAIN QUERY PLAN SELECT 1 FROM {table} WHERE {column} = ?1");
+            let how: String = db.query_row(&plan, [1], |row| row.get(3)).unwrap();
+            assert!(how.starts_with("SEARCH"), "{table}.{column}: {how}");
+        }
+    }
+}

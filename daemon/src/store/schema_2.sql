@@ -23,3 +23,10 @@ CREATE INDEX observations_threads ON observations (project, created_at DESC, ori
 CREATE INDEX observations_uncovered ON observations (project) WHERE status = 'superseded' AND superseded_by IS NULL;
 CREATE INDEX observations_by_type ON observations (project, type, created_at DESC)
     WHERE status = 'active' AND origin <> 'user';
+
+-- Whoever deletes a row looks for those that refer to it: without these, through the whole table.
+CREATE INDEX jobs_by_batch ON jobs (batch) WHERE batch IS NOT NULL;
+CREATE INDEX observations_by_successor ON observations (superseded_by) WHERE superseded_by IS NOT NULL;
+CREATE INDEX compactions_by_batch ON compactions (batch) WHERE batch IS NOT NULL;
+CREATE INDEX plans_by_batch ON plans (batch) WHERE batch IS NOT NULL;
+CREATE INDEX file_rewrites_by_activity ON file_rewrites (activity);

@@ -37,12 +37,15 @@ pub struct ReadAs {
     pub read: String,
 }
 
-/// A session, an agent or a project that has no events.
+/// A session, an agent or a project that has no events, or a file that is probably mistyped.
 #[derive(Serialize, Deserialize)]
 pub struct Unknown {
-    /// `session`, `agent` or `project`.
+    /// `session`, `agent`, `project` or `file`.
     pub key: Text,
     pub value: String,
+    /// The known one that is probably meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meant: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -15,6 +15,7 @@ use crate::app::answers::status::{CaptureAnswer, PauseAnswer};
 use crate::app::clock;
 use crate::app::identity::{Identity, identify};
 use crate::app::ports::{Ports, Writer};
+use crate::app::queries::meant::{did_you_mean, meant};
 use crate::app::queries::show::{load, parse_id};
 use crate::app::queries::{Answer, Refused, blocking, read};
 use crate::memory::document::{DocumentKind, Status};
@@ -25,7 +26,7 @@ use crate::memory::text::shortened_line;
 use crate::memory::tokens::estimate;
 use crate::repository;
 use crate::search::edit_distance::nearest_name;
-use crate::store::{self, MarkObservations, ObservationRow, ProjectInfo, Remembered};
+use crate::store::{self, MarkObservations, Named, ObservationRow, ProjectInfo, Remembered};
 
 /// The importance of a remark by the user.
 const IMPORTANCE: u8 = 9;
@@ -202,11 +203,14 @@ impl RemarkProject {
                 format!("Several projects are called {named:?}"),
                 "Name the folder: --project /path/to/it.",
             )),
-            (None, _) => Err(Refused::new(
-                ErrorKind::NotFound,
-                format!("Nothing is remembered of a project {named:?}"),
-                "Name its folder, or run this in it.",
-            )),
+            (None, _) => {
+                let meant = read(&context.context_lookup, |db| Ok(meant(db, Named::Project, named)?))?;
+                Err(Refused::new(
+                    ErrorKind::NotFound,
+                    format!("Nothing is remembered of a project {named:?}"),
+                    format!("{}Name its folder, or run this in it.", did_you_mean(meant)),
+                ))
+            }
         }
     }
 

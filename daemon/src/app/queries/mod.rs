@@ -9,6 +9,7 @@ pub mod glance;
 pub mod identity;
 pub mod jobs;
 pub mod marks;
+pub(in crate::app) mod meant;
 pub mod search;
 pub mod session;
 pub mod show;
@@ -24,7 +25,8 @@ use rusqlite::Connection;
 
 use super::context_lookup::ContextLookup;
 use super::identity::project_of;
-use crate::store::{self, ProjectInfo, StoreError};
+use crate::store::{self, Named, ProjectInfo, StoreError};
+use meant::did_you_mean;
 
 /// The default number of rows of a listing.
 const LIMIT: u32 = 20;
@@ -76,10 +78,11 @@ pub fn projects(db: &Connection, filter: &Filter) -> Result<Option<Vec<ProjectIn
     };
     if found.is_empty() {
         let what = format!("Nothing is remembered of a project {name:?}");
+        let meant = did_you_mean(meant::meant(db, Named::Project, name)?);
         return Err(Refused::new(
             ErrorKind::NotFound,
             what,
-            "`recall sessions --all` shows the projects there are.",
+            format!("{meant}`recall sessions --all` shows the projects there are."),
         ));
     }
     Ok(Some(found))

@@ -7,6 +7,7 @@ use recall_protocol::wire::ErrorKind;
 use rusqlite::Connection;
 
 use super::marks::Marks;
+use super::meant::meant;
 use super::show::DocumentContext;
 use super::{Answer, Refused, limit, projects, read};
 use crate::app::answers::found::{ExplainedSource, Explanation, ReadAs, SearchAnswer, SearchResult, Unknown};
@@ -24,7 +25,7 @@ use crate::search::query::{self, Query};
 use crate::search::request::Spelling;
 use crate::search::request::{Request, Scope};
 use crate::search::snippet::snippet;
-use crate::store::{self, PlainSearch, ProjectInfo, StoreError};
+use crate::store::{self, Named, PlainSearch, ProjectInfo, StoreError};
 
 const SNIPPET_CHARS: usize = 240;
 /// How long the texts in the store are read, because an answer is promised within a second.
@@ -94,7 +95,13 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
     })?;
     let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let config_errors = lookup.settings.report().problems.clone();
-    let unknown = read(lookup, |db| Ok(unknown(db, &query)?))?;
+    let unknown = read(lookup, |db| {
+        let mut unknown = unknown(db, &query)?;
+        if results.is_empty() {
+            unknown.extend(mistyped_files(db, &query)?);
+        }
+        Ok(unknown)
+    })?;
     Ok(SearchAnswer { results, total, took_ms, degraded, config_errors, unknown, read_as })
 }
 
@@ -102,20 +109,37 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
 fn unknown(db: &Connection, query: &Query) -> Result<Vec<Unknown>, StoreError> {
     let mut unknown = Vec::new();
     for filter in &query.filters {
-        let (key, value, is_known) = match filter {
-            query::Filter::Session(start) => ("session", start, !store::find_sessions(db, start)?.is_empty()),
-            query::Filter::Agent(name) => ("agent", name, store::has_agent(db, name)?),
-            query::Filter::Project(name) => ("project", name, !projects_called(db, name)?.is_empty()),
+        let (key, of, value, is_known) = match filter {
+            query::Filter::Session(start) => {
+                ("session", Named::Session, start, !store::find_sessions(db, start)?.is_empty())
+            }
+            query::Filter::Agent(name) => ("agent", Named::Agent, name, store::has_agent(db, name)?),
+            query::Filter::Project(name) => {
+                ("project", Named::Project, name, !projects_called(db, name)?.is_empty())
+            }
             query::Filter::Type(_)
             | query::Filter::Kind(_)
             | query::Filter::File(_)
             | query::Filter::Since(_) => continue,
         };
         if !is_known {
-            unknown.push(Unknown { key: key.into(), value: value.clone() });
+            let meant = meant(db, of, value)?;
+            unknown.push(Unknown { key: key.into(), value: value.clone(), meant });
         }
     }
     Ok(unknown)
+}
+
+/// The files of the filters that are like a file of an observation.
+fn mistyped_files(db: &Connection, query: &Query) -> Result<Vec<Unknown>, StoreError> {
+    let mut mistyped = Vec::new();
+    for filter in &query.filters {
+        let query::Filter::File(value) = filter else { continue };
+        if let Some(name) = meant(db, Named::File, value)? {
+            mistyped.push(Unknown { key: "file".into(), value: value.clone(), meant: Some(name) });
+        }
+    }
+    Ok(mistyped)
 }
 
 /// The projects with this identity or display name.

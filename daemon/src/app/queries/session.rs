@@ -6,6 +6,7 @@ use rusqlite::Connection;
 
 use super::given::injections;
 use super::marks::checkout;
+use super::meant::{did_you_mean, meant};
 use super::{Answer, Refused, limit, projects, read};
 use crate::app::answers::Moment;
 use crate::app::answers::found::SummaryAnswer;
@@ -14,7 +15,7 @@ use crate::app::context_lookup::ContextLookup;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::{ProjectRow, SessionRow, Timestamp};
 use crate::memory::session::SessionStatus;
-use crate::store::{self, SessionInfo, StoreError};
+use crate::store::{self, Named, SessionInfo, StoreError};
 
 /// The displayed state of a session between a Stop and the first result of its jobs. It is not stored, and nothing
 /// waits for it.
@@ -41,11 +42,11 @@ fn with_displayed_state(db: &Connection, info: SessionInfo) -> Result<SessionInf
 pub fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refused> {
     let mut found = store::find_sessions(db, id)?;
     match found.len() {
-        0 => Err(Refused::new(
-            ErrorKind::NotFound,
-            format!("There is no session {id:?}"),
-            "`recall sessions --all` lists those there are.",
-        )),
+        0 => {
+            let meant = did_you_mean(meant(db, Named::Session, id)?);
+            let hint = format!("{meant}`recall sessions --all` lists those there are.");
+            Err(Refused::new(ErrorKind::NotFound, format!("There is no session {id:?}"), hint))
+        }
         1 => Ok(found.remove(0)),
         _ if found.iter().all(|session| session.id.as_str() == id) => Ok(found.remove(0)),
         _ => Err(Refused::new(

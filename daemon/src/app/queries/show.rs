@@ -11,7 +11,7 @@ use crate::app::answers::session::PlanAnswer;
 use crate::app::answers::{Moment, PublicId, TextAnswer};
 use crate::app::context_lookup::ContextLookup;
 use crate::app::documents::title_and_text;
-use crate::memory::document::DocumentKey;
+use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::{ProjectRow, Timestamp};
 use crate::memory::tokens::estimate;
 use crate::store::{self, DocumentRow, SessionInfo, StoreError};
@@ -78,10 +78,20 @@ pub fn parse_id(id: &str) -> Result<DocumentKey, Refused> {
 }
 
 pub fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Refused> {
-    store::load_document(db, key)?.ok_or_else(|| {
-        let what = format!("There is no {} {key}", key.kind.as_str());
-        Refused::new(ErrorKind::NotFound, what, "`recall search WORDS` finds what there is.")
-    })
+    if let Some(found) = store::load_document(db, key)? {
+        return Ok(found);
+    }
+    let newest = match key.kind {
+        DocumentKind::Observation => store::newest_observation(db)?,
+        _ => None,
+    };
+    let newest = newest.map(|newest| format!("The newest is {newest}. ")).unwrap_or_default();
+    let what = format!("There is no {} {key}", key.kind.as_str());
+    Err(Refused::new(
+        ErrorKind::NotFound,
+        what,
+        format!("{newest}`recall search WORDS` finds what there is."),
+    ))
 }
 
 pub fn show(lookup: &ContextLookup, request: Show) -> Answer<TextAnswer<ShownItem>> {

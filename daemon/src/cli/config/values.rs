@@ -7,6 +7,7 @@ use recall_protocol::paths::Paths;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::cli::candidates;
 use crate::cli::failure::Failure;
 use crate::cli::terminal::{DIM, WARNING, table};
 use crate::config::Config;
@@ -27,6 +28,7 @@ pub struct ListArgs {
 #[derive(Debug, Args)]
 pub struct GetArgs {
     /// A key, such as context.start_tokens
+    #[arg(add = candidates::keys())]
     key: String,
     /// Print JSON
     #[arg(long)]
@@ -36,6 +38,7 @@ pub struct GetArgs {
 #[derive(Debug, Args)]
 pub struct SetArgs {
     /// A key, such as context.start_tokens
+    #[arg(add = candidates::keys())]
     key: String,
     /// Its value; a list takes several
     #[arg(required_unless_present = "unset", allow_negative_numbers = true)]
@@ -48,6 +51,7 @@ pub struct SetArgs {
 #[derive(Debug, Args)]
 pub struct UnsetArgs {
     /// A key, such as context.start_tokens
+    #[arg(add = candidates::keys())]
     key: String,
 }
 

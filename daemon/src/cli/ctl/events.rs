@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
+use crate::cli::candidates;
 use crate::cli::client::{Client, Start};
 use crate::cli::failure::Failure;
 use crate::cli::terminal::{BOLD, DIM, WARNING, defuse};
@@ -24,7 +25,7 @@ pub struct EventsArgs {
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
     /// Only sessions whose id begins with this
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::sessions())]
     session: Option<String>,
     /// Only these kinds, e.g. session_start,session_end
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]

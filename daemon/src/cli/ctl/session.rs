@@ -6,6 +6,7 @@ use clap::Args;
 use recall_protocol::query::Session;
 
 use crate::app::answers::session::{ActivityAnswer, CompactionAnswer, PlanAnswer, SessionAnswer};
+use crate::cli::candidates;
 use crate::cli::client::{Client, Start};
 use crate::cli::show::fields;
 use crate::cli::terminal::{self, ACCENT, BOLD, DIM};
@@ -17,6 +18,7 @@ const LINE_CHARS: usize = 160;
 #[derive(Debug, Args)]
 pub struct SessionArgs {
     /// The session's id, or its first characters
+    #[arg(add = candidates::sessions())]
     id: String,
     /// Print JSON
     #[arg(long)]

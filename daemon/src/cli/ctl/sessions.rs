@@ -7,7 +7,7 @@ use recall_protocol::query::Sessions;
 
 use crate::cli::client::{Client, Start};
 use crate::cli::filter::{Scope, ScopeArgs};
-use crate::cli::terminal::{DIM, ago, table};
+use crate::cli::terminal::{DIM, SHORT_ID, WHOLE_ID, ago, table};
 
 #[derive(Debug, Args)]
 pub struct SessionsArgs {
@@ -49,11 +49,6 @@ pub fn run(args: &SessionsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         Scope::Chosen => Ok(()),
     }
 }
-
-/// As many characters of an id are shown, if they tell it from the others.
-const SHORT_ID: usize = 8;
-/// An id that is no longer than this is shown whole.
-const WHOLE_ID: usize = 16;
 
 /// The beginnings of ids that are as short as they can be and still unique among these. Commands take them for the
 /// whole id.

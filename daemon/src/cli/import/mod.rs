@@ -24,6 +24,7 @@ use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use super::candidates;
 use super::client::{Client, Start};
 use super::failure::Failure;
 use super::filter;
@@ -62,7 +63,7 @@ pub struct ImportArgs {
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
     /// Only sessions of this project: a name, a folder, or `.` for the current one
-    #[arg(long)]
+    #[arg(long, add = candidates::projects())]
     project: Option<String>,
     /// Count what there is and store nothing
     #[arg(long)]

@@ -152,7 +152,7 @@ fn no_program(error: ProgramsError) -> anyhow::Error {
     let failure = Failure::failed(error.to_string());
     match error {
         ProgramsError::NoShim(_) => {
-            failure.hint("put recall-shim beside recall, or name it with --shim").into()
+            failure.hint("Install it beside recall: `cargo install recall-shim`, or ./install.sh; or name it with --shim.").into()
         }
         _ => failure.into(),
     }

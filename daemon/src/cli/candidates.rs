@@ -1,0 +1,191 @@
+//! What a shell offers for a value: ids, sessions, projects and models, as they are now.
+//!
+//! A person waits for it at each Tab. It starts nothing, never fails, and gives up soon.
+
+use std::ffi::OsStr;
+
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
+use recall_protocol::paths::Paths;
+use recall_protocol::query::{Glance, Sql};
+use serde_json::Value;
+
+use super::client::{Soon, this_folder};
+use crate::config::keys::Key;
+use crate::embedding::InstalledModels;
+use crate::memory::observation::ObservationType;
+
+/// The most of one kind. More than a screen helps nobody.
+const MOST: u32 = 40;
+/// A title in a menu, in characters.
+const TITLE: usize = 60;
+
+/// The letter of an id, the view that has it, and the column that tells what it is.
+const ITEMS: [(&str, &str, &str); 6] = [
+    ("", "observations", "title"),
+    ("p", "user_prompts", "prompt_text"),
+    ("r", "prompts", "answer"),
+    ("s", "session_summaries", "title"),
+    ("l", "plans", "title"),
+    ("a", "calls", "tool_name"),
+];
+
+/// Ids of observations: the newest of this project, or those that begin as typed.
+pub(in crate::cli) fn observations() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        typed.to_str().map(|typed| numbered(typed, &ITEMS[..1])).unwrap_or_default()
+    })
+}
+
+/// Ids of all that can be shown.
+pub(in crate::cli) fn items() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        typed.to_str().map(|typed| numbered(typed, &ITEMS)).unwrap_or_default()
+    })
+}
+
+/// Ids of sessions, newest first.
+pub(in crate::cli) fn sessions() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| typed.to_str().map(sessions_from).unwrap_or_default())
+}
+
+/// Ids of all that can be shown, and of sessions.
+pub(in crate::cli) fn items_and_sessions() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let Some(typed) = typed.to_str() else { return Vec::new() };
+        let mut found = numbered(typed, &ITEMS);
+        found.extend(sessions_from(typed));
+        found
+    })
+}
+
+/// Names of projects, those with the newest sessions first.
+pub(in crate::cli) fn projects() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| typed.to_str().map(projects_from).unwrap_or_default())
+}
+
+/// The types of observations.
+pub(in crate::cli) fn types() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        ObservationType::ALL.into_iter().map(|(_, name)| CompletionCandidate::new(name)).collect()
+    })
+}
+
+/// The keys of the settings.
+pub(in crate::cli) fn keys() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| Key::all().map(|key| CompletionCandidate::new(key.name)).collect())
+}
+
+/// The installed sentence models.
+pub(in crate::cli) fn models() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let Ok(paths) = Paths::from_env() else { return Vec::new() };
+        let models = InstalledModels::new(paths.models_dir()).list().into_iter().map(|model| model.name);
+        models.filter(|name| is_plain(name)).map(CompletionCandidate::new).collect()
+    })
+}
+
+/// What can stand in a command line as it is. Names come from repositories, which anybody may have written, and bash
+/// inserts what it is offered without quoting it.
+fn is_plain(text: &str) -> bool {
+    let is_plain = |character: char| character.is_alphanumeric() || "._-/@+".contains(character);
+    !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain)
+}
+
+/// The items of these views whose id begins as typed. Nothing typed: the newest observations of this project, or of
+/// all if it has none.
+fn numbered(typed: &str, items: &[(&str, &str, &str)]) -> Vec<CompletionCandidate> {
+    let typed = typed.strip_prefix('#').unwrap_or(typed);
+    let digits = typed.trim_start_matches(|character: char| character.is_ascii_alphabetic());
+    let letter = typed.strip_suffix(digits).unwrap_or_default();
+    let known = items.iter().find(|(known, ..)| *known == letter);
+    let Some((_, view, told)) = known.filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit())) else {
+        return Vec::new();
+    };
+    let Some(mut soon) = Soon::connect() else { return Vec::new() };
+    let query = |condition: &str| {
+        // Long texts are cut before they travel.
+        format!("SELECT id, substr({told}, 1, 200) FROM {view} WHERE {condition} ORDER BY id DESC")
+    };
+    let mut rows = Vec::new();
+    if digits.is_empty() {
+        let here = soon.ask(Glance { folder: this_folder() }).and_then(|glance| glance.project);
+        if let Some(project) = here {
+            rows = ask(&mut soon, query(&format!("project = '{}'", project.replace('\'', "''"))));
+        }
+    }
+    if rows.is_empty() {
+        rows = ask(&mut soon, query(&format!("id GLOB '{digits}*'")));
+    }
+    let candidate = |(id, title): (String, String)| candidate(&format!("{letter}{id}"), &title);
+    rows.into_iter().map(candidate).collect()
+}
+
+fn sessions_from(typed: &str) -> Vec<CompletionCandidate> {
+    if !typed.is_empty() && !is_plain(typed) {
+        return Vec::new();
+    }
+    let Some(mut soon) = Soon::connect() else { return Vec::new() };
+    let query = format!(
+        "SELECT content_session_id, project || coalesce(': ' || title, '') FROM sdk_sessions
+         WHERE substr(content_session_id, 1, {}) = '{typed}' ORDER BY started_at_epoch DESC",
+        typed.chars().count()
+    );
+    let rows = ask(&mut soon, query);
+    rows.into_iter().filter(|(id, _)| is_plain(id)).map(|(id, told)| candidate(&id, &told)).collect()
+}
+
+fn projects_from(typed: &str) -> Vec<CompletionCandidate> {
+    let Some(mut soon) = Soon::connect() else { return Vec::new() };
+    let query =
+        "SELECT p.name, count(s.id) FROM main.projects p LEFT JOIN main.sessions s ON s.project = p.id
+                 GROUP BY p.name ORDER BY max(s.started_at) DESC";
+    let rows = ask(&mut soon, query.to_owned()).into_iter();
+    let rows = rows.filter(|(name, _)| name.starts_with(typed) && is_plain(name));
+    rows.map(|(name, count)| candidate(&name, &format!("sessions: {count}"))).collect()
+}
+
+/// Two columns of each row, as text.
+fn ask(soon: &mut Soon, text: String) -> Vec<(String, String)> {
+    let Some(answer) = soon.ask(Sql { text, limit: MOST }) else { return Vec::new() };
+    let cell = |value: Option<&Value>| match value {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) => number.to_string(),
+        _ => String::new(),
+    };
+    answer.rows.iter().map(|row| (cell(row.first()), cell(row.get(1)))).collect()
+}
+
+/// With a description of one line. zsh and fish show it.
+fn candidate(value: &str, told: &str) -> CompletionCandidate {
+    let line = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    let short: String = line.chars().take(TITLE).collect();
+    CompletionCandidate::new(value).help((!short.is_empty()).then(|| short.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_needs_no_quotes_is_offered() {
+        for plain in ["shop", "my-project_2", "org/repo", "日本", "52ab9f04-1"] {
+            assert!(is_plain(plain), "{plain}");
+        }
+        for odd in ["", "-rf", "a b", "$(reboot)", "a;b", "`x`", "a'b", "*", "a:b", "~", "a\nb"] {
+            assert!(!is_plain(odd), "{odd}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_id_asks_nobody() {
+        for typed in ["x1", "1x", "p1' OR 1", "ab", "p-"] {
+            assert!(numbered(typed, &ITEMS).is_empty(), "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_description_is_one_line() {
+        let help = candidate("1", &format!("two\nlines\t{}", "x".repeat(90))).get_help().unwrap().to_string();
+        assert!(help.starts_with("two lines x") && help.chars().count() == TITLE, "{help}");
+    }
+}

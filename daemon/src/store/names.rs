@@ -1,0 +1,42 @@
+//! The names that are known, for whoever has mistyped one.
+
+use rusqlite::Connection;
+
+use super::StoreError;
+use super::row::Sql;
+
+/// The most of one kind, newest first. Who mistypes an older name has to look it up.
+const MOST: u32 = 5_000;
+
+/// What has names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    Project,
+    Agent,
+    /// By the agent's id.
+    Session,
+    /// As observations have them, most of them relative to the project's folder.
+    File,
+}
+
+/// # Errors
+/// When the database refuses.
+pub fn names(db: &Connection, of: Named) -> Result<Vec<String>, StoreError> {
+    let sql = match of {
+        Named::Project => "SELECT name FROM projects ORDER BY id DESC LIMIT ?1",
+        Named::Agent => "SELECT DISTINCT agent FROM sessions LIMIT ?1",
+        Named::Session => "SELECT session_id FROM sessions ORDER BY id DESC LIMIT ?1",
+        Named::File => {
+            "SELECT path FROM observation_files GROUP BY path ORDER BY max(observation) DESC LIMIT ?1"
+        }
+    };
+    db.all(sql, [MOST])
+}
+
+/// The newest observation's number; `None`: there is none.
+///
+/// # Errors
+/// When the database refuses.
+pub fn newest_observation(db: &Connection) -> Result<Option<i64>, StoreError> {
+    db.one("SELECT max(id) FROM observations", [])
+}

@@ -1,0 +1,148 @@
+//! `docs/screens.md` shows what the commands print. This test plays the same sessions, and the page must be what they
+//! print now; `INSTA_UPDATE=always` writes it anew.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use recall_tests::screen::Screen;
+use recall_tests::{Stage, binaries, run, workspace};
+use serde_json::json;
+
+const COLUMNS: u16 = 100;
+const ROWS: u16 = 30;
+
+const HEAD: &str = "# What the commands show
+
+These are the main screens, at 100 columns, after two small sessions and four notes. A test plays the sessions and compares this
+page with what the programs print (`tests/tests/screens.rs`). Times of day are made the same, and figures of the machine are `…`.
+";
+
+const LEDGER_PROMPT: &str = "Why do invoices differ from the ledger by a cent?";
+const LEDGER_ANSWER: &str = "The invoice rounded each line half up, and the ledger rounds half even. Both now call \
+    `round_half_even` in src/money.rs. The nightly export still rounds half up; that is not fixed yet.";
+
+const SECOND: &str = "0c9d3f6e-77aa-4a43-9d53-2f0c1f6f3b10";
+
+/// Two sessions that ended, four notes, and a session that was just given something.
+fn played() -> Stage {
+    let stage = Stage::new().config("[context]\nprompt_tokens = 400\n").daemon();
+    stage.discount_session("52ab9f04-61c3-4b8e-a0a3-5d1c7f0e9b21");
+    stage.flush();
+    let money = stage.project().join("src/money.rs");
+    let call = json!({"tool_name": "Edit",
+        "tool_input": {"file_path": money, "old_string": "fn round(", "new_string": "fn round_half_even("},
+        "tool_response": {"filePath": money, "oldString": "fn round(", "newString": "fn round_half_even("}});
+    stage.session("7be1c2d8-0b64-4f57-8a3e-c4a1d2e9f635", LEDGER_PROMPT, &[call], LEDGER_ANSWER);
+    stage.flush();
+    for (note, kind) in [
+        ("Prices are in cents everywhere; only the receipt shows decimals.", "decision"),
+        ("Do not touch the tax table by hand: it is generated from rates.csv.", "gotcha"),
+        ("The nightly export still has to round half even.", "next_step"),
+        ("Always run `cargo test cart` before a commit.", "preference"),
+    ] {
+        assert_eq!(stage.recall(["remember", note, "--type", kind]).code(), 0);
+    }
+    stage.hook(&stage.event(SECOND, "SessionStart", json!({"source": "startup", "model": "claude"})));
+    let prompt = json!({"prompt": "Round the nightly export like the ledger", "prompt_id": "p"});
+    stage.hook(&stage.event(SECOND, "UserPromptSubmit", prompt));
+    stage.flush();
+    stage
+}
+
+/// Without what differs from run to run, and as wide as it was.
+fn settled(text: &str, stage: &Stage) -> String {
+    const VARYING: [(&str, &str); 6] = [
+        (r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-11-23 14:05"),
+        (r"\b1 min ago\b", "just now"),
+        (r"\b\d+(\.\d+)? (ms|KiB|MiB|GiB|B)\b", "… $2"),
+        (r"\bpid \d+", "pid …"),
+        (r"\bup \d+ (s|min)\b", "up … min"),
+        (r"(?m)[ \t]+$", ""),
+    ];
+    let mut text = text.replace(&*binaries().to_string_lossy(), "~/.local/bin");
+    text = text.replace(&*stage.user_home().to_string_lossy(), "~");
+    for (pattern, same) in VARYING {
+        text = regex::Regex::new(pattern).unwrap().replace_all(&text, same).into_owned();
+    }
+    text
+}
+
+fn capture(page: &mut String, stage: &Stage, heading: &str, line: &str) {
+    let mut command = stage.command("recall");
+    command.args(shlex(line)).env("COLUMNS", COLUMNS.to_string());
+    let said = run(command, b"");
+    let shown = settled(&said.stdout, stage);
+    // What agents and which service manager a machine has is its own affair.
+    let shown = shown.split("agents\n").next().unwrap().trim_end();
+    write!(page, "\n## {heading}\n\n```\n$ recall {line}\n{shown}\n```\n").unwrap();
+}
+
+/// Words, and what stands between quotes.
+fn shlex(line: &str) -> Vec<String> {
+    let parts = line.split('"').enumerate();
+    let words = parts.flat_map(|(nth, part)| match nth % 2 {
+        0 => part.split_whitespace().map(str::to_owned).collect(),
+        _ => vec![part.to_owned()],
+    });
+    words.collect()
+}
+
+#[test]
+fn the_page_of_screens_is_what_is_shown() {
+    let since = Instant::now();
+    let stage = played();
+    let mut page = HEAD.to_owned();
+    for (heading, line) in [
+        ("Searching", "search rounding"),
+        ("One observation in full", "show 1"),
+        ("Around it", "timeline 2 --before 3 --after 3"),
+        ("What the next session is given", "context"),
+        (
+            "What a prompt is given",
+            "context --prompt \"Why does the invoice differ from the ledger by a cent?\"",
+        ),
+        ("What a session was given, and why", "why 0c9d"),
+        ("Sessions", "sessions"),
+        ("The daemon", "status"),
+        ("What is wrong", "doctor"),
+    ] {
+        capture(&mut page, &stage, heading, line);
+    }
+
+    let mut command = stage.command("recall");
+    command.arg("ui");
+    let mut screen = Screen::of(command, (COLUMNS, ROWS));
+    screen.shows("Prices are in cents");
+    screen.press("rounding");
+    screen.until("what is found", |shown| {
+        !shown.contains("#6") && shown.contains("round_half_even in src/money.rs")
+    });
+    let shown = settled(&screen.text(), &stage);
+    write!(
+        page,
+        "\n## Looking around\n\n`recall ui`, after `rounding` was typed:\n\n```\n{}\n```\n",
+        shown.trim_end()
+    )
+    .unwrap();
+    screen.press("\r");
+    screen.press("q");
+
+    // The age of things is shown, and how wide it is moves the rest.
+    if since.elapsed() > Duration::from_secs(50) {
+        println!("skipped: this machine is too slow now, so that things have an age");
+        return;
+    }
+    let path = workspace().join("docs/screens.md");
+    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+        fs::write(&path, &page).unwrap();
+    }
+    let known = fs::read_to_string(&path).unwrap_or_default();
+    for (known, now) in known.lines().zip(page.lines()) {
+        assert_eq!(known, now, "docs/screens.md is not what is shown; INSTA_UPDATE=always writes it");
+    }
+    assert_eq!(known, page);
+}

@@ -1,0 +1,212 @@
+//! What the shells and `man` make of recall: completion by real shells, and manual pages that formatters read without
+//! a warning. A shell or formatter that is not there is skipped, and said so.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use recall_tests::{Stage, binaries, run, workspace};
+
+/// Prints the candidates for a line, one a line, as the shell has them.
+const BASH: &str = r#"
+source <(recall completions bash)
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_TYPE=9
+_clap_complete_recall recall "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+printf '%s\n' "${COMPREPLY[@]}"
+"#;
+
+/// The completion system works only while a line is edited, so its two functions are replaced.
+const ZSH: &str = r#"
+compdef() { :; }
+_describe() { print -l -- "${(@P)argv[-1]}"; }
+source <(recall completions zsh)
+words=("$@"); CURRENT=$#
+_clap_dynamic_completer_recall
+"#;
+
+const FISH: &str = r#"
+recall completions fish | source
+complete --do-complete "$argv"
+"#;
+
+fn is_here(program: &str) -> bool {
+    let is_here = Command::new(program).arg("--version").output().is_ok_and(|said| said.status.success());
+    if !is_here {
+        println!("skipped: {program} is not installed");
+    }
+    is_here
+}
+
+/// The lines that a shell prints for the words of a command line; the last one is being typed.
+fn completed(stage: &Stage, shell: &str, words: &[&str]) -> Vec<String> {
+    // It may start a daemon, if it wants one.
+    let recall = stage.command("recall");
+    let mut command = Command::new(shell);
+    command.env_clear().current_dir(stage.project());
+    command.envs(recall.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.env_remove("RECALL_NO_DAEMON_START");
+    let usual = std::env::var_os("PATH").unwrap();
+    let path = [binaries().to_owned()].into_iter().chain(std::env::split_paths(&usual));
+    command.env("PATH", std::env::join_paths(path).unwrap());
+    match shell {
+        "bash" => command.args(["--norc", "-c", BASH, "bash"]).args(words),
+        "zsh" => command.args(["-f", "-c", ZSH, "zsh"]).args(words),
+        _ => command.args(["--no-config", "-c", FISH]).arg(words.join(" ")),
+    };
+    let said = run(command, b"");
+    assert_eq!(said.stderr, "", "{shell} {words:?}: {said:?}");
+    said.stdout.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn shells_complete_what_the_memory_has() {
+    let stage = Stage::new().daemon();
+    stage.discount_session("52ab9f04-one");
+    stage.flush();
+    let note = "Prices are in cents: $(touch planted)";
+    assert_eq!(stage.recall(["remember", note]).code(), 0);
+    // A folder whose name would be a command.
+    let hostile = stage.user_home().join("$(touch planted)");
+    std::fs::create_dir(&hostile).unwrap();
+    let mut remember = stage.command("recall");
+    remember.args(["remember", "Elsewhere."]).current_dir(&hostile);
+    assert_eq!(run(remember, b"").code(), 0);
+    stage.flush();
+    // A project of notes alone.
+    let notes = stage.user_home().join("notes");
+    std::fs::create_dir(&notes).unwrap();
+    let mut remember = stage.command("recall");
+    remember.args(["remember", "Something else."]).current_dir(&notes);
+    assert_eq!(run(remember, b"").code(), 0);
+    for shell in ["bash", "zsh", "fish"] {
+        if !is_here(shell) {
+            continue;
+        }
+        let offered = |words: &[&str]| completed(&stage, shell, words);
+        // bash has no descriptions; zsh puts one behind a colon, fish behind a tab.
+        let bare = |words: &[&str]| -> Vec<String> {
+            let ends = |character: char| character == '\t' || (shell == "zsh" && character == ':');
+            offered(words).iter().map(|line| line.split(ends).next().unwrap_or_default().to_owned()).collect()
+        };
+        let has = |words: &[&str], value: &str| {
+            let found = bare(words);
+            assert!(found.iter().any(|one| one == value), "{shell} {words:?}: {found:?}");
+        };
+        has(&["recall", "sho"], "show");
+        has(&["recall", "show", ""], "1");
+        has(&["recall", "show", "p"], "p1");
+        has(&["recall", "show", "--"], "--json");
+        has(&["recall", "timeline", "52"], "52ab9f04-one");
+        has(&["recall", "ctl", "session", ""], "52ab9f04-one");
+        has(&["recall", "search", "cents", "--project", ""], "shop");
+        has(&["recall", "forget", "--project", "no"], "notes");
+        has(&["recall", "remember", "--type", "tr"], "trade_off");
+        has(&["recall", "config", "set", "context.st"], "context.start_tokens");
+        has(&["recall", "forget", "--session", "5"], "52ab9f04-one");
+        assert!(bare(&["recall", "show", "x"]).is_empty());
+        let projects = bare(&["recall", "search", "--project", ""]);
+        assert!(projects.iter().all(|name| !name.contains('$')), "{projects:?}");
+        if shell != "bash" {
+            let told = offered(&["recall", "show", ""]).join("\n");
+            assert!(told.contains("Prices are in cents"), "{shell}: {told}");
+        }
+    }
+    assert!(!stage.project().join("planted").exists());
+}
+
+#[test]
+fn without_a_daemon_nothing_is_offered_and_none_is_started() {
+    let stage = Stage::new();
+    for shell in ["bash", "zsh", "fish"].into_iter().filter(|shell| is_here(shell)) {
+        assert!(
+            completed(&stage, shell, &["recall", "show", ""]).iter().all(|line| line.starts_with('-')),
+            "{shell}"
+        );
+        assert!(!completed(&stage, shell, &["recall", "pa"]).is_empty(), "{shell}");
+    }
+    assert!(!stage.home().exists());
+}
+
+#[test]
+fn a_daemon_that_does_not_answer_is_not_waited_for() {
+    let stage = Stage::new().daemon();
+    let daemon = rustix::process::Pid::from_raw(i32::try_from(stage.daemon_pid()).unwrap()).unwrap();
+    rustix::process::kill_process(daemon, rustix::process::Signal::STOP).unwrap();
+    let since = Instant::now();
+    let offered = completed(&stage, "bash", &["recall", "show", ""]);
+    rustix::process::kill_process(daemon, rustix::process::Signal::CONT).unwrap();
+    assert!(offered.iter().all(|line| line.starts_with('-')), "{offered:?}");
+    // Other commands wait for half a minute.
+    assert!(since.elapsed() < Duration::from_secs(20));
+}
+
+/// The manual pages, as the installer and the packages get them.
+fn manual(stage: &Stage) -> Vec<PathBuf> {
+    let share = stage.user_home().join("share");
+    let mut write = Command::new(workspace().join("tools/documents"));
+    write.env("HOME", stage.user_home()).env("RECALL_HOME", stage.home());
+    write.arg(binaries().join("recall")).arg(&share);
+    let said = run(write, b"");
+    assert_eq!((said.code(), said.stdout.as_str(), said.stderr.as_str()), (0, "", ""), "{said:?}");
+    assert!(!stage.home().exists());
+    for script in [
+        "bash-completion/completions/recall",
+        "zsh/site-functions/_recall",
+        "fish/vendor_completions.d/recall.fish",
+    ] {
+        assert!(std::fs::read_to_string(share.join(script)).unwrap().contains("RECALL_COMPLETE"), "{script}");
+    }
+    std::fs::read_dir(share.join("man/man1")).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn manual_pages_are_read_without_a_warning() {
+    let stage = Stage::new();
+    let pages = manual(&stage);
+    for name in ["recall.1", "recall-search.1", "recall-ctl-status.1", "recall-config-set.1"] {
+        assert!(pages.iter().any(|page| page.ends_with(name)), "{name}");
+    }
+    // Nobody types it.
+    assert!(!pages.iter().any(|page| page.ends_with("recall-man.1")));
+    for (program, options) in
+        [("groff", &["-man", "-ww", "-z", "-Tutf8"][..]), ("mandoc", &["-Tlint", "-Wwarning"])]
+    {
+        // mandoc has no `--version`.
+        let is_here = Command::new(program).arg("-h").output().is_ok();
+        if !is_here {
+            println!("skipped: {program} is not installed");
+            continue;
+        }
+        for page in &pages {
+            let read = Command::new(program).args(options).arg(page).output().unwrap();
+            let said = [read.stdout, read.stderr].concat();
+            assert!(said.is_empty(), "{}: {}", page.display(), String::from_utf8_lossy(&said));
+        }
+    }
+    if is_here("man") && is_here("groff") {
+        let mut man = Command::new("man");
+        man.env("MANPAGER", "cat").env("MANWIDTH", "100").arg("-l");
+        let page = pages.iter().find(|page| page.ends_with("recall-search.1")).unwrap();
+        let said = run_man(man, page);
+        assert!(said.contains("recall-search - Search observations"), "{said}");
+        assert!(said.contains("recall search rounding cents"), "{said}");
+    }
+}
+
+fn run_man(mut man: Command, page: &Path) -> String {
+    let read = man.arg(page).env("LC_ALL", "C.UTF-8").env("GROFF_NO_SGR", "1").output().unwrap();
+    assert!(read.stderr.is_empty(), "{}", String::from_utf8_lossy(&read.stderr));
+    // Bold is a letter printed twice.
+    let text = String::from_utf8_lossy(&read.stdout).into_owned();
+    let mut plain = String::new();
+    for character in text.chars() {
+        match character {
+            '\u{8}' => drop(plain.pop()),
+            other => plain.push(other),
+        }
+    }
+    plain
+}

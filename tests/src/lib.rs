@@ -485,7 +485,7 @@ pub fn masked(value: &Value, stage: &Stage) -> Value {
 
 /// The same for what people read: times, durations, sizes and process ids.
 pub fn masked_text(text: &str, stage: &Stage) -> String {
-    const VARYING: [(&str, &str); 13] = [
+    const VARYING: [(&str, &str); 14] = [
         (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "[time]"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[time]"),
         (r"\b\d+(\.\d+)? ms\b", "[n] ms"),
@@ -497,6 +497,7 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
         (r"\b\d+ % (an answer|a prompt)", "[n] % $1"),
         // How often a word occurs counts rows of the index that were replaced and are not merged away yet.
         (r"\b(recency|moment|text|fit) +\d\.\d+", "$1 [n]"),
+        (r"(best answer[ (a-z0-9)]*: )\d\.\d+", "$1[n]"),
         (r"\b\d+\.\d+\.\d+\b", "[version]"),
         (r"\bjust now\b|\b\d+ min ago\b", "[age]"),
         (r"(?m)[ \t]+$", ""),

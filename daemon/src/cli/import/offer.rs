@@ -8,7 +8,7 @@ use crate::cli::consent::{Answer, Consent};
 use crate::cli::terminal::counted;
 
 /// How fast sessions are taken in, for an estimate: `docs/import.md` has the measurement.
-const EVENTS_PER_SECOND: usize = 1_500;
+const EVENTS_PER_SECOND: usize = 400;
 
 /// Imports everything that is found if the user agrees. Where nobody can be asked, says how.
 ///

@@ -569,6 +569,28 @@ mod tests {
     }
 
     #[test]
+    fn guards_and_hints_are_checked_and_guards_stay_strict() {
+        use crate::memory::guard::Severity;
+        problem("[guards]\nreads = 'maybe'\n", "line 2");
+        problem("[guards]\nallow = ['[']\n", "guards.allow: ");
+        problem("[[hint]]\npattern = '('\ntext = 'x'\n", "hint.pattern: `(` is no usable pattern");
+        problem("[[hint]]\npattern = 'x'\n", "missing field `text`");
+        assert_eq!(Config::default().guards, GuardPolicy::default());
+        let home = tempfile::tempdir().unwrap();
+        let (file, note) = (home.path().join("config.toml"), home.path().join("last-config.json"));
+        let in_force = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            Config::in_force(&file, &note).config.guards
+        };
+        in_force("[guards]\nreads = 'deny'\nread_paths = ['a']\nallow = ['b']\n");
+        let broken =
+            in_force("[guards]\nreads = 'ask'\nwrites = 'ask'\nallow = ['c']\n[context]\nnotice = 1\n");
+        assert_eq!((broken.reads, broken.writes), (Severity::Deny, Severity::Ask));
+        assert_eq!((broken.read_paths, broken.allow), (vec!["a".to_owned()], Vec::new()));
+        assert_eq!(in_force("").reads, Severity::Off);
+    }
+
+    #[test]
     fn what_is_written_is_taken() {
         let config = parsed("[durability]\nsync = \"normal\"\n[context]\nnotice = false\n");
         assert_eq!((config.durability, config.notice), (Durability::Normal, Notice::Off));

@@ -95,6 +95,19 @@ pub struct Subscription {
     pub events: Vec<String>,
     /// The program and its arguments, without a shell.
     command: Vec<String>,
+    #[serde(default)]
+    pub mode: SubscriptionMode,
+}
+
+/// How a subscribed command gets its events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SubscriptionMode {
+    /// It is started for each.
+    #[default]
+    Each,
+    /// It stays, and reads a line of each.
+    Stream,
 }
 
 impl Subscription {

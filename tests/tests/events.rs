@@ -126,7 +126,7 @@ fn a_message_is_told_with_who_sent_it_where_the_host_says() {
         .filter(|event| event["event"] == "message_received" && event["session_id"] != "shop-1")
         .map(|event| {
             let mut event = event.clone();
-            ["event", "session_id", "agent", "at"]
+            ["event", "session_id", "agent", "session_key", "workspace", "at"]
                 .iter()
                 .for_each(|key| drop(event.as_object_mut().unwrap().remove(*key)));
             event
@@ -252,6 +252,47 @@ fn a_command_that_hangs_and_a_child_that_it_leaves_are_killed_and_no_agent_waits
     assert_eq!(counts["runs"], 3, "{counts}");
     let found = stage.recall(["doctor"]).stdout;
     assert!(found.contains("2 of 3 subscribed commands failed"), "{found}");
+}
+
+fn stream(events: &str, script: &str) -> String {
+    format!("[[subscribe]]\nevents = [{events}]\nmode = 'stream'\ncommand = ['sh', '-c', '''{script}''']\n")
+}
+
+#[test]
+fn a_command_that_stays_reads_a_line_of_each_event_until_the_daemon_stops() {
+    let stage = Stage::new();
+    let told = fifo(&stage, "told");
+    let config = stream("'session_start', 'session_end'", "exec cat >\"$HOME/told\"");
+    let mut stage = stage.config(&config).daemon();
+    for session in ["one", "two"] {
+        stage.discount_session(session);
+    }
+    stage.flush();
+    assert_eq!(until(&stage, |counts| counts["runs"] == 1)["failures"], 0);
+    stage.stop_daemon();
+    let lines: Vec<Value> =
+        told.join().unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let heard: Vec<_> =
+        lines.iter().map(|line| (line["event"].as_str().unwrap(), &line["session_id"])).collect();
+    let (one, two) = (json!("one"), json!("two"));
+    let expected =
+        [("session_start", &one), ("session_end", &one), ("session_start", &two), ("session_end", &two)];
+    assert_eq!(heard, expected);
+    assert_eq!(lines[0]["workspace"], json!(stage.project()));
+    assert_eq!(lines[0]["session_key"], format!("{}:one", lines[0]["agent"].as_str().unwrap()));
+}
+
+#[test]
+fn a_command_that_does_not_stay_is_started_again_with_what_it_did_not_take() {
+    let stage = Stage::new();
+    let config = stream("'session_start', 'session_end'", "exec <&-");
+    let stage = stage.config(&config).daemon();
+    stage.discount_session("one");
+    stage.discount_session("two");
+    let counts = until(&stage, |counts| counts["runs"].as_u64() >= Some(2));
+    assert!(counts["last_failure"].as_str().unwrap().starts_with("sh ended"), "{counts}");
+    let found = stage.recall(["doctor"]).stdout;
+    assert!(found.contains("subscribed commands failed"), "{found}");
 }
 
 /// The log names what happened and how long it took, and nothing that anybody said.

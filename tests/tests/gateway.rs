@@ -297,9 +297,10 @@ fn attacks_are_refused() {
     let old = format!("Bearer {}", "0".repeat(64));
     let port = host.rsplit(':').next().unwrap();
     let rebound = format!("evil.example:{port}");
-    let attacks: [Attack<'_>; 13] = [
+    let attacks: [Attack<'_>; 14] = [
         ("no token", "GET", "/api/status", &[], 401),
         ("an old token", "GET", "/api/status", &[("Authorization", &old)], 401),
+        ("metrics without a token", "GET", "/metrics", &[], 401),
         ("another scheme", "GET", "/api/status", &[("Authorization", "Basic eDp5")], 401),
         ("an invented cookie", "GET", "/api/status", &[("Cookie", "recall=1; recall_0=1")], 401),
         (

@@ -2,24 +2,24 @@
 //!
 //! A command gets the event as JSON on its stdin, runs in its own process group, and has five seconds. Commands of one
 //! subscription run one after the other. The queue is bounded; what does not fit is counted and dropped, and a failed
-//! command is not repeated. No agent waits for a command: events come from the bus, after their commit.
+//! command is not repeated. A command of mode `stream` stays, see [`EventStream`]. No agent waits for a command: events
+//! come from the bus, after their commit.
 
 use std::collections::VecDeque;
 use std::io::Write;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
-use recall_protocol::environment::stays;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::handle::ActorHandle;
 use crate::app::answers::status::SubscriberCounters;
 use crate::app::bus::{Bus, BusEvent};
+use crate::app::event_stream::{EventStream, Queued, StreamReport, command_of};
 use crate::app::lifecycle_json::to_json;
-use crate::config::Subscription;
+use crate::config::{Subscription, SubscriptionMode};
 use crate::memory::lifecycle::LifecycleEvent;
 use crate::process_group::{ProcessGroup, until};
 
@@ -38,6 +38,11 @@ pub enum SubscriberMessage {
     Ended {
         subscription: usize,
         outcome: Result<(), CommandFailed>,
+    },
+    /// Of a command that stays.
+    Stream {
+        subscription: usize,
+        report: StreamReport,
     },
     Observe(RpcReplyPort<SubscriberCounters>),
 }
@@ -68,6 +73,8 @@ struct Queue {
     subscription: Arc<Subscription>,
     waiting: VecDeque<Arc<LifecycleEvent>>,
     running: Running,
+    /// Of a command that stays.
+    stream: Option<EventStream>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -90,13 +97,17 @@ impl Actor for Subscriber {
             forward(&me, &bus);
         }
         let counters = SubscriberCounters { subscriptions: subscriptions.len(), ..Default::default() };
-        let queue = |subscription| Queue {
-            subscription: Arc::new(subscription),
-            waiting: VecDeque::new(),
-            running: Running::No,
+        let stopping = Arc::default();
+        let queue = |(number, subscription): (usize, Subscription)| {
+            let subscription = Arc::new(subscription);
+            let stream = match subscription.mode {
+                SubscriptionMode::Each => None,
+                SubscriptionMode::Stream => Some(stream(&me, number, &subscription, &stopping)),
+            };
+            Queue { subscription, waiting: VecDeque::new(), running: Running::No, stream }
         };
-        let queues = subscriptions.into_iter().map(queue).collect();
-        Ok(SubscriberState { queues, counters, stopping: Arc::default() })
+        let queues = subscriptions.into_iter().enumerate().map(queue).collect();
+        Ok(SubscriberState { queues, counters, stopping })
     }
 
     async fn handle(
@@ -107,7 +118,16 @@ impl Actor for Subscriber {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             SubscriberMessage::Event(event) => state.take(&me, &event),
-            SubscriberMessage::Missed(bus_events) => state.counters.dropped += bus_events,
+            SubscriberMessage::Missed(bus_events) => {
+                state.counters.dropped += bus_events;
+                for stream in state.queues.iter_mut().filter_map(|queue| queue.stream.as_mut()) {
+                    stream.miss(bus_events);
+                }
+            }
+            SubscriberMessage::Stream { subscription, report } => match report {
+                StreamReport::Started => state.counters.runs += 1,
+                StreamReport::Failed(why) => state.failed(subscription, why),
+            },
             SubscriberMessage::Ended { subscription, outcome } => state.ended(&me, subscription, outcome),
             SubscriberMessage::Observe(counters) => drop(counters.send(state.counters.clone())),
         }
@@ -151,6 +171,10 @@ impl SubscriberState {
             if !queue.subscription.events.iter().any(|event| event == name) {
                 continue;
             }
+            if let Some(stream) = &mut queue.stream {
+                self.counters.dropped += u64::from(stream.send(event) == Queued::Dropped);
+                continue;
+            }
             if queue.waiting.len() >= MOST_WAITING {
                 self.counters.dropped += 1;
                 continue;
@@ -181,17 +205,35 @@ impl SubscriberState {
         });
     }
 
+    fn failed(&mut self, number: usize, why: String) {
+        tracing::warn!(subscription = number, error = why, "a subscribed command failed");
+        self.counters.failures += 1;
+        self.counters.last_failure = Some(why);
+    }
+
     fn ended(&mut self, me: &ActorRef<SubscriberMessage>, number: usize, outcome: Result<(), CommandFailed>) {
         if let Err(error) = outcome {
-            tracing::warn!(subscription = number, %error, "a subscribed command failed");
-            self.counters.failures += 1;
-            self.counters.last_failure = Some(error.to_string());
+            self.failed(number, error.to_string());
         }
         if let Some(queue) = self.queues.get_mut(number) {
             queue.running = Running::No;
         }
         self.run_next(me, number);
     }
+}
+
+/// Opens the stream of a command that stays.
+fn stream(
+    me: &ActorRef<SubscriberMessage>,
+    number: usize,
+    subscription: &Arc<Subscription>,
+    stopping: &Arc<AtomicBool>,
+) -> EventStream {
+    let me = me.clone();
+    EventStream::open(Arc::clone(subscription), Arc::clone(stopping), move |report| {
+        // A stopped actor counts nothing.
+        let _ = me.send_message(SubscriberMessage::Stream { subscription: number, report });
+    })
 }
 
 /// Runs a command until it ends or its time is over. Blocks.
@@ -201,17 +243,7 @@ fn run(
     stopping: &AtomicBool,
 ) -> Result<(), CommandFailed> {
     let program = || subscription.program().to_owned();
-    let mut command = Command::new(subscription.program());
-    command
-        .args(subscription.arguments())
-        .env_clear()
-        .envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(stays)))
-        .env("RECALL_DISABLE", "1")
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let mut group = ProcessGroup::spawn(&mut command)
+    let mut group = ProcessGroup::spawn(&mut command_of(subscription))
         .map_err(|error| CommandFailed::Start { program: program(), error })?;
     if let Some(mut stdin) = group.take_stdin() {
         let line = format!("{}\n", to_json(event));

@@ -118,7 +118,12 @@ mod tests {
     fn closed(session: &str, prompt_number: u32) -> BusEvent {
         let key = SessionKey { agent: "claude-code".into(), id: session.into() };
         let what = LifecycleKind::BatchClosed { prompt_number };
-        BusEvent::LifecycleEvent(Arc::new(LifecycleEvent { session: Some(key), at: Timestamp(0), what }))
+        BusEvent::LifecycleEvent(Arc::new(LifecycleEvent {
+            session: Some(key),
+            workspace: None,
+            at: Timestamp(0),
+            what,
+        }))
     }
 
     fn filter(session: Option<&str>, kinds: &[&str]) -> EventFilter {

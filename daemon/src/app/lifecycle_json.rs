@@ -4,7 +4,8 @@ use serde_json::{Map, Value};
 
 use crate::memory::lifecycle::LifecycleEvent;
 
-/// Has `event`, `session_id`, `agent`, `at` (RFC 3339), and the event's own fields.
+/// Has `event`, `session_id`, `agent`, `session_key` (both in one), `workspace`, `at` (RFC 3339), and the event's own
+/// fields.
 pub fn to_json(event: &LifecycleEvent) -> Value {
     let (session, agent) = event.session.as_ref().map(|key| (key.id.as_str(), key.agent.as_str())).unzip();
     // A time outside the calendar means damage. It is shown as 1970.
@@ -13,9 +14,80 @@ pub fn to_json(event: &LifecycleEvent) -> Value {
     object.insert("event".to_owned(), event.what.name().into());
     object.insert("session_id".to_owned(), session.into());
     object.insert("agent".to_owned(), agent.into());
+    object.insert(
+        "session_key".to_owned(),
+        session.zip(agent).map(|(session, agent)| format!("{agent}:{session}")).into(),
+    );
+    object.insert("workspace".to_owned(), event.workspace.as_deref().into());
     object.insert("at".to_owned(), at.to_string().into());
     if let Value::Object(fields) = event.what.detail() {
         object.extend(fields);
     }
     Value::Object(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+    use crate::memory::event::{MessageOrigin, StartSource};
+    use crate::memory::ids::{AgentName, JobId, ObservationId, SessionId, SessionKey, SummaryId, Timestamp};
+    use crate::memory::lifecycle::{Compactions, LifecycleKind, Tally};
+    use crate::memory::material::BatchSource;
+    use crate::memory::observation::ObservationType;
+
+    /// One of each kind, with all that it can say.
+    fn examples() -> [LifecycleKind; 11] {
+        let (tally, reason) = (Tally::default(), String::new);
+        let origin = MessageOrigin {
+            sender: Some(String::new()),
+            channel: Some(String::new()),
+            account: Some(String::new()),
+            conversation: Some(String::new()),
+            sent_at: Some(Timestamp(1)),
+        };
+        let (id, kind, title) = (ObservationId(1), ObservationType::Gotcha, String::new());
+        [
+            LifecycleKind::SessionStart { life: 1, source: StartSource::Startup, resumed_from: None },
+            LifecycleKind::SessionSuspend { tally, duration_ms: 0, reason: reason() },
+            LifecycleKind::SessionResume { suspended_for_ms: 0 },
+            LifecycleKind::SessionEnd { tally, duration_ms: 0, reason: reason() },
+            LifecycleKind::BeforeCompaction(Compactions::default()),
+            LifecycleKind::AfterCompaction(Compactions::default()),
+            LifecycleKind::MessageReceived {
+                source: Some(BatchSource::User),
+                content: None,
+                origin: Some(Box::new(origin)),
+            },
+            LifecycleKind::BatchClosed { prompt_number: 1 },
+            LifecycleKind::ObservationCreated { id, kind, title },
+            LifecycleKind::SummaryCreated { id: SummaryId(1), title: String::new() },
+            LifecycleKind::JobDead { job: JobId(1), error: String::new() },
+        ]
+    }
+
+    #[test]
+    fn the_page_of_events_shows_every_field_of_every_event() {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/events.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let shown: Vec<Value> = page
+            .split("```json\n")
+            .skip(1)
+            .map(|block| serde_json::from_str(block.split("```").next().unwrap()).unwrap())
+            .collect();
+        let fields =
+            |event: &Value| -> BTreeSet<String> { event.as_object().unwrap().keys().cloned().collect() };
+        let key = SessionKey { agent: AgentName::from("an-agent"), id: SessionId("s".to_owned()) };
+        for what in examples() {
+            let name = what.name();
+            let event =
+                LifecycleEvent { session: Some(key.clone()), workspace: None, at: Timestamp(0), what };
+            let shown: Vec<_> = shown.iter().filter(|shown| shown["event"] == name).collect();
+            assert_eq!(shown.len(), 1, "{name}");
+            assert_eq!(fields(shown[0]), fields(&to_json(&event)), "{name}");
+        }
+        assert_eq!(shown.len(), LifecycleKind::NAMES.len() + 1, "and `lagged`");
+    }
 }

@@ -12,6 +12,7 @@ pub mod index_handle;
 pub mod pause;
 pub mod lifecycle_json;
 pub mod event_feed;
+pub mod event_stream;
 pub mod event_trace;
 pub mod latency;
 pub mod identity;

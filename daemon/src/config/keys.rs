@@ -236,6 +236,7 @@ pub fn template() -> String {
     text.push_str(
         "\n# A command that runs on lifecycle events and reads them as JSON; there may be several.\n\
          # [[subscribe]]\n# events = [\"session_end\"]\n# command = [\"notify-send\", \"a session is over\"]\n\
+         # mode = \"each\"  # or \"stream\": it stays, and reads a line of each\n\
          \n# A text of yours for prompts with a word; there may be several.\n\
          # [[hint]]\n# pattern = \"tdd\"\n# text = \"Write a failing test first.\"\n",
     );

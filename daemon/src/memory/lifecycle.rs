@@ -18,6 +18,8 @@ use super::observation::ObservationType;
 pub struct LifecycleEvent {
     /// `None` if it belongs to no session.
     pub session: Option<SessionKey>,
+    /// The project's folder, where it is known.
+    pub workspace: Option<String>,
     pub at: Timestamp,
     pub what: LifecycleKind,
 }

@@ -8,7 +8,7 @@ use super::operation::WriteContext;
 use super::row::Sql;
 use crate::memory::conventions::Conventions;
 use crate::memory::ids::{BatchId, EventId, ProjectRow, SessionKey, SessionRow, Timestamp};
-use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
+use crate::memory::lifecycle::LifecycleKind;
 use crate::memory::session::Seq;
 
 /// The rows of a stored event.
@@ -39,7 +39,7 @@ impl EffectContext<'_> {
         if self.capture == Capture::Imported {
             return;
         }
-        self.db.publish(LifecycleEvent { session: Some(self.key.clone()), at: self.at, what });
+        self.db.publish(self.key.clone(), self.at, what);
     }
 
     pub(super) fn batch(&self, seq: Seq) -> Result<BatchId, StoreError> {

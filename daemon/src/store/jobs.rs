@@ -12,7 +12,7 @@ use super::row::{FromRow, Sql, record};
 use super::{StoreError, ledger};
 use crate::faults::{Fault, planted};
 use crate::memory::ids::{BatchId, JobId, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp};
-use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
+use crate::memory::lifecycle::LifecycleKind;
 
 /// What a job makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,7 +281,7 @@ pub(super) fn tell(
     }
     let key: SessionKey = db.one("SELECT agent, session_id FROM sessions WHERE id = ?1", [session])?;
     for what in what {
-        db.publish(LifecycleEvent { session: Some(key.clone()), at, what });
+        db.publish(key.clone(), at, what);
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use super::operation::{Operation, WriteContext};
 use super::row::{Sql, record};
 use crate::memory::event::StartSource;
 use crate::memory::ids::{SessionId, SessionKey, SessionRow, Timestamp};
-use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind, Tally};
+use crate::memory::lifecycle::{LifecycleKind, Tally};
 use crate::memory::session::{CLEAR_WITHIN_MS, SessionStatus};
 
 record! {
@@ -164,7 +164,7 @@ pub(super) fn end_expired(
         let what = LifecycleKind::SessionEnd { tally, duration_ms, reason: "retention".to_owned() };
         db.run("UPDATE sessions SET status = 'completed' WHERE id = ?1", [session])?;
         record(db, *session, life.heard, &what)?;
-        db.publish(LifecycleEvent { session: Some(life.key), at: now, what });
+        db.publish(life.key, now, what);
     }
     Ok(())
 }
@@ -234,7 +234,7 @@ impl Operation for SuspendAll {
                 jobs::enqueue_for_later(db, JobKind::Summary, session, None, now)?;
             }
             record(db, session, at, &what)?;
-            db.publish(LifecycleEvent { session: Some(key), at, what });
+            db.publish(key, at, what);
         }
         Ok(())
     }

@@ -11,7 +11,8 @@ use std::ops::Deref;
 use rusqlite::{Connection, params};
 
 use super::StoreError;
-use crate::memory::lifecycle::LifecycleEvent;
+use crate::memory::ids::{SessionKey, Timestamp};
+use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
 
 /// A change of the database, as a value.
 pub trait Operation: Send + 'static {
@@ -74,8 +75,15 @@ impl<'a> WriteContext<'a> {
         self.changes.borrow_mut().jobs = true;
     }
 
-    /// Publishes an event once the operation is committed.
-    pub(super) fn publish(&self, event: LifecycleEvent) {
+    /// Publishes an event of a session once the operation is committed.
+    pub(super) fn publish(&self, key: SessionKey, at: Timestamp, what: LifecycleKind) {
+        let sql = "SELECT root FROM sessions WHERE session_id = ?1 AND agent = ?2";
+        // What is only told is no reason to refuse a write.
+        let workspace = self.prepare_cached(sql).and_then(|mut find| {
+            find.query_row(params![key.id.as_str(), key.agent.as_str()], |row| row.get(0))
+        });
+        let workspace = workspace.ok().flatten();
+        let event = LifecycleEvent { session: Some(key), workspace, at, what };
         self.changes.borrow_mut().events.push(event);
     }
 
@@ -142,11 +150,11 @@ mod tests {
             log(db, "prompt", 1)?;
             db.accept();
             db.queue_work();
-            db.publish(LifecycleEvent {
-                session: None,
-                at: Timestamp(1),
-                what: LifecycleKind::BatchClosed { prompt_number: 1 },
-            });
+            let key = SessionKey {
+                agent: crate::memory::ids::AgentName::from("claude-code"),
+                id: crate::memory::ids::SessionId("s".to_owned()),
+            };
+            db.publish(key, Timestamp(1), LifecycleKind::BatchClosed { prompt_number: 1 });
             match self {
                 Self::Kept => {}
                 Self::TakenBack => db.take_back(),

@@ -12,6 +12,7 @@ use crate::memory::ids::Timestamp;
 pub mod by_hand;
 pub mod found;
 pub mod lineage;
+pub mod metrics;
 pub mod observation;
 pub mod portable;
 pub mod session;

@@ -6,6 +6,7 @@ use clap::Args;
 use recall_protocol::query::Status;
 
 use super::pause::sentence;
+use crate::app::answers::metrics::exposition;
 use crate::app::answers::status::SubscriberCounters;
 use crate::app::answers::status::{
     CompressionState, ConfigAnswer, EmbeddingState, LatencyAnswer, QuantilesAnswer, StatusAnswer,
@@ -18,6 +19,9 @@ pub struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Print metrics in the text format of Prometheus
+    #[arg(long, conflicts_with = "json")]
+    prometheus: bool,
 }
 
 pub fn run(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -26,7 +30,11 @@ pub fn run(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    Ok(tell(out, &answer.read()?)?)
+    let status = answer.read()?;
+    if args.prometheus {
+        return Ok(out.write_all(exposition(&status).as_bytes())?);
+    }
+    Ok(tell(out, &status)?)
 }
 
 fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {

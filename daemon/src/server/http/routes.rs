@@ -12,6 +12,8 @@ use super::answer::{Content, JSON, Refusal, json, of_reply, whole};
 use super::call::Call;
 use super::hooks::{self, HookCall};
 use super::{Reception, guard, page, reading};
+use crate::app::answers::metrics::exposition;
+use crate::app::answers::status::StatusAnswer;
 use crate::server::queries;
 
 /// Makes a request of a call.
@@ -27,6 +29,7 @@ pub(super) enum Endpoint {
     Hook(HookCall),
     Processing,
     Live,
+    Metrics,
     OpenApi,
 }
 
@@ -68,6 +71,7 @@ pub(super) static ROUTES: &[Route] = &[
     get("/api/readiness", "That the gateway takes calls.", &[], Endpoint::Health),
     get("/api/openapi.json", "This document.", &[], Endpoint::OpenApi),
     get("/api/status", "How the daemon is.", &[], Endpoint::Ask(reading::status)),
+    get("/metrics", "The same for Prometheus.", &[], Endpoint::Metrics),
     get("/api/sessions", "Sessions, the latest first.", FILTER, Endpoint::Ask(reading::sessions)),
     get("/api/sessions/{id}", "All that is stored of a session.", &[], Endpoint::Ask(reading::session)),
     get(
@@ -286,6 +290,7 @@ pub(super) async fn answer(
         }
         Endpoint::Hook(hook) => hooks::taken(hook, &call, reception).await,
         Endpoint::Processing => processing(reception).await,
+        Endpoint::Metrics => metrics(reception).await,
         Endpoint::Live => {
             let events = reception.live.read(call.last_event_id.as_deref())?;
             let mut response = Response::new(Content::Live(events));
@@ -324,6 +329,13 @@ async fn processing(reception: &Reception) -> Result<Response<Content>, Refusal>
     let count = |name: &str| status["jobs"][name].as_i64().unwrap_or(0);
     let waiting = count("pending") + count("running");
     Ok(json(&json!({"isProcessing": waiting > 0, "queueDepth": waiting})))
+}
+
+async fn metrics(reception: &Reception) -> Result<Response<Content>, Refusal> {
+    let reply = queries::answer(recall_protocol::query::Status.into(), &reception.context).await;
+    let status: StatusAnswer = serde_json::from_slice(&of_reply(reply)?)
+        .map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string()))?;
+    Ok(whole(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", exposition(&status)))
 }
 
 /// The OpenAPI document.

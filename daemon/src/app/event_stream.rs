@@ -1,0 +1,202 @@
+//! A subscribed command that stays and reads lifecycle events, one line of JSON each.
+//!
+//! It starts with its first event and starts again, after a pause that grows, when it has ended. It may read as slowly
+//! as it likes: events wait up to a bound, what does not fit is dropped, and a line says how many.
+
+use std::io::Write;
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use recall_protocol::environment::stays;
+use recall_protocol::frame::{self, Waited};
+use rustix::event::PollFlags;
+use serde_json::json;
+
+use super::lifecycle_json::to_json;
+use crate::config::Subscription;
+use crate::memory::lifecycle::LifecycleEvent;
+use crate::process_group::{ProcessGroup, until};
+
+/// Events that wait for a command that reads slowly.
+const MOST_WAITING: usize = 1_024;
+/// Before a command that has ended starts again; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// A command that ran for so long was not at fault from the start.
+const LASTED: Duration = Duration::from_secs(60);
+/// What the daemon's end leaves to a command after the last line.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
+/// How often the daemon's end is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Whoever can take anything takes so much at once (POSIX: `PIPE_BUF` is at least 512, on Linux 4,096).
+const AT_ONCE: usize = 512;
+
+/// What becomes of the command.
+#[derive(Debug)]
+pub enum StreamReport {
+    Started,
+    Failed(String),
+}
+
+/// Whether an event waits for the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queued {
+    Yes,
+    /// Too many wait.
+    Dropped,
+}
+
+/// The events that go to one command. Dropping it ends the command.
+pub struct EventStream {
+    lines: SyncSender<String>,
+    missed: u64,
+}
+
+impl EventStream {
+    /// `stopping` ends it at once; `report` is called on a thread of its own.
+    pub fn open(
+        subscription: Arc<Subscription>,
+        stopping: Arc<AtomicBool>,
+        report: impl Fn(StreamReport) + Send + 'static,
+    ) -> Self {
+        let (lines, waiting) = sync_channel(MOST_WAITING);
+        std::thread::spawn(move || serve(&subscription, &waiting, &stopping, &report));
+        Self { lines, missed: 0 }
+    }
+
+    pub fn send(&mut self, event: &LifecycleEvent) -> Queued {
+        let lagged = match self.missed {
+            0 => String::new(),
+            missed => format!("{}\n", json!({"event": "lagged", "lagged": missed})),
+        };
+        match self.lines.try_send(format!("{lagged}{}\n", to_json(event))) {
+            Ok(()) => {
+                self.missed = 0;
+                Queued::Yes
+            }
+            Err(_) => self.miss(1),
+        }
+    }
+
+    /// Events that never came here.
+    pub fn miss(&mut self, events: u64) -> Queued {
+        self.missed += events;
+        Queued::Dropped
+    }
+}
+
+/// A subscription's command with what it may know: no secret of the daemon's environment.
+pub fn command_of(subscription: &Subscription) -> Command {
+    let mut command = Command::new(subscription.program());
+    command
+        .args(subscription.arguments())
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(stays)))
+        .env("RECALL_DISABLE", "1")
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+/// Blocks until there are no more events.
+fn serve(
+    subscription: &Subscription,
+    lines: &Receiver<String>,
+    stopping: &AtomicBool,
+    report: &dyn Fn(StreamReport),
+) {
+    let mut pause = FIRST_PAUSE;
+    let mut next = None;
+    while let Some(line) = next.take().or_else(|| lines.recv().ok()) {
+        report(StreamReport::Started);
+        let begun = Instant::now();
+        let ended = match feed(subscription, line, lines, stopping) {
+            Fed::NoMore => return,
+            Fed::Ended { line, why } => {
+                next = Some(line);
+                why
+            }
+        };
+        report(StreamReport::Failed(format!("{} {ended}", subscription.program())));
+        if begun.elapsed() >= LASTED {
+            pause = FIRST_PAUSE;
+        }
+        let rested = until(Instant::now() + pause);
+        while rested() {
+            if stopping.load(Ordering::Acquire) {
+                return;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+enum Fed {
+    NoMore,
+    /// The command has ended before it took this line.
+    Ended {
+        line: String,
+        why: String,
+    },
+}
+
+/// Runs the command once.
+fn feed(subscription: &Subscription, first: String, lines: &Receiver<String>, stopping: &AtomicBool) -> Fed {
+    let mut group = match ProcessGroup::spawn_guarded(&mut command_of(subscription)) {
+        Ok(group) => group,
+        Err(error) => return Fed::Ended { line: first, why: format!("cannot be started: {error}") },
+    };
+    let Some(mut stdin) = group.take_stdin() else { return Fed::NoMore };
+    let mut line = first;
+    loop {
+        match write(&mut stdin, line.as_bytes(), stopping) {
+            Written::Whole => {}
+            Written::Stopping => return Fed::NoMore,
+            Written::Refused => {
+                drop(stdin);
+                let status = group.finish(until(Instant::now() + ENDS_WITHIN)).ok().flatten();
+                let why = status.map_or("stopped reading".to_owned(), |status| format!("ended: {status}"));
+                return Fed::Ended { line, why };
+            }
+        }
+        let Ok(next) = lines.recv() else {
+            drop(stdin);
+            let _ = group.finish(until(Instant::now() + ENDS_WITHIN));
+            return Fed::NoMore;
+        };
+        line = next;
+    }
+}
+
+enum Written {
+    Whole,
+    Stopping,
+    /// Nobody reads any more.
+    Refused,
+}
+
+/// Writes without being held up by a reader that does not read.
+fn write(stdin: &mut ChildStdin, bytes: &[u8], stopping: &AtomicBool) -> Written {
+    for piece in bytes.chunks(AT_ONCE) {
+        loop {
+            if stopping.load(Ordering::Acquire) {
+                return Written::Stopping;
+            }
+            match frame::wait(stdin, PollFlags::OUT, LOOK_EVERY) {
+                Ok(Waited::NotYet) => {}
+                Ok(_) => break,
+                Err(_) => return Written::Refused,
+            }
+        }
+        if stdin.write_all(piece).is_err() {
+            return Written::Refused;
+        }
+    }
+    Written::Whole
+}

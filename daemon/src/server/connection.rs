@@ -34,7 +34,7 @@ const WRITE_WITHIN: Duration = Duration::from_secs(5);
 const PERMIT_WITHIN: Duration = Duration::from_millis(40);
 
 /// Serves requests until the client goes away or misbehaves.
-pub async fn serve(mut stream: Stream, reception: ConnectionContext) {
+pub async fn serve(mut stream: Stream, connection: ConnectionContext) {
     if !is_ours(&stream) {
         return;
     }
@@ -55,7 +55,7 @@ pub async fn serve(mut stream: Stream, reception: ConnectionContext) {
         };
         let accepted = Instant::now();
         // Held until there is an answer: what was read is in memory for so long.
-        let (request, _share) = match read_request(&mut stream, header, &reception.room).await {
+        let (request, _share) = match read_request(&mut stream, header, &connection.room).await {
             Ok(read) => read,
             Err(refusal) => {
                 let _ = write(&mut stream, &refusal).await;
@@ -67,16 +67,16 @@ pub async fn serve(mut stream: Stream, reception: ConnectionContext) {
                 let (given, injection_receipt) = InjectionReceipt::new();
                 receipt = Some(given);
                 let trace = EventTrace::begin(deliver.event_id, accepted);
-                let reply = take(deliver, &reception, injection_receipt, trace).await;
-                reception.services.latencies.hook_answers.record(accepted.elapsed());
+                let reply = take(deliver, &connection, injection_receipt, trace).await;
+                connection.services.latencies.hook_answers.record(accepted.elapsed());
                 write(&mut stream, &reply).await
             }
             Request::Query(Query::Follow(Follow { session, kinds })) => {
-                return follow::serve(&mut stream, EventFilter { session, kinds }, &reception.event_feed)
+                return follow::serve(&mut stream, EventFilter { session, kinds }, &connection.event_feed)
                     .await;
             }
             Request::Query(query) => {
-                let reply = answer(query, &reception, accepted).await;
+                let reply = answer(query, &connection, accepted).await;
                 write(&mut stream, &reply).await
             }
         };
@@ -154,11 +154,11 @@ fn problem(error: &FrameError) -> &'static str {
 }
 
 /// Answers a query inside a span of its own.
-async fn answer(query: Query, reception: &ConnectionContext, accepted: Instant) -> Reply {
-    let id = || reception.queries.fetch_add(1, Ordering::Relaxed) + 1;
+async fn answer(query: Query, connection: &ConnectionContext, accepted: Instant) -> Reply {
+    let id = || connection.queries.fetch_add(1, Ordering::Relaxed) + 1;
     let span = tracing::debug_span!(parent: None, "query", id = id(), name = query.name());
     let answered = async {
-        let reply = queries::answer(query, reception).await;
+        let reply = queries::answer(query, connection).await;
         tracing::debug!(reply = kind(&reply), total_us = micros(accepted.elapsed()), "answered a query");
         reply
     };
@@ -168,20 +168,20 @@ async fn answer(query: Query, reception: &ConnectionContext, accepted: Instant) 
 /// Hands an event over, once there is a permit.
 pub(super) async fn take(
     deliver: Deliver,
-    reception: &ConnectionContext,
+    connection: &ConnectionContext,
     injection_receipt: InjectionReceipt,
     trace: EventTrace,
 ) -> Reply {
-    if reception.closing.load(Ordering::Acquire) {
+    if connection.closing.load(Ordering::Acquire) {
         return Reply::ShuttingDown;
     }
-    match timeout(PERMIT_WITHIN, reception.permits.acquire()).await {
+    match timeout(PERMIT_WITHIN, connection.permits.acquire()).await {
         Ok(Ok(_permit)) => {
             let recipient = match deliver.flags.contains(Flags::IMPORTED) {
                 true => Recipient::Nobody,
                 false => Recipient::Agent(injection_receipt),
             };
-            let reply = reception.services.ingest.take_traced(deliver, recipient, trace).await;
+            let reply = connection.services.ingest.take_traced(deliver, recipient, trace).await;
             faults::reach(Point::Ack);
             reply
         }

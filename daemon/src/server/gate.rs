@@ -27,9 +27,9 @@ pub struct Gate {
 }
 
 impl Gate {
-    pub fn open(listener: Listener, reception: ConnectionContext) -> Self {
-        let closing = Arc::clone(&reception.closing);
-        Self { accepting: tokio::spawn(accept(listener, reception)), closing }
+    pub fn open(listener: Listener, connection: ConnectionContext) -> Self {
+        let closing = Arc::clone(&connection.closing);
+        Self { accepting: tokio::spawn(accept(listener, connection)), closing }
     }
 
     /// Accepts nobody any more; events that still come are told so.
@@ -39,15 +39,15 @@ impl Gate {
     }
 }
 
-async fn accept(listener: Listener, reception: ConnectionContext) {
+async fn accept(listener: Listener, connection: ConnectionContext) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok(stream) => {
-                let reception = reception.clone();
+                let connection = connection.clone();
                 tokio::spawn(async move {
-                    connection::serve(stream, reception).await;
+                    connection::serve(stream, connection).await;
                     drop(place);
                 });
             }

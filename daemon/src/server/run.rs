@@ -142,16 +142,16 @@ pub async fn run_with(
         services.bus.publish(BusEvent::LifecycleEvent(Arc::new(said)));
     }
     let (stop, mut stop_asked) = mpsc::channel(1);
-    let reception = ConnectionContext::new(services.clone(), Arc::new(paths), stop);
-    let (permits, event_feed) = (Arc::clone(&reception.permits), reception.event_feed.clone());
+    let connection = ConnectionContext::new(services.clone(), Arc::new(paths), stop);
+    let (permits, event_feed) = (Arc::clone(&connection.permits), connection.event_feed.clone());
     let all_permits = u32::try_from(permits.available_permits()).unwrap_or(u32::MAX);
     if services.config.gateway.opens == GatewayOpens::AtStart
-        && let Err(error) = http::open(&reception).await
+        && let Err(error) = http::open(&connection).await
     {
         tracing::error!(%error, "the gateway is closed");
     }
-    let gateway = reception.gateway.clone();
-    let gate = Gate::open(door.listener, reception);
+    let gateway = connection.gateway.clone();
+    let gate = Gate::open(door.listener, connection);
     tell_service_manager(&[sd_notify::NotifyState::Ready]);
     let watchdog = tokio::spawn(feed_watchdog(services.clone()));
     tracing::info!(pid = std::process::id(), version = env!("CARGO_PKG_VERSION"), "ready");

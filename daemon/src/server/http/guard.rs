@@ -9,22 +9,22 @@ use hyper::header::{self, HeaderMap};
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 
-use super::Reception;
+use super::GatewayContext;
 use super::answer::Refusal;
 
 /// What holds for every call: where it is addressed to, where it comes from, and how many there are.
-pub(super) fn check(head: &Parts, reception: &Reception) -> Result<(), Refusal> {
+pub(super) fn check(head: &Parts, gateway: &GatewayContext) -> Result<(), Refusal> {
     let forbidden = |what| Refusal::new(StatusCode::FORBIDDEN, "forbidden", what);
-    if !reception.keys.take_place(Instant::now()) {
+    if !gateway.keys.take_place(Instant::now()) {
         return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many", "Too many calls")
             .hint("Try again in a second."));
     }
     let mut hosts = head.headers.get_all(header::HOST).iter();
     let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
-    if hosts.next().is_some() || !is_own(host, reception.port) {
+    if hosts.next().is_some() || !is_own(host, gateway.port) {
         return Err(forbidden("The call is addressed to another host"));
     }
-    let own = |origin: &str| origin.strip_prefix("http://").is_some_and(|host| is_own(host, reception.port));
+    let own = |origin: &str| origin.strip_prefix("http://").is_some_and(|host| is_own(host, gateway.port));
     if head.headers.get_all(header::ORIGIN).iter().any(|origin| !origin.to_str().is_ok_and(own)) {
         return Err(forbidden("The call comes from another page"));
     }
@@ -36,20 +36,20 @@ fn is_own(host: &str, port: u16) -> bool {
 }
 
 /// What holds for every call that reads or changes something.
-pub(super) fn admit(head: &Parts, reception: &Reception) -> Result<(), Refusal> {
+pub(super) fn admit(head: &Parts, gateway: &GatewayContext) -> Result<(), Refusal> {
     let unknown = |what: &str| {
         Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", what)
             .hint("Programs send the token of gateway.json as `Authorization: Bearer TOKEN`; for a browser run `recall ui --web`.")
     };
     if let Some(given) = head.headers.get(header::AUTHORIZATION) {
         let token = given.to_str().ok().and_then(|given| given.strip_prefix("Bearer "));
-        return match token.is_some_and(|token| reception.keys.is_token(token)) {
+        return match token.is_some_and(|token| gateway.keys.is_token(token)) {
             true => Ok(()),
             false => Err(unknown("The token is not the one of this gateway")),
         };
     }
-    let cookie = cookie(&head.headers, &cookie_name(reception.port));
-    if !cookie.is_some_and(|cookie| reception.keys.knows_browser(cookie)) {
+    let cookie = cookie(&head.headers, &cookie_name(gateway.port));
+    if !cookie.is_some_and(|cookie| gateway.keys.knows_browser(cookie)) {
         return Err(unknown("The call has no token"));
     }
     // A cookie comes along whoever makes the browser call, also a page on another port of this machine.

@@ -11,7 +11,7 @@ use recall_protocol::json_scan::{self, Cleaned};
 use recall_protocol::wire::{Deliver, EventId, Flags, Reply, ShimContext};
 use serde_json::{Map, Value, json};
 
-use super::Reception;
+use super::GatewayContext;
 use super::answer::{Content, JSON, Refusal, json, unanswered, whole};
 use super::call::Call;
 use crate::app::event_trace::EventTrace;
@@ -73,9 +73,9 @@ impl HookCall {
 pub(super) async fn taken(
     hook: HookCall,
     call: &Call,
-    reception: &Reception,
+    gateway: &GatewayContext,
 ) -> Result<Response<Content>, Refusal> {
-    let session = session(call, reception).await?;
+    let session = session(call, gateway).await?;
     let cwd = call.text(&["cwd"]);
     if matches!(hook, HookCall::Start | HookCall::Prompt) && cwd.is_none() {
         return Err(
@@ -102,7 +102,7 @@ pub(super) async fn taken(
         return Err(Refusal::invalid(format!("{name} is missing")));
     }
     let payload = Value::Object(payload).to_string();
-    let stdout = deliver(AGENT, "", payload.as_bytes(), cwd.unwrap_or_default(), reception).await?;
+    let stdout = deliver(AGENT, "", payload.as_bytes(), cwd.unwrap_or_default(), gateway).await?;
     match hook {
         HookCall::Start => {
             let answer: Value = serde_json::from_slice(&stdout).unwrap_or_default();
@@ -110,7 +110,7 @@ pub(super) async fn taken(
             Ok(json(&json!({"status": "ok", "context": context})))
         }
         HookCall::Prompt => {
-            let lookup = reception.context.services.context_lookup.clone();
+            let lookup = gateway.context.services.context_lookup.clone();
             let asked = session.clone();
             let (number, prompts) = match blocking(move || session_number(&lookup, &asked)).await {
                 Ok((number, prompts)) => (Some(number), prompts),
@@ -128,26 +128,26 @@ pub(super) async fn taken(
 pub(super) async fn raw(
     call: &Call,
     body: &Bytes,
-    reception: &Reception,
+    gateway: &GatewayContext,
 ) -> Result<Response<Content>, Refusal> {
     let agent = call.id.as_deref().unwrap_or_default();
-    if reception.context.services.agents.named(agent).is_none() {
+    if gateway.context.services.agents.named(agent).is_none() {
         return Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", format!("There is no agent {agent:?}")));
     }
     let event = call.text(&["event"]).unwrap_or_default();
-    let stdout = deliver(agent, &event, body, call.text(&["cwd"]).unwrap_or_default(), reception).await?;
+    let stdout = deliver(agent, &event, body, call.text(&["cwd"]).unwrap_or_default(), gateway).await?;
     Ok(whole(StatusCode::OK, JSON, stdout))
 }
 
 /// The session that a call names: by its own id, or by the number that `init` answered.
-async fn session(call: &Call, reception: &Reception) -> Result<String, Refusal> {
+async fn session(call: &Call, gateway: &GatewayContext) -> Result<String, Refusal> {
     let Some(number) = call.id.as_deref().and_then(|id| id.parse().ok()) else {
         return call.id.clone().map_or_else(|| call.needed(SESSION), Ok);
     };
     if let Some(id) = call.text(SESSION) {
         return Ok(id);
     }
-    let lookup = reception.context.services.context_lookup.clone();
+    let lookup = gateway.context.services.context_lookup.clone();
     let found = blocking(move || session_of_number(&lookup, number)).await;
     found.map_err(|Refused { .. }| {
         Refusal::new(StatusCode::NOT_FOUND, "not_found", format!("There is no session {number}"))
@@ -159,10 +159,10 @@ async fn deliver(
     event: &str,
     payload: &[u8],
     cwd: String,
-    reception: &Reception,
+    gateway: &GatewayContext,
 ) -> Result<Vec<u8>, Refusal> {
     let accepted = Instant::now();
-    let services = &reception.context.services;
+    let services = &gateway.context.services;
     let cleaned = json_scan::clean(payload);
     let prompt_field = services.agents.named(agent).map_or("prompt", |spec| spec.prompt_field);
     let is_private = is_wholly_private(&cleaned, prompt_field);
@@ -184,7 +184,7 @@ async fn deliver(
     };
     let trace = EventTrace::begin(deliver.event_id, accepted);
     let (given, receipt) = InjectionReceipt::new();
-    let reply = connection::take(deliver, &reception.context, receipt, trace).await;
+    let reply = connection::take(deliver, &gateway.context, receipt, trace).await;
     services.latencies.hook_answers.record(accepted.elapsed());
     match reply {
         Reply::Ack { stdout } | Reply::Duplicate { stdout } => {

@@ -4,7 +4,7 @@
 //! the gateway can do nothing that the socket cannot. It serves no files.
 
 mod answer;
-mod door;
+mod connections;
 mod guard;
 mod call;
 mod hooks;
@@ -33,7 +33,7 @@ use live::LiveEvents;
 pub type Opening<'a> = Pin<Box<dyn Future<Output = Result<GatewayAnswer, GatewayError>> + Send + 'a>>;
 
 /// What every call is served with.
-struct Reception {
+struct GatewayContext {
     context: ConnectionContext,
     keys: Arc<Keys>,
     port: u16,
@@ -58,9 +58,14 @@ async fn start(context: &ConnectionContext) -> Result<OpenGateway, GatewayError>
     write_note(&note, &json!({"url": url, "token": token}).to_string())
         .map_err(|error| GatewayError::Note(note.clone(), error))?;
     let live = LiveEvents::of(&context.services.bus);
-    let reception = Reception { context: context.clone(), keys: Arc::clone(&keys), port, live };
+    let gateway = GatewayContext { context: context.clone(), keys: Arc::clone(&keys), port, live };
     tracing::info!(url, "the gateway is open");
-    Ok(OpenGateway { url, keys, note, accepting: tokio::spawn(door::accept(listener, Arc::new(reception))) })
+    Ok(OpenGateway {
+        url,
+        keys,
+        note,
+        accepting: tokio::spawn(connections::accept(listener, Arc::new(gateway))),
+    })
 }
 
 /// Replaces the note as a whole. Only the user may read it, for it holds the token.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::answer::{Content, JSON, Refusal, json, of_reply, whole};
 use super::call::Call;
 use super::hooks::{self, HookCall};
-use super::{Reception, guard, page, reading};
+use super::{GatewayContext, guard, page, reading};
 use crate::app::answers::metrics::exposition;
 use crate::app::answers::status::StatusAnswer;
 use crate::server::queries;
@@ -216,12 +216,12 @@ enum Target {
 
 impl Routed {
     /// Finds the route, and checks that the caller may use it.
-    pub(super) fn of(head: &Parts, reception: &Reception) -> Result<Self, Refusal> {
+    pub(super) fn of(head: &Parts, gateway: &GatewayContext) -> Result<Self, Refusal> {
         let (target, id) = target(&head.method, head.uri.path())?;
         if let Target::Endpoint(endpoint) = &target
             && !matches!(endpoint, Endpoint::Health)
         {
-            guard::admit(head, reception)?;
+            guard::admit(head, gateway)?;
         }
         Ok(Self { target, call: Call::new(head, id) })
     }
@@ -262,15 +262,15 @@ fn matched(route: &str, path: &str) -> Option<Option<String>> {
 pub(super) async fn answer(
     Routed { target, mut call }: Routed,
     body: &Bytes,
-    reception: &Reception,
+    gateway: &GatewayContext,
 ) -> Result<Response<Content>, Refusal> {
     let endpoint = match &target {
         Target::Page(file) => return Ok(whole(StatusCode::OK, file.kind, file.text)),
-        Target::Link(key) => return opened(key, reception),
+        Target::Link(key) => return opened(key, gateway),
         Target::Endpoint(endpoint) => *endpoint,
     };
     if let Endpoint::Hook(HookCall::Raw) = endpoint {
-        return hooks::raw(&call, body, reception).await;
+        return hooks::raw(&call, body, gateway).await;
     }
     if !body.is_empty() {
         call.read_body(body)?;
@@ -279,20 +279,20 @@ pub(super) async fn answer(
         Endpoint::Health => Ok(json(&json!({"status": "ok"}))),
         Endpoint::OpenApi => Ok(json(&document())),
         Endpoint::Ask(reading) => {
-            let reply = queries::answer(reading(&call)?, &reception.context).await;
+            let reply = queries::answer(reading(&call)?, &gateway.context).await;
             Ok(whole(StatusCode::OK, JSON, of_reply(reply)?))
         }
         Endpoint::AskText(reading) => {
-            let reply = queries::answer(reading(&call)?, &reception.context).await;
+            let reply = queries::answer(reading(&call)?, &gateway.context).await;
             let answer: Value = serde_json::from_slice(&of_reply(reply)?).unwrap_or_default();
             let text = answer["text"].as_str().unwrap_or_default().to_owned();
             Ok(whole(StatusCode::OK, "text/markdown; charset=utf-8", text))
         }
-        Endpoint::Hook(hook) => hooks::taken(hook, &call, reception).await,
-        Endpoint::Processing => processing(reception).await,
-        Endpoint::Metrics => metrics(reception).await,
+        Endpoint::Hook(hook) => hooks::taken(hook, &call, gateway).await,
+        Endpoint::Processing => processing(gateway).await,
+        Endpoint::Metrics => metrics(gateway).await,
         Endpoint::Live => {
-            let events = reception.live.read(call.last_event_id.as_deref())?;
+            let events = gateway.live.read(call.last_event_id.as_deref())?;
             let mut response = Response::new(Content::Live(events));
             response
                 .headers_mut()
@@ -302,8 +302,8 @@ pub(super) async fn answer(
     }
 }
 
-fn opened(key: &str, reception: &Reception) -> Result<Response<Content>, Refusal> {
-    let cookie = reception.keys.open(key).ok_or_else(|| {
+fn opened(key: &str, gateway: &GatewayContext) -> Result<Response<Content>, Refusal> {
+    let cookie = gateway.keys.open(key).ok_or_else(|| {
         Refusal::new(
             StatusCode::UNAUTHORIZED,
             "unauthorized",
@@ -311,7 +311,7 @@ fn opened(key: &str, reception: &Reception) -> Result<Response<Content>, Refusal
         )
         .hint("Run `recall ui --web` for a new one.")
     })?;
-    let name = guard::cookie_name(reception.port);
+    let name = guard::cookie_name(gateway.port);
     let cookie = format!("{name}={cookie}; HttpOnly; SameSite=Strict; Path=/");
     let mut response = whole(StatusCode::SEE_OTHER, "text/plain", "");
     let headers = response.headers_mut();
@@ -323,16 +323,16 @@ fn opened(key: &str, reception: &Reception) -> Result<Response<Content>, Refusal
     Ok(response)
 }
 
-async fn processing(reception: &Reception) -> Result<Response<Content>, Refusal> {
-    let reply = queries::answer(recall_protocol::query::Status.into(), &reception.context).await;
+async fn processing(gateway: &GatewayContext) -> Result<Response<Content>, Refusal> {
+    let reply = queries::answer(recall_protocol::query::Status.into(), &gateway.context).await;
     let status: Value = serde_json::from_slice(&of_reply(reply)?).unwrap_or_default();
     let count = |name: &str| status["jobs"][name].as_i64().unwrap_or(0);
     let waiting = count("pending") + count("running");
     Ok(json(&json!({"isProcessing": waiting > 0, "queueDepth": waiting})))
 }
 
-async fn metrics(reception: &Reception) -> Result<Response<Content>, Refusal> {
-    let reply = queries::answer(recall_protocol::query::Status.into(), &reception.context).await;
+async fn metrics(gateway: &GatewayContext) -> Result<Response<Content>, Refusal> {
+    let reply = queries::answer(recall_protocol::query::Status.into(), &gateway.context).await;
     let status: StatusAnswer = serde_json::from_slice(&of_reply(reply)?)
         .map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string()))?;
     Ok(whole(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", exposition(&status)))

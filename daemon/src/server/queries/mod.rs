@@ -42,15 +42,15 @@ use flush::flush;
 use status::status;
 
 /// Answers a query. Never fails: a refusal is an answer.
-pub async fn answer(query: Query, reception: &ConnectionContext) -> Reply {
-    let services = &reception.services;
+pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
+    let services = &connection.services;
     let commands = || services.commands();
     match query {
         Query::Ping(Ping) => read_reply::<Ping>(Ok(PingAnswer {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
         })),
-        Query::Status(Status) => read_reply::<Status>(status(reception).await),
+        Query::Status(Status) => read_reply::<Status>(status(connection).await),
         Query::Context(request) => {
             let answer = context(&services.context_lookup, &services.ingest, request).await;
             read_reply::<Context>(answer)
@@ -70,7 +70,7 @@ pub async fn answer(query: Query, reception: &ConnectionContext) -> Reply {
         Query::Flush(Flush) => command_reply::<Flush>(flush(services).await.map_err(Refused::from)),
         Query::Stop(Stop) => {
             // Somebody has asked already if it is full.
-            let _ = reception.stop.try_send(());
+            let _ = connection.stop.try_send(());
             command_reply::<Stop>(Ok(StopAnswer { stopping: true }))
         }
         Query::Pause(Pause { until_ms }) => {
@@ -99,7 +99,7 @@ pub async fn answer(query: Query, reception: &ConnectionContext) -> Reply {
         Query::Prune(request) => command_reply::<Prune>(prune(&commands(), request).await),
         Query::Reindex(Reindex) => command_reply::<Reindex>(reindex(&commands()).await),
         Query::OpenGateway(OpenGateway) => {
-            let opened = http::open(reception).await;
+            let opened = http::open(connection).await;
             let refused = |error: GatewayError| {
                 let hint = "Choose another `gateway.port` in config.toml, or 0 for any free one.";
                 Refused::new(ErrorKind::Unavailable, error.to_string(), hint)

@@ -27,8 +27,8 @@ use crate::store::{self, CompressionTrouble, Statistics, recent_repairs};
 
 const OBSERVE_WITHIN: Duration = Duration::from_secs(2);
 
-pub(super) async fn status(reception: &ConnectionContext) -> Answer<StatusAnswer> {
-    let services = &reception.services;
+pub(super) async fn status(connection: &ConnectionContext) -> Answer<StatusAnswer> {
+    let services = &connection.services;
     let observed = Observed {
         compression: services
             .compression
@@ -42,8 +42,8 @@ pub(super) async fn status(reception: &ConnectionContext) -> Answer<StatusAnswer
             .await
             .unwrap_or_default(),
     };
-    let reception = reception.clone();
-    blocking(move || put_together(&reception, observed)).await
+    let connection = connection.clone();
+    blocking(move || put_together(&connection, observed)).await
 }
 
 /// What actors say of themselves; nothing where one is being restarted.
@@ -53,8 +53,8 @@ struct Observed {
     subscribe: SubscriberCounters,
 }
 
-fn put_together(reception: &ConnectionContext, observed: Observed) -> Answer<StatusAnswer> {
-    let (services, paths) = (&reception.services, &reception.home);
+fn put_together(connection: &ConnectionContext, observed: Observed) -> Answer<StatusAnswer> {
+    let (services, paths) = (&connection.services, &connection.home);
     let Observed { compression, index, subscribe } = observed;
     let today = clock::day_of(clock::now());
     let (counts, newest, spent, trouble) = services.readers.read(|db| {
@@ -66,7 +66,7 @@ fn put_together(reception: &ConnectionContext, observed: Observed) -> Answer<Sta
     Ok(StatusAnswer {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
-        uptime_s: reception.started_at.elapsed().as_secs(),
+        uptime_s: connection.started_at.elapsed().as_secs(),
         protocol: PROTOCOL_VERSION,
         home: paths.data_dir().to_string_lossy().into_owned(),
         sessions: SessionCounts { live: counts.sessions_live, total: counts.sessions },

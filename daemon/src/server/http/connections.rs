@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::answer::{Content, Refusal, sealed};
-use super::{Reception, guard, routes};
+use super::{GatewayContext, guard, routes};
 
 /// Connections at the same time, those that listen to events included.
 const CONNECTIONS: usize = 128;
@@ -32,15 +32,15 @@ const BODIES: usize = 16;
 
 static READING: Semaphore = Semaphore::const_new(BODIES);
 
-pub(super) async fn accept(listener: TcpListener, reception: Arc<Reception>) {
+pub(super) async fn accept(listener: TcpListener, gateway: Arc<GatewayContext>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let reception = Arc::clone(&reception);
+                let gateway = Arc::clone(&gateway);
                 tokio::spawn(async move {
-                    serve(stream, reception).await;
+                    serve(stream, gateway).await;
                     drop(place);
                 });
             }
@@ -53,10 +53,10 @@ pub(super) async fn accept(listener: TcpListener, reception: Arc<Reception>) {
 }
 
 /// One request a connection: a new connection costs little on one machine, and each has one deadline.
-async fn serve(stream: TcpStream, reception: Arc<Reception>) {
+async fn serve(stream: TcpStream, gateway: Arc<GatewayContext>) {
     let service = service_fn(|request| {
-        let reception = Arc::clone(&reception);
-        async move { Ok::<_, Infallible>(sealed(respond(request, &reception).await)) }
+        let gateway = Arc::clone(&gateway);
+        async move { Ok::<_, Infallible>(sealed(respond(request, &gateway).await)) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -70,13 +70,13 @@ async fn serve(stream: TcpStream, reception: Arc<Reception>) {
     }
 }
 
-async fn respond(request: Request<Incoming>, reception: &Reception) -> Response<Content> {
+async fn respond(request: Request<Incoming>, gateway: &GatewayContext) -> Response<Content> {
     let (head, body) = request.into_parts();
     let answered = async {
-        guard::check(&head, reception)?;
-        let call = routes::Routed::of(&head, reception)?;
+        guard::check(&head, gateway)?;
+        let call = routes::Routed::of(&head, gateway)?;
         let bytes = read(body).await?;
-        routes::answer(call, &bytes, reception).await
+        routes::answer(call, &bytes, gateway).await
     };
     answered.await.unwrap_or_else(Refusal::response)
 }

@@ -383,3 +383,31 @@ fn the_document_describes_what_answers() {
         assert!(!answer.body.contains("nothing at this address"), "{path}");
     }
 }
+
+/// Generated calls of the OpenAPI document, where `RECALL_SCHEMATHESIS` names the program: no answer is an error of the
+/// server's own, or one that the document does not know.
+#[test]
+fn generated_calls_are_answered_as_the_document_says() {
+    let Some(program) = std::env::var_os("RECALL_SCHEMATHESIS") else { return };
+    let (stage, gateway) = open();
+    stage.discount_session("s");
+    stage.flush();
+    let url = format!("http://{}", gateway.address);
+    let mut command = std::process::Command::new(program);
+    command.args([
+        "run",
+        &format!("{url}/api/openapi.json"),
+        "--url",
+        &url,
+        "--seed",
+        "7",
+        "--max-examples",
+        "10",
+    ]);
+    command.args(["--header", &format!("Authorization: {}", gateway.bearer()), "--phases", "fuzzing"]);
+    command.args(["--checks", "not_a_server_error,status_code_conformance,content_type_conformance"]);
+    // A stream has no end.
+    command.args(["--exclude-path", "/api/stream", "--exclude-path", "/stream"]);
+    let said = command.current_dir(stage.user_home()).output().unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stdout));
+}

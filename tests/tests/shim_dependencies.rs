@@ -39,7 +39,7 @@ fn the_shim_links_nothing_heavy() {
 
 #[test]
 fn the_same_look_at_the_daemon_finds_what_it_links() {
-    let names = linked("recall");
+    let names = linked("recall-memory");
     for expected in ["tokio", "ractor", "rusqlite", "tantivy", "clap", "serde_json"] {
         assert!(names.iter().any(|name| name == expected), "{expected} not in {names:?}");
     }

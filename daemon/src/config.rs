@@ -26,7 +26,7 @@ use crate::memory::session::{CapturePolicy, IdlePolicy, Load};
 use crate::project_file::excluded_projects;
 use crate::store::Durability;
 use crate::trusted_file::{self, Links, Refused};
-use compression::WrittenCompression;
+use compression::{WrittenCompression, check_url};
 pub use embedding::EmbeddingPolicy;
 use embedding::WrittenEmbedding;
 use last_good::LastGood;
@@ -44,6 +44,8 @@ pub struct Config {
     /// Whether `recall mcp` offers tools that write.
     pub mcp_writing: McpWriting,
     pub gateway: GatewayPolicy,
+    /// Where traces and metrics go: the base address of an OTLP receiver. `None`: nowhere.
+    pub otlp_endpoint: Option<String>,
     pub idle: IdlePolicy,
     pub housekeeping_s: u64,
     /// 0 keeps everything for ever.
@@ -301,6 +303,7 @@ struct Written {
     embedding: WrittenEmbedding,
     mcp: WrittenMcp,
     gateway: WrittenGateway,
+    telemetry: WrittenTelemetry,
     redaction: WrittenRedaction,
     guards: GuardPolicy,
     hint: Vec<Hint>,
@@ -336,6 +339,12 @@ impl Default for WrittenCapture {
 #[serde(deny_unknown_fields, default)]
 struct WrittenMcp {
     write: bool,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+struct WrittenTelemetry {
+    otlp_endpoint: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -459,6 +468,9 @@ impl Written {
             .collect();
         problems.extend(self.compression.problems());
         problems.extend(self.embedding.problems());
+        if let Some(Err(problem)) = self.telemetry.otlp_endpoint.as_deref().map(check_url) {
+            problems.push(format!("telemetry.otlp_endpoint {problem}"));
+        }
         problems.extend(self.subscribe.iter().flat_map(Subscription::problems));
         if self.capture.plan_folders.iter().any(|folder| folder.trim_matches('/').is_empty()) {
             problems.push("capture.plan_folders must not contain an empty name or /".to_owned());
@@ -493,6 +505,7 @@ impl Written {
                 // Checked to be in range.
                 port: u16::try_from(self.gateway.port).unwrap_or_default(),
             },
+            otlp_endpoint: self.telemetry.otlp_endpoint,
             durability: match self.durability.sync {
                 WrittenSync::Full => Durability::Full,
                 WrittenSync::Normal => Durability::Normal,
@@ -668,6 +681,20 @@ mod tests {
         let proxied = compression("base_url = 'https://models.example'\nproxy = 'http://proxy.example:3128'");
         parsed(&proxied);
         parsed(&compression("base_url = 'http://[::1]:1234/v1'"));
+    }
+
+    #[test]
+    fn a_mistake_elsewhere_leaves_the_gateway_and_the_telemetry_as_they_are() {
+        let text =
+            "[gateway]\nport = 7\n[telemetry]\notlp_endpoint = 'http://127.0.0.1:4318'\n[context]\nnotic = 1";
+        let Loaded { config, problems, .. } = Config::parse(text);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert_eq!(config.gateway.port, 7);
+        assert_eq!(config.otlp_endpoint.as_deref(), Some("http://127.0.0.1:4318"));
+        problem(
+            "[telemetry]\notlp_endpoint = 'http://collector.example'",
+            "telemetry.otlp_endpoint must use https",
+        );
     }
 
     #[test]

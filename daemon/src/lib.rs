@@ -12,6 +12,7 @@ pub mod repository;
 pub mod embedding;
 pub mod store;
 pub mod providers;
+pub mod telemetry;
 pub mod search;
 pub mod compression;
 pub mod config;

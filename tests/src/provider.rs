@@ -49,7 +49,9 @@ pub struct Asked {
     pub path: String,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
+    /// Null if it is no JSON.
     pub body: Value,
+    pub bytes: Vec<u8>,
 }
 
 impl Asked {
@@ -271,7 +273,8 @@ fn read(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<Asked>> {
     let length = length.and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    Ok(Some(Asked { path, headers, body: serde_json::from_slice(&body).unwrap_or(Value::Null) }))
+    let (bytes, body) = (body.clone(), serde_json::from_slice(&body).unwrap_or(Value::Null));
+    Ok(Some(Asked { path, headers, body, bytes }))
 }
 
 fn head(

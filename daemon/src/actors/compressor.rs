@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::backoff::{full_jitter, retry_delay_ms};
 use super::failure::GaveUp;
 use super::writer::WriterHandle;
-use super::writer_ledger::WriterLedger;
+use super::writer_ledger::{CallsUnderWay, WriterLedger};
 use crate::agents::Agents;
 use crate::app::bus::{Bus, BusEvent};
 use crate::app::clock;
@@ -186,8 +186,14 @@ impl CompressorState {
     }
 
     fn runner(&self) -> JobRunner {
-        let CompressorArguments { agents, writer, readers, compressor, policy, .. } = &self.arguments;
-        let ledger = WriterLedger { writer: writer.clone(), caps: policy.caps, runtime: Handle::current() };
+        let CompressorArguments { agents, writer, readers, compressor, policy, bus, .. } = &self.arguments;
+        let ledger = WriterLedger {
+            writer: writer.clone(),
+            caps: policy.caps,
+            runtime: Handle::current(),
+            bus: bus.clone(),
+            under_way: CallsUnderWay::default(),
+        };
         JobRunner {
             agents: *agents,
             readers: readers.clone(),

@@ -9,7 +9,8 @@
 //! ├── compression (supervisor)
 //! │   └── compressor *       a pool; one job at a time each
 //! ├── housekeeper            idle batches and sessions, expired leases, the spool, backups
-//! └── subscriber             runs the user's commands on lifecycle events
+//! ├── subscriber             runs the user's commands on lifecycle events
+//! └── telemetry              sends spans and metrics to a collector
 //! ```
 //! `app/` decides what follows from an event, a query or a job.
 //!
@@ -31,6 +32,7 @@ mod writer_ledger;
 pub mod compressor;
 pub mod compression;
 pub mod subscriber;
+pub mod telemetry;
 pub mod housekeeper_message;
 pub mod ports;
 pub mod housekeeper;

@@ -2,8 +2,8 @@
 //!
 //! Children start in the order of their dependencies. One that fails is restarted behind the same handle, at once the
 //! first time and then after growing delays. Five failures of the same child within a minute end the daemon, so that
-//! its service manager sees them. The indexer, the embedder and the subscriber are restarted without limit: without them
-//! search is poorer or the user's commands do not run, and capturing goes on.
+//! its service manager sees them. The indexer, the embedder, the subscriber and the telemetry are restarted without limit:
+//! without them search is poorer or the user is told less, and capturing goes on.
 //!
 //! A damaged database is repaired here, because all actors that have it open must stop first: see
 //! [`RootState::repair`].
@@ -24,6 +24,7 @@ use super::indexer::Indexer;
 use super::services::{DaemonSetup, Services};
 use super::sessions::Sessions;
 use super::subscriber::Subscriber;
+use super::telemetry::Telemetry;
 use super::writer::{DatabaseLock, Writer};
 use crate::app::bus::BusEvent;
 use crate::app::clock;
@@ -41,11 +42,13 @@ pub enum Child {
     Compression,
     Housekeeper,
     Subscriber,
+    Telemetry,
 }
 
 /// In the order in which they start. They stop in the reverse order.
-const CHILDREN: [Child; 7] = [
+const CHILDREN: [Child; 8] = [
     Child::Subscriber,
+    Child::Telemetry,
     Child::Writer,
     Child::Indexer,
     Child::Embedder,
@@ -181,6 +184,9 @@ impl RootState {
             Child::Subscriber => {
                 spawn(Subscriber, services.subscriber_arguments(), &services.subscriber, root).await
             }
+            Child::Telemetry => {
+                spawn(Telemetry, services.telemetry_arguments(), &services.telemetry, root).await
+            }
             Child::Writer => {
                 let arguments = services.writer_arguments(setup, self.database_lock.clone());
                 spawn(Writer, arguments, services.writer.handle(), root).await
@@ -311,7 +317,7 @@ impl RootState {
             failures.pop_front();
         }
         if failures.len() >= MOST_FAILURES
-            && !matches!(child, Child::Indexer | Child::Embedder | Child::Subscriber)
+            && !matches!(child, Child::Indexer | Child::Embedder | Child::Subscriber | Child::Telemetry)
         {
             return Err(format!("{child:?} keeps failing").into());
         }

@@ -18,8 +18,9 @@ use super::ports::ActorPorts;
 use super::session_context::SessionContext;
 use super::sessions::SessionsHandle;
 use super::subscriber::SubscriberHandle;
+use super::telemetry::{TelemetryArguments, TelemetryHandle};
 use super::writer::{DatabaseLock, FirstConnection, WriterArguments, WriterHandle};
-use super::writer_ledger::WriterLedger;
+use super::writer_ledger::{CallsUnderWay, WriterLedger};
 use crate::agents::Agents;
 use crate::app::ancestry::Ancestry;
 use crate::app::bus::Bus;
@@ -86,6 +87,7 @@ pub struct Services {
     pub compression: CompressionHandle,
     pub housekeeper: HousekeeperHandle,
     pub subscriber: SubscriberHandle,
+    pub telemetry: TelemetryHandle,
     pub ingest: Ingest<ActorPorts>,
     pub context_lookup: ContextLookup,
     pub checkouts: Checkouts<WriterHandle>,
@@ -163,6 +165,7 @@ impl Services {
             compression,
             housekeeper,
             subscriber: SubscriberHandle::default(),
+            telemetry: TelemetryHandle::default(),
             ingest,
             context_lookup,
             forgetting,
@@ -187,6 +190,15 @@ impl Services {
 
     pub(super) fn subscriber_arguments(&self) -> (Vec<Subscription>, Bus) {
         (self.config.subscriptions.clone(), self.bus.clone())
+    }
+
+    pub(super) fn telemetry_arguments(&self) -> TelemetryArguments {
+        TelemetryArguments {
+            endpoint: self.config.otlp_endpoint.clone(),
+            readers: self.readers.clone(),
+            bus: self.bus.clone(),
+            since: self.started_at,
+        }
     }
 
     pub(super) fn writer_arguments(&self, setup: &DaemonSetup, only: DatabaseLock) -> WriterArguments {
@@ -217,6 +229,8 @@ impl Services {
             writer: self.writer.clone(),
             caps: self.config.compression.caps,
             runtime: tokio::runtime::Handle::current(),
+            bus: self.bus.clone(),
+            under_way: CallsUnderWay::default(),
         };
         EmbedderArguments {
             work: EmbeddingWork {

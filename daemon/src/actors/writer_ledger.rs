@@ -1,11 +1,16 @@
 //! The compressors' ledger: the cost of a call is reserved in a commit before the call is made.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use tokio::runtime::Handle;
 
 use super::writer::WriterHandle;
+use crate::app::bus::{Bus, BusEvent};
 use crate::app::clock;
 use crate::faults::{self, Point};
-use crate::memory::budget::{Caps, Charge, Cost, ReservationId};
+use crate::memory::budget::{Caps, Charge, Cost, ModelCall, ReservationId};
+use crate::memory::ids::Timestamp;
 use crate::providers::ledger::{Ledger, NotReserved};
 use crate::store::{ReserveCost, SettleCost};
 
@@ -14,6 +19,26 @@ pub(super) struct WriterLedger {
     pub(super) writer: WriterHandle,
     pub(super) caps: Caps,
     pub(super) runtime: Handle,
+    /// Where each call is told when it is over.
+    pub(super) bus: Bus,
+    pub(super) under_way: CallsUnderWay,
+}
+
+/// Calls that are being made, each with its beginning.
+#[derive(Default)]
+pub(super) struct CallsUnderWay(Mutex<HashMap<i64, (Charge, Timestamp)>>);
+
+impl CallsUnderWay {
+    fn begin(&self, reservation: ReservationId, charge: &Charge) {
+        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.insert(reservation.0, (charge.clone(), clock::now()));
+    }
+
+    fn end(&self, reservation: ReservationId, cost: Cost) -> Option<ModelCall> {
+        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Charge { job, backend, .. }, started) = calls.remove(&reservation.0)?;
+        Some(ModelCall { reservation, job, backend, started, ended: clock::now(), cost })
+    }
 }
 
 impl Ledger for WriterLedger {
@@ -23,7 +48,9 @@ impl Ledger for WriterLedger {
         match self.runtime.block_on(self.writer.write(reservation)) {
             Ok(reserved) => {
                 faults::reach(Point::Reserved);
-                reserved.map_err(NotReserved::Spent)
+                let reservation = reserved.map_err(NotReserved::Spent)?;
+                self.under_way.begin(reservation, charge);
+                Ok(reservation)
             }
             Err(error) => Err(NotReserved::Unavailable(error.to_string())),
         }
@@ -32,6 +59,9 @@ impl Ledger for WriterLedger {
     /// Waits for the commit, so that a daemon that dies while it stores the answer has the true cost in its ledger.
     fn settle(&self, reservation: ReservationId, cost: Cost) {
         faults::reach(Point::Answered);
+        if let Some(call) = self.under_way.end(reservation, cost) {
+            self.bus.publish(BusEvent::ModelCalled(Arc::new(call)));
+        }
         match self.runtime.block_on(self.writer.write(SettleCost { reservation, cost })) {
             Ok(()) => faults::reach(Point::Booked),
             Err(error) => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::broadcast;
 
+use crate::memory::budget::ModelCall;
 use crate::memory::ids::JobId;
 use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
 
@@ -28,6 +29,8 @@ pub enum BusEvent {
     JobFailed {
         job: Option<JobId>,
     },
+    /// A model was called, and the call is paid.
+    ModelCalled(Arc<ModelCall>),
     /// The index contains all log entries up to here.
     Indexed {
         upto: i64,

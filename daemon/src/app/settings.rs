@@ -115,6 +115,7 @@ impl ConfigReport {
             ("compression", new.compression != old.compression),
             ("embedding", new.embedding != old.embedding),
             ("gateway", new.gateway != old.gateway),
+            ("telemetry", new.otlp_endpoint != old.otlp_endpoint),
             ("subscribe", new.subscriptions != old.subscriptions),
         ];
         Self {

@@ -208,7 +208,7 @@ impl WrittenEndpoint {
             problems.push(format!("{place}.model is not a model's name"));
         }
         if let Some(url) = &self.base_url
-            && let Err(problem) = check_base_url(url)
+            && let Err(problem) = check_url(url)
         {
             problems.push(format!("{place}.base_url {problem}"));
         }
@@ -272,10 +272,10 @@ pub(super) fn check_proxy(table: &str, proxy: Option<&str>, problems: &mut Vec<S
 }
 
 /// The url must be encrypted or on this machine.
-fn check_base_url(text: &str) -> Result<(), String> {
+pub(super) fn check_url(text: &str) -> Result<(), String> {
     let url = reqwest::Url::parse(text).map_err(|error| format!("is not a valid address: {error}"))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("must not contain a user name or password; use api_key_file".to_owned());
+        return Err("must not contain a user name or password".to_owned());
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err("must end with its path".to_owned());

@@ -117,6 +117,11 @@ const KEYS: &[(&str, KeyKind, &str)] = &[
     ("mcp.write", Switch, "Whether `recall mcp` offers the tools remember and resolve"),
     ("gateway.enabled", Switch, "Open the HTTP interface with the daemon, not only at `recall ui --web`"),
     ("gateway.port", Number, "Port of the HTTP interface on this machine; 0 is any free one"),
+    (
+        "telemetry.otlp_endpoint",
+        Text,
+        "Send traces and metrics, without content, to an OpenTelemetry collector: http://127.0.0.1:4318",
+    ),
     ("redaction.enabled", Switch, "Replace secrets before anything is stored"),
     ("redaction.extra", Texts, "Patterns of your own that are secret as well"),
     ("redaction.allow", Texts, "Patterns of what is never secret"),

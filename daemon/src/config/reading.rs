@@ -86,9 +86,8 @@ pub(super) fn read(text: &str) -> Reading {
     }
     for (section, value) in table {
         match section.get_ref().as_ref() {
-            "capture" | "durability" | "timers" | "context" | "mcp" | "redaction" | "guards" => {
-                reader.by_key(&section, value)
-            }
+            "capture" | "durability" | "timers" | "context" | "mcp" | "gateway" | "telemetry"
+            | "redaction" | "guards" => reader.by_key(&section, value),
             name @ ("compression" | "embedding" | "subscribe" | "hint") if !is_toml => {
                 let what = format!("[{name}] is ignored while the file is not valid TOML");
                 reader.problem(section.span().start, &what);

@@ -1,6 +1,6 @@
 //! Daily spending limits for models, and their arithmetic.
 
-use super::ids::{JobId, ProjectRow};
+use super::ids::{JobId, ProjectRow, Timestamp};
 
 /// Tokens and money of one or several calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +67,18 @@ pub struct Charge {
     pub backend: String,
     /// The most it can cost.
     pub most: Usage,
+}
+
+/// A call that was made, with what it has cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelCall {
+    pub reservation: ReservationId,
+    pub job: JobId,
+    /// `provider:model`.
+    pub backend: String,
+    pub started: Timestamp,
+    pub ended: Timestamp,
+    pub cost: Cost,
 }
 
 /// The reservation's number in the ledger.

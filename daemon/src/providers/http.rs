@@ -101,26 +101,38 @@ impl Http {
     }
 
     fn make_client(&self, url: &str) -> Result<reqwest::Client, ProviderSetupError> {
-        static TLS: Once = Once::new();
-        TLS.call_once(|| {
-            // An error means that one is installed, which is what is wanted.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        });
-        let builder = reqwest::Client::builder()
-            .redirect(redirects())
-            .retry(reqwest::retry::never())
-            .no_proxy()
-            .connect_timeout(self.limits.connect)
-            .pool_idle_timeout(Duration::from_secs(30))
-            .user_agent(concat!("recall/", env!("CARGO_PKG_VERSION")));
-        let builder = match &self.proxy {
-            Some(proxy) => builder.proxy(proxy.clone()),
-            None => builder,
-        };
-        // A server on this machine needs no certificates, and a machine may have none.
-        let builder = if url.starts_with("http://") { builder.tls_certs_only([]) } else { builder };
-        builder.build().map_err(|error| ProviderSetupError::Client(error.to_string()))
+        client(url, self.proxy.clone(), self.limits.connect)
     }
+}
+
+/// A client for the server of this address.
+///
+/// # Errors
+/// When the system's certificates cannot be used.
+pub fn client(
+    url: &str,
+    proxy: Option<reqwest::Proxy>,
+    connect_within: Duration,
+) -> Result<reqwest::Client, ProviderSetupError> {
+    static TLS: Once = Once::new();
+    TLS.call_once(|| {
+        // An error means that one is installed, which is what is wanted.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+    let builder = reqwest::Client::builder()
+        .redirect(redirects())
+        .retry(reqwest::retry::never())
+        .no_proxy()
+        .connect_timeout(connect_within)
+        .pool_idle_timeout(Duration::from_secs(30))
+        .user_agent(concat!("recall/", env!("CARGO_PKG_VERSION")));
+    let builder = match proxy {
+        Some(proxy) => builder.proxy(proxy),
+        None => builder,
+    };
+    // A server on this machine needs no certificates, and a machine may have none.
+    let builder = if url.starts_with("http://") { builder.tls_certs_only([]) } else { builder };
+    builder.build().map_err(|error| ProviderSetupError::Client(error.to_string()))
 }
 
 /// Whoever answers for the configured address answers there.

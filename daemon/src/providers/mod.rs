@@ -22,6 +22,7 @@ use serde_json::Value;
 
 pub use backend::{Backend, BackendKind, CallSettings, KeySource};
 pub use guard::{CallError, CallGuard, Payer};
+pub use http::client;
 
 use crate::memory::budget::{Prices, Usage};
 

@@ -19,11 +19,14 @@ use super::gate::Gate;
 use super::http;
 use super::instance::{Instance, InstanceError, LastStop};
 use super::listener::{self, ListenError, SocketOrigin};
+use super::queries;
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::root::{self, Root};
 use crate::actors::services::{DaemonSetup, Services};
+use crate::actors::telemetry::TelemetryMessage;
 use crate::actors::writer::FirstConnection;
 use crate::agents::AGENTS;
+use crate::app::answers::metrics::metrics;
 use crate::app::bus::BusEvent;
 use crate::app::clock;
 use crate::app::settings::SettingsFiles;
@@ -151,6 +154,7 @@ pub async fn run_with(
         tracing::error!(%error, "the gateway is closed");
     }
     let gateway = connection.gateway.clone();
+    let measuring = tokio::spawn(measure(connection.clone()));
     let gate = Gate::open(door.listener, connection);
     tell_service_manager(&[sd_notify::NotifyState::Ready]);
     let watchdog = tokio::spawn(feed_watchdog(services.clone()));
@@ -173,6 +177,7 @@ pub async fn run_with(
 
     tell_service_manager(&[sd_notify::NotifyState::Stopping]);
     watchdog.abort();
+    measuring.abort();
     gate.close();
     gateway.close().await;
     if outcome.is_ok() {
@@ -301,6 +306,25 @@ async fn feed_watchdog(services: Services) {
         rounds.tick().await;
         if services.writer.write(ExpireLeases { now: clock::now() }).await.is_ok() {
             tell_service_manager(&[sd_notify::NotifyState::Watchdog]);
+        }
+    }
+}
+
+/// How often the daemon's metrics go to a collector; the default of OpenTelemetry's own libraries.
+const MEASURE_EVERY: Duration = Duration::from_secs(60);
+
+/// Sends metrics where the configuration names a collector.
+async fn measure(connection: ConnectionContext) {
+    if connection.services.config.otlp_endpoint.is_none() {
+        return;
+    }
+    let mut rounds = tokio::time::interval(MEASURE_EVERY);
+    loop {
+        rounds.tick().await;
+        if let Ok(status) = queries::status::status(&connection).await {
+            let measured = TelemetryMessage::Measured(metrics(&status));
+            // An actor that is being restarted hears of the next round.
+            let _ = connection.services.telemetry.send(measured);
         }
     }
 }

@@ -62,6 +62,8 @@ pub struct StatusAnswer {
     #[serde(default)]
     pub embedding: EmbeddingState,
     pub subscribe: SubscriberCounters,
+    #[serde(default)]
+    pub telemetry: TelemetryCounters,
     pub bytes: ByteCounts,
     pub rss_bytes: u64,
     #[serde(default)]
@@ -122,6 +124,19 @@ pub struct SubscriberCounters {
     pub failures: u64,
     /// Events that were dropped because too many waited.
     pub dropped: u64,
+    pub last_failure: Option<String>,
+}
+
+/// What was sent to a collector since the daemon started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TelemetryCounters {
+    /// Null: nothing is sent.
+    pub endpoint: Option<String>,
+    /// Spans that the collector took.
+    pub spans: u64,
+    pub dropped: u64,
+    /// Calls that were not answered, or not well.
+    pub failures: u64,
     pub last_failure: Option<String>,
 }
 

@@ -7,9 +7,9 @@ use recall_protocol::query::Status;
 
 use super::pause::sentence;
 use crate::app::answers::metrics::exposition;
-use crate::app::answers::status::SubscriberCounters;
 use crate::app::answers::status::{
     CompressionState, ConfigAnswer, EmbeddingState, LatencyAnswer, QuantilesAnswer, StatusAnswer,
+    SubscriberCounters, TelemetryCounters,
 };
 use crate::cli::client::{Client, Start};
 use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes, counted};
@@ -103,6 +103,7 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
     budget(out, compression)?;
     embedding(out, &status.embedding)?;
     subscriptions(out, &status.subscribe)?;
+    telemetry(out, &status.telemetry)?;
     latency(out, &status.latency)?;
     for repair in &status.healed {
         writeln!(out, "  {WARNING}repaired     {}{WARNING:#}", terminal::repair(repair))?;
@@ -207,6 +208,22 @@ fn subscriptions(out: &mut dyn Write, subscribe: &SubscriberCounters) -> std::io
             "  {WARNING}subscribed   {failures} of {} commands failed; {dropped} events dropped: {}{WARNING:#}",
             subscribe.runs,
             subscribe.last_failure.as_deref().unwrap_or_default()
+        )?;
+    }
+    Ok(())
+}
+
+/// What was sent to a collector, if one is configured.
+fn telemetry(out: &mut dyn Write, telemetry: &TelemetryCounters) -> std::io::Result<()> {
+    let TelemetryCounters { endpoint, spans, dropped, failures, last_failure } = telemetry;
+    let Some(endpoint) = endpoint else { return Ok(()) };
+    writeln!(out, "  telemetry    {endpoint}, {} sent", counted(*spans, "span", "spans"))?;
+    if failures + dropped > 0 {
+        writeln!(
+            out,
+            "  {WARNING}             {} failed, {dropped} spans dropped: {}{WARNING:#}",
+            counted(*failures, "call", "calls"),
+            last_failure.as_deref().unwrap_or_default()
         )?;
     }
     Ok(())

@@ -36,7 +36,7 @@ use crate::app::requests::{Command, ReadRequest, Request};
 use crate::memory::ids::{JobId, Timestamp};
 
 pub mod flush;
-mod status;
+pub(super) mod status;
 
 use flush::flush;
 use status::status;

@@ -11,11 +11,12 @@ use crate::actors::compression::{CompressionCounters, CompressionMessage};
 use crate::actors::indexer::{IndexCounters, IndexerMessage};
 use crate::actors::services::Services;
 use crate::actors::subscriber::SubscriberMessage;
-use crate::app::answers::status::SubscriberCounters;
+use crate::actors::telemetry::TelemetryMessage;
 use crate::app::answers::status::{
     ByteCounts, CompressionState, ConfigAnswer, EmbeddingState, EventCounts, IndexState as IndexAnswer,
     JobCounts, LatencyAnswer, PauseAnswer, SessionCounts, StatusAnswer, TroubleAnswer, dollars,
 };
+use crate::app::answers::status::{SubscriberCounters, TelemetryCounters};
 use crate::app::clock;
 use crate::app::index_handle::IndexState;
 use crate::app::queries::{Answer, blocking};
@@ -27,7 +28,7 @@ use crate::store::{self, CompressionTrouble, Statistics, recent_repairs};
 
 const OBSERVE_WITHIN: Duration = Duration::from_secs(2);
 
-pub(super) async fn status(connection: &ConnectionContext) -> Answer<StatusAnswer> {
+pub(in crate::server) async fn status(connection: &ConnectionContext) -> Answer<StatusAnswer> {
     let services = &connection.services;
     let observed = Observed {
         compression: services
@@ -41,6 +42,11 @@ pub(super) async fn status(connection: &ConnectionContext) -> Answer<StatusAnswe
             .ask(SubscriberMessage::Observe, OBSERVE_WITHIN)
             .await
             .unwrap_or_default(),
+        telemetry: services
+            .telemetry
+            .ask(TelemetryMessage::Observe, OBSERVE_WITHIN)
+            .await
+            .unwrap_or_default(),
     };
     let connection = connection.clone();
     blocking(move || put_together(&connection, observed)).await
@@ -51,11 +57,12 @@ struct Observed {
     compression: CompressionCounters,
     index: IndexCounters,
     subscribe: SubscriberCounters,
+    telemetry: TelemetryCounters,
 }
 
 fn put_together(connection: &ConnectionContext, observed: Observed) -> Answer<StatusAnswer> {
     let (services, paths) = (&connection.services, &connection.home);
-    let Observed { compression, index, subscribe } = observed;
+    let Observed { compression, index, subscribe, telemetry } = observed;
     let today = clock::day_of(clock::now());
     let (counts, newest, spent, trouble) = services.readers.read(|db| {
         let (spent, trouble) = (store::spent(db, &today)?, store::compression_trouble(db)?);
@@ -93,6 +100,7 @@ fn put_together(connection: &ConnectionContext, observed: Observed) -> Answer<St
         compression: compression_state(services, compression, spent, trouble),
         embedding: embedding_state(services)?,
         subscribe,
+        telemetry,
         bytes: ByteCounts {
             database: database_bytes(&paths.database()),
             index: folder_bytes(&paths.index_dir()),

@@ -1,0 +1,293 @@
+//! Sends spans and metrics to the collector that the user's config names. See [`crate::telemetry`].
+//!
+//! It hears of what has ended from the bus, after the commit, and reads the rest from the store. No agent waits for it.
+//! Spans that wait for a collector are bounded; what does not fit is counted and dropped.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use tokio::sync::broadcast::error::RecvError;
+
+use super::handle::ActorHandle;
+use crate::app::answers::status::TelemetryCounters;
+use crate::app::bus::{Bus, BusEvent};
+use crate::app::clock;
+use crate::memory::budget::ModelCall;
+use crate::memory::ids::{JobId, Timestamp};
+use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
+use crate::store::{Readers, StoreError, job_times, session_times, turn_times};
+use crate::telemetry::{Collector, Metric, NotSent, Sent, Span, spans};
+
+/// How long spans are collected before they are sent.
+const COLLECT_FOR: Duration = Duration::from_secs(2);
+/// Before a collector that could not be reached is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
+/// Spans that wait.
+const MOST_WAITING: usize = 4_096;
+/// Spans of one request.
+const AT_ONCE: usize = 512;
+/// What the daemon's end leaves to the last spans.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
+
+pub type TelemetryHandle = ActorHandle<TelemetryMessage>;
+
+pub enum TelemetryMessage {
+    Ended(Ended),
+    /// The bus has dropped at most this many events.
+    Missed(u64),
+    /// Spans were collected long enough.
+    Send,
+    /// The daemon was measured.
+    Measured(Vec<Metric>),
+    Answered {
+        spans: Vec<Span>,
+        outcome: Result<Sent, NotSent>,
+    },
+    MetricsAnswered(Result<(), NotSent>),
+    Observe(RpcReplyPort<TelemetryCounters>),
+}
+
+/// What there is a span for.
+#[derive(Clone)]
+pub enum Ended {
+    OfSession(Arc<LifecycleEvent>),
+    Job(JobId),
+    ModelCall(Arc<ModelCall>),
+}
+
+#[derive(Clone)]
+pub struct TelemetryArguments {
+    /// `None`: nothing is sent.
+    pub endpoint: Option<String>,
+    pub readers: Readers,
+    pub bus: Bus,
+    /// When the daemon started.
+    pub since: Timestamp,
+}
+
+pub(super) struct Telemetry;
+
+pub struct TelemetryState {
+    readers: Readers,
+    since: Timestamp,
+    collector: Option<Collector>,
+    waiting: VecDeque<Span>,
+    sending: Sending,
+    /// Why the last call failed, if it did. The log has each trouble once.
+    trouble: Option<String>,
+    counters: TelemetryCounters,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    /// Nothing waits.
+    No,
+    /// A message is on its way that will send what waits.
+    Soon,
+    Yes,
+}
+
+impl Actor for Telemetry {
+    type Msg = TelemetryMessage;
+    type State = TelemetryState;
+    type Arguments = TelemetryArguments;
+
+    async fn pre_start(
+        &self,
+        me: ActorRef<TelemetryMessage>,
+        TelemetryArguments { endpoint, readers, bus, since }: Self::Arguments,
+    ) -> Result<TelemetryState, ActorProcessingErr> {
+        let collector = endpoint.as_deref().map(Collector::new).transpose()?;
+        if collector.is_some() {
+            forward(&me, &bus);
+        }
+        Ok(TelemetryState {
+            readers,
+            since,
+            collector,
+            waiting: VecDeque::new(),
+            sending: Sending::No,
+            trouble: None,
+            counters: TelemetryCounters { endpoint, ..TelemetryCounters::default() },
+        })
+    }
+
+    async fn handle(
+        &self,
+        me: ActorRef<TelemetryMessage>,
+        message: TelemetryMessage,
+        state: &mut TelemetryState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            TelemetryMessage::Ended(ended) => {
+                let readers = state.readers.clone();
+                match tokio::task::spawn_blocking(move || spans_of(&readers, &ended)).await? {
+                    Ok(spans) => state.collect(&me, spans),
+                    Err(error) => state.failed(&format!("cannot read what has ended: {error}")),
+                }
+            }
+            TelemetryMessage::Missed(bus_events) => state.counters.dropped += bus_events,
+            TelemetryMessage::Send => state.send(&me),
+            TelemetryMessage::Measured(metrics) => state.send_metrics(&me, metrics),
+            TelemetryMessage::Answered { spans, outcome } => state.answered(&me, spans, outcome),
+            TelemetryMessage::MetricsAnswered(Err(error)) => state.failed(&error.to_string()),
+            TelemetryMessage::MetricsAnswered(Ok(())) => {}
+            TelemetryMessage::Observe(counters) => drop(counters.send(state.counters.clone())),
+        }
+        Ok(())
+    }
+
+    async fn post_stop(
+        &self,
+        _me: ActorRef<TelemetryMessage>,
+        state: &mut TelemetryState,
+    ) -> Result<(), ActorProcessingErr> {
+        let spans = state.waiting.drain(..).take(AT_ONCE).collect::<Vec<_>>();
+        if let Some(collector) = state.collector.as_ref().filter(|_| !spans.is_empty()) {
+            // Whoever stops the daemon waits no longer for it.
+            let _ = tokio::time::timeout(ENDS_WITHIN, collector.send_spans(spans)).await;
+        }
+        Ok(())
+    }
+}
+
+/// Forwards from the bus until the actor has stopped.
+fn forward(me: &ActorRef<TelemetryMessage>, bus: &Bus) {
+    let (me, mut bus_events) = (me.clone(), bus.listen());
+    tokio::spawn(async move {
+        loop {
+            let message = match bus_events.recv().await {
+                Ok(BusEvent::LifecycleEvent(event)) if has_span(&event) => {
+                    TelemetryMessage::Ended(Ended::OfSession(event))
+                }
+                Ok(BusEvent::JobDone { job } | BusEvent::JobFailed { job: Some(job) }) => {
+                    TelemetryMessage::Ended(Ended::Job(job))
+                }
+                Ok(BusEvent::ModelCalled(call)) => TelemetryMessage::Ended(Ended::ModelCall(call)),
+                Err(RecvError::Lagged(bus_events)) => TelemetryMessage::Missed(bus_events),
+                Ok(_) => continue,
+                Err(RecvError::Closed) => return,
+            };
+            if me.send_message(message).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+fn has_span(event: &LifecycleEvent) -> bool {
+    // A suspended session goes on, or ends.
+    matches!(event.what, LifecycleKind::SessionEnd { .. } | LifecycleKind::BatchClosed { .. })
+}
+
+/// The spans of what has ended. Blocks. None if it is forgotten meanwhile.
+fn spans_of(readers: &Readers, ended: &Ended) -> Result<Vec<Span>, StoreError> {
+    readers.read(|db| match ended {
+        Ended::OfSession(event) => {
+            let Some(key) = &event.session else { return Ok(Vec::new()) };
+            let Some(session) = session_times(db, key)? else { return Ok(Vec::new()) };
+            match &event.what {
+                LifecycleKind::SessionEnd { tally, reason, .. } => {
+                    Ok(vec![spans::session_span(&session, *tally, event.at, reason)])
+                }
+                LifecycleKind::BatchClosed { prompt_number } => {
+                    let turns = turn_times(db, &session, *prompt_number)?;
+                    let spans = |(turn, calls): &(_, Vec<_>)| {
+                        spans::turn_spans(&session, *prompt_number, turn, calls)
+                    };
+                    Ok(turns.iter().flat_map(spans).collect())
+                }
+                _ => Ok(Vec::new()),
+            }
+        }
+        Ended::Job(job) => {
+            let found = job_times(db, *job)?.filter(|(job, _)| job.ended.is_some());
+            Ok(found.map(|(job, session)| spans::job_span(&session, &job)).into_iter().collect())
+        }
+        Ended::ModelCall(call) => {
+            let found = job_times(db, call.job)?;
+            let job = found.as_ref().map(|(job, session)| (job, session));
+            Ok(vec![spans::model_span(job, call)])
+        }
+    })
+}
+
+impl TelemetryState {
+    fn collect(&mut self, me: &ActorRef<TelemetryMessage>, spans: Vec<Span>) {
+        self.waiting.extend(spans);
+        let excess = self.waiting.len().saturating_sub(MOST_WAITING);
+        self.waiting.drain(..excess);
+        self.counters.dropped += excess as u64;
+        if self.sending == Sending::No && !self.waiting.is_empty() {
+            self.send_after(me, COLLECT_FOR);
+        }
+    }
+
+    fn send_after(&mut self, me: &ActorRef<TelemetryMessage>, wait: Duration) {
+        self.sending = Sending::Soon;
+        me.send_after(wait, || TelemetryMessage::Send);
+    }
+
+    fn send(&mut self, me: &ActorRef<TelemetryMessage>) {
+        let Some(collector) = self.collector.clone() else { return };
+        self.sending = Sending::Yes;
+        let spans: Vec<Span> = self.waiting.drain(..self.waiting.len().min(AT_ONCE)).collect();
+        let me = me.clone();
+        tokio::spawn(async move {
+            let outcome = collector.send_spans(spans.clone()).await;
+            let _ = me.send_message(TelemetryMessage::Answered { spans, outcome });
+        });
+    }
+
+    fn answered(
+        &mut self,
+        me: &ActorRef<TelemetryMessage>,
+        spans: Vec<Span>,
+        outcome: Result<Sent, NotSent>,
+    ) {
+        let count = spans.len() as u64;
+        let mut wait = COLLECT_FOR;
+        match outcome {
+            Ok(Sent { rejected }) => {
+                self.trouble = None;
+                self.counters.spans += count.saturating_sub(rejected);
+                self.counters.dropped += rejected.min(count);
+            }
+            Err(NotSent::Never(why)) => {
+                self.counters.dropped += count;
+                self.failed(&why);
+            }
+            Err(NotSent::Later(why)) => {
+                self.failed(&why);
+                for span in spans.into_iter().rev() {
+                    self.waiting.push_front(span);
+                }
+                wait = TRY_AGAIN;
+            }
+        }
+        self.sending = Sending::No;
+        if !self.waiting.is_empty() {
+            self.send_after(me, wait);
+        }
+    }
+
+    fn send_metrics(&self, me: &ActorRef<TelemetryMessage>, metrics: Vec<Metric>) {
+        let Some(collector) = self.collector.clone() else { return };
+        let (me, since) = (me.clone(), self.since);
+        tokio::spawn(async move {
+            let outcome = collector.send_metrics(&metrics, since, clock::now()).await;
+            let _ = me.send_message(TelemetryMessage::MetricsAnswered(outcome));
+        });
+    }
+
+    fn failed(&mut self, why: &str) {
+        if self.trouble.as_deref() != Some(why) {
+            tracing::warn!(error = why, "cannot send telemetry");
+        }
+        self.trouble = Some(why.to_owned());
+        self.counters.failures += 1;
+        self.counters.last_failure.clone_from(&self.trouble);
+    }
+}

@@ -1,0 +1,108 @@
+//! When sessions, turns, calls and jobs began and ended, for traces. Names, ids, times and counts, and no text.
+
+use rusqlite::{Connection, params};
+
+use super::StoreError;
+use super::row::{Sql, record};
+use crate::memory::ids::{AgentName, BatchId, CallId, JobId, SessionId, SessionKey, SessionRow, Timestamp};
+use crate::memory::material::BatchSource;
+
+record! {
+/// A session in its latest life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionTimes from "sessions s JOIN projects p ON p.id = s.project" {
+    row: SessionRow = "s.id",
+    pub agent: AgentName = "s.agent",
+    pub id: SessionId = "s.session_id",
+    /// Counted from 1.
+    pub life: u32 = "s.life",
+    pub project: String = "p.name",
+}
+}
+
+record! {
+/// A closed turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnTimes from "prompt_batches b" {
+    pub batch: BatchId = "b.id",
+    pub source: BatchSource = "b.source",
+    pub began: Timestamp = "b.opened_at",
+    pub ended: Timestamp = "b.closed_at",
+    pub close_reason: Option<String> = "b.close_reason",
+    /// The life in which it began.
+    pub life: u32 = "ifnull((SELECT max(l.life) FROM life_events l
+        WHERE l.session = b.session AND l.name = 'session_start' AND l.at <= b.opened_at), 1)",
+}
+}
+
+record! {
+/// A tool call that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallTimes from "activities a" {
+    pub tool: String = "a.tool_name",
+    pub id: Option<CallId> = "a.tool_use_id",
+    pub subagent: Option<String> = "a.subagent_type",
+    pub failed: bool = "a.failed",
+    /// It never ran: the user or a rule refused it.
+    pub refused: bool = "a.failed AND a.part_of IS NOT NULL",
+    pub ended: Timestamp = "a.at",
+    /// `None` where the agent does not tell.
+    pub duration_ms: Option<i64> = "a.duration_ms",
+}
+}
+
+record! {
+/// A compression job that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobTimes from "jobs j" {
+    pub id: JobId = "j.id",
+    session: SessionRow = "j.session",
+    pub batch: Option<BatchId> = "j.batch",
+    pub kind: String = "j.kind",
+    pub status: String = "j.status",
+    pub attempts: u32 = "j.attempts",
+    /// Who made the result.
+    pub origin: Option<String> = "j.origin",
+    pub queued: Timestamp = "j.created_at",
+    pub ended: Option<Timestamp> = "j.finished_at",
+}
+}
+
+#[cfg(test)]
+impl SessionTimes {
+    pub(crate) fn example(agent: AgentName, id: SessionId, life: u32) -> Self {
+        Self { row: SessionRow(1), agent, id, life, project: "shop".to_owned() }
+    }
+}
+
+/// A session. `None`: it is forgotten.
+pub fn session_times(db: &Connection, key: &SessionKey) -> Result<Option<SessionTimes>, StoreError> {
+    let sql = format!("{} WHERE s.agent = ?1 AND s.session_id = ?2", SessionTimes::SELECT);
+    db.first(&sql, params![key.agent, key.id])
+}
+
+/// The closed turns of this prompt, each with its calls. A prompt has several if one was taken up again. Private ones
+/// are left out.
+pub fn turn_times(
+    db: &Connection,
+    session: &SessionTimes,
+    prompt_number: u32,
+) -> Result<Vec<(TurnTimes, Vec<CallTimes>)>, StoreError> {
+    let sql = format!(
+        "{} WHERE b.session = ?1 AND b.prompt_number = ?2 AND b.closed_at IS NOT NULL AND b.source <> ?3",
+        TurnTimes::SELECT
+    );
+    let turns: Vec<TurnTimes> =
+        db.all(&sql, params![session.row, prompt_number, BatchSource::Private.as_str()])?;
+    let sql = format!("{} WHERE a.batch = ?1 AND a.kind = 'tool' ORDER BY a.at, a.id", CallTimes::SELECT);
+    let calls = |turn: &TurnTimes| db.all(&sql, [turn.batch]);
+    turns.into_iter().map(|turn| calls(&turn).map(|calls| (turn, calls))).collect()
+}
+
+/// A job with its session. `None`: it is forgotten.
+pub fn job_times(db: &Connection, job: JobId) -> Result<Option<(JobTimes, SessionTimes)>, StoreError> {
+    let job: Option<JobTimes> = db.first(&format!("{} WHERE j.id = ?1", JobTimes::SELECT), [job])?;
+    let Some(job) = job else { return Ok(None) };
+    let session = db.one(&format!("{} WHERE s.id = ?1", SessionTimes::SELECT), [job.session])?;
+    Ok(Some((job, session)))
+}

@@ -1,0 +1,218 @@
+//! Traces and metrics as a collector receives them.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use prost::Message;
+use recall_tests::provider::{Asked, Behaviour, Provider, TOKENS_IN, TOKENS_OUT, well};
+use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage};
+use serde_json::json;
+
+/// A collector that takes everything.
+fn collector() -> Provider {
+    Provider::start(|_, _| taken())
+}
+
+fn taken() -> Behaviour {
+    Behaviour::Raw { status: 200, headers: Vec::new(), body: Vec::new() }
+}
+
+fn config(collector: &Provider) -> String {
+    format!("[telemetry]\notlp_endpoint = '{}'\n", collector.url())
+}
+
+fn spans(asked: &[Asked]) -> Vec<Span> {
+    let traces = asked.iter().filter(|asked| asked.path == "/v1/traces");
+    traces
+        .flat_map(|asked| {
+            assert_eq!(asked.header("content-type"), Some("application/x-protobuf"));
+            let request = ExportTraceServiceRequest::decode(asked.bytes.as_slice()).unwrap();
+            request.resource_spans.into_iter().flat_map(|of| of.scope_spans).flat_map(|of| of.spans)
+        })
+        .collect()
+}
+
+/// Waits until a span of each of these names has come.
+#[track_caller]
+fn wait_for(collector: &Provider, names: &[&str]) -> Vec<Span> {
+    loop {
+        let asked = collector.asked();
+        let spans = spans(&asked);
+        if names.iter().all(|name| spans.iter().any(|span| span.name == *name)) {
+            return spans;
+        }
+        collector.wait_for(asked.len() + 1);
+    }
+}
+
+#[track_caller]
+fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
+    let found: Vec<_> = spans.iter().filter(|span| span.name == name).collect();
+    assert_eq!(found.len(), 1, "{name}");
+    found[0]
+}
+
+fn said<'a>(span: &'a Span, key: &str) -> Option<&'a Value> {
+    let found = span.attributes.iter().find(|attribute| attribute.key == key);
+    found.and_then(|attribute| attribute.value.as_ref()?.value.as_ref())
+}
+
+fn text(text: &str) -> Value {
+    Value::StringValue(text.to_owned())
+}
+
+#[test]
+fn a_session_is_one_trace_without_its_content() {
+    let (collector, model) = (collector(), Provider::start(well));
+    let prices = "usd_per_mtok_in = 1.0\nusd_per_mtok_out = 5.0";
+    let stage = Stage::new().config(&(config(&collector) + &model.config("openai", prices))).daemon();
+    stage.hook(&stage.event("s", "SessionStart", json!({"source": "startup"})));
+    let prompt = json!({"prompt": DISCOUNT_PROMPT, "prompt_id": "p1"});
+    stage.hook(&stage.event("s", "UserPromptSubmit", prompt));
+    for (number, mut call) in stage.discount_calls().into_iter().enumerate() {
+        call["tool_use_id"] = json!(format!("toolu_{number}"));
+        call["prompt_id"] = json!("p1");
+        stage.hook(&stage.event("s", "PostToolUse", call));
+    }
+    let stop = json!({"last_assistant_message": DISCOUNT_ANSWER, "prompt_id": "p1"});
+    stage.hook(&stage.event("s", "Stop", stop));
+    stage.hook(&stage.event("s", "UserPromptSubmit", json!({"prompt": "run the tests", "prompt_id": "p2"})));
+    let call = json!({"tool_name": "Bash", "tool_use_id": "toolu_9", "prompt_id": "p2", "duration_ms": 120,
+        "tool_input": {"command": "cargo test very_private_name"}, "error": "exit code 101: very_private_output"});
+    stage.hook(&stage.event("s", "PostToolUseFailure", call));
+    stage.hook(&stage.event("s", "Stop", json!({"prompt_id": "p2", "last_assistant_message": "They fail."})));
+    stage.hook(&stage.event("s", "SessionEnd", json!({"reason": "logout"})));
+    stage.flush();
+    let names = [
+        "session claude-code",
+        "invoke_agent claude-code",
+        "execute_tool Bash",
+        "compress batch",
+        "chat mock",
+    ];
+    let spans = wait_for(&collector, &names);
+    let session = named(&spans, "session claude-code");
+    assert!(session.parent_span_id.is_empty());
+    assert_eq!(said(session, "recall.session.end_reason"), Some(&text("logout")));
+    let failed =
+        spans.iter().find(|span| said(span, "gen_ai.tool.call.id") == Some(&text("toolu_9"))).unwrap();
+    assert_eq!(failed.end_time_unix_nano - failed.start_time_unix_nano, 120_000_000);
+    assert_eq!(failed.status.as_ref().unwrap().code, StatusCode::Error as i32);
+    assert_eq!(said(failed, "error.type"), Some(&text("failed")));
+    let parent = |span: &Span| {
+        spans.iter().find(|other| other.span_id == span.parent_span_id).map(|parent| parent.name.clone())
+    };
+    for (child, expected) in [
+        ("invoke_agent", "session claude-code"),
+        ("execute_tool", "invoke_agent claude-code"),
+        ("compress batch", "invoke_agent claude-code"),
+    ] {
+        for span in spans.iter().filter(|span| span.name.starts_with(child)) {
+            assert_eq!(parent(span).as_deref(), Some(expected), "{}", span.name);
+            assert!(span.start_time_unix_nano <= span.end_time_unix_nano);
+        }
+    }
+    let asked = spans.iter().find(|span| span.name == "chat mock").unwrap();
+    assert_eq!(said(asked, "gen_ai.usage.input_tokens"), Some(&Value::IntValue(TOKENS_IN as i64)));
+    assert_eq!(said(asked, "gen_ai.usage.output_tokens"), Some(&Value::IntValue(TOKENS_OUT as i64)));
+    let dollars = (TOKENS_IN as f64 + 5.0 * TOKENS_OUT as f64) / 1e6;
+    assert_eq!(said(asked, "recall.cost.usd"), Some(&Value::DoubleValue(dollars)));
+    assert!(spans.iter().all(|span| span.trace_id == session.trace_id));
+    for asked in collector.asked() {
+        let sent = String::from_utf8_lossy(&asked.bytes).into_owned();
+        for content in
+            [DISCOUNT_PROMPT, DISCOUNT_ANSWER, "run the tests", "They fail", "very_private", "cart"]
+        {
+            assert!(!sent.contains(content), "{content:?} was sent to {}", asked.path);
+        }
+    }
+}
+
+#[test]
+fn a_private_turn_leaves_no_span() {
+    let collector = collector();
+    let stage = Stage::new().config(&config(&collector)).daemon();
+    for (prompt, tool) in [("<private>what I earn</private>", "Grep"), ("list the files", "Glob")] {
+        stage.hook(&stage.event("s", "UserPromptSubmit", json!({"prompt": prompt, "prompt_id": tool})));
+        let call = json!({"tool_name": tool, "tool_use_id": tool, "prompt_id": tool, "tool_input": {"pattern": "x"},
+            "tool_response": "x"});
+        stage.hook(&stage.event("s", "PostToolUse", call));
+        stage.hook(&stage.event("s", "Stop", json!({"prompt_id": tool})));
+    }
+    stage.flush();
+    let spans = wait_for(&collector, &["execute_tool Glob"]);
+    assert!(spans.iter().all(|span| span.name != "execute_tool Grep"), "{spans:?}");
+    assert_eq!(spans.iter().filter(|span| span.name == "invoke_agent claude-code").count(), 1);
+}
+
+#[test]
+fn the_daemon_is_measured() {
+    let collector = collector();
+    let stage = Stage::new().config(&config(&collector)).daemon();
+    let _ = stage.json(["ctl", "status"]);
+    let measured = loop {
+        let asked = collector.asked();
+        if let Some(measured) = asked.iter().find(|asked| asked.path == "/v1/metrics") {
+            break ExportMetricsServiceRequest::decode(measured.bytes.as_slice()).unwrap();
+        }
+        collector.wait_for(asked.len() + 1);
+    };
+    let metrics = &measured.resource_metrics[0].scope_metrics[0].metrics;
+    let of = |name: &str| metrics.iter().find(|metric| metric.name == name).unwrap();
+    assert_eq!(of("recall.uptime").unit, "s");
+    let Some(Data::Gauge(memory)) = &of("recall.resident_memory").data else { panic!("no gauge") };
+    let Some(number_data_point::Value::AsDouble(bytes)) = memory.data_points[0].value else {
+        panic!("no value")
+    };
+    assert!(bytes > 1e6, "{bytes}");
+    let Some(Data::Sum(lost)) = &of("recall.events_lost").data else { panic!("no sum") };
+    assert!(lost.is_monotonic && lost.data_points[0].start_time_unix_nano > 0);
+}
+
+#[test]
+fn a_collector_in_trouble_is_told_later() {
+    let traces = AtomicU64::new(0);
+    let collector = Provider::start(move |asked, _| match asked.path.as_str() {
+        "/v1/traces" if traces.fetch_add(1, Ordering::SeqCst) == 0 => Behaviour::Status(503),
+        _ => taken(),
+    });
+    let stage = Stage::new().config(&config(&collector)).daemon();
+    stage.discount_session("s");
+    stage.flush();
+    let name = "invoke_agent claude-code";
+    let again = loop {
+        let asked = collector.asked();
+        let traces: Vec<_> = asked.iter().filter(|asked| asked.path == "/v1/traces").cloned().collect();
+        if let [_, again, ..] = &traces[..] {
+            break spans(std::slice::from_ref(again));
+        }
+        collector.wait_for(asked.len() + 1);
+    };
+    assert!(again.iter().any(|span| span.name == name), "what was not taken comes again");
+    let telemetry = &stage.json(["ctl", "status"])["telemetry"];
+    assert!(telemetry["failures"].as_u64().unwrap() > 0, "{telemetry}");
+    assert_eq!(telemetry["last_failure"], "the collector answers 503");
+    assert_eq!(telemetry["dropped"], 0);
+    let told = stage.recall(["status"]).stdout;
+    assert!(told.contains(&format!("telemetry    {}", collector.url())), "{told}");
+    assert!(told.contains("the collector answers 503"), "{told}");
+}
+
+#[test]
+fn a_collector_that_is_silent_holds_nobody_up() {
+    let collector = Provider::start(|_, _| Behaviour::Silence);
+    let mut stage = Stage::new().config(&config(&collector)).daemon();
+    stage.discount_session("s");
+    stage.flush();
+    assert!(stage.json(["ctl", "status"])["observations"].as_u64().unwrap() > 0);
+    assert!(stage.stop_daemon().success());
+}

@@ -2,7 +2,7 @@
 //! second, and search, context, memory, start and catch-up by size.
 //!
 //! `cargo run --release -p recall-tests --bin recall-bench [-- --shim PATH] [--runs N] [--sizes 1000,10000,100000]
-//! [--curves FILE.svg]`
+//! [--curves FILE.svg] [--readers 50]`
 //!
 //! Times of one run compare with each other; those of two runs on a shared machine do not.
 
@@ -45,6 +45,7 @@ const WORDS: &str = "login session token cache retry socket parser index writer 
                      config default flag path folder permission owner symlink cursor page query filter rank score";
 
 mod curves;
+mod readers;
 
 fn main() {
     let options = Options::parse();
@@ -62,6 +63,9 @@ fn main() {
             shim_times(&shim, options.runs, sync);
             throughput(sync);
         }
+    }
+    if options.readers > 0 {
+        readers::measure(options.readers);
     }
     println!(
         "\n| observations | documents | search p50 / p99 ms | start p50 / p99 ms | prompt p50 / p99 ms | event p50 / p99 ms | RSS MiB | cold start ms | documents/s |"
@@ -93,6 +97,9 @@ struct Options {
     /// How often each program is started; 0 leaves out the hook client and the throughput
     #[arg(long, default_value_t = 1_000)]
     runs: usize,
+    /// Measure hooks while so many readers follow the gateway's events, one of which reads nothing
+    #[arg(long, default_value_t = 0)]
+    readers: usize,
     /// Draw the times by size into this SVG file
     #[arg(long)]
     curves: Option<PathBuf>,

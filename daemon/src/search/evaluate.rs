@@ -18,6 +18,7 @@ use crate::memory::ranking::{
 };
 
 use super::filter::passage_count;
+use super::populations::Populations;
 use super::proximity::{Weighted, closeness};
 use super::request::Request;
 use super::request::Spelling;
@@ -31,9 +32,9 @@ use super::weights::{factors, presence, text_factors};
 /// Candidates that get the second look, unless more hits are asked for.
 const CANDIDATES: usize = 200;
 
-pub(crate) fn evaluate(
+pub(super) fn evaluate(
     searcher: &Searcher,
-    fields: &Fields,
+    (fields, populations): (&Fields, &Populations),
     request: &Request,
 ) -> tantivy::Result<Candidates> {
     let wanted = terms::query_terms(&request.query);
@@ -42,7 +43,7 @@ pub(crate) fn evaluate(
         return Ok(Candidates::default());
     }
     let mut terms = terms::select(searcher, fields, wanted)?;
-    let segments = Segment::open_all(searcher, fields, request)?;
+    let segments = Segment::open_all(searcher, (fields, populations), request)?;
     let read_as = match request.spelling {
         Spelling::AsWritten => Vec::new(),
         Spelling::Forgiving => spelling::correct(&segments, fields.text, &mut terms)?,
@@ -55,14 +56,14 @@ pub(crate) fn evaluate(
 }
 
 /// Of these documents, the first `most` that are in the request's scope and fulfil its conditions, as candidates.
-pub(crate) fn admitted(
+pub(super) fn admitted(
     searcher: &Searcher,
-    fields: &Fields,
+    (fields, populations): (&Fields, &Populations),
     request: &Request,
     documents: impl Iterator<Item = (DocumentKey, Part)>,
     most: usize,
 ) -> tantivy::Result<Vec<Candidate>> {
-    let segments = Segment::open_all(searcher, fields, request)?;
+    let segments = Segment::open_all(searcher, (fields, populations), request)?;
     let mut candidates = Vec::new();
     for (key, part) in documents {
         if candidates.len() >= most {

@@ -24,8 +24,8 @@ use crate::memory::document::{Document, DocumentKey};
 
 use super::error::IndexError;
 use super::evaluate::{admitted, evaluate};
-use super::filter::population;
 use super::merging::Merges;
+use super::populations::Populations;
 use super::request::{Request, Scope};
 use super::schema::{self, Fields, SCHEMA_VERSION};
 use super::source::{Candidate, CandidateSource, Candidates, Part};
@@ -41,6 +41,7 @@ const MEMORY_FOR_A_FEW: usize = 200_000;
 pub struct Index {
     reader: IndexReader,
     fields: Fields,
+    populations: Populations,
     /// See [`Index::high_water`].
     high_water: Arc<AtomicI64>,
 }
@@ -150,7 +151,7 @@ impl Index {
         }
         let index = writer.finalize()?;
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
-        Ok(Self { reader, fields, high_water: Arc::default() })
+        Ok(Self { reader, fields, populations: Populations::default(), high_water: Arc::default() })
     }
 
     /// The high-water mark of the commit that is searched, or of an earlier one: what was logged after it may be
@@ -170,16 +171,18 @@ impl Index {
         most: usize,
     ) -> Result<Vec<Candidate>, IndexError> {
         let searcher = self.reader.searcher();
-        catch_unwind(AssertUnwindSafe(|| admitted(&searcher, &self.fields, request, documents, most)))
-            .map_err(|_| IndexError::Damaged)?
-            .map_err(IndexError::from)
+        catch_unwind(AssertUnwindSafe(|| {
+            admitted(&searcher, (&self.fields, &self.populations), request, documents, most)
+        }))
+        .map_err(|_| IndexError::Damaged)?
+        .map_err(IndexError::from)
     }
 
     /// The number of searchable documents, without passages.
     pub fn documents(&self) -> u64 {
         let searcher = self.reader.searcher();
         let count = |segment: &SegmentReader| {
-            let documents = population(segment, &Scope::Everything).ok().flatten();
+            let documents = self.populations.of(segment, &Scope::Everything).ok().flatten();
             documents.map_or_else(|| u64::from(segment.num_docs()), |documents| documents.len() as u64)
         };
         searcher.segment_readers().iter().map(count).sum()
@@ -206,7 +209,7 @@ impl CandidateSource for Index {
     fn candidates(&self, request: &Request) -> Result<Candidates, IndexError> {
         let searcher = self.reader.searcher();
         // Files can be damaged while they are open. That may fail a search, but must not end the process.
-        catch_unwind(AssertUnwindSafe(|| evaluate(&searcher, &self.fields, request)))
+        catch_unwind(AssertUnwindSafe(|| evaluate(&searcher, (&self.fields, &self.populations), request)))
             .map_err(|_| IndexError::Damaged)?
             .map_err(IndexError::from)
     }
@@ -262,7 +265,12 @@ fn open_unguarded(folder: &Path) -> Result<Opened, OpenIndexError> {
     let high_water = note.high_water;
     let searched = Arc::new(AtomicI64::new(high_water));
     Ok(Opened {
-        index: Index { reader: reader.clone(), fields, high_water: searched.clone() },
+        index: Index {
+            reader: reader.clone(),
+            fields,
+            populations: Populations::default(),
+            high_water: searched.clone(),
+        },
         writer: Writer { writer, index, reader, fields, merges: Merges::new(), high_water, searched },
     })
 }

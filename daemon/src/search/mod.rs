@@ -35,6 +35,7 @@ mod filter;
 mod long_text;
 mod merging;
 mod passages;
+mod populations;
 mod proximity;
 mod schema;
 mod terms;

@@ -1,9 +1,12 @@
 //! One segment of the index, as a request sees it.
 
+use std::sync::Arc;
+
 use tantivy::columnar::Column;
 use tantivy::{BitSet, DocId, Searcher, SegmentReader};
 
-use super::filter::{ConditionBuilder, Conditions, population};
+use super::filter::{ConditionBuilder, Conditions};
+use super::populations::Populations;
 use super::request::Request;
 use super::schema::{self, Fields, PackedTraits};
 use super::source::{Candidate, Part};
@@ -16,7 +19,7 @@ pub(super) struct Segment<'a> {
     pub(super) reader: &'a SegmentReader,
     /// The index of its first document among those of all segments.
     pub(super) first: DocId,
-    population: Option<BitSet>,
+    population: Option<Arc<BitSet>>,
     pub(super) conditions: Conditions,
     traits: Column<u64>,
     at: Column<i64>,
@@ -28,7 +31,7 @@ pub(super) struct Segment<'a> {
 impl<'a> Segment<'a> {
     pub(super) fn open_all(
         searcher: &'a Searcher,
-        fields: &Fields,
+        (fields, populations): (&Fields, &Populations),
         request: &Request,
     ) -> tantivy::Result<Vec<Self>> {
         let conditions = ConditionBuilder { searcher, fields, request };
@@ -39,7 +42,7 @@ impl<'a> Segment<'a> {
             segments.push(Self {
                 reader,
                 first,
-                population: population(reader, &request.scope)?,
+                population: populations.of(reader, &request.scope)?,
                 conditions: conditions.build(reader)?,
                 traits: columns.u64(schema::TRAITS)?,
                 at: columns.i64(schema::AT)?,

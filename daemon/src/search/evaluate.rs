@@ -86,19 +86,13 @@ pub(super) fn admitted(
     Ok(candidates)
 }
 
-/// The sums for one document.
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    strength: f32,
-    information: f32,
-    /// One bit per term.
-    found: u32,
-}
-
 /// The sums of all documents, and the information of the terms.
 struct Tally<'a> {
     terms: Vec<Weighted<'a>>,
-    sums: Vec<Sum>,
+    /// Strength and information of each document. Arrays of zeros cost nothing where no term is found.
+    sums: Vec<[f32; 2]>,
+    /// One bit for each term that a document has.
+    found: Vec<u32>,
     /// The sum of a document that has every term.
     whole: f32,
 }
@@ -117,7 +111,12 @@ impl<'a> Tally<'a> {
         let average_length = if texts == 0 { 0.0 } else { tokens as f32 / texts as f32 };
         let population = segments.iter().map(Segment::size).sum::<usize>();
         let population = u32::try_from(population).unwrap_or(u32::MAX);
-        let mut tally = Self { terms: Vec::new(), sums: vec![Sum::default(); documents], whole: 0.0 };
+        let mut tally = Self {
+            terms: Vec::new(),
+            sums: vec![[0.0; 2]; documents],
+            found: vec![0; documents],
+            whole: 0.0,
+        };
         let mut matches: Vec<(u32, f32)> = Vec::new();
         for (place, term) in terms.iter().enumerate().take(terms::MOST_TERMS) {
             matches.clear();
@@ -128,16 +127,23 @@ impl<'a> Tally<'a> {
                 Frequency { documents: u32::try_from(matches.len()).unwrap_or(u32::MAX), population };
             let information = information(frequency, term.commonness) * term.share;
             for (document, presence) in &matches {
-                if let Some(sum) = tally.sums.get_mut(*document as usize) {
-                    sum.strength += presence * information;
-                    sum.information += information;
-                    sum.found |= 1 << place;
+                let document = *document as usize;
+                if let (Some([strength, sum]), Some(found)) =
+                    (tally.sums.get_mut(document), tally.found.get_mut(document))
+                {
+                    *strength += presence * information;
+                    *sum += information;
+                    *found |= 1 << place;
                 }
             }
             tally.whole += information;
             tally.terms.push(Weighted { term, information });
         }
         Ok(tally)
+    }
+
+    fn found(&self, document: usize) -> u32 {
+        self.found.get(document).copied().unwrap_or_default()
     }
 
     /// The text match without its evidence, see [`Self::with_evidence`].
@@ -147,11 +153,11 @@ impl<'a> Tally<'a> {
             // nothing.
             return TextMatch { strength: 1.0, coverage: 1.0, ..TextMatch::default() };
         }
-        let sum = self.sums.get(document).copied().unwrap_or_default();
+        let [strength, information] = self.sums.get(document).copied().unwrap_or_default();
         let whole = self.whole.max(f32::MIN_POSITIVE);
         TextMatch {
-            strength: (sum.strength / whole).min(1.0),
-            coverage: (sum.information / whole).min(1.0),
+            strength: (strength / whole).min(1.0),
+            coverage: (information / whole).min(1.0),
             proximity,
             ..TextMatch::default()
         }
@@ -159,7 +165,7 @@ impl<'a> Tally<'a> {
 
     /// Adds the evidence of the found terms. Instructing words support a subject but are no evidence without one.
     fn with_evidence(&self, document: usize, text: TextMatch) -> TextMatch {
-        let found = self.sums.get(document).map_or(0, |sum| sum.found);
+        let found = self.found(document);
         let (mut subject, mut support, mut missed) = (0.0, 0.0, 0.0);
         for (place, weighted) in self.terms.iter().enumerate() {
             let told = weighted.information.min(1.0);
@@ -179,7 +185,7 @@ impl<'a> Tally<'a> {
 
     fn part(&self, document: usize, text: TextMatch) -> Part {
         let words = text_factors(text);
-        let matched = self.sums.get(document).map_or(0, |sum| sum.found);
+        let matched = self.found(document);
         Part { fit: words.fit(), relevance: relevance(text), words: Some(words), cosine: None, matched }
     }
 }
@@ -256,13 +262,13 @@ fn best_documents(segments: &[Segment<'_>], tally: &Tally<'_>, request: &Request
     // A phrase may consist of function words, which are not looked up. Its documents are known from the conditions.
     let any_text = tally.terms.is_empty() || !request.query.phrases.is_empty();
     for (place, segment) in segments.iter().enumerate() {
-        for doc in 0..segment.reader.max_doc() {
-            let document = (segment.first + doc) as usize;
-            let found = tally.sums.get(document).is_some_and(|sum| sum.found != 0);
-            let fits = found || any_text && segment.holds(doc);
+        let found = tally.found.iter().skip(segment.first as usize);
+        for (doc, found) in (0..segment.reader.max_doc()).zip(found) {
+            let fits = *found != 0 || any_text && segment.holds(doc);
             if !(fits && segment.conditions.admits(doc)) {
                 continue;
             }
+            let document = (segment.first + doc) as usize;
             total += 1;
             let text = tally.text_match(document, 0.0);
             let floor = if best.len() < most { None } else { best.peek().map(|Reverse(least)| least.score) };

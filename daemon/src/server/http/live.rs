@@ -9,7 +9,7 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Semaphore, mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::answer::{Refusal, unanswered};
 use crate::app::bus::{Bus, BusEvent};
@@ -23,6 +23,10 @@ const READERS: usize = 64;
 const BEAT: Duration = Duration::from_secs(15);
 /// A prompt can be long, and a thousand are kept.
 const MOST_CONTENT: usize = 2_000;
+/// How long events are collected for one write. Nobody sees the difference.
+const TOGETHER: Duration = Duration::from_millis(25);
+/// Bytes of one write, and so what a reader that has stopped can hold.
+const MOST_TOGETHER: usize = 64 * 1024;
 
 /// The last events of a daemon. Cheap to clone.
 #[derive(Clone)]
@@ -75,7 +79,7 @@ impl LiveEvents {
             last_id.and_then(|id| id.split_once('-')).filter(|(epoch, _)| *epoch == self.epoch.to_string());
         let resumed = resumed.and_then(|(_, number)| number.parse().ok()).filter(|number| *number <= now);
         let lost = last_id.is_some() && resumed.is_none();
-        let (send, receive) = mpsc::channel(4);
+        let (send, receive) = mpsc::channel(1);
         let events = self.clone();
         tokio::spawn(async move {
             // It ends with the reader or the daemon.
@@ -89,14 +93,10 @@ impl LiveEvents {
         let hello = json!({"lost": lost});
         to.send(format!("event: connected\ndata: {hello}\n\n").into()).await.ok()?;
         loop {
-            for (number, event) in self.after(from) {
-                if number > from + 1 {
-                    let missed = number - from - 1;
-                    let told = format!("event: lagged\ndata: {}\n\n", json!({"lagged": missed}));
-                    to.send(told.into()).await.ok()?;
-                }
-                to.send(event).await.ok()?;
-                from = number;
+            while let Some(events) = self.next(&mut from) {
+                to.send(events).await.ok()?;
+                // What comes meanwhile goes together: many readers of many events cost a write each otherwise.
+                sleep(TOGETHER).await;
             }
             tokio::select! {
                 () = to.closed() => return None,
@@ -106,6 +106,23 @@ impl LiveEvents {
                 },
             }
         }
+    }
+
+    /// The events after `from`, as many as go together, and moves it behind them.
+    fn next(&self, from: &mut u64) -> Option<Bytes> {
+        let mut together = Vec::new();
+        for (number, event) in self.after(*from) {
+            if number > *from + 1 {
+                let missed = json!({"lagged": number - *from - 1});
+                together.extend_from_slice(format!("event: lagged\ndata: {missed}\n\n").as_bytes());
+            }
+            together.extend_from_slice(&event);
+            *from = number;
+            if together.len() >= MOST_TOGETHER {
+                break;
+            }
+        }
+        (!together.is_empty()).then(|| together.into())
     }
 
     fn after(&self, from: u64) -> Vec<(u64, Bytes)> {

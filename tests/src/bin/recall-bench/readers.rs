@@ -33,11 +33,14 @@ pub(super) fn measure(readers: usize) {
     let mut number = 0;
     round(&services, &mut number);
     let rss = |services: &Services| services.ask(Status)["rss_bytes"].as_f64().unwrap() / 1048576.0;
-    let before = rss(&services);
     let (mut alone, mut watched) = (Vec::new(), Vec::new());
+    let (mut grown_alone, mut grown_watched) = (0.0, 0.0);
     let read = Arc::new(AtomicU64::new(0));
     for _ in 0..ROUNDS {
+        let begun = rss(&services);
         alone.extend(round(&services, &mut number));
+        let between = rss(&services);
+        grown_alone += between - begun;
         let streams: Vec<TcpStream> = (0..readers).map(|_| follow(&note)).collect();
         // The first lets its socket fill.
         streams.iter().skip(1).for_each(|stream| count_events(stream, &read));
@@ -45,6 +48,7 @@ pub(super) fn measure(readers: usize) {
         for stream in streams {
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
+        grown_watched += rss(&services) - between;
     }
     println!(
         "\n{RATE} hook events a second, without readers and with {readers}, one of which reads nothing\n"
@@ -54,7 +58,10 @@ pub(super) fn measure(readers: usize) {
         println!("| {name} | {:.2} | {:.2} |", percentile(times, 50.0), percentile(times, 99.0));
     }
     println!("\nevents read: {}", read.load(Ordering::Relaxed));
-    println!("daemon RSS: {before:.1} MiB before, {:.1} MiB afterwards", rss(&services));
+    println!(
+        "daemon RSS: {:.1} MiB; grown by {grown_alone:.1} MiB without and by {grown_watched:.1} MiB with readers",
+        rss(&services)
+    );
 }
 
 /// Prompts, calls and answers at a steady rate, in milliseconds each. Every session has one turn.
@@ -68,7 +75,8 @@ fn round(services: &Services, number: &mut usize) -> Vec<f64> {
         let (session, part) = (*number / 5, *number % 5);
         let mut event = match part {
             0 => json!({"hook_event_name": "UserPromptSubmit", "prompt": format!("look at step {session}")}),
-            4 => {
+            4 => json!({"hook_event_name": "SessionEnd", "reason": "other"}),
+            3 => {
                 json!({"hook_event_name": "Stop", "last_assistant_message": format!("Step {session} is done.")})
             }
             _ => {

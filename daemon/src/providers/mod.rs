@@ -75,7 +75,7 @@ pub enum ProviderSetupError {
 }
 
 /// A provider's state, as `recall ctl status` shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ProviderState {
     /// `provider:model`.
     pub name: String,

@@ -1,12 +1,13 @@
 //! The answers to changes by hand: what was removed, or would be; what can be taken back.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Moment, PublicId, Text};
 use crate::store::{ForgottenCounts, HandChange};
 
 /// How much matches, or was removed.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ForgetAnswer {
     #[serde(flatten)]
     pub counts: ForgottenCounts,
@@ -19,7 +20,7 @@ pub struct ForgetAnswer {
     pub items: Option<Vec<ForgetItem>>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct UnreadableAnswer {
     /// Events that are stored as they came.
     pub events: usize,
@@ -29,7 +30,7 @@ pub struct UnreadableAnswer {
     pub waiting_files: u64,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ForgetItem {
     pub id: PublicId,
     pub kind: Text,
@@ -37,19 +38,19 @@ pub struct ForgetItem {
 }
 
 /// The changes that can be taken back, newest first.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ChangesAnswer {
     pub changes: Vec<ChangeAnswer>,
 }
 
 /// What was taken back; null if there was nothing.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct UndoAnswer {
     pub undone: Option<ChangeAnswer>,
 }
 
 /// A change by hand of an observation.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ChangeAnswer {
     pub id: i64,
     /// `edit`, `pin`, `unpin`, `resolve` or `reopen`.

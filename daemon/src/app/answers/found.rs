@@ -1,5 +1,6 @@
 //! The answers of queries: a search, a document, a timeline, the context for an agent, and the identity of a folder.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use super::observation::{ObservationAnswer, SummaryAnswer};
@@ -11,7 +12,7 @@ use crate::memory::text::shortened_line;
 use crate::search::request::SourcePart;
 use crate::store::TimelineRow;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SearchAnswer {
     pub results: Vec<SearchResult>,
     pub total: usize,
@@ -30,7 +31,7 @@ pub struct SearchAnswer {
 }
 
 /// A word of the query that was probably mistyped.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ReadAs {
     pub typed: String,
     /// A stem, as it is indexed.
@@ -38,7 +39,7 @@ pub struct ReadAs {
 }
 
 /// A session, an agent or a project that has no events, or a file that is probably mistyped.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct Unknown {
     /// `session`, `agent`, `project` or `file`.
     pub key: Text,
@@ -48,7 +49,7 @@ pub struct Unknown {
     pub meant: Option<String>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SearchResult {
     pub id: PublicId,
     pub kind: Text,
@@ -74,7 +75,7 @@ pub struct SearchResult {
 }
 
 /// How a score was computed: the product of its factors.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     pub relevance: f32,
     pub factors: serde_json::Map<String, serde_json::Value>,
@@ -89,7 +90,7 @@ pub struct Explanation {
 }
 
 /// The share of one source of candidates in a score.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedSource {
     pub source: Text,
     pub fit: f32,
@@ -106,7 +107,7 @@ impl From<&SourcePart> for ExplainedSource {
 }
 
 /// The answer of `context`.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ContextAnswer {
     #[serde(flatten)]
     pub block: TextAnswer<InjectedItem>,
@@ -119,7 +120,7 @@ pub struct ContextAnswer {
 }
 
 /// Why recall speaks at a prompt or does not: it speaks if `prompt` times `answer` is at least `floor`.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct DecisionAnswer {
     pub floor: f64,
     /// The probability that other sessions can help with the prompt.
@@ -139,7 +140,7 @@ pub struct DecisionAnswer {
 }
 
 /// What one feature adds to the log odds.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct DecisionPart {
     pub feature: Text,
     pub log_odds: f64,
@@ -169,7 +170,7 @@ impl From<Decision> for DecisionAnswer {
 const LEAST_LOG_ODDS: f64 = 0.005;
 
 /// Why recall is silent.
-#[derive(Clone, Copy, Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Silence {
     Paused,
@@ -178,7 +179,7 @@ pub enum Silence {
 }
 
 /// Any other stored text: a prompt, an answer, an activity.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct DocumentAnswer {
     pub id: PublicId,
     pub kind: Text,
@@ -192,7 +193,7 @@ pub struct DocumentAnswer {
     pub made_on: MadeOnAnswer,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct TimelineItem {
     pub id: Option<PublicId>,
     pub kind: String,
@@ -221,7 +222,7 @@ impl TimelineItem {
 }
 
 /// One item of `show`. Not tagged, because its fields distinguish the variants.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ShownItem {
     Observation(Box<ObservationAnswer>),
@@ -231,7 +232,7 @@ pub enum ShownItem {
 }
 
 /// The project that a folder belongs to.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct IdentityAnswer {
     /// The folder of its work tree.
     pub folder: String,
@@ -240,7 +241,7 @@ pub struct IdentityAnswer {
 }
 
 /// A project that a folder names as its own without having a commit of it.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct UnprovenClaimAnswer {
     /// The remote that its `.git/config` names, without credentials.
     pub remote: String,

@@ -1,11 +1,12 @@
 //! Why an observation is no longer valid, as JSON.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Text;
 use crate::store::{LineageRow, Relation};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct LineageAnswer {
     /// `superseded_by`, `supersedes` or `resolved`.
     pub relation: Text,

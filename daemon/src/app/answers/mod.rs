@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -26,6 +27,16 @@ pub type Text = Cow<'static, str>;
 #[derive(Clone, Copy, Debug)]
 pub struct Moment(pub Timestamp);
 
+impl JsonSchema for Moment {
+    fn schema_name() -> Cow<'static, str> {
+        "Moment".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "date-time"})
+    }
+}
+
 impl Serialize for Moment {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         // A time outside the calendar means damage. It is shown as 1970.
@@ -45,6 +56,16 @@ impl<'de> Deserialize<'de> for Moment {
 /// An id, as JSON: a number for an observation, a letter and a number for all others.
 #[derive(Clone, Copy, Debug)]
 pub struct PublicId(pub DocumentKey);
+
+impl JsonSchema for PublicId {
+    fn schema_name() -> Cow<'static, str> {
+        "PublicId".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": ["integer", "string"]})
+    }
+}
 
 impl Serialize for PublicId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -73,7 +94,7 @@ impl<'de> Deserialize<'de> for PublicId {
 }
 
 /// Where something was made, as in [`ObservationAnswer`].
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
 pub struct MadeOnAnswer {
     pub branch: Option<String>,
     pub commit: Option<String>,
@@ -81,7 +102,7 @@ pub struct MadeOnAnswer {
 }
 
 /// A text for an agent, and its items.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct TextAnswer<T> {
     pub text: String,
     pub tokens: u32,

@@ -1,5 +1,6 @@
 //! Observations and summaries, in the same shape everywhere.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::lineage::LineageAnswer;
@@ -7,7 +8,7 @@ use super::{Moment, PublicId, Text};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::store::{ObservationRow, SummaryRow};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ObservationAnswer {
     pub id: i64,
     pub uuid: String,
@@ -71,7 +72,7 @@ impl From<ObservationRow> for ObservationAnswer {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SummaryAnswer {
     pub id: PublicId,
     pub session_id: String,

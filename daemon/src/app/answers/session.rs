@@ -1,5 +1,6 @@
 //! Sessions, and the details of one: its batches, plans, subagents, lives and injections.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -11,12 +12,12 @@ use crate::store::{
     SubagentRow,
 };
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SessionsAnswer {
     pub sessions: Vec<SessionLine>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SessionLine {
     pub session_id: String,
     pub agent: String,
@@ -45,7 +46,7 @@ impl From<SessionInfo> for SessionLine {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SessionAnswer {
     pub session_id: String,
     pub agent: String,
@@ -75,7 +76,7 @@ pub struct SessionAnswer {
     pub injections: Vec<InjectionAnswer>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct BatchAnswer {
     pub prompt_number: u32,
     pub source: Text,
@@ -107,7 +108,7 @@ impl BatchAnswer {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ActivityAnswer {
     pub event_id: String,
     pub kind: String,
@@ -115,7 +116,9 @@ pub struct ActivityAnswer {
     pub tool_use_id: Option<String>,
     pub failed: bool,
     /// The agent's own JSON, or a text if it is not valid JSON.
+    #[schemars(with = "Option<serde_json::Value>")]
     pub input: Option<Box<RawValue>>,
+    #[schemars(with = "Option<serde_json::Value>")]
     pub response: Option<Box<RawValue>>,
     pub subagent: Option<String>,
     pub duration_ms: Option<i64>,
@@ -140,7 +143,7 @@ impl From<ActivityRow> for ActivityAnswer {
 }
 
 /// A plan or the task list; also the answer of `recall show` for one.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct PlanAnswer {
     pub id: PublicId,
     /// `plan` or `tasks`.
@@ -176,7 +179,7 @@ impl PlanAnswer {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SubagentAnswer {
     pub agent_id: String,
     pub agent_type: Option<String>,
@@ -205,12 +208,13 @@ impl SubagentAnswer {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct LifeEventAnswer {
     pub life: u32,
     pub event: String,
     pub at: Moment,
     /// The event's own fields.
+    #[schemars(with = "Option<serde_json::Value>")]
     pub detail: Option<Box<RawValue>>,
 }
 
@@ -225,7 +229,7 @@ impl From<LifeEventRow> for LifeEventAnswer {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct CompactionAnswer {
     pub id: PublicId,
     /// `auto` or `manual`.
@@ -248,7 +252,7 @@ impl From<CompactionRow> for CompactionAnswer {
 }
 
 /// One injected item, and why it was injected.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct InjectedItem {
     /// `observation`, `summary`, `passage` (of any other document) or `session` (its current state).
     pub kind: String,
@@ -258,7 +262,7 @@ pub struct InjectedItem {
     pub reason: String,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct InjectionAnswer {
     pub at: Moment,
     pub moment: String,
@@ -276,14 +280,14 @@ impl InjectionAnswer {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct WhyAnswer {
     pub session_id: String,
     pub injections: Vec<InjectionAnswer>,
 }
 
 /// The sessions that were given something.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct WhyGivenAnswer {
     pub id: PublicId,
     pub kind: Text,
@@ -292,7 +296,7 @@ pub struct WhyGivenAnswer {
     pub given: Vec<GivenAnswer>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct GivenAnswer {
     pub session_id: String,
     pub agent: String,
@@ -314,7 +318,7 @@ impl From<GivenRow> for GivenAnswer {
 }
 
 /// The answer of `why`, for a session or for an injected item. Not tagged, because its fields distinguish the variants.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Why {
     Session(WhyAnswer),
@@ -322,12 +326,12 @@ pub enum Why {
 }
 
 /// What is stored of some sessions, in the order of the question.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct CapturedAnswer {
     pub sessions: Vec<CapturedSession>,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct CapturedSession {
     /// How many of its events were imported.
     pub imported: u64,

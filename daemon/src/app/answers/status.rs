@@ -1,5 +1,6 @@
 //! The state of the daemon: what is stored, what waits, and what was spent.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -11,12 +12,12 @@ use crate::memory::budget::{Assumed, Usage};
 use crate::providers::ProviderState;
 use crate::store::{CompressionTrouble, JobRow, Repair, SpendingRow};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct JobsAnswer {
     pub jobs: Vec<JobLine>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct JobLine {
     pub id: i64,
     pub kind: String,
@@ -27,6 +28,7 @@ pub struct JobLine {
     /// The origin of the last result.
     pub origin: Option<String>,
     /// What was left out for the model; null if no model was used.
+    #[schemars(with = "Option<serde_json::Value>")]
     pub cuts: Option<Box<RawValue>>,
 }
 
@@ -45,7 +47,7 @@ impl From<JobRow> for JobLine {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct StatusAnswer {
     pub version: Text,
     pub pid: u32,
@@ -75,7 +77,7 @@ pub struct StatusAnswer {
 }
 
 /// The latencies of the last thousand of each kind; null if there were none since the daemon started.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyAnswer {
     /// From an event's arrival until its answer is ready.
     pub hook_answers: Option<QuantilesAnswer>,
@@ -83,7 +85,7 @@ pub struct LatencyAnswer {
 }
 
 /// The values that half, and 99 of 100, did not exceed.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct QuantilesAnswer {
     pub samples: usize,
     pub p50_ms: f64,
@@ -104,7 +106,7 @@ impl From<Quantiles> for QuantilesAnswer {
 }
 
 /// The configuration in force.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ConfigAnswer {
     pub file: String,
     /// All problems, with lines.
@@ -116,7 +118,7 @@ pub struct ConfigAnswer {
 }
 
 /// The state of subscriptions since the daemon started.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SubscriberCounters {
     pub subscriptions: usize,
     /// Commands that were started, or should have been.
@@ -128,7 +130,7 @@ pub struct SubscriberCounters {
 }
 
 /// What was sent to a collector since the daemon started.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TelemetryCounters {
     /// Null: nothing is sent.
     pub endpoint: Option<String>,
@@ -141,7 +143,7 @@ pub struct TelemetryCounters {
 }
 
 /// A damaged database that was replaced.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct RepairAnswer {
     pub at: Moment,
     pub why: String,
@@ -165,33 +167,33 @@ impl From<Repair> for RepairAnswer {
 }
 
 /// `ping`.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct PingAnswer {
     pub version: Text,
     pub pid: u32,
 }
 
 /// `ctl stop`.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct StopAnswer {
     pub stopping: bool,
 }
 
 /// `ui --web`: where the gateway listens, and a link that lets one browser in, once.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct GatewayAnswer {
     pub url: String,
     pub link: String,
 }
 
 /// `ctl retry`.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct RetryAnswer {
     pub retried: u64,
 }
 
 /// `ctl flush`: what it waited for.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FlushAnswer {
     pub spooled_stored: u64,
     /// Spool files that cannot be stored now.
@@ -200,7 +202,7 @@ pub struct FlushAnswer {
 }
 
 /// The figures of a project for one line.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct GlanceAnswer {
     /// `None`: nothing is known of it.
     pub project: Option<String>,
@@ -212,13 +214,13 @@ pub struct GlanceAnswer {
 }
 
 /// `ctl pause` and `ctl resume`.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct CaptureAnswer {
     pub paused: Option<PauseAnswer>,
 }
 
 /// That recording is paused, and until when; without an end: until it is resumed.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct PauseAnswer {
     pub since: Moment,
     pub until: Option<Moment>,
@@ -232,7 +234,7 @@ impl PauseAnswer {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SessionCounts {
     pub live: i64,
     pub total: i64,
@@ -240,7 +242,7 @@ pub struct SessionCounts {
 
 /// `duplicates`: since the daemon started; `spooled`: files that wait now; `dropped`: events that could not be stored
 /// anywhere.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct EventCounts {
     pub stored: i64,
     pub duplicates: u64,
@@ -255,7 +257,7 @@ pub struct EventCounts {
     pub unparsed: i64,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct JobCounts {
     pub pending: i64,
     pub running: i64,
@@ -264,7 +266,7 @@ pub struct JobCounts {
     pub dead: i64,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct IndexState {
     pub documents: u64,
     /// Log entries that are not in the index yet.
@@ -275,7 +277,7 @@ pub struct IndexState {
     pub rebuilds: u64,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct CompressionState {
     pub backend: String,
     pub circuit: Text,
@@ -292,7 +294,7 @@ pub struct CompressionState {
 }
 
 /// The vectors of texts.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct EmbeddingState {
     /// `none`, `local` or `openai`.
     pub backend: Text,
@@ -310,7 +312,7 @@ pub struct EmbeddingState {
     pub waiting: i64,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct TroubleAnswer {
     pub since: Moment,
     pub jobs: i64,
@@ -323,14 +325,14 @@ impl From<CompressionTrouble> for TroubleAnswer {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct StatsAnswer {
     /// The earliest first; days without calls are left out.
     pub spending: Vec<SpendingLine>,
     pub total: SpendingTotal,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SpendingLine {
     /// In the user's time zone.
     pub day: String,
@@ -339,7 +341,7 @@ pub struct SpendingLine {
     pub total: SpendingTotal,
 }
 
-#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SpendingTotal {
     pub calls: i64,
     pub tokens_in: u64,
@@ -384,7 +386,7 @@ pub fn dollars(micro_usd: u64) -> f64 {
     micro_usd as f64 / 1_000_000.0
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ByteCounts {
     pub database: u64,
     pub index: u64,

@@ -10,6 +10,7 @@ mod call;
 mod hooks;
 pub mod keys;
 mod live;
+mod openapi;
 mod page;
 mod reading;
 mod routes;

@@ -71,7 +71,7 @@ impl Selection {
 }
 
 /// How many visible items are selected, or were removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ForgottenCounts {
     pub observations: usize,
     pub summaries: usize,

@@ -1,7 +1,8 @@
 //! The state of the daemon as metrics, for who scrapes it and for a collector. Only counts, sizes and times.
 
-use super::status::{QuantilesAnswer, StatusAnswer, TelemetryCounters};
-use crate::telemetry::{self, Change, Metric, Sample};
+use super::status::{QuantilesAnswer, StatusAnswer};
+use crate::telemetry::Change::{self, Counter, Gauge};
+use crate::telemetry::{self, Metric, Sample};
 
 /// The text format of Prometheus, ending with a line feed.
 pub fn exposition(status: &StatusAnswer) -> String {
@@ -9,30 +10,25 @@ pub fn exposition(status: &StatusAnswer) -> String {
 }
 
 pub fn metrics(status: &StatusAnswer) -> Vec<Metric> {
-    use Change::{Counter, Gauge};
-    let StatusAnswer { sessions, events, jobs, index, compression, embedding, subscribe, bytes, .. } = status;
-    let TelemetryCounters { spans, dropped, failures, .. } = &status.telemetry;
-    let lost_by = [
-        ("duplicate", number(events.duplicates)),
-        ("paused", number(events.paused)),
-        ("excluded", number(events.excluded)),
-    ];
-    let sessions = [("live", number(sessions.live)), ("ended", number(sessions.total - sessions.live))];
-    let jobs = [
-        ("pending", number(jobs.pending)),
-        ("running", number(jobs.running)),
-        ("retrying", number(jobs.retrying)),
-        ("done", number(jobs.done)),
-        ("dead", number(jobs.dead)),
-    ];
+    let mut metrics = of_daemon(status);
+    metrics.extend(of_events(status));
+    metrics.extend(of_memory(status));
+    metrics.extend(of_models(status));
+    metrics.extend(of_whoever_is_told(status));
+    metrics
+}
+
+fn of_daemon(status: &StatusAnswer) -> Vec<Metric> {
+    let bytes = &status.bytes;
     let sizes = [
         ("database", number(bytes.database)),
         ("index", number(bytes.index)),
         ("spool", number(bytes.spool)),
         ("log", number(bytes.log)),
     ];
-    let one = |name, change, help, value| by(name, change, help, None, [("", value)]);
-    let mut metrics = vec![
+    let is_paused = f64::from(u8::from(status.paused.is_some()));
+    let mistakes = number(status.config.errors.len());
+    vec![
         by(
             "recall_info",
             Gauge,
@@ -42,19 +38,20 @@ pub fn metrics(status: &StatusAnswer) -> Vec<Metric> {
         ),
         one("recall_uptime_seconds", Gauge, "Since the daemon started.", number(status.uptime_s)),
         one("recall_resident_memory_bytes", Gauge, "Memory of the daemon.", number(status.rss_bytes)),
-        one(
-            "recall_paused",
-            Gauge,
-            "1 while recording is paused.",
-            f64::from(u8::from(status.paused.is_some())),
-        ),
-        one(
-            "recall_config_errors",
-            Gauge,
-            "Mistakes in the configuration.",
-            number(status.config.errors.len()),
-        ),
-        by("recall_sessions", Gauge, "Stored sessions, by whether they are live.", Some("state"), sessions),
+        by("recall_disk_bytes", Gauge, "Sizes on disk.", Some("what"), sizes),
+        one("recall_paused", Gauge, "1 while recording is paused.", is_paused),
+        one("recall_config_errors", Gauge, "Mistakes in the configuration.", mistakes),
+    ]
+}
+
+fn of_events(status: &StatusAnswer) -> Vec<Metric> {
+    let events = &status.events;
+    let not_stored = [
+        ("duplicate", number(events.duplicates)),
+        ("paused", number(events.paused)),
+        ("excluded", number(events.excluded)),
+    ];
+    let mut metrics = vec![
         one("recall_events_stored", Gauge, "Stored events.", number(events.stored)),
         one("recall_events_unreadable", Gauge, "Events kept as they came.", number(events.unparsed)),
         by(
@@ -62,7 +59,7 @@ pub fn metrics(status: &StatusAnswer) -> Vec<Metric> {
             Counter,
             "Events that were not stored, by reason.",
             Some("reason"),
-            lost_by,
+            not_stored,
         ),
         one(
             "recall_events_lost_total",
@@ -71,7 +68,25 @@ pub fn metrics(status: &StatusAnswer) -> Vec<Metric> {
             number(events.dropped),
         ),
         one("recall_spool_files", Gauge, "Events that wait in the spool.", number(events.spooled)),
-        by("recall_jobs", Gauge, "Compression jobs by state.", Some("state"), jobs),
+    ];
+    metrics.extend(quantiles(
+        "recall_hook_answer_seconds",
+        "From an event's arrival until its answer is ready, of the last thousand.",
+        status.latency.hook_answers.as_ref(),
+    ));
+    metrics.extend(quantiles(
+        "recall_commit_seconds",
+        "What a commit takes, of the last thousand.",
+        status.latency.commits.as_ref(),
+    ));
+    metrics
+}
+
+fn of_memory(status: &StatusAnswer) -> Vec<Metric> {
+    let StatusAnswer { sessions, index, embedding, .. } = status;
+    let sessions = [("live", number(sessions.live)), ("ended", number(sessions.total - sessions.live))];
+    vec![
+        by("recall_sessions", Gauge, "Stored sessions, by whether they are live.", Some("state"), sessions),
         one("recall_observations", Gauge, "Stored observations.", number(status.observations)),
         one("recall_summaries", Gauge, "Stored summaries of sessions.", number(status.summaries)),
         one("recall_index_documents", Gauge, "Searchable documents.", number(index.documents)),
@@ -89,12 +104,22 @@ pub fn metrics(status: &StatusAnswer) -> Vec<Metric> {
             "Documents whose vectors are not made yet.",
             number(embedding.waiting),
         ),
-        one(
-            "recall_model_tokens_today",
-            Gauge,
-            "Tokens that models have cost today.",
-            number(compression.tokens_today),
-        ),
+    ]
+}
+
+fn of_models(status: &StatusAnswer) -> Vec<Metric> {
+    let StatusAnswer { jobs, compression, .. } = status;
+    let jobs = [
+        ("pending", number(jobs.pending)),
+        ("running", number(jobs.running)),
+        ("retrying", number(jobs.retrying)),
+        ("done", number(jobs.done)),
+        ("dead", number(jobs.dead)),
+    ];
+    let tokens = number(compression.tokens_today);
+    vec![
+        by("recall_jobs", Gauge, "Compression jobs by state.", Some("state"), jobs),
+        one("recall_model_tokens_today", Gauge, "Tokens that models have cost today.", tokens),
         one("recall_model_cost_dollars_today", Gauge, "What models have cost today.", compression.usd_today),
         one(
             "recall_compressor_restarts_total",
@@ -102,51 +127,35 @@ pub fn metrics(status: &StatusAnswer) -> Vec<Metric> {
             "Restarts after a crash.",
             number(compression.restarts),
         ),
-        one("recall_subscriptions", Gauge, "Subscribed commands.", number(subscribe.subscriptions)),
-        one(
-            "recall_subscription_runs_total",
-            Counter,
-            "Starts of subscribed commands.",
-            number(subscribe.runs),
-        ),
-        one(
-            "recall_subscription_failures_total",
-            Counter,
-            "Subscribed commands that failed.",
-            number(subscribe.failures),
-        ),
-        one(
+    ]
+}
+
+fn of_whoever_is_told(status: &StatusAnswer) -> Vec<Metric> {
+    let StatusAnswer { subscribe, telemetry, .. } = status;
+    let counters = [
+        ("recall_subscription_runs_total", "Starts of subscribed commands.", subscribe.runs),
+        ("recall_subscription_failures_total", "Subscribed commands that failed.", subscribe.failures),
+        (
             "recall_subscription_dropped_events_total",
-            Counter,
             "Events that subscribed commands missed.",
-            number(subscribe.dropped),
+            subscribe.dropped,
         ),
-        one("recall_telemetry_spans_total", Counter, "Spans that a collector took.", number(*spans)),
-        one(
-            "recall_telemetry_dropped_spans_total",
-            Counter,
-            "Spans that no collector took.",
-            number(*dropped),
-        ),
-        one(
+        ("recall_telemetry_spans_total", "Spans that a collector took.", telemetry.spans),
+        ("recall_telemetry_dropped_spans_total", "Spans that no collector took.", telemetry.dropped),
+        (
             "recall_telemetry_failures_total",
-            Counter,
             "Calls that a collector did not answer well.",
-            number(*failures),
+            telemetry.failures,
         ),
-        by("recall_disk_bytes", Gauge, "Sizes on disk.", Some("what"), sizes),
     ];
-    metrics.extend(quantiles(
-        "recall_hook_answer_seconds",
-        "From an event's arrival until its answer is ready, of the last thousand.",
-        status.latency.hook_answers.as_ref(),
-    ));
-    metrics.extend(quantiles(
-        "recall_commit_seconds",
-        "What a commit takes, of the last thousand.",
-        status.latency.commits.as_ref(),
-    ));
+    let mut metrics =
+        vec![one("recall_subscriptions", Gauge, "Subscribed commands.", number(subscribe.subscriptions))];
+    metrics.extend(counters.map(|(name, help, count)| one(name, Counter, help, number(count))));
     metrics
+}
+
+fn one(name: &'static str, change: Change, help: &'static str, value: f64) -> Metric {
+    by(name, change, help, None, [("", value)])
 }
 
 /// Several values, told apart by a label.

@@ -55,6 +55,9 @@ fn guarded_calls_are_refused_and_others_are_not() {
     // A refused call is stored like any other.
     let status = stage.json(["ctl", "status"]);
     assert_eq!(status["events"]["stored"], json!(9), "{status}");
+    assert_eq!(status["guards"], json!({"refused": 5, "warned": 0}), "{status}");
+    let told = stage.recall(["status"]).stdout;
+    assert!(told.contains("5 calls refused or asked about, 0 results warned of"), "{told}");
 }
 
 #[test]
@@ -73,6 +76,8 @@ fn a_result_from_outside_is_warned_of() {
         "",
         "a file is not from outside"
     );
+    let status = stage.json(["ctl", "status"]);
+    assert_eq!(status["guards"], json!({"refused": 0, "warned": 2}), "{status}");
 }
 
 #[test]

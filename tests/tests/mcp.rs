@@ -205,3 +205,44 @@ fn the_official_client_is_served() {
     let told = client.output().unwrap();
     assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
 }
+
+/// The protocol's own inspector, where `RECALL_MCP_INSPECTOR` names its program. `.ci/run` sees to that.
+#[test]
+fn the_inspector_finds_nothing_to_warn_of() {
+    let Some(inspector) = std::env::var_os("RECALL_MCP_INSPECTOR") else {
+        println!("skipped: RECALL_MCP_INSPECTOR names no inspector");
+        return;
+    };
+    let stage = remembered();
+    std::fs::write(stage.home().join("config.toml"), "[mcp]\nwrite = true\n").unwrap();
+    let server = stage.command("recall");
+    let inspect = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(&inspector);
+        command.arg("--cli").arg("--cwd").arg(stage.project());
+        // It gives a server only a few variables of its own environment.
+        for (name, value) in server.get_envs().filter_map(|(name, value)| Some((name, value?))) {
+            command.arg("-e").arg(format!("{}={}", name.display(), value.display()));
+        }
+        let done = command.arg(server.get_program()).arg("mcp").args(arguments).output().unwrap();
+        let warnings = String::from_utf8(done.stderr).unwrap();
+        assert!(done.status.success(), "{arguments:?}: {warnings}");
+        assert_eq!(warnings, "", "{arguments:?}");
+        serde_json::from_slice::<Value>(&done.stdout).unwrap()
+    };
+    let call = |tool: &str, argument: &str| {
+        let told = inspect(&["--method", "tools/call", "--tool-name", tool, "--tool-arg", argument]);
+        told["content"][0]["text"].as_str().unwrap().to_owned()
+    };
+    let tools = inspect(&["--method", "tools/list", "--strict"]);
+    assert_eq!(tools["tools"].as_array().unwrap().len(), 7, "{tools}");
+    let index = call("search", "query=cart rounding");
+    let id = index.strip_prefix('#').unwrap().split_whitespace().next().unwrap();
+    assert!(call("get_observations", &format!("ids=[{id}]")).contains("Rounding happens once"));
+    assert!(call("remember", "text=The cart is painted red").starts_with("Remembered as #"));
+    assert!(call("resolve", &format!("ids=[{id}]")).contains("is resolved"));
+    let resources = inspect(&["--method", "resources/list"]);
+    let uri = resources["resources"][0]["uri"].as_str().unwrap();
+    assert!(inspect(&["--method", "resources/read", "--uri", uri]).to_string().contains("first"));
+    let prompts = inspect(&["--method", "prompts/list"]);
+    assert_eq!(prompts["prompts"][0]["name"], "what-do-you-know", "{prompts}");
+}

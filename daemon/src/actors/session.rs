@@ -188,16 +188,17 @@ impl SessionState {
         }
     }
 
-    async fn decide(&mut self, me: &ActorRef<SessionMessage>, incoming: IncomingEvent) {
+    /// The event, if it can be decided on now. Otherwise it is parked or answered.
+    async fn admit(&mut self, incoming: IncomingEvent) -> Option<IncomingEvent> {
         if self.loaded.is_none() {
             // The writes in flight were decided on the dropped state. Only the store knows their result.
             if self.in_flight > 0 {
                 self.parked.push(incoming);
-                return;
+                return None;
             }
             if self.rehydrate().await.is_err() {
                 let _ = incoming.reply.send(Reply::Busy);
-                return;
+                return None;
             }
         }
         if self.loaded.as_ref().is_some_and(|loaded| loaded.has_accepted(&incoming.accepted)) {
@@ -208,9 +209,13 @@ impl SessionState {
                 self.count_second_hook(&incoming);
                 let _ = incoming.reply.send(Reply::Duplicate { stdout: Vec::new() });
             }
-            return;
+            return None;
         }
-        let IncomingEvent { accepted, reply } = incoming;
+        Some(incoming)
+    }
+
+    async fn decide(&mut self, me: &ActorRef<SessionMessage>, incoming: IncomingEvent) {
+        let Some(IncomingEvent { accepted, reply }) = self.admit(incoming).await else { return };
         let AcceptedEvent { mut event, deliver, key, alias, recipient, trace } = accepted;
         let at = Timestamp(deliver.captured_at_ms);
         let order = Order { boot: deliver.boot_id, boot_ns: boot_ns_of(&deliver), wall: at };

@@ -68,6 +68,10 @@ pub struct Counters {
     pub paused: AtomicU64,
     /// Events of excluded projects.
     pub excluded: AtomicU64,
+    /// Calls that a guard refused or asked about.
+    pub guarded: AtomicU64,
+    /// Results that a guard warned of.
+    pub warned: AtomicU64,
 }
 
 impl<P: Ports> Ingest<P> {
@@ -146,8 +150,12 @@ impl<P: Ports> Ingest<P> {
             GuardFinding::Refusal(verdict) => {
                 let (guard, decision) = (verdict.rule.name(), verdict.decision.name());
                 tracing::info!(%event, guard, decision, "a guard refuses a call");
+                self.counters.guarded.fetch_add(1, Ordering::Relaxed);
             }
-            GuardFinding::Warning(_) => tracing::info!(%event, "a guard warns of a result"),
+            GuardFinding::Warning(_) => {
+                tracing::info!(%event, "a guard warns of a result");
+                self.counters.warned.fetch_add(1, Ordering::Relaxed);
+            }
         }
         let (ingest, trace) = (self.clone(), trace.clone());
         let kept = async move { ingest.keep(parsed, event_rules, Recipient::Nobody, &trace).await };

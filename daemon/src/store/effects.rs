@@ -8,7 +8,7 @@ use super::operation::{WriteContext, log};
 use super::row::Sql;
 use super::text::Packed;
 use super::{StoreError, compactions, file_notes, late, lives, plans, subagents, titles};
-use crate::memory::event::{ToolCall, ToolResult};
+use crate::memory::event::{MessageOrigin, ToolCall, ToolResult};
 use crate::memory::ids::{BatchId, CallId, EventId, PromptId, Timestamp};
 use crate::memory::lifecycle::LifecycleKind;
 use crate::memory::material::BatchSource;
@@ -29,8 +29,7 @@ pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
         Effect::SetTitle { title } => titles::set(scene, title),
         Effect::Suspend { reason, tally } => lives::suspend(scene, reason, *tally),
         Effect::PublishMessage { content, origin } => {
-            let (content, origin) = (content.clone(), origin.clone());
-            scene.say(LifecycleKind::MessageReceived { source: None, content, origin });
+            publish_message(scene, content.as_deref(), origin.as_deref());
             Ok(())
         }
         Effect::Resume { status, suspended_for_ms } => lives::resume(scene, *status, *suspended_for_ms),
@@ -65,23 +64,12 @@ pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
             add_aside(scene, (*seq, prompt.as_ref()), *event, call)
         }
         Effect::OpenBatch { seq, number, source, state, prompt_id, prompt } => {
-            let batch =
-                open_batch(db, session, *seq, (*number, source.as_str(), *state), prompt.as_ref(), at)?;
-            if prompt_id.is_some() {
-                set_turn(db, batch, prompt_id.as_ref())?;
-            }
-            tell_prompt(scene, *source, prompt.as_ref());
-            Ok(())
+            let batch = (*seq, *number, *source, *state);
+            open_batch(scene, batch, prompt_id.as_ref(), prompt.as_ref())
         }
-        Effect::RunBatch { seq, prompt_id } => db.run(
-            "UPDATE prompt_batches SET status = 'open', prompt_id = ?2 WHERE id = ?1",
-            params![scene.batch(*seq)?.0, prompt_id.as_str()],
-        ),
+        Effect::RunBatch { seq, prompt_id } => run_batch(db, scene.batch(*seq)?, prompt_id),
         Effect::SetTurn { seq, turn } => set_turn(db, scene.batch(*seq)?, turn.as_ref()),
-        Effect::SetSource { seq, source } => db.run(
-            "UPDATE prompt_batches SET source = ?2 WHERE id = ?1",
-            params![scene.batch(*seq)?.0, source.as_str()],
-        ),
+        Effect::SetSource { seq, source } => set_source(db, scene.batch(*seq)?, *source),
         Effect::SetState { seq, state } => set_state(db, scene.batch(*seq)?, *state),
         Effect::CloseBatch { seq, why } => close_batch(scene, *seq, *why),
         Effect::Respond { seq, event, text, prompt_id } => {
@@ -96,27 +84,13 @@ pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
             tell_prompt(scene, *source, Some(prompt));
             Ok(())
         }
-        Effect::Renumber { seq, number } => {
-            db.run(
-                "UPDATE prompt_batches SET prompt_number = ?2 WHERE id = ?1",
-                params![scene.batch(*seq)?.0, number],
-            )?;
-            db.run("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1", params![session, number])
-        }
+        Effect::Renumber { seq, number } => late::renumber(db, session, scene.batch(*seq)?, *number),
         Effect::Rearrange { periods, among, hidden } => late::rearrange(scene, periods, (among, hidden)),
         Effect::SetAside { seq } => late::set_aside(db, scene.batch(*seq)?),
         Effect::TakeAnswer { seq, event } => late::take_answer(db, scene.batch(*seq)?, *event),
         Effect::DropAnswer { event } => late::drop_answer(db, *event),
         Effect::ShareAnswer { from, to } => late::share_answer(db, scene.batch(*from)?, scene.batch(*to)?),
-        Effect::FlushChunk { seq } => {
-            let batch = scene.batch(*seq)?;
-            db.run(
-                "UPDATE prompt_batches SET flushed_upto =
-                    (SELECT ifnull(max(id), 0) FROM activities WHERE batch = ?1) WHERE id = ?1",
-                [batch.0],
-            )?;
-            jobs::enqueue(db, JobKind::Batch, session, Some(batch), at)
-        }
+        Effect::FlushChunk { seq } => flush_chunk(scene, scene.batch(*seq)?),
         Effect::CompressBatch { seq } => {
             jobs::enqueue(db, JobKind::Batch, session, Some(scene.batch(*seq)?), at)
         }
@@ -155,6 +129,32 @@ fn set_response(
         params![batch.0, Packed(text), event.map(|event| event.0), turn.map(PromptId::as_str)],
     )?;
     log(db, "response", batch.0)
+}
+
+fn run_batch(db: &Connection, batch: BatchId, turn: &PromptId) -> Result<(), StoreError> {
+    db.run(
+        "UPDATE prompt_batches SET status = 'open', prompt_id = ?2 WHERE id = ?1",
+        params![batch.0, turn.as_str()],
+    )
+}
+
+fn set_source(db: &Connection, batch: BatchId, source: BatchSource) -> Result<(), StoreError> {
+    db.run("UPDATE prompt_batches SET source = ?2 WHERE id = ?1", params![batch.0, source.as_str()])
+}
+
+/// What the batch has so far is compressed now.
+fn flush_chunk(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
+    scene.db.run(
+        "UPDATE prompt_batches SET flushed_upto =
+            (SELECT ifnull(max(id), 0) FROM activities WHERE batch = ?1) WHERE id = ?1",
+        [batch.0],
+    )?;
+    jobs::enqueue(scene.db, JobKind::Batch, scene.session(), Some(batch), scene.at)
+}
+
+fn publish_message(scene: &EffectContext<'_>, content: Option<&str>, origin: Option<&MessageOrigin>) {
+    let (content, origin) = (content.map(str::to_owned), origin.cloned().map(Box::new));
+    scene.say(LifecycleKind::MessageReceived { source: None, content, origin });
 }
 
 fn tell_prompt(scene: &EffectContext<'_>, source: BatchSource, prompt: Option<&NewPrompt>) {
@@ -219,6 +219,21 @@ fn add_aside(
 }
 
 fn open_batch(
+    scene: &EffectContext<'_>,
+    (seq, number, source, state): (Seq, u32, BatchSource, BatchState),
+    turn: Option<&PromptId>,
+    prompt: Option<&NewPrompt>,
+) -> Result<(), StoreError> {
+    let row = (number, source.as_str(), state);
+    let batch = insert_batch(scene.db, scene.session(), seq, row, prompt, scene.at)?;
+    if turn.is_some() {
+        set_turn(scene.db, batch, turn)?;
+    }
+    tell_prompt(scene, source, prompt);
+    Ok(())
+}
+
+fn insert_batch(
     db: &WriteContext<'_>,
     session: i64,
     seq: Seq,

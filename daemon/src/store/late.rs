@@ -146,6 +146,12 @@ pub(super) fn keep_replaced_answer(
     )
 }
 
+/// Gives a batch the number of its prompt among the session's prompts.
+pub(super) fn renumber(db: &Connection, session: i64, batch: BatchId, number: u32) -> Result<(), StoreError> {
+    db.run("UPDATE prompt_batches SET prompt_number = ?2 WHERE id = ?1", params![batch.0, number])?;
+    db.run("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1", params![session, number])
+}
+
 /// Moves the batch's answer to an activity, because it belongs to another turn.
 pub(super) fn set_aside(db: &WriteContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     keep_replaced_answer(db, batch, None)?;

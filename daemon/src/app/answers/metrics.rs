@@ -51,6 +51,7 @@ fn of_events(status: &StatusAnswer) -> Vec<Metric> {
         ("paused", number(events.paused)),
         ("excluded", number(events.excluded)),
     ];
+    let guards = [("refused", number(status.guards.refused)), ("warned", number(status.guards.warned))];
     let mut metrics = vec![
         one("recall_events_stored", Gauge, "Stored events.", number(events.stored)),
         one("recall_events_unreadable", Gauge, "Events kept as they came.", number(events.unparsed)),
@@ -67,6 +68,7 @@ fn of_events(status: &StatusAnswer) -> Vec<Metric> {
             "Events that could be kept nowhere.",
             number(events.dropped),
         ),
+        by("recall_guard_findings_total", Counter, "What guards found.", Some("finding"), guards),
         one("recall_spool_files", Gauge, "Events that wait in the spool.", number(events.spooled)),
     ];
     metrics.extend(quantiles(

@@ -56,6 +56,7 @@ pub struct StatusAnswer {
     pub home: String,
     pub sessions: SessionCounts,
     pub events: EventCounts,
+    pub guards: GuardCounts,
     pub jobs: JobCounts,
     pub observations: i64,
     pub summaries: i64,
@@ -255,6 +256,15 @@ pub struct EventCounts {
     pub spooled: u64,
     pub dropped: u64,
     pub unparsed: i64,
+}
+
+/// Since the daemon started.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct GuardCounts {
+    /// Calls that a guard refused or asked about.
+    pub refused: u64,
+    /// Results that a guard warned of.
+    pub warned: u64,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

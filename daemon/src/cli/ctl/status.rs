@@ -66,6 +66,12 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
             "  {WARNING}duplicates   {count} events reported by a second hook; run `recall doctor`{WARNING:#}"
         )?;
     }
+    let guards = &status.guards;
+    if guards.refused + guards.warned > 0 {
+        let refused = counted(guards.refused, "call", "calls");
+        let warned = counted(guards.warned, "result", "results");
+        writeln!(out, "  guards       {refused} refused or asked about, {warned} warned of")?;
+    }
     if events.dropped > 0 {
         writeln!(
             out,

@@ -20,7 +20,9 @@ fn tool(name: &'static str, description: &'static str, properties: Value, requir
 
 /// The tools of a client; those that write only where the user allows it.
 pub(super) fn list(writing: McpWriting) -> Vec<Tool> {
-    let ids = json!({"type": "array", "items": {"type": ["integer", "string"]}, "description": "Ids, such as 12 or \"s3\""});
+    // Clients that translate schemas for a model do not all know a list of types.
+    let id = json!({"anyOf": [{"type": "integer"}, {"type": "string"}]});
+    let ids = json!({"type": "array", "items": id, "description": "Ids, such as 12 or \"s3\""});
     let reads = [
         tool(
             "search",
@@ -40,7 +42,7 @@ pub(super) fn list(writing: McpWriting) -> Vec<Tool> {
             "timeline",
             "What happened before and after an item, in order of time. Give its id, or a query whose best result is taken.",
             json!({
-                "id": {"type": ["integer", "string"]},
+                "id": id,
                 "query": {"type": "string"},
                 "before": {"type": "integer", "default": 5},
                 "after": {"type": "integer", "default": 5}

@@ -13,8 +13,9 @@ use crate::actors::services::Services;
 use crate::actors::subscriber::SubscriberMessage;
 use crate::actors::telemetry::TelemetryMessage;
 use crate::app::answers::status::{
-    ByteCounts, CompressionState, ConfigAnswer, EmbeddingState, EventCounts, IndexState as IndexAnswer,
-    JobCounts, LatencyAnswer, PauseAnswer, SessionCounts, StatusAnswer, TroubleAnswer, dollars,
+    ByteCounts, CompressionState, ConfigAnswer, EmbeddingState, EventCounts, GuardCounts,
+    IndexState as IndexAnswer, JobCounts, LatencyAnswer, PauseAnswer, SessionCounts, StatusAnswer,
+    TroubleAnswer, dollars,
 };
 use crate::app::answers::status::{SubscriberCounters, TelemetryCounters};
 use crate::app::clock;
@@ -78,6 +79,7 @@ fn put_together(connection: &ConnectionContext, observed: Observed) -> Answer<St
         home: paths.data_dir().to_string_lossy().into_owned(),
         sessions: SessionCounts { live: counts.sessions_live, total: counts.sessions },
         events: events(services, &counts, spool.files, Losses::new(paths).lost().events),
+        guards: guards(services),
         jobs: JobCounts {
             pending: counts.jobs_pending,
             running: counts.jobs_running,
@@ -131,6 +133,14 @@ fn events(services: &Services, counts: &Statistics, spooled: u64, dropped: u64) 
         spooled,
         dropped,
         unparsed: counts.unparsed,
+    }
+}
+
+fn guards(services: &Services) -> GuardCounts {
+    let taken = &services.ingest.counters;
+    GuardCounts {
+        refused: taken.guarded.load(Ordering::Relaxed),
+        warned: taken.warned.load(Ordering::Relaxed),
     }
 }
 
